@@ -1,4 +1,4 @@
-"""What every route has in common: who may, that nothing is kept on the way, and how errors look."""
+"""Common to all routes: permissions, nothing kept on the way, and how errors look."""
 
 from __future__ import annotations
 

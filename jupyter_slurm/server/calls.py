@@ -1,4 +1,5 @@
-"""Who may use which call, and how: one table. What the calls do is `api.py`'s matter.
+"""One table of the calls: the rights that each needs, and how it is asked for. What the calls do is
+`api.py`'s matter.
 
 A call that is not in the table is not served: a new one is put here by a person who has thought
 about it.

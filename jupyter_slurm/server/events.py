@@ -1,6 +1,6 @@
 """Job states on Jupyter's event bus, for extensions of others: one event for each change.
 
-Nothing is asked for it: what passes here on its way to who watches `changes` is all there is.
+Nothing is asked for it: the answers that pass here to clients of `changes` are all there is.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""News for everybody who watches: one long poll of the agent for all who stand at the same place.
+"""News for every client that watches: one long poll of the agent for all at the same place.
 
-A place is a call, its arguments and a cursor. Who watches from an older cursor is brought up to
-date by a poll of its own and meets the others at the next news, so steadily there is one poll for
-each call and arguments, however many watch, and none when nobody does. Answers are passed on
-unread but for the cursor. Nothing here knows of WebSockets, or what the calls are about.
+A place is a call, its arguments and a cursor. A client with an older cursor is brought up to date
+by a poll of its own and meets the others at the next news, so steadily there is one poll for each
+call and arguments, however many watch, and none when nobody does. Answers are passed on unread but
+for the cursor. Nothing here knows of WebSockets, or what the calls are about.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BACK_OFF_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 
 @dataclass(eq=False)
 class Watch:
-    """Somebody who watches."""
+    """A client that watches."""
 
     call: str
     args: dict[str, Any]
@@ -83,7 +83,7 @@ class _Told(msgspec.Struct):
 
 
 class Feed:
-    """Polls for those who watch. `seen` is told of every value, once."""
+    """Polls for clients that watch. `seen` is told of every value, once."""
 
     def __init__(self, ask: Ask, caller: str, seen: Callable[[str, bytes], None]) -> None:
         self._ask = ask

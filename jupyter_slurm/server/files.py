@@ -1,5 +1,5 @@
 """Jobs made of what lies on this server: a line and a text, a notebook or script; its output as a
-file. What makes them jobs is `headless.py`'s; who may is `own.py`'s.
+file. What makes them jobs is `headless.py`'s; permissions are `own.py`'s.
 
 Files are read and written by the server's own contents manager, with its rules and hooks.
 """
@@ -62,7 +62,7 @@ class FileWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Relative to the contents' root."""
     line: str = ""
     id: str | None = None
-    """The job's: who asks again with the same one gets the same job. None: a new one."""
+    """The job's: a client that asks again with the same one gets the same job. None: a new one."""
 
 
 class JobWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

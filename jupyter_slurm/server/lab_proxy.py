@@ -27,8 +27,8 @@ _GOES_THERE = (
     "Accept Accept-Encoding Accept-Language Cache-Control Content-Type If-Match If-Modified-Since "
     "If-None-Match If-Range If-Unmodified-Since Pragma Range User-Agent X-Requested-With"
 ).split()
-"""Headers of a request. All others stay here: who knows by which ones a proxy in front of this
-server says who somebody is."""
+"""Headers of a request. All others stay here: a proxy in front of this server may name its users in
+any of them."""
 _SECRETS = frozenset(("token", "_xsrf"))
 """The arguments of an address that stay here."""
 _OF_A_LOGIN = "v1.token."
@@ -46,7 +46,7 @@ _STREAM = "text/event-stream"
 
 
 class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
-    """Whoever may use this server's labs may do in one whatever its own pages can."""
+    """A user of this server's labs may do in one whatever its own pages can."""
 
     def initialize(self, relay: Relay) -> None:
         self.relay = relay

@@ -1,7 +1,7 @@
 """The one way from the Jupyter server to the agent: blocking calls meet the event loop here.
 
-Nothing here knows who asks or what is asked. The agent is started by the first who asks; what
-becomes of it later is the client's own matter, which finds or starts another one.
+Nothing here knows the callers or what they ask. The first caller starts the agent; what becomes of
+it later is the client's own matter, which finds or starts another one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Relay:
         self._calls = asyncio.Semaphore(_CALLS)
         self._waits = asyncio.Semaphore(_WAITS)
         self.caller = f"server-{secrets.token_hex(8)}"
-        """Whom a login asks that was begun here: whoever looks at this server."""
+        """The caller of logins that were begun here: the user of this server."""
 
     async def ask(self, name: str, body: bytes, wait_s: float = 0.0) -> Answer:
         """Return the agent's answer, unread; what kept it from answering is an answer too."""

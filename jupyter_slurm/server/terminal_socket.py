@@ -1,4 +1,4 @@
-"""The WebSocket of a terminal in a job: who may, and its bytes between the page and the agent.
+"""The WebSocket of a terminal in a job: permissions, and its bytes between the page and the agent.
 
 The page speaks as it does to Jupyter's own terminals (terminado): JSON arrays whose first item says
 what they are. `["set_size", rows, columns]` comes first, and `["stdin", text]`; back go `["stdout",

@@ -1,4 +1,4 @@
-"""The WebSocket: who may, what a client watches, and what it has not read yet; no polls.
+"""The WebSocket: permissions, what a client watches, and what it has not read yet; no polls.
 
 Nothing but reading goes this way. A client's unread values are bounded: what comes beyond is not
 kept, and is asked for again, from the cursor the client has, once it has read the rest. What has
