@@ -1,6 +1,6 @@
 """What a login asks of a person, and nothing about how the question reaches them.
 
-Whoever opens a connection passes an `Ask`; secrets go through it and are kept nowhere.
+The opener of a connection passes an `Ask`; secrets go through it and are kept nowhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A port of this machine that leads elsewhere: who connects to it, and what becomes of them.
+"""A port of this machine that leads elsewhere: its clients, and what becomes of them.
 
 Where a connection goes, and over what, is the `Carry` that the port was opened with; its first
-bytes may decide whether it goes there at all (`Admit`). Nothing here knows of clusters or jobs;
-which ports there are is known to who opened them.
+bytes may decide whether it goes there at all (`Admit`). Nothing here knows of clusters or jobs; the
+openers know which ports there are.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Admit = Callable[[bytes, int], bool]
 """Looks at the first bytes of a connection, which nobody has taken yet, to the port of that number.
 True: it goes where the port leads; False: there are too few to tell. ForwardError: it does not."""
 Told = Callable[[socket.socket, JupyterSlurmError], None]
-"""Takes over the socket of somebody who cannot be connected, and tells them; may take a while."""
+"""Takes over the socket of a client that cannot be connected, and tells it; may take a while."""
 
 _PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
@@ -47,8 +47,8 @@ _MOST_ARRIVALS = 512
 _AT_ONCE = 128
 _MOST_TOLD = 64
 _MOST_AT_DOOR = 256
-"""Connections whose first bytes are waited for; one more, and the oldest is sent away. So whoever
-opens many and says nothing keeps nobody out."""
+"""Connections whose first bytes are waited for; one more, and the oldest is sent away. So a client
+that opens many and says nothing keeps nobody out."""
 _AT_DOOR_S = 30.0
 """A browser opens connections before it knows what for."""
 _FIRST_BYTES = 1 << 15
@@ -77,7 +77,7 @@ class Forward:
 
     One thread accepts and tries. `local_port` 0: any number that is free on both. `patience_s`: how
     long a new connection waits for a way to the cluster that was lost. `tell`: what becomes of one
-    that cannot be made; None: it is broken off. `admit`: who is carried; None: everybody.
+    that cannot be made; None: it is broken off. `admit`: the clients to carry; None: all.
     ForwardError: the port is taken.
     """
 

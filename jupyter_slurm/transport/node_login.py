@@ -1,7 +1,7 @@
 """A login one hop beyond a cluster's own, onto a node, for the connections that go through it.
 
 Nobody is ever asked anything for it: where the node wants more than a key that is at hand, or
-nobody has vouched for its host key, there is no such login. What it is for is known above.
+nobody has vouched for its host key, this login fails. What it is for is known above.
 """
 
 from __future__ import annotations

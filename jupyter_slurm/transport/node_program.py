@@ -1,7 +1,7 @@
 """A Python program of ours in a job: its text goes in by standard input and is written nowhere.
 
 Knows how it is begun, and nothing of what it says: the relay (relay.py) and the terminals of jobs
-(jobs/access/terminals.py) are such programs. Where it runs is known to who makes one.
+(jobs/access/terminals.py) are such programs. Its maker knows where it runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The relay: TCP connections through the standard input and output of one program over there.
 
-Starts that program when a connection is wanted and it does not run, and shares it out; its text
-is node/relay.py. What is made of the bytes is in relay_streams.py; where the program runs is known
-to who makes one.
+Starts that program when a connection is wanted and it does not run, and shares it out; its text is
+node/relay.py. What is made of the bytes is in relay_streams.py; its maker knows where the program
+runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """TCP connections as frames over one socket: what the relay's near end does once it stands.
 
-One thread serves all of them. What a frame is, and who may send when, is told in node/relay.py;
-the two say the same in the Python of their own place, since nothing of ours is there on the node.
+One thread serves all of them. What a frame is, and which side may send when, is told in
+node/relay.py; the two say the same in the Python of their own place, since nothing of ours is there
+on the node.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ _log = logging.getLogger(__name__)
 
 
 class ConversationEndedError(Exception):
-    """The far end has gone, before or while a connection was asked for; with why, where it was we
-    who left it."""
+    """The far end has gone, before or while a connection was asked for; with why, if this end
+    left."""
 
 
 class _GarbledError(Exception):

@@ -1,4 +1,4 @@
-"""Two sockets of this machine made one connection. Knows nothing of who they belong to."""
+"""Two sockets of this machine made one connection. Knows nothing of their owners."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ class SshTransport:
     # --- ending ---
 
     def close(self) -> None:
-        """Close the shells; the connection stays as it is: it belongs to whoever made it."""
+        """Close the shells; the connection stays as it is: it belongs to its maker."""
         self._follow.close()
         self._shells.close()
 

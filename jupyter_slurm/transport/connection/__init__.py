@@ -1,7 +1,7 @@
-"""One way to a cluster, shared by everybody who uses it: opened once, kept, brought back.
+"""One way to a cluster, shared by all that use it: opened once, kept, brought back.
 
-Knows states and who waits for what. The hops themselves are in `chain.py`, when they are looked at
-in `watchdog.py`, their sessions in `sessions.py`, what runs over them above.
+Knows states, and what each caller waits for. The hops themselves are in `chain.py`, when they are
+looked at in `watchdog.py`, their sessions in `sessions.py`, what runs over them above.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _Error = TypeVar("_Error", bound=JupyterSlurmError)
 
 
 class _Attempt:
-    """A login that goes on; whoever comes meanwhile waits for it."""
+    """A login that goes on; callers meanwhile wait for it."""
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
@@ -273,7 +273,7 @@ class SshConnection:
     # --- what the watchdog does ---
 
     def lose(self, link: Link, problem: Problem) -> None:
-        """Give up this link and those behind it, and tell everybody who waits in them."""
+        """Give up this link and those behind it, and tell the calls that wait in them."""
         with self._changed:  # a caller that opens it again comes after this, and keeps its login
             links = self.links
             if self.state not in _OPENED or link not in links:

@@ -83,6 +83,6 @@ class Chain:
 
 
 def end(links: Sequence[Link]) -> None:
-    """Close the links, and tell whoever waits in them."""
+    """Close the links, and tell the calls that wait in them."""
     for one in reversed(links):
         one.close()

@@ -69,7 +69,7 @@ class Sessions:
             self._changed.notify_all()
 
     def send_away(self) -> None:
-        """Send away all who wait for their turn."""
+        """Send away all calls that wait for their turn."""
         with self._changed:
             self._generation += 1
             self._changed.notify_all()

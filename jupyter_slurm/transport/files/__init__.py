@@ -115,7 +115,7 @@ def mirror(
 
     `lock` is a file there that is held (flock(1), where there is one) while files are put in place
     and while `then` runs. It is held too while `remote` gets the time of now, before it is looked
-    at: who takes the lock and finds it old may take it away.
+    at: a holder of the lock that finds it old may remove it.
     """
     watcher = progress or Unwatched()
     outcome = Outcome()

@@ -1,7 +1,7 @@
 """Which files go along: patterns as in .gitignore. Knows names, and of files only .gitignore's own.
 
 The patterns' meaning is git's (gitignore(5)), by pathspec. Names are bytes, relative to the folder;
-those that are no UTF-8 are matched as Python shows them (`\\udcXX`).
+those that are not UTF-8 are matched as Python shows them (`\\udcXX`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Patterns:
 class Exclusion:
     """What stays behind: what was asked for decides, then each folder's .gitignore, then `ALWAYS`.
 
-    As with git, nothing below a folder that stays behind goes along: whoever walks does not enter.
+    As with git, nothing below a folder that stays behind goes along: the walk does not enter.
     """
 
     def __init__(self, asked: Sequence[str] = ()) -> None:

@@ -78,8 +78,8 @@ class HostCertificate(NamedTuple):
 
 
 def _told(principals: Sequence[str]) -> str:
-    """Return the first that look like names of hosts. Whoever shows a certificate may have made it,
-    and would put a fingerprint there for a person to compare, or a question of ours."""
+    """Return the first that look like names of hosts. The host that shows a certificate may have
+    made it, and would put a fingerprint there for a person to compare, or a question of ours."""
     if not principals:
         return "no host at all"
     names = [one for one in principals if _NAME.fullmatch(one)]

@@ -48,7 +48,7 @@ drwx------* | drwx--S---*) [ -O %(target)b ] && [ ! -L %(target)b ];; *) false;;
 { _private || { [ -O %(target)b ] && [ ! -L %(target)b ] && chmod 700 %(target)b && _private; } ||
 { LC_ALL=C ls -ldn %(target)b; exit %(not_private_exit)b; }; }
 """.strip().replace(b"\n", b" ")
-"""With an ACL the group's letters are its mask: none of them, and nobody whom it names gets in.
+"""With an ACL the group's letters are its mask: none of them, and no user that it names gets in.
 `mkdir -m` does not look at the umask, nor does what it makes take more from the ACL than that."""
 
 _OLD = b"""

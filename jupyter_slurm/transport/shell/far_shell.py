@@ -76,7 +76,7 @@ BEGAN TARGET` ends what a lost connection has left, where that is still the same
 
 _INTRODUCTION = re.compile("[0-9a-f-]{1,40}(?: [0-9]{1,10} [0-9]{1,20}){0,2}")
 _START_S = 25.0
-"""For a login shell's start-up files, which whoever logs in there has to wait for too."""
+"""For a login shell's start-up files, for which every login there waits."""
 _GRACE_S = 5.0
 _STOP_LOOK_S = 0.1
 _LONGEST_WAIT_S = 3600.0

@@ -2,10 +2,10 @@
 something has changed.
 
 A look is one `wc -c` of all files, which opens them and so sees through the attribute cache of NFS.
-What is there and is no file is passed over: a pipe would be waited for, and a device read for ever.
-The shell waits between two looks in a subshell of its own, at ticks that grow with the time that
-nothing has happened, and reads on: a line with another list ends that subshell, and so does the end
-of its input. Nothing is looked at while nobody waits here.
+What is there and is not a file is passed over: a pipe would be waited for, and a device read for
+ever. The shell waits between two looks in a subshell of its own, at ticks that grow with the time
+that nothing has happened, and reads on: a line with another list ends that subshell, and so does
+the end of its input. Nothing is looked at while nobody waits here.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _TICKS = tuple(_ticks())
 
 
 class Follow:
-    """For any number of threads; the first who waits has the shell."""
+    """For any number of threads; the first to wait has the shell."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Follow:
             self._turn.release()
 
     def close(self) -> None:
-        """Tell whoever waits for files to grow, and open no shell any more."""
+        """Tell the calls that wait for files to grow, and open no shell any more."""
         with self._lock:
             self._closed = True
         self._let_go()

@@ -283,7 +283,7 @@ class Helpers:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Kill the commands that run over there, and tell those who wait for them."""
+        """Kill the commands that run over there, and tell the calls that wait for them."""
         with self._changed:
             self._closed = True
             helpers, self._open = self._open, set()

@@ -1,7 +1,7 @@
 """Shells on the cluster's machine: opened with the right environment, lent out, replaced when lost.
 
-Decides who gets one of the few sessions that sshd allows, what is repeated after a loss and what is
-not. What is done with a shell is in `ssh.py`, `helper.py`, `follow.py`, `far_program.py`.
+Decides which call gets one of the few sessions that sshd allows, what is repeated after a loss and
+what is not. What is done with a shell is in `ssh.py`, `helper.py`, `follow.py`, `far_program.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The connection that everybody shares: channels, carried sockets, files, signs of life.
 
-Whom it connects to, who logs in and what is run there is for others; how it sends is for
-`queue.py`, how fast for `packets.py`, `pump.py` and `window.py`.
+Its host, the login and what is run there are for others; how it sends is for `queue.py`, how fast
+for `packets.py`, `pump.py` and `window.py`.
 """
 
 from __future__ import annotations

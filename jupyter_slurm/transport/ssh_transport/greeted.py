@@ -1,5 +1,5 @@
 """Who is at the other end of a channel, before it carries a local socket. All of it happens in the
-connection's reading thread, which waits for nothing; who gives up waiting is for `__init__.py`.
+connection's reading thread, which waits for nothing; giving up is for `__init__.py`.
 """
 
 from __future__ import annotations

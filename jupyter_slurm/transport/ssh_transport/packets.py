@@ -74,7 +74,7 @@ class Sink(Protocol):
 
 
 class SharedPacketizer(Packetizer):
-    """`sinks` holds who gets the data of a channel, by our number of it. Sending never blocks:
+    """`sinks` holds the receiver of a channel's data, by our number of it. Sending never blocks:
     what the socket does not take is kept, `on_stuck` called, and `flush()` tries again."""
 
     if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class SharedPacketizer(Packetizer):
     # -- keys -------------------------------------------------------------------------------------
 
     def speak_plainly(self) -> None:
-        """Send bare packets from now on: whoever is at the other end has done the cryptography."""
+        """Send bare packets from now on: the other end has done the cryptography."""
         self._plain = True
         self._opener, self._sealer = PlainOpener(), PlainSealer()
 
@@ -371,7 +371,7 @@ class SharedPacketizer(Packetizer):
     # -- the end ----------------------------------------------------------------------------------
 
     def hang_up(self) -> None:
-        """End the connection for whoever waits on the socket, who then closes it."""
+        """End the connection for the thread that waits on the socket, which then closes it."""
         with contextlib.suppress(OSError):
             self._link.shutdown(socket.SHUT_RDWR)
 

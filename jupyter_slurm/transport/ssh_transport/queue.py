@@ -236,8 +236,8 @@ class QueuedTransport(paramiko.Transport):
         self.packetizer.hang_up()
 
     def close(self) -> None:
-        """End the connection at once: whoever waits on it is told, and no thread and no socket of
-        it is left."""
+        """End the connection at once: the calls that wait on it are told, and no thread and no
+        socket of it is left."""
         self.packetizer.hang_up()
         if self.ident is None:
             self._pump.close()

@@ -214,7 +214,7 @@ class SharedChannel(paramiko.Channel):
 
 
 class Receiving:
-    """Data on its way to whoever calls `take`; no more of it than the channel's window."""
+    """Data on its way to the caller of `take`; no more of it than the channel's window."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
