@@ -73,7 +73,7 @@ _UNBLOCK = (
     "s.pthread_sigmask(s.SIG_SETMASK, ()); os.execvp('env', ['env', '--', *sys.argv[1:]])"
 )
 """Python ignores two signals, and what is ignored stays so in the program that it becomes; env says
-in one line that there is no such program."""
+in one line that the program is missing."""
 
 _UNBLOCK_SIGNALS = f"""printf "%s\\n" "$$" >{_JOB_DIR}/{_PID_FILE}
 if command -v python3 >/dev/null; then

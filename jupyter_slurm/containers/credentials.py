@@ -1,7 +1,7 @@
 """Where each tool keeps a registry's user and password, and how one more is written there. PURE.
 
-Files of the tools' own, in the home on the cluster, 0600; whoever writes them does so by rename.
-Nothing is checked with the registry.
+Files of the tools' own, in the home on the cluster, 0600; put in place by a rename. Nothing is
+checked with the registry.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.foreign import check_json
 
 NGC_USER = "$oauthtoken"
-"""The user of everybody who has an API key of NGC; these very characters."""
+"""The user name for every API key of NGC; these very characters."""
 
 _REGISTRY = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]+)?")
 _HUB = re.compile(r"(?:(?:registry-1|index|www)\.)?docker\.(?:io|com)")

@@ -3,9 +3,9 @@
 What only the node can tell is found out there, by `docker_script.py`; what the tools say when they
 fail is `docker_errors.py`'s. What had to be known (tried with Docker 20.10; docker-run(1),
 podman-run(1)):
-- The engine is a daemon: a container is no child of the job. It outlives a client that is killed,
-  unless it notices that its standard input has ended, which the engine closes with the client. So
-  a pipe leads there whose other end the job holds, and who reads it inside ends everything.
+- The engine is a daemon: a container is not a child of the job. It outlives a client that is
+  killed, unless it notices that its standard input has ended, which the engine closes with the
+  client. So a pipe leads there whose other end the job holds, and its reader ends everything.
 - As process 1 a program ignores SIGTERM that it does not handle: --init.
 - Nothing of the job's environment, user, CPUs, memory and GPUs holds inside of itself. `--gpus all`
   would be all of the node's: they are named, by UUID, which is right whether or not cgroups hide

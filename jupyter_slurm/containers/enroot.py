@@ -6,7 +6,7 @@ src/runtime.sh, src/docker.sh, conf/hooks of 2.2 to 4.1):
 - `enroot start` becomes the program, so its exit code is the program's. A container stays on the
   node until it is removed: a shell waits for the end and does that.
 - Nothing of the node's environment comes inside; `--env` would lose newlines, and show values to
-  everybody who may look at processes. What of the job's is wanted is written to a file.
+  every user that may list processes. What of the job's is wanted is written to a file.
 - `--mount` cannot have blanks. In the text of `--conf`, which has `mounts` and `rc` as functions,
   they are written as in fstab. A mount's destination is made where it is missing.
 - The `rc` that is given takes the place of the image's, whose entrypoint would print banners, or

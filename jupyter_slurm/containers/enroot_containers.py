@@ -1,4 +1,4 @@
-"""A container of enroot's on the node, whoever starts it: what `enroot.py` and `pyxis.py` have in
+"""A container of enroot's on the node, by either starter: what `enroot.py` and `pyxis.py` have in
 common. How each of them starts one lives there.
 
 What had to be known (enroot 3.0 to 4.1, read):

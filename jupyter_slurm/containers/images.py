@@ -1,6 +1,6 @@
 """What `--image NAME` means on a cluster: aliases, image folders, files, names in a registry. Pure.
 
-Whoever knows the cluster's files passes `exists` and `listing`; nothing is looked up here.
+The caller knows the cluster's files, and passes `exists` and `listing`; nothing is looked up here.
 """
 
 from __future__ import annotations
