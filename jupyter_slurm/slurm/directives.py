@@ -10,7 +10,7 @@ from .options import OptionError, parse_options
 def read_directives(script: str) -> dict[str, str]:
     """Map long name -> value of the script's own options, the later of two equal ones.
 
-    What is no option that we know is left out: sbatch gets the script as it is, and will say so.
+    An option that we do not know is left out: sbatch gets the script as it is, and will say so.
 
     >>> read_directives("#!/bin/sh\\n#SBATCH -J 'a b' --time=1 # why\\ntrue\\n#SBATCH --hold\\n")
     {'job-name': 'a b', 'time': '00:01:00'}

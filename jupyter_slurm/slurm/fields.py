@@ -162,7 +162,7 @@ def split_records(output: str | bytes, names: Sequence[str]) -> list[dict[str, s
 def cut_records(output: str | bytes, count: int) -> list[list[str]]:
     """Cut records that end in RECORD_END into `count` fields each; no first field has newlines.
 
-    The last field takes whatever is left. A piece with too few fields is no record. What stands
+    The last field takes whatever is left. A piece with too few fields is not a record. What stands
     before a first field was printed by others: a site's wrapper, a login shell.
     """
     records: list[list[str]] = []

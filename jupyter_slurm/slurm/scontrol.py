@@ -118,7 +118,7 @@ def update_argv(verb: UpdateVerb, ids: Iterable[str]) -> list[str]:
 
 def time_limit_argv(slurm_id: str, limit: str) -> list[str]:
     """Change a job's time limit. `limit` as in sbatch's --time or like `2h`; with `+` or `-` before
-    it, by so much (scontrol(1), TimeLimit). ValueError: it is no time.
+    it, by so much (scontrol(1), TimeLimit). ValueError: it is not a time.
 
     >>> time_limit_argv("12", "+1h"), time_limit_argv("12", "90")[-1]
     (['scontrol', 'update', 'JobId=12', 'TimeLimit=+01:00:00'], 'TimeLimit=01:30:00')

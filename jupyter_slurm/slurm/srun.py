@@ -19,7 +19,7 @@ def beside_argv(
     `--unbuffered` hands on every byte at once; the program's standard output is a terminal then,
     which it has to set raw (srun(1)). No memory of its own and none of the job's generic resources
     are asked for, which are the job's other steps' (before 22.05 `--overlap` shares only CPUs).
-    `version` None: not known, taken to be a recent one. ValueError: that is no job's id.
+    `version` None: not known, taken to be a recent one. ValueError: that is not a job's id.
     """
     return _step_argv(slurm_id, argv, node=node, version=version, gres=("--gres=none",))
 

@@ -80,7 +80,7 @@ def format_time(seconds: float | None) -> str:
 def parse_duration_s(text: str) -> float | None:
     """Parse a duration as squeue and sacct print it, in seconds.
 
-    None for whatever is no number of seconds: UNLIMITED, INVALID, NOT_SET, Partition_Limit, N/A.
+    None for all that is not a number of seconds: UNLIMITED, INVALID, NOT_SET, Partition_Limit, N/A.
 
     >>> parse_duration_s("1-02:03:04"), parse_duration_s("00:01.500"), parse_duration_s("N/A")
     (93784.0, 1.5, None)
@@ -130,7 +130,7 @@ def parse_nodelist(text: str) -> list[str]:
     """Return the names in a node list, in its order.
 
     An unset list (`(null)`, `None assigned`) has none. ValueError for a bracket that does not
-    close, a range that is none, what is no name of a host, or more names than Slurm has nodes.
+    close, a malformed range, a word that cannot name a host, or more names than Slurm has nodes.
 
     >>> parse_nodelist("n[001-003,7],gpu1")
     ['n001', 'n002', 'n003', 'n7', 'gpu1']
@@ -237,7 +237,8 @@ def format_array(tasks: Iterable[int]) -> str:
 def parse_tres(text: str) -> dict[str, float]:
     """Parse resources, `cpu=4,mem=64G,gres/gpu:a100=2`: memory in MiB, the rest as numbers.
 
-    What is no number is left out; Slurm's `0` or a missing `mem` can mean all of a node's memory.
+    What is not a number is left out; Slurm's `0` or a missing `mem` can mean all of a node's
+    memory.
 
     >>> parse_tres("cpu=4,mem=2.5G,node=1,billing=4,gres/gpu:a100=2")["mem"]
     2560.0

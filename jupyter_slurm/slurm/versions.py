@@ -23,7 +23,7 @@ class SlurmVersion(NamedTuple):
 def parse_version(text: str) -> SlurmVersion | None:
     """Return the release in what `sinfo --version` prints (`slurm 22.05.8`, `slurm-wlm 22.05.8`).
 
-    None where there is no release in it.
+    None where it has no release.
 
     >>> str(parse_version("slurm-wlm 22.05.8"))
     '22.05.8'
