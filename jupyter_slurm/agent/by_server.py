@@ -1,8 +1,8 @@
 """The way to the agent by way of a kernel's own Jupyter server, for one that cannot use the socket.
 
-A kernel in a container, or on another machine than its server, does not see the agent's socket.
-Its server does, and relays (`server/handlers.py`), for whoever may run programs there. Imported
-only when it is needed; a `Link` in all but the way.
+A kernel in a container, or on another machine than its server, does not see the agent's socket. Its
+server does, and relays (`server/handlers.py`), for users that may run programs there. Imported only
+when it is needed; a `Link` in all but the way.
 """
 
 from __future__ import annotations

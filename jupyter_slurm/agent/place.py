@@ -9,7 +9,7 @@ from pathlib import Path
 from jupyter_slurm import places
 
 SOCKET_VARIABLE = "JUPYTER_SLURM_AGENT"
-"""The socket's path, for those who would compute another one: a Jupyter server sets it for its
+"""The socket's path, for processes that would compute another one: a Jupyter server sets it for its
 kernels, so that they all meet even where a kernel's folders are not the server's."""
 
 

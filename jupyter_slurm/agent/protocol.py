@@ -37,11 +37,11 @@ NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Errors of decoding a sender's bytes: malformed JSON, invalid UTF-8, or endless nesting."""
 
 LONGEST_WAIT_S = 60.0
-"""A call that is to wait for longer returns then: whoever asked may have hung up long ago."""
+"""A call that is to wait for longer returns then: the caller may have hung up long ago."""
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers at a socket."""
+    """The agent that answers at a socket."""
 
     version: str
     protocol: int

@@ -34,7 +34,7 @@ class Answer(NamedTuple):
 
 
 class _Caller(msgspec.Struct):
-    """The part of `connect` that says who asks."""
+    """The part of `connect` that names the caller."""
 
     caller: str
 
@@ -47,7 +47,7 @@ class Desk:
         self._log_path = log_path
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="call")
         self._callers: dict[object, set[str]] = {}
-        """Those who log in, by the connection on which they have come."""
+        """The callers that log in, by their connections."""
         self._quiet = asyncio.Event()
         self._quiet.set()
         self.in_flight = 0
