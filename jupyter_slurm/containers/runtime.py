@@ -70,7 +70,7 @@ class Runtime(Protocol):
 
     @property
     def name(self) -> str:
-        """As `--runtime` and a profile's `runtime` say it."""
+        """The name that `--runtime` and a profile's `runtime` use."""
 
     @property
     def takes_image(self) -> bool:
@@ -78,7 +78,7 @@ class Runtime(Protocol):
 
     @property
     def image_suffixes(self) -> tuple[str, ...]:
-        """What an image's file name may end in, best first; "" is a folder."""
+        """The endings of an image's file name, best first; "" is a folder."""
 
     def fetched(self, reference: Reference) -> str | None:
         """Return what the tool calls an image that it fetches by itself; None: it needs a file."""

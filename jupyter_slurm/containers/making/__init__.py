@@ -35,7 +35,7 @@ class Maker(Protocol):
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """What an image's file name may end in; "" is a folder."""
+        """The endings of an image's file name; "" is a folder."""
 
     def named(self, reference: Reference) -> str:
         """Return what the tool calls an image of a registry."""
