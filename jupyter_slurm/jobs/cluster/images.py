@@ -49,7 +49,7 @@ class Images:
         self._clusters = clusters
         self._submit = submit
         self._making: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        """By cluster: two users that ask for the same image at once get one job."""
+        """By cluster: two callers that ask for the same image at once get one job."""
 
     def images(self, cluster: str | None = None) -> list[Image]:
         known = self._clusters.named(cluster)
