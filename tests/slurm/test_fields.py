@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_slurm.slurm import fields, sacct
+from jupyter_slurm.slurm import sacct
 from jupyter_slurm.slurm.fields import (
     FIELD_END,
     RECORD_END,
@@ -81,8 +81,3 @@ def test_no_output_has_no_records() -> None:
 def test_bytes_that_are_no_utf8_are_told_as_text() -> None:
     [row] = split_records(b"1\x1f\xff\x1e\n", NAMES)
     assert row["name"] == "\\xff"
-
-
-def test_what_is_set_is_not_unset() -> None:
-    assert not set(fields.SLURM_ENV) & set(fields.SLURM_ENV_UNSET)
-    assert "SLURM_CONF" not in fields.SLURM_ENV_UNSET
