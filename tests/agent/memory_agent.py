@@ -28,7 +28,6 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.wire import (
     AgentStatus,
     CellSpec,
-    Changes,
     Check,
     Cluster,
     ClusterInfo,
@@ -56,11 +55,10 @@ from jupyter_slurm.wire import (
     Transfer,
     TransferState,
     Tunnel,
-    UsageChanges,
-    UsageSample,
 )
 from tests.file_side import FileSide
-from tests.queue_side import QueueSide, revision_of
+from tests.job_side import STATUS, JobSide
+from tests.queue_side import QueueSide
 
 SCRIPT = Path(__file__)
 LIVE_VARIABLE = "JUPYTER_SLURM_TEST_LIVE"
@@ -69,20 +67,16 @@ LABS_VARIABLE = "JUPYTER_SLURM_TEST_LABS"
 BROKEN_VARIABLE = "JUPYTER_SLURM_TEST_BROKEN"
 
 
-class MemoryService(FileSide, QueueSide):
+class MemoryService(FileSide, JobSide, QueueSide):
     """Jobs that never leave this process: they run as soon as submitted, and print their code."""
 
     def __init__(self) -> None:
         if os.environ.get(BROKEN_VARIABLE):
             raise ConfigError("clusters.toml, line 3: no.", hint="Mend it.")
+        JobSide.__init__(self)
         QueueSide.__init__(self)
         self._live = int(os.environ.get(LIVE_VARIABLE, "0"))
-        self._changed = threading.Condition()
-        self._jobs: dict[str, Job] = {}
         self._code: dict[str, str] = {}
-        self._gone: list[tuple[int, str]] = []
-        self._revision = 0
-        self._woken = False
         self._left: list[str] = []
 
     # --- what the agent needs beside Api ---
@@ -201,7 +195,7 @@ class MemoryService(FileSide, QueueSide):
         with self._changed:
             if spec.id not in self._jobs:
                 self._code[spec.id] = spec.code
-                self._put(
+                self.put(
                     kind_of(spec).recorded(
                         spec,
                         cluster=spec.cluster or "here",
@@ -214,12 +208,6 @@ class MemoryService(FileSide, QueueSide):
     def details(self, job_id: str) -> JobDetails:
         job = self.job(job_id)
         return JobDetails(job=job, code=self._code[job.id])
-
-    def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
-        job = self.job(job_id)
-        sample = UsageSample(time_s=job.created_s, cpus=1.0, memory_mib=100.0)
-        samples = () if cursor else (sample,)
-        return UsageChanges(cursor="1", samples=samples, job=job, end=job.state.final)
 
     def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
         return Preview(
@@ -244,9 +232,6 @@ class MemoryService(FileSide, QueueSide):
             raise NotFoundError(f"There is no job {job_id!r} here.", hint="`%slurm jobs` lists.")
         return self._jobs[job_id]
 
-    def jobs(self, cluster: str | None = None) -> list[Job]:
-        return [job for job in self._jobs.values() if cluster in {None, job.cluster}][::-1]
-
     def adopt(self, slurm_id: str, cluster: str | None = None) -> Job:
         if slurm_id == "1000000":
             raise NotFoundError(f"Slurm knows no job {slurm_id}.")
@@ -254,19 +239,7 @@ class MemoryService(FileSide, QueueSide):
         if same:
             return same[-1]
         job = self.submit(ScriptSpec(id=f"adopted{slurm_id}", name="theirs", code=""))
-        return self._change(job.id, slurm_id=slurm_id)
-
-    def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
-        known = revision_of(cursor)
-        with self._changed:
-            self._changed.wait_for(lambda: self._revision > known or self._woken, wait_s)
-            return Changes(
-                cursor=str(self._revision),
-                whole=known < 0,
-                jobs=tuple(job for job in self._jobs.values() if job.revision > known),
-                gone=tuple(job_id for at, job_id in self._gone if at > known >= 0),
-                connections=None if known >= 0 else tuple(self.connections()),
-            )
+        return self.change(job.id, slurm_id=slurm_id)
 
     def logs(
         self,
@@ -287,7 +260,7 @@ class MemoryService(FileSide, QueueSide):
         return Result(job=job, status="killed")
 
     def delivered(self, job_id: str) -> Job:
-        return self._change(job_id, delivered=True)
+        return self.change(job_id, delivered=True)
 
     def lab_entry(self, job_id: str) -> LabEntry:
         labs = os.environ.get(LABS_VARIABLE)
@@ -299,7 +272,7 @@ class MemoryService(FileSide, QueueSide):
         return LabEntry(login_url=f"http://lab-{job_id}.localhost:4000/login", token="t" * 64)
 
     def cancel(self, job_id: str) -> Job:
-        return self._change(self.job(job_id).id, state=JobState.CANCELLED)
+        return self.change(self.job(job_id).id, state=JobState.CANCELLED)
 
     def cancel_many(
         self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
@@ -307,29 +280,16 @@ class MemoryService(FileSide, QueueSide):
         for job_id in job_ids:
             self.cancel(job_id)
 
-    def hold(self, job_id: str) -> Job:
-        return self._change(job_id, reason="JobHeldUser")
-
-    def release(self, job_id: str) -> Job:
-        return self._change(job_id, reason=None)
-
     def requeue(self, job_id: str) -> Job:
-        return self._change(job_id, state=JobState.PENDING, restarts=1)
-
-    def extend(self, job_id: str, limit: str) -> Job:
-        return self._change(job_id, limit_s=7200)
+        return self.change(job_id, state=JobState.PENDING, restarts=1)
 
     def why(self, job_id: str) -> Job:
-        return self._change(job_id, why="It runs.")
+        return self.change(job_id, why="It runs.")
 
     def forget(self, job_id: str) -> None:
         if not self.job(job_id).state.final:
             raise RequestError(f"Job {job_id} has not ended.", hint="Cancel it first.")
-        with self._changed:
-            del self._jobs[job_id]
-            self._revision += 1
-            self._gone.append((self._revision, job_id))
-            self._changed.notify_all()
+        self.remove(job_id)
 
     # --- images ---
     def images(self, cluster: str | None = None) -> list[Image]:
@@ -367,30 +327,7 @@ class MemoryService(FileSide, QueueSide):
 
     # --- the agent ---
     def status(self) -> AgentStatus:
-        return AgentStatus(
-            version="",
-            protocol=0,
-            pid=0,
-            host="",
-            socket="",
-            log="",
-            started_s=0.0,
-            memory_mib=0.0,
-            cpu_s=0.0,
-            clients=0,
-            live_jobs=self._live,
-            commands={"here squeue": 3},
-        )
-
-    def _change(self, job_id: str, **changes: object) -> Job:
-        with self._changed:
-            return self._put(msgspec.structs.replace(self.job(job_id), **changes))
-
-    def _put(self, job: Job) -> Job:
-        self._revision += 1
-        self._jobs[job.id] = msgspec.structs.replace(job, revision=self._revision)
-        self._changed.notify_all()
-        return self._jobs[job.id]
+        return msgspec.structs.replace(STATUS, live_jobs=self._live, commands={"here squeue": 3})
 
 
 def _sent(direction: Literal["push", "pull"], local: str, remote: str) -> Transfer:

@@ -50,6 +50,7 @@ from jupyter_slurm.wire import (
     Transfer,
     TransferState,
 )
+from tests.job_side import STATUS
 from tests.specs import known
 
 
@@ -67,21 +68,6 @@ def notebook_of(*sources: str) -> str:
     return json.dumps({"nbformat": 4, "metadata": {}, "cells": cells})
 
 
-NOTHING_WRONG = AgentStatus(
-    version="",
-    protocol=0,
-    pid=0,
-    host="",
-    socket="",
-    log="",
-    started_s=0.0,
-    memory_mib=0.0,
-    cpu_s=0.0,
-    clients=0,
-    live_jobs=0,
-)
-
-
 class MemoryApi:
     """An Api of one job: `pages` are what its log gives, one a call; `end` is how it ends."""
 
@@ -96,7 +82,7 @@ class MemoryApi:
         self.calls: list[tuple[str, str]] = []
 
     def status(self) -> AgentStatus:
-        return NOTHING_WRONG
+        return STATUS
 
     def clusters(self) -> list[Cluster]:
         return []

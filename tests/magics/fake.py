@@ -22,7 +22,6 @@ from jupyter_slurm.jobs.outcome.variables import digest_file, read_variables, wr
 from jupyter_slurm.wire import (
     AgentStatus,
     CellSpec,
-    Changes,
     Check,
     ClearOutput,
     Cluster,
@@ -49,21 +48,21 @@ from jupyter_slurm.wire import (
     Show,
     Stream,
     UpdateDisplayData,
-    UsageChanges,
-    UsageSample,
 )
 from tests.far import FarSide
 from tests.file_side import FileSide
 from tests.image_side import ImageSide
-from tests.queue_side import QueueSide, revision_of
+from tests.job_side import STATUS, JobSide
+from tests.queue_side import QueueSide
 
 
-class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
+class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
     """Satisfies `Api` as far as front ends use it; `calls` says what was called, in order."""
 
     def __init__(self, folder: Path) -> None:
         FarSide.__init__(self)
         ImageSide.__init__(self)
+        JobSide.__init__(self)
         QueueSide.__init__(self)
         self.folder = folder
         self.calls: list[str] = []
@@ -96,14 +95,10 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
                 ),
             ),
         )
-        self._jobs: dict[str, Job] = {}
         self._outputs: dict[str, list[Output]] = {}
         self._results: dict[str, Result] = {}
         self._lingering: dict[str, threading.Event] = {}
         self._threads: list[threading.Thread] = []
-        self._gone: list[tuple[int, str]] = []
-        self._revision = 0
-        self._changed = threading.Condition()
 
     # --- what a test does to it ---
 
@@ -118,14 +113,6 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
         with self._changed:
             self._outputs[job_id].append(output)
             self._changed.notify_all()
-
-    def change(self, job_id: str, **fields: Any) -> Job:
-        with self._changed:
-            self._revision += 1
-            changed = msgspec.structs.replace(self._jobs[job_id], revision=self._revision, **fields)
-            self._jobs[job_id] = changed
-            self._changed.notify_all()
-            return changed
 
     def finish(self, job_id: str) -> None:
         self._lingering[job_id].set()
@@ -187,21 +174,18 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
         if self.refuse:
             raise SubmitError(self.refuse)
         self.specs[spec.id] = spec
-        self._revision += 1
         job: Job = kind_of(spec).recorded(
             spec,
             cluster=spec.cluster or "fake",
             state=JobState.RUNNING,
-            revision=self._revision,
             slurm_id=str(100 + len(self.specs)),
             started_s=time.time(),
             nodes=("n1",),
         )
         with self._changed:
-            self._jobs[spec.id] = job
             self._outputs[spec.id] = []
             self._lingering[spec.id] = threading.Event()
-            self._changed.notify_all()
+            job = self.put(job)
         written = spec.inputs if isinstance(spec, CellSpec) else None
         inputs = read_variables(Path(written), None) if written else {}
         thread = threading.Thread(target=self._run, args=(spec, inputs), daemon=True)
@@ -212,12 +196,6 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
     def details(self, job_id: str) -> JobDetails:
         job = self.job(job_id)
         return JobDetails(job=job, code=self.specs[job.id].code)
-
-    def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
-        job = self.job(job_id)
-        sample = UsageSample(time_s=job.created_s, cpus=1.0, memory_mib=100.0)
-        samples = () if cursor else (sample,)
-        return UsageChanges(cursor="1", samples=samples, job=job, end=job.state.final)
 
     def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
         return Preview(
@@ -245,24 +223,9 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
                 return job
         raise NotFoundError(f"There is no job {job_id}.")
 
-    def jobs(self, cluster: str | None = None) -> list[Job]:
-        return [job for job in reversed(self._jobs.values()) if cluster in (None, job.cluster)]
-
     def adopt(self, slurm_id: str, cluster: str | None = None) -> Job:
         self.far()
         return self.job(slurm_id)
-
-    def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
-        known = revision_of(cursor)
-        with self._changed:
-            self._changed.wait_for(lambda: self._revision > known, wait_s)
-            return Changes(
-                cursor=str(self._revision),
-                whole=known < 0,
-                jobs=tuple(job for job in self._jobs.values() if job.revision > known),
-                gone=tuple(job_id for at, job_id in self._gone if at > known >= 0),
-                connections=None if known >= 0 else tuple(self.connections()),
-            )
 
     def logs(
         self,
@@ -323,18 +286,9 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
         for job_id in job_ids:
             self.cancel(job_id)
 
-    def hold(self, job_id: str) -> Job:
-        return self.change(job_id, reason="JobHeldUser")
-
-    def release(self, job_id: str) -> Job:
-        return self.change(job_id, reason=None)
-
     def requeue(self, job_id: str) -> Job:
         self.job(job_id)
         return self.change(job_id, state=JobState.REQUEUED, nodes=(), started_s=None)
-
-    def extend(self, job_id: str, limit: str) -> Job:
-        return self.change(job_id, limit_s=7200)
 
     def why(self, job_id: str) -> Job:
         return self.change(self.job(job_id).id, why="It waits for a node.")
@@ -343,11 +297,7 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
         job = self.job(job_id)
         self.finish(job.id)
         self.change(job.id, state=JobState.CANCELLED, ended_s=time.time())
-        with self._changed:
-            del self._jobs[job.id]
-            self._revision += 1
-            self._gone.append((self._revision, job.id))
-            self._changed.notify_all()
+        self.remove(job.id)
 
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:
         self.far()
@@ -369,19 +319,7 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
         return msgspec.structs.replace(self.command_output, argv=tuple(argv))
 
     def status(self) -> AgentStatus:
-        return AgentStatus(
-            version="",
-            protocol=0,
-            pid=0,
-            host="",
-            socket="",
-            log="",
-            started_s=0.0,
-            memory_mib=0.0,
-            cpu_s=0.0,
-            clients=0,
-            live_jobs=0,
-        )
+        return STATUS
 
     # --- the job ---
 

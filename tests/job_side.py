@@ -1,0 +1,98 @@
+"""The jobs of an Api in memory, kept and told of; what runs them is each one's own."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from typing import Any
+
+import msgspec
+
+from jupyter_slurm.wire import (
+    AgentStatus,
+    Changes,
+    Connection,
+    Job,
+    UsageChanges,
+    UsageSample,
+)
+from tests.queue_side import revision_of
+
+STATUS = AgentStatus(
+    version="",
+    protocol=0,
+    pid=0,
+    host="",
+    socket="",
+    log="",
+    started_s=0.0,
+    memory_mib=0.0,
+    cpu_s=0.0,
+    clients=0,
+    live_jobs=0,
+)
+
+
+class JobSide(ABC):
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._gone: list[tuple[int, str]] = []
+        self._revision = 0
+        self._woken = False
+        self._changed = threading.Condition()
+
+    @abstractmethod
+    def connections(self) -> list[Connection]: ...
+
+    def put(self, job: Job) -> Job:
+        with self._changed:
+            self._revision += 1
+            self._jobs[job.id] = msgspec.structs.replace(job, revision=self._revision)
+            self._changed.notify_all()
+            return self._jobs[job.id]
+
+    def change(self, job_id: str, **fields: Any) -> Job:
+        with self._changed:
+            return self.put(msgspec.structs.replace(self.job(job_id), **fields))
+
+    def remove(self, job_id: str) -> None:
+        with self._changed:
+            del self._jobs[job_id]
+            self._revision += 1
+            self._gone.append((self._revision, job_id))
+            self._changed.notify_all()
+
+    # --- Api ---
+
+    @abstractmethod
+    def job(self, job_id: str) -> Job: ...
+
+    def jobs(self, cluster: str | None = None) -> list[Job]:
+        return [job for job in reversed(self._jobs.values()) if cluster in (None, job.cluster)]
+
+    def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
+        known = revision_of(cursor)
+        with self._changed:
+            self._changed.wait_for(lambda: self._revision > known or self._woken, wait_s)
+            return Changes(
+                cursor=str(self._revision),
+                whole=known < 0,
+                jobs=tuple(job for job in self._jobs.values() if job.revision > known),
+                gone=tuple(job_id for at, job_id in self._gone if at > known >= 0),
+                connections=None if known >= 0 else tuple(self.connections()),
+            )
+
+    def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
+        job = self.job(job_id)
+        sample = UsageSample(time_s=job.created_s, cpus=1.0, memory_mib=100.0)
+        samples = () if cursor else (sample,)
+        return UsageChanges(cursor="1", samples=samples, job=job, end=job.state.final)
+
+    def hold(self, job_id: str) -> Job:
+        return self.change(job_id, reason="JobHeldUser")
+
+    def release(self, job_id: str) -> Job:
+        return self.change(job_id, reason=None)
+
+    def extend(self, job_id: str, limit: str) -> Job:
+        return self.change(job_id, limit_s=7200)
