@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_PARENT, _THREADS, _STARTED = 1, 17, 19
+import psutil
+
+_THREADS, _STARTED = 17, 19
 """In /proc/PID/stat, counted from behind the name (proc_pid_stat(5))."""
 
 
@@ -28,21 +30,13 @@ class Process:
     def alive(self) -> bool:
         """Whether this very process runs, or a thread of it; a zombie does not."""
         reap(self.pid)
-        stat = _stat(self.pid)
-        return stat is not None and stat.start_ticks == self.start_ticks and boot() == self.boot_id
+        return _start_ticks(self.pid) == self.start_ticks and boot() == self.boot_id
 
     def send(self, number: signal.Signals) -> None:
         """Signal it if it still is this process."""
         if self.alive():
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
-
-
-@dataclass(frozen=True)
-class _Stat:
-    start_ticks: int
-    parent: int
-    program: str
 
 
 def boot() -> str:
@@ -52,8 +46,8 @@ def boot() -> str:
 
 def process(pid: int) -> Process | None:
     """The process that has this id now."""
-    stat = _stat(pid)
-    return None if stat is None else Process(pid, stat.start_ticks, boot())
+    start_ticks = _start_ticks(pid)
+    return None if start_ticks is None else Process(pid, start_ticks, boot())
 
 
 def reap(pid: int) -> None:
@@ -107,69 +101,51 @@ def kill(processes: Sequence[Process]) -> None:
 def with_open_file(program: str, below: Path) -> list[Process]:
     """Processes of `program` that hold a file below the folder `below` open."""
     prefix = os.path.realpath(below) + os.sep
-    return [
-        one
-        for pid, stat in _all()
-        if stat.program == program
-        and any(link.startswith(prefix) for link in _open_files(pid))
-        and (one := process(pid)) is not None
-    ]
+    return _those(
+        lambda one: (
+            one.name() == program and any(file.path.startswith(prefix) for file in one.open_files())
+        )
+    )
 
 
 def with_environment(entries: Mapping[str, str]) -> list[Process]:
     """Processes that were started with all of these variables; "" as value means any value."""
-    wanted = [f"{key}={text}".encode() for key, text in entries.items()]
-    return [one for pid, _ in _all() if _has(pid, wanted) and (one := process(pid)) is not None]
+
+    def fits(one: psutil.Process) -> bool:
+        environment = one.environ()
+        return all(
+            key in environment and text in ("", environment[key]) for key, text in entries.items()
+        )
+
+    return _those(fits)
 
 
 def descendants(roots: Iterable[Process]) -> list[Process]:
     """The roots' children, their children and so on."""
-    children: dict[int, list[int]] = {}
-    for pid, stat in _all():
-        children.setdefault(stat.parent, []).append(pid)
-    queue = [one.pid for one in roots]
-    found: list[Process] = []
-    for pid in queue:
-        for child in children.get(pid, ()):
-            queue.append(child)
-            if (one := process(child)) is not None:
-                found.append(one)
-    return found
+    found: list[Process | None] = []
+    for root in roots:
+        with suppress(psutil.Error):
+            found += [process(one.pid) for one in psutil.Process(root.pid).children(recursive=True)]
+    return [one for one in found if one is not None]
 
 
-def _all() -> Iterator[tuple[int, _Stat]]:
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit() and (stat := _stat(int(entry.name))) is not None:
-            yield int(entry.name), stat
+def _those(fits: Callable[[psutil.Process], bool]) -> list[Process]:
+    """All that fit, but for those that end meanwhile or are another user's."""
+    found: list[Process | None] = []
+    for one in psutil.process_iter():
+        with suppress(psutil.Error):
+            found += [process(one.pid)] if fits(one) else []
+    return [one for one in found if one is not None]
 
 
-def _stat(pid: int) -> _Stat | None:
+def _start_ticks(pid: int) -> int | None:
     """None when there is no such process, or a zombie. One whose other threads have not ended yet,
-    and may be writing a file, is none."""
+    and may be writing a file, is none: psutil would call it one, and tells no ticks."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    head, _, tail = text.rpartition(")")  # the name may hold blanks and brackets
-    fields = tail.split()
+    fields = text.rpartition(")")[2].split()  # the name may hold blanks and brackets
     if fields[0] == "X" or (fields[0] == "Z" and fields[_THREADS] == "1"):
         return None
-    return _Stat(int(fields[_STARTED]), int(fields[_PARENT]), head.partition("(")[2])
-
-
-def _open_files(pid: int) -> Iterator[str]:
-    with suppress(OSError):
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(OSError):
-                yield str(link.readlink())
-
-
-def _has(pid: int, wanted: list[bytes]) -> bool:
-    try:
-        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return all(
-        any(entry.startswith(one) if one.endswith(b"=") else entry == one for entry in entries)
-        for one in wanted
-    )
+    return int(fields[_STARTED])

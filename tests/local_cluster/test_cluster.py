@@ -407,7 +407,7 @@ def run_as_ordinary_user(script: str, home: Path, **env: str) -> subprocess.Comp
     as_root = os.getuid() == 0
     user, group = ordinary_ids()
     packages = home / "packages"
-    for name in ("jupyter_slurm", "jupyter_core", "platformdirs", "traitlets", "msgspec"):
+    for name in "jupyter_slurm jupyter_core platformdirs traitlets msgspec psutil".split():
         found = importlib.util.find_spec(name)
         assert found is not None
         assert found.origin is not None
