@@ -43,22 +43,30 @@ from jupyter_slurm.wire.image import (
 )
 from jupyter_slurm.wire.job import (
     CellJob,
+    CellSpec,
     Earlier,
-    GpuSample,
     InputPart,
     Job,
     JobDetails,
     JobEvent,
-    JobState,
+    JobKind,
+    JobSpec,
     KernelJob,
+    KernelSpec,
     LabJob,
+    LabSpec,
+    OutFormat,
     ProgramJob,
+    ProgramSpec,
     ScriptJob,
+    ScriptSpec,
     SessionJob,
+    SessionSpec,
+    SpecT,
     TerminalJob,
-    Usage,
+    TerminalSpec,
     UsageChanges,
-    UsageSample,
+    new_id,
 )
 from jupyter_slurm.wire.kernel import RemoteKernel
 from jupyter_slurm.wire.lab import Lab, LabEntry, LabStep
@@ -80,21 +88,9 @@ from jupyter_slurm.wire.output import (
 from jupyter_slurm.wire.problem import (
     Problem,
 )
-from jupyter_slurm.wire.spec import (
-    CellSpec,
-    JobKind,
-    JobSpec,
-    KernelSpec,
-    LabSpec,
-    OutFormat,
-    ProgramSpec,
-    ScriptSpec,
-    SessionSpec,
-    SpecT,
-    TerminalSpec,
-    new_id,
-)
+from jupyter_slurm.wire.state import JobState
 from jupyter_slurm.wire.terminal_request import TerminalRequest
+from jupyter_slurm.wire.usage import GpuSample, Usage, UsageSample
 
 __all__ = [
     "AgentStatus",

@@ -1,87 +1,170 @@
-"""A job, as the agent knows it."""
+"""A job: what is asked for, and what the agent knows of it; a struct of each for each kind.
+
+A new kind has its two structs here, below the parts that all kinds have."""
 
 from __future__ import annotations
 
+import secrets
 from enum import StrEnum
-from typing import Literal
+from typing import ClassVar, Literal, TypeVar
 
 from msgspec import Struct, field
 
 from jupyter_slurm.wire.connection import Transfer
 from jupyter_slurm.wire.lab import Lab
 from jupyter_slurm.wire.problem import Problem
-from jupyter_slurm.wire.spec import JobKind, OutFormat
+from jupyter_slurm.wire.state import JobState
+from jupyter_slurm.wire.usage import Usage, UsageSample
+
+OutFormat = Literal["auto", "data"]
+"""How variables come back: as data where that is exact and pickled where not, or as data alone."""
 
 
-class JobState(StrEnum):
-    """Slurm's states under Slurm's names, and five of ours for what Slurm has no word for."""
-
-    # Ours, before and beside Slurm's.
-    SUBMITTING = "SUBMITTING"  # recorded here; whether sbatch has taken it is being found out
-    REJECTED = "REJECTED"  # sbatch refused it, there is no job
-    UNKNOWN = "UNKNOWN"  # the cluster does not answer; `problem` says since when and why
-    FINISHING = "FINISHING"  # it has ended; how is being found out
-    LOST = "LOST"  # nobody knows, and nobody will
-    # Slurm's, not ended (base states and the flags that `squeue %T` prints in their place).
-    PENDING = "PENDING"
-    CONFIGURING = "CONFIGURING"
-    RUNNING = "RUNNING"
-    SUSPENDED = "SUSPENDED"
-    STOPPED = "STOPPED"
-    SIGNALING = "SIGNALING"
-    RESIZING = "RESIZING"
-    EXPEDITING = "EXPEDITING"
-    STAGE_OUT = "STAGE_OUT"
-    COMPLETING = "COMPLETING"
-    REQUEUED = "REQUEUED"
-    REQUEUE_FED = "REQUEUE_FED"
-    REQUEUE_HOLD = "REQUEUE_HOLD"
-    SPECIAL_EXIT = "SPECIAL_EXIT"
-    RESV_DEL_HOLD = "RESV_DEL_HOLD"
-    REVOKED = "REVOKED"
-    # Slurm's, ended.
-    COMPLETED = "COMPLETED"
-    CANCELLED = "CANCELLED"
-    FAILED = "FAILED"
-    TIMEOUT = "TIMEOUT"
-    DEADLINE = "DEADLINE"
-    NODE_FAIL = "NODE_FAIL"
-    BOOT_FAIL = "BOOT_FAIL"
-    PREEMPTED = "PREEMPTED"
-    OUT_OF_MEMORY = "OUT_OF_MEMORY"
-
-    @property
-    def final(self) -> bool:
-        """Nothing will change any more."""
-        return self in _FINAL
+def new_id() -> str:
+    """Make an id for a `JobSpec`: eight of `a-z2-7`, 40 random bits."""
+    return "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(8))
 
 
-_FINAL = frozenset(
-    JobState(name)
-    for name in (
-        "REJECTED LOST COMPLETED CANCELLED FAILED TIMEOUT DEADLINE NODE_FAIL BOOT_FAIL PREEMPTED "
-        "OUT_OF_MEMORY"
-    ).split()
-)
+class JobKind(StrEnum):
+    CELL = "cell"
+    PROGRAM = "program"
+    TERMINAL = "terminal"
+    SCRIPT = "script"
+    SESSION = "session"
+    KERNEL = "kernel"
+    LAB = "lab"
 
 
-class Usage(Struct, frozen=True, kw_only=True):
-    """What a job used, against what it had; None where nobody measured."""
+class _Spec(Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """What jobs of all kinds can be asked for with. Submitting the same id twice is one job."""
 
-    elapsed_s: float | None = None
-    cpu_s: float | None = None
-    cpus: int | None = None
-    peak_memory_mib: float | None = None
-    memory_mib: float | None = None
-    """What it had asked for."""
-    gpus: int | None = None
+    id: str = field(default_factory=new_id)
+    """Eight of `a-z2-7`; ends up in Slurm's job name and comment. Two specs made without one are
+    two jobs."""
+    name: str
+    """Shown to people; letters, digits, `.`, `_`, `-`."""
+    cluster: str | None = None
+    """None: the default cluster."""
+    options: dict[str, str] = field(default_factory=dict)
+    """sbatch's long option names -> normalised values ("" for a flag), without those of ours."""
+    image: str | None = None
+    runtime: str | None = None
+    """None: the profile's."""
+    modules: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+    mounts: tuple[str, ...] = ()
+    """`SRC[:DST[:ro]]`."""
+    cwd: str | None = None
+    """Where the code runs; None: the user's home."""
+    notebook: str | None = None
+    fingerprint: str | None = None
+    """Equal for the same code in the same notebook; None: never attach to it."""
+    push: str | None = None
+    """A folder of this machine: the job runs in a copy of it, made when it is submitted."""
+    push_exclude: tuple[str, ...] = ()
+    """Patterns as in .gitignore of what stays behind, beside those of its own .gitignore."""
+    fetch: tuple[str, ...] = ()
+    """Patterns of files, relative to the folder where the job runs, that `Api.fetch` brings."""
+    fetch_to: str | None = None
+    """The folder of this machine that they come to; None: there is nothing to fetch."""
+    slurm_conf: str | None = None
+    """SLURM_CONF where it was submitted. The agent does not have it: on this machine it is compared
+    with the configuration that the profile leads to."""
 
     @property
-    def cpu_efficiency(self) -> float | None:
-        """CPU seconds used, of those held: 0 to 1."""
-        if not (self.cpu_s and self.cpus and self.elapsed_s):
-            return None
-        return min(1.0, self.cpu_s / (self.cpus * self.elapsed_s))
+    def kind(self) -> JobKind:
+        return JobKind(str(self.__struct_config__.tag))
+
+    @property
+    def session(self) -> str | None:
+        """Return the id of the session that it is to run in, as cells may."""
+        return None
+
+    @property
+    def on_login(self) -> bool:
+        """Tell whether it is to run on the login machine, as programs may."""
+        return False
+
+
+class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
+    """Python, run by node/runner.py."""
+
+    code: str
+    names_in: tuple[str, ...] = ()
+    names_out: tuple[str, ...] = ()
+    out_format: OutFormat | None = None
+    """None: the profile's."""
+    inputs: str | None = None
+    """A local file in `places.spool_dir()` with the variables in; it is moved into the job dir."""
+    inputs_digest: str | None = None
+    """Of their values (`jobs.variables.digest_inputs`); None: they are not known."""
+    inputs_memory_mib: int = 0
+    """What they take as Python's objects, about; 0: that is not known."""
+    inputs_python: tuple[int, int] | None = None
+    """The Python that wrote `inputs`, where that matters (code travels by value), else None."""
+    session: str | None = None
+    """The id of the session that the cell runs in; None: in a job of its own."""
+
+
+class ProgramSpec(_Spec, frozen=True, kw_only=True, tag="program"):
+    """Text that starts with `#!`, run as it is inside the image."""
+
+    code: str
+    arguments: tuple[str, ...] = ()
+    """The words behind its name."""
+    on_login: bool = False
+    """It is run on the login machine itself and not handed to Slurm: an image is made there."""
+
+
+class TerminalSpec(_Spec, frozen=True, kw_only=True, tag="terminal"):
+    """Text that starts with `#!`, run on a terminal to which somebody comes."""
+
+    code: str
+    keep_s: float = 1800.0
+    """How long it waits for somebody to come, or to come back."""
+
+
+class ScriptSpec(_Spec, frozen=True, kw_only=True, tag="script"):
+    """A batch script, handed to sbatch as written (%%sbatch)."""
+
+    code: str
+    arguments: tuple[str, ...] = ()
+    """The words behind its name."""
+
+
+class SessionSpec(_Spec, frozen=True, kw_only=True, tag="session"):
+    """A process on the node that runs cells as they come."""
+
+    code: ClassVar[str] = ""
+    idle_s: int
+    """After so long without a cell it ends."""
+
+
+class KernelSpec(_Spec, frozen=True, kw_only=True, tag="kernel"):
+    """An ipykernel on the node, for a client here."""
+
+    code: ClassVar[str] = ""
+    idle_s: int | None = None
+    """After so long with nobody connected it ends; None: the profile says how long."""
+
+
+class LabSpec(_Spec, frozen=True, kw_only=True, tag="lab"):
+    """JupyterLab on the node, run by node/lab.py."""
+
+    code: ClassVar[str] = ""
+    idle_s: int | None = None
+    """After so long without anybody's doing anything in it it ends; None: the profile says."""
+    install: bool = False
+    """JupyterLab is installed beside an image that has none, once for all labs."""
+    jupyter_base_url: str | None = None
+    """That of the Jupyter server which asks for it, where its browsers are on other machines. The
+    lab is then shown below it, where the profile lets that be (`lab_same_origin`). None: the
+    browser is on this machine."""
+
+
+JobSpec = CellSpec | ProgramSpec | TerminalSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec
+"""A job as it is asked for. In JSON, `kind` says which."""
+SpecT = TypeVar("SpecT", bound=JobSpec)
 
 
 class _Job(Struct, frozen=True, kw_only=True, tag_field="kind"):
@@ -262,25 +345,6 @@ class JobDetails(Struct, frozen=True, kw_only=True):
     """The oldest first."""
     problem: Problem | None = None
     """Why what lies on the cluster is missing here: the way there is lost, or needs a login."""
-
-
-class GpuSample(Struct, frozen=True, kw_only=True):
-    name: str
-    utilisation: float | None
-    """0 to 1; None: it does not say, as parts of a GPU (MIG) do not."""
-    memory_mib: float | None
-    """None, both: it does not say, as one that shares the machine's memory does not."""
-    memory_total_mib: float | None
-
-
-class UsageSample(Struct, frozen=True, kw_only=True):
-    """What a job used at a moment, on its first node."""
-
-    time_s: float
-    cpus: float
-    """Cores kept busy since the sample before."""
-    memory_mib: float
-    gpus: tuple[GpuSample, ...] = ()
 
 
 class UsageChanges(Struct, frozen=True, kw_only=True):
