@@ -49,11 +49,15 @@ def _options(**options: OurOption) -> Mapping[str, OurOption]:
 
 _JSON = OurOption("", "as JSON, for programs", only="terminal")
 _CLUSTER = OurOption("NAME", "the cluster, if not the default")
+_AS_JSON = _options(json=_JSON)
+_OF_CLUSTER = _options(cluster=_CLUSTER)
+_OF_CLUSTER_AS_JSON = _options(cluster=_CLUSTER, json=_JSON)
 _NAME = OurOption("NAME", "the cluster's name (local)", default="local")
 _EXCLUDE = OurOption("PATTERN", "leave out, as in .gitignore; may be repeated", repeated=True)
-_WHICH = Argument("cluster", "CLUSTER", "if not the default", "?", "cluster")
-_JOB = Argument("id", "ID", "a job's id, ours or Slurm's", of="job")
-_JOBS = Argument("ids", "ID", "a job's id, ours or Slurm's", "+", "job")
+_NAMED = (Argument("name", "NAME", "the cluster", of="cluster"),)
+_WHICH = (Argument("cluster", "CLUSTER", "if not the default", "?", "cluster"),)
+_JOB = (Argument("id", "ID", "a job's id, ours or Slurm's", of="job"),)
+_JOBS = (Argument("ids", "ID", "a job's id, ours or Slurm's", "+", "job"),)
 _REBUILD = OurOption("", "make it anew even if nothing has changed")
 _NO_BROWSER = OurOption("", "only say where it is", only="terminal")
 _OF_IMAGES = ("cluster", "runtime", "detach", "wait", "on-interrupt", "no-raise")
@@ -111,13 +115,13 @@ _HERE = (
         arguments=(
             Argument("what", "", "jobs go on when it is stopped", choices=("status", "stop")),
         ),
-        options=_options(json=_JSON),
+        options=_AS_JSON,
     ),
 )
 
 _CLUSTERS = (
     Command("clusters", "the clusters that you have; add another", usual="list"),
-    Command("clusters list", "those that you have", options=_options(json=_JSON)),
+    Command("clusters list", "those that you have", options=_AS_JSON),
     Command(
         "clusters add",
         "set up a cluster in one dialogue",
@@ -142,35 +146,26 @@ _CLUSTERS = (
         ),
     ),
     Command(
-        "clusters templates",
-        "clusters that are known already",
-        only="terminal",
-        options=_options(json=_JSON),
+        "clusters templates", "clusters that are known already", only="terminal", options=_AS_JSON
     ),
     Command(
         "clusters test",
         "look at it, and run a tiny job from end to end",
         only="terminal",
-        arguments=(Argument("name", "NAME", "the cluster", of="cluster"),),
+        arguments=_NAMED,
         options=_options(partition=OurOption("NAME", "where to run it")),
     ),
     Command(
-        "clusters remove",
-        "forget a cluster; its jobs go on",
-        only="terminal",
-        arguments=(Argument("name", "NAME", "the cluster", of="cluster"),),
+        "clusters remove", "forget a cluster; its jobs go on", only="terminal", arguments=_NAMED
     ),
     Command(
-        "clusters default",
-        "where jobs go that name no cluster",
-        only="terminal",
-        arguments=(Argument("name", "NAME", "the cluster", of="cluster"),),
+        "clusters default", "where jobs go that name no cluster", only="terminal", arguments=_NAMED
     ),
     Command(
         "doctor",
         "what works on a cluster, and how to mend it",
-        arguments=(_WHICH,),
-        options=_options(cluster=_CLUSTER, json=_JSON),
+        arguments=_WHICH,
+        options=_OF_CLUSTER_AS_JSON,
     ),
     Command(
         "use",
@@ -274,6 +269,7 @@ SHELL = Command(
     "after the line was cut or the laptop closed.",
 )
 _LABS = "the newest, one by its name on the cluster, or any by its id"
+_LAB = (Argument("name", "NAME", _LABS, "?", "lab"),)
 _SESSIONS = "the newest, one started here by its name, or any by its id"
 _KEPT = (
     SUBMIT,
@@ -283,19 +279,19 @@ _KEPT = (
         "session stop",
         "end sessions",
         arguments=(Argument("names", "NAME", _SESSIONS, "*", "session"),),
-        options=_options(cluster=_CLUSTER),
+        options=_OF_CLUSTER,
     ),
-    Command("session list", "those that there are", options=_options(json=_JSON)),
+    Command("session list", "those that there are", options=_AS_JSON),
     Command(
         "session use",
         "where `%%slurm --session` cells go from now on",
         only="notebook",
         arguments=(Argument("name", "NAME", _SESSIONS, of="session"),),
-        options=_options(cluster=_CLUSTER),
+        options=_OF_CLUSTER,
     ),
     Command("kernel", "kernels in jobs, for Jupyter's picker", only="terminal", usual="list"),
     KERNEL_ADD,
-    Command("kernel list", "those that there are", only="terminal", options=_options(json=_JSON)),
+    Command("kernel list", "those that there are", only="terminal", options=_AS_JSON),
     Command(
         "kernel remove",
         "no longer in the picker; what runs goes on",
@@ -307,49 +303,45 @@ _KEPT = (
     Command(
         "lab open",
         "open a lab in the browser",
-        arguments=(Argument("name", "NAME", _LABS, "?", "lab"),),
+        arguments=_LAB,
         options=_options(cluster=_CLUSTER, no_browser=_NO_BROWSER),
     ),
     Command(
         "lab extend",
         "give a lab more time, where Slurm allows that",
-        arguments=(Argument("name", "NAME", _LABS, "?", "lab"),),
+        arguments=_LAB,
         options=_options(time=OurOption("+1h", "how much more", required=True), cluster=_CLUSTER),
     ),
     Command(
         "lab stop",
         "end labs",
         arguments=(Argument("names", "NAME", _LABS, "*", "lab"),),
-        options=_options(cluster=_CLUSTER),
+        options=_OF_CLUSTER,
     ),
-    Command("lab list", "those that there are", options=_options(json=_JSON)),
+    Command("lab list", "those that there are", options=_AS_JSON),
     SHELL,
 )
 
 _OF_JOBS = (
-    Command(
-        "attach", "show a job's output and wait for its end", only="terminal", arguments=(_JOB,)
-    ),
+    Command("attach", "show a job's output and wait for its end", only="terminal", arguments=_JOB),
     Command(
         "attach",
         "a job's output, figures and variables into this cell",
         only="notebook",
         arguments=(Argument("id", "ID", "a job's id, ours or Slurm's", "?", "job"),),
     ),
-    Command("jobs", "your jobs, newest first", options=_options(cluster=_CLUSTER, json=_JSON)),
-    Command(
-        "queue", "everybody's jobs on a cluster", options=_options(cluster=_CLUSTER, json=_JSON)
-    ),
+    Command("jobs", "your jobs, newest first", options=_OF_CLUSTER_AS_JSON),
+    Command("queue", "everybody's jobs on a cluster", options=_OF_CLUSTER_AS_JSON),
     Command(
         "info",
         "partitions: limits, cost, what is free; what is yours",
-        arguments=(_WHICH,),
-        options=_options(cluster=_CLUSTER, json=_JSON),
+        arguments=_WHICH,
+        options=_OF_CLUSTER_AS_JSON,
     ),
     Command(
         "logs",
         "what a job has printed",
-        arguments=(_JOB,),
+        arguments=_JOB,
         options=_options(
             task=OurOption("N", "of an array: by its index", read=number),
             follow=OurOption("", "go on until the job ends", short="f", only="terminal"),
@@ -357,19 +349,17 @@ _OF_JOBS = (
             to=OurOption("FILE", "into a file", only="notebook"),
         ),
     ),
-    Command(
-        "why", "why a job waits, or how it ended", arguments=(_JOB,), options=_options(json=_JSON)
-    ),
-    Command("cancel", "cancel jobs", arguments=(_JOBS,)),
-    Command("hold", "keep jobs from starting", only="notebook", arguments=(_JOBS,)),
-    Command("release", "let jobs start again", only="notebook", arguments=(_JOBS,)),
+    Command("why", "why a job waits, or how it ended", arguments=_JOB, options=_AS_JSON),
+    Command("cancel", "cancel jobs", arguments=_JOBS),
+    Command("hold", "keep jobs from starting", only="notebook", arguments=_JOBS),
+    Command("release", "let jobs start again", only="notebook", arguments=_JOBS),
     Command(
         "requeue",
         "end jobs that run, and put them back into the queue",
         only="notebook",
-        arguments=(_JOBS,),
+        arguments=_JOBS,
     ),
-    Command("forget", "remove what is kept of jobs that have ended", arguments=(_JOBS,)),
+    Command("forget", "remove what is kept of jobs that have ended", arguments=_JOBS),
 )
 
 _LOCAL_PORT = OurOption("N", "the port here (any)", default="0")
@@ -379,16 +369,11 @@ _REACHED = (
     Command(
         "login",
         "log in to a cluster, for everybody who uses it",
-        arguments=(_WHICH,),
-        options=_options(cluster=_CLUSTER, json=_JSON),
+        arguments=_WHICH,
+        options=_OF_CLUSTER_AS_JSON,
     ),
-    Command(
-        "logout",
-        "close the connection; jobs go on",
-        arguments=(_WHICH,),
-        options=_options(cluster=_CLUSTER),
-    ),
-    Command("connections", "how each cluster is reached", options=_options(json=_JSON)),
+    Command("logout", "close the connection; jobs go on", arguments=_WHICH, options=_OF_CLUSTER),
+    Command("connections", "how each cluster is reached", options=_AS_JSON),
     Command(
         "push",
         "make a folder or file there like the one here",
@@ -452,14 +437,14 @@ IMAGE_PULL = Command(
 )
 _IMAGES = (
     Command("image", "the images that jobs can run in; make one", usual="ls"),
-    Command("image ls", "those that there are", options=_options(cluster=_CLUSTER, json=_JSON)),
+    Command("image ls", "those that there are", options=_OF_CLUSTER_AS_JSON),
     IMAGE_BUILD,
     IMAGE_PULL,
     Command(
         "image rm",
         "remove those that were built or pulled",
         arguments=(Argument("names", "NAME", "as --image says it", "+"),),
-        options=_options(cluster=_CLUSTER),
+        options=_OF_CLUSTER,
     ),
     Command(
         "image login",

@@ -169,12 +169,12 @@ def test_a_lab_that_cannot_start_tells_why_and_what_to_do(shell: Shell, tmp_path
 
 def test_words_that_cannot_be_are_refused(shell: Shell) -> None:
     for words, said in (
-        (("lab", "begin"), "start, open, extend, stop or list"),
+        (("lab", "begin"), "There are: start, open, extend, stop, list"),
         (("lab", "start", "--in", "x"), "--in belongs to cells"),
         (("lab", "start", "--idle", "never"), "--idle"),
         (("lab", "open", "nosuch"), "There is no lab `nosuch`"),
         (("lab", "stop"), "There is no lab."),
-        (("lab", "list", "x"), "takes nothing but --json"),
+        (("lab", "list", "x"), "`x` is one word too many"),
     ):
         code, _, err = shell.run(*words)
         assert code != 0

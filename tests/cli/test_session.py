@@ -59,9 +59,9 @@ def test_words_that_cannot_be_are_refused(shell: Shell) -> None:
     shell.write("one.py", "1\n")
     shell.write("run.sh", "#!/bin/sh\ntrue\n")
     for words, told in (
-        (("session", "begin"), "start, stop or list"),
+        (("session", "begin"), "There are: start, stop, list"),
         (("session", "start", "--out", "a"), "belongs to the cells"),
-        (("session", "list", "all"), "nothing but --json"),
+        (("session", "list", "all"), "`all` is one word too many"),
     ):
         code, _, err = shell.run(*words)
         assert code == 2

@@ -94,6 +94,8 @@ def make_shell(monkeypatch: pytest.MonkeyPatch, *, notebook: bool) -> Iterator[S
     if notebook:
         ip.kernel = object()  # type: ignore[attr-defined]
     monkeypatch.setattr(InteractiveShell, "_instance", ip)
+    # A doctest leaves one there, and then IPython sets none.
+    monkeypatch.delattr("builtins._", raising=False)
     extension.load(ip)
     yield Shell(ip)
     extension.unload(ip)
