@@ -211,7 +211,7 @@ def test_an_image_with_python_3_6_runs_cells_but_cannot_read_functions_of_ours(
     job = run(site, image=image)
     assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "ran\n")
     # What holds functions of this notebook says which Python wrote them.
-    asked = spec("f()", image=image, runtime="docker", python=sys.version_info[:2])
+    asked = spec("f()", image=image, runtime="docker", inputs_python=sys.version_info[:2])
     with pytest.raises(VariableError, match=r"the cell runs in Python 3\.6") as caught:
         site.service.submit(asked)
     assert "run it in Python" in str(caught.value.hint)

@@ -26,6 +26,8 @@ _BEGIN, _DATA, _SAID, _EXIT = b"B", b"D", b"T", b"X"
 """As in node/terminal.py."""
 _PIECE_BYTES = 1 << 16
 _START_S = 40.0
+_END_S = 10.0
+"""How long one who comes may take to begin, and to go, once all is over."""
 _NOTE = b"The node has no Python: the terminal keeps its size, and ends when it is left."
 
 # $1 a mark, $2 sh text to be run on a terminal. `srun --pty` has none where it has none itself.
@@ -96,6 +98,12 @@ class _Between:
                     data = sock.recv(_PIECE_BYTES)
                     goes_on = goes_on and bool(data) and sides[sock](data)
             self._say(_DATA, bytes(self._shown))
+            self._far.close()
+            # Who comes has perhaps not begun: a closed socket would be all that is found.
+            self._near.shutdown(socket.SHUT_WR)
+            self._near.settimeout(_END_S)
+            while self._near.recv(_PIECE_BYTES):
+                pass
 
     def _take(self, data: bytes) -> bool:
         self._inbox += data

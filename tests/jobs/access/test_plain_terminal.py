@@ -6,6 +6,7 @@ import fcntl
 import socket
 import struct
 import termios
+import threading
 from collections.abc import Sequence
 
 import pytest
@@ -43,3 +44,19 @@ def test_the_end_is_seen_also_where_it_comes_in_two_pieces(line_end: bytes, cut:
         far.sendall(end[cut:])
         assert near.status() == 13
         assert near.shown.rstrip("\r\n") == "bye"
+
+
+def test_a_terminal_that_is_over_at_once_is_told_to_one_who_only_then_begins() -> None:
+    far, theirs = socket.socketpair()
+
+    def converse(argv: Sequence[str]) -> socket.socket:
+        with far:
+            far.sendall(b"no terminal can be there.\n" + argv[ARGV_MARK].encode() + b"127.")
+        return theirs
+
+    near = NearEnd(plain_terminal.begin(converse, list, ["sh"]))
+    with near.sock:
+        assert near.status() == 127
+        near.begin()
+        assert "no terminal can be there" in near.shown
+    wait_until(lambda: not any(one.name == "plain terminal" for one in threading.enumerate()))
