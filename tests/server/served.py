@@ -315,7 +315,9 @@ def running_server(
     with (home / "server.log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "jupyter_server", "--allow-root", f"--config={settings}"],
-            env={**env, "JUPYTER_TOKEN": token},
+            # Unbuffered: a handler that logs, as its own for SIGTERM, fails while a line is being
+            # logged, and the server, asked to end just after it has answered, would go on.
+            env={**env, "JUPYTER_TOKEN": token, "PYTHONUNBUFFERED": "1"},
             cwd=home,
             stdout=log,
             stderr=log,
