@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from typing import get_args
 
 import msgspec
 
@@ -11,7 +12,9 @@ from jupyter_slurm import wire
 from jupyter_slurm.wire.output import Output
 
 # What a union stands for has no name of its own in a schema: it gets one there.
-_TYPES = [one for name in wire.__all__ if inspect.isclass(one := getattr(wire, name))]
+_EXPORTED = [one for name in wire.__all__ if inspect.isclass(one := getattr(wire, name))]
+_TYPES = dict.fromkeys([*_EXPORTED, *get_args(wire.Job), *get_args(wire.JobSpec)])
+_BY_NAME = {one.__name__: one for one in _TYPES}
 
 
 def main() -> None:
@@ -43,7 +46,7 @@ def _closed(schema: dict[str, object]) -> None:
     schema["additionalProperties"] = False
     for one in properties.values():
         one.pop("default", None)
-    struct = getattr(wire, str(schema["title"]))
+    struct = _BY_NAME[str(schema["title"])]
     if not struct.__struct_config__.omit_defaults:
         schema["required"] = list(properties)
 
