@@ -1,4 +1,4 @@
-"""The words of a command line -> the command that they name, and what it is asked. Runs none."""
+"""Find the command that a command line names, and read its arguments and options. Runs none."""
 
 from __future__ import annotations
 

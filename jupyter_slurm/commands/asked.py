@@ -1,4 +1,4 @@
-"""PURE: the words after a command -> what it is asked, by the command's line in `table.py`."""
+"""PURE. Reads the words after a command, by what `table.py` says that the command takes."""
 
 from __future__ import annotations
 

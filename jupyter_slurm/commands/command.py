@@ -16,7 +16,7 @@ OWN_GPUS = "own"
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A word that is no option."""
+    """An argument of a command, given by its place."""
 
     name: str
     metavar: str
@@ -44,7 +44,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What may be typed behind `jupyter slurm` or `%slurm`."""
+    """A command of `jupyter slurm`, of `%slurm`, or of both."""
 
     name: str
     """Its words."""

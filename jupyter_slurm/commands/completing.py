@@ -20,7 +20,7 @@ _OF_SCRIPTS = ("cluster", "name", "push", "push-exclude", "fetch", "dry-run")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What may stand at the cursor."""
+    """The completions that fit at the cursor."""
 
     words: tuple[tuple[str, str], ...] = ()
     """Each with what it is."""

@@ -66,7 +66,7 @@ class ImageRequest:
 
 
 def parse_image(command: Command, asked: Asked, *, defaults: Request | None = None) -> ImageRequest:
-    """Read what `image build` or `image pull` is asked. RequestError for what cannot be.
+    """Read the words after `image build` or `image pull`. RequestError names a wrong one.
     `defaults` are the notebook's for all cells."""
     told = [] if defaults is None else _defaults(defaults)
     own = vars(asked)

@@ -85,7 +85,7 @@ def record_name(name: str, tool: str) -> str:
 
 
 def version(digest: str, again: str | None) -> str:
-    """Return the digits in a file's name; `again`: any text that makes them new."""
+    """Return the digits in a file's name. `again`: a text that is new for each rebuild, or None."""
     if again is None:
         return digest[:12]
     return hashlib.sha256(f"{digest} {again}".encode()).hexdigest()[:12]

@@ -24,8 +24,8 @@ _OURS = ("0100007F", "0" * 8, "0" * 24 + "01000000", "0" * 32)
 
 
 def listeners(port: int) -> list[socket.socket]:
-    """Return a listening socket for each loopback that this machine has; `port` 0: any number that
-    is free on both. ForwardError: the port is taken on one of them."""
+    """Return a listening socket for each loopback that this machine has; `port` 0: any port
+    that is free on both. ForwardError: the port is taken on one of them."""
     for _ in range(1 if port else _NUMBERS):
         first = _listener("127.0.0.1", port)
         number: int = first.getsockname()[1]

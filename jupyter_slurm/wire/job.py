@@ -35,7 +35,26 @@ class JobKind(StrEnum):
     LAB = "lab"
 
 
-class _Spec(Struct, frozen=True, kw_only=True, tag_field="kind"):
+class _OfAKind(Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """Answers of any job what only some kinds say of themselves."""
+
+    @property
+    def kind(self) -> JobKind:
+        return JobKind(str(self.__struct_config__.tag))
+
+    @property
+    def session(self) -> str | None:
+        """Return the id of the session that it runs in, as cells may; it has no `slurm_id` then."""
+        return None
+
+    @property
+    def on_login(self) -> bool:
+        """Tell whether it runs on the login machine, as programs may: it has no `slurm_id`, and
+        `nodes` is that machine."""
+        return False
+
+
+class _Spec(_OfAKind, frozen=True, kw_only=True):
     """What jobs of all kinds can be asked for with. Submitting the same id twice is one job."""
 
     id: str = field(default_factory=new_id)
@@ -70,20 +89,6 @@ class _Spec(Struct, frozen=True, kw_only=True, tag_field="kind"):
     slurm_conf: str | None = None
     """SLURM_CONF where it was submitted. The agent does not have it: on this machine it is compared
     with the configuration that the profile leads to."""
-
-    @property
-    def kind(self) -> JobKind:
-        return JobKind(str(self.__struct_config__.tag))
-
-    @property
-    def session(self) -> str | None:
-        """Return the id of the session that it is to run in, as cells may."""
-        return None
-
-    @property
-    def on_login(self) -> bool:
-        """Tell whether it is to run on the login machine, as programs may."""
-        return False
 
 
 class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
@@ -167,7 +172,7 @@ JobSpec = CellSpec | ProgramSpec | TerminalSpec | ScriptSpec | SessionSpec | Ker
 SpecT = TypeVar("SpecT", bound=JobSpec)
 
 
-class _Job(Struct, frozen=True, kw_only=True, tag_field="kind"):
+class _Job(_OfAKind, frozen=True, kw_only=True):
     """A job as the agent knows it. Each change raises `revision`."""
 
     id: str
@@ -227,21 +232,6 @@ class _Job(Struct, frozen=True, kw_only=True, tag_field="kind"):
     """These: see `JobSpec`."""
     transfer: Transfer | None = None
     """The folder that is pushed with it, as it was a second ago; None: none is on its way."""
-
-    @property
-    def kind(self) -> JobKind:
-        return JobKind(str(self.__struct_config__.tag))
-
-    @property
-    def session(self) -> str | None:
-        """Return the id of the session that it runs in, as cells may; it has no `slurm_id` then."""
-        return None
-
-    @property
-    def on_login(self) -> bool:
-        """Tell whether it runs on the login machine, as programs may: it has no `slurm_id`, and
-        `nodes` is that machine."""
-        return False
 
     @property
     def names_out(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ SAVING = f'step "{_SAVING}"\n'
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The place of an image, and what is told of it."""
+    """An image: its place, and what its maker has said of it."""
 
     folder: str
     name: str

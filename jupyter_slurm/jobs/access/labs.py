@@ -201,7 +201,7 @@ class Labs:
     def _prepare(self, job_id: str) -> None:
         try:
             self._tunnels.prepare(job_id)
-        except JupyterSlurmError as exc:  # the first client tries again, and is told
+        except JupyterSlurmError as exc:  # the first client opens it again, and gets the error
             _log.info("the way into the lab %s does not stand yet: %s", job_id, exc)
 
     def _end(self, job_id: str) -> None:

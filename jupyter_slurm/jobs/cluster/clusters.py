@@ -1,6 +1,6 @@
 """The clusters that are open: one SlurmCluster and one Watch each, opened when first needed.
 
-"Open" is said of our values; the connection to a cluster's machine is opened by its first user.
+An open cluster is a value of ours. Its first user opens the connection to its machine.
 """
 
 from __future__ import annotations

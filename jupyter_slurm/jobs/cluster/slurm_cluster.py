@@ -47,7 +47,7 @@ class Way(NamedTuple):
         connection is opened, lost or closed. ConfigError: the ssh configuration."""
         if profile.host is None:
             return cls(LocalTransport(path=profile.path, env=profile.env))
-        # paramiko takes 0.15 s to import, which who has no remote cluster need not pay.
+        # paramiko takes 0.15 s to import: only users of a remote cluster pay for it.
         from jupyter_slurm.transport.connection import SshConnection  # noqa: PLC0415
         from jupyter_slurm.transport.ssh import SshTransport  # noqa: PLC0415
         from jupyter_slurm.transport.ssh_config import route  # noqa: PLC0415

@@ -42,7 +42,7 @@ def kind_of(job: _OfAKind) -> Kind[Any]:
 
 
 def kind_for(spec: type[SpecT]) -> Kind[SpecT]:
-    """Return the kind of job that is asked for with such a struct."""
+    """Return the kind of job whose spec is of that type."""
     return next(kind for kind in KINDS.values() if kind.spec is spec)
 
 

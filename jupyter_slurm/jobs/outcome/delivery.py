@@ -229,7 +229,7 @@ def remove_old_copies() -> None:
     oldest_s = time.time() - _COPIES_KEPT_S
     try:
         found = list(places.spool_dir().glob("*.fetched*"))
-    except (ConfigError, OSError):  # the caller that needs the folder is told
+    except (ConfigError, OSError):  # the call that needs the folder raises it
         return
     for path in found:
         with suppress(OSError):  # another process may do the same; it may be no file
