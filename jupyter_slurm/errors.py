@@ -38,7 +38,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from jupyter_slurm.readable import coloured, visible_lines
-from jupyter_slurm.wire import Problem
+from jupyter_slurm.wire import Problem, Text, together
 
 
 class JupyterSlurmError(Exception):
@@ -51,21 +51,21 @@ class JupyterSlurmError(Exception):
 
     def __init__(
         self,
-        message: str,
+        message: Text,
         *,
-        hint: str | None = None,
+        hint: Text | None = None,
         detail: str | None = None,
         option: str | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(str(message))
         self.message = message
         self.hint = hint
         self.detail = detail
         self.option = option
 
     def __str__(self) -> str:
-        parts = [self.message, self.detail and self.detail.strip(), self.hint]
-        return visible_lines("\n".join(part for part in parts if part))
+        detail = self.detail and self.detail.strip()
+        return visible_lines(str(together(self.message, detail, self.hint, between="\n")))
 
     def problem(self) -> Problem:
         """The same, as it goes over the wire."""
@@ -104,9 +104,9 @@ class CodeError(RequestError):
 
     def __init__(
         self,
-        message: str,
+        message: Text,
         *,
-        hint: str | None = None,
+        hint: Text | None = None,
         detail: str | None = None,
         option: str | None = None,
         traceback: tuple[str, ...] = (),
@@ -117,7 +117,7 @@ class CodeError(RequestError):
     def _render_traceback_(self) -> list[str]:
         if not self.traceback:
             return super()._render_traceback_()
-        return [*self.traceback, "", self.message]
+        return [*self.traceback, "", str(self.message)]
 
 
 class NotFoundError(JupyterSlurmError):
@@ -221,9 +221,9 @@ class CellFailed(JupyterSlurmError):
 
     def __init__(
         self,
-        message: str,
+        message: Text,
         *,
-        hint: str | None = None,
+        hint: Text | None = None,
         detail: str | None = None,
         option: str | None = None,
         traceback: tuple[str, ...] = (),

@@ -1,5 +1,19 @@
 // Jupyter's packages are ES modules of which jest understands only what ts-jest has translated.
-const modules = ['@jupyterlab', '@jupyter', '@lumino', '@microsoft', '@rjsf', 'lib0', 'y-protocols', 'y-websocket', 'yjs', 'nanoid', 'vscode-ws-jsonrpc', 'exenv-es6', 'lodash-es'];
+const modules = [
+  '@jupyterlab',
+  '@jupyter',
+  '@lumino',
+  '@microsoft',
+  '@rjsf',
+  'lib0',
+  'y-protocols',
+  'y-websocket',
+  'yjs',
+  'nanoid',
+  'vscode-ws-jsonrpc',
+  'exenv-es6',
+  'lodash-es'
+];
 
 module.exports = {
   testEnvironment: 'jsdom',
@@ -8,7 +22,16 @@ module.exports = {
   transform: {
     '\\.(ts|tsx|js|mjs)$': [
       'ts-jest',
-      { isolatedModules: true, tsconfig: { allowJs: true, esModuleInterop: true, jsx: 'react-jsx', module: 'commonjs', target: 'ES2022' } }
+      {
+        isolatedModules: true,
+        tsconfig: {
+          allowJs: true,
+          esModuleInterop: true,
+          jsx: 'react-jsx',
+          module: 'commonjs',
+          target: 'ES2022'
+        }
+      }
     ]
   },
   transformIgnorePatterns: [`/node_modules/(?!(${modules.join('|')})/)`],

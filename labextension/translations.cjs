@@ -17,8 +17,8 @@ const PLURALS = {
 const SCHEMA_TEXTS = ['title', 'description', 'jupyter.lab.setting-icon-label'];
 /** Translates what a schema says, which is no literal there. */
 const BY_SCHEMA = 'settings.ts';
-/** Made of what the agent says, which is no literal in a call: said.ts translates it. */
-const SAID = 'sentences.ts';
+/** The texts of what the agent says, of `npm run wire`: messages.ts translates them. */
+const MESSAGES = path.join(__dirname, 'messages.json');
 
 /** By singular: its plural, or null. */
 function sources() {
@@ -28,6 +28,9 @@ function sources() {
   }
   for (const file of files(path.join(__dirname, 'schema'), /\.json$/)) {
     readSchema(JSON.parse(fs.readFileSync(file, 'utf8')), found);
+  }
+  for (const text of JSON.parse(fs.readFileSync(MESSAGES, 'utf8'))) {
+    found.set(text, null);
   }
   return found;
 }
@@ -45,11 +48,7 @@ function files(folder, wanted) {
 function readSource(file, found) {
   const text = fs.readFileSync(file, 'utf8');
   const tree = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
-  const isSaid = path.basename(file) === SAID && path.dirname(file) === path.join(__dirname, 'src');
   const visit = node => {
-    if (isSaid && ts.isStringLiteral(node)) {
-      found.set(node.text, null);
-    }
     if (ts.isCallExpression(node) && ts.isPropertyAccessExpression(node.expression)) {
       const name = node.expression.name.text;
       if (name === '__' || name === '_n') {
@@ -108,7 +107,11 @@ function forms(locale) {
 
 function update(locale) {
   const known = catalogue(locale);
-  const header = { domain: DOMAIN, language: locale.replace('_', '-'), plural_forms: PLURALS[locale] };
+  const header = {
+    domain: DOMAIN,
+    language: locale.replace('_', '-'),
+    plural_forms: PLURALS[locale]
+  };
   const entries = [...sources()]
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([text, plural]) => {

@@ -15,7 +15,7 @@ import msgspec
 from jupyter_slurm.agent.peers import check_socket_file, peer_uid
 from jupyter_slurm.agent.protocol import PREFIX, Hello
 from jupyter_slurm.errors import AgentError
-from jupyter_slurm.wire import Problem
+from jupyter_slurm.wire import Message, Problem
 
 GONE = (ConnectionError, FileNotFoundError, BlockingIOError, http.client.HTTPException)
 """The errors of a call when nobody listens, or when the agent ends in its middle. BlockingIOError:
@@ -91,8 +91,11 @@ class AgentConnection(http.client.HTTPConnection):
             raise AgentError(
                 f"Something listens at {self._path}, but has not answered for "
                 f"{_HELLO_TIMEOUT_S:.0f} s.",
-                hint="`jupyter slurm doctor` tells more; the agent's process id is the text of "
-                f"{self._path.parent / 'agent.lock'}: end it if it hangs.",
+                hint=Message.of(
+                    "If it hangs, end the process whose id is in {file}; `{slurm} doctor` says "
+                    "more.",
+                    file=self._path.parent / "agent.lock",
+                ),
             ) from exc
         if status != 200:
             raise ConnectionResetError(f"the agent answered {name} with {status}")

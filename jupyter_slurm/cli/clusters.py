@@ -37,7 +37,7 @@ def listed(args: Asked, connect: Connect) -> int:
             one.host or "this machine",
             one.runtime,
             ", ".join(one.images),
-            one.problem.message if one.problem else one.origin,
+            str(one.problem.message) if one.problem else one.origin,
         ]
         for one in known
     ]

@@ -150,7 +150,7 @@ def check_text(check: Check) -> str:
 
 def _job_row(job: Job) -> list[str]:
     begun_s = job.started_s or job.submitted_s or job.created_s
-    note = job.problem.message if job.problem else card.note(job)
+    note = str(job.problem.message) if job.problem else card.note(job)
     return [
         job.id,
         job.slurm_id or "",
@@ -174,5 +174,5 @@ def _queue_row(entry: QueueEntry) -> list[str]:
         duration(entry.elapsed_s) if entry.elapsed_s else "",
         str(entry.gpus or ""),
         entry.nodes or "",
-        entry.why or entry.reason or "",
+        str(entry.why or entry.reason or ""),
     ]

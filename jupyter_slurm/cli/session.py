@@ -79,7 +79,7 @@ def listed(args: Asked, connect: Connect) -> int:
 
 def _row(job: Job) -> list[str]:
     left_s = sessions.left_s(job, time.time())
-    ends = job.why or "" if left_s is None else f"in {duration(left_s)} at the latest"
+    ends = str(job.why or "") if left_s is None else f"in {duration(left_s)} at the latest"
     return [
         job.name,
         job.id,

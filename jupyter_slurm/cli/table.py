@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from jupyter_slurm.readable import visible
+from jupyter_slurm.wire import Message
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e\n]+")
 
@@ -42,11 +43,26 @@ def in_words_of_a_terminal(text: str) -> str:
 
 
 def as_json(value: Any) -> str:
-    """The value as wire JSON, indented, with a newline at its end; what is not printable in a
-    text of it is escaped, so that it steers no terminal and stays what it is."""
-    raw = msgspec.json.encode(value, enc_hook=str)
+    """Return the value as wire JSON, its messages in English, indented, with a newline at its end;
+    what is not printable in a text of it is escaped, so that it steers no terminal and stays what
+    it is."""
+    raw = msgspec.json.encode(_in_english(value), enc_hook=str)
     text = msgspec.json.format(raw, indent=2).decode()
     return _NOT_ASCII.sub(_escaped, text) + "\n"
+
+
+def _in_english(value: Any) -> Any:
+    match value:
+        case Message():
+            return in_words_of_a_terminal(str(value))
+        case msgspec.Struct():
+            parts = {name: getattr(value, name) for name in value.__struct_fields__}
+            return msgspec.structs.replace(value, **_in_english(parts))
+        case dict():
+            return {key: _in_english(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_in_english(one) for one in value]
+    return value
 
 
 def _escaped(found: re.Match[str]) -> str:

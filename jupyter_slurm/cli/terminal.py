@@ -23,6 +23,7 @@ from jupyter_slurm.wire import (
     JobState,
     Output,
     Stream,
+    Text,
 )
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -54,8 +55,8 @@ class Terminal:
         """Whether a line can change; the time in it does."""
         self._colours = stderr.isatty() and not os.environ.get("NO_COLOR")
         self._line = ""
-        self._said: tuple[JobState, str | None, str | None] | None = None
-        self._warned: str | None = None
+        self._said: tuple[JobState, Text | None, Text | None] | None = None
+        self._warned: Text | None = None
         self._midline = False
 
     def output(self, output: Output) -> None:
@@ -77,7 +78,7 @@ class Terminal:
     def progress(self, job: Job) -> None:
         """Where the job is, and what it was warned of, unless that has been said."""
         if job.warning is not None and job.warning != self._warned:
-            self.note(job.warning)
+            self.note(str(job.warning))
             self._warned = job.warning
         if job.state.final:
             return
@@ -127,7 +128,7 @@ def _headline(job: Job) -> str:
         headline = f"pushing, {told(job.transfer, now_s)}"
     parts = [f"{card.symbol(job.state)} {card.title(job)}: {headline}"]
     if job.why:
-        parts.append(job.why)
+        parts.append(str(job.why))
     if job.start_estimate_s and job.started_s is None:
         parts.append(f"starts about {moment(job.start_estimate_s, now_s)}")
     if job.nodes:

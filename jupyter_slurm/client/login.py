@@ -103,7 +103,7 @@ class Attended:
             in_front = threading.current_thread() is threading.main_thread()
             if not (in_front and self._answerer.there()):
                 raise
-            self._answerer.say(visible(exc.message))
+            self._answerer.say(visible(str(exc.message)))
         self.log_in(cluster())
         return act()
 

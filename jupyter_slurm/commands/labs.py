@@ -86,7 +86,7 @@ def step(job: Job) -> str | None:
 def row(job: Job, now_s: float) -> tuple[str, ...]:
     """Under `HEAD`."""
     left_s = sessions.left_s(job, now_s)
-    ends = job.why or "" if left_s is None else f"in {duration(left_s)} at the latest"
+    ends = str(job.why or "") if left_s is None else f"in {duration(left_s)} at the latest"
     address = "" if job.lab is None else job.lab.url
     state = job.lab.step if job.lab is not None and job.started_s is not None else job.state
     nodes = ",".join(job.nodes)

@@ -19,6 +19,7 @@ from jupyter_slurm.containers.failures import (
     known,
 )
 from jupyter_slurm.containers.runtime import Explained
+from jupyter_slurm.wire import Message
 
 _LAST_LINES = 5
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -62,9 +63,11 @@ _KNOWN = (
     (
         r"[Nn]o space left|disk quota exceeded",
         NO_ROOM,
-        "It takes two or three times its size: name roomy folders with APPTAINER_TMPDIR and "
-        "APPTAINER_CACHEDIR in the profile's `setup`, or pull it once for every node (`jupyter "
-        "slurm image pull`).",
+        Message.of(
+            "It takes two or three times its size: name roomy folders with APPTAINER_TMPDIR and "
+            "APPTAINER_CACHEDIR in the profile's `setup`, or pull it once for every node "
+            "(`{slurm} image pull`)."
+        ),
     ),
     (
         r"image targets|image's architecture|exec format error|no image found in .* for arch",

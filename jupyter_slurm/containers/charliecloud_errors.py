@@ -10,11 +10,13 @@ from jupyter_slurm.containers.failures import (
     LOCKED,
     NO_ROOM,
     NO_TOOL,
+    PRIVATE,
     TOO_MANY,
     UNREACHABLE,
     known,
 )
 from jupyter_slurm.containers.runtime import Explained
+from jupyter_slurm.wire import Message, together
 
 _RUN = re.compile(r"^ch-run\[\d+\]: error: (.*?)(?: \(\S+\.c:\d+(?: \d+)?\))?$", re.MULTILINE)
 _NO_RUN = re.compile(
@@ -29,7 +31,7 @@ _URLLIB = re.compile(r"HTTPS?ConnectionPool\(host='([^']+)', port=(\d+)\).*\] ([
 """Words of Python's library on a connection, with the one part that tells something."""
 
 _FAILURES_OF_RUN = (
-    (r"can't stat", "Look whether the image is there: `jupyter slurm doctor`."),
+    (r"can't stat", Message.of("Look whether the image is there: `{slurm} doctor`.")),
     (r"source not found", "What is to be mounted must exist on the node."),
     (
         r"destination not found|can't mkdir",
@@ -53,8 +55,7 @@ _FAILURES_OF_MAKE = (
         r"unauthorized or not in registry",
         "The image could not be pulled: there is no such image, or the registry does not let you "
         "have it",
-        "Look at its name and tag. A private one needs a login, once: "
-        "`jupyter slurm image login REGISTRY`.",
+        together("Look at its name and tag.", PRIVATE),
     ),
     (r"no further authentication possible|but got 40[13]", *LOCKED),
     (r"but got 429|[Rr]ate limit", *TOO_MANY),

@@ -9,12 +9,14 @@ import re
 from collections.abc import Iterable
 
 from jupyter_slurm.containers.runtime import Explained
+from jupyter_slurm.wire import Message, Text, together
 
+PRIVATE = Message.of("A private one needs a login, once: `{slurm} image login REGISTRY`.")
 _PULLED = "The image could not be pulled: "
 
 LOCKED = (
     f"{_PULLED}the registry does not let you have it",
-    "Is its name right? A private one needs a login, once: `jupyter slurm image login REGISTRY`.",
+    together("Is its name right?", PRIVATE),
 )
 UNKNOWN = (f"{_PULLED}there is no such image", "Look at its name and tag.")
 TOO_MANY = (
@@ -34,7 +36,7 @@ NO_SHELL = (
 NO_TOOL = "The node has no such container tool"
 
 
-def known(failures: Iterable[tuple[str, str, str]], words: str) -> Explained | None:
+def known(failures: Iterable[tuple[str, str, Text]], words: str) -> Explained | None:
     """Return the first of `failures` (a pattern, a sentence's beginning, an advice) that `words`
     tell of; they end the sentence."""
     stop = "" if words.endswith(("?", "!")) else "."

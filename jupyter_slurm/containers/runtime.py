@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.wire import Text
 
 _ENTER_FOLDER = 'case $1 in /*) ;; *) cd || exit ;; esac; cd -- "$1" && shift && exec "$@"'
 """POSIX sh; `$1` is absolute, or starts with a dot and is meant from the home on."""
@@ -61,8 +62,8 @@ class Launch:
 class Explained:
     """Why a container did not start, and what to do about it."""
 
-    sentence: str
-    advice: str
+    sentence: Text
+    advice: Text
 
 
 class Runtime(Protocol):

@@ -9,7 +9,7 @@ from typing import Any
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
 from jupyter_slurm.readable import duration, size
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import Job, JobState
+from jupyter_slurm.wire import Job, JobState, Text
 
 AGAIN = "Restart the kernel to submit another job; nothing is submitted by itself."
 LOGIN_MIME = "application/vnd.jupyter-slurm.login+json"
@@ -121,7 +121,7 @@ def mended(cut_s: float) -> dict[str, Any]:
     return noted(f"The line to the kernel's job was cut for {duration(cut_s)}; nothing is lost.")
 
 
-def _advice(advice: str | None) -> str:
+def _advice(advice: Text | None) -> str:
     return f"{advice} {AGAIN}" if advice else AGAIN
 
 

@@ -52,7 +52,7 @@ def show_queue(session: Session) -> object:
 
 def _jobs(session: Session, asked: Asked) -> Table:
     jobs = session.api.jobs(asked.cluster or session.used_cluster)
-    unread = [check.sentence for check in session.api.status().checks]
+    unread = [str(check.sentence) for check in session.api.status().checks]
     now_s = time.time()
     return Table(
         ("ID", "Name", "Cluster", "Slurm", "State", "Node", "Note"),
@@ -76,7 +76,7 @@ def _note(job: Job) -> str:
     if not job.state.final:
         return note(job)
     if job.delivered or job.state is JobState.REJECTED:
-        return "" if job.state is JobState.COMPLETED else job.why or ""
+        return "" if job.state is JobState.COMPLETED else str(job.why or "")
     return f"%slurm attach {job.id} brings its outcome"
 
 
@@ -91,7 +91,7 @@ def _queue(session: Session, asked: Asked) -> Table:
 
 
 def _queue_row(entry: QueueEntry, now_s: float) -> tuple[str, ...]:
-    waits = entry.why or entry.reason or ""
+    waits = str(entry.why or entry.reason or "")
     if entry.start_estimate_s is not None:
         waits += f" (starts about {moment(entry.start_estimate_s, now_s)})"
     return (
@@ -129,7 +129,7 @@ def _clusters(session: Session, _asked: Asked) -> Table:
                 cluster.runtime,
                 ", ".join(cluster.images),
                 cluster.origin,
-                cluster.problem.message if cluster.problem else "",
+                str(cluster.problem.message) if cluster.problem else "",
             )
             for cluster in session.api.clusters()
         ),

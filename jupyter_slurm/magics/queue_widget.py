@@ -235,12 +235,14 @@ def _note(job: Job, now_s: float) -> str:
         return f"Pushing: {told(job.transfer, now_s)}"
     if job.problem is not None and not job.state.final:
         log_in = f" Log in: %slurm login {job.cluster}"
-        return job.problem.message + (log_in if job.problem.code == LoginNeededError.code else "")
+        return str(job.problem.message) + (
+            log_in if job.problem.code == LoginNeededError.code else ""
+        )
     return "" if job.state is JobState.COMPLETED else note(job)
 
 
 def _row_of_entry(entry: QueueEntry, now_s: float) -> Row:
-    waits = entry.why or entry.reason or ""
+    waits = str(entry.why or entry.reason or "")
     if entry.start_estimate_s is not None:
         waits += f" Starts about {moment(entry.start_estimate_s, now_s)}."
     lasted = f" for {duration(entry.elapsed_s)}" if entry.elapsed_s else ""

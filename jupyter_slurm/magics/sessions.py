@@ -152,4 +152,4 @@ def listed(state: State, _asked: Asked) -> Table:
 
 def _ends(job: Job, now_s: float) -> str:
     left_s = sessions.left_s(job, now_s)
-    return job.why or "" if left_s is None else f"in {duration(left_s)} at the latest"
+    return str(job.why or "") if left_s is None else f"in {duration(left_s)} at the latest"

@@ -8,6 +8,8 @@ import signal as signals
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from jupyter_slurm.wire import Message, Text
+
 from .reasons import Explanation
 
 
@@ -268,6 +270,10 @@ def _by_number(exit_code: int | None, signal: int | None) -> Explanation | None:
     try:
         known = signals.Signals(number)
     except ValueError:
-        return Explanation("signal", f"It was ended by signal {number}.", _LOOK)
-    sentence = _SIGNALS.get(known, f"It was ended by a signal ({known.name}).")
+        return Explanation(
+            "signal", Message.of("It was ended by signal {number}.", number=number), _LOOK
+        )
+    sentence: Text = _SIGNALS.get(
+        known, Message.of("It was ended by a signal ({name}).", name=known.name)
+    )
     return Explanation("signal", sentence, _LOOK)

@@ -21,7 +21,7 @@ _PER_OWNER = re.compile(
     r"(?P<unit>RunMins)?Per(?P<who>User|Account)"
 )
 _OWNERS: Final[Mapping[str, str]] = MappingProxyType(
-    {"Assoc": "your account", "QOS": "{the_qos}"},
+    {"Assoc": "your account", "QOS": "the QOS{qos}"},
 )
 THINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -46,16 +46,20 @@ THINGS: Final[Mapping[str, str]] = MappingProxyType(
 
 def explain_limit(reason: str) -> Entry | None:
     """Return the sentence for a limit's code; None where it is not one."""
-    if match := _PER_OWNER.fullmatch(reason):
-        return _per_owner(THINGS[match["resource"].lower()], match["unit"], match["who"])
-    match = _OWNED.fullmatch(reason)
+    match = _PER_OWNER.fullmatch(reason) or _OWNED.fullmatch(reason)
     if match is None:
         return None
-    thing, owner = THINGS[match["resource"].lower()], _OWNERS[match["owner"]]
+    thing = THINGS[match["resource"].lower()]
+    entry = _owned(match, thing) if match.re is _OWNED else _per_owner(match["unit"], match["who"])
+    return entry._replace(thing=thing)
+
+
+def _owned(match: re.Match[str], thing: str) -> Entry:
+    owner = _OWNERS[match["owner"]]
     unit = match["unit"] or ""
     if match["scope"] == "Min":
         return Entry(
-            f"It asks for less {thing} than {owner} demands.",
+            f"It asks for less {{thing}} than {owner} demands.",
             "Ask for more, or submit it again with another --qos.",
             never_starts=True,
         )
@@ -64,15 +68,16 @@ def explain_limit(reason: str) -> Entry | None:
     return _own(thing, owner, unit)
 
 
-def _per_owner(thing: str, unit: str | None, who: str) -> Entry:
-    whose = "your jobs" if who == "User" else "the jobs of {the_account}"
+def _per_owner(unit: str | None, who: str) -> Entry:
+    whose = "your jobs" if who == "User" else "the jobs of the account{account}"
     if unit:
         return Entry(
-            f"The time that {whose} may still run, counted in {thing}, is used up by running ones.",
+            f"The time that {whose} may still run, counted in {{thing}}, is used up by running "
+            "ones.",
             "Wait for some of them to end, or ask for a shorter --time.",
         )
     return Entry(
-        f"The limit on {thing} for {whose} together is reached in {{the_qos}}.",
+        f"The limit on {{thing}} for {whose} together is reached in the QOS{{qos}}.",
         "Wait for some of them to end, or use another --qos.",
     )
 
@@ -80,18 +85,20 @@ def _per_owner(thing: str, unit: str | None, who: str) -> Entry:
 def _shared(thing: str, owner: str, unit: str) -> Entry:
     if unit == "Minutes" or thing == "run time":
         return Entry(
-            f"The budget of {owner} ({thing} over time) is used up.",
+            f"The budget of {owner} ({{thing}} over time) is used up.",
             "It will not start without a new allocation: ask who is in charge of the project, or "
             "use another --account.",
             never_starts=True,
         )
     if unit == "RunMinutes":
         return Entry(
-            f"The running jobs of {owner} have reserved all that it may use of {thing} over time.",
+            f"The running jobs of {owner} have reserved all that it may use of {{thing}} over "
+            "time.",
             "Wait for some of them to end, or ask for a shorter --time.",
         )
     return Entry(
-        f"Everyone in {owner} together, your own jobs included, uses all the {thing} it may have.",
+        f"Everyone in {owner} together, your own jobs included, uses all the {{thing}} it may "
+        "have.",
         "Wait for some of those jobs to end.",
     )
 
@@ -99,27 +106,27 @@ def _shared(thing: str, owner: str, unit: str) -> Entry:
 def _own(thing: str, owner: str, unit: str) -> Entry:
     if thing == "run time":
         return Entry(
-            f"Its time limit{{its_time}} is longer than {owner} allows.",
+            f"Its time limit is longer than {owner} allows.",
             "Submit it again with a shorter --time, or another --qos.",
             never_starts=True,
         )
     if thing in ("running jobs", "jobs in the queue"):
         return Entry(
-            f"You have as many {thing} as {owner} allows.",
+            f"You have as many {{thing}} as {owner} allows.",
             "Wait for some of them to end; many small tasks go better into one array.",
         )
     if unit == "PerUser":
         return Entry(
-            f"Your running jobs already use all the {thing} that {owner} gives to one user.",
+            f"Your running jobs already use all the {{thing}} that {owner} gives to one user.",
             "Wait for your own jobs to end, ask for less, or use another --qos.",
         )
     if unit == "RunMinutes":
         return Entry(
-            f"Running jobs have reserved all that {owner} allows of {thing} over time.",
+            f"Running jobs have reserved all that {owner} allows of {{thing}} over time.",
             "Wait for some of them to end, or ask for a shorter --time.",
         )
     each = {"PerNode": "on one node", "MinutesPerJob": "times its time limit"}.get(unit, "")
-    asked = f"more {thing} {each}".rstrip()
+    asked = f"more {{thing}} {each}".rstrip()
     return Entry(
         f"It asks for {asked} than {owner} allows to one job.",
         "Submit it again and ask for less, or use another --qos.",

@@ -54,7 +54,7 @@ _26_05: Final = SlurmVersion(26, 5, 0)
 _ANSWER: Final = "sbatch's answer is read here, so its form cannot be changed."
 _NO_JOB: Final = "it makes sbatch print something instead of submitting a job."
 
-_OUTPUT: Final = "The output comes back into the cell, and `%slurm logs` shows all of it."
+_OUTPUT: Final = "The output comes back into the cell, and the job's log has all of it."
 _CONTAINER: Final = "`--image NAME` runs the cell in a container."
 
 _GRES_FLAGS: Final = tuple(

@@ -1,6 +1,7 @@
 """The reasons that have a sentence of their own, and the free texts Slurm shows in their place.
 
-Only data. `{job}`, `{the_partition}` and the like are filled in by `reasons.explain`.
+Only data. `reasons.explain` fills in `{job}`, `{partition}` and the like; a name brings the blank
+before it.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,8 @@ class Entry(NamedTuple):
     sentence: str
     advice: str
     never_starts: bool = False
+    thing: str = ""
+    """What `{thing}` stands for in the sentence: a resource that is limited."""
 
 
 _WAIT: Final = "Wait; it starts by itself."
@@ -49,9 +52,9 @@ REASONS: Final[Mapping[str, Entry]] = {
         "It is next in line and waits for free nodes, GPUs or memory.",
         "Wait. Asking for less (--mem too, where the default is large) can help.",
     ),
-    "Dependency": Entry("It waits for another job{which_job}.", "Wait until that job has ended."),
+    "Dependency": Entry("It waits for another job{dependency}.", "Wait until that job has ended."),
     "DependencyNeverSatisfied": Entry(
-        "The job that it waits for{which_job} did not end as needed, so it will never start.",
+        "The job that it waits for{dependency} did not end as needed, so it will never start.",
         "Cancel it, and submit it again without that dependency.",
         never_starts=True,
     ),
@@ -77,22 +80,22 @@ REASONS: Final[Mapping[str, Entry]] = {
         "It ended with an exit code after which this site requeues and holds jobs.", _HELD_AGAIN
     ),
     "PartitionDown": Entry(
-        "{the_partition} is closed for now.", "Wait, or submit it to another partition."
+        "The partition{partition} is closed for now.", "Wait, or submit it to another partition."
     ),
     "PartitionInactive": Entry(
-        "{the_partition} takes no jobs now.", "Wait, or submit it to another partition."
+        "The partition{partition} takes no jobs now.", "Wait, or submit it to another partition."
     ),
     "PartitionTimeLimit": Entry(
-        "Its time limit{its_time} is longer than {the_partition} allows{the_limit}.",
+        "Its time limit is longer than the partition{partition} allows.",
         "Submit it again with a shorter --time, or to another partition (`sinfo -o '%P %l'`).",
         never_starts=True,
     ),
     "PartitionNodeLimit": Entry(
-        "It asks for a number of nodes that {the_partition} does not give now.",
+        "It asks for a number of nodes that the partition{partition} does not give now.",
         "Change --nodes, use another partition, or wait if nodes of it are down.",
     ),
     "PartitionConfig": Entry(
-        "{the_partition} does not let jobs of this account, QOS or size in.",
+        "The partition{partition} does not let jobs of this account, QOS or size in.",
         "Submit it to another partition, or with another --account or --qos.",
     ),
     "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions": (
@@ -128,25 +131,23 @@ REASONS: Final[Mapping[str, Entry]] = {
     "AssociationJobLimit": Entry("Your account has as many jobs as it may have.", _LIMIT_WAIT),
     "AssociationResourceLimit": Entry("Your account uses all it may use now.", _LIMIT_WAIT),
     "AssociationTimeLimit": Entry(
-        "Its time limit{its_time} is longer than your account allows.", _TOO_LONG, True
+        "Its time limit is longer than your account allows.", _TOO_LONG, True
     ),
-    "QOSJobLimit": Entry("{the_qos} has as many jobs as it may have.", _LIMIT_WAIT),
-    "QOSResourceLimit": Entry("{the_qos} uses all it may use now.", _LIMIT_WAIT),
-    "QOSTimeLimit": Entry(
-        "Its time limit{its_time} is longer than {the_qos} allows.", _TOO_LONG, True
-    ),
+    "QOSJobLimit": Entry("The QOS{qos} has as many jobs as it may have.", _LIMIT_WAIT),
+    "QOSResourceLimit": Entry("The QOS{qos} uses all it may use now.", _LIMIT_WAIT),
+    "QOSTimeLimit": Entry("Its time limit is longer than the QOS{qos} allows.", _TOO_LONG, True),
     "MaxMemPerLimit": Entry(
         "It asks for more memory per CPU or node than one job may have.",
         "Submit it again with less --mem.",
         never_starts=True,
     ),
     "AccountNotAllowed": Entry(
-        "{the_account} may not use {the_partition}.",
+        "The account{account} may not use the partition{partition}.",
         "Submit it with another --account or to another partition.",
         never_starts=True,
     ),
     "QOSNotAllowed": Entry(
-        "{the_qos} may not be used by this account or in {the_partition}.",
+        "The QOS{qos} may not be used by this account or in the partition{partition}.",
         "Submit it with another --qos; `sacctmgr show assoc user=$USER` lists yours.",
         never_starts=True,
     ),
@@ -165,7 +166,7 @@ REASONS: Final[Mapping[str, Entry]] = {
         "Try another --account or --qos, or ask the cluster's support.",
     ),
     "QOSUsageThreshold": Entry(
-        "You have used so much lately that {the_qos} makes you wait.",
+        "You have used so much lately that the QOS{qos} makes you wait.",
         "Wait, or use another --qos.",
     ),
     "JobArrayTaskLimit": Entry(
@@ -193,7 +194,7 @@ REASONS: Final[Mapping[str, Entry]] = {
     "InactiveLimit": Entry(
         "It was ended because it was idle for too long.", "Start its work at once."
     ),
-    "TimeLimit": Entry("It ran into its time limit{its_time}.", "Ask for a longer --time."),
+    "TimeLimit": Entry("It ran into its time limit.", "Ask for a longer --time."),
     "NonZeroExitCode": Entry(
         "It ended with an exit code other than 0.", "Look at the end of its output."
     ),

@@ -6,7 +6,9 @@ slurm_protocol_defs.c up to 24.05) of 20.11 to 26.05; free texts: `state_desc` i
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from jupyter_slurm.wire import Message, Text, filled
 
 from .limit_reasons import explain_limit
 from .reason_table import PREFIXES, REASONS, Entry
@@ -24,8 +26,8 @@ class Explanation:
     """
 
     code: str
-    sentence: str
-    advice: str
+    sentence: Text
+    advice: Text
     never_starts: bool = False
     known: bool = True
     suggested: bool = False
@@ -39,72 +41,49 @@ def explain(
     qos: str | None = None,
     account: str | None = None,
     dependency: str | None = None,
-    time_limit: str | None = None,
-    partition_limit: str | None = None,
 ) -> Explanation:
     """Explain a reason of squeue or scontrol; whatever else is known makes it more concrete.
 
-    `dependency` is squeue's `%E`; `time_limit` and `partition_limit` are Slurm's texts. A reason
-    that is not known is given back as it is, with known=False.
+    `dependency` is squeue's `%E`. A reason that is not known is given back as it is, with
+    known=False.
 
-    >>> explain("Dependency", dependency="afterok:12").sentence
+    >>> str(explain("Dependency", dependency="afterok:12").sentence)
     'It waits for another job (afterok:12).'
     """
     text = reason.strip().strip("()")
-    words = {
+    words: dict[str, str | Message] = {
         "job": job_id or "JOBID",
-        "the_partition": f"the partition {partition}" if partition else "the partition",
-        "the_qos": f"the QOS {qos}" if qos else "the QOS",
-        "the_account": f"the account {account}" if account else "the account",
-        "which_job": f" ({dependency})" if dependency else "",
-        "its_time": f" of {time_limit}" if time_limit else "",
-        "the_limit": f" of {partition_limit}" if partition_limit else "",
+        "partition": f" {partition}" if partition else "",
+        "qos": f" {qos}" if qos else "",
+        "account": f" {account}" if account else "",
+        "dependency": f" ({dependency})" if dependency else "",
     }
     found = _find(text)
+    if found is None and "," in text:  # an array's tasks may wait for several reasons
+        found = _find(text.partition(",")[0])
     if found is not None:
-        code, entry = found
+        words["thing"] = Message(found.thing)
         return Explanation(
-            code,
-            _sentence(entry.sentence.format_map(words)),
-            entry.advice.format_map(words),
-            entry.never_starts,
+            text or "None",
+            filled(found.sentence, words),
+            filled(found.advice, words),
+            found.never_starts,
         )
-    first, comma, _ = text.partition(",")
-    if comma:  # an array's tasks may wait for several reasons
-        known = explain(
-            first,
-            job_id=job_id,
-            partition=partition,
-            qos=qos,
-            account=account,
-            dependency=dependency,
-            time_limit=time_limit,
-            partition_limit=partition_limit,
-        )
-        if known.known:
-            return replace(known, code=text)
+    if match := _EXIT_SIGNAL.match(text):
+        ended = Message.of("It was ended by signal {number}.", number=match[1])
+        return Explanation(text, ended, "Look at the end of its output for the cause.")
     return Explanation(
         text,
-        f"Slurm says: {text}." if text else "Slurm gives no reason.",
+        Message.of("Slurm says: {text}.", text=text) if text else "Slurm gives no reason.",
         "Ask the cluster's support what it means, with the job's id.",
         known=False,
     )
 
 
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _find(text: str) -> tuple[str, Entry] | None:
+def _find(text: str) -> Entry | None:
     if entry := REASONS.get(text or "None"):
-        return text or "None", entry
+        return entry
     for pattern, entry in PREFIXES:
         if re.match(pattern, text):
-            return text, entry
-    if entry := explain_limit(text):
-        return text, entry
-    if match := _EXIT_SIGNAL.match(text):
-        return text, Entry(
-            f"It was ended by signal {match[1]}.", "Look at the end of its output for the cause."
-        )
-    return None
+            return entry
+    return explain_limit(text)

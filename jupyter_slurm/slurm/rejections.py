@@ -9,6 +9,8 @@ Source: src/common/slurm_errno.c, its texts the same from 20.11 to 26.05; src/sb
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from jupyter_slurm.wire import Text, together
+
 Category = Literal["definitive", "transient", "ambiguous"]
 
 
@@ -21,8 +23,8 @@ class Rejection:
     """
 
     category: Category
-    sentence: str
-    advice: str
+    sentence: Text
+    advice: Text
     text: str
     known: bool = True
     option: str | None = None
@@ -33,11 +35,11 @@ class _Case(NamedTuple):
     text: str
     category: Category
     sentence: str
-    advice: str
+    advice: Text
     option: str | None = None
 
 
-def _no(text: str, sentence: str, advice: str, option: str | None = None) -> _Case:
+def _no(text: str, sentence: str, advice: Text, option: str | None = None) -> _Case:
     return _Case(text, "definitive", sentence, advice, option)
 
 
@@ -128,13 +130,13 @@ _CASES: Final = (
     _no(
         "Invalid account or account/partition combination",
         "The account does not exist, is not yours, or may not use this partition.",
-        f"Give another --account or --partition. {_ASSOC}",
+        together("Give another --account or --partition.", _ASSOC),
         "account",
     ),
     _no(
         "Invalid qos specification",
         "The QOS does not exist, is not yours, or may not be used in this partition.",
-        f"Give another --qos. {_ASSOC}",
+        together("Give another --qos.", _ASSOC),
         "qos",
     ),
     _no(

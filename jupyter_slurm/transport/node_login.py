@@ -107,4 +107,6 @@ def _hop(node: str, port: int | None, login: Hop) -> Hop:
 
 
 def _unusable(node: str, error: TransportError | ConfigError) -> ForwardError:
-    return ForwardError(f"There is no login on {node} without a question.", detail=error.message)
+    return ForwardError(
+        f"There is no login on {node} without a question.", detail=str(error.message)
+    )

@@ -20,7 +20,7 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.readable import date_and_time, duration, memory, moment, visible
 from jupyter_slurm.slurm.units import indices
 from jupyter_slurm.views.transfer_card import done_fraction, told
-from jupyter_slurm.wire import Job, JobState, Problem, Usage
+from jupyter_slurm.wire import Job, JobState, Problem, Usage, together
 
 MIME = "application/vnd.jupyter-slurm.job+json"
 CARDS_VARIABLE = "JUPYTER_SLURM_CARDS"
@@ -70,11 +70,11 @@ def plain(job: Job, now_s: float) -> str:
 
 def _lines(job: Job, headline: str, now_s: float) -> str:
     lines = [f"{symbol(job.state)} {title(job)}: {headline}"]
-    reasons = [text for text in (job.why, job.advice) if text]
+    reasons = together(job.why, job.advice)
     if reasons and job.state is not JobState.COMPLETED:
-        lines.append("  " + " ".join(reasons))
+        lines.append(f"  {reasons}")
     if job.warning:
-        lines.append("  " + " ".join(job.warning.splitlines()))
+        lines.append("  " + " ".join(str(job.warning).splitlines()))
     place = [f"{row.label.lower()} {row.text}" for row in _rows(job, now_s) if row.brief]
     if place:
         lines.append("  " + ", ".join(place))
@@ -142,7 +142,7 @@ def headline(job: Job, now_s: float) -> str:
 
 def told_problem(problem: Problem) -> str:
     """Return the problem's sentence and its hint, as one text."""
-    return " ".join(text for text in (problem.message, problem.hint) if text)
+    return str(together(problem.message, problem.hint))
 
 
 def saved_headline(job: Job) -> str:
@@ -168,7 +168,7 @@ def note(job: Job) -> str:
     """Return what a job's row in a table says of it: how far an array is that goes on, and why the
     job waits or how it ended."""
     far = tasks(job.tasks) if job.tasks and not job.state.final else None
-    return "; ".join(filter(None, (far, job.why)))
+    return str(together(far, job.why, between="; "))
 
 
 def symbol(state: JobState) -> str:
@@ -273,7 +273,7 @@ def _news(job: Job, now_s: float) -> Iterator[_Row]:
     if (moved := job.transfer) is not None:
         text = f"{moved.local}: {told(moved, now_s)}"
         yield _Row("Pushing", text, brief=True, fraction=done_fraction(moved))
-    reasons = "\n".join(text for text in (job.why, job.advice) if text)
+    reasons = str(together(job.why, job.advice, between="\n"))
     if reasons and job.state is not JobState.COMPLETED:
         yield _Row("What happened" if job.state.final else "Why", reasons)
     if job.start_estimate_s is not None and job.started_s is None and not job.state.final:
@@ -285,7 +285,7 @@ def _news(job: Job, now_s: float) -> Iterator[_Row]:
         at = moment(job.cancel_requested_s, now_s)
         yield _Row("Cancelled", f"asked for at {at}{again if job.session else ''}")
     if job.warning:
-        yield _Row("Warning", job.warning)
+        yield _Row("Warning", str(job.warning))
     yield from _session(job, now_s)
     if job.problem is not None and not job.state.final:  # of one that was refused it is the reason
         since = f"Since {moment(job.problem_since_s, now_s)}." if job.problem_since_s else ""

@@ -50,7 +50,7 @@ def connection_row(connection: Connection, now_s: float) -> tuple[str, ...]:
         duration(now_s - connection.since_s),
         ways(connection),
         f"{trip_s * 1000:.0f} ms" if trip_s is not None else "",
-        connection.problem.message if connection.problem else "",
+        str(connection.problem.message) if connection.problem else "",
     )
 
 
@@ -67,7 +67,7 @@ def tunnel_row(tunnel: Tunnel) -> tuple[str, ...]:
         tunnel.job_id or "",
         tunnel.route,
         str(tunnel.connections),
-        tunnel.problem.message if tunnel.problem else "",
+        str(tunnel.problem.message) if tunnel.problem else "",
     )
 
 

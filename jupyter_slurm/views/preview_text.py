@@ -23,9 +23,9 @@ def preview_lines(preview: Preview) -> Iterator[str]:
     if preview.cost is not None:
         yield cost_text(preview.cost)
     for check in preview.checks:
-        yield f"{MARKS[check.ok]} {visible(check.sentence)}"
+        yield f"{MARKS[check.ok]} {visible(str(check.sentence))}"
         if check.hint:
-            yield f"    {visible(check.hint)}"
+            yield f"    {visible(str(check.hint))}"
     if preview.variables:
         yield visible(_variables(preview))
 
@@ -46,8 +46,10 @@ def _html_lines(preview: Preview) -> Iterator[str]:
     if preview.cost is not None:
         yield f"<b>{escape(cost_text(preview.cost))}</b>"
     for check in preview.checks:
-        hint = f'<br><span style="opacity:.75">{escape(check.hint)}</span>' if check.hint else ""
-        yield f"{MARKS[check.ok]} {escape(check.sentence)}{hint}"
+        hint = (
+            f'<br><span style="opacity:.75">{escape(str(check.hint))}</span>' if check.hint else ""
+        )
+        yield f"{MARKS[check.ok]} {escape(str(check.sentence))}{hint}"
     if preview.variables:
         yield escape(_variables(preview))
 

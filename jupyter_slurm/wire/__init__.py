@@ -70,6 +70,7 @@ from jupyter_slurm.wire.job import (
 )
 from jupyter_slurm.wire.kernel import RemoteKernel
 from jupyter_slurm.wire.lab import Lab, LabEntry, LabStep
+from jupyter_slurm.wire.message import Message, Text, filled, together
 from jupyter_slurm.wire.output import (
     Changes,
     ClearOutput,
@@ -139,6 +140,7 @@ __all__ = [
     "LabStep",
     "Limits",
     "LogChunk",
+    "Message",
     "Node",
     "NodeChanges",
     "OutFormat",
@@ -166,6 +168,7 @@ __all__ = [
     "TerminalJob",
     "TerminalRequest",
     "TerminalSpec",
+    "Text",
     "Transfer",
     "TransferState",
     "Tunnel",
@@ -173,5 +176,7 @@ __all__ = [
     "Usage",
     "UsageChanges",
     "UsageSample",
+    "filled",
     "new_id",
+    "together",
 ]

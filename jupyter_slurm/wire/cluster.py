@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from jupyter_slurm.wire.message import Text
 from jupyter_slurm.wire.problem import Problem
 
 
@@ -196,7 +197,7 @@ class QueueEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     qos: str | None = None
     priority: int | None = None
     reason: str | None = None
-    why: str | None = None
+    why: Text | None = None
     nodes: str | None = None
     node_count: int | None = None
     gpus: int = 0
@@ -279,8 +280,8 @@ class Check(Struct, frozen=True, kw_only=True):
 
     ok: bool | None
     """None: neither good nor bad, to be known."""
-    sentence: str
-    hint: str | None = None
+    sentence: Text
+    hint: Text | None = None
     option: str | None = None
     """As of a `Problem`."""
 

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from jupyter_slurm.wire.connection import Transfer
 from jupyter_slurm.wire.lab import Lab
+from jupyter_slurm.wire.message import Text
 from jupyter_slurm.wire.problem import Problem
 from jupyter_slurm.wire.state import JobState
 from jupyter_slurm.wire.usage import Usage, UsageSample
@@ -185,11 +186,11 @@ class _Job(_OfAKind, frozen=True, kw_only=True):
     restarts: int = 0
     reason: str | None = None
     """Slurm's reason word or text."""
-    why: str | None = None
+    why: Text | None = None
     """The reason as a sentence; after the end, what became of the job."""
-    advice: str | None = None
+    advice: Text | None = None
     """What the user can do about it."""
-    warning: str | None = None
+    warning: Text | None = None
     problem: Problem | None = None
     """Why nothing newer is known: the cluster has not answered since `problem_since_s`."""
     problem_since_s: float | None = None
@@ -214,7 +215,7 @@ class _Job(_OfAKind, frozen=True, kw_only=True):
     tasks: dict[str, str] = field(default_factory=dict)
     """Of an array: which tasks are in which of Slurm's states, as `--array` names them (`0-3,7`);
     UNKNOWN: they have ended while nobody looked. {}: it is none, or has too many to follow."""
-    no_requeue: str | None = None
+    no_requeue: Text | None = None
     """Why Slurm would not put it back into the queue; None: it would, or nobody knows yet."""
     inferred: bool = False
     """The end was concluded from traces, since neither the job nor Slurm had said it."""
@@ -313,7 +314,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
     time_s: float
     state: JobState
     """The job's from then on."""
-    text: str | None = None
+    text: Text | None = None
     """What is to be said of it: why it waits, on which node it began, who asked for its end."""
 
 

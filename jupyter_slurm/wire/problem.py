@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from jupyter_slurm.wire.message import Text
+
 
 class Problem(Struct, frozen=True, kw_only=True):
     """An error on its way to a person: see `errors.py` for the codes."""
 
     code: str
-    message: str
-    hint: str | None = None
+    message: Text
+    hint: Text | None = None
     detail: str | None = None
     transient: bool = False
     option: str | None = None

@@ -1,6 +1,7 @@
 // The way to the Jupyter server: calls, and what is watched over one WebSocket. Knows no view.
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
+import { english } from './messages';
 import type { Problem } from './wire';
 
 /** An error that the agent or the server has put into words. */
@@ -9,7 +10,7 @@ export class SlurmError extends Error {
     readonly problem: Problem,
     readonly status: number
   ) {
-    super(problem.message);
+    super(english(problem.message));
     this.name = 'SlurmError';
   }
 }
@@ -78,7 +79,7 @@ export function unreachable(): Problem {
 function problemOf(text: string, response: Response): Problem {
   try {
     const said = JSON.parse(text) as Partial<Problem>;
-    if (typeof said.message === 'string') {
+    if (said.code !== undefined && said.message !== undefined) {
       return {
         code: 'server',
         hint: null,

@@ -50,6 +50,7 @@ export type JobSpec =
 export interface Wire {
   AgentStatus?: AgentStatus;
   Check?: Check;
+  Message?: Message;
   Association?: Association;
   Behind?: Behind;
   CellJob?: CellJob;
@@ -150,9 +151,18 @@ export interface AgentStatus {
  */
 export interface Check {
   ok: boolean | null;
-  sentence: string;
-  hint: string | null;
+  sentence: string | Message;
+  hint: string | Message | null;
   option: string | null;
+}
+/**
+ * A sentence, or a part of one, and what varies in it.
+ */
+export interface Message {
+  text: string;
+  args: {
+    [k: string]: string | Message;
+  };
 }
 /**
  * This user with an account, or an account itself.
@@ -198,9 +208,9 @@ export interface CellJob {
   slurm_id: string | null;
   restarts: number;
   reason: string | null;
-  why: string | null;
-  advice: string | null;
-  warning: string | null;
+  why: string | Message | null;
+  advice: string | Message | null;
+  warning: string | Message | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
@@ -224,7 +234,7 @@ export interface CellJob {
   tasks: {
     [k: string]: string;
   };
-  no_requeue: string | null;
+  no_requeue: string | Message | null;
   inferred: boolean;
   delivered: boolean;
   notebook: string | null;
@@ -245,8 +255,8 @@ export interface CellJob {
  */
 export interface Problem {
   code: string;
-  message: string;
-  hint: string | null;
+  message: string | Message;
+  hint: string | Message | null;
   detail: string | null;
   transient: boolean;
   option: string | null;
@@ -339,9 +349,9 @@ export interface ProgramJob {
   slurm_id: string | null;
   restarts: number;
   reason: string | null;
-  why: string | null;
-  advice: string | null;
-  warning: string | null;
+  why: string | Message | null;
+  advice: string | Message | null;
+  warning: string | Message | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
@@ -365,7 +375,7 @@ export interface ProgramJob {
   tasks: {
     [k: string]: string;
   };
-  no_requeue: string | null;
+  no_requeue: string | Message | null;
   inferred: boolean;
   delivered: boolean;
   notebook: string | null;
@@ -388,9 +398,9 @@ export interface TerminalJob {
   slurm_id: string | null;
   restarts: number;
   reason: string | null;
-  why: string | null;
-  advice: string | null;
-  warning: string | null;
+  why: string | Message | null;
+  advice: string | Message | null;
+  warning: string | Message | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
@@ -414,7 +424,7 @@ export interface TerminalJob {
   tasks: {
     [k: string]: string;
   };
-  no_requeue: string | null;
+  no_requeue: string | Message | null;
   inferred: boolean;
   delivered: boolean;
   notebook: string | null;
@@ -439,9 +449,9 @@ export interface ScriptJob {
   slurm_id: string | null;
   restarts: number;
   reason: string | null;
-  why: string | null;
-  advice: string | null;
-  warning: string | null;
+  why: string | Message | null;
+  advice: string | Message | null;
+  warning: string | Message | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
@@ -465,7 +475,7 @@ export interface ScriptJob {
   tasks: {
     [k: string]: string;
   };
-  no_requeue: string | null;
+  no_requeue: string | Message | null;
   inferred: boolean;
   delivered: boolean;
   notebook: string | null;
@@ -487,9 +497,9 @@ export interface SessionJob {
   slurm_id: string | null;
   restarts: number;
   reason: string | null;
-  why: string | null;
-  advice: string | null;
-  warning: string | null;
+  why: string | Message | null;
+  advice: string | Message | null;
+  warning: string | Message | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
@@ -513,7 +523,7 @@ export interface SessionJob {
   tasks: {
     [k: string]: string;
   };
-  no_requeue: string | null;
+  no_requeue: string | Message | null;
   inferred: boolean;
   delivered: boolean;
   notebook: string | null;
@@ -537,9 +547,9 @@ export interface KernelJob {
   slurm_id: string | null;
   restarts: number;
   reason: string | null;
-  why: string | null;
-  advice: string | null;
-  warning: string | null;
+  why: string | Message | null;
+  advice: string | Message | null;
+  warning: string | Message | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
@@ -563,7 +573,7 @@ export interface KernelJob {
   tasks: {
     [k: string]: string;
   };
-  no_requeue: string | null;
+  no_requeue: string | Message | null;
   inferred: boolean;
   delivered: boolean;
   notebook: string | null;
@@ -586,9 +596,9 @@ export interface LabJob {
   slurm_id: string | null;
   restarts: number;
   reason: string | null;
-  why: string | null;
-  advice: string | null;
-  warning: string | null;
+  why: string | Message | null;
+  advice: string | Message | null;
+  warning: string | Message | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
@@ -612,7 +622,7 @@ export interface LabJob {
   tasks: {
     [k: string]: string;
   };
-  no_requeue: string | null;
+  no_requeue: string | Message | null;
   inferred: boolean;
   delivered: boolean;
   notebook: string | null;
@@ -948,7 +958,7 @@ export interface JobDetails {
 export interface JobEvent {
   time_s: number;
   state: JobState;
-  text: string | null;
+  text: string | Message | null;
 }
 /**
  * An ipykernel on the node, for a client here.
@@ -1169,7 +1179,7 @@ export interface QueueEntry {
   qos?: string | null;
   priority?: number | null;
   reason?: string | null;
-  why?: string | null;
+  why?: string | Message | null;
   nodes?: string | null;
   node_count?: number | null;
   gpus?: number;

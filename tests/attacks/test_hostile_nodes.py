@@ -251,7 +251,7 @@ def pull(there: There) -> str:
     while transfer.state is TransferState.RUNNING:
         transfer = there.api.transfer(transfer.id, wait_s=10)
     assert transfer.problem is not None
-    return transfer.problem.message
+    return str(transfer.problem.message)
 
 
 def visit(there: There, job_id: str) -> str:
@@ -265,8 +265,8 @@ def visit(there: There, job_id: str) -> str:
         with suppress(ConnectionError), socket.create_connection(address) as sock:
             sock.recv(1)
         (now,) = (one for one in there.api.tunnels() if one.id == tunnel.id)
-        if now.problem is not None and "relay" in now.problem.message:
-            return now.problem.message
+        if now.problem is not None and "relay" in str(now.problem.message):
+            return str(now.problem.message)
 
 
 def flooded(there: There, call: str) -> str:

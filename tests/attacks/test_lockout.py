@@ -291,7 +291,7 @@ def set_aside(service: Service) -> list[Path]:
     paths = []
     for check in service.status().checks:
         assert check.hint is not None
-        path = Path(check.sentence.partition(": ")[2].removesuffix("."))
+        path = Path(str(check.sentence).partition(": ")[2].removesuffix("."))
         assert os.path.lexists(path)
         paths.append(path)
     return paths
@@ -349,7 +349,9 @@ def says_what_is_the_matter(service: Service, job_id: str, held: str, trouble: s
     assert job.state is state, (held, job.why)
     assert job.transfer is None, held
     assert job.problem is not None
-    said = "\n".join(filter(None, (job.problem.message, job.problem.detail, job.problem.hint)))
+    said = "\n".join(
+        filter(None, (str(job.problem.message), job.problem.detail, str(job.problem.hint)))
+    )
     assert WORDS[trouble] in said, held
 
 
@@ -502,7 +504,9 @@ def test_doctor_names_a_record_that_cannot_be_read(far: Far) -> None:
     far.record_garbage()
     with agent() as service:
         (path,) = set_aside(service)
-        assert [one.ok for one in service.doctor("local") if str(path) in one.sentence] == [False]
+        assert [one.ok for one in service.doctor("local") if str(path) in str(one.sentence)] == [
+            False
+        ]
 
 
 def test_a_revision_that_no_number_comes_after_stops_no_job(far: Far) -> None:
@@ -539,7 +543,7 @@ def test_a_broken_clusters_toml_hides_no_other_cluster(far: Far, kind: str) -> N
         assert set(clusters) == {"far", "local"}
         assert clusters["local"] is None
         assert clusters["far"] is not None
-        assert str(main) in clusters["far"].message
+        assert str(main) in str(clusters["far"].message)
         connections = {one.cluster: one.problem for one in service.connections()}
         assert connections == clusters
         with pytest.raises(ConfigError, match=re.escape(str(main))):
@@ -548,7 +552,7 @@ def test_a_broken_clusters_toml_hides_no_other_cluster(far: Far, kind: str) -> N
             service.queue()  # never another cluster in place of the one that was meant
         job = until(service, JOB, lambda job: job.problem is not None)
         assert job.problem is not None
-        assert str(main) in job.problem.message
+        assert str(main) in str(job.problem.message)
         with pytest.raises(ConfigError):
             service.forget(JOB)  # the cluster is not gone
         done = service.submit(spec(PROGRAM, kind=JobKind.PROGRAM, cluster="local"))

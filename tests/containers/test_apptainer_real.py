@@ -148,7 +148,7 @@ def test_what_is_to_be_mounted_must_be_there(way: Way, box: Box, tmp_path: Path)
     explained = APPTAINER.explain(done.stderr)
     assert done.returncode == 255
     assert explained is not None
-    assert "to be mounted is not on the node" in explained.sentence
+    assert "to be mounted is not on the node" in str(explained.sentence)
 
 
 def test_the_environment_of_the_job_comes_through(way: Way, box: Box, tmp_path: Path) -> None:

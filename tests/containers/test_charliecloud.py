@@ -83,9 +83,9 @@ def test_errors_of_ch_run_are_explained(error: str, advice: str) -> None:
     log = f"a line of the program\nch-run[12]: warning: x (a.c:1)\nch-run[12]: error: {error}\n"
     explained = CHARLIECLOUD.explain(log)
     assert explained is not None
-    assert error.split(" (", maxsplit=1)[0].split(": ", 1)[-1] in explained.sentence
-    assert ".c:" not in explained.sentence
-    assert advice in explained.advice
+    assert error.split(" (", maxsplit=1)[0].split(": ", 1)[-1] in str(explained.sentence)
+    assert ".c:" not in str(explained.sentence)
+    assert advice in str(explained.advice)
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_errors_of_ch_run_are_explained(error: str, advice: str) -> None:
 def test_a_node_that_lacks_it_is_told(line: str) -> None:
     explained = CHARLIECLOUD.explain(f"a banner\n{line}\n")
     assert explained is not None
-    assert explained.sentence.startswith("The node has no such container tool: ")
-    assert "--runtime" in explained.advice
+    assert str(explained.sentence).startswith("The node has no such container tool: ")
+    assert "--runtime" in str(explained.advice)
 
 
 def test_a_failure_of_the_program_is_not_ch_runs() -> None:

@@ -137,7 +137,7 @@ def test_a_mount_elsewhere_must_be_in_the_image(box: Box, tmp_path: Path) -> Non
     assert done.returncode == 1
     explained = CHARLIECLOUD.explain(done.stderr)
     assert explained is not None
-    assert "below /mnt" in explained.advice
+    assert "below /mnt" in str(explained.advice)
 
 
 def test_the_environment_of_the_job_comes_through(box: Box, tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_an_image_that_is_gone_is_said_so(tmp_path: Path) -> None:
     explained = CHARLIECLOUD.explain(done.stderr)
     assert done.returncode == 1
     assert explained is not None
-    assert "/gone/x" in explained.sentence
+    assert "/gone/x" in str(explained.sentence)
 
 
 @pytest.mark.parametrize("to_everybody", [True, False])

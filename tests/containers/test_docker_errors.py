@@ -137,7 +137,7 @@ def said(*lines: str) -> str:
 def test_a_failure_is_told_by_its_step_in_the_tools_own_words(line: str, sentence: str) -> None:
     explained = DOCKER.explain(said(line, "", "Run 'docker run --help' for more information"))
     assert explained is not None
-    assert explained.sentence.startswith(sentence)
+    assert str(explained.sentence).startswith(sentence)
     assert explained.advice
 
 
@@ -146,23 +146,23 @@ def test_an_unknown_failure_of_a_pull_is_one_of_the_pull(pulling: str) -> None:
     error = "docker: Error response from daemon: a new one."
     explained = DOCKER.explain(said(pulling, "1: Pulling from a", error))
     assert explained is not None
-    assert explained.sentence == "The image could not be pulled: a new one."
+    assert str(explained.sentence) == "The image could not be pulled: a new one."
     done = "Status: Downloaded newer image for a:1"
     explained = DOCKER.explain(said(pulling, "1: Pulling from a", done, error))
     assert explained is not None
-    assert explained.sentence == "The container could not be started: a new one."
+    assert str(explained.sentence) == "The container could not be started: a new one."
 
 
 def test_of_several_errors_it_is_the_last() -> None:
     explained = DOCKER.explain(said("Error: a first one", "Error: another."))
     assert explained is not None
-    assert explained.sentence == "The container could not be started: another."
+    assert str(explained.sentence) == "The container could not be started: another."
 
 
 def test_an_engine_that_says_nothing_is_told_as_such() -> None:
     explained = DOCKER.explain(END)
     assert explained is not None
-    assert "it says nothing" in explained.sentence
+    assert "it says nothing" in str(explained.sentence)
 
 
 def test_what_a_program_says_is_not_the_engines() -> None:
@@ -176,7 +176,7 @@ def test_the_engines_last_line_is_its_failure_to_pull_an_image() -> None:
     line = "write /data/tmp/GetImageBlob39: no space left on device"
     found = explained_making(f"1: Pulling from a\n{line}\n{MAKING}\n")
     assert found is not None
-    assert found.sentence.endswith(f"there is no room for it on the node: {line}.")
+    assert str(found.sentence).endswith(f"there is no room for it on the node: {line}.")
 
 
 @pytest.mark.parametrize(

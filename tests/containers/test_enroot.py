@@ -173,8 +173,8 @@ def test_the_step_that_failed_is_told(
     explained = ENROOT.explain(done.stderr)
     assert done.returncode != 0
     assert explained is not None
-    assert sentence in explained.sentence
-    assert advice in explained.advice
+    assert sentence in str(explained.sentence)
+    assert advice in str(explained.advice)
     assert enroot_standin.containers() == []
 
 
@@ -190,7 +190,7 @@ def test_a_node_without_enroot_says_so(box: Box) -> None:
     explained = ENROOT.explain(Path(box.job_dir, "enroot.log").read_text() + done.stderr)
     assert done.returncode == 127
     assert explained is not None
-    assert "The node lacks a program" in explained.sentence
+    assert "The node lacks a program" in str(explained.sentence)
 
 
 @both_shells

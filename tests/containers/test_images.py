@@ -116,7 +116,7 @@ def test_what_is_not_there_is_named_with_what_is() -> None:
     detail = str(caught.value.detail)
     assert detail.startswith("Looked for pytorch+22.1, ")
     assert detail.endswith(" in /images.")
-    assert caught.value.hint == "Did you mean pytorch:22.11? There are: jax, pytorch:22.11."
+    assert str(caught.value.hint) == "Did you mean pytorch:22.11? There are: jax, pytorch:22.11."
 
 
 def test_a_path_without_a_file_is_named() -> None:

@@ -81,4 +81,4 @@ def test_of_a_lab_whose_server_has_to_be_killed_nothing_is_left(ground: Ground) 
 def test_an_image_without_jupyterlab_says_so(ground: Ground) -> None:
     ended = ground.run("", kind=JobKind.LAB)
     assert (ended.state, ended.exit_code) == (JobState.FAILED, 65), ground.site.text(ended.id)
-    assert ended.why == "There is no JupyterLab for the lab to run."
+    assert str(ended.why) == "There is no JupyterLab for the lab to run."

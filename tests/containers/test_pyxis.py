@@ -412,8 +412,8 @@ def test_failures_are_told_by_step_in_the_tools_own_words(
 ) -> None:
     explained = PYXIS.explain(f"a line of the program\n{log}")
     assert explained is not None
-    assert sentence in explained.sentence
-    assert advice in explained.advice
+    assert sentence in str(explained.sentence)
+    assert advice in str(explained.advice)
 
 
 @pytest.mark.parametrize(

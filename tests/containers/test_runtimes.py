@@ -12,4 +12,4 @@ def test_every_runtime_is_found_under_its_name(name: str) -> None:
 def test_an_unknown_runtime_is_refused_with_the_nearest_and_all_names() -> None:
     with pytest.raises(RequestError, match="no runtime 'charliclod'") as caught:
         runtime_named("charliclod")
-    assert caught.value.hint == f"Did you mean charliecloud? Known: {', '.join(RUNTIMES)}."
+    assert str(caught.value.hint) == f"Did you mean charliecloud? Known: {', '.join(RUNTIMES)}."

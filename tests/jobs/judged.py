@@ -8,8 +8,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-import subprocess
-import sys
 from typing import Any
 
 from jupyter_slurm.jobs.preflight.limits import Judge
@@ -17,7 +15,7 @@ from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.resources import Asked, asked
 from jupyter_slurm.profiles.profile import ClusterProfile, PartitionLimits
 from jupyter_slurm.slurm.options import parse_options
-from jupyter_slurm.wire import ClusterInfo, Partition
+from jupyter_slurm.wire import ClusterInfo, Message, Partition, Text
 from tests.cluster.plugin import ROOT
 
 SMALL = PartitionLimits(limit="1h", nodes=1, cpus=24, memory_mib=65536, gpus=2, gpu="K40", cost=36)
@@ -96,22 +94,19 @@ def only(found: list[Objection]) -> Objection:
 _PROSE = re.compile(r"[a-z]{2,} [a-z]{2,}")
 
 
-def assert_translatable(text: str) -> None:
-    """It is made of sentences, each of which is a template that translators see; what stands in
-    one is a name, a number or a phrase, and no piece of a sentence that is left out there."""
-    for sentence in re.split(r"(?<=[.?]) (?=[-A-Z`])", text):
-        found = [one.fullmatch(sentence) for one in _templates("sentences")]
-        assert any(one and all(map(_may_stand_in, one.groups())) for one in found), sentence
-
-
-def _may_stand_in(value: str) -> bool:
-    phrases = _templates("phrases")
-    return not _PROSE.search(value) or any(one.fullmatch(value) for one in phrases)
+def assert_translatable(text: Text) -> None:
+    """The catalogues have it, with every message in it; names in it are not prose."""
+    if isinstance(text, str):
+        assert text in _codes() or not text, text
+        return
+    assert text.text in _codes() or not re.search("[a-z]", text.text), text
+    for value in text.args.values():
+        if isinstance(value, Message):
+            assert_translatable(value)
+        else:
+            assert not _PROSE.search(value), text
 
 
 @functools.cache
-def _templates(kind: str) -> list[re.Pattern[str]]:
-    argv = [sys.executable, str(ROOT / "labextension" / "said_sentences.py")]
-    done = subprocess.run(argv, cwd=ROOT, check=True, capture_output=True, timeout=60)
-    found: list[str] = json.loads(done.stdout)[kind]
-    return [re.compile(re.sub(r"%\d", "(.*)", re.escape(one))) for one in found]
+def _codes() -> frozenset[str]:
+    return frozenset(json.loads((ROOT / "labextension" / "messages.json").read_text()))

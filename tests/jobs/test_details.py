@@ -74,7 +74,7 @@ def test_a_job_that_is_put_back_into_the_queue(site: Site) -> None:
     again = "Slurm has put it back into the queue."
 
     def texts() -> list[str | None]:
-        return [event.text for event in site.service.details(job.id).events]
+        return [str(event.text) for event in site.service.details(job.id).events]
 
     wait_until(lambda: again in texts(), 60)
     assert texts().index(again) == 3
@@ -145,7 +145,7 @@ def test_without_a_way_to_the_cluster_what_is_known_here_is_told(
         details = site.restart().details(job.id)
         site.service.close()
     assert details.problem is not None
-    assert "127.0.0.1" in details.problem.message
+    assert "127.0.0.1" in str(details.problem.message)
     assert (details.code, details.record) == (None, {})
     assert details.command[:2] == ("sbatch", "--parsable")
     assert told(details)[-1] == "COMPLETED"

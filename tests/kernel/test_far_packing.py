@@ -92,7 +92,7 @@ def until_given_up(node: Node) -> str:
         return bool(found)
 
     wait_until(cut, PATIENCE_S)
-    return found[0].error.message
+    return str(found[0].error.message)
 
 
 def until_one(node: Node) -> Arrived:

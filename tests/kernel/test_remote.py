@@ -201,7 +201,7 @@ def test_nobody_connected_for_the_profiles_time_ends_the_job(make_home: MakeHome
     home.kill_proxy(kernel)
     job = kernel.until_job()
     assert job.state is JobState.COMPLETED
-    assert job.why == "Nobody had been connected to its kernel for 15 s."
+    assert str(job.why) == "Nobody had been connected to its kernel for 15 s."
     nothing_left(home, job.id)
 
 

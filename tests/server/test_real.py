@@ -180,7 +180,7 @@ def test_a_form_is_told_in_one_step_what_would_become_of_a_text_and_of_a_file(
         assert not [one for one in told["checks"] if one["ok"] is False]
     assert client.call("spec", line="", path=name)["kind"] == "script"
     problem = client.post(f"{API}outlook", {"line": "--module x", "path": name}).problem
-    assert "module" in problem.message
+    assert "module" in str(problem.message)
     cell = {"line": "--in data", "code": "data", "notebook": "x.ipynb"}
     assert client.call("spec", **cell)["names_in"] == ["data"]
     assert client.call("outlook", **cell)["script"]

@@ -141,7 +141,7 @@ def test_target_that_refuses_breaks_the_connection_and_is_told(opened: Open) -> 
     assert is_reset(forward)
     assert forward.problem is not None
     assert forward.problem.code == "forward"
-    assert "cannot be reached from this machine: Connection refused" in forward.problem.message
+    assert "cannot be reached from this machine: Connection refused" in str(forward.problem.message)
     assert forward.connections == 0
 
 

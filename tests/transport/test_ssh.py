@@ -139,7 +139,7 @@ def test_a_login_that_gives_no_shell_is_said_with_its_own_words(
         monkeypatch.setattr(FarShell, "send", sent_late)
     with transport_to(sshd) as transport, pytest.raises(TransportError) as caught:
         transport.run(["true"])
-    assert "no shell" in caught.value.message
+    assert "no shell" in str(caught.value.message)
     assert caught.value.detail == "Only on weekdays."
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from jupyter_slurm.containers import image_folder
 from jupyter_slurm.containers.runtime import Explained
+from jupyter_slurm.wire import Message
 
 _SAVING = "saving the image"
 _BEGINNING = "beginning"
@@ -83,8 +84,10 @@ def without_room(failure: Failure, log_tail: str) -> Explained | None:
         return None
     return Explained(
         f"There is no room for it in the folder of images: {full[-1].rstrip('.')}.",
-        "Remove what is not needed there (`jupyter slurm image rm`), or name another folder: "
-        "`image_dir` of the cluster's profile.",
+        Message.of(
+            "Remove what is not needed there (`{slurm} image rm`), or name another folder: "
+            "`image_dir` of the cluster's profile."
+        ),
     )
 
 

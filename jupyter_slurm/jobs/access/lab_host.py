@@ -7,6 +7,7 @@ HTTP/2 and later, which needs TLS), so what holds for the first request holds fo
 from __future__ import annotations
 
 from jupyter_slurm.errors import ForwardError
+from jupyter_slurm.wire import Message
 
 _END = b"\r\n\r\n"
 _VERSION = b"HTTP/1.1"
@@ -40,6 +41,6 @@ def is_meant(host: str, first: bytes, port: int) -> bool:
         raise NotThisLabError(
             "This is not the address of a lab, or no longer: it changes whenever the agent of "
             "jupyter-slurm is started anew, and what runs in the lab goes on.",
-            hint="Open the lab again: from JupyterLab's sidebar, or by `jupyter slurm lab open`.",
+            hint=Message.of("Open the lab again: `{slurm} lab open`."),
         )
     return True

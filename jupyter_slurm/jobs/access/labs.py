@@ -41,7 +41,7 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.lab import door_name
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.transport.forward import Forward
-from jupyter_slurm.wire import Job, JobState, Lab, LabEntry, LabStep
+from jupyter_slurm.wire import Job, JobState, Lab, LabEntry, LabStep, Message, Text
 
 _LOOK_S = 60.0
 _NAME_BYTES = 10
@@ -96,14 +96,16 @@ class Labs:
         lab, or the lab is not ready."""
         job = self._book.job(job_id)
         if not kind_of(job).is_web_server:
-            raise RequestError(f"Job {job.id} is no lab.", hint="`jupyter slurm lab list`")
+            raise RequestError(
+                f"Job {job.id} is not a lab.", hint=Message.of("`{slurm} lab list` lists yours.")
+            )
         key = self._book.store.key(job.id)
         if job.state.final or job.lab is None or key is None:
             raise RequestError(f"The lab {job.id} has ended: it is {job.state}.", hint=job.why)
         if job.lab.step is not LabStep.READY:
             raise RequestError(
                 f"The lab {job.id} is not ready: it is {job.lab.step}, its job {job.state}.",
-                hint=job.why or f"`jupyter slurm lab open {job.id}` waits for it.",
+                hint=job.why or Message.of("`{slurm} lab open {job}` waits for it.", job=job.id),
             )
         # As node/lab.py makes it.
         token = hmac.new(key.strip(), b"lab", hashlib.sha256).hexdigest()
@@ -220,20 +222,20 @@ class Labs:
 def why_not(job: Job, error: JupyterSlurmError) -> Reason:
     """Return the reason to show a client that `error` keeps out of a lab."""
     ends = job.state.final or job.state is JobState.FINISHING
-    said: tuple[str | None, ...]
+    said: tuple[Text | None, ...]
     if job.state is JobState.RUNNING:
         said = (error.message, error.hint, "The lab itself goes on meanwhile.")
     elif ends:
         said = (f"The lab has ended: it is {job.state}.", job.why, job.advice)
     else:
         said = (f"The lab does not run: it is {job.state}.", job.why, job.advice)
-    sentences = tuple(one for one in said if one)
+    sentences = tuple(str(one) for one in said if one)
     return Reason(f"{job.name} on {job.cluster}", sentences, again=not ends)
 
 
 def astray(error: JupyterSlurmError) -> Reason:
     """Return the reason for a client that used another address: it reveals nothing of the lab."""
-    sentences = tuple(one for one in (error.message, error.hint) if one)
+    sentences = tuple(str(one) for one in (error.message, error.hint) if one)
     return Reason("Not the address of a lab", sentences, again=False, status=_MISDIRECTED)
 
 

@@ -17,7 +17,7 @@ from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell
 from jupyter_slurm.jobs.submission.session_cells import ask, ended, ends_s
-from jupyter_slurm.wire import CellSpec, Job
+from jupyter_slurm.wire import CellSpec, Job, Message
 
 
 class Sessions:
@@ -65,5 +65,8 @@ class Sessions:
     def _session(self, session_id: str) -> Job:
         job = self._book.job(session_id)
         if not kind_of(job).takes_cells:
-            raise RequestError(f"Job {job.id} is no session.", hint="`%slurm session` lists them.")
+            raise RequestError(
+                f"Job {job.id} is not a session.",
+                hint=Message.of("`{slurm} session list` lists yours."),
+            )
         return job

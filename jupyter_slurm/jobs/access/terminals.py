@@ -28,7 +28,7 @@ from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.slurm import srun
 from jupyter_slurm.slurm.versions import SlurmVersion, has_overlap
 from jupyter_slurm.transport import node_program
-from jupyter_slurm.wire import Job, JobState, TerminalRequest
+from jupyter_slurm.wire import Job, JobState, Message, TerminalRequest
 
 _RUNS = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
 """An UNKNOWN job may well run: it is the cluster that does not answer."""
@@ -104,7 +104,7 @@ def _place(job: Job) -> tuple[str, str]:
     if job.state not in _RUNS or not job.nodes or job.slurm_id is None:
         raise RequestError(
             f"Job {job.id} does not run: it is {job.state}.",
-            hint=f"`jupyter slurm why {job.id}` tells what it waits for.",
+            hint=Message.of("`{slurm} why {job}` says what it waits for.", job=job.id),
         )
     return job.slurm_id, job.nodes[0]
 

@@ -25,7 +25,7 @@ from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.transport.connect_callbacks import Answered, call_back
 from jupyter_slurm.transport.forward import Carry, Forward
-from jupyter_slurm.wire import Job, JobState, Problem, Tunnel
+from jupyter_slurm.wire import Job, JobState, Message, Problem, Tunnel
 
 _RUNS = frozenset(
     (JobState.RUNNING, JobState.UNKNOWN, JobState.SUSPENDED, JobState.STOPPED, JobState.SIGNALING)
@@ -202,7 +202,9 @@ class Tunnels:
             raise ForwardError(
                 f"`{target.host}` is neither a job that is known here nor a host that the login "
                 f"machine of {target.cluster} finds.",
-                hint="`%slurm jobs` lists jobs; a host is named as the login machine knows it.",
+                hint=Message.of(
+                    "`{slurm} jobs` lists jobs; a host is named as the login machine knows it."
+                ),
             )
 
     def _running(self, job_id: str) -> Job:

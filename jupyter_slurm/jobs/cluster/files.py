@@ -15,7 +15,7 @@ from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.slurm.fields import optional_float
 from jupyter_slurm.transport import Completed, Transport
-from jupyter_slurm.wire import FileContent, FileEntry, FileListing
+from jupyter_slurm.wire import FileContent, FileEntry, FileListing, Message
 
 MOST_BYTES = 40_000_000
 """The most of one file: it travels and is held whole, in base64, within what the agent takes."""
@@ -164,5 +164,5 @@ def _missing(path: str) -> NotFoundError:
 def _too_large(path: str, verb: str) -> RequestError:
     return RequestError(
         f"{path} is larger than {MOST_BYTES // 1_000_000} MB, which is too much for a browser.",
-        hint=f"`%slurm {verb}` takes files of any size.",
+        hint=Message.of("`{slurm} {verb}` takes files of any size.", verb=verb),
     )

@@ -32,6 +32,7 @@ from jupyter_slurm.wire import (
     ImageSpec,
     Job,
     JobSpec,
+    Message,
     ProgramSpec,
 )
 
@@ -121,7 +122,9 @@ class Images:
         if not found:
             raise NotFoundError(
                 f"There is no image {name!r} that was built or pulled here.",
-                hint="`jupyter slurm image ls` lists them; those of the site cannot be removed.",
+                hint=Message.of(
+                    "`{slurm} image ls` lists them; those of the site cannot be removed."
+                ),
             )
         nodes: set[str] = set()
         for tool, one in found:

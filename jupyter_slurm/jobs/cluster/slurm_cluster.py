@@ -26,6 +26,7 @@ from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.slurm.versions import SlurmVersion, parse_version
 from jupyter_slurm.transport import Completed, TimedOutError, Transport
 from jupyter_slurm.transport.local import LocalTransport
+from jupyter_slurm.wire import Message
 
 if TYPE_CHECKING:
     from jupyter_slurm.transport.connection import SshConnection
@@ -107,10 +108,17 @@ class SlurmCluster:
         than ours. `slurm_conf`: SLURM_CONF where the user submits; None: it is not set there."""
         if slurm_conf is not None and self.profile.misses(slurm_conf):
             raise RequestError(
-                f"SLURM_CONF is {slurm_conf} where you submit, and the profile of {self.name} "
-                "says nothing of it: the job would not go where your sbatch goes.",
-                hint="Describe that cluster: `jupyter slurm clusters add NAME --host '' --env "
-                f"SLURM_CONF={shlex.quote(slurm_conf)}`.",
+                Message.of(
+                    "SLURM_CONF is {slurm_conf} where you submit, and the profile of {name} says "
+                    "nothing of it: the job would not go where your sbatch goes.",
+                    slurm_conf=slurm_conf,
+                    name=self.name,
+                ),
+                hint=Message.of(
+                    "Describe that cluster: `jupyter slurm clusters add NAME --host '' --env "
+                    "SLURM_CONF={slurm_conf}`.",
+                    slurm_conf=shlex.quote(slurm_conf),
+                ),
             )
 
     def find_image(
@@ -177,7 +185,12 @@ class SlurmCluster:
         if rejection is not None and rejection.category == "ambiguous":
             raise _silent(self.name, argv, words)
         raise CommandError(
-            f"`{argv[0]}` failed on {self.name} (exit code {done.returncode}).",
+            Message.of(
+                "`{argv}` failed on {name} (exit code {returncode}).",
+                argv=argv[0],
+                name=self.name,
+                returncode=done.returncode,
+            ),
             detail=words or None,
             hint=rejection.advice if rejection is not None and rejection.known else None,
         )
@@ -222,7 +235,9 @@ class SlurmCluster:
 
 def _silent(name: str, argv: Sequence[str], words: str) -> ControllerError:
     return ControllerError(
-        f"Slurm's controller on {name} does not answer `{argv[0]}`.",
+        Message.of(
+            "Slurm's controller on {name} does not answer `{argv}`.", name=name, argv=argv[0]
+        ),
         hint="Nothing is lost, it is asked again. `scontrol ping` tells whether it is up.",
         detail=words or None,
     )
@@ -231,7 +246,7 @@ def _silent(name: str, argv: Sequence[str], words: str) -> ControllerError:
 def silent_sbatch(name: str, said: str) -> ControllerError:
     """Return the error for an sbatch that was called and tries on."""
     return ControllerError(
-        f"The `sbatch` on {name} has not answered yet.",
+        Message.of("The `sbatch` on {name} has not answered yet.", name=name),
         hint="It tries for some minutes. `scontrol ping` tells whether the controller is up.",
         detail=said or None,
     )

@@ -12,7 +12,7 @@ from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import Explained, Files, socket_name
 from jupyter_slurm.readable import duration
-from jupyter_slurm.wire import KernelJob, KernelSpec
+from jupyter_slurm.wire import KernelJob, KernelSpec, Message, Text
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -51,11 +51,14 @@ class Kernel(ByPython[KernelSpec]):
         task = {"socket": socket_name(spec.id), "idle_s": spec.idle_s}
         return {**super().files(spec, job), layout.TASK: msgspec.json.encode(task)}
 
-    def why_well(self, evidence: Evidence) -> str:
+    def why_well(self, evidence: Evidence) -> Text:
         idle = _IDLE.search(evidence.log_tail)
         if idle is None:
             return super().why_well(evidence)
-        return f"Nobody had been connected to its kernel for {duration(float(idle['time_s']))}."
+        return Message.of(
+            "Nobody had been connected to its kernel for {time}.",
+            time=duration(float(idle["time_s"])),
+        )
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
         found = super().missing(log_tail, exit_code, bare=bare)
@@ -65,9 +68,17 @@ class Kernel(ByPython[KernelSpec]):
         if exit_code == _NO_IPYKERNEL_EXIT and lacks:
             python, what = lacks["python"], lacks["what"]
             if bare:
-                why = f"The node's Python has no ipykernel: {python} lacks {what}."
+                why = Message.of(
+                    "The node's Python has no ipykernel: {python} lacks {what}.",
+                    python=python,
+                    what=what,
+                )
             else:
-                why = f"The image's Python has no ipykernel: {python} lacks {what}."
+                why = Message.of(
+                    "The image's Python has no ipykernel: {python} lacks {what}.",
+                    python=python,
+                    what=what,
+                )
             return why, (
                 "Take an image that has it, build one (`%%slurm_image NAME --from IMAGE` with the "
                 "line `pip install ipykernel`), or load a module that has it (--module)."
@@ -75,6 +86,6 @@ class Kernel(ByPython[KernelSpec]):
         if _DIES.search(log_tail):
             return (
                 "Its kernel died again and again as soon as it had begun.",
-                "What it said is in the job's output: `jupyter slurm logs ID`.",
+                Message.of("Its output says why: `{slurm} logs ID`."),
             )
         return None

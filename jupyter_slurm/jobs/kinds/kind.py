@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.wire import Job, JobSpec, JobState, SpecT
+from jupyter_slurm.wire import Job, JobSpec, JobState, SpecT, Text
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Files = Mapping[str, bytes | Path]
 """Name in the job's folder -> content, or a local file to move there."""
-Explained = tuple[str, str]
+Explained = tuple[Text, Text]
 """Why a job failed, and what to do."""
 PROGRESS_BYTES = 4096
 """Limits what is read of the end of a progress file; its last line always fits."""
@@ -130,7 +130,7 @@ class Kind(Generic[SpecT]):
         """Return what the queue's having it again makes of it: fields of `Job`."""
         return {}
 
-    def why_well(self, evidence: Evidence) -> str:
+    def why_well(self, evidence: Evidence) -> Text:
         """Say why it is over, of one that has ended well."""
         return "It has ended well."
 

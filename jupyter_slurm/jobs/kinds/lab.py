@@ -17,7 +17,7 @@ from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.readable import duration
-from jupyter_slurm.wire import Job, JobSpec, LabJob, LabSpec, LabStep
+from jupyter_slurm.wire import Job, JobSpec, LabJob, LabSpec, LabStep, Message, Text
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -125,12 +125,15 @@ class Lab(ByPython[LabSpec]):
             "idle_since_s": None,
         }
 
-    def why_well(self, evidence: Evidence) -> str:
+    def why_well(self, evidence: Evidence) -> Text:
         line, idle_s = _last_line(evidence.progress), evidence.idle_s
         if line is None:
             return super().why_well(evidence)
         if line.step == "idle" and idle_s is not None:
-            return f"Nobody did anything in it for {duration(idle_s)}, so it has ended by itself."
+            return Message.of(
+                "Nobody did anything in it for {time}, so it has ended by itself.",
+                time=duration(idle_s),
+            )
         return "It was shut down from inside."
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.kind import Kind
-from jupyter_slurm.wire import ScriptJob, ScriptSpec
+from jupyter_slurm.wire import Message, ScriptJob, ScriptSpec
 
 
 class Script(Kind[ScriptSpec]):
@@ -24,8 +24,8 @@ class Script(Kind[ScriptSpec]):
     def check(self, spec: ScriptSpec) -> None:
         if spec.fetch and spec.push is None:
             raise RequestError(
-                "A batch script that was pushed no folder has none to bring files from.",
-                hint="Push one (--push DIR), or bring them yourself: %slurm pull.",
+                "This batch script has no pushed folder, so `--fetch` has nothing to copy.",
+                hint=Message.of("Add `--push DIR`, or fetch them yourself with `{slurm} pull`."),
             )
         if not spec.code.startswith("#!"):
             raise RequestError(
@@ -46,7 +46,6 @@ class Script(Kind[ScriptSpec]):
             if given:
                 raise RequestError(
                     f"A batch script is handed to sbatch as it is, without --{option}.",
-                    hint="Do it in the script itself, or run a cell (%%slurm) that begins with "
-                    "`#!`.",
+                    hint="Do it in the script itself, or run a cell that begins with `#!`.",
                     option=option,
                 )

@@ -6,7 +6,7 @@ import re
 
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.kind import Explained, Kind
-from jupyter_slurm.wire import TerminalJob, TerminalSpec
+from jupyter_slurm.wire import Message, TerminalJob, TerminalSpec
 
 _NO_HOLDER = re.compile(r"^There is no Python on ", re.MULTILINE)
 """Matches what `transport/node_program.py` prints."""
@@ -27,7 +27,9 @@ class Terminal(Kind[TerminalSpec]):
             return None
         return (
             "The node has no Python, which a job's own terminal needs.",
-            "Name one with `python` in the cluster's profile, or load a module that has one "
-            "(--module). A terminal in a job that runs already needs none: "
-            "`jupyter slurm shell --job ID`.",
+            Message.of(
+                "Name one with `python` in the cluster's profile, or load a module that has one "
+                "(--module). A terminal in a job that runs already needs none: "
+                "`{slurm} shell --job ID`."
+            ),
         )

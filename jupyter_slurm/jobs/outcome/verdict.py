@@ -18,7 +18,7 @@ from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFil
 from jupyter_slurm.jobs.submission.script import FAILURES
 from jupyter_slurm.slurm import diagnosis
 from jupyter_slurm.slurm.reasons import Explanation
-from jupyter_slurm.wire import JobKind, JobState
+from jupyter_slurm.wire import JobKind, JobState, Message, Text, together
 
 CANCEL_NOTED = "It is cancelled as soon as it is known whether the cluster has it."
 
@@ -44,7 +44,7 @@ class SessionEnd:
     """How the session ended that a cell was in, and with it the cell."""
 
     state: JobState
-    why: str
+    why: Text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +78,9 @@ class Evidence:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     state: JobState
-    why: str
-    advice: str | None = None
-    warning: str | None = None
+    why: Text
+    advice: Text | None = None
+    warning: Text | None = None
     exit_code: int | None = None
     signal: int | None = None
     inferred: bool = False
@@ -169,9 +169,9 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
         why, warning = kind.why_well(evidence), _warning(result)
         return Verdict(state=JobState.COMPLETED, why=why, warning=warning, exit_code=0)
     if result is not None and result.status == "error" and result.ename:
-        why = f"The cell raised {result.ename}."
+        why = Message.of("The cell raised {ename}.", ename=result.ename)
         if result.ename == "SystemExit":
-            why = f"It exited with code {exit_code}."
+            why = Message.of("It exited with code {exit_code}.", exit_code=exit_code)
         return Verdict(
             state=JobState.FAILED, why=why, warning=_warning(result), exit_code=exit_code
         )
@@ -191,10 +191,14 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     image = read_failure(evidence.log_tail) if kind.makes_images else None
     if image is not None:
         tool = making.explained(image, evidence.log_tail)
-        why = f"The image {image.name} was not made: it failed while {image.doing}."
+        why = Message.of(
+            "The image {name} was not made: it failed while {doing}.",
+            name=image.name,
+            doing=image.doing,
+        )
         return Verdict(
             state=JobState.FAILED,
-            why=f"{why} {tool.sentence}" if tool else why,
+            why=together(why, tool.sentence) if tool else why,
             advice=tool.advice if tool else "What the tool said is in the job's output.",
             exit_code=exit_code,
         )
@@ -207,35 +211,45 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     found = diagnosis.diagnose("FAILED", exit_code, signal, evidence.slurm_out + evidence.log_tail)
     return Verdict(
         state=JobState.FAILED,
-        why=_diagnosed(found, exit_code) if found else f"It ended with exit code {exit_code}.",
+        why=_diagnosed(found, exit_code)
+        if found
+        else Message.of("It ended with exit code {exit_code}.", exit_code=exit_code),
         advice=found.advice if found else None,
         exit_code=exit_code,
         signal=signal,
     )
 
 
-def _diagnosed(found: Explanation, exit_code: int | None) -> str:
+def _diagnosed(found: Explanation, exit_code: int | None) -> Text:
     """Return the diagnosis. A program's own words only suggest why it failed."""
     if not found.suggested:
         return found.sentence
-    suggests = f"It ended with exit code {exit_code}; its output suggests the cause."
-    return f"{suggests} {found.sentence}"
+    suggests = Message.of(
+        "It ended with exit code {exit_code}; its output suggests the cause.", exit_code=exit_code
+    )
+    return together(suggests, found.sentence)
 
 
-def _warning(result: RunnerResult | None) -> str | None:
+def _warning(result: RunnerResult | None) -> Text | None:
     if result is not None and result.lost_output_bytes:
-        return (
-            f"{result.lost_output_bytes} bytes of its output are lost: they could not be written "
-            "into the job's folder. Is the disk full, or over quota?"
+        return Message.of(
+            "{lost_output} bytes of its output are lost: they could not be written into "
+            "the job's folder. Is the disk full, or over quota?",
+            lost_output=result.lost_output_bytes,
         )
     if result is not None and result.interrupted_by:
-        return f"It was interrupted ({result.interrupted_by}), and ended in good order."
+        return Message.of(
+            "It was interrupted ({interrupted_by}), and ended in good order.",
+            interrupted_by=result.interrupted_by,
+        )
     return None
 
 
 def _completed_all_the_same(verdict: Verdict, slurm: SlurmVerdict) -> Verdict:
     """Return COMPLETED with a warning: Slurm names a cause, of a child or afterwards."""
-    warning = _ALL_THE_SAME.get(slurm.state, f"It has ended well, though Slurm says {slurm.state}.")
+    warning = _ALL_THE_SAME.get(
+        slurm.state, Message.of("It has ended well, though Slurm says {state}.", state=slurm.state)
+    )
     return Verdict(state=JobState.COMPLETED, why=verdict.why, warning=warning, exit_code=0)
 
 
@@ -246,7 +260,7 @@ def _by_cause(
     found = diagnosis.diagnose(
         state.value, exit_code, slurm.signal, evidence.slurm_out + evidence.log_tail
     )
-    why = found.sentence if found else f"Slurm ended it: {state}."
+    why = found.sentence if found else Message.of("Slurm ended it: {state}.", state=state)
     advice = found.advice if found else None
     if state is JobState.CANCELLED:
         forgotten = inferred and not evidence.slurm_goes_on
@@ -279,20 +293,22 @@ def _without_folder(slurm: SlurmVerdict | None) -> Verdict:
 def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
     """Judge a cell by its session's end: CANCELLED where that ended in good order."""
     known = session.state in _CAUSES | {JobState.FAILED, JobState.LOST}
-    why = f"Its session ended while it ran. {session.why}"
+    why = together("Its session ended while it ran.", session.why)
     if evidence.started is None:
-        why = f"Its session ended before it began. {session.why}"
+        why = together("Its session ended before it began.", session.why)
     return Verdict(
         state=session.state if known else JobState.CANCELLED,
         why=why,
-        advice="`%slurm session start [OPTIONS]` starts another; what this one held is gone.",
+        advice=Message.of(
+            "`{slurm} session start [OPTIONS]` starts another; what this one held is gone."
+        ),
         exit_code=evidence.exit.exit_code if evidence.exit is not None else None,
     )
 
 
 def _cancelled_by(
     evidence: Evidence, slurm: SlurmVerdict, *, forgotten: bool
-) -> tuple[str, str | None]:
+) -> tuple[Text, Text | None]:
     """Tell who cancelled it, as far as anybody says so, and how to find out more."""
     started = evidence.started is not None or slurm.had_nodes
     if evidence.cancel_requested and kind_of(evidence).ends_by_request:
@@ -301,8 +317,8 @@ def _cancelled_by(
         return "You cancelled it." if started else "You cancelled it before it had started.", None
     by = slurm.cancelled_by
     if by:
-        before = f"It was cancelled by {by} before it had started."
-        return f"It was cancelled by {by}." if started else before, None
+        before = Message.of("It was cancelled by {by} before it had started.", by=by)
+        return Message.of("It was cancelled by {by}.", by=by) if started else before, None
     if forgotten:
         return (
             "It was ended on its node, and Slurm no longer knows it.",
@@ -351,7 +367,11 @@ def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
         why, advice = FAILURES[slurm.exit_code]
         return Verdict(state=slurm.state, why=why, advice=advice, exit_code=slurm.exit_code)
     found = diagnosis.diagnose(slurm.state.value, slurm.exit_code, slurm.signal, evidence.log_tail)
-    said = f"Slurm says {slurm.state}, with exit code {slurm.exit_code}."
+    said = Message.of(
+        "Slurm says {state}, with exit code {exit_code}.",
+        state=slurm.state,
+        exit_code=slurm.exit_code,
+    )
     return Verdict(
         state=slurm.state,
         why=slurm.tasks or (_diagnosed(found, slurm.exit_code) if found else said),

@@ -14,7 +14,7 @@ from jupyter_slurm.jobs.preflight.partition_facts import Figure, KnownPartition
 from jupyter_slurm.jobs.preflight.resources import Asked
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.slurm.units import format_time
-from jupyter_slurm.wire import Check, ClusterInfo, Cost, Partition, Reservation
+from jupyter_slurm.wire import Check, ClusterInfo, Cost, Message, Partition, Reservation, Text
 
 _START_S = 60.0
 """Seconds that a job may take to start, if it is to end before something."""
@@ -111,48 +111,86 @@ def outlook(
         yield Check(
             ok=None,
             sentence=keeps(one, nodes, span_s, now_s),
-            hint=f"With --time {format_time(left_s)} or less it can be done before."
+            hint=Message.of(
+                "With --time {left} or less it can be done before.", left=format_time(left_s)
+            )
             if left_s > 0
             else None,
         )
 
 
-def _free(live: Partition, about: str, asked_s: float, now_s: float) -> str:
+def _free(live: Partition, about: str, asked_s: float, now_s: float) -> Text:
     name = f"{live.name} ({about})" if about else live.name
     at, idle = moment(asked_s, now_s), live.idle_nodes
     if live.gpus and live.free_gpus is not None:
-        return (
-            f"{name} at {at}: {idle} of {live.nodes} nodes idle, "
-            f"{live.free_gpus} of {live.gpus} GPUs free."
+        return Message.of(
+            "{name} at {at}: {idle} of {nodes} nodes idle, {free_gpus} of {gpus} GPUs free.",
+            name=name,
+            at=at,
+            idle=idle,
+            nodes=live.nodes,
+            free_gpus=live.free_gpus,
+            gpus=live.gpus,
         )
-    return f"{name} at {at}: {idle} of {live.nodes} nodes idle."
-
-
-def _maintenance(one: Reservation, nodes: str, span_s: float | None, now_s: float) -> str:
-    start, end = moment(one.start_s, now_s), moment(one.end_s, now_s)
-    if one.start_s <= now_s:
-        return f"Maintenance (`{one.name}`) keeps {nodes} until {end}."
-    if span_s:
-        return (
-            f"Maintenance (`{one.name}`) keeps {nodes} from {start} to {end}: "
-            f"on these a job of {duration(span_s)} starts after it."
-        )
-    return (
-        f"Maintenance (`{one.name}`) keeps {nodes} from {start} to {end}: "
-        "on these a job without a time limit starts after it."
+    return Message.of(
+        "{name} at {at}: {idle} of {nodes} nodes idle.",
+        name=name,
+        at=at,
+        idle=idle,
+        nodes=live.nodes,
     )
 
 
-def _reservation(one: Reservation, nodes: str, span_s: float | None, now_s: float) -> str:
+def _maintenance(one: Reservation, nodes: Message, span_s: float | None, now_s: float) -> Text:
     start, end = moment(one.start_s, now_s), moment(one.end_s, now_s)
     if one.start_s <= now_s:
-        return f"A reservation (`{one.name}`) keeps {nodes} until {end}."
-    if span_s:
-        return (
-            f"A reservation (`{one.name}`) keeps {nodes} from {start} to {end}: "
-            f"on these a job of {duration(span_s)} starts after it."
+        return Message.of(
+            "Maintenance (`{name}`) keeps {nodes} until {end}.", name=one.name, nodes=nodes, end=end
         )
-    return (
-        f"A reservation (`{one.name}`) keeps {nodes} from {start} to {end}: "
-        "on these a job without a time limit starts after it."
+    if span_s:
+        return Message.of(
+            "Maintenance (`{name}`) keeps {nodes} from {start} to {end}: on these a job of "
+            "{span} starts after it.",
+            name=one.name,
+            nodes=nodes,
+            start=start,
+            end=end,
+            span=duration(span_s),
+        )
+    return Message.of(
+        "Maintenance (`{name}`) keeps {nodes} from {start} to {end}: on these a job "
+        "without a time limit starts after it.",
+        name=one.name,
+        nodes=nodes,
+        start=start,
+        end=end,
+    )
+
+
+def _reservation(one: Reservation, nodes: Message, span_s: float | None, now_s: float) -> Text:
+    start, end = moment(one.start_s, now_s), moment(one.end_s, now_s)
+    if one.start_s <= now_s:
+        return Message.of(
+            "A reservation (`{name}`) keeps {nodes} until {end}.",
+            name=one.name,
+            nodes=nodes,
+            end=end,
+        )
+    if span_s:
+        return Message.of(
+            "A reservation (`{name}`) keeps {nodes} from {start} to {end}: on these a job "
+            "of {span} starts after it.",
+            name=one.name,
+            nodes=nodes,
+            start=start,
+            end=end,
+            span=duration(span_s),
+        )
+    return Message.of(
+        "A reservation (`{name}`) keeps {nodes} from {start} to {end}: on these a job "
+        "without a time limit starts after it.",
+        name=one.name,
+        nodes=nodes,
+        start=start,
+        end=end,
     )

@@ -15,7 +15,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.submission.prepare import Submission
 from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.slurm.rejections import explain_rejection, message
-from jupyter_slurm.wire import Check
+from jupyter_slurm.wire import Check, Message, together
 
 KEPT_S = 15.0
 _FAILURES = ("allocation failure: ", "Batch job submission failed: ")
@@ -67,7 +67,11 @@ def _asked(cluster: SlurmCluster, argv: list[str], script: str) -> Outlook:
     try:
         done = cluster.run(argv, stdin=script.encode())
     except ControllerError as exc:
-        return Outlook(checks=(Check(ok=None, sentence=f"Slurm could not be asked: {exc}"),))
+        return Outlook(
+            checks=(
+                Check(ok=None, sentence=Message.of("Slurm could not be asked: {error}", error=exc)),
+            )
+        )
     words = done.stderr.decode(errors="replace").strip()
     estimate = sbatch.parse_test_only(words)
     if done.returncode == 0 and estimate is not None:
@@ -83,8 +87,11 @@ def _refused(words: str) -> Check:
     for failure in _FAILURES:
         said = said.removeprefix(failure)
     if rejection.category != "definitive":
-        return Check(ok=None, sentence=f"Slurm does not say when it would start: {said}")
+        return Check(
+            ok=None,
+            sentence=Message.of("Slurm does not say when it would start: {said}", said=said),
+        )
     known = (rejection.sentence,) if rejection.known else ()
-    hint = " ".join((*known, rejection.advice))
-    sentence = f"Slurm would refuse it: {said}"
+    hint = together(*known, rejection.advice)
+    sentence = Message.of("Slurm would refuse it: {said}", said=said)
     return Check(ok=False, sentence=sentence, hint=hint, option=rejection.option)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from jupyter_slurm.jobs.preflight import phrases, policies
-from jupyter_slurm.jobs.preflight.objection import Objection, joined
+from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.partition_facts import (
     Figure,
     KnownPartition,
@@ -25,7 +25,7 @@ from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.readable import duration, memory
 from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.slurm.units import format_memory, format_time
-from jupyter_slurm.wire import ClusterInfo
+from jupyter_slurm.wire import ClusterInfo, Message, Text, together
 
 _FEW = 3
 
@@ -67,33 +67,48 @@ class Judge:
         if known and not (self.info and name in self.info.hidden):
             near = suggest(name, known)
             yield Objection(
-                f"There is no partition `{name}`; did you mean `{near}`?"
+                Message.of(
+                    "There is no partition `{name}`; did you mean `{near}`?", name=name, near=near
+                )
                 if near
-                else f"There is no partition `{name}`.",
-                f"Partitions: {', '.join(known)}.",
+                else Message.of("There is no partition `{name}`.", name=name),
+                Message.of("Partitions: {known}.", known=", ".join(known)),
                 certain=self._enforced("requests", Source.CLUSTER),
                 option="partition",
             )
 
     def _of_partition(self, job: Asked, known: KnownPartition) -> Iterator[Objection]:
         if known.live and not known.live.up:
-            sentence = f"The partition {known.name} is down."
+            sentence = Message.of("The partition {name} is down.", name=known.name)
             yield Objection(sentence, "Jobs wait.", certain=False, option="partition")
         yield from self._of_time(job, known)
         name = known.name
         if (most := self._max_nodes(job, known)) and job.nodes > most.value:
-            sentence = f"{job.nodes} nodes are more than {name} has for a job: {_told(most)}."
+            sentence = Message.of(
+                "{nodes} nodes are more than {name} has for a job: {most}.",
+                nodes=job.nodes,
+                name=name,
+                most=_told(most),
+            )
             yield self._too_much(sentence, most, "nodes")
         yield from self._of_gpus(job, known)
         if (most := known.cpus) and job.cpus_per_node > most.value:
-            sentence = (
-                f"{job.cpus_per_node} CPUs are more than {name} has on a node: {_told(most)}."
+            sentence = Message.of(
+                "{cpus_per_node} CPUs are more than {name} has on a node: {most}.",
+                cpus_per_node=job.cpus_per_node,
+                name=name,
+                most=_told(most),
             )
             yield self._too_much(sentence, most, "cpus-per-task")
         mib = job.memory_per_node_mib or 0
         if (most := known.memory_mib) and mib > most.value:
             asked, told = format_memory(mib), phrases.told(memory(most.value), most.by)
-            sentence = f"{asked} of memory are more than {name} has on a node: {told}."
+            sentence = Message.of(
+                "{asked} of memory are more than {name} has on a node: {told}.",
+                asked=asked,
+                name=name,
+                told=told,
+            )
             yield self._too_much(sentence, most, "mem", memory(most.value))
 
     def _max_nodes(self, job: Asked, known: KnownPartition) -> Figure | None:
@@ -122,8 +137,13 @@ class Judge:
         asked = format_time(None if wanted_s == math.inf else wanted_s)
         most = phrases.told(duration(limit.value), limit.by)
         yield Objection(
-            f"--time {asked} is more than {known.name} allows: {most}.",
-            joined(_shorter(format_time(limit.value), names), self._remedy(limit.by)),
+            Message.of(
+                "--time {asked} is more than {name} allows: {most}.",
+                asked=asked,
+                name=known.name,
+                most=most,
+            ),
+            together(_shorter(format_time(limit.value), names), self._remedy(limit.by)),
             certain=self._enforced("requests", limit.by),
             by=limit.by,
             option="time",
@@ -134,8 +154,8 @@ class Judge:
         if live and live.gpus == 0 and job.gpus:
             others = [one.name for one in self.info.partitions if one.gpus] if self.info else []
             yield Objection(
-                f"{known.name} has no GPUs.",
-                f"Partitions with GPUs: {', '.join(others)}."
+                Message.of("{name} has no GPUs.", name=known.name),
+                Message.of("Partitions with GPUs: {others}.", others=", ".join(others))
                 if others
                 else "Partitions with GPUs: none.",
                 certain=self._enforced("requests", Source.CLUSTER),
@@ -143,32 +163,49 @@ class Judge:
             )
         elif figure and job.gpus_per_node > figure.value:
             asked, most = job.gpus_per_node, _told(figure)
-            sentence = f"{asked} GPUs are more than {known.name} has on a node: {most}."
+            sentence = Message.of(
+                "{asked} GPUs are more than {name} has on a node: {most}.",
+                asked=asked,
+                name=known.name,
+                most=most,
+            )
             yield self._too_much(sentence, figure, "gpus")
         elif live and job.gpus > live.gpus:
-            sentence = f"{job.gpus} GPUs are more than {known.name} has in all: {live.gpus}."
+            sentence = Message.of(
+                "{gpus} GPUs are more than {name} has in all: {all}.",
+                gpus=job.gpus,
+                name=known.name,
+                all=live.gpus,
+            )
             yield self._too_much(sentence, Figure(live.gpus, Source.CLUSTER), "gpus")
         types = live.gpu_types if live else ()
         for kind in job.gpu_types if types else ():
             if kind.lower() not in {one.lower() for one in types}:
                 near = suggest(kind, types)
                 yield Objection(
-                    f"{known.name} has no GPU of the type `{kind}`; did you mean `{near}`?"
+                    Message.of(
+                        "{name} has no GPU of the type `{kind}`; did you mean `{near}`?",
+                        name=known.name,
+                        kind=kind,
+                        near=near,
+                    )
                     if near
-                    else f"{known.name} has no GPU of the type `{kind}`.",
-                    f"It has: {', '.join(types)}.",
+                    else Message.of(
+                        "{name} has no GPU of the type `{kind}`.", name=known.name, kind=kind
+                    ),
+                    Message.of("It has: {types}.", types=", ".join(types)),
                     certain=self._enforced("requests", Source.CLUSTER),
                     option="gpus",
                 )
 
     def _too_much(
-        self, sentence: str, figure: Figure, option: str, most: str | None = None
+        self, sentence: Text, figure: Figure, option: str, most: str | None = None
     ) -> Objection:
         """Return the objection. `most`: the figure in words; None: as a number."""
         most = f"{figure.value:.0f}" if most is None else most
         return Objection(
             sentence,
-            joined(f"Ask for {most} or less.", self._remedy(figure.by)),
+            together(Message.of("Ask for {most} or less.", most=most), self._remedy(figure.by)),
             certain=self._enforced("requests", figure.by),
             by=figure.by,
             option=option,
@@ -213,17 +250,19 @@ class Judge:
         if known and word not in known:
             yield Objection(
                 _unknown(option, word, suggest(word, known), phrases.told("", by)),
-                joined(f"There are: {', '.join(known)}.", self._remedy(by)),
+                together(
+                    Message.of("There are: {known}.", known=", ".join(known)), self._remedy(by)
+                ),
                 certain=self._enforced(kind, by),
                 by=by,
                 option=option,
             )
         elif allowed and word not in allowed:
             yield Objection(
-                f"The partition does not take the QOS `{word}`."
+                Message.of("The partition does not take the QOS `{word}`.", word=word)
                 if option == "qos"
-                else f"The partition does not take the account `{word}`.",
-                f"It takes: {', '.join(allowed)}.",
+                else Message.of("The partition does not take the account `{word}`.", word=word),
+                Message.of("It takes: {allowed}.", allowed=", ".join(allowed)),
                 certain=self._enforced(kind, Source.CLUSTER),
                 option=option,
             )
@@ -235,10 +274,12 @@ class Judge:
             return self.info is not None and kind in self.info.enforced
         return by is Source.PROFILE
 
-    def _remedy(self, by: Source) -> str:
+    def _remedy(self, by: Source) -> Text:
         if by is Source.CLUSTER:
             return ""
-        return f"If that is out of date, change it in {self.profile.origin}."
+        return Message.of(
+            "If that is out of date, change it in {origin}.", origin=self.profile.origin
+        )
 
 
 def of_inputs(job: Asked) -> Iterator[Objection]:
@@ -246,8 +287,12 @@ def of_inputs(job: Asked) -> Iterator[Objection]:
     mib = job.memory_per_node_mib
     if mib and job.inputs_mib >= mib:
         yield Objection(
-            f"The variables of --in take {memory(job.inputs_mib)} or more, "
-            f"and the job asks for {memory(mib)} of memory.",
+            Message.of(
+                "The variables of --in take {inputs} or more, and the job asks for {mib} of "
+                "memory.",
+                inputs=memory(job.inputs_mib),
+                mib=memory(mib),
+            ),
             "Where the cluster enforces --mem, Slurm ends the job: ask for more.",
             certain=False,
             option="mem",
@@ -258,27 +303,48 @@ def _gravity(objections: Sequence[Objection]) -> tuple[bool, int]:
     return any(one.certain for one in objections), len(objections)
 
 
-def _told(figure: Figure) -> str:
+def _told(figure: Figure) -> Text:
     return phrases.told(f"{figure.value:.0f}", figure.by)
 
 
-def _shorter(most: str, partitions: Sequence[str]) -> str:
+def _shorter(most: str, partitions: Sequence[str]) -> Text:
     """Return the remedy. `partitions`: up to three that allow the time that was asked for."""
     match partitions:
         case [one]:
-            return f"Ask for --time {most} or less, or take {one}."
+            return Message.of("Ask for --time {most} or less, or take {one}.", most=most, one=one)
         case [one, two]:
-            return f"Ask for --time {most} or less, or take {one} or {two}."
+            return Message.of(
+                "Ask for --time {most} or less, or take {one} or {two}.",
+                most=most,
+                one=one,
+                two=two,
+            )
         case [one, two, three]:
-            return f"Ask for --time {most} or less, or take {one} or {two} or {three}."
-    return f"Ask for --time {most} or less."
+            return Message.of(
+                "Ask for --time {most} or less, or take {one} or {two} or {three}.",
+                most=most,
+                one=one,
+                two=two,
+                three=three,
+            )
+    return Message.of("Ask for --time {most} or less.", most=most)
 
 
-def _unknown(option: str, word: str, near: str | None, told: str) -> str:
+def _unknown(option: str, word: str, near: str | None, told: Text) -> Text:
     if option == "qos":
         if near:
-            return f"There is no QOS `{word}` for you{told}; did you mean `{near}`?"
-        return f"There is no QOS `{word}` for you{told}."
+            return Message.of(
+                "There is no QOS `{word}` for you{told}; did you mean `{near}`?",
+                word=word,
+                told=told,
+                near=near,
+            )
+        return Message.of("There is no QOS `{word}` for you{told}.", word=word, told=told)
     if near:
-        return f"There is no account `{word}` for you{told}; did you mean `{near}`?"
-    return f"There is no account `{word}` for you{told}."
+        return Message.of(
+            "There is no account `{word}` for you{told}; did you mean `{near}`?",
+            word=word,
+            told=told,
+            near=near,
+        )
+    return Message.of("There is no account `{word}` for you{told}.", word=word, told=told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jupyter_slurm.jobs.preflight.partition_facts import Source
-from jupyter_slurm.wire import Check
+from jupyter_slurm.wire import Check, Text, together
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,8 +13,8 @@ class Objection:
     """Why a job would not run as asked, `by` whose word. `certain`: sbatch refuses it, or
     Slurm lets it wait for ever."""
 
-    sentence: str
-    hint: str
+    sentence: Text
+    hint: Text
     certain: bool
     by: Source = Source.CLUSTER
     option: str | None = None
@@ -22,11 +22,10 @@ class Objection:
     passing: bool = False
     """It depends on what else runs now: worth a word before the job is sent, not on the job."""
 
+    @property
+    def text(self) -> Text:
+        return together(self.sentence, self.hint)
+
     def check(self) -> Check:
         ok = False if self.certain else None
         return Check(ok=ok, sentence=self.sentence, hint=self.hint, option=self.option)
-
-
-def joined(*sentences: str) -> str:
-    """Join whole sentences, as each is translated by itself; one may be empty."""
-    return " ".join(filter(None, sentences))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.resources import Asked
 from jupyter_slurm.slurm.options import OPTIONS
+from jupyter_slurm.wire import Message
 
 
 def objections(wanted: Asked, options: Iterable[str]) -> Iterator[Objection]:
@@ -18,22 +19,25 @@ def objections(wanted: Asked, options: Iterable[str]) -> Iterator[Objection]:
     nodes, tasks = wanted.nodes, wanted.tasks
     if nodes > 1:
         yield Objection(
-            f"Its code runs once, on the first of {nodes} nodes.",
+            Message.of("Its code runs once, on the first of {nodes} nodes.", nodes=nodes),
             "Ask for --nodes 1, or start work on the others with `srun`.",
             certain=False,
             option="nodes",
         )
     elif tasks > 1:
         yield Objection(
-            f"Its code runs once, not {tasks} times.",
-            f"For more CPUs give --cpus-per-task {tasks}; tasks are started with `srun`.",
+            Message.of("Its code runs once, not {tasks} times.", tasks=tasks),
+            Message.of(
+                "For more CPUs give --cpus-per-task {tasks}; tasks are started with `srun`.",
+                tasks=tasks,
+            ),
             certain=False,
             option="ntasks",
         )
     for name in options:
         if OPTIONS[name].of_steps:
             yield Objection(
-                f"`--{name}` counts only for what `srun` starts.",
+                Message.of("`--{name}` counts only for what `srun` starts.", name=name),
                 "Leave it out, unless the code itself calls `srun`.",
                 certain=False,
                 option=name,

@@ -13,11 +13,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from jupyter_slurm.jobs.preflight import phrases
-from jupyter_slurm.jobs.preflight.objection import Objection, joined
+from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.resources import Asked
 from jupyter_slurm.readable import duration
 from jupyter_slurm.slurm.units import format_time
-from jupyter_slurm.wire import Association, ClusterInfo, InUse, Limits, Partition, Qos
+from jupyter_slurm.wire import (
+    Association,
+    ClusterInfo,
+    InUse,
+    Limits,
+    Message,
+    Partition,
+    Qos,
+    Text,
+    together,
+)
 
 _OPTIONS: Mapping[str, str] = {"cpu": "cpus-per-task", "node": "nodes", "mem": "mem"}
 """The option that asks for each; for GPUs of any type `gpus`."""
@@ -132,9 +142,13 @@ def _too_long(
     given_s = (partition.default_time_s or 0) if partition else 0
     if (job.limit_s if job.limit_s is not None else given_s) > limit_s:
         yield Objection(
-            f"A job of {owner.name.within} can run for {duration(limit_s)}.",
-            joined(
-                f"Ask for --time {format_time(limit_s)} or less.",
+            Message.of(
+                "A job of {within} can run for {limit}.",
+                within=owner.name.within,
+                limit=duration(limit_s),
+            ),
+            together(
+                Message.of("Ask for --time {limit} or less.", limit=format_time(limit_s)),
                 _else_waits(certain=certain),
             ),
             certain,
@@ -158,8 +172,13 @@ def _too_much(
             yield (
                 tres,
                 Objection(
-                    f"A job of {name} can have {can}, not {asked}.",
-                    joined(
+                    Message.of(
+                        "A job of {name} can have {can}, not {asked}.",
+                        name=name,
+                        can=can,
+                        asked=asked,
+                    ),
+                    together(
                         "Ask for less, or take another QOS or account.",
                         _else_waits(certain=certain),
                     ),
@@ -186,15 +205,25 @@ def _too_many(job: Asked, owners: list[_Owner]) -> Iterator[Objection]:
         return
 
 
-def _queue_full(owner: _Owner, kind: str, most: int, *, never: bool) -> str:
+def _queue_full(owner: _Owner, kind: str, most: int, *, never: bool) -> Text:
     name, jobs = owner.name.first, phrases.jobs(most)
     if kind == "queued_per_user":
         if never:
-            return f"{name} lets {jobs} of a user be in the queue."
-        return f"{name} lets {jobs} of a user be in the queue, and you have {owner.queued}."
+            return Message.of("{name} lets {jobs} of a user be in the queue.", name=name, jobs=jobs)
+        return Message.of(
+            "{name} lets {jobs} of a user be in the queue, and you have {queued}.",
+            name=name,
+            jobs=jobs,
+            queued=owner.queued,
+        )
     if never:
-        return f"{name} lets {jobs} be in the queue."
-    return f"{name} lets {jobs} be in the queue, and you have {owner.queued}."
+        return Message.of("{name} lets {jobs} be in the queue.", name=name, jobs=jobs)
+    return Message.of(
+        "{name} lets {jobs} be in the queue, and you have {queued}.",
+        name=name,
+        jobs=jobs,
+        queued=owner.queued,
+    )
 
 
 def _must_wait(
@@ -212,9 +241,19 @@ def _must_wait(
                 name = owner.name.within
                 can, use = phrases.amount(tres, most), phrases.amount(tres, have)
                 yield _waits(
-                    f"It will wait: {name} allows {can} a user, and you use {use}."
+                    Message.of(
+                        "It will wait: {name} allows {can} a user, and you use {use}.",
+                        name=name,
+                        can=can,
+                        use=use,
+                    )
                     if kind == "per_user"
-                    else f"It will wait: {name} allows {can} in all, and you use {use}."
+                    else Message.of(
+                        "It will wait: {name} allows {can} in all, and you use {use}.",
+                        name=name,
+                        can=can,
+                        use=use,
+                    )
                 )
                 return
     for kind in ("jobs_per_user", "jobs_in_all"):
@@ -223,14 +262,24 @@ def _must_wait(
         if first is not None and most_jobs is not None and first.jobs >= most_jobs:
             name, can = first.name.within, phrases.running_jobs(most_jobs)
             yield _waits(
-                f"It will wait: {name} allows {can} of a user, and you have {first.jobs}."
+                Message.of(
+                    "It will wait: {name} allows {can} of a user, and you have {jobs}.",
+                    name=name,
+                    can=can,
+                    jobs=first.jobs,
+                )
                 if kind == "jobs_per_user"
-                else f"It will wait: {name} allows {can} in all, and you have {first.jobs}."
+                else Message.of(
+                    "It will wait: {name} allows {can} in all, and you have {jobs}.",
+                    name=name,
+                    can=can,
+                    jobs=first.jobs,
+                )
             )
             return
 
 
-def _waits(sentence: str) -> Objection:
+def _waits(sentence: Text) -> Objection:
     return Objection(
         sentence,
         "It starts when some of that has ended.",
@@ -256,5 +305,5 @@ def _wanted(job: Asked) -> dict[str, float]:
     return wanted | {f"gres/gpu:{one.lower()}": job.gpus for one in job.gpu_types[:1]}
 
 
-def _else_waits(*, certain: bool) -> str:
+def _else_waits(*, certain: bool) -> Text:
     return "" if certain else "Else the job waits for ever."

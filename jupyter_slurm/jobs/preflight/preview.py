@@ -25,7 +25,7 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.jobs.preflight import costs, offers, one_process, phrases, syntax
+from jupyter_slurm.jobs.preflight import costs, offers, one_process, syntax
 from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
 from jupyter_slurm.jobs.preflight.limits import Judge, of_inputs
 from jupyter_slurm.jobs.preflight.objection import Objection
@@ -34,7 +34,17 @@ from jupyter_slurm.jobs.preflight.resources import Asked, asked
 from jupyter_slurm.jobs.submission.prepare import prepare
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.wire import CellSpec, Check, ClusterInfo, Job, JobSpec, Preview
+from jupyter_slurm.wire import (
+    CellSpec,
+    Check,
+    ClusterInfo,
+    Job,
+    JobSpec,
+    Message,
+    Preview,
+    Text,
+    together,
+)
 
 _INFO_KEPT_S = 300.0
 _LIMITS_KEPT_S = 3600.0
@@ -96,7 +106,7 @@ class Preflight:
             start_estimate_s=outlook.start_s,
         )
 
-    def judge(self, job: Resolved, cluster: SlurmCluster) -> str | None:
+    def judge(self, job: Resolved, cluster: SlurmCluster) -> Text | None:
         """Return what to warn the user of. SubmitError: sbatch would refuse it, and need not be
         asked; RequestError: it would by what the profile says; CodeError: it does not compile."""
         fault = self._compiled(job.spec, cluster.name)
@@ -117,14 +127,14 @@ class Preflight:
                 raise refusal(one.sentence, hint=one.hint, option=one.option)
         objections += fault
         objections += _of_one_process(job, wanted)
-        warnings = (f"{one.sentence} {one.hint}" for one in objections if not one.passing)
-        return "\n".join(warnings) or None
+        warnings = (one.text for one in objections if not one.passing)
+        return together(*warnings, between="\n") or None
 
-    def judge_cell(self, spec: CellSpec, memory_mib: int | None) -> str | None:
+    def judge_cell(self, spec: CellSpec, memory_mib: int | None) -> Text | None:
         """Return what a cell of a session that has so much memory should be warned of."""
         cell = _with_inputs(Asked(memory_per_node_mib=memory_mib), spec)
         found = [*self._compiled(spec, None), *of_inputs(cell)]
-        return "\n".join(f"{one.sentence} {one.hint}" for one in found) or None
+        return together(*(one.text for one in found), between="\n") or None
 
     def _compiled(self, spec: JobSpec, cluster: str | None) -> list[Objection]:
         """Return what to warn of in the code. CodeError: the job's Python cannot compile it."""
@@ -138,7 +148,7 @@ class Preflight:
         its own IPython, which alone knows all of its magics."""
         if not kind_of(spec).is_python or spec.fingerprint is not None:
             return None
-        error = syntax.fault_of_cell(spec.code, phrases.THE_CODE)
+        error = syntax.fault_of_cell(spec.code, syntax.THE_CODE)
         if error is None:
             return None
         certain = syntax.is_certain(error, spec.code, spec, self._jobs(cluster))
@@ -174,7 +184,11 @@ class Preflight:
         except LoginNeededError:
             raise
         except JupyterSlurmError as exc:
-            return [Check(ok=None, sentence=f"The cluster could not be asked: {exc}")], None
+            return [
+                Check(
+                    ok=None, sentence=Message.of("The cluster could not be asked: {exc}", exc=exc)
+                )
+            ], None
 
 
 def check_previewable(spec: JobSpec) -> None:
@@ -182,7 +196,9 @@ def check_previewable(spec: JobSpec) -> None:
     if spec.session is not None:
         raise RequestError(
             "A cell of a session is no submission of its own: there is nothing to preview.",
-            hint="`%slurm session start … --dry-run` shows how the session would be submitted.",
+            hint=Message.of(
+                "`{slurm} session start … --dry-run` shows how its session would be submitted."
+            ),
         )
 
 
@@ -210,7 +226,7 @@ def _missing_folder(job: Resolved, cluster: SlurmCluster) -> Objection | None:
     if cluster.transport.exists(home / folder[2:] if folder[0] == "~" else PurePosixPath(folder)):
         return None
     return Objection(
-        f"There is no folder {folder} on {cluster.name}.",
+        Message.of("There is no folder {folder} on {name}.", folder=folder, name=cluster.name),
         "Create it there, or name another. If only the nodes have it, change to it in the code.",
         certain=True,
         option="chdir",
@@ -244,6 +260,8 @@ def _interpreter(job: Resolved) -> list[Check]:
     """Say which Python runs the code, where no image says so."""
     if not job.kind.has_records or job.in_image:
         return []
-    sentence = f"Without an image the cell runs in `{job.profile.python}` of the node."
+    sentence = Message.of(
+        "Without an image the cell runs in `{python}` of the node.", python=job.profile.python
+    )
     hint = "For another one set `python` in the cluster's profile, or load a module (--module)."
     return [Check(ok=None, sentence=sentence, hint=hint)]

@@ -18,7 +18,7 @@ from pathlib import PurePath
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import CodeError
-from jupyter_slurm.wire import Job, JobSpec
+from jupyter_slurm.wire import Job, JobSpec, Message, Text
 
 _IN_EVERY_PYTHON = re.compile(
     "was never closed|unmatched|does not match opening|expected ':'|Missing parentheses in call"
@@ -32,6 +32,8 @@ _OF_IPYTHON = re.compile(r"^\s*[!%?,;/]|=\s*[!%]|\?\s*$", re.MULTILINE)
 _RAISES = "raises-exception"
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 """The Python that looks at the code."""
+THE_CODE = "the code"
+"""The file name of code that is in no file."""
 
 
 def fault(
@@ -109,19 +111,26 @@ def check(
             option="code",
             traceback=tuple(rendered),
         )
-    return f"{shown}\n" + newer()
+    return f"{shown}\n{newer()}"
 
 
-def sentence(error: SyntaxError) -> str:
+def sentence(error: SyntaxError) -> Text:
     """Return where the error is and what it is, in a line."""
-    return f"Line {error.lineno} of {error.filename} is not valid Python: {error.msg}."
+    name = Message.of("the code") if error.filename == THE_CODE else error.filename
+    return Message.of(
+        "Line {line} of {file} is not valid Python: {error}.",
+        line=error.lineno,
+        file=name,
+        error=error.msg,
+    )
 
 
-def newer() -> str:
+def newer() -> Text:
     """Return why a job is submitted whose code has an error for the Python that is here."""
-    return (
-        f"Python {HERE}, which runs here, does not understand this. The job is submitted, "
-        "because its Python may be newer."
+    return Message.of(
+        "Python {here}, which runs here, does not understand this. The job is "
+        "submitted, because its Python may be newer.",
+        here=HERE,
     )
 
 

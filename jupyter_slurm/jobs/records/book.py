@@ -20,7 +20,7 @@ import msgspec
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.records.events import following
 from jupyter_slurm.jobs.records.store import Record, Store
-from jupyter_slurm.wire import Job
+from jupyter_slurm.wire import Job, Message
 
 _GONE_KEPT = 10_000
 _UNWANTED_KEPT = 1_000
@@ -116,7 +116,7 @@ class Book:
             same = [r for r in self._records.values() if r.job.slurm_id == job_id]
         if not same:
             raise NotFoundError(
-                f"There is no job {job_id!r} here.", hint="`%slurm jobs` lists those there are."
+                f"There is no job {job_id!r} here.", hint=Message.of("`{slurm} jobs` lists yours.")
             )
         same = [record for record in same if not record.job.state.final] or same
         if len({record.job.cluster for record in same}) > 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jupyter_slurm.wire import Job, JobEvent, JobState
+from jupyter_slurm.wire import Job, JobEvent, JobState, Message, Text
 
 MOST = 100
 """The most events kept of a job. Beyond it, the oldest go first that only say why it waited."""
@@ -84,9 +84,9 @@ def _found(last: JobEvent | None, old: Job | None, new: Job, now_s: float) -> It
         yield JobEvent(time_s=new.ended_s or now_s, state=new.state, text=new.why)
 
 
-def _taken(old: Job | None, new: Job) -> str | None:
+def _taken(old: Job | None, new: Job) -> Text | None:
     if new.slurm_id is not None and (old is None or old.slurm_id is None):
-        return f"Slurm has taken it as job {new.slurm_id}."
+        return Message.of("Slurm has taken it as job {slurm_id}.", slurm_id=new.slurm_id)
     if new.session is not None and new.submitted_s and (old is None or old.submitted_s is None):
         return "Its session has it."
     return None
@@ -101,11 +101,15 @@ def _has_begun(state: JobState, old: Job | None, new: Job) -> bool:
     return new.state in _RUNS
 
 
-def _began(job: Job) -> str:
+def _began(job: Job) -> Text:
     if not job.nodes or job.session is not None:
         return "It has begun."
     first, others = job.nodes[0], len(job.nodes) - 1
-    return f"It has begun on {first} and {others} more." if others else f"It has begun on {first}."
+    return (
+        Message.of("It has begun on {first} and {others} more.", first=first, others=others)
+        if others
+        else Message.of("It has begun on {first}.", first=first)
+    )
 
 
 def _asked(old: Job | None, new: Job) -> str | None:
@@ -115,6 +119,6 @@ def _asked(old: Job | None, new: Job) -> str | None:
     return "You asked for its end." if before is None else "It could not be cancelled."
 
 
-def _waits_for(job: Job) -> str | None:
+def _waits_for(job: Job) -> Text | None:
     """Return what tells one reason from another: the sentence may hold times and numbers, too."""
     return job.reason or job.why

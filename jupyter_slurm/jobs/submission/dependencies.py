@@ -10,7 +10,7 @@ from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.slurm.option_values import with_slurm_ids
-from jupyter_slurm.wire import Job
+from jupyter_slurm.wire import Job, Message
 
 _NAME = "dependency"
 
@@ -47,7 +47,7 @@ def _job(book: Book, job_id: str) -> Job:
     except JupyterSlurmError as exc:
         raise RequestError(
             f"There is no job `{job_id}` here, so `--dependency` cannot wait for it.",
-            hint="`%slurm jobs` lists yours; any other is named by Slurm's number.",
+            hint=Message.of("`{slurm} jobs` lists yours; any other is named by Slurm's number."),
             option=_NAME,
         ) from exc
 

@@ -24,7 +24,7 @@ from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell, with_key
 from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.transport import TimedOutError
-from jupyter_slurm.wire import CellSpec, Job, JobState
+from jupyter_slurm.wire import CellSpec, Job, JobState, Message, Text, together
 
 # Runs in the cell's folder. A line that was cut off (full disk) must not swallow this one, so it
 # begins with a newline. Nobody may be behind the FIFO: opened both ways it takes what is written.
@@ -51,7 +51,9 @@ def ended(session: Job) -> SubmitError:
     why = f" {session.why}" if session.why else ""
     return SubmitError(
         f"The session {session.name} ({session.id}) has ended as {session.state}.{why}",
-        hint="`%slurm session start [OPTIONS]` starts another; what this one held is gone.",
+        hint=Message.of(
+            "`{slurm} session start [OPTIONS]` starts another; what this one held is gone."
+        ),
     )
 
 
@@ -129,9 +131,9 @@ class CellSubmitter(Submitter):
         return any(r.job.session == session.id and r.job.id != self._id for r in live)
 
 
-def _waits_for(session: Job, others: bool) -> str | None:
+def _waits_for(session: Job, others: bool) -> Text | None:
     if session.state is not JobState.RUNNING:
-        return " ".join(filter(None, ("Its session does not run yet.", session.why)))
+        return together("Its session does not run yet.", session.why)
     return "It waits for the cells before it in its session." if others else None
 
 

@@ -45,7 +45,7 @@ from jupyter_slurm.readable import reasons_told
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed
-from jupyter_slurm.wire import CellSpec, JobSpec, JobState, TransferState
+from jupyter_slurm.wire import CellSpec, JobSpec, JobState, TransferState, together
 
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 30.0
@@ -272,7 +272,7 @@ class Submitter:
             raise from_problem(now.problem)
         if now.left_out is not None:
             told = ["Not pushed:", *reasons_told(now.left_out.reasons, now.left_out.count)]
-            warning = "\n".join(filter(None, (job.warning, *told)))
+            warning = together(job.warning, *told, between="\n")
             self._book.change(self._id, warning=warning)
         return now.state is TransferState.DONE and job.cancel_requested_s is None
 
@@ -339,7 +339,7 @@ class Submitter:
                 state = JobState.RUNNING if job.started_s is not None else JobState.PENDING
                 changes |= {"state": state, "problem": None, "problem_since_s": None, "why": None}
             if warning:
-                changes["warning"] = "\n".join(filter(None, (job.warning, warning)))
+                changes["warning"] = together(job.warning, warning, between="\n")
             job = self._book.change(self._id, **changes)
         if job.cancel_requested_s is not None and not job.state.final:
             self._cancel(answer)

@@ -12,7 +12,7 @@ from jupyter_slurm.jobs.submission.options import comment_token, is_token
 from jupyter_slurm.slurm import reasons, states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
-from jupyter_slurm.wire import Job, JobState, QueueEntry
+from jupyter_slurm.wire import Job, JobState, QueueEntry, Text
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.records.store import Record
@@ -120,7 +120,7 @@ def waits_for(row: QueueRow) -> dict[str, object]:
 
 
 @lru_cache(maxsize=1024)
-def _why(reason: str) -> str:
+def _why(reason: str) -> Text:
     """Explain the reason, cached: in a listing many jobs wait for the same."""
     return reasons.explain(reason).sentence
 

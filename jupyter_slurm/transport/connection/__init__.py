@@ -30,7 +30,7 @@ from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.transport.ssh_transport import SharedTransport
 from jupyter_slurm.transport.ssh_transport.packets import check_paramiko
 from jupyter_slurm.transport.ssh_transport.stream import SharedChannel
-from jupyter_slurm.wire import ConnectionState, Problem
+from jupyter_slurm.wire import ConnectionState, Message, Problem
 
 _AGAIN_AFTER_S, _LONGEST_AGAIN_AFTER_S = 1.0, 10.0
 """Within this time after a failure, which doubles with each, it is told again, not tried again."""
@@ -174,8 +174,8 @@ class SshConnection:
         if self.state is ConnectionState.LOGIN_NEEDED:
             raise LoginNeededError(
                 f"The connection to {self.name} is closed until you log in again.",
-                hint="Log in: `%slurm login`.",
-                detail=self.problem.message if self.problem else None,
+                hint=Message.of("Log in: `{slurm} login`."),
+                detail=str(self.problem.message) if self.problem else None,
             )
 
     def _as_lost(self) -> TransportError:

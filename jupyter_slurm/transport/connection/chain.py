@@ -15,6 +15,7 @@ from jupyter_slurm.transport.connection.hops import Link, link
 from jupyter_slurm.transport.login.private_keys import UnlockedKeys
 from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.transport.ssh_transport import SharedTransport
+from jupyter_slurm.wire import together
 
 
 class Chain:
@@ -54,7 +55,7 @@ class Chain:
                 self._add(link(hop, previous, ask, self._unlocked, begun))
             except TransportError as exc:
                 if previous is None and self._hint and type(exc) is TransportError:
-                    exc.hint = " ".join(part for part in (self._hint, exc.hint) if part)
+                    exc.hint = together(self._hint, exc.hint)
                 raise
         return self._links != before
 

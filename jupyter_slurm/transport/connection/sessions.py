@@ -15,6 +15,7 @@ import paramiko
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport.connection.hops import Link
 from jupyter_slurm.transport.ssh_transport.stream import SharedChannel
+from jupyter_slurm.wire import Message
 
 _MOST_SESSIONS = 8
 """sshd allows ten by default (MaxSessions); two are left for what its own side is still ending."""
@@ -95,7 +96,9 @@ class Sessions:
         raise TransportError(
             f"{link.hop.label} allows {self.limit} commands at a time over one connection, and "
             "none of them has ended in time.",
-            hint="Commands that hang there keep their places. `%slurm logout` ends them.",
+            hint=Message.of(
+                "Commands that hang there keep their places. `{slurm} logout` ends them."
+            ),
         )
 
     def _take(self, timeout_s: float) -> bool:

@@ -120,7 +120,7 @@ class Shells:
         problem = self._connection.problem
         return ConnectionLostError(
             f"The connection to {self._connection.name} broke before there was an answer.",
-            detail=problem.message if problem else None,
+            detail=str(problem.message) if problem else None,
         )
 
     # --- shells ---

@@ -9,7 +9,7 @@ const tool = jest.requireActual<Tool>('../../translations.cjs');
 const sources = tool.sources();
 
 function placeholders(text: string): string[] {
-  return [...new Set(text.match(/%\d|%%/g))].sort();
+  return [...new Set(text.match(/%\d|%%|\{\w+\}/g))].sort();
 }
 
 test('there are texts to translate', () => {

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { endsOf, SOON_S } from '../ends';
 import { duration, isFinal, memory, moment, sessionOf, visible } from '../format';
 import { stepOf } from '../labs/words';
-import { said, toldBeside } from '../said';
+import { said, toldBeside } from '../messages';
 import { progress } from '../tasks';
 import type { Freshness } from '../tokens';
 import type { Connection, Job, KernelJob, LabJob, SessionJob, Transfer, Usage } from '../wire';
@@ -249,13 +249,13 @@ function doubt(
   trans: TranslationBundle
 ): Note | null {
   if (freshness.problem !== null) {
-    return old(freshness.asOf, freshness.problem.message, nowS, trans);
+    return old(freshness.asOf, said(freshness.problem.message, trans), nowS, trans);
   }
   if (job.problem !== null) {
     return old(job.problem_since_s, toldBeside(job.problem, trans), nowS, trans);
   }
   const problem = connection?.problem ?? null;
-  return problem === null ? null : old(null, problem.message, nowS, trans);
+  return problem === null ? null : old(null, said(problem.message, trans), nowS, trans);
 }
 
 function old(sinceS: number | null, why: string, nowS: number, trans: TranslationBundle): Note {

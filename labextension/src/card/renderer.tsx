@@ -7,6 +7,7 @@ import type { IDisposable } from '@lumino/disposable';
 import type { Message } from '@lumino/messaging';
 import type { JSX } from 'react';
 import { isFinal } from '../format';
+import { said } from '../messages';
 import type { ISlurmModel } from '../tokens';
 import { WatchingWidget } from '../watching';
 import type { Job } from '../wire';
@@ -84,7 +85,7 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
     const { problem } = this.model.freshness;
     return problem === null
       ? trans.__('Looking for job %1…', this.jobId)
-      : trans.__('Nothing is known of job %1 yet: %2', this.jobId, problem.message);
+      : trans.__('Nothing is known of job %1 yet: %2', this.jobId, said(problem.message, trans));
   }
 
   protected override look(): void {

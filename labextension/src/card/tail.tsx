@@ -3,6 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useLayoutEffect, useRef, useState, type JSX } from 'react';
 import type { ISlurmModel } from '../tokens';
 import type { LogChunk } from '../wire';
+import { said } from '../messages';
 
 const LINES = 200;
 /** A line has no end, perhaps. */
@@ -29,12 +30,12 @@ export function LogTail({ model, jobId, open, trans }: Props): JSX.Element {
       setText(before => lastLines((before ?? '') + textOf(chunk)));
     });
     view.changed.connect(({ freshness }) => {
-      setProblem(freshness.problem?.message ?? null);
+      setProblem(freshness.problem && said(freshness.problem.message, trans));
     });
     return () => {
       view.dispose();
     };
-  }, [model, jobId]);
+  }, [model, jobId, trans]);
   const atEnd = useRef(true);
   useLayoutEffect(() => {
     if (box.current !== null && atEnd.current) {

@@ -7,7 +7,7 @@ import { copyIcon, folderIcon, notebookIcon, type LabIcon } from '@jupyterlab/ui
 import { isFinal, isRunning } from '../format';
 import { isKernel } from '../kernels/words';
 import { cancelIcon, extendIcon, forgetIcon, holdIcon, releaseIcon, requeueIcon } from '../icons';
-import { said } from '../said';
+import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { mayCancel, mayForget, mayRequeue, wantedLimit } from './asking';
 import { wantedBy } from './current';

@@ -59,7 +59,7 @@ export async function each<T>(
   }
   const [first] = failures;
   if (failures.length > 1 && first instanceof SlurmError) {
-    const message = `${failures.length} of ${targets.length} failed. ${first.problem.message}`;
+    const message = `${failures.length} of ${targets.length} failed. ${first.message}`;
     throw new SlurmError({ ...first.problem, message }, first.status);
   }
   if (failures.length > 0) {

@@ -1,6 +1,7 @@
 // What a command has to say when it is done, or could not be. A notification that says nothing of
 // how long it is to be seen is never seen: it goes to the list behind the status bar at once.
 import { Notification } from '@jupyterlab/apputils';
+import { english } from '../messages';
 import { problemOf } from '../model/model';
 
 const SEEN = { autoClose: 10_000 } as const;
@@ -16,5 +17,6 @@ export function warn(message: string): void {
 /** That `what` has failed, and why. */
 export function tell(error: unknown, what: string): void {
   const { message, hint } = problemOf(error);
-  Notification.error([`${what}: ${message}`, hint ?? ''].filter(Boolean).join('\n'), SEEN);
+  const lines = [`${what}: ${english(message)}`, english(hint ?? '')];
+  Notification.error(lines.filter(Boolean).join('\n'), SEEN);
 }

@@ -4,7 +4,7 @@ import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
-import { said } from '../said';
+import { said } from '../messages';
 import { SlurmError } from '../server';
 import type { ISlurmModel } from '../tokens';
 import type { FileContent, FileEntry, FileListing } from '../wire';

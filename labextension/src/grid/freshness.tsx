@@ -1,7 +1,7 @@
 // How new what is shown is, or why nothing newer is known.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
-import { told } from '../said';
+import { told } from '../messages';
 import type { Freshness } from '../tokens';
 
 interface Props {

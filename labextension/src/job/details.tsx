@@ -6,7 +6,7 @@ import { useCallback, useEffect, useState, type JSX } from 'react';
 import { moment, stateWord, tone, visible } from '../format';
 import { stateSign } from '../icons';
 import { problemOf } from '../model/model';
-import { said } from '../said';
+import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import type { Job, JobDetails, Problem } from '../wire';
 import { CopyButton } from './parts';

@@ -5,6 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useEffect, useMemo, useRef, useState, type JSX } from 'react';
 import { isFinal, stateWord, tone } from '../format';
+import { isSame } from '../messages';
 import { stateSign } from '../icons';
 import { tasksOf } from '../tasks';
 import type { ISlurmModel } from '../tokens';
@@ -31,7 +32,6 @@ interface Props {
 
 export function LogPane(props: Props): JSX.Element {
   const { job, model, rendermime, trans } = props;
-  const told = model.freshness.problem?.message;
   const [budget, setBudget] = useState(FIRST_BYTES);
   const all = useMemo(() => tasksOf(job), [job]);
   const [task, setTask] = useState<number | null>(null);
@@ -69,7 +69,7 @@ export function LogPane(props: Props): JSX.Element {
           <Tasks all={all} chosen={chosen} choose={setTask} trans={trans} />
         )}
       </LogBar>
-      {problem === null || problem.message === told ? null : (
+      {problem === null || isSame(problem, model.freshness.problem) ? null : (
         <Trouble {...props} cluster={job.cluster} problem={problem} />
       )}
       <div

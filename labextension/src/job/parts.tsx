@@ -3,7 +3,7 @@ import { Clipboard } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { useEffect, useState, type JSX } from 'react';
-import { needsLogin, toldBeside } from '../said';
+import { needsLogin, toldBeside } from '../messages';
 import { CommandIDs } from '../tokens';
 import type { Problem } from '../wire';
 

@@ -4,6 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { useEffect, useMemo, useState, type JSX } from 'react';
 import { isFinal, memory, moment, visible } from '../format';
+import { isSame } from '../messages';
 import type { ISlurmModel } from '../tokens';
 import type { Job, Problem, UsageSample } from '../wire';
 import { Chart } from './chart';
@@ -32,10 +33,9 @@ export function ResourcesPane({ job, model, commands, trans }: Props): JSX.Eleme
   const series = useMemo(() => seriesOf(samples, job), [samples, job]);
   const sentences = useSentences(job, series, trans);
   const shown = charted(series);
-  const told = model.freshness.problem?.message;
   return (
     <div className="jp-slurm-Resources">
-      {problem === null || problem.message === told ? null : (
+      {problem === null || isSame(problem, model.freshness.problem) ? null : (
         <Trouble problem={problem} cluster={job.cluster} commands={commands} trans={trans} />
       )}
       {samples.length === 0 ? (

@@ -2,6 +2,7 @@
 import type { IDisposable } from '@lumino/disposable';
 import type { JSX } from 'react';
 import { stateWord, visible } from '../format';
+import { said } from '../messages';
 import { slurmIcon } from '../icons';
 import { WatchingWidget } from '../watching';
 import type { Job } from '../wire';
@@ -46,7 +47,9 @@ export class JobPanel extends WatchingWidget {
     const { asOf, problem } = model.freshness;
     const text =
       asOf === null
-        ? (problem?.message ?? trans.__('Looking…'))
+        ? problem === null
+          ? trans.__('Looking…')
+          : said(problem.message, trans)
         : trans.__('This Jupyter knows no such job; it may have been forgotten. Close this tab.');
     return <p className="jp-slurm-Empty jp-slurm-Details">{text}</p>;
   }

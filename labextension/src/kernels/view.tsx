@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useState, type JSX } from 'react';
 import { visible } from '../format';
 import { problemOf } from '../model/model';
-import { told } from '../said';
+import { told } from '../messages';
 import type { Problem, RemoteKernel } from '../wire';
 import { optionsOf } from './words';
 

@@ -1,7 +1,7 @@
 // Puts what the waiting room of a lab says into the user's language: the room is a page of the
 // server's without JupyterLab, and asks the one that is open beside it.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { said } from '../said';
+import { isText, said } from '../messages';
 
 export interface Interpreter {
   postMessage: (message: unknown) => void;
@@ -13,8 +13,8 @@ export function interpret(channel: Interpreter, trans: TranslationBundle, langua
   const own = sentences(trans);
   channel.onmessage = ({ data }) => {
     const { ask } = Object(data) as { ask?: unknown };
-    if (typeof ask === 'string') {
-      const answer = own.get(ask) ?? said(ask, trans);
+    if (isText(ask)) {
+      const answer = (typeof ask === 'string' ? own.get(ask) : undefined) ?? said(ask, trans);
       channel.postMessage({ text: ask, answer, lang: language.replace('_', '-') });
     }
   };

@@ -2,7 +2,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { duration, moment, stateWord, visible } from '../format';
 import type { Column } from '../grid/columns';
-import { said } from '../said';
+import { said } from '../messages';
 import type { QueueEntry } from '../wire';
 
 type QueueColumn = Column<QueueEntry>;

@@ -2,7 +2,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { moment, visible } from '../format';
-import { toldBeside } from '../said';
+import { isSame, said, toldBeside } from '../messages';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import type { Cluster, Connection } from '../wire';
 import type { Queues } from './queues';
@@ -17,9 +17,8 @@ interface Props {
 }
 
 export function ClusterList({ model, queues, commands, trans, nowS }: Props): JSX.Element {
-  const told = model.freshness.problem?.message;
   const untold = (queue: Freshness | null): Freshness | null =>
-    queue?.problem?.message === told ? null : queue;
+    isSame(queue?.problem, model.freshness.problem) ? null : queue;
   return (
     <ul className="jp-slurm-Clusters" aria-label={trans.__('Clusters')}>
       {model.clusters.map(cluster => (
@@ -73,8 +72,12 @@ function ClusterRow({ cluster, connection, queue, ...shared }: RowProps): JSX.El
       {queue?.problem && !problem ? (
         <p className="jp-slurm-Problem" role="status" title={queue.problem.detail ?? ''}>
           {queue.asOf === null
-            ? trans.__('Its queue is not known: %1', queue.problem.message)
-            : trans.__('As of %1; since then: %2', moment(queue.asOf, nowS), queue.problem.message)}
+            ? trans.__('Its queue is not known: %1', said(queue.problem.message, trans))
+            : trans.__(
+                'As of %1; since then: %2',
+                moment(queue.asOf, nowS),
+                said(queue.problem.message, trans)
+              )}
         </p>
       ) : null}
     </li>

@@ -4,6 +4,7 @@ import { useCallback, useState, type JSX } from 'react';
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
 import type { Problem, QueueEntry } from '../wire';
+import { said } from '../messages';
 
 /** How far one looks back, step by step. */
 const DAYS = [1, 7, 30, 90] as const;
@@ -75,7 +76,7 @@ export function HistoryFoot({
       )}
       <span className="jp-slurm-Quiet" role="status">
         {problem !== null
-          ? problem.message
+          ? said(problem.message, trans)
           : days === 0
             ? ''
             : trans._n(

@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Target } from '../commands/targets';
 import { isFinal, isRunning, sessionOf } from '../format';
-import { said } from '../said';
+import { said, type Text } from '../messages';
 import type { Job, QueueEntry } from '../wire';
 
 /** A row of the list. What is null is not known, or does not apply. */
@@ -23,7 +23,7 @@ export interface JobRow {
   limitS: number | null;
   nodes: string | null;
   gpus: number;
-  why: string | null;
+  why: Text | null;
   startEstimateS: number | null;
   /** What the list is sorted by. */
   atS: number;

@@ -5,6 +5,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { ISignal } from '@lumino/signaling';
 import { useEffect, useReducer, useState, type JSX } from 'react';
 import { moment } from '../format';
+import { said } from '../messages';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import { ClusterList } from './clusters';
 import { MyJobs } from './jobs';
@@ -98,7 +99,7 @@ function OldNews({ freshness, trans, nowS }: OldNewsProps): JSX.Element | null {
   return (
     <p className="jp-slurm-Problem" role="status" title={problem.detail ?? ''}>
       <span aria-hidden="true">? </span>
-      {problem.message}{' '}
+      {said(problem.message, trans)}{' '}
       {asOf === null ? null : trans.__('What is shown is of %1.', moment(asOf, nowS))}
     </p>
   );

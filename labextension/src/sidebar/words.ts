@@ -4,7 +4,7 @@ import { endsOf } from '../ends';
 import { duration, isFinal, isRunning, moment, visible } from '../format';
 import { isKernel } from '../kernels/words';
 import { isLab, stepOf } from '../labs/words';
-import { said } from '../said';
+import { said } from '../messages';
 import { progress, taskCount } from '../tasks';
 import type { JobRow } from './rows';
 
@@ -50,7 +50,7 @@ export function facts(row: JobRow, nowS: number, trans: TranslationBundle): stri
     took(row, trans),
     visible(said(row.why ?? '', trans)),
     waits && row.startEstimateS !== null ? start(row.startEstimateS, nowS, trans) : '',
-    problem ? unknownSince(row, problem.message, nowS, trans) : ''
+    problem ? unknownSince(row, said(problem.message, trans), nowS, trans) : ''
   ].filter(part => part !== '');
 }
 

@@ -8,7 +8,7 @@ import type { IDisposable } from '@lumino/disposable';
 import type { Message } from '@lumino/messaging';
 import type { JSX } from 'react';
 import { isFinal, isRunning, visible } from '../format';
-import { said } from '../said';
+import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 
 export class StatusItem extends ReactWidget {

@@ -5,7 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
 import { isFinal, stateWord, tone, visible } from '../format';
-import { said } from '../said';
+import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import type { Job, JobState } from '../wire';
 import type { NotifySettings } from './settings';

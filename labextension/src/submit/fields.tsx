@@ -3,6 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX, ReactNode } from 'react';
 import { duration, memory } from '../format';
+import { said } from '../messages';
 import type { Cluster, Image, RemoteKernel } from '../wire';
 import type { Known } from './cluster';
 import type { Field, Wishes } from './form';
@@ -94,7 +95,8 @@ function Where(props: FieldsProps): JSX.Element {
         hint={cluster?.host ?? (cluster ? trans.__('this machine') : '')}
         options={clusters.map(one => ({
           value: one.name,
-          text: one.problem === null ? one.name : `${one.name} — ${one.problem.message}`,
+          text:
+            one.problem === null ? one.name : `${one.name} — ${said(one.problem.message, trans)}`,
           disabled: one.problem !== null
         }))}
       />

@@ -22,6 +22,7 @@ import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab
 import { show } from '../commands/show';
 import { usualCluster } from '../commands/targets';
 import { warn } from '../commands/telling';
+import { told } from '../messages';
 import { visible } from '../format';
 import { addKernel } from '../kernels/kernelspecs';
 import { newTab } from '../labs/room';
@@ -293,11 +294,9 @@ function bringExecuted({ app, model, trans }: Parts): void {
         }
       );
     },
-    failed: (job, { message, hint }) => {
+    failed: (job, problem) => {
       Notification.warning(
-        [trans.__('The executed copy of %1 did not come:', visible(job.name)), message, hint ?? '']
-          .filter(Boolean)
-          .join(' ')
+        `${trans.__('The executed copy of %1 did not come:', visible(job.name))} ${told(problem, trans)}`
       );
     }
   });

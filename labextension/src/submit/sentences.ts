@@ -1,7 +1,7 @@
 // What is said of a job, each sentence at the field of the option that it is about, in the user's
 // language. Pure.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { said, told } from '../said';
+import { said, told } from '../messages';
 import type { Check, Preview, Problem } from '../wire';
 import type { Field } from './form';
 

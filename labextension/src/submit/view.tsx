@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { useRef, useState, type JSX } from 'react';
 import { problemOf } from '../model/model';
-import { needsLogin, said, told, toldBeside } from '../said';
+import { needsLogin, said, told, toldBeside } from '../messages';
 import type { ISlurmModel } from '../tokens';
 import type { Problem } from '../wire';
 import { withLine } from './cell';

@@ -10,7 +10,7 @@ import { addCommands } from '../commands/jobs';
 import { show } from '../commands/show';
 import { isTask, jobOf, stateOf, type Target } from '../commands/targets';
 import { isRunning, visible } from '../format';
-import { said } from '../said';
+import { said } from '../messages';
 import { terminalUrl } from '../server';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import type { Job } from '../wire';

@@ -1,7 +1,7 @@
 // Why a terminal has ended, in words; the job's end is waited for, as it comes by another way.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { isFinal, stateWord, visible } from '../format';
-import { said } from '../said';
+import { said } from '../messages';
 import type { ISlurmModel } from '../tokens';
 import type { Job } from '../wire';
 import type { End } from './connection';

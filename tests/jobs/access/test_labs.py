@@ -343,7 +343,7 @@ def test_a_lab_in_which_nobody_does_anything_ends_and_says_so(site: Site) -> Non
     assert job.idle_s == 3
     ended = site.wait(job.id, limit_s=PATIENCE_S)
     assert (ended.state, ended.exit_code) == (JobState.COMPLETED, 0), site.text(job.id)
-    assert ended.why == "Nobody did anything in it for 3 s, so it has ended by itself."
+    assert str(ended.why) == "Nobody did anything in it for 3 s, so it has ended by itself."
 
 
 def test_a_lab_that_is_put_back_into_the_queue_is_not_ready_any_more(site: Site) -> None:
@@ -376,8 +376,8 @@ def test_a_lab_without_jupyterlab_says_so_at_once(
     try:
         ended = bare.wait(submitted(bare).id)
         assert (ended.state, ended.exit_code, ended.lab) == (JobState.FAILED, 65, None)
-        assert ended.why == "There is no JupyterLab for the lab to run."
-        assert "--install" in (ended.advice or "")
+        assert str(ended.why) == "There is no JupyterLab for the lab to run."
+        assert "--install" in (str(ended.advice or ""))
         assert f"there is no JupyterLab for {SYSTEM_PYTHON}" in bare.text(ended.id)
     finally:
         bare.service.close()
@@ -396,7 +396,7 @@ def test_a_lab_that_waits_has_an_address_that_says_so_and_goes_when_it_is_cancel
         site.service.lab_entry(job.id)
     site.service.cancel(job.id)
     ended = site.wait(job.id)
-    assert ended.why == "You stopped it before it had started."
+    assert str(ended.why) == "You stopped it before it had started."
     assert ended.lab is None
     port = job.lab.port
     wait_until(lambda: is_free(port))

@@ -23,6 +23,7 @@ from jupyter_slurm.wire import (
     Job,
     JobKind,
     JobState,
+    Text,
 )
 from tests.jobs.conftest import Site, over_ssh, spec, stays_ended
 from tests.ssh.waiting import wait_until
@@ -83,7 +84,7 @@ def test_cells_of_a_session_share_their_state_and_cost_slurm_one_job(site: Site)
     assert len(site.slurm_jobs()) == 1
     ended = stop(site, session)
     assert ended.state is JobState.CANCELLED
-    assert ended.why == "You stopped it."
+    assert str(ended.why) == "You stopped it."
     with pytest.raises(SubmitError, match="has ended as CANCELLED"):
         send(site, session, "x")
 
@@ -96,7 +97,7 @@ def test_a_cell_that_ends_before_it_counts_as_sent_stays_ended(
     states = site.states_of_jobs(monkeypatch)
     cell = spec("7", session=session.id)
 
-    def ends_meanwhile(*about: Any) -> str | None:
+    def ends_meanwhile(*about: Any) -> Text | None:
         site.end_elsewhere(cell.id)
         return waits_for(*about)
 
@@ -139,7 +140,7 @@ def test_inputs_that_need_more_than_the_session_has_are_told(site: Site, tmp_pat
         cell = send(site, session, "1", names_in=("x",), inputs=str(inputs))
         warnings.append(cell.warning)
     told = "The variables of --in take 200 MiB or more, and the job asks for 100 MiB of memory."
-    assert told in (warnings[0] or "")
+    assert told in (str(warnings[0] or ""))
     assert warnings[1] is None
 
 
@@ -148,7 +149,7 @@ def test_an_error_is_the_cells_own_and_its_traceback_names_the_earlier_cell(site
     run(site, session, "def breaks():\n    return 1 / 0\nkept = 1")
     failed = run(site, session, "breaks()")
     assert failed.state is JobState.FAILED
-    assert failed.why == "The cell raised ZeroDivisionError."
+    assert str(failed.why) == "The cell raised ZeroDivisionError."
     [error] = [o for o in site.outputs(failed.id) if isinstance(o, ErrorOutput)]
     told = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error.traceback))
     assert "return 1 / 0" in told
@@ -199,11 +200,11 @@ def test_cells_wait_for_their_turn_and_one_that_waits_can_be_cancelled(site: Sit
     left_out = send(site, session, "seen = 1")
     last = send(site, session, "'seen' in globals()")
     assert left_out.state is JobState.PENDING
-    assert left_out.why == "It waits for the cells before it in its session."
+    assert str(left_out.why) == "It waits for the cells before it in its session."
     site.service.cancel(left_out.id)
     cancelled = site.wait(left_out.id, limit_s=PATIENCE_S)
     assert cancelled.state is JobState.CANCELLED
-    assert cancelled.why == "You cancelled it before it had started."
+    assert str(cancelled.why) == "You cancelled it before it had started."
     site.service.cancel(first.id)
     assert site.wait(first.id, limit_s=PATIENCE_S).state is JobState.CANCELLED
     assert site.wait(last.id, limit_s=PATIENCE_S).state is JobState.COMPLETED
@@ -310,9 +311,9 @@ def test_a_session_that_slurm_ends_takes_its_cells_with_it_and_says_why(site: Si
     assert site.wait(session.id, limit_s=PATIENCE_S).state is JobState.CANCELLED
     ended = site.wait(running.id, limit_s=PATIENCE_S)
     assert ended.state is JobState.CANCELLED
-    assert (ended.why or "").startswith("Its session ended while it ran. It was cancelled")
+    assert (str(ended.why or "")).startswith("Its session ended while it ran. It was cancelled")
     never = site.wait(waiting.id, limit_s=PATIENCE_S)
-    assert (never.why or "").startswith("Its session ended before it began. It was cancelled")
+    assert (str(never.why or "")).startswith("Its session ended before it began. It was cancelled")
     assert site.service.result(running.id).interrupted_by == "SIGTERM"
 
 
@@ -323,7 +324,7 @@ def test_a_session_whose_program_is_killed_fails_and_its_cells_are_not_left_wait
     run(site, session, "import os, signal, time")
     killed = run(site, session, "os.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)")
     assert killed.state is JobState.FAILED
-    assert (killed.why or "").startswith("Its session ended while it ran.")
+    assert (str(killed.why or "")).startswith("Its session ended while it ran.")
     assert site.wait(session.id, limit_s=PATIENCE_S).state is JobState.FAILED
 
 
@@ -332,7 +333,7 @@ def test_a_cell_that_takes_too_much_memory_ends_as_slurm_says_of_its_session(sit
     hog = "import time\nprint('begun', flush=True)\nhog = b'x' * (600 << 20)\ntime.sleep(60)"
     ended = run(site, session, hog)
     assert ended.state is JobState.OUT_OF_MEMORY
-    assert "memory" in (ended.why or "")
+    assert "memory" in (str(ended.why or ""))
 
 
 @over_ssh
@@ -367,7 +368,7 @@ def test_a_cell_can_be_sent_before_its_session_runs(site: Site) -> None:
     session = site.service.submit(held)
     job = send(site, session, "6 * 7")
     assert job.state is JobState.PENDING
-    assert (job.why or "").startswith("Its session does not run yet.")
+    assert (str(job.why or "")).startswith("Its session does not run yet.")
     site.service.release(session.id)
     assert site.wait(job.id, limit_s=PATIENCE_S).state is JobState.COMPLETED
     assert shown(site, job) == ["42"]
@@ -415,4 +416,4 @@ def test_the_time_limit_ends_cells_with_their_session(site: Site) -> None:
     site.cluster.end_time_of(session.slurm_id or "")
     ended = site.wait(job.id, limit_s=280)
     assert ended.state is JobState.TIMEOUT
-    assert (ended.why or "").startswith("Its session ended while it ran.")
+    assert (str(ended.why or "")).startswith("Its session ended while it ran.")

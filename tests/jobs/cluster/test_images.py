@@ -198,7 +198,7 @@ def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground) -> None:
     assert "no such luck" in text
     assert "mine was not made" in text
     assert job.why is not None
-    assert job.why.startswith("The image mine was not made: it failed while building.")
+    assert str(job.why).startswith("The image mine was not made: it failed while building.")
     assert job.advice
     assert [one.name for one in ground.folder.iterdir()] == [".mine.lock"]
     assert ground.left_in_engine() == before

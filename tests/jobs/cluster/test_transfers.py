@@ -186,7 +186,7 @@ def test_files_that_do_not_arrive_are_named(
     failed = ended(transfers, transfers.push("c", far, str(source), str(tmp_path / "there")))
     assert failed.state is TransferState.FAILED
     assert failed.problem is not None
-    assert "30 files" in failed.problem.message
+    assert "30 files" in str(failed.problem.message)
     assert "d00: It is a folder on one side" in (failed.problem.detail or "")
     assert "and 25 more" in (failed.problem.detail or "")
     assert failed.failed is not None
@@ -431,7 +431,7 @@ def test_what_is_excluded_stays_here(site: Site, source: Path) -> None:
     job = submitted(site, source, "1", push_exclude=("sub/", "!b.log"))
     job = site.wait(job.id)
     told = "Not pushed:\nlink: It is a link that leads outside, to /etc."
-    assert (job.warning or "").startswith(told)
+    assert (str(job.warning or "")).startswith(told)
     work = Path(job.job_dir) / "work"
     assert {path.name for path in work.iterdir()} == {".gitignore", "model.py", "b.log"}
 

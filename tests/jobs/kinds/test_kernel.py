@@ -20,4 +20,4 @@ from jupyter_slurm.jobs.kinds.kernel import Kernel
 )
 def test_what_a_kernels_job_lacked_is_told(bare: bool, log: str, code: int, why: str) -> None:
     found = Kernel().missing(log, code, bare=bare)
-    assert (found is None) if why is None else (found is not None and why in found[0])
+    assert (found is None) if why is None else (found is not None and why in str(found[0]))

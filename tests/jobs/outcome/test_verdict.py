@@ -262,14 +262,14 @@ CASES = [
 def test_the_verdict(case: Case) -> None:
     verdict = judge(case.evidence)
     assert verdict.state == case.state
-    assert case.words.lower() in verdict.why.lower()
-    assert verdict.why.endswith((".", "?", "!"))
+    assert str(case.words).lower() in str(verdict.why).lower()
+    assert str(verdict.why).endswith((".", "?", "!"))
     assert verdict.inferred == case.inferred
     if case.exit_code is not None:
         assert verdict.exit_code == case.exit_code
-    assert (case.warning or "") in (verdict.warning or "")
+    assert (case.warning or "") in (str(verdict.warning or ""))
     assert verdict.signal not in (53, 125), "which are Slurm's own"
-    assert "disk full" not in (verdict.advice or "") or not case.evidence.folder_gone
+    assert "disk full" not in (str(verdict.advice or "")) or not case.evidence.folder_gone
 
 
 @pytest.mark.parametrize("began", [True, False])
@@ -287,12 +287,12 @@ def test_who_cancelled_a_job_is_said_where_it_is_known_and_only_there(
         Evidence(kind=JobKind.CELL, started=started, slurm=said, cancel_requested=asked)
     )
     if by_whom:
-        assert by_whom in verdict.why
+        assert by_whom in str(verdict.why)
         assert verdict.advice is None
         return
-    assert "with scancel" not in verdict.why
-    assert "Slurm does not say who" in (verdict.advice or "")
-    assert ("dependency" in (verdict.advice or "")) is not began
+    assert "with scancel" not in str(verdict.why)
+    assert "Slurm does not say who" in (str(verdict.advice or ""))
+    assert ("dependency" in (str(verdict.advice or ""))) is not began
 
 
 exits = st.one_of(
@@ -335,9 +335,9 @@ def test_a_cell_ends_with_its_session_and_the_session_says_why(
     session = SessionEnd(state=JobState(state), why="The reason.")
     verdict = judge(replace(evidence, session=session))
     assert verdict.state == expected
-    assert verdict.why.endswith("The reason.")
+    assert str(verdict.why).endswith("The reason.")
     when = "before it began" if evidence.started is None else "while it ran"
-    assert when in verdict.why
+    assert when in str(verdict.why)
 
 
 def test_a_cell_that_ended_well_did_so_whatever_its_session_did() -> None:
@@ -391,8 +391,8 @@ def test_a_cell_that_finds_no_python_says_so(runtime: str, line: str) -> None:
     )
     where = "The node has no " if runtime == "none" else "The image has no Python."
     assert (verdict.state, verdict.exit_code) == (JobState.FAILED, code)
-    assert verdict.why.startswith(where)
-    assert ("--module" if runtime == "none" else "#!/bin/sh") in (verdict.advice or "")
+    assert str(verdict.why).startswith(where)
+    assert ("--module" if runtime == "none" else "#!/bin/sh") in (str(verdict.advice or ""))
 
 
 def test_a_cell_whose_python_is_too_old_says_which_it_is() -> None:
@@ -404,12 +404,12 @@ def test_a_cell_whose_python_is_too_old_says_which_it_is() -> None:
             log_tail="jupyter-slurm: this is Python 3.5, and a cell needs 3.6 or later\n",
         )
     )
-    assert verdict.why == "A cell needs Python 3.6 or later, and this is Python 3.5."
-    assert "another image" in (verdict.advice or "")
+    assert str(verdict.why) == "A cell needs Python 3.6 or later, and this is Python 3.5."
+    assert "another image" in (str(verdict.advice or ""))
 
 
 def test_a_script_that_lacks_a_program_is_no_cell_without_python() -> None:
     line = "sh: 1: exec: python3: not found"
     ended = ExitFile(exit_code=127, time_s=20.0)
     verdict = judge(Evidence(kind=JobKind.PROGRAM, runtime="docker", exit=ended, log_tail=line))
-    assert "image has no Python" not in verdict.why
+    assert "image has no Python" not in str(verdict.why)

@@ -76,20 +76,20 @@ def meets(words: str, info: ClusterInfo) -> list[Check]:
     found = list(outlook(wanted, Judge(BARE, info).partition(wanted), info, NOW_S))
     for one in found:
         assert_translatable(one.sentence)
-        assert_translatable(one.hint or one.sentence)
+        assert_translatable(one.hint or "")
     return found
 
 
 def test_what_is_free_is_told_with_its_time() -> None:
     (free,) = meets("", told())
-    assert free.sentence.startswith("small at ")
-    assert free.sentence.endswith(": 1 of 2 nodes idle, 3 of 8 GPUs free.")
+    assert str(free.sentence).startswith("small at ")
+    assert str(free.sentence).endswith(": 1 of 2 nodes idle, 3 of 8 GPUs free.")
     (no_gpus,) = meets("", told(partition("small", default=True, free_gpus=None)))
-    assert no_gpus.sentence.endswith(": 1 of 2 nodes idle.")
+    assert str(no_gpus.sentence).endswith(": 1 of 2 nodes idle.")
     assert meets("-p elsewhere", told()) == []
     here = known_partitions(PROFILE, told())["small"]
     (about, *_) = outlook(job(""), here, told(), NOW_S)
-    assert about.sentence.startswith("small (K40) at ")
+    assert str(about.sentence).startswith("small (K40) at ")
 
 
 def kept(**changes: Any) -> Reservation:
@@ -111,16 +111,20 @@ def test_maintenance_that_the_time_limit_runs_into_is_told_with_the_time_that_fi
     assert len(meets("--time 1h", roomy(kept()))) == 1
     _, check = meets("--time 3h", roomy(kept()))
     assert check.ok is None
-    assert check.sentence.startswith("Maintenance (`upgrade`) keeps all 2 nodes of small from ")
-    assert check.sentence.endswith("on these a job of 3 h starts after it.")
-    assert check.hint == "With --time 01:59:00 or less it can be done before."
+    assert str(check.sentence).startswith(
+        "Maintenance (`upgrade`) keeps all 2 nodes of small from "
+    )
+    assert str(check.sentence).endswith("on these a job of 3 h starts after it.")
+    assert str(check.hint) == "With --time 01:59:00 or less it can be done before."
 
 
 def test_a_reservation_of_some_nodes_that_has_begun_or_is_ones_own() -> None:
     _, some = meets("--time 3h", roomy(kept(maintenance=False, partitions={"small": 1})))
-    assert some.sentence.startswith("A reservation (`upgrade`) keeps 1 of the 2 nodes of small")
+    assert str(some.sentence).startswith(
+        "A reservation (`upgrade`) keeps 1 of the 2 nodes of small"
+    )
     _, begun = meets("--time 1h", roomy(kept(start_s=NOW_S - 60)))
-    assert " until " in begun.sentence
+    assert " until " in str(begun.sentence)
     assert begun.hint is None
     _, soon = meets("--time 1h", roomy(kept(start_s=NOW_S + 70)))
     assert soon.hint is None

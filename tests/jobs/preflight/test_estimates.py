@@ -67,7 +67,7 @@ def test_what_slurm_would_refuse_is_a_check_with_its_words(site: Site, kind: Job
     preview = site.service.preview(asked, estimate=True)
     assert preview.start_estimate_s is None
     [check] = [one for one in preview.checks if one.ok is False]
-    assert "Invalid feature specification" in check.sentence
+    assert "Invalid feature specification" in str(check.sentence)
     assert check.hint is not None
 
 
@@ -131,8 +131,8 @@ def test_what_each_release_says(release: str) -> None:
         told = Estimates().ask(asked(refused), submission("aaaaaaaa"))
         assert told.start_s is None
         assert [check.ok for check in told.checks] == [False]
-        assert told.checks[0].sentence.startswith("Slurm would refuse it: ")
-        assert "error:" not in told.checks[0].sentence
+        assert str(told.checks[0].sentence).startswith("Slurm would refuse it: ")
+        assert "error:" not in str(told.checks[0].sentence)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_what_each_release_says(release: str) -> None:
 )
 def test_what_it_says_of_itself_is_left_out(words: str) -> None:
     told = Estimates().ask(asked(Sbatch(words, 1)), submission("aaaaaaaa"))
-    assert told.checks[0].sentence == "Slurm would refuse it: Invalid qos specification"
+    assert str(told.checks[0].sentence) == "Slurm would refuse it: Invalid qos specification"
 
 
 @pytest.mark.parametrize("words", ["", "sbatch: Job 7 to start at N/A using 1 processors\n"])

@@ -66,9 +66,9 @@ def test_what_the_persons_own_profile_rules_out_is_certain(
     words: str, sentence: str, hint: str
 ) -> None:
     found = only(said(words))
-    assert sentence in found.sentence
-    assert hint in found.hint
-    assert "change it in /etc/clusters.toml" in found.hint
+    assert sentence in str(found.sentence)
+    assert hint in str(found.hint)
+    assert "change it in /etc/clusters.toml" in str(found.hint)
     assert (found.certain, found.by) == (True, Source.PROFILE)
 
 
@@ -79,7 +79,7 @@ def test_what_the_persons_own_profile_rules_out_is_certain(
 def test_what_only_a_template_says_is_a_warning(words: str) -> None:
     found = only(said(words, TEMPLATE))
     assert not found.certain
-    assert "(the template says)" in found.sentence
+    assert "(the template says)" in str(found.sentence)
     assert found.check().ok is None
 
 
@@ -103,8 +103,8 @@ def test_what_may_be_is_not_objected_to(words: str) -> None:
 
 def test_a_profile_need_not_name_every_partition() -> None:
     found = only(said("-p smal"))
-    assert found.sentence == "There is no partition `smal`; did you mean `small`?"
-    assert found.hint == "Partitions: small, long."
+    assert str(found.sentence) == "There is no partition `smal`; did you mean `small`?"
+    assert str(found.hint) == "Partitions: small, long."
     assert not found.certain
 
 
@@ -114,8 +114,8 @@ def test_several_partitions_that_all_will_not_do_are_objected_to() -> None:
 
 def test_a_partition_that_only_the_profile_has_is_none_once_the_cluster_was_asked() -> None:
     found = only(said("-p long", PROFILE, told()))
-    assert found.sentence == "There is no partition `long`."
-    assert found.hint == "Partitions: small."
+    assert str(found.sentence) == "There is no partition `long`."
+    assert str(found.hint) == "Partitions: small."
     assert found.certain
 
 
@@ -151,7 +151,7 @@ def test_what_the_cluster_refuses_is_certain_where_it_enforces_it(
 ) -> None:
     known = {"qos": ("normal",), "accounts": ("physics",)}
     found = only(said(words, BARE, told(**known)))
-    assert found.sentence == sentence
+    assert str(found.sentence) == sentence
     assert (found.certain, found.by) == (True, Source.CLUSTER)
     assert not only(said(words, BARE, told(enforced=(), **known))).certain
 
@@ -176,8 +176,8 @@ def test_a_partition_without_gpus_names_those_with_some() -> None:
         partition("cpu", default=True, gpus=0, gpus_per_node=0, gpu_types=()), partition("gpu")
     )
     found = only(said("--gres gpu:1", BARE, info))
-    assert found.sentence == "cpu has no GPUs."
-    assert found.hint == "Partitions with GPUs: gpu."
+    assert str(found.sentence) == "cpu has no GPUs."
+    assert str(found.hint) == "Partitions with GPUs: gpu."
 
 
 def test_a_hidden_partition_may_be_named() -> None:
@@ -186,7 +186,7 @@ def test_a_hidden_partition_may_be_named() -> None:
 
 def test_a_partition_that_is_down_makes_jobs_wait() -> None:
     found = only(said("-p small", BARE, told(partition("small", up=False))))
-    assert (found.sentence, found.certain) == ("The partition small is down.", False)
+    assert (str(found.sentence), found.certain) == ("The partition small is down.", False)
 
 
 def test_a_partition_that_takes_only_some_qos_and_accounts() -> None:
@@ -195,7 +195,7 @@ def test_a_partition_that_takes_only_some_qos_and_accounts() -> None:
         qos=("normal", "long"),
         accounts=("physics", "chem"),
     )
-    assert [one.sentence for one in said("--qos normal -A physics", BARE, info)] == [
+    assert [str(one.sentence) for one in said("--qos normal -A physics", BARE, info)] == [
         "The partition does not take the QOS `normal`.",
         "The partition does not take the account `physics`.",
     ]
@@ -220,7 +220,7 @@ def test_any_job_can_be_judged_and_priced(
     wanted = asked({names.get(name, name): value for name, value in options.items()})
     judge = Judge(profile, info)
     for found in judge.objections(wanted):
-        assert found.sentence.endswith((".", "?"))
+        assert str(found.sentence).endswith((".", "?"))
         assert found.hint
         assert not (found.certain and profile is TEMPLATE and info is None)
     price = cost(wanted, judge.partition(wanted), unit="UA")
@@ -241,13 +241,13 @@ def of_qos(words: str, qos: Qos = SHORT, **changes: Any) -> list[Objection]:
 
 def test_what_a_qos_allows_is_certain_where_it_denies() -> None:
     found = only(of_qos("--qos short --time 30m"))
-    assert found.sentence == "A job of the QOS `short` can run for 20 min."
-    assert found.hint == "Ask for --time 00:20:00 or less."
+    assert str(found.sentence) == "A job of the QOS `short` can run for 20 min."
+    assert str(found.hint) == "Ask for --time 00:20:00 or less."
     assert found.certain
-    assert only(of_qos("--qos short --gpus 2 --time 1")).sentence.endswith(
+    assert str(only(of_qos("--qos short --gpus 2 --time 1")).sentence).endswith(
         "can have 1 GPU, not 2 GPUs."
     )
-    assert only(of_qos("--qos short --mem 3G --time 1")).sentence.endswith(
+    assert str(only(of_qos("--qos short --mem 3G --time 1")).sentence).endswith(
         "2.0 GiB of memory, not 3.0 GiB of memory."
     )
     assert of_qos("--qos short --time 20m --gpus 1 --mem 2G") == []
@@ -258,7 +258,7 @@ def test_a_qos_that_does_not_deny_lets_jobs_wait_for_ever() -> None:
     lenient = Qos(name="short", limit_s=1200)
     found = only(of_qos("--qos short --time 30m", lenient))
     assert not found.certain
-    assert found.hint.endswith("Else the job waits for ever.")
+    assert str(found.hint).endswith("Else the job waits for ever.")
     assert not only(of_qos("--qos short --time 30m", enforced=ALL)).certain
 
 
@@ -274,4 +274,4 @@ def test_a_qos_lifts_the_limits_of_a_partition_but_not_the_number_of_its_nodes()
 def test_the_only_qos_of_a_person_is_that_of_their_jobs() -> None:
     assert len(of_qos("--time 30m", qos=SHORT)) == 0
     info = told(qos=("short",), qos_limits=(SHORT,))
-    assert only(said("--time 30m", BARE, info)).sentence.startswith("A job of the QOS `short`")
+    assert str(only(said("--time 30m", BARE, info)).sentence).startswith("A job of the QOS `short`")

@@ -58,11 +58,11 @@ def test_what_one_job_is_too_much_for_is_refused_or_waits_for_ever(
 ) -> None:
     words = f"--qos gpu {words}"
     found = only(judged(words, Qos(name="gpu", denies=True, **limits)))
-    assert sentence in found.sentence
+    assert sentence in str(found.sentence)
     assert (found.certain, found.passing) == (True, False)
     lenient = only(judged(words, Qos(name="gpu", **limits)))
     assert not lenient.certain
-    assert lenient.hint.endswith("Else the job waits for ever.")
+    assert str(lenient.hint).endswith("Else the job waits for ever.")
     assert not only(judged(f"{words} --hold", Qos(name="gpu", denies=True, **limits))).certain
 
 
@@ -72,12 +72,12 @@ def test_the_limits_of_ones_own_association_and_of_its_account() -> None:
     )
     whole = Association(account="physics", whole=True, in_all={"gres/gpu": 3, "node": 1})
     (found,) = judged("--gpus 3", associations=(mine, whole))
-    assert found.sentence == "A job of your account `physics` can have 2 GPUs, not 3 GPUs."
+    assert str(found.sentence) == "A job of your account `physics` can have 2 GPUs, not 3 GPUs."
     (found,) = judged("-c 3", associations=(mine, whole))
-    assert found.sentence == "A job of your account `physics` can have 2 CPUs, not 3 CPUs."
+    assert str(found.sentence) == "A job of your account `physics` can have 2 CPUs, not 3 CPUs."
     assert not found.certain
     (found,) = judged("-N 2", associations=(mine, whole))
-    assert found.sentence == "A job of the account `physics` can have 1 node, not 2 nodes."
+    assert str(found.sentence) == "A job of the account `physics` can have 1 node, not 2 nodes."
 
 
 def test_a_limit_of_the_qos_takes_the_place_of_the_associations() -> None:
@@ -91,7 +91,7 @@ def test_the_qos_of_the_partition_comes_first_unless_the_jobs_own_says_otherwise
     here = partition("small", default=True, qos="room")
     room = Qos(name="room", per_job={"gres/gpu": 1})
     found = only(judged("--qos gpu --gpus 3", room, Qos(name="gpu"), partitions=(here,)))
-    assert found.sentence == "A job of the QOS `room` of small can have 1 GPU, not 3 GPUs."
+    assert str(found.sentence) == "A job of the QOS `room` of small can have 1 GPU, not 3 GPUs."
     gpu = Qos(name="gpu", per_job={"gres/gpu": 2}, denies=True)
     assert only(judged("--qos gpu --gpus 3", room, gpu, partitions=(here,))).certain
     over = Qos(name="gpu", per_job={"gres/gpu": 4}, over_partition=True)
@@ -130,14 +130,17 @@ def test_what_one_uses_already_makes_a_job_wait() -> None:
     gpu = Qos(name="gpu", per_user={"gres/gpu": 2})
     used = using(jobs=2, queued=2, tres={"gres/gpu": 2, "cpu": 9})
     found = only(judged("--qos gpu --gpus 1", gpu, in_use=used))
-    assert found.sentence == "It will wait: the QOS `gpu` allows 2 GPUs a user, and you use 2 GPUs."
+    assert (
+        str(found.sentence)
+        == "It will wait: the QOS `gpu` allows 2 GPUs a user, and you use 2 GPUs."
+    )
     assert (found.certain, found.passing) == (False, True)
     assert judged("--qos gpu", gpu, in_use=used) == []
     assert judged("--qos gpu --gpus 1", gpu, in_use=using(tres={"gres/gpu": 1})) == []
     assert judged("--gpus 1", gpu, Qos(name="normal"), in_use=used) == []
     assert judged("--qos gpu --gpus 1", gpu, in_use=used, enforced=ALL) == []
     alone = only(judged("--qos gpu --gpus 3", gpu, in_use=used))
-    assert "can have 2 GPUs, not 3" in alone.sentence
+    assert "can have 2 GPUs, not 3" in str(alone.sentence)
 
 
 def test_the_room_of_a_partition_counts_the_jobs_in_it() -> None:
@@ -146,7 +149,7 @@ def test_the_room_of_a_partition_counts_the_jobs_in_it() -> None:
     found = only(
         judged("-c 4", room, partitions=(here,), in_use=using(qos="normal", tres={"cpu": 5}))
     )
-    assert found.sentence == (
+    assert str(found.sentence) == (
         "It will wait: the QOS `room` of small allows 8 CPUs in all, and you use 5 CPUs."
     )
 
@@ -154,21 +157,25 @@ def test_the_room_of_a_partition_counts_the_jobs_in_it() -> None:
 def test_running_jobs_that_are_as_many_as_may_be() -> None:
     gpu = Qos(name="gpu", jobs_per_user=2)
     found = only(judged("--qos gpu", gpu, in_use=using(jobs=2, queued=5)))
-    assert found.sentence == (
+    assert str(found.sentence) == (
         "It will wait: the QOS `gpu` allows 2 running jobs of a user, and you have 2."
     )
     assert judged("--qos gpu", gpu, in_use=using(jobs=1, queued=5)) == []
     mine = Association(account="physics", qos=("normal",), jobs_in_all=1)
     found = only(judged("", associations=(mine,), in_use=using(jobs=1)))
-    assert "your account `physics` allows 1 running job in all, and you have 1." in found.sentence
+    assert "your account `physics` allows 1 running job in all, and you have 1." in str(
+        found.sentence
+    )
 
 
 def test_a_queue_that_takes_no_more_and_an_array_that_never_fits() -> None:
     gpu = Qos(name="gpu", queued_per_user=3)
     full = only(judged("--qos gpu", gpu, in_use=using(queued=3)))
-    assert full.sentence == ("The QOS `gpu` lets 3 jobs of a user be in the queue, and you have 3.")
+    assert str(full.sentence) == (
+        "The QOS `gpu` lets 3 jobs of a user be in the queue, and you have 3."
+    )
     assert (full.certain, full.passing) == (False, True)
     never = only(judged("--qos gpu --array 1-4", gpu))
-    assert never.sentence == "The QOS `gpu` lets 3 jobs of a user be in the queue."
+    assert str(never.sentence) == "The QOS `gpu` lets 3 jobs of a user be in the queue."
     assert (never.certain, never.passing) == (True, False)
     assert judged("--qos gpu --array 1-3", gpu) == []

@@ -37,7 +37,7 @@ PARTITIONS = (
 
 def sentences(site: Site, **changes: Any) -> list[str]:
     preview = site.service.preview(spec("1", **changes))
-    return [check.sentence for check in preview.checks]
+    return [str(check.sentence) for check in preview.checks]
 
 
 def commands(site: Site) -> dict[str, int]:
@@ -119,8 +119,8 @@ def test_a_preview_tells_price_objections_and_what_is_free(strict: Site) -> None
         "--time 02:00:00 is more than gpu allows: 1 h.",
         "5 GPUs are more than gpu has on a node: 4.",
     ]
-    assert "endless" in (wrong[0].hint or "")
-    free = [check.sentence for check in preview.checks if "nodes idle" in check.sentence]
+    assert "endless" in str(wrong[0].hint)
+    free = [str(check.sentence) for check in preview.checks if "nodes idle" in str(check.sentence)]
     assert len(free) == 1
     assert free[0].startswith("gpu at ")
     assert "of 2 nodes idle" in free[0]
@@ -139,7 +139,7 @@ def test_a_preview_names_variables_and_keeps_their_values(strict: Site) -> None:
     script = spec("#!/bin/sh\n#SBATCH -p gpu -t 9:00:00\ntrue\n", kind=JobKind.SCRIPT)
     preview = strict.service.preview(script)
     assert preview.variables == ()
-    assert any("--time 09:00:00 is more" in check.sentence for check in preview.checks)
+    assert any("--time 09:00:00 is more" in str(check.sentence) for check in preview.checks)
 
 
 def test_of_what_would_be_refused_no_start_is_expected(site: Site) -> None:
@@ -153,7 +153,7 @@ def test_code_that_does_not_compile_is_refused_before_anything_is_sent(site: Sit
     wrong = spec("x = [1]\nfor y in x\n    print(y)")
     (check,) = (one for one in site.service.preview(wrong).checks if one.ok is False)
     sentence = "Line 2 of the code is not valid Python: expected ':'."
-    assert (check.sentence, check.option) == (sentence, "code")
+    assert (str(check.sentence), check.option) == (sentence, "code")
     with pytest.raises(CodeError) as caught:
         site.service.submit(wrong)
     assert (caught.value.message, caught.value.option) == (sentence, "code")
@@ -170,9 +170,9 @@ def test_what_a_newer_python_may_understand_is_warned_of(site: Site) -> None:
     newer = spec("for x in 1:\n    x y z")
     (check,) = (one for one in site.service.preview(newer).checks if one.option == "code")
     assert check.ok is None
-    assert "may be newer" in (check.hint or "")
+    assert "may be newer" in (str(check.hint or ""))
     job = site.service.submit(newer)
-    assert "Line 2 of the code is not valid Python" in (job.warning or "")
+    assert "Line 2 of the code is not valid Python" in (str(job.warning or ""))
     site.service.cancel(job.id)
     site.wait(job.id)
 
@@ -185,7 +185,7 @@ def test_a_folder_that_the_cluster_does_not_have_is_refused(site: Site, kind: Jo
     options = {} if kind is JobKind.SCRIPT else {"chdir": "/nope"}
     checks = site.service.preview(spec(code, kind=kind, options=options)).checks
     (wrong,) = (one for one in checks if one.ok is False)
-    assert (wrong.sentence, wrong.option) == (
+    assert (str(wrong.sentence), wrong.option) == (
         f"There is no folder /nope on {site.service.clusters()[0].name}.",
         "chdir",
     )
@@ -349,7 +349,7 @@ def test_the_profile_of_a_person_refuses_until_the_cluster_was_asked(
     with pytest.raises(RequestError) as caught:
         site.service.submit(spec("1", options=TWO_CPUS))
     assert "2 CPUs are more than debug has on a node: 1 (the profile says)." in str(caught.value)
-    assert "change it in " in (caught.value.hint or "")
+    assert "change it in " in (str(caught.value.hint or ""))
     assert site.slurm_jobs() == []
     site.service.cluster_info()
     job = site.run("1", options=TWO_CPUS)
@@ -367,7 +367,7 @@ def test_what_only_a_template_says_stands_on_the_job_as_a_warning(
     site = settled({"debug": 'note = "ours"'}, template="tests")
     job = site.run("1", options=TWO_CPUS)
     assert job.state is JobState.COMPLETED
-    assert "are more than debug has on a node: 1 (the template says)." in (job.warning or "")
+    assert "are more than debug has on a node: 1 (the template says)." in (str(job.warning or ""))
     templates.read.cache_clear()
 
 
@@ -376,7 +376,7 @@ def test_the_doctor_tells_where_the_profile_is_out_of_date(settled: Callable[...
     found = {check.sentence: check for check in site.service.doctor()}
     debug = "`debug` has a time limit of 1 d, not 10 min, as the profile says."
     assert found[debug].ok is None
-    assert "Change it in " in (found[debug].hint or "")
+    assert "Change it in " in (str(found[debug].hint or ""))
     assert "The cluster does not have what the profile names: `gone`." in found
 
 
@@ -401,12 +401,12 @@ def test_a_preview_does_not_depend_on_the_controller(
 
 def test_a_job_that_its_qos_would_never_let_start_is_warned_of(strict: Site) -> None:
     checks = strict.service.preview(spec("1", options={"qos": "long", "cpus-per-task": "4"})).checks
-    (check,) = (one for one in checks if "QOS" in one.sentence)
+    (check,) = (one for one in checks if "QOS" in str(one.sentence))
     assert (check.ok, check.sentence) == (
         None,
         "A job of the QOS `long` can have 3 CPUs, not 4 CPUs.",
     )
-    assert "Else the job waits for ever." in (check.hint or "")
+    assert "Else the job waits for ever." in (str(check.hint or ""))
 
 
 def test_what_a_qos_leaves_of_what_ones_jobs_have_makes_the_next_one_wait(strict: Site) -> None:
@@ -423,7 +423,7 @@ def test_what_a_qos_leaves_of_what_ones_jobs_have_makes_the_next_one_wait(strict
         wait = "It will wait: the QOS `pool` allows 1 running job of a user, and you have 1."
         assert wait in told
         next_one = strict.service.submit(spec("1", options=options))
-        assert "It will wait" not in (next_one.warning or "")
+        assert "It will wait" not in (str(next_one.warning or ""))
         strict.service.cancel(next_one.id)
         strict.wait(next_one.id)
     finally:

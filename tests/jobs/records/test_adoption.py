@@ -144,7 +144,7 @@ def test_each_task_of_an_array_has_its_state_and_its_own_output(
     ended = site.wait(job.id)
     assert ended.state is JobState.FAILED
     assert ended.tasks == {"COMPLETED": "1,3,12", "FAILED": "2"}
-    assert ended.why == "Task 2 failed: exit code 1."
+    assert str(ended.why) == "Task 2 failed: exit code 1."
     handle = JobHandle(site.service, ended)
     assert [handle.task_output(task) for task in (1, 2, 12)] == [
         "I am 1\n",
@@ -221,7 +221,7 @@ def test_many_are_cancelled_by_one_scancel_of_ours_and_of_slurms(
     assert calls() == before + 1
     for job_id in (cell, taken):
         assert site.wait(job_id).state is JobState.CANCELLED
-        assert "You cancelled it" in (site.service.job(job_id).why or "")
+        assert "You cancelled it" in (str(site.service.job(job_id).why or ""))
     left = ("squeue", "-h", "-r", "-o", "%i", "-j", f"{array},{alone}")
     assert set(site.cluster.run(*left).stdout.split()) == {f"{array}_1", f"{array}_4"}
     # What has ended meanwhile keeps nothing from the others.

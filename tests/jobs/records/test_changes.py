@@ -188,7 +188,7 @@ def test_a_new_cluster_is_news_and_so_is_a_profile_that_cannot_be_read(
     assert [one.cluster for one in news.connections or ()] == ["far", "here", "another"]
     problem = of(news, "another").problem
     assert problem is not None
-    assert str(broken) in problem.message
+    assert str(broken) in str(problem.message)
     broken.unlink()
     assert [one.cluster for one in told.now().connections or ()] == ["far", "here"]
 

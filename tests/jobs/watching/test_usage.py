@@ -90,7 +90,7 @@ def test_one_that_was_too_short_says_so(site: Site) -> None:
     assert changes.samples == ()
     assert changes.problem is not None
     assert changes.problem.code == "not-measured"
-    assert "before" in changes.problem.message
+    assert "before" in str(changes.problem.message)
 
 
 def test_the_samples_of_all_attempts_follow_each_other(site: Site) -> None:

@@ -116,14 +116,14 @@ def failure(connection: SshConnection) -> JupyterSlurmError:
 def test_a_port_where_nothing_listens(sshd: Sshd, connect: Connect) -> None:
     port = free_port()
     error = failure(connect(sshd.hop(port=port), hint="Is the VPN on?"))
-    assert "refuses connections" in error.message
-    assert f"127.0.0.1:{port} ({sshd.alias})" in error.message
+    assert "refuses connections" in str(error.message)
+    assert f"127.0.0.1:{port} ({sshd.alias})" in str(error.message)
     assert str(error.hint).startswith("Is the VPN on?")
 
 
 def test_a_name_that_nobody_knows(sshd: Sshd, connect: Connect) -> None:
     error = failure(connect(sshd.hop(host="no-such-host.invalid")))
-    assert "There is no host 'no-such-host.invalid'" in error.message
+    assert "There is no host 'no-such-host.invalid'" in str(error.message)
     assert NOT_READ not in str(error.hint)
     alias = sshd.hop(host="no-such-host.invalid", remarks=(NOT_READ,))
     assert str(failure(connect(alias)).hint).endswith(NOT_READ)
@@ -136,7 +136,7 @@ def test_a_host_that_does_not_answer(sshd: Sshd, connect: Connect) -> None:
         with socket.create_connection(deaf.getsockname()):  # its queue is full now
             port = deaf.getsockname()[1]
             error = failure(connect(sshd.hop(port=port, connect_timeout_s=0.3)))
-    assert "did not answer within 0.3 s" in error.message
+    assert "did not answer within 0.3 s" in str(error.message)
 
 
 def test_all_addresses_of_a_host_are_tried(
@@ -193,19 +193,19 @@ def test_what_listens_there_is_no_ssh_server(sshd: Sshd, connect: Connect) -> No
         thread.start()
         error = failure(connect(sshd.hop(port=server.getsockname()[1])))
         thread.join()
-    assert "does not speak SSH" in error.message
+    assert "does not speak SSH" in str(error.message)
     assert "Exceeded MaxStartups" in str(error.detail)
 
 
 def test_a_gateway_that_lets_nothing_through(make_sshd: MakeSshd, connect: Connect) -> None:
     gateway, login = make_sshd("AllowTcpForwarding no"), make_sshd()
     error = failure(connect(gateway.hop(), login.hop()))
-    assert f"{gateway.hop().label} does not let connections through" in error.message
+    assert f"{gateway.hop().label} does not let connections through" in str(error.message)
 
 
 def test_a_host_that_its_gateway_cannot_reach(sshd: Sshd, connect: Connect) -> None:
     error = failure(connect(sshd.hop(), sshd.hop(port=free_port()), hint="Is the VPN on?"))
-    assert f"{sshd.hop().label} cannot reach" in error.message
+    assert f"{sshd.hop().label} cannot reach" in str(error.message)
     assert "VPN" not in str(error.hint)
 
 
@@ -227,7 +227,7 @@ def test_a_proxy_command_leads_there_and_ends_with_the_connection(
 
 def test_what_a_proxy_command_said_is_told(sshd: Sshd, connect: Connect) -> None:
     error = failure(connect(sshd.hop(proxy_command="echo 'no ticket' >&2; exit 3")))
-    assert "ProxyCommand" in error.message
+    assert "ProxyCommand" in str(error.message)
     assert error.detail == "no ticket"
 
 

@@ -41,7 +41,7 @@ def verdict_of_ours(sshd: Sshd, known: Path) -> str:
             hostkeys.check(hop, transport.get_remote_server_key(), Person())
         except HostKeyError as exc:
             words = {"is not the one": "changed", "revoked": "revoked", "No key of": "unknown"}
-            (verdict,) = {verdict for said, verdict in words.items() if said in exc.message}
+            (verdict,) = {verdict for said, verdict in words.items() if said in str(exc.message)}
             return verdict
     return "trusted"
 

@@ -2,7 +2,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import type { Check, Partition, Preview, Problem } from '../../wire';
 import { NO_WISHES, type Wishes } from '../form';
 import { seconds, told, unusable } from '../partitions';
-import { told as sayProblem } from '../../said';
+import type { Text } from '../../messages';
 import { fieldOf, sorted } from '../sentences';
 
 const trans = nullTranslator.load('jupyter_slurm');
@@ -49,14 +49,12 @@ test('a sentence and its hint are each said in the language of the page', () => 
     gettext: (text: string) => text.toUpperCase()
   });
   const hint = 'Jobs wait.';
-  const one = { ok: null, sentence: 'The partition gpu is down.', hint, option: null };
-  const of = (sentence: string): string | undefined =>
+  const one = { ok: null, sentence: 'The partition is down.', hint, option: null };
+  const of = (sentence: Text): string | undefined =>
     sorted({ checks: [{ ...one, sentence }] } as unknown as Preview, null, other).others[0]?.text;
-  expect(of(one.sentence)).toBe('THE PARTITION gpu IS DOWN. JOBS WAIT.');
-  expect(of('Slurm would refuse it: Bad <x>')).toBe('SLURM WOULD REFUSE IT: Bad <x>. JOBS WAIT.');
-  expect(sayProblem({ message: 'Our own words.', hint } as Problem, other)).toBe(
-    'Our own words. JOBS WAIT.'
-  );
+  expect(of(one.sentence)).toBe('THE PARTITION IS DOWN. JOBS WAIT.');
+  const refused = { text: 'Slurm would refuse it: {0}', args: { '0': 'Bad <x>' } };
+  expect(of(refused)).toBe('SLURM WOULD REFUSE IT: Bad <x>. JOBS WAIT.');
 });
 
 test.each([

@@ -1,0 +1,101 @@
+"""Prints, as a JSON list, the English texts of what the agent says: the codes of its messages.
+
+For wire.mjs. As gettext's tools do, it reads literals: those of `Message.of`, wherever that is
+called, and whole sentences in the modules below, in which nothing varies. Of the reasons' tables,
+which are filled in when a job waits, it takes what comes out.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import jupyter_slurm
+from jupyter_slurm.jobs.cluster import slurm_cluster
+from jupyter_slurm.jobs.kinds import KINDS
+from jupyter_slurm.jobs.kinds.kind import Kind
+from jupyter_slurm.jobs.outcome import verdict
+from jupyter_slurm.jobs.preflight import costs, limits, one_process, policies, preview
+from jupyter_slurm.jobs.records import events
+from jupyter_slurm.jobs.submission import script
+from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons, rejections
+from jupyter_slurm.wire import Text
+
+_SENTENCES = (
+    *{
+        sys.modules[one.__module__]
+        for kind in KINDS.values()
+        for one in type(kind).__mro__
+        if issubclass(one, Kind)
+    },
+    *(events, verdict, script, diagnosis, rejections),
+    *(preview, slurm_cluster, costs, limits, one_process, policies),
+)
+_SENTENCE = re.compile(r"(?=.*[a-z]:? )[-A-Z`%].*[.?]", re.DOTALL)
+_WORD = re.compile(r"[^\W\d]", re.UNICODE)
+_UNITS = ("", "RunMinutes", "PerUser", "PerNode", "MinutesPerJob")
+_PER = ("PerUser", "PerAccount", "RunMinsPerUser", "RunMinsPerAccount")
+_RESOURCES = ("Cpu", "Jobs", "Wall")
+"""One of each kind that has sentences of its own; `{thing}` stands for it."""
+
+
+def main() -> None:
+    package = Path(jupyter_slurm.__file__).parent
+    found = {text for file in package.rglob("*.py") for text in _of_messages(file)}
+    found |= {text for module in _SENTENCES for text in _sentences(module)}
+    found |= {*_reasons(), *limit_reasons.THINGS.values()}
+    json.dump(sorted(text for text in found if _WORD.search(text)), sys.stdout)
+
+
+def _of_messages(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Message.of":
+            yield ast.literal_eval(node.args[0])
+
+
+def _sentences(module: ModuleType) -> Iterator[str]:
+    tree = ast.parse(inspect.getsource(module))
+    nodes = list(ast.walk(tree))
+    left_out = _refusals(tree) | {node.value for node in nodes if isinstance(node, ast.Expr)}
+    left_out |= {part for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
+        text = node.value if isinstance(node, ast.Constant) and node not in left_out else None
+        if isinstance(text, str) and _SENTENCE.fullmatch(text):
+            yield text
+
+
+def _refusals(tree: ast.AST) -> set[ast.AST]:
+    """Find the nodes of `check` methods: their errors reach whoever submits a job, and no job shows
+    them."""
+    kinds = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    methods = (one for kind in kinds for one in kind.body if isinstance(one, ast.FunctionDef))
+    return {part for one in methods if one.name == "check" for part in ast.walk(one)}
+
+
+def _reasons() -> Iterator[str]:
+    for reason in (*reason_table.REASONS, "a text of Slurm's", *_limits()):
+        said = reasons.explain(reason)
+        yield from map(_code, (said.sentence, said.advice))
+    for _, entry in reason_table.PREFIXES:
+        yield from (entry.sentence, entry.advice)
+
+
+def _limits() -> Iterator[str]:
+    parts = itertools.product(("Assoc", "QOS"), ("Grp", "Max", "Min"), _RESOURCES, _UNITS)
+    yield from map("".join, parts)
+    yield from (f"MaxCpu{unit}" for unit in _PER)
+
+
+def _code(text: Text) -> str:
+    return text if isinstance(text, str) else text.text
+
+
+if __name__ == "__main__":
+    main()

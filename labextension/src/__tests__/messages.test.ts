@@ -1,0 +1,121 @@
+import { Gettext, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { said, told, toldBeside } from '../messages';
+import type { Message, Problem } from '../wire';
+
+interface Tool {
+  PLURALS: Record<string, string>;
+  catalogue(locale: string): Record<string, string[]>;
+}
+const tool = jest.requireActual<Tool>('../../translations.cjs');
+
+/** As JupyterLab reads a catalogue. */
+function translatorOf(locale: string): TranslationBundle {
+  const gettext = new Gettext({ locale, domain: 'jupyter_slurm' });
+  const header = { domain: 'jupyter_slurm', language: locale.replace('_', '-') };
+  const texts = { ...tool.catalogue(locale), '': { ...header, pluralForms: tool.PLURALS[locale] } };
+  gettext.loadJSON(texts as unknown as Parameters<Gettext['loadJSON']>[0], 'jupyter_slurm');
+  return gettext;
+}
+
+const english = nullTranslator.load('jupyter_slurm');
+const portuguese = translatorOf('pt_BR');
+const japanese = translatorOf('ja_JP');
+
+function message(text: string, args: Message['args'] = {}): Message {
+  return { text, args };
+}
+
+test('a whole sentence is said in the language of the page', () => {
+  expect(said('It is held by its owner.', portuguese)).toBe('Está retido pelo dono.');
+  expect(said('It is held by its owner.', japanese)).toBe('所有者により保留されています。');
+  expect(said('It is held by its owner.', english)).toBe('It is held by its owner.');
+});
+
+test.each<[Message, string, string]>([
+  [
+    message('The partition{partition} is closed for now.', { partition: ' gpu' }),
+    'The partition gpu is closed for now.',
+    'A partição gpu está fechada por enquanto.'
+  ],
+  [
+    message('The partition{partition} is closed for now.', { partition: '' }),
+    'The partition is closed for now.',
+    'A partição está fechada por enquanto.'
+  ],
+  [
+    message('`scontrol release {job}` lets it go.', { job: '12_3' }),
+    '`scontrol release 12_3` lets it go.',
+    '`scontrol release 12_3` o libera.'
+  ],
+  [
+    message('It has begun on {first} and {others} more.', { first: 'n1', others: '2' }),
+    'It has begun on n1 and 2 more.',
+    'Começou em n1 e em mais 2.'
+  ]
+])('with what varies in it: %j', (one, inEnglish, inPortuguese) => {
+  expect(said(one, english)).toBe(inEnglish);
+  expect(said(one, portuguese)).toBe(inPortuguese);
+});
+
+test('a message within a message is translated with it', () => {
+  const within = message('A job of {name} can have {can}, not {asked}.', {
+    name: message('the QOS `{name}`', { name: 'gpu' }),
+    can: message('1 GPU of the type {kind}', { kind: 'a100' }),
+    asked: message('{count} GPUs of the type {kind}', { count: '2', kind: 'a100' })
+  });
+  expect(said(within, english)).toBe(
+    'A job of the QOS `gpu` can have 1 GPU of the type a100, not 2 GPUs of the type a100.'
+  );
+  expect(said(within, portuguese)).toBe(
+    'Com a QOS `gpu`, um job pode ter 1 GPU do tipo a100, não 2 GPUs do tipo a100.'
+  );
+});
+
+test("of several sentences each is translated by itself, and others' words stay", () => {
+  const several = message('{1} {2}\n{3}', {
+    '1': message('Its session ended while it ran.'),
+    '2': message('It ran into its time limit.'),
+    '3': message('Our own words.')
+  });
+  expect(said(several, portuguese)).toBe(
+    'A sessão terminou enquanto a célula executava. Atingiu o limite de tempo.\nOur own words.'
+  );
+});
+
+test('a name that is a word of ours is not translated', () => {
+  const by = message('It was cancelled by {by}.', { by: 'memory' });
+  expect(said(by, portuguese)).toBe('Foi cancelado por memory.');
+});
+
+test.each(['$&', '$1', '%1', '%%', '{by}', '[(.*', '\\', '</b><script>'])(
+  'a value stays as it is: %s',
+  by => {
+    const one = message('It was cancelled by {by}.', { by });
+    expect(said(one, portuguese)).toBe(`Foi cancelado por ${by}.`);
+  }
+);
+
+test.each(['', 'Our own words.', 'It is held by its owner', 'constructor', '50 %1', 'a 100%%'])(
+  'what no catalogue has stays as it is: %j',
+  text => {
+    expect(said(text, portuguese)).toBe(text);
+    expect(said(message(text), portuguese)).toBe(text);
+  }
+);
+
+test('beside a button that logs in no other way to do that is told', () => {
+  const needed: Problem = {
+    code: 'login-needed',
+    message: 'gate asks for an answer that only you can give.',
+    hint: message('Log in: `{slurm} login`.'),
+    detail: null,
+    option: null,
+    transient: true
+  };
+  expect(told(needed, english)).toBe(
+    'gate asks for an answer that only you can give. Log in: `jupyter slurm login`.'
+  );
+  expect(toldBeside(needed, english)).toBe(needed.message);
+  const other = { ...needed, code: 'unreachable' };
+  expect(toldBeside(other, english)).toBe(told(other, english));
+});

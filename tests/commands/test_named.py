@@ -1,0 +1,49 @@
+"""What those below the front ends say of commands: none is named as one front end has it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import jupyter_slurm
+from jupyter_slurm.commands.scanner import Place
+from jupyter_slurm.commands.table import commands
+
+BELOW = "agent jobs transport containers slurm profiles wire".split()
+PLACES: tuple[Place, ...] = ("terminal", "notebook")
+NAMED = re.compile(r"(%slurm|\{slurm\}|jupyter slurm) ([a-z {}]+)")
+
+
+def literals() -> Iterator[tuple[str, str]]:
+    """Every text of those packages, and its file, but for docstrings."""
+    package = Path(jupyter_slurm.__file__).parent
+    for file in (one for name in BELOW for one in (package / name).rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        remarks = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and node not in remarks:
+                yield str(node.value), str(file.relative_to(package))
+
+
+def places_of(words: str) -> set[Place]:
+    """Where the command is that these words begin with; they may go on."""
+    there: dict[str, set[Place]] = {}
+    for place in PLACES:
+        for one in commands(place):
+            there.setdefault(one.name, set()).add(place)
+    known = [name for name in there if f"{words} ".startswith(f"{name} ")]
+    return there[max(known, key=len)] if known else set()
+
+
+def test_a_command_in_a_message_is_named_by_a_place_of_its_own() -> None:
+    named = [(found, file) for text, file in literals() for found in NAMED.findall(text)]
+    wrong = [
+        (file, before, words)
+        for (before, words), file in named
+        if "{" not in words  # as `{verb}`, which is pull or push
+        if places_of(words) != (set(PLACES) if before == "{slurm}" else {"terminal"})
+    ]
+    assert named
+    assert wrong == []
