@@ -117,7 +117,7 @@ def agent(args: Asked, connect: Connect) -> int:
         if found.host != places.host():
             raise AgentError(f"The agent runs on {found.host}; stop it there.")
         os.kill(found.pid, signal.SIGTERM)
-        say("The agent is told to end. Jobs go on.\n")
+        say("The agent is stopping. Jobs go on.\n")
     else:
         say(as_json(found) if args.json else _agent_text(found))
     return 0

@@ -48,7 +48,7 @@ def open_shell(api: Api, wanted: Shell, cluster: str | None) -> int:
     """In this process's terminal; gives the shell's exit code, 0 where it was left."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RequestError(
-            "A shell needs a terminal, and this is none.",
+            "A shell needs a terminal, and stdin is not one.",
             hint="Run a program without one: `jupyter slurm submit FILE`.",
         )
     job_id = wanted.job_id

@@ -120,7 +120,7 @@ def lines(text: str) -> int:
 def idle_s(text: str) -> int:
     seconds = parse_time_s(text)
     if not seconds:
-        raise ValueError(f"`{text}` is no time after which anything could end.")
+        raise ValueError(f"`{text}` is not a length of time, such as 30m or 2h.")
     return seconds
 
 

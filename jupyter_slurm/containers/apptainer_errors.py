@@ -80,7 +80,7 @@ _KNOWN = (
     ),
     (
         r"image format not recognized|bad superblock|trying to read the squashfs",
-        "The image could not be unpacked: it is none, or only a part of one",
+        "The image could not be unpacked: it is not an image, or only part of one",
         "Perhaps a transfer was cut off: pull or build it again.",
     ),
     (

@@ -71,7 +71,7 @@ _FAILURES = (
     ),
     (
         r"Invalid image format",
-        "The image could not be unpacked: it is no SquashFS file",
+        "The image could not be unpacked: it is not a SquashFS file",
         "Make one: `enroot import -o FILE.sqsh docker://NAME`.",
     ),
     (

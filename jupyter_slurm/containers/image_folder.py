@@ -54,7 +54,7 @@ def check_name(name: str) -> None:
     """Raise RequestError where an image cannot have that name (it must do for every tool)."""
     if not _BUILT.fullmatch(name) or len(name) > _LONGEST:
         raise RequestError(
-            f"{name!r} is no name for an image that is built here.",
+            f"{name!r} is not a name for an image that is built here.",
             hint="Small letters and digits, with `.`, `_` or `-` between them: my-pytorch.",
         )
 

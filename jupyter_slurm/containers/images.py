@@ -79,7 +79,7 @@ def find_image(
 def _kept(wanted: str, kept: Callable[[str], str] | None) -> str:
     if kept is None:
         raise RequestError(
-            f"{wanted!r} is a container that is kept on a node, which this runtime has none of.",
+            f"{wanted!r} names a container that a node keeps, and this runtime keeps none.",
             hint="pyxis and enroot have; for all others say the image: --image NAME.",
             option="image",
         )

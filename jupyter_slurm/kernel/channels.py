@@ -55,7 +55,7 @@ def read_connection_file(path: Path) -> ConnectionFile:
         )
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise ConfigError(
-            f"{path} is no connection file of Jupyter's: {exc!r}.",
+            f"{path} is not a connection file of Jupyter's: {exc!r}.",
             hint="This program is started by Jupyter, as a kernel.",
         ) from exc
 

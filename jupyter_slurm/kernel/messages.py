@@ -72,7 +72,7 @@ class Signer:
         """ValueError: no such scheme."""
         name = scheme.removeprefix("hmac-")
         if name == scheme or name not in hashlib.algorithms_available:
-            raise ValueError(f"{scheme!r} is no signature scheme that is known here")
+            raise ValueError(f"{scheme!r} is not a known signature scheme")
         self._hash: Callable[..., Any] = getattr(hashlib, name)
         self._key = key
 

@@ -215,7 +215,7 @@ def _folder_for(name: str) -> Path:
     """Where a kernel with that name is, or would be. RequestError: it cannot be there."""
     if not re.fullmatch(r"[a-z0-9._-]{1,64}", name) or name.strip(".") == "":
         raise RequestError(
-            f"`{name}` is no name for a kernel.",
+            f"`{name}` is not a name for a kernel.",
             hint="Up to 64 of a-z, 0-9, `.`, `_` and `-`.",
             option="name",
         )

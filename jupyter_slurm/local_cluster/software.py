@@ -60,7 +60,7 @@ class Software:
         """(22, 5) of "slurm-wlm 22.05.8"."""
         found = re.search(r"(\d+)\.(\d+)", self.version_text)
         if found is None:
-            raise ConfigError(f"slurmctld -V said {self.version_text!r}, which is no version.")
+            raise ConfigError(f"slurmctld -V said {self.version_text!r}, which is not a version.")
         return int(found[1]), int(found[2])
 
     @property

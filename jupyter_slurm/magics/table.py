@@ -88,7 +88,7 @@ class SlurmText:
         """A DataFrame of text. ValueError where this is no table."""
         if self.table is None:
             raise ValueError(
-                "This output is no table for certain; ask for one with a separator, "
+                "This output may not be a table: ask for one with a separator, "
                 "e.g. `%sacct -P` or `%squeue -o '%i|%j|%T'`."
             )
         return self.table.to_pandas()

@@ -126,7 +126,7 @@ def time_limit_argv(slurm_id: str, limit: str) -> list[str]:
     sign = limit[:1] if limit[:1] in ("+", "-") else ""
     seconds = parse_time_s(limit.removeprefix(sign))
     if not seconds and (sign or seconds is not None):
-        raise ValueError(f"`{limit}` is no time by which a limit could change")
+        raise ValueError(f"`{limit}` is not a change of a time limit, such as +30m")
     return ["scontrol", "update", f"JobId={slurm_id}", f"TimeLimit={sign}{format_time(seconds)}"]
 
 

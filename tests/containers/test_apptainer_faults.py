@@ -73,7 +73,7 @@ def run(site: Site, image: str | Path, code: str = "print('ran')", **changes: An
 def failed(job: Job, sentence: str, advice: str) -> None:
     assert job.state is JobState.FAILED
     assert (str(job.why or "")).startswith(sentence)
-    assert advice in (str(job.advice or ""))
+    assert advice in str(job.advice or "")
     assert not set("\n\x1b").intersection(str(job.why) or "")
 
 
@@ -132,7 +132,7 @@ def test_an_image_that_the_node_does_not_see(
     image.symlink_to(apptainer_engine.sif)
     job = run(made(setup=f"rm -f '{image}'"), image)
     failed(job, "The image is not on the node: ", "file system")
-    assert str(image) in (str(job.why or ""))
+    assert str(image) in str(job.why or "")
     assert job.exit_code == 255
 
 
@@ -143,7 +143,7 @@ def test_an_image_of_which_a_part_has_arrived(
     with apptainer_engine.sif.open("rb") as whole:
         image.write_bytes(whole.read(100_000))
     job = run(made(), image)
-    failed(job, "The image could not be unpacked: it is none, or only a part of one", "again")
+    failed(job, "The image could not be unpacked: it is not an image, or only part of one", "again")
 
 
 def test_a_file_that_is_no_image(made: MakeSite, tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_registry_that_cannot_be_reached(
     site = made(env=apptainer_engine.unprivileged | _LOCAL)
     job = run(site, f"localhost:{free_port()}/team/small:1")
     failed(job, "The image could not be pulled: the registry cannot be reached", "mirror")
-    assert "connection refused" in (str(job.why or ""))
+    assert "connection refused" in str(job.why or "")
 
 
 @pytest.fixture
@@ -339,7 +339,7 @@ def test_a_program_that_says_fatal_itself_is_not_taken_for_the_tool(
 ) -> None:
     job = run(made(), apptainer_engine.sif, "#!/bin/sh\necho 'FATAL:  no database' >&2; exit 3")
     assert (job.state, job.exit_code) == (JobState.FAILED, 3)
-    assert "container" not in (str(job.why or ""))
+    assert "container" not in str(job.why or "")
 
 
 @pytest.mark.parametrize("image", ["sif", "folder"])

@@ -61,8 +61,8 @@ def until_it_runs(site: Site, job: Job) -> None:
 def failed(job: Job, sentence: str, advice: str) -> None:
     assert job.state is JobState.FAILED
     assert (str(job.why or "")).startswith(sentence)
-    assert advice in (str(job.advice or ""))
-    assert "\n" not in (str(job.why or ""))
+    assert advice in str(job.advice or "")
+    assert "\n" not in str(job.why or "")
 
 
 def small(folder: Path, machine: bytes | None = None) -> Path:
@@ -120,7 +120,7 @@ def test_a_node_without_charliecloud(
 ) -> None:
     job = run(made(f"export PATH='{without_charliecloud}'\n"), demo_image)
     failed(job, "The node has no such container tool: ", "--runtime")
-    assert "ch-run" in (str(job.why or ""))
+    assert "ch-run" in str(job.why or "")
 
 
 def test_a_login_node_without_charliecloud(

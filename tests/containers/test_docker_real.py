@@ -102,8 +102,8 @@ def logged_in(registry: Registry, docker_engine: DockerEngine) -> Iterator[None]
 def failed(job: Job, sentence: str, advice: str) -> None:
     assert job.state is JobState.FAILED
     assert (str(job.why or "")).startswith(sentence)
-    assert advice in (str(job.advice or ""))
-    assert "\n" not in (str(job.why or ""))
+    assert advice in str(job.advice or "")
+    assert "\n" not in str(job.why or "")
 
 
 # --- pull ---
@@ -113,14 +113,14 @@ def failed(job: Job, sentence: str, advice: str) -> None:
 def test_an_image_that_is_not_there(made: MakeSite, registry: Registry) -> None:
     job = run(made(), image=f"{registry.address}/team/nothing:1")
     failed(job, "The image could not be pulled: there is no such image: ", "name and tag")
-    assert "manifest unknown" in (str(job.why or ""))
+    assert "manifest unknown" in str(job.why or "")
     assert job.exit_code == 125
 
 
 def test_a_registry_that_cannot_be_reached(made: MakeSite) -> None:
     job = run(made(), image=f"localhost:{free_port()}/team/small:1")
     failed(job, "The image could not be pulled: the registry cannot be reached", "mirror")
-    assert "connection refused" in (str(job.why or ""))
+    assert "connection refused" in str(job.why or "")
 
 
 def test_a_registry_that_wants_a_login(made: MakeSite, pushed: str) -> None:
@@ -168,7 +168,7 @@ def test_no_room_for_an_image(
         registry.log_in(cramped)
         job = run(made(engine=cramped), image=full)
         failed(job, "The image could not be unpacked: there is no room for it", "image prune")
-        assert "no space left on device" in (str(job.why or ""))
+        assert "no space left on device" in str(job.why or "")
         assert cramped.containers() == []
 
 
@@ -220,13 +220,13 @@ def test_an_image_with_python_3_6_runs_cells_but_cannot_read_functions_of_ours(
 def test_a_folder_that_is_not_there_to_be_mounted(made: MakeSite) -> None:
     job = run(made(), mounts=("/nowhere/at all:/mnt/x",))
     failed(job, "The container could not be started: something cannot be mounted", "--mount")
-    assert "/nowhere/at all" in (str(job.why or ""))
+    assert "/nowhere/at all" in str(job.why or "")
 
 
 def test_a_daemon_that_is_down(made: MakeSite) -> None:
     job = run(made("export DOCKER_HOST=unix:///nowhere/socket\n"))
     failed(job, "The container engine does not answer: ", "--exclude")
-    assert "/nowhere/socket" in (str(job.why or ""))
+    assert "/nowhere/socket" in str(job.why or "")
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def without_docker(tmp_path: Path) -> Path:
 def test_a_node_without_docker(made: MakeSite, without_docker: Path) -> None:
     job = run(made(f"export PATH='{without_docker}'\n"))
     failed(job, "The node has no such container tool: ", "--runtime")
-    assert "docker" in (str(job.why or ""))
+    assert "docker" in str(job.why or "")
 
 
 def test_a_login_node_without_docker(
@@ -308,7 +308,7 @@ def test_a_program_that_fails_is_not_dockers_failure(made: MakeSite) -> None:
     code = "#!/bin/sh\necho 'docker: Error response from daemon: no space left.' >&2; exit 125"
     job = run(made(), code)
     assert (job.state, job.exit_code) == (JobState.FAILED, 125)
-    assert "room" not in (str(job.why or ""))
+    assert "room" not in str(job.why or "")
 
 
 def test_two_jobs_on_one_node_at_once(made: MakeSite, tmp_path: Path) -> None:

@@ -85,4 +85,4 @@ def what_the_controller_forgot_is_remembered(site: Site, tmp_path: Path) -> None
     assert (failed.state, failed.exit_code) == (JobState.FAILED, 3)
     ended = site.wait(cancelled.id)
     assert ended.state is JobState.CANCELLED
-    assert "by" in (str(ended.why or ""))
+    assert "by" in str(ended.why or "")

@@ -116,7 +116,7 @@ def test_a_job_that_finds_no_configuration_says_so_and_runs_once_the_profile_nam
     assert job.problem is not None
     assert job.state is JobState.SUBMITTING
     assert job.problem.message == "Slurm's commands find no configuration where they run."
-    assert "SLURM_CONF" in (str(job.problem.hint or ""))
+    assert "SLURM_CONF" in str(job.problem.hint or "")
     unwanted = site.service.submit(spec(LONG))
     assert site.service.cancel(unwanted.id).state is JobState.CANCELLED
     since_s = site.service.connections()[0].since_s
@@ -181,7 +181,7 @@ def test_a_strangers_job_that_has_the_slurm_id_of_ours_is_left_alone(
     assert (ended.state, ended.inferred) == (JobState.CANCELLED, True)
     lost = site.wait(runs.id)
     assert (lost.state in (JobState.CANCELLED, JobState.LOST), lost.inferred) == (True, True)
-    assert "cancelled" not in (str(lost.why or "")), "nobody is known to have cancelled it"
+    assert "cancelled" not in str(lost.why or ""), "nobody is known to have cancelled it"
     assert {site.cluster.job_state(one) for one in theirs} == {"PENDING"}
     assert not set(theirs) & set(site.service.details(runs.id).record.values())
 
@@ -262,7 +262,7 @@ def test_a_signal_before_the_end_interrupts_the_cell(site: Site) -> None:
     site.cluster.run("scancel", "--batch", "--signal=USR1", slurm_id)
     job = site.wait(job_id)
     assert job.state is JobState.COMPLETED
-    assert "interrupted" in (str(job.warning or ""))
+    assert "interrupted" in str(job.warning or "")
     assert "saved" in site.text(job_id)
 
 
@@ -271,7 +271,7 @@ def test_the_time_limit(site: Site) -> None:
     site.cluster.end_time_of(site.service.job(job_id).slurm_id or "")
     job = site.wait(job_id, limit_s=150)
     assert job.state is JobState.TIMEOUT
-    assert "time limit" in (str(job.why or "")).lower()
+    assert "time limit" in str(job.why or "").lower()
     assert job.advice
 
 
@@ -280,8 +280,8 @@ def test_out_of_memory(site: Site) -> None:
     job_id = running(site, code, options={"mem": "100M"})
     job = site.wait(job_id)
     assert job.state is JobState.OUT_OF_MEMORY
-    assert "memory" in (str(job.why or ""))
-    assert "--mem" in (str(job.advice or ""))
+    assert "memory" in str(job.why or "")
+    assert "--mem" in str(job.advice or "")
 
 
 def test_a_held_job_says_so_and_runs_when_released(site: Site) -> None:
@@ -290,7 +290,7 @@ def test_a_held_job_says_so_and_runs_when_released(site: Site) -> None:
     held = site.service.job(job.id)
     assert held.state is JobState.PENDING
     assert held.reason == "JobHeldUser"
-    assert "held" in (str(held.why or "")).lower()
+    assert "held" in str(held.why or "").lower()
     site.service.release(job.id)
     assert site.wait(job.id).state is JobState.COMPLETED
 
@@ -308,7 +308,7 @@ def test_a_job_that_may_not_run_again_says_so_while_it_runs_and_goes_on(site: Si
     theirs = site.service.adopt(site.cluster.run(*listed).stdout.strip()).id
     wait_until(lambda: site.service.job(ours).no_requeue is not None)
     for job_id, why in ((ours, "without `--requeue`"), (theirs, "only batch jobs")):
-        assert why in (str(site.service.job(job_id).no_requeue or ""))
+        assert why in str(site.service.job(job_id).no_requeue or "")
         with pytest.raises(RequestError, match=why):
             site.service.requeue(job_id)
         assert site.service.job(job_id).state is JobState.RUNNING
@@ -389,7 +389,7 @@ def test_a_job_whose_folder_is_deleted_says_that_and_not_that_a_disk_is_full(
     for one in (waits.id, job_id):
         ended = site.wait(one)
         assert ended.state is JobState.FAILED
-        assert "folder is not there" in (str(ended.why or ""))
+        assert "folder is not there" in str(ended.why or "")
         assert "disk" not in f"{ended.why} {ended.advice}"
         assert ended.signal is None
 
@@ -416,7 +416,7 @@ def test_jobs_that_slurm_forgot_before_anybody_looked_end_as_their_files_tell_or
     assert site.wait(script.id).state is JobState.LOST
     never = site.wait(cancelled.id)
     assert (never.state, never.inferred) == (JobState.LOST, True)
-    assert "no trace of a start" in (str(never.why or ""))
+    assert "no trace of a start" in str(never.why or "")
 
 
 # --- restarts of ours ---

@@ -97,7 +97,7 @@ def test_a_copy_that_nobody_calls_for_goes_after_a_week(site: Site) -> None:
 def test_an_error_comes_back_as_the_cells_error(site: Site) -> None:
     job = site.run("x = 1\nraise ValueError('no')")
     assert job.state is JobState.FAILED
-    assert "ValueError" in (str(job.why or ""))
+    assert "ValueError" in str(job.why or "")
     result = site.service.result(job.id)
     assert (result.status, result.ename, result.evalue) == ("error", "ValueError", "no")
     plain = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(result.traceback))
@@ -407,7 +407,7 @@ def test_modules_are_loaded_before_the_cell_runs(site: Site, tmp_path: Path) -> 
 def test_a_module_that_is_not_there_is_named_and_the_cell_does_not_run(site: Site) -> None:
     job = site.run("print('ran')", modules=("no/such-module",))
     assert (job.state, job.exit_code) == (JobState.FAILED, 66)
-    assert "set up" in (str(job.why or ""))
+    assert "set up" in str(job.why or "")
     assert "no/such-module" in site.text(job.id, "stderr")
     assert site.text(job.id) == ""
 
@@ -428,7 +428,7 @@ def test_where_only_operators_raise_a_limit_slurms_words_are_told_and_what_to_do
     with pytest.raises(CommandError, match="does not let you change the time limit") as refused:
         site.service.extend(job.id, "+1h")
     assert refused.value.detail == "Access/permission denied for job 1"
-    assert "start another" in (str(refused.value.hint or ""))
+    assert "start another" in str(refused.value.hint or "")
     assert site.service.cancel(job.id).cancel_requested_s is not None
     with pytest.raises(RequestError, match="no time limit to change"):
         site.service.extend(site.wait(job.id).id, "+1h")

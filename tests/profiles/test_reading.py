@@ -440,7 +440,7 @@ def test_what_a_template_lacks_is_said_with_the_line_to_write(
     with pytest.raises(ConfigError) as caught:
         _ = load_profiles().default
     assert words in str(caught.value)
-    assert hint in (str(caught.value.hint or ""))
+    assert hint in str(caught.value.hint or "")
 
 
 def test_the_nodes_own_user_name_does_where_the_profile_gives_none(config: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_kernel_that_this_server_would_not_show_is_not_made() -> None:
         with memory_agent(env), running_server(env, home, ALLOWED) as served:
             client = served.client()
             problem = client.post(f"{API}kernel_add", {"line": "--name mine"}).problem
-            assert "allowed_kernelspecs" in (str(problem.hint or ""))
+            assert "allowed_kernelspecs" in str(problem.hint or "")
             assert client.call("kernels") == {"kernels": []}
 
 

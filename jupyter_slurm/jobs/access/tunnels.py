@@ -87,7 +87,7 @@ class Tunnels:
         """Return a tunnel to `host:port`, opened if need be. ForwardError: the local port is taken,
         the job does not run, or the login machine does not find the host."""
         if not 1 <= port <= 65535 or not host or not host.isprintable() or " " in host:
-            raise RequestError(f"`{host}:{port}` is no host and port.")
+            raise RequestError(f"`{host}:{port}` is not HOST:PORT.")
         job = None if job_id is None else self._running(job_id)
         name = self._clusters.named(cluster if job is None else job.cluster).name
         target = _Target(name, host, port, None if job is None else job.id)

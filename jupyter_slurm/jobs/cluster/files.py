@@ -55,7 +55,7 @@ class Files:
         told = _find(over_there, path, ["-maxdepth", "1"])
         folder, *entries = told
         if folder.kind != "folder":
-            raise RequestError(f"{path} is no folder.")
+            raise RequestError(f"{path} is not a folder.")
         return FileListing(folder=folder, entries=tuple(entries))
 
     def file_entry(self, path: str, cluster: str | None = None) -> FileEntry:
@@ -65,7 +65,7 @@ class Files:
         over_there = self._to(cluster)
         entry = _entry(over_there, path)
         if entry.kind != "file":
-            raise RequestError(f"{path} is no file that can be read.")
+            raise RequestError(f"{path} is not a file that can be read.")
         content = None
         if entry.size_bytes <= MOST_BYTES:
             content = over_there.read(_absolute(path), 0, MOST_BYTES + 1)
@@ -110,7 +110,7 @@ class Files:
 def _absolute(path: str) -> PurePosixPath:
     """Return the path. RequestError: it is not absolute, or holds `..` or a NUL."""
     if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
-        raise RequestError(f"{path!r} is no absolute path of a file.")
+        raise RequestError(f"{path!r} is not an absolute path.")
     return PurePosixPath(path)
 
 

@@ -448,7 +448,7 @@ def parse_header(whole: memoryview, path: Path) -> tuple[VariablesHeader, int]:
 
 
 def _cut_off(path: Path) -> VariableError:
-    return VariableError(f"{path.name} is no whole file of variables.")
+    return VariableError(f"{path.name} is not a complete file of variables.")
 
 
 def _check_readable(header: VariablesHeader) -> None:

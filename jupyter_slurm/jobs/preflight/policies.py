@@ -166,7 +166,7 @@ def _too_much(
             for kind in ("per_job", "per_user", "in_all")
             if (found := _first(owners, kind, tres))
         ]
-        most, name = min(limits, default=(math.inf, ""))
+        most, name = min(limits, key=lambda one: one[0], default=(math.inf, ""))
         if wanted > most:
             can, asked = phrases.amount(tres, most), phrases.amount(tres, wanted)
             yield (

@@ -195,7 +195,7 @@ def check_previewable(spec: JobSpec) -> None:
     """Raise RequestError for a cell of a session, which is not submitted by itself."""
     if spec.session is not None:
         raise RequestError(
-            "A cell of a session is no submission of its own: there is nothing to preview.",
+            "A cell of a session is not submitted by itself, so there is nothing to preview.",
             hint=Message.of(
                 "`{slurm} session start … --dry-run` shows how its session would be submitted."
             ),

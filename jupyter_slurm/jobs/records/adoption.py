@@ -41,7 +41,7 @@ class Adoption:
         """Adopt as `Api.adopt` does. Of an array, take the whole array."""
         match = _SLURM_ID.fullmatch(slurm_id)
         if match is None:
-            raise RequestError(f"{slurm_id!r} is no job id of Slurm's.", hint="123 is one.")
+            raise RequestError(f"{slurm_id!r} is not a job id of Slurm's.", hint="123 is one.")
         known = self._clusters.named(cluster)
         whole_id = match[1] if match[2] else slurm_id
         row = _listed(known, whole_id)

@@ -39,10 +39,10 @@ def check_spec(spec: JobSpec) -> None:
     for what, text in _texts(msgspec.structs.asdict(spec), ""):
         _check_text(what, text, kind)
     if not _ID.fullmatch(spec.id):
-        raise RequestError(f"{brief(spec.id)!r} is no job id: eight of a-z and 2-7.")
+        raise RequestError(f"{brief(spec.id)!r} is not a job id: eight characters of a-z and 2-7.")
     if not _NAME.fullmatch(spec.name):
         raise RequestError(
-            f"{brief(spec.name)!r} is no name for a job.",
+            f"{brief(spec.name)!r} is not a name for a job.",
             hint="Letters, digits, `.`, `_` and `-`, at most 64: `squeue --name` splits at others.",
             option="name",
         )
@@ -79,7 +79,7 @@ def check_environment(env: Mapping[str, str]) -> None:
     total_bytes = 0
     for name, value in env.items():
         if not _VARIABLE.fullmatch(name):
-            raise RequestError(f"{name!r} is no name for an environment variable.", option="env")
+            raise RequestError(f"{name!r} is not a name for an environment variable.", option="env")
         if _SHELLS.fullmatch(name):
             raise RequestError(
                 f"The environment variable {name} cannot be set: the node's shell has its own.",

@@ -85,7 +85,7 @@ def _check_defaults(profile: ClusterProfile) -> None:
         if name not in _OURS and name not in sbatch_options.OPTIONS:
             guess = did_you_mean(name, (*sbatch_options.OPTIONS, *_OURS))
             raise RequestError(
-                f"`{name}` in the profile's defaults is no option of sbatch"
+                f"`{name}` in the profile's defaults is not an option of sbatch"
                 f"{'.' if name in _ELSEWHERE else guess}",
                 hint=_ELSEWHERE.get(name),
                 option=name,

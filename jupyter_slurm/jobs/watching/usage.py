@@ -54,7 +54,7 @@ def parse_cursor(text: str) -> Cursor:
     if not text:
         return Cursor()
     if not _CURSOR.fullmatch(text):
-        raise RequestError(f"{text[:100]!r} is no cursor of a job's usage.")
+        raise RequestError(f"{text[:100]!r} is not a cursor of a job's usage.")
     return Cursor(*map(int, text.split(":")))
 
 

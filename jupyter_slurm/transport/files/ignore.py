@@ -32,7 +32,7 @@ class Patterns:
                 self._spec += GitIgnoreSpec.from_lines([line])
             except ValueError as exc:
                 raise RequestError(
-                    f"{line!r} is no pattern{where and f' ({where})'}: {exc}.",
+                    f"{line!r} is not a pattern{where and f' ({where})'}: {exc}.",
                     hint="Patterns are those of .gitignore, e.g. `*.pyc`, `data/`, `!data/keep`.",
                 ) from exc
 

@@ -81,7 +81,7 @@ class SshAgent:
             self._socket.sendall(_LENGTH.pack(len(request)) + request)
             (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
             if not 0 < length <= _LONGEST_BYTES:
-                raise SshAgentError("its answer is no agent's")
+                raise SshAgentError("its answer is not an SSH agent's")
             answer = self._exactly(length)
         except OSError as exc:
             raise SshAgentError(str(exc)) from exc

@@ -292,5 +292,5 @@ def _flag(options: Options, keyword: str) -> bool:
 def _number(options: Options, keyword: str, default: int) -> int:
     text = _first(options, keyword, str(default))
     if not text.isdecimal():
-        raise ConfigError(f"{keyword} {text!r} of the SSH configuration is no number.")
+        raise ConfigError(f"{keyword} {text!r} of the SSH configuration is not a number.")
     return int(text)

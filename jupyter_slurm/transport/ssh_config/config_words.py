@@ -149,7 +149,7 @@ def split_paths(line: str) -> tuple[str, ...]:
 def seconds(keyword: str, text: str) -> float:
     """`90`, `2m`, `1h30m` in seconds. ConfigError."""
     if not re.fullmatch(rf"({_TIME.pattern})+", text, re.IGNORECASE):
-        raise ConfigError(f"{keyword} {text!r} of the SSH configuration is no time.")
+        raise ConfigError(f"{keyword} {text!r} of the SSH configuration is not a time.")
     return float(sum(int(n) * _SECONDS[unit.lower()] for n, unit in _TIME.findall(text)))
 
 

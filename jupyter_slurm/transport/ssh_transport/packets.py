@@ -188,7 +188,7 @@ class SharedPacketizer(Packetizer):
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
         if not 0 <= n <= _LONGEST_PACKET_BYTES:  # paramiko asks for what a packet says of itself
-            raise SSHException(f"a packet of {n} bytes: this is no SSH, or it was damaged")
+            raise SSHException(f"a packet of {n} bytes: this is not SSH, or it was damaged")
         self._fill(n)
         taken = bytes(self._view[self._start : self._start + n])
         self._start += n
@@ -235,7 +235,7 @@ class SharedPacketizer(Packetizer):
     def _packet_bytes(self, opener: Opener) -> int:
         length: int = _U32.unpack_from(self._buffer, self._start)[0]
         if not 2 <= length <= _LONGEST_PACKET_BYTES:
-            raise SSHException(f"a packet of {length} bytes: this is no SSH, or it was damaged")
+            raise SSHException(f"a packet of {length} bytes: this is not SSH, or it was damaged")
         return length + opener.overhead_bytes
 
     def _fill_packet(self, opener: Opener) -> None:

@@ -87,7 +87,7 @@ def test_a_lab_whose_time_is_over(site: Site) -> None:
     folder = folder_of(job)
     site.cluster.end_time_of(job.slurm_id or "")
     over = ended(site, job, folder, JobState.TIMEOUT)
-    assert "time limit" in (str(over.why or "")).lower()
+    assert "time limit" in str(over.why or "").lower()
 
 
 def test_a_lab_whose_node_is_set_down_or_dies_with_its_cell_and_comes_back(
@@ -98,7 +98,7 @@ def test_a_lab_whose_node_is_set_down_or_dies_with_its_cell_and_comes_back(
     job = started(site)
     folder = folder_of(job)
     site.cluster.run("scontrol", "update", "nodename=n1", "state=down", "reason=test")
-    assert "node" in (str(ended(site, job, folder, JobState.NODE_FAIL).why or "")).lower()
+    assert "node" in str(ended(site, job, folder, JobState.NODE_FAIL).why or "").lower()
     # Where it has come back by itself (`ReturnToService`), there is nothing to resume.
     site.cluster.run("scontrol", "update", "nodename=n1", "state=resume", check=False)
     job = started(site)
@@ -108,7 +108,7 @@ def test_a_lab_whose_node_is_set_down_or_dies_with_its_cell_and_comes_back(
     site.cluster.kill_jobs()
     failed = site.wait(cell)
     assert failed.state is JobState.NODE_FAIL
-    assert "node" in (str(failed.why or "")).lower()
+    assert "node" in str(failed.why or "").lower()
     assert site.text(cell) == "up\n"
     ended(site, job, None, JobState.NODE_FAIL)
     site.cluster.start_slurmd()
@@ -125,7 +125,7 @@ def test_a_lab_that_has_no_memory_left(site: Site) -> None:
         one.run(kernel, "hog = b'x' * (1500 << 20)\nimport time; time.sleep(60)")
     over = ended(site, job, None, JobState.OUT_OF_MEMORY)
     assert str(over.why) == "It used more memory than it had asked for."
-    assert "--mem" in (str(over.advice or ""))
+    assert "--mem" in str(over.advice or "")
 
 
 def test_a_lab_whose_server_is_killed(site: Site) -> None:
@@ -184,7 +184,7 @@ def test_a_lab_whose_home_is_full_when_it_starts_and_when_it_ends(
     site.service.release(job.id)
     over = ended(site, job, None, JobState.FAILED)
     assert str(over.why) == "It could not write into its folder."
-    assert "over quota" in (str(over.advice or ""))
+    assert "over quota" in str(over.advice or "")
 
 
 def test_a_lab_whose_home_fills_up_goes_on_until_it_is_cancelled_from_outside(

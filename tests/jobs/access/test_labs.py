@@ -377,7 +377,7 @@ def test_a_lab_without_jupyterlab_says_so_at_once(
         ended = bare.wait(submitted(bare).id)
         assert (ended.state, ended.exit_code, ended.lab) == (JobState.FAILED, 65, None)
         assert str(ended.why) == "There is no JupyterLab for the lab to run."
-        assert "--install" in (str(ended.advice or ""))
+        assert "--install" in str(ended.advice or "")
         assert f"there is no JupyterLab for {SYSTEM_PYTHON}" in bare.text(ended.id)
     finally:
         bare.service.close()
@@ -404,7 +404,7 @@ def test_a_lab_that_waits_has_an_address_that_says_so_and_goes_when_it_is_cancel
 
 def test_what_is_no_lab_has_no_way_in(site: Site) -> None:
     job = site.run("1")
-    with pytest.raises(RequestError, match="is no lab"):
+    with pytest.raises(RequestError, match="is not a lab"):
         site.service.lab_entry(job.id)
 
 

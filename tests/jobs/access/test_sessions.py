@@ -140,7 +140,7 @@ def test_inputs_that_need_more_than_the_session_has_are_told(site: Site, tmp_pat
         cell = send(site, session, "1", names_in=("x",), inputs=str(inputs))
         warnings.append(cell.warning)
     told = "The variables of --in take 200 MiB or more, and the job asks for 100 MiB of memory."
-    assert told in (str(warnings[0] or ""))
+    assert told in str(warnings[0] or "")
     assert warnings[1] is None
 
 
@@ -333,7 +333,7 @@ def test_a_cell_that_takes_too_much_memory_ends_as_slurm_says_of_its_session(sit
     hog = "import time\nprint('begun', flush=True)\nhog = b'x' * (600 << 20)\ntime.sleep(60)"
     ended = run(site, session, hog)
     assert ended.state is JobState.OUT_OF_MEMORY
-    assert "memory" in (str(ended.why or ""))
+    assert "memory" in str(ended.why or "")
 
 
 @over_ssh
@@ -391,7 +391,7 @@ def test_a_cell_hears_when_the_time_of_its_session_is_over(site: Site) -> None:
 
 def test_what_is_no_session_takes_no_cells(site: Site) -> None:
     plain = site.run("1")
-    with pytest.raises(RequestError, match="is no session"):
+    with pytest.raises(RequestError, match="is not a session"):
         send(site, plain, "1")
     with pytest.raises(RequestError, match="needs a time"):
         site.service.submit(spec("", kind=JobKind.SESSION, idle_s=0))

@@ -158,7 +158,7 @@ def test_local_port_that_is_taken_makes_no_tunnel(site: Site) -> None:
     ("host", "port"), [("", 80), ("c1", 0), ("c1", 65536), ("a b", 80), ("c1\n", 80)]
 )
 def test_what_is_no_host_and_port_is_refused(site: Site, host: str, port: int) -> None:
-    with pytest.raises(RequestError, match="is no host and port"):
+    with pytest.raises(RequestError, match="is not HOST:PORT"):
         site.service.forward(host, port)
 
 

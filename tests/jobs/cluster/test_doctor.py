@@ -130,7 +130,7 @@ def test_a_missing_configuration_is_called_that_with_the_remedy(look: Examine) -
     checks = look(ill={"scontrol ping": Completed(1, b"", words)})
     check = only(checks, "Slurm's commands find no configuration where they run.")
     assert check.ok is False
-    assert "SLURM_CONF" in (str(check.hint or ""))
+    assert "SLURM_CONF" in str(check.hint or "")
 
 
 def test_a_cluster_that_cannot_be_reached_is_one_sentence(look: Examine) -> None:

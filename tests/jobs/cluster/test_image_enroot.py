@@ -102,7 +102,7 @@ def test_one_whose_script_fails_is_not_exported(site: Site) -> None:
     assert "exit code 3 while building" in said
     assert "pyxis: exported container" not in said
     assert (str(job.why or "")).startswith("The image mine was not made: it failed while building.")
-    assert "No such file" not in (str(job.why or ""))
+    assert "No such file" not in str(job.why or "")
 
 
 def test_one_that_is_cancelled_leaves_nothing(site: Site, tmp_path: Path) -> None:

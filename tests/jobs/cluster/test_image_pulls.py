@@ -102,10 +102,10 @@ def ground(
 
 def not_made(job: Job, reference: str, sentence: str, advice: str) -> None:
     assert job.state is JobState.FAILED
-    assert f"The image {reference} was not made: it failed while " in (str(job.why or ""))
-    assert sentence in (str(job.why or ""))
-    assert advice in (str(job.advice or ""))
-    assert "\n" not in (str(job.why or ""))
+    assert f"The image {reference} was not made: it failed while " in str(job.why or "")
+    assert sentence in str(job.why or "")
+    assert advice in str(job.advice or "")
+    assert "\n" not in str(job.why or "")
 
 
 def test_an_image_is_pulled_with_the_login_that_was_given_once_and_a_cell_runs_in_it(

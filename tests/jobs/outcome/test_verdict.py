@@ -267,9 +267,9 @@ def test_the_verdict(case: Case) -> None:
     assert verdict.inferred == case.inferred
     if case.exit_code is not None:
         assert verdict.exit_code == case.exit_code
-    assert (case.warning or "") in (str(verdict.warning or ""))
+    assert (case.warning or "") in str(verdict.warning or "")
     assert verdict.signal not in (53, 125), "which are Slurm's own"
-    assert "disk full" not in (str(verdict.advice or "")) or not case.evidence.folder_gone
+    assert "disk full" not in str(verdict.advice or "") or not case.evidence.folder_gone
 
 
 @pytest.mark.parametrize("began", [True, False])
@@ -291,8 +291,8 @@ def test_who_cancelled_a_job_is_said_where_it_is_known_and_only_there(
         assert verdict.advice is None
         return
     assert "with scancel" not in str(verdict.why)
-    assert "Slurm does not say who" in (str(verdict.advice or ""))
-    assert ("dependency" in (str(verdict.advice or ""))) is not began
+    assert "Slurm does not say who" in str(verdict.advice or "")
+    assert ("dependency" in str(verdict.advice or "")) is not began
 
 
 exits = st.one_of(
@@ -392,7 +392,7 @@ def test_a_cell_that_finds_no_python_says_so(runtime: str, line: str) -> None:
     where = "The node has no " if runtime == "none" else "The image has no Python."
     assert (verdict.state, verdict.exit_code) == (JobState.FAILED, code)
     assert str(verdict.why).startswith(where)
-    assert ("--module" if runtime == "none" else "#!/bin/sh") in (str(verdict.advice or ""))
+    assert ("--module" if runtime == "none" else "#!/bin/sh") in str(verdict.advice or "")
 
 
 def test_a_cell_whose_python_is_too_old_says_which_it_is() -> None:
@@ -405,7 +405,7 @@ def test_a_cell_whose_python_is_too_old_says_which_it_is() -> None:
         )
     )
     assert str(verdict.why) == "A cell needs Python 3.6 or later, and this is Python 3.5."
-    assert "another image" in (str(verdict.advice or ""))
+    assert "another image" in str(verdict.advice or "")
 
 
 def test_a_script_that_lacks_a_program_is_no_cell_without_python() -> None:

@@ -66,6 +66,12 @@ def test_what_one_job_is_too_much_for_is_refused_or_waits_for_ever(
     assert not only(judged(f"{words} --hold", Qos(name="gpu", denies=True, **limits))).certain
 
 
+def test_of_two_limits_that_are_alike_one_is_named() -> None:
+    gpu = Qos(name="gpu", per_job={"cpu": 4}, per_user={"cpu": 4})
+    found = only(judged("--qos gpu -c 5", gpu))
+    assert str(found.sentence) == "A job of the QOS `gpu` can have 4 CPUs, not 5 CPUs."
+
+
 def test_the_limits_of_ones_own_association_and_of_its_account() -> None:
     mine = Association(
         account="physics", qos=("normal",), per_job={"cpu": 2}, in_all={"gres/gpu": 2}

@@ -115,7 +115,7 @@ def test_a_preview_tells_price_objections_and_what_is_free(strict: Site) -> None
         spec("1", options={"partition": "gpu", "gres": "gpu:5", "time": "02:00:00"})
     )
     wrong = [check for check in preview.checks if check.ok is False]
-    assert [check.sentence for check in wrong] == [
+    assert [str(check.sentence) for check in wrong] == [
         "--time 02:00:00 is more than gpu allows: 1 h.",
         "5 GPUs are more than gpu has on a node: 4.",
     ]
@@ -156,7 +156,7 @@ def test_code_that_does_not_compile_is_refused_before_anything_is_sent(site: Sit
     assert (str(check.sentence), check.option) == (sentence, "code")
     with pytest.raises(CodeError) as caught:
         site.service.submit(wrong)
-    assert (caught.value.message, caught.value.option) == (sentence, "code")
+    assert (str(caught.value.message), caught.value.option) == (sentence, "code")
     assert site.service.jobs() == []
 
 
@@ -170,9 +170,9 @@ def test_what_a_newer_python_may_understand_is_warned_of(site: Site) -> None:
     newer = spec("for x in 1:\n    x y z")
     (check,) = (one for one in site.service.preview(newer).checks if one.option == "code")
     assert check.ok is None
-    assert "may be newer" in (str(check.hint or ""))
+    assert "may be newer" in str(check.hint)
     job = site.service.submit(newer)
-    assert "Line 2 of the code is not valid Python" in (str(job.warning or ""))
+    assert "Line 2 of the code is not valid Python" in str(job.warning or "")
     site.service.cancel(job.id)
     site.wait(job.id)
 
@@ -274,7 +274,7 @@ def test_the_judge_is_as_strict_as_sbatch(strict: Site) -> None:
             wait_until(lambda: not strict.cluster.run("squeue", "-h", "-q", "pool").stdout)
         script = spec("#!/bin/sh\n", kind=JobKind.SCRIPT, options=parse_options(words.split()))
         checks = strict.service.preview(script).checks
-        told = [check.sentence for check in checks if check.ok is False]
+        told = [str(check.sentence) for check in checks if check.ok is False]
         done = strict.cluster.run("sbatch", *words.split(), "--wrap", "true", check=False)
         if bool(told) != (done.returncode != 0):
             otherwise[words] = (told, done.stderr)
@@ -299,7 +299,7 @@ def test_a_preview_tells_which_python_runs_a_cell_without_an_image(site: Site) -
     told = f"Without an image the cell runs in `{sys.executable}` of the node."
     assert told in sentences(site)
     program = site.service.preview(spec("#!/bin/sh\n", kind=JobKind.PROGRAM))
-    assert told not in [check.sentence for check in program.checks]
+    assert told not in [str(check.sentence) for check in program.checks]
 
 
 def test_a_submission_asks_for_nothing_that_it_did_not_ask_before(site: Site) -> None:
@@ -349,7 +349,7 @@ def test_the_profile_of_a_person_refuses_until_the_cluster_was_asked(
     with pytest.raises(RequestError) as caught:
         site.service.submit(spec("1", options=TWO_CPUS))
     assert "2 CPUs are more than debug has on a node: 1 (the profile says)." in str(caught.value)
-    assert "change it in " in (str(caught.value.hint or ""))
+    assert "change it in " in str(caught.value.hint)
     assert site.slurm_jobs() == []
     site.service.cluster_info()
     job = site.run("1", options=TWO_CPUS)
@@ -367,22 +367,22 @@ def test_what_only_a_template_says_stands_on_the_job_as_a_warning(
     site = settled({"debug": 'note = "ours"'}, template="tests")
     job = site.run("1", options=TWO_CPUS)
     assert job.state is JobState.COMPLETED
-    assert "are more than debug has on a node: 1 (the template says)." in (str(job.warning or ""))
+    assert "are more than debug has on a node: 1 (the template says)." in str(job.warning or "")
     templates.read.cache_clear()
 
 
 def test_the_doctor_tells_where_the_profile_is_out_of_date(settled: Callable[..., Site]) -> None:
     site = settled({"debug": DEBUG, "gone": "gpus = 1", "short": ""})
-    found = {check.sentence: check for check in site.service.doctor()}
+    found = {str(check.sentence): check for check in site.service.doctor()}
     debug = "`debug` has a time limit of 1 d, not 10 min, as the profile says."
     assert found[debug].ok is None
-    assert "Change it in " in (str(found[debug].hint or ""))
+    assert "Change it in " in str(found[debug].hint)
     assert "The cluster does not have what the profile names: `gone`." in found
 
 
 def test_the_doctor_says_so_too_where_all_is_well(settled: Callable[..., Site]) -> None:
     site = settled({"debug": 'limit = "1d"\ngpus = 4', "short": ""})
-    told = [check.sentence for check in site.service.doctor()]
+    told = [str(check.sentence) for check in site.service.doctor()]
     assert "The profile's partitions are as it says: debug, short." in told
 
 
@@ -402,11 +402,11 @@ def test_a_preview_does_not_depend_on_the_controller(
 def test_a_job_that_its_qos_would_never_let_start_is_warned_of(strict: Site) -> None:
     checks = strict.service.preview(spec("1", options={"qos": "long", "cpus-per-task": "4"})).checks
     (check,) = (one for one in checks if "QOS" in str(one.sentence))
-    assert (check.ok, check.sentence) == (
+    assert (check.ok, str(check.sentence)) == (
         None,
         "A job of the QOS `long` can have 3 CPUs, not 4 CPUs.",
     )
-    assert "Else the job waits for ever." in (str(check.hint or ""))
+    assert "Else the job waits for ever." in str(check.hint)
 
 
 def test_what_a_qos_leaves_of_what_ones_jobs_have_makes_the_next_one_wait(strict: Site) -> None:
@@ -423,7 +423,7 @@ def test_what_a_qos_leaves_of_what_ones_jobs_have_makes_the_next_one_wait(strict
         wait = "It will wait: the QOS `pool` allows 1 running job of a user, and you have 1."
         assert wait in told
         next_one = strict.service.submit(spec("1", options=options))
-        assert "It will wait" not in (str(next_one.warning or ""))
+        assert "It will wait" not in str(next_one.warning or "")
         strict.service.cancel(next_one.id)
         strict.wait(next_one.id)
     finally:

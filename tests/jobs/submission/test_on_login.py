@@ -206,7 +206,7 @@ def test_from_another_login_machine_it_is_waited_for(site: Site) -> None:
     assert here.why is not None
     assert "the connection leads to" in str(here.why)
     service.cancel(job.id)
-    assert "cannot be cancelled" in (str(service.job(job.id).why or ""))
+    assert "cannot be cancelled" in str(service.job(job.id).why or "")
     assert processes(job)
     (Path(job.job_dir) / "go").touch()
     assert site.wait(job.id).state is JobState.COMPLETED
@@ -245,7 +245,7 @@ def test_what_a_look_has_shown_stays_when_its_files_are_seen_after_it(site: Site
     (Path(job.job_dir) / "submitted").write_text(" ".join(["login9", *rest]) + "\n")
     assert on_login.look(site.service._book, cluster) == []
     shown = site.service.job(job.id)
-    assert "it runs on the login machine" in (str(shown.why or ""))
+    assert "it runs on the login machine" in str(shown.why or "")
     started = JobDir(PurePosixPath(job.job_dir)).started(0)
     clusters.watch(cluster)._started(job.id, started)
     assert site.service.job(job.id) == shown

@@ -199,7 +199,7 @@ def test_of_a_job_that_slurm_goes_on_with_it_is_not_said_that_slurm_has_forgotte
     desk.transport.read_many = lambda _: [told, None, None, None, None, trace]
     assert Ending(desk.book, desk.cluster, desk.job, None, threading.Event()).run()
     assert desk.job.state is JobState.CANCELLED
-    assert "no longer knows" not in (str(desk.job.why or ""))
+    assert "no longer knows" not in str(desk.job.why or "")
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_an_array_of_whose_tasks_slurm_has_forgotten_some_ends_as_all_of_them(
     monkeypatch.setattr(ending, "ask_accounting", lambda *_: [])
     assert Ending(desk.book, desk.cluster, desk.job, None, threading.Event()).run()
     assert desk.job.state is state
-    assert ("Tasks 0-1 " in (str(desk.job.why or ""))) is (before != "COMPLETED")
+    assert ("Tasks 0-1 " in str(desk.job.why or "")) is (before != "COMPLETED")
 
 
 def slurm_says(

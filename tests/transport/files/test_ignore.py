@@ -39,7 +39,7 @@ def test_the_last_pattern_that_matches_decides() -> None:
 
 
 def test_what_is_no_pattern_is_refused_naming_it() -> None:
-    with pytest.raises(RequestError, match="'!' is no pattern"):
+    with pytest.raises(RequestError, match="'!' is not a pattern"):
         Patterns(["ok", "!"])
 
 
