@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from jupyter_slurm.readable import Coloured, moment, visible, visible_lines
 from jupyter_slurm.views import card
-from jupyter_slurm.views.transfer_card import told
+from jupyter_slurm.views.transfer_card import progress_text
 from jupyter_slurm.wire import (
     DisplayData,
     ErrorOutput,
@@ -125,7 +125,7 @@ def _headline(job: Job) -> str:
     now_s = time.time()
     headline = card.headline(job, now_s)
     if job.transfer is not None:
-        headline = f"pushing, {told(job.transfer, now_s)}"
+        headline = f"pushing, {progress_text(job.transfer, now_s)}"
     parts = [f"{card.symbol(job.state)} {card.title(job)}: {headline}"]
     if job.why:
         parts.append(str(job.why))

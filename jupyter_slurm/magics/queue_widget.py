@@ -23,7 +23,7 @@ from jupyter_slurm.magics.open_log import OpenLog
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.views.card import colour, headline, note, symbol
-from jupyter_slurm.views.transfer_card import told
+from jupyter_slurm.views.transfer_card import progress_text
 from jupyter_slurm.wire import Job, JobState, QueueEntry
 
 _EVERYONE_EVERY_S = 10.0
@@ -232,7 +232,7 @@ def _row_of_job(job: Job, now_s: float) -> Row:
 def _note(job: Job, now_s: float) -> str:
     """Why nothing newer is known comes before why it waits or how it ended."""
     if job.transfer is not None:
-        return f"Pushing: {told(job.transfer, now_s)}"
+        return f"Pushing: {progress_text(job.transfer, now_s)}"
     if job.problem is not None and not job.state.final:
         log_in = f" Log in: %slurm login {job.cluster}"
         return str(job.problem.message) + (

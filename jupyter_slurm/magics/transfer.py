@@ -12,7 +12,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.job import check_shown_transfer
 from jupyter_slurm.magics.follow import Worker
 from jupyter_slurm.magics.frontend import change, in_place, show
-from jupyter_slurm.views.transfer_card import bundle, told
+from jupyter_slurm.views.transfer_card import bundle, progress_text
 from jupyter_slurm.wire import Transfer, TransferState
 
 _WAIT_S = 1.0
@@ -40,7 +40,7 @@ def follow_transfer(api: Api, worker: Worker, transfer: Transfer) -> Transfer:
     except KeyboardInterrupt:
         stopped = api.stop_transfer(transfer.id)
         view.update(stopped)
-        raise Stopped(told(stopped, time.time())) from None
+        raise Stopped(progress_text(stopped, time.time())) from None
     return check_shown_transfer(transfer)
 
 

@@ -19,7 +19,7 @@ from jupyter_slurm.commands.sessions import left_s as left_of_session_s
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.readable import date_and_time, duration, memory, moment, visible
 from jupyter_slurm.slurm.units import indices
-from jupyter_slurm.views.transfer_card import done_fraction, told
+from jupyter_slurm.views.transfer_card import done_fraction, progress_text
 from jupyter_slurm.wire import Job, JobState, Problem, Usage, together
 
 MIME = "application/vnd.jupyter-slurm.job+json"
@@ -271,7 +271,7 @@ def _as_of(job: Job, now_s: float) -> Iterator[_Row]:
 def _news(job: Job, now_s: float) -> Iterator[_Row]:
     """Yield what a person should read first."""
     if (moved := job.transfer) is not None:
-        text = f"{moved.local}: {told(moved, now_s)}"
+        text = f"{moved.local}: {progress_text(moved, now_s)}"
         yield _Row("Pushing", text, brief=True, fraction=done_fraction(moved))
     reasons = str(together(job.why, job.advice, between="\n"))
     if reasons and job.state is not JobState.COMPLETED:

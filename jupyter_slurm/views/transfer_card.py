@@ -37,7 +37,7 @@ def bundle(transfer: Transfer, now_s: float) -> dict[str, Any]:
 
 def plain(transfer: Transfer, now_s: float) -> str:
     """Return a line: direction, progress or end; then the files that were left behind."""
-    first = f"{_symbol(transfer)} {_way(transfer)}: {told(transfer, now_s)}"
+    first = f"{_symbol(transfer)} {_way(transfer)}: {progress_text(transfer, now_s)}"
     return "\n".join(map(visible, (first, *(f"  {line}" for line in _behind(transfer)))))
 
 
@@ -57,11 +57,11 @@ def html(transfer: Transfer, now_s: float) -> str:
     return (
         f'<div style="border-left:4px solid {colour};padding:1px 12px;line-height:1.5">'
         f"<b>{_symbol(transfer)} {escape(visible(_way(transfer)))}</b><br>"
-        f"{bar}{escape(visible(told(transfer, now_s)))}{below}</div>"
+        f"{bar}{escape(visible(progress_text(transfer, now_s)))}{below}</div>"
     )
 
 
-def told(transfer: Transfer, now_s: float) -> str:
+def progress_text(transfer: Transfer, now_s: float) -> str:
     """Tell how far it is, or how it ended."""
     match transfer.state:
         case TransferState.DONE:

@@ -350,7 +350,7 @@ def says_what_is_the_matter(service: Service, job_id: str, held: str, trouble: s
     assert job.transfer is None, held
     assert job.problem is not None
     said = "\n".join(
-        filter(None, (str(job.problem.message), job.problem.detail, str(job.problem.hint)))
+        filter(None, (str(job.problem.message), job.problem.detail, str(job.problem.hint or "")))
     )
     assert WORDS[trouble] in said, held
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from jupyter_slurm.jobs.preflight.limits import Judge
 from jupyter_slurm.jobs.preflight.objection import Objection
-from jupyter_slurm.jobs.preflight.resources import Asked, asked
+from jupyter_slurm.jobs.preflight.resources import Resources, resources_of
 from jupyter_slurm.profiles.profile import ClusterProfile, PartitionLimits
 from jupyter_slurm.slurm.options import parse_options
 from jupyter_slurm.wire import ClusterInfo, Message, Partition, Text
@@ -72,8 +72,8 @@ def told(*partitions: Partition, **changes: Any) -> ClusterInfo:
     return ClusterInfo(**{**settings, **changes})
 
 
-def job(words: str) -> Asked:
-    return asked(parse_options(words.split()))
+def job(words: str) -> Resources:
+    return resources_of(parse_options(words.split()))
 
 
 def said(

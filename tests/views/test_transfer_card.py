@@ -62,7 +62,7 @@ DONE: dict[str, Any] = {"state": TransferState.DONE, "ended_s": 104.0}
 )
 def test_how_far_it_is_is_told_in_words(changes: dict[str, Any], told: str) -> None:
     transfer = msgspec.structs.replace(BEGUN, **changes)
-    assert transfer_card.told(transfer, 110.0) == told
+    assert transfer_card.progress_text(transfer, 110.0) == told
     assert transfer_card.plain(transfer, 110.0).endswith(told)
 
 

@@ -110,7 +110,7 @@ def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | No
     return scontrol.fill_in(pattern.format(task, id=own_id), values)
 
 
-def told(tasks: Mapping[str, str], codes: Mapping[str | None, int | None]) -> str | None:
+def failures(tasks: Mapping[str, str], codes: Mapping[str | None, int | None]) -> str | None:
     """Return how those tasks ended that did not end well: `Tasks 2 and 5 failed: exit code 3.`
     None: all ended well. `codes`: exit codes by index, as far as they are known."""
     by_end: dict[str, list[int]] = {}

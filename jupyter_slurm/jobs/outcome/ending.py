@@ -361,7 +361,7 @@ def _with_tasks(
         last,
         state=state,
         exit_code=exit_code,
-        tasks=None if all_cancelled else array_tasks.told(tasks, codes),
+        tasks=None if all_cancelled else array_tasks.failures(tasks, codes),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from jupyter_slurm.jobs.preflight import phrases
 from jupyter_slurm.jobs.preflight.partition_facts import Figure, KnownPartition
-from jupyter_slurm.jobs.preflight.resources import Asked
+from jupyter_slurm.jobs.preflight.resources import Resources
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.slurm.units import format_time
 from jupyter_slurm.wire import Check, ClusterInfo, Cost, Message, Partition, Reservation, Text
@@ -21,7 +21,7 @@ _START_S = 60.0
 
 
 def cost(
-    job: Asked, known: KnownPartition | None, *, unit: str = "", max_tres: bool = False
+    job: Resources, known: KnownPartition | None, *, unit: str = "", max_tres: bool = False
 ) -> Cost | None:
     """Return what the job may cost; None: nobody says how long it may run."""
     span_s = limit_s(job, known)
@@ -45,7 +45,7 @@ def cost(
     )
 
 
-def limit_s(job: Asked, known: KnownPartition | None) -> float | None:
+def limit_s(job: Resources, known: KnownPartition | None) -> float | None:
     """Return how long the job may run; None: there is no limit, or nobody says."""
     default_s = known.live.default_time_s if known and known.live else None
     longest_s = known.limit_s.value if known and known.limit_s else math.inf
@@ -54,7 +54,7 @@ def limit_s(job: Asked, known: KnownPartition | None) -> float | None:
     return None if span_s == math.inf else span_s
 
 
-def _amounts(job: Asked, here: KnownPartition, *, whole: bool) -> dict[str, float]:
+def _amounts(job: Resources, here: KnownPartition, *, whole: bool) -> dict[str, float]:
     """Return how much of each TRES it takes, memory in MiB: all of its nodes', or its wish."""
 
     def of_nodes(figure: Figure | None, wanted: float) -> float:
@@ -71,7 +71,7 @@ def _amounts(job: Asked, here: KnownPartition, *, whole: bool) -> dict[str, floa
     return amounts | {f"gres/gpu:{one.lower()}": amounts["gres/gpu"] for one in job.gpu_types[:1]}
 
 
-def _share(job: Asked, here: KnownPartition) -> float:
+def _share(job: Resources, here: KnownPartition) -> float:
     """Return its share of a node: the largest of its shares; 1 where none is known."""
     wanted = (
         (job.cpus_per_node, here.cpus),
@@ -92,7 +92,7 @@ def _billing(amounts: Mapping[str, float], here: KnownPartition, *, max_tres: bo
 
 
 def outlook(
-    job: Asked, known: KnownPartition | None, info: ClusterInfo, now_s: float
+    job: Resources, known: KnownPartition | None, info: ClusterInfo, now_s: float
 ) -> Iterator[Check]:
     """Tell what is free where the job would go, and which reservations it would run into."""
     live = known.live if known else None

@@ -53,7 +53,7 @@ class Estimates:
             now_s = time.monotonic()
             known.kept = {k: v for k, v in known.kept.items() if now_s - v[0] < KEPT_S}
             if key not in known.kept:
-                outlook = _asked(cluster, argv, submission.script)
+                outlook = _estimate(cluster, argv, submission.script)
                 # From the answer on: those who have waited for it meanwhile have it too.
                 known.kept[key] = (time.monotonic(), outlook)
             return known.kept[key][1]
@@ -63,7 +63,7 @@ class Estimates:
             return self._known.setdefault(cluster, _Known())
 
 
-def _asked(cluster: SlurmCluster, argv: list[str], script: str) -> Outlook:
+def _estimate(cluster: SlurmCluster, argv: list[str], script: str) -> Outlook:
     try:
         done = cluster.run(argv, stdin=script.encode())
     except ControllerError as exc:

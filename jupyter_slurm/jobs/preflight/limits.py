@@ -20,7 +20,7 @@ from jupyter_slurm.jobs.preflight.partition_facts import (
     Source,
     known_partitions,
 )
-from jupyter_slurm.jobs.preflight.resources import Asked
+from jupyter_slurm.jobs.preflight.resources import Resources
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.readable import duration, memory
 from jupyter_slurm.slurm.options import suggest
@@ -37,12 +37,12 @@ class Judge:
     profile: ClusterProfile
     info: ClusterInfo | None = None
 
-    def partition(self, job: Asked) -> KnownPartition | None:
+    def partition(self, job: Resources) -> KnownPartition | None:
         """Return the partition that the job would go to, as far as known; of several the first."""
         known = known_partitions(self.profile, self.info)
         return next((known[name] for name in self._wanted(job) if name in known), None)
 
-    def objections(self, job: Asked) -> list[Objection]:
+    def objections(self, job: Resources) -> list[Objection]:
         """Return what speaks against the job; of several partitions the best judges it."""
         known = known_partitions(self.profile, self.info)
         judged = [
@@ -55,7 +55,7 @@ class Judge:
         rest = [*self._of_qos(job), *self._of_account(job), *self._of_policies(job)]
         return [*best, *rest, *of_inputs(job)]
 
-    def _wanted(self, job: Asked) -> Sequence[str]:
+    def _wanted(self, job: Resources) -> Sequence[str]:
         default = [one.name for one in self.info.partitions if one.default] if self.info else []
         return job.partitions or default
 
@@ -77,7 +77,7 @@ class Judge:
                 option="partition",
             )
 
-    def _of_partition(self, job: Asked, known: KnownPartition) -> Iterator[Objection]:
+    def _of_partition(self, job: Resources, known: KnownPartition) -> Iterator[Objection]:
         if known.live and not known.live.up:
             sentence = Message.of("The partition {name} is down.", name=known.name)
             yield Objection(sentence, "Jobs wait.", certain=False, option="partition")
@@ -88,7 +88,7 @@ class Judge:
                 "{nodes} nodes are more than {name} has for a job: {most}.",
                 nodes=job.nodes,
                 name=name,
-                most=_told(most),
+                most=_with_source(most),
             )
             yield self._too_much(sentence, most, "nodes")
         yield from self._of_gpus(job, known)
@@ -97,12 +97,12 @@ class Judge:
                 "{cpus_per_node} CPUs are more than {name} has on a node: {most}.",
                 cpus_per_node=job.cpus_per_node,
                 name=name,
-                most=_told(most),
+                most=_with_source(most),
             )
             yield self._too_much(sentence, most, "cpus-per-task")
         mib = job.memory_per_node_mib or 0
         if (most := known.memory_mib) and mib > most.value:
-            asked, told = format_memory(mib), phrases.told(memory(most.value), most.by)
+            asked, told = format_memory(mib), phrases.with_source(memory(most.value), most.by)
             sentence = Message.of(
                 "{asked} of memory are more than {name} has on a node: {told}.",
                 asked=asked,
@@ -111,17 +111,17 @@ class Judge:
             )
             yield self._too_much(sentence, most, "mem", memory(most.value))
 
-    def _max_nodes(self, job: Asked, known: KnownPartition) -> Figure | None:
+    def _max_nodes(self, job: Resources, known: KnownPartition) -> Figure | None:
         if known.live and "nodes" in self._beyond(job, known):
             return Figure(known.live.nodes, Source.CLUSTER)
         return known.max_nodes
 
-    def _beyond(self, job: Asked, known: KnownPartition) -> Sequence[str]:
+    def _beyond(self, job: Resources, known: KnownPartition) -> Sequence[str]:
         """Return which of the partition's limits the job's QOS lifts."""
         qos = policies.qos(job, self.info, known.live) if self.info else None
         return qos.beyond if qos else ()
 
-    def _of_time(self, job: Asked, known: KnownPartition) -> Iterator[Objection]:
+    def _of_time(self, job: Resources, known: KnownPartition) -> Iterator[Objection]:
         limit, wanted_s = known.limit_s, job.limit_s
         if limit is None or wanted_s is None or wanted_s <= limit.value:
             return
@@ -135,7 +135,7 @@ class Judge:
         ]
         names = [name for _, name in sorted(longer)][:_FEW]
         asked = format_time(None if wanted_s == math.inf else wanted_s)
-        most = phrases.told(duration(limit.value), limit.by)
+        most = phrases.with_source(duration(limit.value), limit.by)
         yield Objection(
             Message.of(
                 "--time {asked} is more than {name} allows: {most}.",
@@ -149,7 +149,7 @@ class Judge:
             option="time",
         )
 
-    def _of_gpus(self, job: Asked, known: KnownPartition) -> Iterator[Objection]:
+    def _of_gpus(self, job: Resources, known: KnownPartition) -> Iterator[Objection]:
         figure, live = known.gpus, known.live
         if live and live.gpus == 0 and job.gpus:
             others = [one.name for one in self.info.partitions if one.gpus] if self.info else []
@@ -162,7 +162,7 @@ class Judge:
                 option="gpus",
             )
         elif figure and job.gpus_per_node > figure.value:
-            asked, most = job.gpus_per_node, _told(figure)
+            asked, most = job.gpus_per_node, _with_source(figure)
             sentence = Message.of(
                 "{asked} GPUs are more than {name} has on a node: {most}.",
                 asked=asked,
@@ -213,18 +213,18 @@ class Judge:
 
     # --- QOS and accounts ---
 
-    def _of_qos(self, job: Asked) -> Iterator[Objection]:
+    def _of_qos(self, job: Resources) -> Iterator[Objection]:
         here = self.partition(job)
         allowed = here.live.allow_qos if here and here.live else ()
         offered = self.info.qos if self.info else ()
         yield from self._of_word("qos", job.qos, offered, self.profile.qos, allowed)
 
-    def _of_policies(self, job: Asked) -> Iterator[Objection]:
+    def _of_policies(self, job: Resources) -> Iterator[Objection]:
         here = self.partition(job)
         if self.info is not None:
             yield from policies.objections(job, self.info, here.live if here else None)
 
-    def _of_account(self, job: Asked) -> Iterator[Objection]:
+    def _of_account(self, job: Resources) -> Iterator[Objection]:
         here = self.partition(job)
         allowed = here.live.allow_accounts if here and here.live else ()
         offered = self.info.accounts if self.info else ()
@@ -249,7 +249,7 @@ class Judge:
         kind, option = ("qos", "qos") if key == "qos" else ("associations", "account")
         if known and word not in known:
             yield Objection(
-                _unknown(option, word, suggest(word, known), phrases.told("", by)),
+                _unknown(option, word, suggest(word, known), phrases.with_source("", by)),
                 together(
                     Message.of("There are: {known}.", known=", ".join(known)), self._remedy(by)
                 ),
@@ -282,7 +282,7 @@ class Judge:
         )
 
 
-def of_inputs(job: Asked) -> Iterator[Objection]:
+def of_inputs(job: Resources) -> Iterator[Objection]:
     """Warn where inputs fill the memory. Arrays are mapped, and take none until touched."""
     mib = job.memory_per_node_mib
     if mib and job.inputs_mib >= mib:
@@ -303,8 +303,8 @@ def _gravity(objections: Sequence[Objection]) -> tuple[bool, int]:
     return any(one.certain for one in objections), len(objections)
 
 
-def _told(figure: Figure) -> Text:
-    return phrases.told(f"{figure.value:.0f}", figure.by)
+def _with_source(figure: Figure) -> Text:
+    return phrases.with_source(f"{figure.value:.0f}", figure.by)
 
 
 def _shorter(most: str, partitions: Sequence[str]) -> Text:

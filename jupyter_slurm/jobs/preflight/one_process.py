@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from jupyter_slurm.jobs.preflight.objection import Objection
-from jupyter_slurm.jobs.preflight.resources import Asked
+from jupyter_slurm.jobs.preflight.resources import Resources
 from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.wire import Message
 
 
-def objections(wanted: Asked, options: Iterable[str]) -> Iterator[Objection]:
+def objections(wanted: Resources, options: Iterable[str]) -> Iterator[Objection]:
     """Yield what a person may expect of its options and does not get, with what to do instead."""
     nodes, tasks = wanted.nodes, wanted.tasks
     if nodes > 1:

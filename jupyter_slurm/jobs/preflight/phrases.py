@@ -89,7 +89,7 @@ def nodes_of(partition: str, count: int, of: int) -> Message:
     )
 
 
-def told(what: str, by: Source) -> Text:
+def with_source(what: str, by: Source) -> Text:
     """Add whose word it is, unless it is the cluster's; also where that stands alone (`""`)."""
     match by:
         case Source.CLUSTER:

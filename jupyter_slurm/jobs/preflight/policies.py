@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from jupyter_slurm.jobs.preflight import phrases
 from jupyter_slurm.jobs.preflight.objection import Objection
-from jupyter_slurm.jobs.preflight.resources import Asked
+from jupyter_slurm.jobs.preflight.resources import Resources
 from jupyter_slurm.readable import duration
 from jupyter_slurm.slurm.units import format_time
 from jupyter_slurm.wire import (
@@ -44,7 +44,9 @@ class _Owner:
     tres: Mapping[str, float]
 
 
-def objections(job: Asked, info: ClusterInfo, partition: Partition | None) -> Iterator[Objection]:
+def objections(
+    job: Resources, info: ClusterInfo, partition: Partition | None
+) -> Iterator[Objection]:
     """Yield objections. `partition`: where the job would go, as the cluster tells of it."""
     mine = _association(job, info, partition)
     owners, denies = _owners(job, info, partition, mine)
@@ -58,7 +60,7 @@ def objections(job: Asked, info: ClusterInfo, partition: Partition | None) -> It
         yield from _must_wait(job, owners, alone)
 
 
-def qos(job: Asked, info: ClusterInfo, partition: Partition | None) -> Qos | None:
+def qos(job: Resources, info: ClusterInfo, partition: Partition | None) -> Qos | None:
     """Return the job's own QOS, as far as it is known."""
     name = _qos_of(job, info, _association(job, info, partition))
     return next((one for one in info.qos_limits if one.name == name), None)
@@ -67,7 +69,9 @@ def qos(job: Asked, info: ClusterInfo, partition: Partition | None) -> Qos | Non
 # --- who sets limits -----------------------------------------------------------------------------
 
 
-def _association(job: Asked, info: ClusterInfo, partition: Partition | None) -> Association | None:
+def _association(
+    job: Resources, info: ClusterInfo, partition: Partition | None
+) -> Association | None:
     """Return the user's association that the job would be of; None: that is not known."""
     mine = [one for one in info.associations if not one.whole]
     accounts = {one.account for one in mine}
@@ -80,7 +84,7 @@ def _association(job: Asked, info: ClusterInfo, partition: Partition | None) -> 
     return max(found, key=lambda one: one.partition is not None, default=None)
 
 
-def _qos_of(job: Asked, info: ClusterInfo, mine: Association | None) -> str | None:
+def _qos_of(job: Resources, info: ClusterInfo, mine: Association | None) -> str | None:
     """Choose as src/slurmctld/job_mgr.c does, in _determine_and_validate_qos()."""
     if job.qos or mine is None:
         return job.qos or (info.qos[0] if len(info.qos) == 1 else None)
@@ -90,7 +94,7 @@ def _qos_of(job: Asked, info: ClusterInfo, mine: Association | None) -> str | No
 
 
 def _owners(
-    job: Asked, info: ClusterInfo, partition: Partition | None, mine: Association | None
+    job: Resources, info: ClusterInfo, partition: Partition | None, mine: Association | None
 ) -> tuple[list[_Owner], bool]:
     """Return the owners of limits, the first counting first; and whether one denies excess."""
     known = {one.name: one for one in info.qos_limits}
@@ -132,7 +136,7 @@ def _owner(name: phrases.Name, limits: Limits, used: list[InUse]) -> _Owner:
 
 
 def _too_long(
-    job: Asked, owners: list[_Owner], partition: Partition | None, *, certain: bool
+    job: Resources, owners: list[_Owner], partition: Partition | None, *, certain: bool
 ) -> Iterator[Objection]:
     owner = next((one for one in owners if one.limits.limit_s is not None), None)
     if owner is None:
@@ -157,7 +161,7 @@ def _too_long(
 
 
 def _too_much(
-    job: Asked, owners: list[_Owner], *, certain: bool
+    job: Resources, owners: list[_Owner], *, certain: bool
 ) -> Iterator[tuple[str, Objection]]:
     """Yield, by TRES, why one job cannot have as much of it."""
     for tres, wanted in _wanted(job).items():
@@ -188,7 +192,7 @@ def _too_much(
             )
 
 
-def _too_many(job: Asked, owners: list[_Owner]) -> Iterator[Objection]:
+def _too_many(job: Resources, owners: list[_Owner]) -> Iterator[Objection]:
     """Object to what is too much for the queue: sbatch refuses that, whatever the QOS."""
     for kind in ("queued_per_user", "queued_in_all"):
         owner = next((one for one in owners if getattr(one.limits, kind) is not None), None)
@@ -227,7 +231,7 @@ def _queue_full(owner: _Owner, kind: str, most: int, *, never: bool) -> Text:
 
 
 def _must_wait(
-    job: Asked, owners: list[_Owner], alone: Mapping[str, Objection]
+    job: Resources, owners: list[_Owner], alone: Mapping[str, Objection]
 ) -> Iterator[Objection]:
     """Say what the job will wait for first: one sentence is enough."""
     for kind in ("per_user", "in_all"):
@@ -295,7 +299,7 @@ def _first(owners: list[_Owner], kind: str, tres: str) -> tuple[_Owner, float] |
     )
 
 
-def _wanted(job: Asked) -> dict[str, float]:
+def _wanted(job: Resources) -> dict[str, float]:
     wanted: dict[str, float] = {
         "cpu": job.cpus,
         "node": job.nodes,

@@ -30,7 +30,7 @@ from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
 from jupyter_slurm.jobs.preflight.limits import Judge, of_inputs
 from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.partition_facts import Source, known_partitions
-from jupyter_slurm.jobs.preflight.resources import Asked, asked
+from jupyter_slurm.jobs.preflight.resources import Resources, resources_of
 from jupyter_slurm.jobs.submission.prepare import prepare
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
@@ -58,7 +58,7 @@ class Preflight:
         self._jobs = jobs
         self._infos: dict[str, ClusterInfo] = {}
         self._judged_by: dict[str, ClusterInfo] = {}
-        """Asked for a submission; apart, as it knows nothing of the job that followed."""
+        """Resources for a submission; apart, as it knows nothing of the job that followed."""
         self._estimates = Estimates()
 
     def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
@@ -71,7 +71,7 @@ class Preflight:
 
     def preview(self, job: Resolved, cluster: SlurmCluster, estimate: bool = False) -> Preview:
         submission = prepare(job)
-        wanted = _asked(job)
+        wanted = _resources(job)
         checks, info = self._looked(cluster)
         checks += _interpreter(job)
         judge = Judge(cluster.profile, info)
@@ -110,7 +110,7 @@ class Preflight:
         """Return what to warn the user of. SubmitError: sbatch would refuse it, and need not be
         asked; RequestError: it would by what the profile says; CodeError: it does not compile."""
         fault = self._compiled(job.spec, cluster.name)
-        wanted, info = _asked(job), self._newest(cluster.name)
+        wanted, info = _resources(job), self._newest(cluster.name)
         if info is None and (wanted.limit_s is not None or wanted.nodes > 1):
             objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(wanted)
         else:
@@ -132,7 +132,7 @@ class Preflight:
 
     def judge_cell(self, spec: CellSpec, memory_mib: int | None) -> Text | None:
         """Return what a cell of a session that has so much memory should be warned of."""
-        cell = _with_inputs(Asked(memory_per_node_mib=memory_mib), spec)
+        cell = _with_inputs(Resources(memory_per_node_mib=memory_mib), spec)
         found = [*self._compiled(spec, None), *of_inputs(cell)]
         return together(*(one.text for one in found), between="\n") or None
 
@@ -233,21 +233,21 @@ def _missing_folder(job: Resolved, cluster: SlurmCluster) -> Objection | None:
     )
 
 
-def _of_one_process(job: Resolved, wanted: Asked) -> Iterator[Objection]:
+def _of_one_process(job: Resolved, wanted: Resources) -> Iterator[Objection]:
     if job.kind.runner is not None:
         yield from one_process.objections(wanted, job.options)
 
 
 def memory_mib(job: Resolved) -> int | None:
     """Return the memory that the job asks for on each node; None: it leaves that open."""
-    return _asked(job).memory_per_node_mib
+    return _resources(job).memory_per_node_mib
 
 
-def _asked(job: Resolved) -> Asked:
-    return _with_inputs(asked(job.effective_options), job.spec)
+def _resources(job: Resolved) -> Resources:
+    return _with_inputs(resources_of(job.effective_options), job.spec)
 
 
-def _with_inputs(wanted: Asked, spec: JobSpec) -> Asked:
+def _with_inputs(wanted: Resources, spec: JobSpec) -> Resources:
     if not isinstance(spec, CellSpec) or spec.inputs is None:
         return wanted
     with suppress(OSError):  # the sender says that it is not there

@@ -23,7 +23,7 @@ _ONE_NODE = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Resources:
     partitions: tuple[str, ...] = ()
     """Any of them would do; (): Slurm's default."""
     qos: str | None = None
@@ -53,7 +53,7 @@ class Asked:
     """The size of the variables that go in: of their file, or of their objects."""
 
 
-def asked(options: Mapping[str, str]) -> Asked:
+def resources_of(options: Mapping[str, str]) -> Resources:
     """Sum up options as `slurm.options.check_option` gives them."""
     nodes, is_open = _nodes(options)
     per_node = _tasks_per_node(options, nodes)
@@ -65,7 +65,7 @@ def asked(options: Mapping[str, str]) -> Asked:
         _number(options.get("mincpus"), 1),
     )
     tasks = _tasks(options, nodes)
-    return Asked(
+    return Resources(
         partitions=tuple(filter(None, options.get("partition", "").split(","))),
         qos=options.get("qos"),
         account=options.get("account"),

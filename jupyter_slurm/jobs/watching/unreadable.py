@@ -25,13 +25,13 @@ def stumbling(book: Book, job_id: str) -> Iterator[None]:
     except JupyterSlurmError as exc:
         if isinstance(exc, TransportError) and not isinstance(exc, FileAccessError):
             raise
-        told(book, job_id, exc)
+        note_problem(book, job_id, exc)
     except Exception as exc:  # noqa: BLE001 (a watcher serves all jobs of a cluster)
         _log.exception("what the cluster says of %s could not be read", job_id)
-        told(book, job_id, unreadable(exc))
+        note_problem(book, job_id, unreadable(exc))
 
 
-def told(book: Book, job_id: str, error: JupyterSlurmError) -> None:
+def note_problem(book: Book, job_id: str, error: JupyterSlurmError) -> None:
     """Make `error` the job's problem, with its first time; an ended job gets none."""
     with book.alone(), suppress(NotFoundError):  # it was forgotten meanwhile
         job = book.job(job_id)

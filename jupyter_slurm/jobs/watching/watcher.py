@@ -35,7 +35,7 @@ from jupyter_slurm.jobs.watching.comparison import Comparison
 from jupyter_slurm.jobs.watching.listing import Listing
 from jupyter_slurm.jobs.watching.nodes import Nodes
 from jupyter_slurm.jobs.watching.on_demand import backed_off_s
-from jupyter_slurm.jobs.watching.unreadable import stumbling, told
+from jupyter_slurm.jobs.watching.unreadable import note_problem, stumbling
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import indices
@@ -370,7 +370,7 @@ class Watch:
 
     def _silent(self, jobs: list[Job], error: JupyterSlurmError) -> None:
         for job in jobs:
-            told(self._book, job.id, error)
+            note_problem(self._book, job.id, error)
 
     # --- the end ---
 
@@ -410,7 +410,7 @@ class Watch:
             self._stop.wait(self._cluster.profile.poll_s)
         except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
             _log.exception("how %s ended could not be found out; it is tried again", job.id)
-            told(self._book, job.id, unreadable(exc))
+            note_problem(self._book, job.id, unreadable(exc))
             self._stop.wait(self._cluster.profile.poll_s)
         finally:
             self._ending.discard(job.id)

@@ -12,7 +12,7 @@ from jupyter_slurm.jobs.preflight.costs import cost
 from jupyter_slurm.jobs.preflight.limits import Judge
 from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.partition_facts import Source
-from jupyter_slurm.jobs.preflight.resources import asked
+from jupyter_slurm.jobs.preflight.resources import resources_of
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.views.preview_text import cost_text
 from jupyter_slurm.wire import ClusterInfo, Qos
@@ -217,7 +217,7 @@ def test_any_job_can_be_judged_and_priced(
 ) -> None:
     options = dict(word.lstrip("-").partition("=")[::2] for word in words)
     names = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task"}
-    wanted = asked({names.get(name, name): value for name, value in options.items()})
+    wanted = resources_of({names.get(name, name): value for name, value in options.items()})
     judge = Judge(profile, info)
     for found in judge.objections(wanted):
         assert str(found.sentence).endswith((".", "?"))

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from jupyter_slurm.jobs.preflight.resources import Asked, asked
+from jupyter_slurm.jobs.preflight.resources import Resources, resources_of
 from jupyter_slurm.slurm.options import parse_options
 
 
-def of(words: str) -> Asked:
-    return asked(parse_options(words.split()))
+def of(words: str) -> Resources:
+    return resources_of(parse_options(words.split()))
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from jupyter_slurm.jobs.records.store import Store
 from jupyter_slurm.jobs.steering import Steering
 from jupyter_slurm.jobs.submission import session_cells, submit
 from jupyter_slurm.jobs.watching import comparison, on_demand, watcher
-from jupyter_slurm.jobs.watching.unreadable import told
+from jupyter_slurm.jobs.watching.unreadable import note_problem
 from jupyter_slurm.jobs.watching.watcher import Watch
 from jupyter_slurm.wire import Job, JobKind, JobState, Lab, LabStep, Problem
 from tests.jobs.conftest import Site, both_ways, spec
@@ -254,7 +254,7 @@ def test_a_job_that_has_ended_has_no_problem_of_a_line_that_was_lost(desk: Desk)
             desk.ends()
             return super().problem()
 
-    told(desk.book, "aaaaaaaa", EndsMeanwhileError("The line is cut."))
+    note_problem(desk.book, "aaaaaaaa", EndsMeanwhileError("The line is cut."))
     wait_until(lambda: desk.job.state.final)
     assert desk.job.problem is None
 
