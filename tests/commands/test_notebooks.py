@@ -190,9 +190,9 @@ def test_hostile_text_in_cells_arrives_unchanged(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "n.ipynb is no notebook"),
-        ("[]", "no notebook of format 4"),
-        ('{"nbformat": 3}', "no notebook of format 4"),
+        ("", "n.ipynb is not a notebook"),
+        ("[]", "not a notebook of format 4"),
+        ('{"nbformat": 3}', "not a notebook of format 4"),
         (notebook(kernelspec={"language": "julia"}), "is written in julia; only Python runs"),
         ('{"nbformat": 4, "cells": [3]}', "its cells are not what they should be"),
     ],

@@ -213,13 +213,13 @@ _PULL = "Unable to handle docker://r/x:1 uri: failed to get checksum for docker:
         (
             "While checking container encryption: could not open image /x.sif: image format not "
             "recognized",
-            "it is none",
+            "it is not an image",
             "again",
         ),
         (
             _DRIVER + "instance exited with error: squashfuse_ll exited: Something went wrong "
             "trying to read the squashfs image",
-            "only a part",
+            "only part",
             "cut off",
         ),
         ("stat /bin/sh: no such file or directory", "has no shell", "python3"),

@@ -315,7 +315,7 @@ def test_values_of_the_environment_are_not_in_the_command_line() -> None:
             "slurmstepd: error: pyxis:     [ERROR] URL https://nvcr.io/v2/a/b/manifests/1 "
             "returned error code: 401 Unauthorized\n",
             "the registry does not let you have it: URL https://nvcr.io/v2/a/b/manifests/1",
-            "jupyter slurm image login REGISTRY",
+            "`%slurm image login REGISTRY`",
         ),
         (
             "slurmstepd: error: pyxis: failed to import docker image: a:1\n"

@@ -208,7 +208,7 @@ def test_images_that_cannot_be_are_refused_and_those_that_are_not_are_not_found(
     with pytest.raises(NotFoundError, match="nosuch"):
         api.remove_image("nosuch")
     asked = ImageSpec(id="aaaaaaaa", name="A b", recipe="pip install x", runtime="charliecloud")
-    with pytest.raises(RequestError, match="no name for an image"):
+    with pytest.raises(RequestError, match="not a name for an image"):
         api.make_image(asked)
     with pytest.raises(RequestError, match="registry"):
         api.registry_login("no registry", "a", "b")

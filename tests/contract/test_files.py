@@ -91,7 +91,7 @@ def test_what_is_not_there_or_no_file_is_said(api: Api, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         api.rename_file(str(nowhere), str(tmp_path / "x"), "local")
     for ask in (api.list_folder, api.read_file):
-        with pytest.raises(RequestError, match="no f"):
+        with pytest.raises(RequestError, match="not a f"):
             ask(str(pipe), "local")
     (tmp_path / "broken").symlink_to("nowhere")
     listed = api.list_folder(str(tmp_path), "local")

@@ -291,8 +291,8 @@ def test_what_was_removed_leaves_a_nodes_engine_with_the_next_job_there(ground: 
 
 def test_what_cannot_be_made_is_refused_before_there_is_a_job(ground: Ground) -> None:
     for name, recipe, base, said in (
-        ("Mine", MADE, ground.base, "no name for an image"),
-        ("a/b", MADE, ground.base, "no name for an image"),
+        ("Mine", MADE, ground.base, "not a name for an image"),
+        ("a/b", MADE, ground.base, "not a name for an image"),
         ("mine", MADE, None, "--from IMAGE"),
         ("mine", "make it so", ground.base, "Line 1"),
         ("mine", "FROM x\nCOPY a b", None, "COPY a b"),

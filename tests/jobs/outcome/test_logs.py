@@ -131,7 +131,7 @@ def test_of_a_long_log_only_its_end_is_read(tmp_path: Path, character: str) -> N
 
 @pytest.mark.parametrize("text", ["x", "1:2", "1:2:3:4:5:6", "a:b:c:d", "-1:0:0:0", "0:-1:0:0"])
 def test_a_cursor_that_is_none_of_ours_is_refused(text: str) -> None:
-    with pytest.raises(RequestError, match="no cursor"):
+    with pytest.raises(RequestError, match="not a cursor"):
         parse_cursor(text)
 
 

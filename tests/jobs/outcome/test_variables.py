@@ -154,7 +154,7 @@ def test_header_with_impossible_sizes_is_an_error_of_ours(
     text = msgspec.json.encode({**header, "stream_bytes": 0, "buffers": (), **change})
     path = tmp_path / "f"
     path.write_bytes(b"JSLVARS1\n" + len(text).to_bytes(8, "big") + text + b"x" * 100)
-    with pytest.raises(VariableError, match="no whole file"):
+    with pytest.raises(VariableError, match="not a complete file"):
         read_variables(path, None)
 
 
