@@ -149,7 +149,7 @@ def test_an_image_of_which_a_part_has_arrived(
 def test_a_file_that_is_no_image(made: MakeSite, tmp_path: Path) -> None:
     image = tmp_path / "a.sif"
     image.write_text("no image")
-    failed(run(made(), image), "The image could not be unpacked: it is none", "again")
+    failed(run(made(), image), "The image could not be unpacked: it is not an image", "again")
 
 
 def test_an_image_for_another_processor(made: MakeSite, shell_only: Path) -> None:

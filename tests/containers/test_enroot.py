@@ -161,7 +161,7 @@ def test_what_a_killed_job_has_left_goes_unless_it_may_still_run(
             "no such image on this node: No such file or directory: /gone.sqsh.",
             "path",
         ),
-        ("/etc/hostname", "is no SquashFS file: Invalid image format: /etc/hostname.", "import"),
+        ("/etc/hostname", "is not a SquashFS file: Invalid image format: /etc/hostname.", "import"),
         ("ubuntu:20.04", "cannot be reached from the node: curl: (6)", "--image FILE"),
         ("Ubuntu:20.04", "does not understand its name", "lower case"),
     ],

@@ -43,7 +43,7 @@ def ended(site: Site, runtime: str, image: str, code: str = "#!/bin/sh\necho up"
     ("image", "why", "advice"),
     [
         ("ubuntu:20.04", "the registry cannot be reached from the node: curl: (6)", "--image FILE"),
-        ("/etc/hostname", "is no SquashFS file: Invalid image format", "enroot import"),
+        ("/etc/hostname", "is not a SquashFS file: Invalid image format", "enroot import"),
         ("@myrepo", "on this node", "node"),
     ],
 )

@@ -113,7 +113,7 @@ def test_an_image_is_pulled_with_the_login_that_was_given_once_and_a_cell_runs_i
 ) -> None:
     site, full = ground.site, f"{ground.registry}/{pushed}"
     refused = ground.pull(full)
-    not_made(refused, full, "does not let you have it", "jupyter slurm image login")
+    not_made(refused, full, "does not let you have it", "slurm image login")
     assert ground.log_in(registry) == ground.logins
     assert stat.S_IMODE(ground.logins.stat().st_mode) == 0o600
     job = ground.pull(full)
@@ -147,7 +147,7 @@ def test_an_image_that_the_registry_does_not_have(ground: Ground, registry: Regi
 def test_a_login_that_is_wrong(ground: Ground, registry: Registry, pushed: str) -> None:
     ground.site.service.registry_login(ground.registry, registry.user, "wrong")
     full = f"{ground.registry}/{pushed}"
-    not_made(ground.pull(full), full, "does not let you have it", "jupyter slurm image login")
+    not_made(ground.pull(full), full, "does not let you have it", "slurm image login")
 
 
 @contextmanager
