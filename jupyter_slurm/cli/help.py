@@ -7,9 +7,8 @@ from argparse import ArgumentParser
 from collections.abc import Mapping
 
 from jupyter_slurm.cli.table import in_words_of_a_terminal
-from jupyter_slurm.commands.command import Command, options_of
-from jupyter_slurm.commands.scanner import OurOption
-from jupyter_slurm.commands.table import below, commands
+from jupyter_slurm.commands.asked import below, commands, of_cells
+from jupyter_slurm.commands.command import Command, OurOption, options_of
 
 _DESCRIPTION = "Jobs on a Slurm cluster: the same ones in terminals and in notebooks."
 _EPILOG = (
@@ -52,7 +51,7 @@ def _describe(parser: ArgumentParser, command: Command) -> None:
     if command.of_job:
         parser.usage = f"jupyter slurm {command.usage('terminal')}"
         others = parser.add_argument_group("OPTIONS", "any of sbatch, under its own name, and")
-        _add_options(others, command.of_cells())
+        _add_options(others, of_cells(command))
 
 
 def _add_options(parser: argparse._ActionsContainer, options: Mapping[str, OurOption]) -> None:

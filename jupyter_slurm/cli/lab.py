@@ -16,18 +16,18 @@ from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.client import lab_page
 from jupyter_slurm.commands import labs
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.asked import Asked, job_spec
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import Job, JobKind, LabStep, Output, new_id
+from jupyter_slurm.wire import Job, JobKind, LabSpec, LabStep, Output, new_id
 
 _WAIT_S = 20.0
 _TICK_S = 2.0
 
 
 def start(args: Asked, connect: Connect) -> int:
-    request, spec = labs.start(args, job_id=new_id())
+    request, spec = job_spec(LabSpec, args, job_id=new_id())
     cluster = request.cluster or cluster_name(None)
     spec = placed(msgspec.structs.replace(spec, cluster=cluster))
     api = connect()

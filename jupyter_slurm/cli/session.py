@@ -13,22 +13,19 @@ from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.commands import sessions
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.asked import Asked, job_spec
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import Job, JobKind, new_id
+from jupyter_slurm.wire import Job, JobKind, SessionSpec, new_id
 
 _WAIT_S = 20.0
 
 
 def start(args: Asked, connect: Connect) -> int:
-    request, spec = sessions.start(args, job_id=new_id(), notebook=None)
-    cluster = request.cluster or cluster_name(None)
-    # No notebook names it, so it has a name of its own unless it was given one.
-    spec = msgspec.structs.replace(spec, cluster=cluster, name=request.name or "session")
-    spec = placed(spec)
+    request, spec = job_spec(SessionSpec, args, job_id=new_id())
+    spec = placed(msgspec.structs.replace(spec, cluster=request.cluster or cluster_name(None)))
     api = connect()
     if request.dry_run:
         say(preview_text(api.preview(spec)))

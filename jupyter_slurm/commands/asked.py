@@ -1,4 +1,4 @@
-"""PURE. Reads the words after a command, by what `table.py` says that the command takes."""
+"""PURE. Finds commands in `table.py`, and reads the words after one by what it takes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,57 @@ from types import SimpleNamespace
 from typing import Any
 
 from jupyter_slurm.commands import line
-from jupyter_slurm.commands.command import Command, options_of
-from jupyter_slurm.commands.scanner import Item, OurOption, Place, scan
-from jupyter_slurm.commands.table import SUBMIT, below
+from jupyter_slurm.commands.command import Command, OurOption, Place, options_of
+from jupyter_slurm.commands.scanner import Item, scan
+from jupyter_slurm.commands.table import CELL, SECTIONS
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.kinds import kind_for
 from jupyter_slurm.slurm.options import suggest
+from jupyter_slurm.wire import SpecT
+
+
+def sections(place: Place) -> dict[str, list[Command]]:
+    """Return the commands that may be used there, below what they have in common."""
+    there = {
+        title: [command for command in section if command.only in (None, place)]
+        for title, section in SECTIONS.items()
+    }
+    return {title: section for title, section in there.items() if section}
+
+
+def commands(place: Place) -> list[Command]:
+    return [command for section in sections(place).values() for command in section]
+
+
+def below(words: tuple[str, ...], place: Place) -> dict[str, Command]:
+    """Return the commands one word further, by that word."""
+    return {
+        command.words[-1]: command for command in commands(place) if command.words[:-1] == words
+    }
+
+
+def named(name: str) -> Command:
+    """Return the command of that name, of those that mean the same in every place."""
+    return next(one for section in SECTIONS.values() for one in section if one.name == name)
+
+
+def of_cells(command: Command) -> dict[str, OurOption]:
+    """Return the options of a cell that it takes."""
+    if not command.of_job:
+        return {}
+    return {
+        name: one
+        for name, one in CELL.options.items()
+        if name not in command.refused and name not in command.options
+    }
 
 
 class Asked(SimpleNamespace):
     """The value of each argument and option of a command, `_` in the place of `-`; and, where it
-    takes a job's options too, `words`, which are those, and `rest`, what stands behind `--`."""
+    takes a job's options too, `words`, which are those, and `rest`, what stands behind `--`.
+    `typed` has the text of each option that was given, the last one's."""
 
+    typed: dict[str, str]
     words: list[str]
     rest: tuple[str, ...]
 
@@ -48,7 +88,9 @@ def find(words: list[str], place: Place) -> tuple[Command, list[str]]:
 def ask(command: Command, words: Sequence[str], place: Place = "terminal") -> Asked:
     """Read the words behind a command. RequestError names the word that cannot be."""
     known = options_of(command, place)
-    asked = Asked(words=[], rest=(), **{_field(name): _unset(one) for name, one in known.items()})
+    asked = Asked(
+        typed={}, words=[], rest=(), **{_field(name): _unset(one) for name, one in known.items()}
+    )
     _place(asked, _take(asked, words, command, known), command, place)
     for name, option in known.items():
         if option.required and getattr(asked, _field(name)) is None:
@@ -73,9 +115,22 @@ def _take(
             asked.words += item.words
         else:
             raise RequestError(f"`%slurm {command.name}` has no option `{item.words[0]}`.")
-    if command is SUBMIT and not plain and asked.words[-2:-1] == ["--session"]:
-        plain = [asked.words.pop()]  # `submit --session FILE`: no name is needed
+    if not plain and _needs_word(command) and _may_lack_value(asked.words[-2:-1]):
+        plain = [asked.words.pop()]  # `submit --session FILE`: the session needs no name
     return plain
+
+
+def _needs_word(command: Command) -> bool:
+    return any(argument.is_needed for argument in command.arguments)
+
+
+def _may_lack_value(words: Sequence[str]) -> bool:
+    """Tell whether it is an option of a cell that may stand without a value."""
+    return any(
+        word == f"--{name}" and option.metavar.startswith("[")
+        for word in words
+        for name, option in CELL.options.items()
+    )
 
 
 def _is_plain(item: Item, command: Command) -> bool:
@@ -89,9 +144,29 @@ def of_job(command: Command, words: Sequence[str]) -> line.Request:
     """Read the options of a job that the command asks for. RequestError."""
     for item in scan(words):
         if item.name in command.refused:
-            hint = "Say --from IMAGE for what it is made of." if item.name == "image" else None
+            hint = command.instead.get(item.name)
             raise RequestError(command.refusal.format(item.name), option=item.name, hint=hint)
     return line.parse(words)
+
+
+def job_spec(
+    made: type[SpecT],
+    asked: Asked,
+    *,
+    job_id: str,
+    notebook: str | None = None,
+    before: Sequence[str] = (),
+) -> tuple[line.Request, SpecT]:
+    """Make the job that the command of its kind asks for, with the options `before` for every job.
+    RequestError names the word that cannot be."""
+    command = named(kind_for(made).command)
+    request = of_job(command, [*before, *asked.words])
+    own = {
+        option.says: getattr(asked, _field(name))
+        for name, option in command.options.items()
+        if option.says
+    }
+    return request, line.spec(made, request, "", job_id=job_id, notebook=notebook, **own)
 
 
 def _field(name: str) -> str:
@@ -117,6 +192,7 @@ def _set(asked: Asked, name: str, option: OurOption, text: str | None) -> None:
         value = read(text)
     except ValueError as exc:
         raise RequestError(f"--{name}: {exc}", option=name) from exc
+    asked.typed[name] = text
     before = getattr(asked, _field(name))
     setattr(asked, _field(name), (*before, value) if option.repeated else value)
 

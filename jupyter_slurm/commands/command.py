@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from jupyter_slurm.commands.scanner import OURS, OurOption, Place
 from jupyter_slurm.slurm.units import parse_time_s
 
+Place = Literal["terminal", "notebook"]
+"""`jupyter slurm …` or `%slurm …`."""
 OWN_GPUS = "own"
 """This machine's, for `up --gpus`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OurOption:
+    """An option that sbatch does not know."""
+
+    metavar: str
+    """"" for a flag; in brackets where the value may be left out."""
+    help: str
+    short: str = ""
+    """A letter that means the same."""
+    read: Callable[[str], Any] = str
+    """Make the value of its text; raise ValueError."""
+    default: Any = None
+    repeated: bool = False
+    """Keep all values, as a tuple; else the last."""
+    required: bool = False
+    says: str = ""
+    """Name the field of a job's spec that has its value."""
+    only: Place | None = None
+    """None: wherever its command may be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +86,8 @@ class Command:
     """Name the options of a cell that it does not take …"""
     refusal: str = ""
     """… and say why."""
+    instead: Mapping[str, str] = field(default_factory=dict)
+    """Tell what to do instead of some of them."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -82,16 +106,6 @@ class Command:
         parts += ["[OPTIONS]"] if self.of_job else []
         parts += [f"[-- {self.rest}]"] if self.rest else []
         return " ".join(parts)
-
-    def of_cells(self) -> dict[str, OurOption]:
-        """Return the options of a cell that it takes."""
-        if not self.of_job:
-            return {}
-        return {
-            name: one
-            for name, one in OURS.items()
-            if name not in self.refused and name not in self.options
-        }
 
 
 def options_of(command: Command, place: Place) -> dict[str, OurOption]:
@@ -122,11 +136,6 @@ def idle_s(text: str) -> int:
     if not seconds:
         raise ValueError(f"`{text}` is not a length of time, such as 30m or 2h.")
     return seconds
-
-
-def idle(text: str) -> str:
-    idle_s(text)
-    return text
 
 
 def keep_s(text: str) -> float:

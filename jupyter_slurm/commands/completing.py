@@ -9,9 +9,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jupyter_slurm.commands.command import Command, options_of
-from jupyter_slurm.commands.scanner import OURS, OurOption, Place, scan
-from jupyter_slurm.commands.table import below
+from jupyter_slurm.commands.asked import below, of_cells
+from jupyter_slurm.commands.command import Command, OurOption, Place, options_of
+from jupyter_slurm.commands.scanner import scan
+from jupyter_slurm.commands.table import CELL
 from jupyter_slurm.slurm.options import OPTIONS
 
 _OF_SCRIPTS = ("cluster", "name", "push", "push-exclude", "fetch", "dry-run")
@@ -58,7 +59,7 @@ def in_line(before: Sequence[str], last: str, place: Place) -> Wanted:
 def _in_command(
     command: Command, before: Sequence[str], last: str, own: Mapping[str, OurOption]
 ) -> Wanted:
-    known = {**command.of_cells(), **own}
+    known = {**of_cells(command), **own}
     option = _option_of_value(before, last, known, of_sbatch=command.of_job)
     if option is not None:
         return Wanted(value=option)
@@ -76,17 +77,17 @@ def _in_command(
 
 def in_cell(before: Sequence[str], last: str, *, script: bool = False) -> Wanted:
     """Return what may stand behind `%%slurm` or `%%sbatch` and the words `before`."""
-    option = _option_of_value(before, last, OURS, of_sbatch=True)
+    option = _option_of_value(before, last, CELL.options, of_sbatch=True)
     if option is not None:
         return Wanted(value=option)
-    ours = tuple((f"--{name}", "option") for name in (_OF_SCRIPTS if script else OURS))
+    ours = tuple((f"--{name}", "option") for name in (_OF_SCRIPTS if script else CELL.options))
     return Wanted((*ours, *_of_sbatch(in_cell=not script)))
 
 
 def choices(option: str) -> tuple[str, ...]:
     """Return the values of an option that has few; () where there are others."""
-    if option in OURS:
-        metavar = OURS[option].metavar
+    if option in CELL.options:
+        metavar = CELL.options[option].metavar
         return tuple(metavar.split("|")) if "|" in metavar else ()
     return OPTIONS[option].choices if option in OPTIONS else ()
 

@@ -1,24 +1,19 @@
-"""PURE: labs in words: what starts one, which one a name means, how it stands, how one gets in.
+"""PURE: labs in words: which one a name means, how it stands, how one gets in.
 
-A lab is a job (`JobKind.LAB`) that runs JupyterLab. The words after `lab start` are those of
-`%%slurm`, `--idle` and `--install`. No I/O, no clock, no IPython.
+A lab is a job (`JobKind.LAB`) that runs JupyterLab. No I/O, no clock, no IPython.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 
-import msgspec
-
-from jupyter_slurm.commands import line, sessions
-from jupyter_slurm.commands.asked import Asked, of_job
-from jupyter_slurm.commands.table import LAB_START
+from jupyter_slurm.commands import sessions
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views.card import headline, title
-from jupyter_slurm.wire import Job, JobKind, LabEntry, LabSpec, LabStep
+from jupyter_slurm.wire import Job, JobKind, LabEntry, LabStep
 
 HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
 _START_ONE = "`jupyter slurm lab start [OPTIONS]` starts one."
@@ -27,14 +22,6 @@ _STEPS = {
     LabStep.STARTING: "JupyterLab starts.",
     LabStep.READY: "JupyterLab is ready.",
 }
-
-
-def start(asked: Asked, *, job_id: str, before: Sequence[str] = ()) -> tuple[line.Request, LabSpec]:
-    """Make the job that `lab start` asks for, with the options `before` for every job.
-    RequestError names the word that cannot be."""
-    request = of_job(LAB_START, [*before, *asked.words])
-    spec = line.spec(LabSpec, request, "", job_id=job_id, idle_s=asked.idle, install=asked.install)
-    return request, msgspec.structs.replace(spec, name=request.name or "lab")
 
 
 def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> Job:

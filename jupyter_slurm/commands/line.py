@@ -1,6 +1,6 @@
 """PURE: the words after `%%slurm` (or `jupyter slurm submit`) -> a `Request` -> a `JobSpec`.
 
-Splitting, and what our options mean, live here; which there are is `scanner`'s, and sbatch's own
+Splitting, and what our options mean, live here; which there are is in `table.py`, and sbatch's own
 are `slurm.options`'s. No I/O, no IPython, no defaults of a session.
 """
 
@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
-from jupyter_slurm.commands.scanner import OURS, before_arguments, scan
+from jupyter_slurm.commands.scanner import before_arguments, scan
+from jupyter_slurm.commands.table import CELL
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.kinds import kind_for
 from jupyter_slurm.jobs.kinds.kind import Kind
@@ -170,7 +171,7 @@ def spec(
     }
     return made(
         id=job_id,
-        name=name or _default_name(notebook),
+        name=name or _of_notebook(notebook) or traits.usual_name,
         cluster=request.cluster,
         options=options,
         image=request.image,
@@ -234,7 +235,7 @@ def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
     ours: dict[str, list[str]] = {}
     theirs: list[str] = []
     for item in scan(words):
-        option = OURS.get(item.name or "")
+        option = CELL.options.get(item.name or "")
         if item.name is None or option is None:
             theirs += item.words
             continue
@@ -258,7 +259,7 @@ def _unknown(exc: sbatch.OptionError) -> RequestError:
         return _wrong("", exc.message, "Code goes below the line; options begin with `--`.")
     near = exc.suggestion
     if word.startswith("--") and word[2:] not in sbatch.OPTIONS:
-        near = sbatch.suggest(word, tuple(OURS))
+        near = sbatch.suggest(word, tuple(CELL.options))
     return _wrong(exc.option, exc.message, f"Did you mean `{near}`?" if near else None)
 
 
@@ -347,10 +348,9 @@ def _one_name(ours: str | None, theirs: str | None) -> str | None:
     return ours or (theirs if theirs and _JOB_NAME.fullmatch(theirs) else None)
 
 
-def _default_name(notebook: str | None) -> str:
-    """The notebook's own name as far as a job may bear it, else `cell`."""
-    stem = (notebook or "").replace("\\", "/").rpartition("/")[2].removesuffix(".ipynb")
-    return _as_name(stem) or "cell"
+def _of_notebook(notebook: str | None) -> str:
+    """The notebook's own name as far as a job may bear it; "": nothing of it."""
+    return _as_name((notebook or "").replace("\\", "/").rpartition("/")[2].removesuffix(".ipynb"))
 
 
 def _as_name(text: str) -> str:
@@ -365,7 +365,7 @@ def _detach(ours: Mapping[str, object]) -> bool | None:
 
 def _one_of(name: str, value: str | None) -> Any:
     """`value`, one of those in the option's metavar; None: it was not given."""
-    choices = OURS[name].metavar.split("|")
+    choices = CELL.options[name].metavar.split("|")
     if value not in (None, *choices):
         raise _wrong(name, f"--{name} is `{'` or `'.join(choices)}`, not `{value}`.")
     return value

@@ -1,7 +1,7 @@
-"""PURE: sessions in words: what starts one, which one a name means, how long one has left.
+"""PURE: sessions in words: which one a name means, how long one has left.
 
-A session is a job (`JobKind.SESSION`) whose process runs cells as they come. The words after
-`session start` are those of `%%slurm`, and `--idle`. No I/O, no clock, no IPython.
+A session is a job (`JobKind.SESSION`) whose process runs cells as they come. No I/O, no clock, no
+IPython.
 """
 
 from __future__ import annotations
@@ -9,30 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from jupyter_slurm.commands import line
-from jupyter_slurm.commands.asked import Asked, of_job
-from jupyter_slurm.commands.table import SESSION_START
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.kinds import jobs_of, kind_of
-from jupyter_slurm.wire import CellJob, Job, JobKind, JobState, SessionSpec
+from jupyter_slurm.wire import CellJob, Job, JobKind, JobState
 
 SOON_S = 300.0
 """When the end of a session is near enough to be told of."""
-_IDLE_S = 1800
 _FEW = 3
 _START_ANOTHER = "`%slurm session start [OPTIONS]` starts one."
-
-
-def start(
-    asked: Asked, *, job_id: str, notebook: str | None, before: Sequence[str] = ()
-) -> tuple[line.Request, SessionSpec]:
-    """Make the job that `session start` asks for, with the options `before` for every job.
-    RequestError names the word that cannot be."""
-    request = of_job(SESSION_START, [*before, *asked.words])
-    idle_s = asked.idle or _IDLE_S
-    return request, line.spec(
-        SessionSpec, request, "", job_id=job_id, notebook=notebook, idle_s=idle_s
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from jupyter_slurm.commands import line
 from jupyter_slurm.commands.asked import Asked, of_job
 from jupyter_slurm.commands.table import SHELL
@@ -48,8 +46,7 @@ class Shell:
     def spec(self, job_id: str) -> TerminalSpec:
         """The job that has this terminal."""
         own: dict[str, Any] = {} if self.keep_s is None else {"keep_s": self.keep_s}
-        made = line.spec(TerminalSpec, self.request, self.code, job_id=job_id, **own)
-        return msgspec.structs.replace(made, name=self.request.name or "shell")
+        return line.spec(TerminalSpec, self.request, self.code, job_id=job_id, **own)
 
     def terminal(self, job_id: str) -> TerminalRequest:
         """The terminal of that job."""

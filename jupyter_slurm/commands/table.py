@@ -1,7 +1,7 @@
 """PURE: every command, once: its words, what it takes, where it may be used, and its help.
 
-`jupyter slurm …`, `%slurm …`, their help, completion and `docs/reference.md` are made of it.
-How words are read by it is `asked.py`'s; what a command does is not known here.
+`jupyter slurm …`, `%slurm …`, `%%slurm`, their help, completion and `docs/reference.md` are made of
+it. How words are read by it is `asked.py`'s; what a command does is not known here.
 """
 
 from __future__ import annotations
@@ -13,39 +13,50 @@ from types import MappingProxyType
 from jupyter_slurm.commands.command import (
     Argument,
     Command,
+    OurOption,
     gpus,
-    idle,
     idle_s,
     keep_s,
     lines,
     number,
 )
-from jupyter_slurm.commands.scanner import OURS, OurOption, Place
-
-
-def sections(place: Place) -> dict[str, list[Command]]:
-    """Return the commands that may be used there, below what they have in common."""
-    there = {
-        title: [command for command in section if command.only in (None, place)]
-        for title, section in SECTIONS.items()
-    }
-    return {title: section for title, section in there.items() if section}
-
-
-def commands(place: Place) -> list[Command]:
-    return [command for section in sections(place).values() for command in section]
-
-
-def below(words: tuple[str, ...], place: Place) -> dict[str, Command]:
-    """Return the commands one word further, by that word."""
-    return {
-        command.words[-1]: command for command in commands(place) if command.words[:-1] == words
-    }
 
 
 def _options(**options: OurOption) -> Mapping[str, OurOption]:
     return MappingProxyType({name.replace("_", "-"): one for name, one in options.items()})
 
+
+_OF_CELLS = MappingProxyType(
+    {
+        "cluster": OurOption("NAME", "the cluster to run on; see `%slurm clusters`"),
+        "image": OurOption("IMAGE", "the container image: an alias of the profile, or its name"),
+        "runtime": OurOption("NAME", "how the image is run: charliecloud, none …"),
+        "module": OurOption("NAMES", "environment modules to load first, separated by commas"),
+        "in": OurOption("NAMES", "variables of this notebook that the cell gets"),
+        "out": OurOption("NAMES", "variables that come back into this notebook"),
+        "out-format": OurOption("auto|data", "how: pickled where it must be, or as data alone"),
+        "env": OurOption("NAME=VALUE", "an environment variable for the cell; may be repeated"),
+        "mount": OurOption("SRC[:DST[:ro]]", "a folder to see in the image; may be repeated"),
+        "push": OurOption("DIR", "a folder of this machine: the job runs in a copy of it"),
+        "push-exclude": OurOption(
+            "PATTERN", "what --push leaves behind, as in .gitignore; may be repeated"
+        ),
+        "session": OurOption(
+            "[NAME]", "run it at once in a session started here, or in any by its id"
+        ),
+        "fetch": OurOption("GLOBS", "files to bring back when the job has ended; may be repeated"),
+        "name": OurOption("NAME", "what the job is called"),
+        "detach": OurOption("", "give a job handle at once instead of waiting"),
+        "wait": OurOption("", "wait for the end, where the setting says to detach"),
+        "on-interrupt": OurOption("detach|cancel", "what interrupting the cell does to the job"),
+        "attach": OurOption("", "attach to this cell's job, never submit one"),
+        "fresh": OurOption("", "submit another job even if this cell's job still runs"),
+        "dry-run": OurOption("", "show what would be submitted, and submit nothing"),
+        "no-raise": OurOption("", "a job that fails does not fail the cell"),
+    }
+)
+CELL = Command("%%slurm", "run this cell as a job", only="notebook", of_job=True, options=_OF_CELLS)
+"""Every command that submits a job takes its options, except those that it refuses."""
 
 _JSON = OurOption("", "as JSON, for programs", only="terminal")
 _CLUSTER = OurOption("NAME", "the cluster, if not the default")
@@ -202,7 +213,13 @@ SESSION_START = Command(
     "keep an allocation, and wait until it runs",
     of_job=True,
     options=_options(
-        idle=OurOption("TIME", "end it when it has had no cell for so long (30m)", read=idle_s)
+        idle=OurOption(
+            "TIME",
+            "end it when it has had no cell for so long (30m)",
+            read=idle_s,
+            default=1800,
+            says="idle_s",
+        )
     ),
     refused=tuple(_NOT_KEPT),
     refusal="--{} belongs to the cells of a session, not to the session.",
@@ -220,7 +237,8 @@ KERNEL_ADD = Command(
         idle=OurOption(
             "TIME",
             "its job ends after so long with nobody connected (the profile's: 1h)",
-            read=idle,
+            read=idle_s,
+            says="idle_s",
         ),
     ),
     refused=(*_NOT_KEPT, "detach", "dry-run"),
@@ -238,8 +256,11 @@ LAB_START = Command(
             "it ends after so long without anybody's doing anything in it (the profile's `idle_s`, "
             "an hour)",
             read=idle_s,
+            says="idle_s",
         ),
-        install=OurOption("", "where the image has no JupyterLab: install one beside it, once"),
+        install=OurOption(
+            "", "where the image has no JupyterLab: install one beside it, once", says="install"
+        ),
         no_browser=_NO_BROWSER,
     ),
     refused=tuple(_NOT_KEPT),
@@ -256,7 +277,9 @@ SHELL = Command(
         ),
         new=OurOption("", "with --job: another terminal beside the job's own"),
         keep=OurOption(
-            "TIME", "how long a job waits for a terminal that has gone (30m)", read=keep_s
+            "TIME",
+            "how long a job waits for a terminal that has gone (30m)",
+            read=keep_s,
         ),
     ),
     refused=tuple(
@@ -421,8 +444,9 @@ IMAGE_BUILD = Command(
         }
     ),
     of_job=True,
-    refused=tuple(name for name in OURS if name not in _OF_IMAGES),
+    refused=tuple(name for name in CELL.options if name not in _OF_IMAGES),
     refusal="--{} belongs to cells, not to the making of images.",
+    instead=MappingProxyType({"image": "Say --from IMAGE for what it is made of."}),
 )
 IMAGE_CELL = replace(IMAGE_BUILD, name="slurm_image", arguments=IMAGE_BUILD.arguments[:1])
 """`%%slurm_image`, whose recipe is the cell."""

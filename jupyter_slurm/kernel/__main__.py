@@ -17,6 +17,8 @@ from pathlib import Path
 import msgspec
 
 from jupyter_slurm.client import AgentClient, connect
+from jupyter_slurm.commands.asked import ask, job_spec
+from jupyter_slurm.commands.table import KERNEL_ADD
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.kernel import known, spec
@@ -24,7 +26,7 @@ from jupyter_slurm.kernel.channels import Channels, read_connection_file
 from jupyter_slurm.kernel.known import Kernel
 from jupyter_slurm.kernel.life import Life, request
 from jupyter_slurm.kernel.proxy import Proxy, Wakeup
-from jupyter_slurm.wire import Job, JobSpec, new_id
+from jupyter_slurm.wire import Job, JobSpec, KernelSpec, new_id
 
 
 def main(words: Sequence[str]) -> int:
@@ -43,7 +45,7 @@ def main(words: Sequence[str]) -> int:
 def run(words: tuple[str, ...], connection_file: Path) -> None:
     """The kernel, to its end. ConfigError, RequestError: it could not begin."""
     asked = spec.stored(words)
-    wanted = spec.parse(asked.words)
+    cluster = spec.parse(asked.words).cluster
     notebook = os.environ.get("JPY_SESSION_NAME") or None
     session = uuid.uuid4().hex
     channels = Channels(read_connection_file(connection_file), session)
@@ -52,8 +54,9 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
     client: AgentClient | None = None
 
     def make_spec(job_id: str) -> JobSpec:
-        made = placed(spec.job_spec(wanted, job_id, notebook))
-        return msgspec.structs.replace(made, cluster=wanted.request.cluster)
+        wanted = ask(KERNEL_ADD, asked.words)
+        _, made = job_spec(KernelSpec, wanted, job_id=job_id, notebook=notebook)
+        return msgspec.structs.replace(placed(made), cluster=cluster)
 
     def new_kernel() -> Kernel:
         return Kernel(job_id=new_id(), words=asked.identity, notebook=notebook)
@@ -64,7 +67,6 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
         return client.terminal(request(job))
 
     life = Life(connect, record, make_spec, new_kernel, wakeup)
-    cluster = wanted.request.cluster
     proxy = Proxy(channels, life, record, open_line, wakeup, session, cluster)
     if notebook is None:
         # VS Code ends a kernel so, and never comes for it again: it names no notebook. Jupyter asks

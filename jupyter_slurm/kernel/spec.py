@@ -25,11 +25,11 @@ from jupyter_core import paths
 from jupyter_slurm import places
 from jupyter_slurm.commands import line
 from jupyter_slurm.commands.asked import Asked, ask, of_job
-from jupyter_slurm.commands.scanner import OurOption, take
+from jupyter_slurm.commands.command import OurOption
+from jupyter_slurm.commands.scanner import take
 from jupyter_slurm.commands.table import KERNEL_ADD
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.slurm.units import parse_time_s
-from jupyter_slurm.wire import Cluster, KernelSpec, RemoteKernel
+from jupyter_slurm.wire import Cluster, RemoteKernel
 
 MODULE = "jupyter_slurm.kernel"
 _SPEC = "kernel.json"
@@ -41,15 +41,6 @@ _STORED: Mapping[str, OurOption] = MappingProxyType(
 )
 """Options of a kernelspec's words."""
 _HIDDEN = "…"
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The words of a kernel, understood."""
-
-    request: line.Request
-    idle_s: int | None
-    """None: the profile's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +72,18 @@ def meant(asked: Asked, clusters: Iterable[Cluster]) -> RemoteKernel:
 
     RequestError: a word cannot be, or the name is taken. NotFoundError: there is no such cluster.
     """
-    wanted = _wanted(asked)
-    words = [*asked.words, *(["--idle", asked.idle] if asked.idle else [])]
+    request = of_job(KERNEL_ADD, asked.words)
+    words = [*asked.words, *(["--idle", asked.typed["idle"]] if asked.idle else [])]
     known = {one.name: one for one in clusters}
     usual = os.environ.get("JUPYTER_SLURM_CLUSTER") or next(
         (one.name for one in known.values() if one.default), None
     )
-    cluster = wanted.request.cluster or usual
+    cluster = request.cluster or usual
     if cluster is None or cluster not in known:
         raise NotFoundError(f"There is no cluster `{cluster}`.", hint="`jupyter slurm clusters`")
-    if wanted.request.cluster is None:
+    if request.cluster is None:
         words = ["--cluster", cluster, *words]
-    shown = asked.display_name or display_name(wanted, cluster)
+    shown = asked.display_name or display_name(request, cluster)
     name = asked.name or _name_of(shown)
     return RemoteKernel(
         name=name,
@@ -103,33 +94,14 @@ def meant(asked: Asked, clusters: Iterable[Cluster]) -> RemoteKernel:
     )
 
 
-def parse(words: Sequence[str]) -> Wanted:
-    """Read the words of a kernelspec. RequestError names the one that cannot be."""
-    return _wanted(ask(KERNEL_ADD, words))
+def parse(words: Sequence[str]) -> line.Request:
+    """Read the options of a job among a kernelspec's words. RequestError names the one that cannot
+    be."""
+    return of_job(KERNEL_ADD, ask(KERNEL_ADD, words).words)
 
 
-def _wanted(asked: Asked) -> Wanted:
-    idle_s = parse_time_s(asked.idle) if asked.idle else None
-    return Wanted(of_job(KERNEL_ADD, asked.words), idle_s)
-
-
-def job_spec(wanted: Wanted, job_id: str, notebook: str | None) -> KernelSpec:
-    """The job that the kernel runs in."""
-    made = line.spec(
-        KernelSpec,
-        wanted.request,
-        "",
-        job_id=job_id,
-        notebook=notebook,
-        idle_s=wanted.idle_s,
-    )
-    name = wanted.request.name or ("kernel" if notebook is None else made.name)
-    return msgspec.structs.replace(made, name=name)
-
-
-def display_name(wanted: Wanted, cluster: str) -> str:
+def display_name(request: line.Request, cluster: str) -> str:
     """`Python 3 (arandu · pytorch:22.11 · 1 GPU)`."""
-    request = wanted.request
     parts = [cluster, *([request.image] if request.image else [])]
     for option, one, many in (("gpus", "GPU", "GPUs"), ("gres", "", ""), ("partition", "", "")):
         value = request.options.get(option)
@@ -262,7 +234,7 @@ def _read(folder: Path) -> RemoteKernel | None:
         return None
     words = _shown(_words_of(told))
     try:
-        cluster = parse(words).request.cluster
+        cluster = parse(words).cluster
     except RequestError:  # an earlier release's, or edited
         cluster = None
     shown = str(told.get("display_name", ""))

@@ -10,7 +10,7 @@ from functools import partial
 
 from jupyter_slurm.client import lab_page
 from jupyter_slurm.commands import labs
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.asked import Asked, job_spec
 from jupyter_slurm.errors import CellFailed
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
@@ -21,13 +21,14 @@ from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.views.card import title, told_to_end
-from jupyter_slurm.wire import Job, JobKind, new_id
+from jupyter_slurm.wire import Job, JobKind, LabSpec, new_id
 
 _WAIT_S = 20.0
 
 
 def start(session: Session, asked: Asked) -> None:
-    request, spec = labs.start(asked, job_id=new_id(), before=session.with_defaults(()))
+    before = session.with_defaults(())
+    request, spec = job_spec(LabSpec, asked, job_id=new_id(), before=before)
     spec = placed(spec)
     if request.dry_run:
         show_preview(session.api.preview(spec))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from jupyter_slurm.commands.scanner import OURS
-from jupyter_slurm.commands.table import IMAGE_CELL, sections
+from jupyter_slurm.commands.asked import of_cells, sections
+from jupyter_slurm.commands.table import CELL, IMAGE_CELL
 from jupyter_slurm.slurm.options import OPTIONS
 
 _CELL = """\
@@ -76,13 +76,13 @@ Options of ours
 
 def image_help() -> str:
     """`%%slurm_image?`"""
-    ours = {**IMAGE_CELL.options, **IMAGE_CELL.of_cells()}
+    ours = {**IMAGE_CELL.options, **of_cells(IMAGE_CELL)}
     return _IMAGE + "\n" + "".join(_entry(f"--{k}", v.metavar, v.help) for k, v in ours.items())
 
 
 def cell_help() -> str:
     """`%%slurm?`"""
-    ours = "".join(_entry(f"--{name}", one.metavar, one.help) for name, one in OURS.items())
+    ours = "".join(_entry(f"--{name}", one.metavar, one.help) for name, one in CELL.options.items())
     theirs = "".join(
         _entry(
             f"-{one.short}, --{name}" if one.short else f"--{name}",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from jupyter_slurm.commands import sessions
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.asked import Asked, job_spec
 from jupyter_slurm.commands.line import Request
 from jupyter_slurm.errors import CellFailed
 from jupyter_slurm.job import placed
@@ -26,7 +26,7 @@ from jupyter_slurm.magics.session import Session as State
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views.card import headline, symbol, title, told_to_end
-from jupyter_slurm.wire import Job, JobKind, new_id
+from jupyter_slurm.wire import Job, JobKind, SessionSpec, new_id
 
 _WAIT_S = 20.0
 
@@ -61,7 +61,7 @@ def _named(state: State, name: str, cluster: str | None = None) -> Job:
 def start(state: State, asked: Asked) -> None:
     """Waits until it runs; it is the notebook's session from then on."""
     before, notebook = state.with_defaults(()), state.notebook
-    request, spec = sessions.start(asked, job_id=new_id(), notebook=notebook, before=before)
+    request, spec = job_spec(SessionSpec, asked, job_id=new_id(), notebook=notebook, before=before)
     spec = placed(spec)
     if request.dry_run:
         show_preview(state.api.preview(spec))

@@ -18,16 +18,14 @@ from jupyter_server.services.contents.manager import ContentsManager
 from tornado.web import HTTPError
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.commands import headless, labs, line, sessions
-from jupyter_slurm.commands.asked import ask
+from jupyter_slurm.commands import headless, line
+from jupyter_slurm.commands.asked import ask, job_spec, named
 from jupyter_slurm.commands.braces import expand
 from jupyter_slurm.commands.notebooks import Executed
-from jupyter_slurm.commands.table import LAB_START, SESSION_START
 from jupyter_slurm.errors import CodeError, RequestError
 from jupyter_slurm.job import placed
-from jupyter_slurm.jobs.kinds import KINDS, kind_of
+from jupyter_slurm.jobs.kinds import KINDS, kind_for, kind_of
 from jupyter_slurm.jobs.preflight import syntax
-from jupyter_slurm.kernel import spec as kernel_spec
 from jupyter_slurm.wire import (
     ErrorOutput,
     Job,
@@ -139,21 +137,16 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
     words = _words(wish.line)
     called = None if notebook is None else os.fspath(notebook)
     job_id = wish.id or new_id()
+    made = line.by_text(wish.code) if wish.kind is None else KINDS[wish.kind].spec
     spec: JobSpec
-    match KINDS[wish.kind].command if wish.kind is not None else None:
-        case "session":
-            _, spec = sessions.start(ask(SESSION_START, words), job_id=job_id, notebook=called)
-        case "lab":
-            _, spec = labs.start(ask(LAB_START, words), job_id=job_id)
-        case "kernel":
-            spec = kernel_spec.job_spec(kernel_spec.parse(words), job_id, called)
-        case _:
-            # The words that only a cell can mean have their sense in a notebook's.
-            plain = notebook is None
-            asked = headless.request(words) if plain else line.parse_with_arguments(words)
-            request = headless.resolved(api, asked, called)
-            made = line.by_text(wish.code) if wish.kind is None else KINDS[wish.kind].spec
-            spec = line.spec(made, request, wish.code, job_id=job_id, notebook=called)
+    if command := kind_for(made).command:
+        _, spec = job_spec(made, ask(named(command), words), job_id=job_id, notebook=called)
+    else:
+        # The words that only a cell can mean have their sense in a notebook's.
+        plain = notebook is None
+        asked = headless.request(words) if plain else line.parse_with_arguments(words)
+        request = headless.resolved(api, asked, called)
+        spec = line.spec(made, request, wish.code, job_id=job_id, notebook=called)
     return folders.placed(spec, folders.root if notebook is None else notebook.parent)
 
 

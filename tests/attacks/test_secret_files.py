@@ -109,7 +109,7 @@ def test_a_remote_kernels_environment_is_read_by_nobody_else(
     assert SECRET not in f"{argv}{kernel}"
     words = argv[argv.index(spec.MODULE) + 1 : -2]
     asked = spec.stored(words)
-    assert spec.parse(asked.words).request.env == {"TOKEN": SECRET, "PLACE": "a b"}
+    assert spec.parse(asked.words).env == {"TOKEN": SECRET, "PLACE": "a b"}
     assert SECRET not in repr(asked.identity)
     assert [main(["kernel", "list"]), main(["kernel", "list", "--json"])] == [0, 0]
     shown = capsys.readouterr()
@@ -147,7 +147,7 @@ def test_a_kernelspec_of_an_earlier_release_works_and_is_told_of(
     argv = ["python", "-m", spec.MODULE, *words, "-f", "{connection_file}"]
     (folder / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Old"}))
     asked = spec.stored(words)
-    assert spec.parse(asked.words).request.env == {"TOKEN": SECRET}
+    assert spec.parse(asked.words).env == {"TOKEN": SECRET}
     assert asked.identity == tuple(words)
     assert main(["kernel", "list"]) == 0
     shown = capsys.readouterr()

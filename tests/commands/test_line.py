@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jupyter_slurm.commands.braces import expand
 from jupyter_slurm.commands.line import Request, Reuse, by_text, fingerprint, parse, spec, split
-from jupyter_slurm.commands.scanner import OURS
+from jupyter_slurm.commands.table import CELL
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.wire import (
@@ -92,7 +92,7 @@ def test_files_that_are_excluded_as_if_they_were_nodes_are_told_apart(pattern: s
 
 
 def test_none_of_our_options_hides_one_that_sbatch_lets_through() -> None:
-    clash = {name for name in OURS if name in OPTIONS and OPTIONS[name].reserved is None}
+    clash = {name for name in CELL.options if name in OPTIONS and OPTIONS[name].reserved is None}
     assert clash <= {"wait"}  # means the same there
 
 

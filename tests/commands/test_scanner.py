@@ -9,29 +9,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_slurm.cli.environment import with_values
-from jupyter_slurm.commands import headless, image_line, labs, line, sessions, shell
-from jupyter_slurm.commands.asked import ask
+from jupyter_slurm.commands import headless, image_line, line, shell
+from jupyter_slurm.commands.asked import ask, job_spec, named
 from jupyter_slurm.commands.line import Request
-from jupyter_slurm.commands.scanner import OURS, asks_for_help, before_arguments, scan
-from jupyter_slurm.commands.table import IMAGE_CELL, LAB_START, SESSION_START, SHELL
+from jupyter_slurm.commands.scanner import asks_for_help, before_arguments, scan
+from jupyter_slurm.commands.table import CELL, IMAGE_CELL, LAB_START, SESSION_START, SHELL
+from jupyter_slurm.jobs.kinds import kind_for
 from jupyter_slurm.kernel import spec as kernel_spec
 from jupyter_slurm.slurm.options import OPTIONS
+from jupyter_slurm.wire import LabSpec, SessionSpec, SpecT
+
+
+def started(made: type[SpecT], words: list[str]) -> tuple[Request, SpecT]:
+    asked = ask(named(kind_for(made).command), words)
+    return job_spec(made, asked, job_id="abcdefgh")
+
 
 PLACES: dict[str, Callable[[list[str]], Request]] = {
     "%%slurm": line.parse,
     "%%slurm --": line.parse_with_arguments,
     "submit": headless.request,
-    "session start": lambda words: sessions.start(
-        ask(SESSION_START, words), job_id="abcdefgh", notebook=None
-    )[0],
-    "lab start": lambda words: labs.start(ask(LAB_START, words), job_id="abcdefgh")[0],
+    "session start": lambda words: started(SessionSpec, words)[0],
+    "lab start": lambda words: started(LabSpec, words)[0],
     "shell": lambda words: shell.parse(ask(SHELL, words)).request,
-    "kernel add": lambda words: kernel_spec.parse(words).request,
+    "kernel add": kernel_spec.parse,
     "%%slurm_image": lambda words: (
         image_line.parse_image(IMAGE_CELL, ask(IMAGE_CELL, ["env", *words])).request
     ),
 }
-NAMES = sorted({*OURS, *OPTIONS, "idle", "install", "job", "new", "keep", "from", "env-file"})
+NAMES = sorted(
+    {*CELL.options, *OPTIONS, "idle", "install", "job", "new", "keep", "from", "env-file"}
+)
 LOOKS_LIKE = st.one_of(
     st.sampled_from(["--", "-n4", "-J", "-"]),
     st.sampled_from(NAMES).map("--{}".format),
@@ -57,7 +65,7 @@ def test_any_value_in_any_order_gives_the_same_request(
 @pytest.mark.parametrize(
     ("words", "idle_s"),
     [
-        (["--comment", "--idle", "--time", "5m"], None),
+        (["--comment", "--idle", "--time", "5m"], 1800),
         (["--idle", "5m", "--comment", "--idle"], 300),
         (["--comment=--idle", "--idle=5m"], 300),
     ],
@@ -67,8 +75,7 @@ def test_an_idle_time_is_told_from_a_comment(words: list[str], idle_s: int | Non
 
 
 def test_what_a_command_has_of_its_own_is_no_value_of_a_flag() -> None:
-    asked = ask(LAB_START, ["--exclusive", "--install", "--comment", "--install"])
-    request, made = labs.start(asked, job_id="a")
+    request, made = started(LabSpec, ["--exclusive", "--install", "--comment", "--install"])
     assert made.install
     assert request.options["comment"] == "--install"
     assert not ask(LAB_START, ["--comment", "--install"]).install

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.commands import sessions
-from jupyter_slurm.commands.asked import ask
+from jupyter_slurm.commands.asked import ask, job_spec
 from jupyter_slurm.commands.line import split
 from jupyter_slurm.commands.table import SESSION_START
 from jupyter_slurm.errors import NotFoundError, RequestError
@@ -35,9 +35,8 @@ def session(**fields: Any) -> Job:
 
 
 def start(words: str) -> SessionSpec:
-    return sessions.start(
-        ask(SESSION_START, split(words)), job_id="s2s2s2s2", notebook="/n/fit.ipynb"
-    )[1]
+    asked = ask(SESSION_START, split(words))
+    return job_spec(SessionSpec, asked, job_id="s2s2s2s2", notebook="/n/fit.ipynb")[1]
 
 
 @pytest.mark.parametrize(

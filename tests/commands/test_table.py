@@ -11,17 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_slurm.cli import parser
-from jupyter_slurm.commands.asked import Asked, ask, find, of_job
-from jupyter_slurm.commands.command import Argument, Command, options_of
-from jupyter_slurm.commands.scanner import OURS, OurOption, Place
-from jupyter_slurm.commands.table import IMAGE_CELL, SECTIONS, commands
+from jupyter_slurm.commands.asked import Asked, ask, commands, find, of_job
+from jupyter_slurm.commands.command import Argument, Command, OurOption, Place, options_of
+from jupyter_slurm.commands.table import CELL, IMAGE_CELL, SECTIONS
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.magics import commands as magics
 from jupyter_slurm.slurm.options import OPTIONS
 
 LEAVES = [one for section in SECTIONS.values() for one in section if not one.usual] + [IMAGE_CELL]
 PLACES: tuple[Place, ...] = ("terminal", "notebook")
-NAMES = sorted({*OURS, *OPTIONS, *(name for one in LEAVES for name in one.options)})
+NAMES = sorted({*CELL.options, *OPTIONS, *(name for one in LEAVES for name in one.options)})
 TEXT = st.one_of(
     st.text("ab= \"$'é-", max_size=5),
     st.sampled_from(["--", "-h", "-n4", "-f", "--help"]),

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from jupyter_slurm.commands.command import Command
-from jupyter_slurm.commands.scanner import OURS, OurOption, Place
-from jupyter_slurm.commands.table import SECTIONS
+from jupyter_slurm.commands.command import Command, OurOption, Place
+from jupyter_slurm.commands.table import CELL, SECTIONS
 from jupyter_slurm.slurm.options import OPTIONS
 
 FILE = Path(__file__).parents[2] / "docs" / "reference.md"
@@ -43,7 +42,7 @@ def _lines() -> Iterator[str]:
         for command in section:
             yield from _command(command)
     yield _OPTIONS
-    yield from _table(OURS)
+    yield from _table(CELL.options)
     yield _SBATCH
     yield from ("| option | |", "|---|---|")
     for name, one in sorted(OPTIONS.items()):

@@ -37,7 +37,8 @@ class Kernel(ByPython[KernelSpec]):
 
     spec = KernelSpec
     job = KernelJob
-    command = "kernel"
+    command = "kernel add"
+    usual_name = "kernel"
     idle_without = "in which nobody is connected"
     runner = layout.KERNEL
     node_files = ("kernel", "private_folder")

@@ -50,7 +50,8 @@ class Lab(ByPython[LabSpec]):
     spec = LabSpec
     job = LabJob
     noun = "lab"
-    command = "lab"
+    command = "lab start"
+    usual_name = "lab"
     idle_without = "in which nobody uses it"
     is_in_home = True
     runner = layout.LAB

@@ -26,7 +26,8 @@ class Session(ByPython[SessionSpec]):
     spec = SessionSpec
     job = SessionJob
     noun = "session"
-    command = "session"
+    command = "session start"
+    usual_name = "session"
     runner = layout.SESSION
     node_files = ("session",)
     has_records = True

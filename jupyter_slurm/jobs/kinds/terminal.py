@@ -17,6 +17,7 @@ class Terminal(Kind[TerminalSpec]):
 
     spec = TerminalSpec
     job = TerminalJob
+    usual_name = "shell"
     code_file = layout.PROGRAM
     node_files = ("terminal_pty.py", "terminal.py")
     has_terminal = True
