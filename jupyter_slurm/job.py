@@ -9,14 +9,15 @@ import contextvars
 import os
 import sys
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, from_problem
-from jupyter_slurm.views.card import ended_earlier, no_longer_listed, plain, told_to_end
+from jupyter_slurm.readable import duration
+from jupyter_slurm.views.card import ended_earlier, no_longer_listed, plain, title, told_to_end
 from jupyter_slurm.views.failure import failure, left_out
 from jupyter_slurm.wire import (
     CellJob,
@@ -38,6 +39,9 @@ HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
 """The base URL of a server that JupyterHub has started (and so Binder), told to it and its kernels
 and terminals."""
 _WAIT_S = 20.0
+Verb = Literal["hold", "release", "requeue", "forget"]
+"""Names a call of `Api` that does something to one job."""
+_DONE = {"hold": "held", "release": "released", "forget": "forgotten"}
 
 
 def placed(spec: SpecT, here: Path | None = None) -> SpecT:
@@ -272,6 +276,32 @@ def cancel_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | Jup
             earlier = ended_earlier(before, word, time.time())
             told = told_to_end(job) if is_asked else no_longer_listed(job)
             yield word, " ".join(filter(None, (earlier, told)))
+
+
+def steer_each(
+    api: Api, verb: Verb, words: Sequence[str]
+) -> Iterator[tuple[str, str | JupyterSlurmError]]:
+    """Do that to the jobs that the words name, one after the other; yield what to say of each, or
+    why it is as it was."""
+    call: Callable[[str], Job | None] = getattr(api, verb)
+    for word in words:
+        try:
+            before = api.job(word)
+            job = call(word)
+            yield word, f"{title(before)}: {_told_done(verb, before, job)}"
+        except JupyterSlurmError as exc:
+            yield word, exc
+
+
+def _told_done(verb: Verb, before: Job, job: Job | None) -> str:
+    if verb != "requeue":
+        return _DONE[verb] + (f" ({job.state})" if job else "")
+    # While Slurm ends its run the job is COMPLETING, which says nothing of what becomes of it.
+    run = "its run"
+    if before.started_s:
+        run += f" of {duration(time.time() - before.started_s)}"
+    where = f" on {', '.join(before.nodes)}" if before.nodes else ""
+    return f"{run}{where} was ended, what it had not saved is lost; it is in the queue again"
 
 
 def wait_for_transfer(api: Api, transfer: Transfer) -> Transfer:

@@ -8,17 +8,16 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from textwrap import TextWrapper
 
-from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.commands.asked import Asked
 from jupyter_slurm.errors import JupyterSlurmError
-from jupyter_slurm.job import cancel_each
+from jupyter_slurm.job import Verb, cancel_each, steer_each
 from jupyter_slurm.readable import duration, visible
 from jupyter_slurm.views import card, offer_text
 from jupyter_slurm.views.preview_text import MARKS
@@ -109,27 +108,8 @@ def cancel(args: Asked, connect: Connect) -> int:
     return _all_told(cancel_each(connect(), args.ids))
 
 
-def forget(args: Asked, connect: Connect) -> int:
-    api: Api = connect()
-
-    def one(job_id: str) -> str:
-        api.forget(job_id)
-        return f"job {job_id} is forgotten"
-
-    return _each(args.ids, one)
-
-
-def _each(ids: Sequence[str], act: Callable[[str], str]) -> int:
-    """One that fails does not keep the others from being tried."""
-
-    def tried() -> Iterator[tuple[str, str | JupyterSlurmError]]:
-        for job_id in ids:
-            try:
-                yield job_id, act(job_id)
-            except JupyterSlurmError as exc:
-                yield job_id, exc
-
-    return _all_told(tried())
+def steer(verb: Verb, args: Asked, connect: Connect) -> int:
+    return _all_told(steer_each(connect(), verb, args.ids))
 
 
 def _all_told(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> int:

@@ -374,14 +374,9 @@ _OF_JOBS = (
     ),
     Command("why", "why a job waits, or how it ended", arguments=_JOB, options=_AS_JSON),
     Command("cancel", "cancel jobs", arguments=_JOBS),
-    Command("hold", "keep jobs from starting", only="notebook", arguments=_JOBS),
-    Command("release", "let jobs start again", only="notebook", arguments=_JOBS),
-    Command(
-        "requeue",
-        "end jobs that run, and put them back into the queue",
-        only="notebook",
-        arguments=_JOBS,
-    ),
+    Command("hold", "keep jobs from starting", arguments=_JOBS),
+    Command("release", "let jobs start again", arguments=_JOBS),
+    Command("requeue", "end jobs that run, and put them back into the queue", arguments=_JOBS),
     Command("forget", "remove what is kept of jobs that have ended", arguments=_JOBS),
 )
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from jupyter_slurm.commands.asked import Asked, ask, find
 from jupyter_slurm.commands.line import parse
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
-from jupyter_slurm.job import cancel_each, read_whole_log
+from jupyter_slurm.job import Verb, cancel_each, read_whole_log, steer_each
 from jupyter_slurm.magics import image, lab, remote, sessions
 from jupyter_slurm.magics.cell import attach, warn_ended_earlier
 from jupyter_slurm.magics.frontend import in_place, say, warn
@@ -203,47 +204,25 @@ def _attach(session: Session, asked: Asked) -> None:
     attach(session, asked.id)
 
 
-def _each(verb: str, done: str | Callable[[Job], str]) -> Command:
-    """A command that does the same to every job named; one that fails does not keep the others.
-    `done`: what is said of one then, as it was before."""
-
-    def command(session: Session, asked: Asked) -> None:
-        call: Callable[[str], Job | None] = getattr(session.api, verb)
-        failed: list[JupyterSlurmError] = []
-        for job_id in asked.ids:
-            try:
-                told = done if isinstance(done, str) else done(session.api.job(job_id))
-                job = call(job_id)
-                say(f"{job_id}: {told}" + (f" ({job.state})" if job else ""))
-            except JupyterSlurmError as exc:
-                failed.append(exc)
-                if len(asked.ids) > 1:
-                    warn(f"{job_id}: {exc}")
-        if failed:
-            raise failed[-1]
-
-    return command
-
-
 def _cancel(session: Session, asked: Asked) -> None:
-    failed: list[JupyterSlurmError] = []
-    for job_id, told in cancel_each(session.api, asked.ids):
-        if isinstance(told, str):
-            say(told)
-            continue
-        failed.append(told)
-        if len(asked.ids) > 1:
-            warn(f"{job_id}: {told}")
+    _all_told(cancel_each(session.api, asked.ids))
+
+
+def _steer(verb: Verb, session: Session, asked: Asked) -> None:
+    _all_told(steer_each(session.api, verb, asked.ids))
+
+
+def _all_told(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> None:
+    """Say what became of each; one that failed has kept no other from its own, and is raised."""
+    told = list(outcomes)
+    failed = [one for _, one in told if isinstance(one, JupyterSlurmError)]
+    for word, one in told:
+        if isinstance(one, str):
+            say(one)
+        elif len(told) > 1:
+            warn(f"{word}: {one}")
     if failed:
         raise failed[-1]
-
-
-def _put_back(before: Job) -> str:
-    run = (
-        f"its run of {duration(time.time() - before.started_s)}" if before.started_s else "its run"
-    )
-    where = f" on {', '.join(before.nodes)}" if before.nodes else ""
-    return f"{run}{where} was ended, what it had not saved is lost; it is in the queue again"
 
 
 def _help(_session: Session, _asked: Asked) -> None:
@@ -272,10 +251,10 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "logs": _logs,
         "why": _why,
         "cancel": _cancel,
-        "hold": _each("hold", "held"),
-        "release": _each("release", "released"),
-        "requeue": _each("requeue", _put_back),
-        "forget": _each("forget", "forgotten"),
+        "hold": partial(_steer, "hold"),
+        "release": partial(_steer, "release"),
+        "requeue": partial(_steer, "requeue"),
+        "forget": partial(_steer, "forget"),
         "login": remote.login,
         "logout": remote.logout,
         "connections": remote.connections,

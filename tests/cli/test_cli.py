@@ -804,7 +804,37 @@ def test_several_are_cancelled_by_one_call_and_each_ones_outcome_is_told(run: Ru
     assert third.endswith("has ended: it is COMPLETED")
     code, out, err = run(api, "cancel", "aaaaaaaa", "dddddddd")
     assert (code, err) == (1, "dddddddd: Not that one.\n")
-    assert run(MemoryApi(), "forget", "aaaaaaaa")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        ("hold", "held (PENDING)"),
+        ("release", "released (PENDING)"),
+        ("requeue", "it is in the queue again"),
+        ("forget", "forgotten"),
+    ],
+)
+def test_what_becomes_of_each_is_told_and_one_that_fails_keeps_no_other(
+    run: Run, verb: str, said: str
+) -> None:
+    class Steered(MemoryApi):
+        def __getattr__(self, name: str) -> Callable[[str], Job]:
+            assert name == verb
+            return self.done
+
+        def done(self, job_id: str) -> Job:
+            self.calls.append((verb, job_id))
+            return self.job(job_id)
+
+    api = Steered()
+    code, out, err = run(api, verb, "aaaaaaaa", "missing", "bbbbbbbb")
+    assert (code, err) == (1, "missing: There is no job missing.\n")
+    assert api.calls == [(verb, "aaaaaaaa"), (verb, "bbbbbbbb")]
+    first, second = out.splitlines()
+    assert first.startswith("job aaaaaaaa (Slurm 7) on local: ")
+    assert first.endswith(said)
+    assert second.endswith(said)
 
 
 def test_slurms_id_of_an_old_job_is_said_to_be_that(run: Run) -> None:

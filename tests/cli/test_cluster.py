@@ -173,6 +173,17 @@ def test_a_job_that_was_detached_is_found_attached_to_and_forgotten(shell: Shell
     assert job_id in err
 
 
+def test_a_job_is_held_and_released_and_goes_back_into_the_queue(shell: Shell) -> None:
+    shell.write("wait.sh", "#!/bin/sh\necho begun\nexec sleep 600\n")
+    job_id = shell.ok("submit", "wait.sh", "--detach", "--requeue", "--begin", "now+1hour").strip()
+    assert shell.ok("hold", job_id).endswith(": held (PENDING)\n")
+    assert "held" in shell.ok("why", job_id)
+    assert shell.ok("release", job_id).endswith(": released (PENDING)\n")
+    code, _, err = shell.run("requeue", job_id)
+    assert (code, job_id in err) == (1, True), "it does not run yet"
+    shell.ok("cancel", job_id)
+
+
 def test_ctrl_c_leaves_the_job_running_and_cancel_ends_it(shell: Shell) -> None:
     shell.write("wait.py", "import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
     process = shell.start("submit", "wait.py")

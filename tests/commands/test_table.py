@@ -41,7 +41,7 @@ OTHERS = [["--partition", "debug"], ["-c", "2"], ["--exclusive"], ["--time=30m"]
 
 def in_terminal(command: Command, words: list[str]) -> Asked:
     found = cast("partial[int]", parser.parse([*command.words, *words]))
-    return cast("Asked", found.args[0])
+    return cast("Asked", found.args[-1])
 
 
 def in_notebook(command: Command, words: list[str]) -> Asked:

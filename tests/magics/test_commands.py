@@ -95,7 +95,7 @@ def test_requeue_says_what_it_has_ended(shell: Shell, api: FakeApi) -> None:
     told = shell.run(f"%slurm requeue {job_id}").out
     assert "its run of 1 h 1 min on n1 was ended" in told
     assert "what it had not saved is lost" in told
-    assert "REQUEUED" in told
+    assert told.endswith("it is in the queue again\n")
 
 
 def test_a_labs_name_means_the_lab_of_the_cluster_that_is_asked_for(
