@@ -1,11 +1,13 @@
 // Makes of the Python side what the browser's side takes from it (`npm run wire`): src/wire.ts of
-// jupyter_slurm.wire, and messages.json, the texts of the agent's messages, which translations.cjs
-// puts into the catalogues. With --check it says whether that is needed.
+// jupyter_slurm.wire, src/submit/options.ts of the options that the form has fields for, and
+// messages.json, the texts of the agent's messages, which translations.cjs puts into the
+// catalogues. With --check it says whether that is needed.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { compile } from 'json-schema-to-typescript';
+import { format } from 'prettier';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const style = { singleQuote: true, trailingComma: 'none', arrowParens: 'avoid', printWidth: 100 };
@@ -18,7 +20,17 @@ function printed(script) {
   return JSON.parse(text);
 }
 
+function options() {
+  const parts = [
+    '// The options that the form has a field for, in the order of its line, as the table of commands',
+    '// has them (jupyter_slurm/commands/table.py). Made by `npm run wire`; not edited by hand.',
+    `export const OPTIONS = ${JSON.stringify(printed('form_options.py'))} as const;`
+  ];
+  return format(parts.join('\n'), { ...style, parser: 'typescript' });
+}
+
 const made = {
+  'src/submit/options.ts': await options(),
   'src/wire.ts': await compile(printed('wire_schema.py'), 'Wire', {
     bannerComment:
       '// What leaves a process, as jupyter_slurm/wire has it. Made by `npm run wire`; not edited by hand.',

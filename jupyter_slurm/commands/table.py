@@ -477,6 +477,12 @@ _IMAGES = (
     ),
 )
 
+FORM = tuple(
+    "cluster partition account qos gpus nodes ntasks cpus-per-task mem time image chdir "
+    "display-name name array idle module env install".split()
+)
+"""The options that have a field of their own in JupyterLab's form, in the order of its line."""
+
 SECTIONS: Mapping[str, tuple[Command, ...]] = MappingProxyType(
     {
         "This machine": _HERE,

@@ -6,8 +6,9 @@ import { duration, memory } from '../format';
 import { said } from '../messages';
 import type { Cluster, Image, RemoteKernel } from '../wire';
 import type { Known } from './cluster';
-import type { Field, Wishes } from './form';
-import { Choice, Lines, Stepper, Text, type Option } from './inputs';
+import type { Field, Option, Wishes } from './form';
+import { Choice, Lines, Stepper, Text, type Option as Offered } from './inputs';
+import { OPTIONS } from './options';
 import { chosen, dated, freeGpus, freeOfType, offer, seconds, told, unusable } from './partitions';
 import type { Place, Sentence } from './sentences';
 import type { Source } from './source';
@@ -125,7 +126,7 @@ function several(offered: readonly string[] | undefined, said: string): boolean 
   return (offered?.length ?? 0) > 1 || said !== '';
 }
 
-function plain(values: readonly string[] = []): Option[] {
+function plain(values: readonly string[] = []): Offered[] {
   return values.map(value => ({ value, text: value }));
 }
 
@@ -135,7 +136,7 @@ function Resources(props: FieldsProps): JSX.Element {
   const limitS = partition?.limit_s ?? null;
   const usualS = partition?.default_time_s ?? null;
   const types = partition?.gpu_types ?? [];
-  const ofType = (type: string): Option => {
+  const ofType = (type: string): Offered => {
     const free = partition ? freeOfType(partition, type, trans) : '';
     return { value: type, text: free === '' ? type : `${type} — ${free}` };
   };
@@ -161,11 +162,11 @@ function Resources(props: FieldsProps): JSX.Element {
         />
       ) : null}
       <Text
-        {...common(props, 'cpus', trans.__('CPUs of a task'))}
+        {...common(props, 'cpus-per-task', trans.__('CPUs of a task'))}
         hint={partition?.cpus ? trans.__('at most %1 on a node', partition.cpus) : ''}
       />
       <Text
-        {...common(props, 'memory', trans.__('Memory of a node'))}
+        {...common(props, 'mem', trans.__('Memory of a node'))}
         hint={
           partition?.memory_mib
             ? trans.__('8G; at most %1', memory(partition.memory_mib))
@@ -190,7 +191,7 @@ function Resources(props: FieldsProps): JSX.Element {
             : trans.__('1, or a range as 2-4')
         }
       />
-      <Text {...common(props, 'tasks', trans.__('Tasks'))} hint={trans.__('1 unless said')} />
+      <Text {...common(props, 'ntasks', trans.__('Tasks'))} hint={trans.__('1 unless said')} />
     </>
   );
 }
@@ -207,12 +208,12 @@ function Program(props: FieldsProps): JSX.Element {
         hint={trans.__("a name, a registry's address or a path; empty: the cluster's default")}
       />
       <Text
-        {...common(props, 'folder', trans.__('Folder'))}
+        {...common(props, 'chdir', trans.__('Folder'))}
         wide
         hint={trans.__('where it begins, on the cluster: /data/fit or ~/fit')}
       />
       <Text
-        {...common(props, 'modules', trans.__('Modules'))}
+        {...common(props, 'module', trans.__('Modules'))}
         hint={trans.__('names, with blanks between')}
       />
       <Lines
@@ -242,83 +243,118 @@ function offered(
   return [...told];
 }
 
-function OfALab(props: FieldsProps): JSX.Element {
-  const { trans } = props;
+/** Of a lab or a kernel. */
+function Idle(props: FieldsProps): JSX.Element {
+  const { kind, trans } = props;
+  const label =
+    kind === 'lab'
+      ? trans.__('Ends when nobody uses it for')
+      : trans.__('Ends when nobody is connected for');
   return (
-    <>
-      <Text
-        {...common(props, 'idle', trans.__('Ends when nobody uses it for'))}
-        hint={trans.__("2h, 30m; empty: as the cluster's profile says")}
-      />
-      <Install {...props} />
-    </>
+    <Text
+      {...common(props, 'idle', label)}
+      hint={trans.__("2h, 30m; empty: as the cluster's profile says")}
+    />
   );
 }
 
-function Install({ wishes, change, trans }: FieldsProps): JSX.Element {
+function Install(props: FieldsProps): JSX.Element {
+  const { trans } = props;
+  return (
+    <Check {...common(props, 'install', trans.__('Install JupyterLab where the image has none'))} />
+  );
+}
+
+function Check({ label, value, change }: Common): JSX.Element {
   return (
     <label className="jp-slurm-Check">
       <input
         type="checkbox"
-        checked={wishes.install === 'yes'}
+        checked={value === 'yes'}
         onChange={event => {
-          change({ install: event.currentTarget.checked ? 'yes' : '' });
+          change(event.currentTarget.checked ? 'yes' : '');
         }}
       />
-      {trans.__('Install JupyterLab where the image has none')}
+      {label}
     </label>
   );
 }
 
-/** How it is called, in words and by Jupyter; what it is called where nothing is said. */
-function OfAKernel(props: FieldsProps): JSX.Element {
+/** Of a kernel: how it is called where nothing is said is in the hint. */
+function Title(props: FieldsProps): JSX.Element {
   const { wishes, kernel, trans } = props;
   const title = kernel === null ? '' : trans.__('else %1', kernel.display_name);
-  const name = kernel === null ? '' : trans.__('else %1', kernel.name);
   return (
-    <>
-      <Text
-        {...common(props, 'title', trans.__('Title'))}
-        wide
-        hint={wishes.title === '' && title !== '' ? title : trans.__('as the picker shows it')}
-      />
-      <Text
-        {...common(props, 'name', trans.__('Name'))}
-        hint={
-          kernel?.exists === true
-            ? trans.__('there is one called %1: it is replaced', kernel.name)
-            : wishes.name === '' && name !== ''
-              ? name
-              : trans.__('a-z, digits, . _ -')
-        }
-      />
-      <Text
-        {...common(props, 'idle', trans.__('Ends when nobody is connected for'))}
-        hint={trans.__("2h, 30m; empty: as the cluster's profile says")}
-      />
-    </>
+    <Text
+      {...common(props, 'display-name', trans.__('Title'))}
+      wide
+      hint={
+        wishes['display-name'] === '' && title !== '' ? title : trans.__('as the picker shows it')
+      }
+    />
   );
 }
 
+function Name(props: FieldsProps): JSX.Element {
+  const { trans } = props;
+  const hint = props.kind === 'kernel' ? hintOfKernel(props) : trans.__('letters, digits, . _ -');
+  return <Text {...common(props, 'name', trans.__('Name'))} hint={hint} />;
+}
+
+function hintOfKernel({ wishes, kernel, trans }: FieldsProps): string {
+  if (kernel?.exists === true) {
+    return trans.__('there is one called %1: it is replaced', kernel.name);
+  }
+  return wishes.name === '' && kernel !== null
+    ? trans.__('else %1', kernel.name)
+    : trans.__('a-z, digits, . _ -');
+}
+
+function Indices(props: FieldsProps): JSX.Element {
+  const { trans } = props;
+  return (
+    <Text
+      {...common(props, 'array', trans.__('Array'))}
+      hint={trans.__('1-10: ten jobs, told apart by SLURM_ARRAY_TASK_ID')}
+    />
+  );
+}
+
+/** An option that has no field made for it: the table says all of it. */
+function Plain({ option, ...props }: FieldsProps & { option: Option }): JSX.Element {
+  const field = common(props, option.name, `--${option.name}`);
+  return option.flag ? <Check {...field} /> : <Text {...field} hint={option.help} />;
+}
+
+const ABOVE: readonly Field[] = [
+  ...(['cluster', 'partition', 'account', 'qos'] as const),
+  ...(['gpus', 'nodes', 'ntasks', 'cpus-per-task', 'mem', 'time'] as const),
+  ...(['image', 'chdir', 'module', 'env'] as const)
+];
+const MADE: Partial<Record<Field, (props: FieldsProps) => JSX.Element>> = {
+  'display-name': Title,
+  name: Name,
+  array: Indices,
+  idle: Idle,
+  install: Install
+};
+
+/** All that the groups above do not have. */
 function More(props: FieldsProps): JSX.Element {
   const { kind, trans } = props;
+  const left = OPTIONS.filter(
+    ({ name, kinds }) => !ABOVE.includes(name) && kinds.some(one => one === kind)
+  );
   return (
     <>
-      {kind === 'kernel' ? (
-        <OfAKernel {...props} />
-      ) : (
-        <Text
-          {...common(props, 'name', trans.__('Name'))}
-          hint={trans.__('letters, digits, . _ -')}
-        />
-      )}
-      {kind === 'lab' ? <OfALab {...props} /> : null}
-      {kind === 'lab' || kind === 'kernel' ? null : (
-        <Text
-          {...common(props, 'array', trans.__('Array'))}
-          hint={trans.__('1-10: ten jobs, told apart by SLURM_ARRAY_TASK_ID')}
-        />
-      )}
+      {left.map(option => {
+        const Made = MADE[option.name];
+        return Made ? (
+          <Made key={option.name} {...props} />
+        ) : (
+          <Plain key={option.name} {...props} option={option} />
+        );
+      })}
       <Text
         {...common(props, 'more', trans.__('More options'))}
         wide

@@ -1,100 +1,31 @@
 // What a form says <-> the words of a `%%slurm` line, which is what the server understands. Pure.
+import { OPTIONS } from './options';
 import { split } from './words';
 
-/** As they are typed; '' is "nothing said". */
-export interface Wishes {
-  cluster: string;
-  partition: string;
-  account: string;
-  qos: string;
-  gpus: string;
-  gpuType: string;
-  nodes: string;
-  tasks: string;
-  cpus: string;
-  memory: string;
-  time: string;
-  image: string;
-  folder: string;
-  modules: string;
-  /** NAME=VALUE, one a line. */
-  env: string;
-  name: string;
-  /** Of a kernel: what launcher and picker call it. */
-  title: string;
-  array: string;
-  /** Of a lab or a kernel: after how long without use it ends. */
-  idle: string;
-  /** Of a lab, 'yes': JupyterLab is installed where the image has none. */
-  install: '' | 'yes';
-  /** More of sbatch's options, as they are typed there. */
-  more: string;
+export type Option = (typeof OPTIONS)[number];
+
+/** An option, by its name; the type of the GPUs; more of sbatch's options, as they are typed. */
+export type Field = Option['name'] | 'gpuType' | 'more';
+
+/** As they are typed; '' is "nothing said". Of a flag 'yes' is said; of `env` one a line. */
+export type Wishes = Readonly<Record<Field, string>>;
+
+const NAMES = OPTIONS.map(one => one.name);
+
+export const NO_WISHES = Object.fromEntries(
+  [...NAMES, 'gpuType', 'more'].map(name => [name, ''])
+) as Wishes;
+
+/** What stands between several values in a field; one by one they are options of a line. */
+const BETWEEN: Partial<Record<Field, readonly [string, RegExp]>> = {
+  module: [' ', /[\s,]+/],
+  env: ['\n', /\n/]
+};
+
+/** null: no field says that option. */
+export function optionOf(word: string): Option | null {
+  return OPTIONS.find(one => (one.words as readonly string[]).includes(word)) ?? null;
 }
-
-export type Field = keyof Wishes;
-
-export const NO_WISHES: Wishes = {
-  cluster: '',
-  partition: '',
-  account: '',
-  qos: '',
-  gpus: '',
-  gpuType: '',
-  nodes: '',
-  tasks: '',
-  cpus: '',
-  memory: '',
-  time: '',
-  image: '',
-  folder: '',
-  modules: '',
-  env: '',
-  name: '',
-  title: '',
-  array: '',
-  idle: '',
-  install: '',
-  more: ''
-};
-
-/** Those that are one option with one value, in the order of the line. */
-const OPTIONS: readonly (readonly [string, Field])[] = [
-  ['cluster', 'cluster'],
-  ['partition', 'partition'],
-  ['account', 'account'],
-  ['qos', 'qos'],
-  ['gpus', 'gpus'],
-  ['nodes', 'nodes'],
-  ['ntasks', 'tasks'],
-  ['cpus-per-task', 'cpus'],
-  ['mem', 'memory'],
-  ['time', 'time'],
-  ['image', 'image'],
-  ['chdir', 'folder'],
-  ['name', 'name'],
-  ['display-name', 'title'],
-  ['array', 'array'],
-  ['idle', 'idle']
-];
-const FIELDS: ReadonlyMap<string, Field> = new Map<string, Field>([
-  ...OPTIONS,
-  ['module', 'modules'],
-  ['env', 'env'],
-  ['job-name', 'name']
-]);
-const SHORT: Readonly<Record<string, string>> = {
-  '-p': 'partition',
-  '-A': 'account',
-  '-q': 'qos',
-  '-G': 'gpus',
-  '-N': 'nodes',
-  '-n': 'ntasks',
-  '-c': 'cpus-per-task',
-  '-t': 'time',
-  '-a': 'array',
-  '-J': 'job-name',
-  '-D': 'chdir'
-};
 
 /** What `{…}` of braces.py puts a value in place of: `job.id`, `rates[0]`, `rate:.2f`. */
 const FIELD = String.raw`\{([\p{L}_][\p{L}\p{N}_]*(?:\.[\p{L}_][\p{L}\p{N}_]*|\[[^[\]{}]*\])*(?::[^{}]*)?)\}`;
@@ -104,21 +35,19 @@ const VARIABLE = new RegExp(`(^|[^{])${FIELD}($|[^}])`, 'u');
 
 /** The words behind `%%slurm`. */
 export function lineOf(wishes: Wishes): string {
-  const words = OPTIONS.map(([option, field]) => [option, valueOf(wishes, field)] as const)
-    .filter(([, value]) => value !== '')
-    .map(([option, value]) => optionOf(option, value));
-  const modules = wishes.modules
-    .split(/[\s,]+/)
-    .filter(Boolean)
-    .map(name => optionOf('module', name));
-  const env = wishes.env
-    .split('\n')
-    .map(line => line.trim())
-    .filter(Boolean)
-    .map(line => optionOf('env', line));
-  const install = wishes.install === 'yes' ? ['--install'] : [];
+  const words = OPTIONS.flatMap(({ name, flag }) => {
+    if (flag) {
+      return wishes[name] === '' ? [] : [`--${name}`];
+    }
+    const between = BETWEEN[name]?.[1];
+    const values = between ? wishes[name].split(between) : [valueOf(wishes, name)];
+    return values
+      .map(value => value.trim())
+      .filter(Boolean)
+      .map(value => said(name, value));
+  });
   const more = wishes.more.replace(/\s*\n\s*/g, ' ').trim();
-  return [...words, ...modules, ...env, ...install, more].filter(Boolean).join(' ');
+  return [...words, more].filter(Boolean).join(' ');
 }
 
 function valueOf(wishes: Wishes, field: Field): string {
@@ -131,9 +60,9 @@ function valueOf(wishes: Wishes, field: Field): string {
 }
 
 /** `{name}` would be a variable of the notebook: doubled braces are these very characters. */
-function optionOf(option: string, value: string): string {
-  const said = value.replace(FIELDS_IN, '{{$1}}');
-  return said.startsWith('-') ? `--${option}=${quoted(said)}` : `--${option} ${quoted(said)}`;
+function said(option: string, value: string): string {
+  const word = value.replace(FIELDS_IN, '{{$1}}');
+  return word.startsWith('-') ? `--${option}=${quoted(word)}` : `--${option} ${quoted(word)}`;
 }
 
 /** One word of a POSIX shell's. */
@@ -154,11 +83,10 @@ export function wishesOf(line: string): Wishes {
   const more: string[] = [];
   for (let at = 0; at < words.length; at += 1) {
     const word = words[at] ?? '';
-    const [, name, value] = /^--([a-z-]+)(?:=(.*))?$/s.exec(word) ?? [];
-    const option = SHORT[word] ?? name;
-    const field = option === undefined ? undefined : FIELDS.get(option);
+    const [, name = word, value] = /^(--[a-z-]+)=(.*)$/s.exec(word) ?? [];
+    const option = optionOf(name);
     const given = value ?? words[at + 1];
-    if (field === undefined || given === undefined || !take(wishes, field, given)) {
+    if (option === null || option.flag || given === undefined || !take(wishes, option, given)) {
       more.push(quoted(word));
       continue;
     }
@@ -168,12 +96,12 @@ export function wishesOf(line: string): Wishes {
 }
 
 /** Whether the field can say it. */
-function take(wishes: Wishes, field: Field, given: string): boolean {
+function take(wishes: Record<Field, string>, { name }: Option, given: string): boolean {
   if (VARIABLE.test(given)) {
     return false;
   }
   const value = given.replace(DOUBLED, '{$1}');
-  if (field === 'gpus') {
+  if (name === 'gpus') {
     const [, kind = '', count] = /^(?:([A-Za-z][^\s:,=]*)[:=])?([0-9]+)$/.exec(value) ?? [];
     if (count === undefined) {
       return false;
@@ -181,12 +109,8 @@ function take(wishes: Wishes, field: Field, given: string): boolean {
     Object.assign(wishes, { gpus: count, gpuType: kind });
     return true;
   }
-  const before = wishes[field];
-  const apart = field === 'modules' ? ' ' : '\n';
-  const many = field === 'modules' || field === 'env';
-  if (field === 'install') {
-    return false;
-  }
-  wishes[field] = many && before !== '' ? `${before}${apart}${value}` : value;
+  const [between] = BETWEEN[name] ?? [];
+  const before = wishes[name];
+  wishes[name] = between !== undefined && before !== '' ? `${before}${between}${value}` : value;
   return true;
 }

@@ -7,7 +7,7 @@ export const JOBS = 'jupyter-slurm:wishes';
 export const LABS = 'jupyter-slurm:wishes-labs';
 export const KERNELS = 'jupyter-slurm:wishes-kernels';
 
-const ONES_OWN = { name: '', title: '', array: '' } as const;
+const ONES_OWN = { name: '', 'display-name': '', array: '' } as const;
 
 interface Saved {
   /** The cluster of the last job. */

@@ -45,7 +45,7 @@ export function unusable(one: Partition, wishes: Wishes, trans: TranslationBundl
   if (wantedS !== null && one.limit_s !== null && wantedS > one.limit_s) {
     return trans.__('at most %1', duration(one.limit_s));
   }
-  if (one.cpus !== null && Number(wishes.cpus) > one.cpus) {
+  if (one.cpus !== null && Number(wishes['cpus-per-task']) > one.cpus) {
     return trans._n('%1 CPU on a node', '%1 CPUs on a node', one.cpus);
   }
   if (one.max_nodes !== null && Number(wishes.nodes) > one.max_nodes) {

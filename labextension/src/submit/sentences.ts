@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { said, told } from '../messages';
 import type { Check, Preview, Problem } from '../wire';
-import type { Field } from './form';
+import { optionOf, type Field } from './form';
 
 /** Something that is said of the job, about one field or about all of it. */
 export interface Sentence {
@@ -15,32 +15,12 @@ export interface Sentence {
 /** A field of the form, or what is to be run. */
 export type Place = Field | 'code';
 
-const OPTIONS: Readonly<Record<string, Place>> = {
-  code: 'code',
-  cluster: 'cluster',
-  partition: 'partition',
-  account: 'account',
-  qos: 'qos',
-  gpus: 'gpus',
-  nodes: 'nodes',
-  ntasks: 'tasks',
-  'cpus-per-task': 'cpus',
-  mem: 'memory',
-  time: 'time',
-  image: 'image',
-  module: 'modules',
-  env: 'env',
-  name: 'name',
-  'job-name': 'name',
-  'display-name': 'title',
-  array: 'array',
-  chdir: 'folder',
-  idle: 'idle'
-};
-
 /** null: it is about no field. What has none of its own stands in `more`. */
 export function fieldOf(option: string | null): Place | null {
-  return option === null ? null : (OPTIONS[option] ?? 'more');
+  if (option === null || option === 'code') {
+    return option;
+  }
+  return optionOf(`--${option}`)?.name ?? 'more';
 }
 
 export interface Sorted {

@@ -102,8 +102,9 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
               change({ wishes: { ...wishes, ...next } });
             }}
             changeCluster={cluster => {
-              const { name, title, array } = wishes;
-              change({ wishes: { ...props.remembered(cluster), name, title, array } });
+              const { name, array, 'display-name': title } = wishes;
+              const kept = { name, array, 'display-name': title };
+              change({ wishes: { ...props.remembered(cluster), ...kept } });
             }}
             trans={trans}
           />

@@ -28,10 +28,10 @@ test('a form says what makes a kernel', () => {
     ...NO_WISHES,
     cluster: 'arandu',
     name: 'mine',
-    title: 'Mine (A100)',
+    'display-name': 'Mine (A100)',
     idle: '2h'
   };
-  const line = "--cluster arandu --name mine --display-name 'Mine (A100)' --idle 2h";
+  const line = "--cluster arandu --display-name 'Mine (A100)' --name mine --idle 2h";
   expect(lineOf(wishes)).toBe(line);
   expect(wishesOf(line)).toEqual(wishes);
 });

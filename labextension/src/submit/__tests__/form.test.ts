@@ -31,8 +31,8 @@ test('the line says what is said, in one order', () => {
       cluster: 'here',
       gpus: '2',
       gpuType: 'a100',
-      memory: ' 8G ',
-      modules: 'gcc/12, cuda',
+      mem: ' 8G ',
+      module: 'gcc/12, cuda',
       env: "A=1\n\n B=it's ",
       more: '--exclusive\n -C a100'
     })

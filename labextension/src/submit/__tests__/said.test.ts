@@ -9,8 +9,9 @@ const trans = nullTranslator.load('jupyter_slurm');
 
 test.each([
   ['time', 'time'],
-  ['mem', 'memory'],
-  ['chdir', 'folder'],
+  ['mem', 'mem'],
+  ['job-name', 'name'],
+  ['chdir', 'chdir'],
   ['idle', 'idle'],
   ['gups', 'more'],
   ['', 'more'],
@@ -38,7 +39,7 @@ test('what is wrong stands at its field, the others below', () => {
   expect([...byField]).toEqual([['time', { text: 'b. Less.', ok: false }]]);
   expect(others.map(one => one.text)).toEqual(['a. Less.', 'c. Less.', 'd. Less.', 'else. Less.']);
   const problem = { message: '--mem: `x`', hint: null, option: 'mem' } as Problem;
-  expect(sorted(null, problem, trans).byField.get('memory')).toEqual({
+  expect(sorted(null, problem, trans).byField.get('mem')).toEqual({
     text: '--mem: `x`',
     ok: false
   });
@@ -99,14 +100,14 @@ const gpu: Partition = {
 
 test.each<[Partial<Partition>, Partial<Wishes>, string | null]>([
   [{}, {}, null],
-  [{}, { gpus: '4', time: '2h', cpus: '8', nodes: '2' }, null],
+  [{}, { gpus: '4', time: '2h', 'cpus-per-task': '8', nodes: '2' }, null],
   [{ up: false }, {}, 'down'],
   [{ gpus: 0 }, { gpus: '1' }, 'no GPUs'],
   [{}, { gpus: '5' }, '4 GPUs in all'],
   [{}, { gpus: '1', gpuType: 'v100' }, 'no v100'],
   [{}, { time: '3h' }, 'at most 2 h'],
   [{}, { time: 'soon' }, null],
-  [{}, { cpus: '9' }, '8 CPUs on a node'],
+  [{}, { 'cpus-per-task': '9' }, '8 CPUs on a node'],
   [{}, { nodes: '3' }, '2 nodes at most'],
   [{}, { account: 'theirs' }, 'not for theirs']
 ])('%j with %j: %s', (partition, wishes, why) => {

@@ -1,0 +1,51 @@
+"""Prints the options that the form has fields for, of which wire.mjs makes submit/options.ts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from jupyter_slurm.commands.asked import of_cells
+from jupyter_slurm.commands.command import Command
+from jupyter_slurm.commands.table import CELL, FORM, KERNEL_ADD, LAB_START, SUBMIT
+from jupyter_slurm.slurm.options import OPTIONS
+
+_COMMANDS: Mapping[str, Command] = MappingProxyType(
+    {"code": SUBMIT, "file": SUBMIT, "cell": CELL, "lab": LAB_START, "kernel": KERNEL_ADD}
+)
+"""By what the form is of: `Source` of source.ts."""
+_SAME = {"name": "job-name"}
+"""sbatch's own option that means what one of ours does."""
+
+
+def main() -> None:
+    print(json.dumps([_told(name) for name in FORM]))  # noqa: T201
+
+
+def _told(name: str) -> dict[str, object]:
+    of = [command for command in (CELL, *_COMMANDS.values()) if name in command.options]
+    theirs = OPTIONS.get(_SAME.get(name, name) if of else name)
+    words = [f"--{name}"]
+    if theirs is not None:
+        words += [f"--{theirs.name}"] if theirs.name != name else []
+        words += [f"-{theirs.short}"] if theirs.short else []
+    ours = of[0].options[name] if of else None
+    return {
+        "name": name,
+        "words": words,
+        "flag": OPTIONS[name].kind == "flag" if ours is None else not ours.metavar,
+        "kinds": [kind for kind, command in _COMMANDS.items() if _has(command, name)],
+        "help": OPTIONS[name].help if ours is None else ours.help,
+    }
+
+
+def _has(command: Command, name: str) -> bool:
+    if name in OPTIONS and name not in CELL.options:
+        # What a batch script alone can have, a job without a text of its own cannot.
+        return OPTIONS[name].not_in_cell is None or command not in (LAB_START, KERNEL_ADD)
+    return name in command.options or name in of_cells(command)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+// An option that the table of commands gets has its field, with nothing more said of it here.
+import { nullTranslator } from '@jupyterlab/translation';
+import { act } from 'react';
+import { createRoot, type Root } from 'react-dom/client';
+import type { Known } from '../cluster';
+import { Fields } from '../fields';
+import { lineOf, NO_WISHES, wishesOf, type Wishes } from '../form';
+import { fieldOf } from '../sentences';
+import type { Source } from '../source';
+
+jest.mock('../options', () => {
+  const { OPTIONS } = jest.requireActual<typeof import('../options')>('../options');
+  const kinds = ['code', 'lab'];
+  const reservation = ['--reservation', '-r'];
+  return {
+    OPTIONS: [
+      ...OPTIONS,
+      { name: 'reservation', words: reservation, flag: false, kinds, help: 'whose nodes' },
+      { name: 'hold', words: ['--hold', '-H'], flag: true, kinds, help: 'not to start' }
+    ]
+  };
+});
+Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
+
+let root: Root;
+let host: HTMLElement;
+const change = jest.fn<undefined, [Partial<Wishes>]>();
+
+beforeEach(() => {
+  host = document.body.appendChild(document.createElement('div'));
+  root = createRoot(host);
+});
+afterEach(() => {
+  act(() => {
+    root.unmount();
+  });
+  host.remove();
+});
+
+function labels(kind: Source['kind']): (string | null)[] {
+  const known = { partitions: [], images: [], info: null, asOf: null } as unknown as Known;
+  act(() => {
+    root.render(
+      <Fields
+        kind={kind}
+        kernel={null}
+        clusters={[]}
+        known={known}
+        wishes={NO_WISHES}
+        said={new Map()}
+        change={change}
+        changeCluster={jest.fn()}
+        trans={nullTranslator.load('jupyter_slurm')}
+      />
+    );
+  });
+  return [...host.querySelectorAll('fieldset:last-of-type label')].map(one => one.textContent);
+}
+
+test('each kind of form has the fields of its own options', () => {
+  const plain = ['--reservation', '--hold'];
+  expect(labels('code')).toEqual(['Name', 'Array', ...plain, 'More options']);
+  expect(labels('lab').slice(0, 2)).toEqual(['Name', 'Ends when nobody uses it for']);
+  expect(labels('lab').slice(-3)).toEqual([...plain, 'More options']);
+  expect(labels('kernel')).toEqual([
+    'Title',
+    'Name',
+    'Ends when nobody is connected for',
+    'More options'
+  ]);
+  expect(host.textContent).not.toContain('whose nodes');
+});
+
+test('what is typed there is in the line, and what the line says is there', () => {
+  expect(labels('code')).toContain('--hold');
+  expect(host.textContent).toContain('whose nodes');
+  act(() => {
+    host.querySelector<HTMLInputElement>('input[type=checkbox]')?.click();
+  });
+  expect(change).toHaveBeenCalledWith({ hold: 'yes' });
+  const wishes = { ...NO_WISHES, reservation: 'mine', hold: 'yes' };
+  expect(lineOf(wishes)).toBe('--reservation mine --hold');
+  expect(wishesOf('-r mine')).toEqual({ ...NO_WISHES, reservation: 'mine' });
+  expect(fieldOf('reservation')).toBe('reservation');
+});
