@@ -1,4 +1,4 @@
-"""Starts an agent, as a client does that finds none; the agent's own side of it is `detach.py`.
+"""Starts an agent, as a client does that finds none; the agent's own side of it is `__main__.py`.
 
 Among clients that start at once one runs the starter, by a lock on `agent.starting`; the others
 look again. Were two to do so, the agent's own lock would still let only one run.

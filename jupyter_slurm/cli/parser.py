@@ -10,7 +10,6 @@ from types import MappingProxyType
 from jupyter_slurm.cli import (
     clusters,
     completion,
-    files,
     from_template,
     image,
     jobs,
@@ -24,11 +23,10 @@ from jupyter_slurm.cli import (
     submit,
 )
 from jupyter_slurm.cli.command import Command, Connect
-from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.commands.asked import ask, find
 from jupyter_slurm.commands.command import options_of
-from jupyter_slurm.commands.scanner import asks_for_help
+from jupyter_slurm.commands.scanner import asks_for_help, with_values
 
 COMMANDS: Mapping[str, Command] = MappingProxyType(
     {
@@ -70,8 +68,8 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "login": remote.login,
         "logout": remote.logout,
         "connections": remote.connections,
-        "push": files.push,
-        "pull": files.pull,
+        "push": remote.push,
+        "pull": remote.pull,
         "tunnel": remote.tunnel,
         "image ls": image.listed,
         "image build": image.build,

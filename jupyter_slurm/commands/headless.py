@@ -1,19 +1,20 @@
 """PURE: jobs that no cell waits for: the words that ask for one, and a file as a job.
 
 The words are those of `%%slurm`, less what only a cell can mean. Nothing is read here: who has the
-file gives its text.
+file gives its text, which `node/driver.py` runs as a cell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import resources
 from pathlib import PurePath
 
 import msgspec
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.commands import driver_code, line, sessions
+from jupyter_slurm.commands import line, notebooks, sessions
 from jupyter_slurm.commands.asked import of_job
 from jupyter_slurm.commands.scanner import before_arguments
 from jupyter_slurm.commands.table import SUBMIT
@@ -65,12 +66,12 @@ def file_spec(
     request = replace(request, arguments=())
     if file.suffix == ".ipynb":
         _refuse_arguments(file, given)
-        code, notebook = driver_code.of_notebook(text, file.name), path
+        code, notebook = of_notebook(text, file.name), path
     elif text.startswith("#!") and file.suffix != ".py":
         request = replace(request, arguments=given)
         made = ScriptSpec if _has_directives(text) else ProgramSpec
     elif file.suffix == ".py":
-        code = driver_code.of_python(text, path, given)
+        code = of_python(text, path, given)
     else:
         raise RequestError(
             f"{file} is neither a notebook (.ipynb), nor Python (.py), nor a script.",
@@ -92,3 +93,26 @@ def _refuse_arguments(file: PurePath, arguments: Sequence[str]) -> None:
 def _has_directives(script: str) -> bool:
     """Whether sbatch would find options in the script: then it is handed over as it is."""
     return any(text.startswith("#SBATCH") for text in script.splitlines())
+
+
+_CODE = """\
+import types; driver = types.ModuleType("driver"); \
+exec(compile({driver}, "jupyter-slurm driver.py", "exec"), driver.__dict__)
+run = driver.{runner}; del types, driver
+run()
+"""
+
+
+def of_python(text: str, path: str, arguments: Sequence[str]) -> str:
+    """Runs the Python file `text` as `python PATH ARGUMENTS` would: __file__, argv, imports."""
+    return _code(f"file_runner({text!a}, {path!a}, {list(arguments)!a}, globals())")
+
+
+def of_notebook(text: str, name: str) -> str:
+    """Runs the notebook `text`, called `name` in messages. RequestError: it is none."""
+    return _code(f"notebook_runner({notebooks.prepared(text, name)!a}, display, globals())")
+
+
+def _code(runner: str) -> str:
+    driver = (resources.files("jupyter_slurm") / "node" / "driver.py").read_text(encoding="utf-8")
+    return _CODE.format(driver=ascii(driver), runner=runner)

@@ -137,3 +137,28 @@ def _folder(workdir: str | None) -> str:
         return "."
     # With a dot in front `cd` does not look into $CDPATH, nor take `-` for an option.
     return folder if posixpath.isabs(folder) else f"./{folder}"
+
+
+@runtime_checkable
+class HasTerminal(Protocol):
+    """The methods of a runtime that has its own ways for a program with a terminal."""
+
+    def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
+        """Launch as `Runtime.launch` does, but on a terminal, and without a `pid_file`."""
+
+    def beside(self, argv: Sequence[str], box: Box) -> Launch:
+        """Launch in a job whose program already runs, in its container where it has one."""
+
+
+def launch_in_terminal(runtime: Runtime, argv: Sequence[str], box: Box) -> Launch:
+    """Launch in a terminal. RequestError: as of `Runtime.launch`."""
+    if isinstance(runtime, HasTerminal):
+        return runtime.in_terminal(argv, box)
+    return runtime.launch(argv, box)
+
+
+def launch_beside(runtime: Runtime, argv: Sequence[str], box: Box) -> Launch:
+    """Launch beside the job's own program. RequestError: as of `Runtime.launch`."""
+    if isinstance(runtime, HasTerminal):
+        return runtime.beside(argv, box)
+    return runtime.launch(argv, box)

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from jupyter_slurm.commands.asked import Asked, ask, find
 from jupyter_slurm.commands.line import parse
+from jupyter_slurm.commands.shell import parse as parse_shell
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import Verb, cancel_each, read_whole_log, steer_each
 from jupyter_slurm.magics import image, lab, remote, sessions
@@ -22,7 +23,6 @@ from jupyter_slurm.magics.cell import attach, warn_ended_earlier
 from jupyter_slurm.magics.frontend import in_place, say, warn
 from jupyter_slurm.magics.manual import line_help
 from jupyter_slurm.magics.session import Session
-from jupyter_slurm.magics.shell import shell
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.slurm.options import suggest
@@ -30,6 +30,27 @@ from jupyter_slurm.views import offer_text
 from jupyter_slurm.views.card import headline, note, symbol
 from jupyter_slurm.views.preview_text import MARKS
 from jupyter_slurm.wire import Job, JobState, QueueEntry
+
+
+def _shell(session: Session, asked: Asked) -> None:
+    """Open a terminal in a job in the one that IPython runs in; a notebook has none: submit the job
+    there, and show what to type in a terminal."""
+    # The front ends have the Api in common, and here all that is done with it.
+    from jupyter_slurm.cli.shell import open_shell, submitted  # noqa: PLC0415
+
+    wanted = parse_shell(asked, session.with_defaults(()))
+    cluster = wanted.request.cluster
+    if not in_place():
+        open_shell(session.api, wanted, cluster)
+        return
+    if wanted.job_id is None:
+        job = submitted(session.api, wanted, cluster)
+        session.show_card(job)
+    else:
+        job = session.api.job(wanted.job_id)
+    command = f"jupyter slurm shell --job {job.id}{' --new' if wanted.beside else ''}"
+    say(f"A notebook has no terminal: open one, and type `{command}`.")
+
 
 Command = Callable[[Session, Asked], object]
 
@@ -243,7 +264,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "lab extend": lab.extend,
         "lab stop": lab.stop,
         "lab list": lab.listed,
-        "shell": shell,
+        "shell": _shell,
         "attach": _attach,
         "jobs": _jobs,
         "queue": _queue,

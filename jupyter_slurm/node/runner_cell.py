@@ -34,7 +34,7 @@ OURS = tuple(
 )
 """How the names of the runner's own files begin, in tracebacks."""
 DRIVER = "jupyter-slurm driver.py"
-"""What `driver_code.py` calls `driver.py`."""
+"""What `headless.py` calls `driver.py`."""
 FUTURE_FLAGS = 0x1FF0000
 IPYTHON_LINE = re.compile(r"^\s*(?:[!%]|\w[\w., ]*=\s*[!%]|\?)|\?\s*$")
 

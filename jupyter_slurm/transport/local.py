@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import secrets
@@ -20,7 +21,6 @@ from jupyter_slurm.errors import FileAccessError, ForwardError, TransportError
 from jupyter_slurm.places import make_private
 from jupyter_slurm.transport import Completed, Span, caps, local_program, not_private
 from jupyter_slurm.transport.connect_callbacks import Answered, Greeting, call_back, greet
-from jupyter_slurm.transport.splice import splice
 
 _TICKS_PER_QUIET_TIME = 25
 """A file is looked at 25 times in the time that has passed since something last happened: what
@@ -337,3 +337,36 @@ def _size(path: PurePosixPath) -> int:
         return os.stat(path).st_size  # noqa: PTH116 (looked at often: a Path costs more than the call)
     except OSError:
         return 0
+
+
+_PIECE_BYTES = 1 << 18
+
+
+def splice(one: socket.socket, other: socket.socket) -> None:
+    """Take over both and return at once; what comes on either goes out on the other, and so does
+    its end. They are closed when both have ended, or when one has broken."""
+    there = threading.Thread(target=_copy, args=[one, other], name="splice there", daemon=True)
+    back = threading.Thread(
+        target=_copy_last, args=[other, one, there], name="splice back", daemon=True
+    )
+    there.start()
+    back.start()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    buffer = memoryview(bytearray(_PIECE_BYTES))
+    try:
+        while size := source.recv_into(buffer):
+            target.sendall(buffer[:size])
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        for sock in (source, target):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+
+def _copy_last(source: socket.socket, target: socket.socket, first: threading.Thread) -> None:
+    _copy(source, target)
+    first.join()
+    source.close()
+    target.close()

@@ -13,6 +13,9 @@ from jupyter_slurm.wire.cluster import (
     CommandOutput,
     Cost,
     Description,
+    FileContent,
+    FileEntry,
+    FileListing,
     Folder,
     InUse,
     Limits,
@@ -34,7 +37,6 @@ from jupyter_slurm.wire.connection import (
     TransferState,
     Tunnel,
 )
-from jupyter_slurm.wire.file import FileContent, FileEntry, FileListing
 from jupyter_slurm.wire.image import (
     Image,
     ImageBuild,
@@ -90,7 +92,7 @@ from jupyter_slurm.wire.problem import (
     Problem,
 )
 from jupyter_slurm.wire.state import JobState
-from jupyter_slurm.wire.terminal_request import TerminalRequest
+from jupyter_slurm.wire.terminal_frames import TerminalRequest
 from jupyter_slurm.wire.usage import GpuSample, Usage, UsageSample
 
 __all__ = [

@@ -1,6 +1,8 @@
-"""What is known of a cluster, and of the agent."""
+"""What is known of a cluster and its files, and of the agent."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -322,3 +324,27 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     """`cluster program` -> how often it was run since the start, e.g. {"local squeue": 12}."""
     checks: tuple[Check, ...] = ()
     """What is wrong with its own files: records of jobs that could not be read when it started."""
+
+
+class FileEntry(Struct, frozen=True, kw_only=True):
+    """One, links followed."""
+
+    name: str
+    kind: Literal["file", "folder", "other"]
+    """other: a link that leads nowhere, a socket, a device."""
+    size_bytes: int
+    modified_s: float
+    writable: bool
+    """By this user."""
+
+
+class FileListing(Struct, frozen=True, kw_only=True):
+    """A folder and what is in it, but for names that are no UTF-8."""
+
+    folder: FileEntry
+    entries: tuple[FileEntry, ...]
+
+
+class FileContent(Struct, frozen=True, kw_only=True):
+    entry: FileEntry
+    content: bytes

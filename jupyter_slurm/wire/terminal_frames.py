@@ -1,4 +1,4 @@
-"""PURE: the frames of a terminal, as its near end has them; the far end is node/terminal.py."""
+"""PURE: what asks for a terminal, and its frames; their far end is node/terminal.py."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator, Mapping
 
 import msgspec
+from msgspec import Struct
 
 BEGIN, DATA, SIZE, ALIVE = b"B", b"D", b"W", b"A"
 SAID, TAKEN, EXIT = b"T", b"L", b"X"
@@ -69,3 +70,15 @@ class Inbox:
             body = bytes(self._rest[_FRAME.size : end])
             del self._rest[:end]
             yield kind, body
+
+
+class TerminalRequest(Struct, frozen=True, kw_only=True):
+    """The terminal of a job of kind TERMINAL, the messages of one of kind KERNEL (in the frames of
+    node/kernel_frames.py), or a terminal beside what a job runs."""
+
+    job_id: str
+    """Ours, or Slurm's."""
+    code: str
+    """What runs in one that is made for this: sh text."""
+    beside: bool = False
+    """Another one, also where the job has one of its own."""

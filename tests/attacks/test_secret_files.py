@@ -17,9 +17,9 @@ import pytest
 from jupyter_slurm import places
 from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.cli import main
-from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.commands.asked import ask
+from jupyter_slurm.commands.scanner import with_values
 from jupyter_slurm.commands.table import KERNEL_ADD
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from jupyter_slurm.commands import notebooks
-from jupyter_slurm.commands.driver_code import of_notebook
+from jupyter_slurm.commands.headless import of_notebook
 from jupyter_slurm.commands.notebooks import Executed
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import (

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.commands import headless, image_line, line, shell
 from jupyter_slurm.commands.asked import ask, job_spec, named
 from jupyter_slurm.commands.line import Request
-from jupyter_slurm.commands.scanner import asks_for_help, before_arguments, scan
+from jupyter_slurm.commands.scanner import asks_for_help, before_arguments, scan, with_values
 from jupyter_slurm.commands.table import CELL, IMAGE_CELL, LAB_START, SESSION_START, SHELL
 from jupyter_slurm.jobs.kinds import kind_for
 from jupyter_slurm.kernel import spec as kernel_spec

@@ -16,7 +16,7 @@ from jupyter_slurm.containers import Box, Mount, runtime_named
 from jupyter_slurm.containers.making import MAKERS
 from jupyter_slurm.containers.recipe import read_recipe
 from jupyter_slurm.containers.references import parse_reference
-from jupyter_slurm.containers.with_terminal import HasTerminal
+from jupyter_slurm.containers.runtime import HasTerminal
 from jupyter_slurm.errors import RequestError
 
 SINCE = {

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from jupyter_slurm.commands import driver_code
+from jupyter_slurm.commands import headless
 from jupyter_slurm.wire import (
     ClearOutput,
     DisplayData,
@@ -292,7 +292,7 @@ def test_an_interrupts_traceback_has_nothing_of_the_runner_also_where_another_er
 def test_of_a_file_that_is_run_only_its_own_frames_are_shown(
     run: RunCell, python: tuple[str, ...]
 ) -> None:
-    code = driver_code.of_python("def f():\n    return 1 / 0\nf()\n", "/x/bad.py", [])
+    code = headless.of_python("def f():\n    return 1 / 0\nf()\n", "/x/bad.py", [])
     lines = run(code, python=python).error.traceback
     text = plain("\n".join(lines))
     assert "/x/bad.py" in text

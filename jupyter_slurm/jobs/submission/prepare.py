@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from jupyter_slurm import containers
-from jupyter_slurm.containers import with_terminal
+from jupyter_slurm.containers.runtime import launch_beside, launch_in_terminal
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds import cell
 from jupyter_slurm.jobs.kinds.kind import Files, socket_name
@@ -74,7 +74,7 @@ def prepare(job: Resolved) -> Submission:
     files |= job.kind.files(job.spec, job)
     files[layout.USAGE] = node_file(layout.USAGE)
     box, _ = _boxed(job, chdir)
-    beside = with_terminal.beside(job.runtime, [], box)
+    beside = launch_beside(job.runtime, [], box)
     entered = replace(plan, command=beside.argv, before="", runtime_setup=beside.setup)
     files[layout.ENTER] = render_enter(entered).encode()
     argv = sbatch.argv(str(job.job_dir.path / layout.SCRIPT), options)
@@ -116,7 +116,7 @@ def _launch(job: Resolved, chdir: str | None) -> containers.Launch:
         argv = [there, "-uB", f"{inside}/{job.kind.runner}", inside, "{attempt}"]
     if not isinstance(spec, TerminalSpec):
         return runtime.launch(argv, box)
-    launch = with_terminal.in_terminal(runtime, argv, box)
+    launch = launch_in_terminal(runtime, argv, box)
     holder = (f"{job.job_dir.path}/{layout.TERMINAL}", "hold", socket_name(spec.id))
     words = ("-sEB", *holder, f"{spec.keep_s:g}", *launch.argv)
     return replace(launch, argv=("/bin/sh", "-c", PYTHON, "sh", python, *words))
