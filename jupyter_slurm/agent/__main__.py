@@ -14,6 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from jupyter_slurm.agent.app import AgentService
+
 
 def detach() -> Callable[[], None]:
     """Go on in a child, in its own session, and return what tells the starter "ready".
@@ -43,10 +46,6 @@ def _exit_as(child: int, heard: int) -> None:
         os._exit(0)
     _, status = os.waitpid(child, 0)
     os._exit(1 if os.waitstatus_to_exitcode(status) else 0)
-
-
-if TYPE_CHECKING:
-    from jupyter_slurm.agent.app import AgentService
 
 
 def main(argv: Sequence[str], make_service: Callable[[], AgentService]) -> int:

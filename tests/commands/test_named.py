@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jupyter_slurm
-from jupyter_slurm.commands.scanner import Place
-from jupyter_slurm.commands.table import commands
+from jupyter_slurm.commands.asked import commands
+from jupyter_slurm.commands.command import Place
 
 BELOW = "agent jobs transport containers slurm profiles wire".split()
 PLACES: tuple[Place, ...] = ("terminal", "notebook")
