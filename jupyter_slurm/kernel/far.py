@@ -127,7 +127,8 @@ class Far:
             self._stir_out.close()
 
     def send(self, channel: str, parts: Sequence[bytes]) -> None:
-        """It will arrive, once, whatever becomes of the line, as long as both ends live."""
+        """It will arrive, once, whatever becomes of the line, as long as both ends live.
+        TooLargeError: it cannot."""
         body = message_body(channel, parts)
         with self._lock:
             self._kept.append(body)

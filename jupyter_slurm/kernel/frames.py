@@ -16,8 +16,9 @@ NUMBER = struct.Struct(">Q")
 _FRAME = struct.Struct(">cI")
 _PART = struct.Struct(">I")
 _READ_BYTES = 1 << 18
-_MESSAGE_MOST = 256 << 20
-"""Bytes of a message; of output the node leaves out what is larger than half of it."""
+MESSAGE_MOST = 256 << 20
+"""Bytes of a message with its number; node/kernel_frames.py has it too, and leaves out what is
+larger. So does `Far.send`, for neither end takes more."""
 _WORD_MOST = 1 << 20
 """Of any other frame."""
 _PARTS_MOST = 1 << 16
@@ -96,18 +97,27 @@ class Line:
 
     def _unpacked(self, body: bytes) -> bytes:
         """A few bytes unpack to a thousand times as many."""
-        found = self._unpacker.decompress(body, _MESSAGE_MOST + 1)
-        if len(found) > _MESSAGE_MOST:
-            raise ValueError(f"a message of more than {_MESSAGE_MOST} bytes")
+        found = self._unpacker.decompress(body, MESSAGE_MOST + 1)
+        if len(found) > MESSAGE_MOST:
+            raise ValueError(f"a message of more than {MESSAGE_MOST} bytes")
         return found
 
 
+class TooLargeError(ValueError):
+    """No message can be as large as this one."""
+
+
 def _most(kind: bytes) -> int:
-    return _MESSAGE_MOST if kind in (b"M", b"Z") else _WORD_MOST
+    if kind == b"Z":
+        return MESSAGE_MOST + (MESSAGE_MOST >> 10)  # deflate adds 5 bytes to each 16 KiB of noise
+    return MESSAGE_MOST if kind == b"M" else _WORD_MOST
 
 
 def message_body(channel: str, parts: Sequence[bytes]) -> bytes:
-    """A message without its number."""
+    """A message without its number. TooLargeError."""
+    size = NUMBER.size + 1 + sum(_PART.size + len(part) for part in parts)
+    if size > MESSAGE_MOST:
+        raise TooLargeError(f"a message of {size} bytes")
     return CHANNELS[channel] + b"".join(_PART.pack(len(part)) + part for part in parts)
 
 

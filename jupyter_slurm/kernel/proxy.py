@@ -23,6 +23,7 @@ from jupyter_slurm.kernel.answers import Answers, own_info, quick
 from jupyter_slurm.kernel.channels import Channels
 from jupyter_slurm.kernel.cut import CutNotice
 from jupyter_slurm.kernel.far import Far
+from jupyter_slurm.kernel.frames import MESSAGE_MOST, TooLargeError
 from jupyter_slurm.kernel.known import Known
 from jupyter_slurm.kernel.life import Life
 from jupyter_slurm.kernel.messages import UNSIGNED, Message
@@ -163,9 +164,21 @@ class Proxy:
 
     def _hand_on(self, channel: str, message: Message) -> None:
         assert self._far is not None
+        try:
+            self._far.send(channel, UNSIGNED.parts(message))
+        except TooLargeError:
+            self._refuse_large(channel, message)
+            return
         if channel != "stdin":
             self._outstanding[message.id] = (channel, message)
-        self._far.send(channel, UNSIGNED.parts(message))
+
+    def _refuse_large(self, channel: str, message: Message) -> None:
+        why = words.too_large(message.kind, MESSAGE_MOST)
+        if message.kind.endswith("_request"):
+            self._answers.state("busy", message)
+            self._answers.failed(channel, message, "TooLargeError", why)
+        else:  # nobody waits for an answer: of a widget, say
+            self._say(f"[{why}]\n")
 
     def _refuse(self, channel: str, message: Message) -> None:
         assert self._over is not None

@@ -95,9 +95,13 @@ def queued_again() -> str:
 
 def left_out(messages: int, size_bytes: int) -> str:
     return (
-        f"[{messages} messages of output ({size(size_bytes)}) were left out: more had come than "
-        "could be kept while the line was slow or cut]\n"
+        f"[{messages} messages of output ({size(size_bytes)}) were left out: one of them was too "
+        "large to be sent, or more had come than could be kept while the line was slow or cut]\n"
     )
+
+
+def too_large(kind: str, most_bytes: int) -> str:
+    return f"The {kind} was not sent to the job's kernel: it is larger than {size(most_bytes)}."
 
 
 def ending(signal: str) -> str:

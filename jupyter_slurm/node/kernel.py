@@ -225,6 +225,11 @@ class Holder(object):
         # type: (bytes, List[bytes]) -> None
         body = frames.pack_parts(channel, parts)
         is_output = channel == frames.IOPUB and not parts[0].endswith(b"status")
+        if frames.is_too_large(body):
+            self.tell({"event": "left out", "messages": 1, "bytes": len(body)})
+            if channel not in (frames.SHELL, frames.CONTROL):
+                return
+            body = frames.pack_parts(channel, kernel_process.refused(parts))
         if is_output and self.kept.full(len(body)):
             self.left_out = [self.left_out[0] + 1, self.left_out[1] + len(body)]
             return

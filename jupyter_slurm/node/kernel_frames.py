@@ -47,7 +47,8 @@ IN_MEMORY_BYTES = 8 << 20
 MOST_BYTES = 512 << 20
 """What is kept at most; then output is left out, and how much of it is told."""
 MESSAGE_MOST = 256 << 20
-"""Of one message, and of what a packed one unpacks to; neither end takes more."""
+"""Of one message with its number, packed or not; neither end takes more, as kernel/frames.py has
+it, so that a larger one is left out."""
 PENDING_MOST = 1 << 20
 """More is not put into a line that does not take it."""
 _READ_BYTES = 1 << 18
@@ -63,6 +64,17 @@ QUIET = (b"status", b"execute_input")
 def gather_s(is_seen):
     # type: (bool) -> float
     return GATHER_S if is_seen else QUIET_S
+
+
+def most(kind):
+    # type: (bytes) -> int
+    """Deflate adds 5 bytes to each 16 KiB of noise."""
+    return MESSAGE_MOST + (MESSAGE_MOST >> 10 if kind == PACKED else 0)
+
+
+def is_too_large(body):
+    # type: (bytes) -> bool
+    return NUMBER.size + len(body) > MESSAGE_MOST
 
 
 def pack_parts(channel, parts):
@@ -199,7 +211,7 @@ class Line(object):
         frames = []
         while len(self.inbox) >= FRAME.size:
             kind, size = FRAME.unpack_from(self.inbox)
-            if size > MESSAGE_MOST:
+            if size > most(kind):
                 return None
             if len(self.inbox) < FRAME.size + size:
                 break

@@ -53,6 +53,14 @@ def parent_id(parts):
     return str(parent.get("msg_id", ""))
 
 
+def refused(reply):
+    # type: (List[bytes]) -> List[bytes]
+    """The same as an error, which is small: whoever has asked waits for a reply."""
+    error = {"status": "error", "ename": "TooLargeError", "execution_count": 0}  # type: Any
+    error.update(evalue="The reply was too large to be sent.", traceback=[])
+    return reply[: reply.index(DELIMITER) + 5] + [json.dumps(error).encode("ascii")]
+
+
 class Replies(object):
     """A reply goes behind the output that it is about, which comes another way, and for which
     clients wait some seconds only. The output ends with `idle`, or when no more comes."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 import socket
 import struct
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -162,7 +163,7 @@ def test_what_has_been_passed_on_is_told_at_the_end_so_that_nobody_is_given_it_a
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> int:
     """The size of the largest message that is taken."""
-    monkeypatch.setattr(frames, "_MESSAGE_MOST", 1 << 20)
+    monkeypatch.setattr(frames, "MESSAGE_MOST", 1 << 20)
     return 1 << 20
 
 
@@ -176,11 +177,24 @@ def test_a_message_that_unpacks_to_more_than_one_may_be_is_given_up(
     assert "more than" in until_given_up(node)
 
 
-def test_the_largest_message_that_may_be_arrives(node: Node, narrow: int) -> None:
-    text = b"y" * (narrow - len(message(1, b"")))
+@pytest.mark.parametrize("bytes_of", [bytes, random.Random(1).randbytes])
+def test_the_largest_message_that_may_be_arrives(
+    node: Node, narrow: int, bytes_of: Callable[[int], bytes]
+) -> None:
+    """Packed, one that is random is larger than it was."""
+    text = bytes_of(narrow - len(message(1, b"")))
     node.welcome(packs=True)
     node.say(b"Z", packed(message(1, text)))
     assert until_one(node).parts == [text]
+
+
+def test_a_message_that_the_node_would_not_take_is_not_sent(node: Node, narrow: int) -> None:
+    node.welcome()
+    with pytest.raises(frames.TooLargeError):
+        node.far.send("shell", [bytes(narrow)])
+    node.far.send("shell", [bytes(narrow - 100)])
+    kind, body = node.hear()
+    assert (kind, len(body)) == (b"M", narrow - 100 + len(message(1, b"")))
 
 
 @pytest.mark.parametrize("kind", [b"M", b"Z", b"W", b"T"])
@@ -188,7 +202,7 @@ def test_a_frame_that_will_be_larger_than_one_may_be_is_not_waited_for(
     node: Node, narrow: int, kind: bytes
 ) -> None:
     node.welcome()
-    node.sock.sendall(FRAME.pack(kind, narrow + 1))
+    node.sock.sendall(FRAME.pack(kind, 2 * narrow))
     assert "more than" in until_given_up(node)
 
 

@@ -498,6 +498,51 @@ def test_output_that_is_larger_than_what_can_be_kept_is_left_out(job: Callable[.
     assert user.text(request) == "after\n"
 
 
+def test_a_message_that_is_larger_than_the_client_takes_is_left_out_whatever_it_is(
+    job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sent, it would end the line, and be sent again on the next one, for ever."""
+    monkeypatch.setattr(frames, "MESSAGE_MOST", 1_000_000)
+    code = (
+        f"import sys; sys.path.insert(0, {str(NODE)!r}); import kernel, kernel_frames as f\n"
+        "f.MESSAGE_MOST = 1_000_000\nsys.exit(kernel.main(sys.argv))"
+    )
+    user = job(code=code).user()
+    request = user.execute(
+        "from IPython.display import display\n"
+        "display({'text/plain': 'x' * 1_000_000}, raw=True)\nprint('after')"
+    )
+    assert user.answer(request).content["status"] == "ok"
+    assert user.until_event("left out")["messages"] == 1
+    assert user.text(request) == "after\n"
+    asked = {"code": "", "user_expressions": {"large": "'x' * 1_000_000"}}
+    assert user.answer(user.ask("execute_request", asked)).content["ename"] == "TooLargeError"
+    assert [event["event"] for event in user.events] == ["ready", "left out", "left out"]
+    assert user.lines == 1
+
+
+def test_the_largest_message_arrives_though_packing_makes_it_larger(
+    job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "MESSAGE_MOST", 8_000_000)
+    code = (
+        f"import sys; sys.path.insert(0, {str(NODE)!r}); import kernel, kernel_frames as f\n"
+        "f.MESSAGE_MOST = 8_000_000\nsys.exit(kernel.main(sys.argv))"
+    )
+    user = job(code=code).user()
+    user.answer(user.execute("import os; from comm import create_comm"))
+    little = user.execute("create_comm(target_name='x', buffers=[b''])")
+    user.answer(little)
+    (message,) = [m for c, m in user.arrived if m.kind == "comm_open"]
+    beside = len(frames.message_body("iopub", UNSIGNED.parts(message))) + frames.NUMBER.size
+    size = 8_000_000 - beside
+    request = user.execute(f"create_comm(target_name='x', buffers=[os.urandom({size})])")
+    assert user.answer(request).content["status"] == "ok"
+    large = [m for c, m in user.arrived if m.kind == "comm_open"][-1]
+    assert [len(buffer) for buffer in large.buffers] == [size]
+    assert user.lines == 1
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="another user can be had by root only")
 def test_another_users_program_is_not_let_in(job: Callable[..., Job], tmp_path: Path) -> None:
     one = job()

@@ -1,0 +1,60 @@
+"""The proxy of a kernel, without a job: what it answers itself while the far kernel is up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jupyter_slurm.kernel import frames
+from jupyter_slurm.kernel.far import Far
+from jupyter_slurm.kernel.messages import Message, made
+from jupyter_slurm.kernel.proxy import Proxy
+
+NOBODY: Any = None
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Proxy, list[tuple[str, Message]]]]:
+    """A proxy whose kernel is up, and what its clients hear; a message may be of 100,000 bytes."""
+    monkeypatch.setattr(frames, "MESSAGE_MOST", 100_000)
+    heard: list[tuple[str, Message]] = []
+    channels: Any = SimpleNamespace(
+        register=lambda _: None, send=lambda channel, message: heard.append((channel, message))
+    )
+    wakeup: Any = SimpleNamespace(fileno=lambda: 0)
+    proxy = Proxy(channels, NOBODY, NOBODY, NOBODY, wakeup, "session", None)
+    with closing(Far(NOBODY, lambda: None)) as proxy._far:
+        proxy._up = True
+        yield proxy, heard
+
+
+def test_a_request_that_is_too_large_to_be_sent_is_answered_at_once(
+    told: tuple[Proxy, list[tuple[str, Message]]],
+) -> None:
+    proxy, heard = told
+    proxy._take("shell", made("execute_request", {"code": "#" * 100_000}, session="user"))
+    kinds = [(channel, message.kind) for channel, message in heard]
+    assert kinds == [
+        ("iopub", "status"),
+        ("iopub", "error"),
+        ("shell", "execute_reply"),
+        ("iopub", "status"),
+    ]
+    reply = heard[2][1].content
+    assert reply["ename"] == "TooLargeError"
+    assert "The execute_request was not sent to the job's kernel" in reply["evalue"]
+
+
+def test_what_is_too_large_and_has_no_answer_is_told_in_the_cell_that_runs(
+    told: tuple[Proxy, list[tuple[str, Message]]],
+) -> None:
+    proxy, heard = told
+    proxy._take("shell", made("execute_request", {"code": "1"}, session="user"))
+    proxy._take("shell", made("comm_msg", {"data": "x" * 100_000}, session="user"))
+    ((channel, message),) = heard
+    assert (channel, message.kind) == ("iopub", "stream")
+    assert message.content["text"].startswith("[The comm_msg was not sent")
