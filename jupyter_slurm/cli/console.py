@@ -20,7 +20,8 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from jupyter_slurm.wire import terminal_frames
-from jupyter_slurm.wire.terminal_frames import ALIVE, ALIVE_EVERY_S, DATA, EXIT, SAID, TAKEN
+from jupyter_slurm.wire.framing import ALIVE, GarbledError, frame
+from jupyter_slurm.wire.terminal_frames import ALIVE_EVERY_S, DATA, EXIT, SAID, TAKEN
 
 _PENDING_MOST = 256 * 1024
 _PIECE_BYTES = 1 << 16
@@ -126,7 +127,7 @@ class _Session:
         self._screen = screen
         self._changed = changed
         self._escapes = Escapes()
-        self._inbox = terminal_frames.Inbox()
+        self._inbox = terminal_frames.inbox()
         self._outbox = bytearray()
         self._said_s = time.monotonic()
         self.modes = Modes()
@@ -185,10 +186,10 @@ class _Session:
                 outcome = self._take(kind, body)
                 if outcome is not None:
                     return outcome
-        except terminal_frames.GarbledError as exc:
-            self._note(str(exc))
+        except GarbledError as exc:
+            self._note(f"The line from the job is garbled: {exc}.")
             return Outcome(How.LOST)
-        return None
+        return Outcome(How.LOST) if self._inbox.ended else None
 
     def _take(self, kind: bytes, body: bytes) -> Outcome | None:
         if kind == DATA:
@@ -206,10 +207,10 @@ class _Session:
         _write_all(self._screen, f"\r\n[{text}]\r\n".encode())
 
     def _say(self, kind: bytes, body: bytes = b"") -> None:
-        self._put(terminal_frames.frame(kind, body))
+        self._put(frame(kind, body))
 
-    def _put(self, frame: bytes) -> None:
-        self._outbox += frame
+    def _put(self, said: bytes) -> None:
+        self._outbox += said
         self._said_s = time.monotonic()
 
     def _flush(self) -> Outcome | None:

@@ -24,6 +24,7 @@ from typing import Any
 from jupyter_slurm.errors import JupyterSlurmError, TransportError
 from jupyter_slurm.kernel import node_messages
 from jupyter_slurm.kernel.frames import NUMBER, Line, message_body, parts_of
+from jupyter_slurm.wire.framing import ALIVE
 
 _ALIVE_S, _SILENCE_S = 20.0, 90.0
 _PAUSES_S = (0.0, 0.2, 1.0, 3.0)
@@ -210,7 +211,7 @@ class Far:
             if now_s - line.heard_s > _SILENCE_S and not full:
                 break
             if now_s - line.said_s > _ALIVE_S:
-                line.say(b"A")
+                line.say(ALIVE)
             if line.sock in ready and not self._hear(line):
                 break
         if self._ends.is_set():
@@ -241,7 +242,7 @@ class Far:
             elif kind == b"T":
                 news.append(Said(body.decode(errors="replace")))
             elif kind == b"Q" and not line.outbox:
-                line.say(b"A")
+                line.say(ALIVE)
             elif kind == b"L":
                 line.taken = True
         if news:
@@ -268,8 +269,8 @@ class Far:
                 if len(line.outbox) > _PENDING_MOST:
                     break
                 line.sent += 1
-                line.say(b"M", NUMBER.pack(line.sent) + self._kept[line.sent - self._first])
-            # Not by itself and at once: it would hold up the next request (node/kernel_frames.py).
+                line.say_message(NUMBER.pack(line.sent) + self._kept[line.sent - self._first])
+            # Not by itself and at once: it would hold up the next request (node/framing.py).
             due = self._untold_bytes > _UNTOLD_MOST or time.monotonic() - line.said_s > _TELL_S
             if self._passed_on > line.told and (line.outbox or due):
                 line.told, self._untold_bytes = self._passed_on, 0

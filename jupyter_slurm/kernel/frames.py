@@ -12,8 +12,9 @@ import time
 import zlib
 from collections.abc import Sequence
 
+from jupyter_slurm.wire.framing import ALIVE, Inbox, frame
+
 NUMBER = struct.Struct(">Q")
-_FRAME = struct.Struct(">cI")
 _PART = struct.Struct(">I")
 _READ_BYTES = 1 << 18
 MESSAGE_MOST = 256 << 20
@@ -34,7 +35,9 @@ class Line:
         sock.setblocking(False)
         self.sock = sock
         self.outbox = bytearray()
-        self._inbox = bytearray()
+        # Deflate adds 5 bytes to each 16 KiB of noise.
+        packed_most = MESSAGE_MOST + (MESSAGE_MOST >> 10)
+        self._inbox = Inbox(_WORD_MOST, {b"M": MESSAGE_MOST, b"Z": packed_most})
         self.said_s = self.heard_s = time.monotonic()
         self.welcomed = self.taken = False
         self._packer: zlib._Compress | None = None
@@ -42,13 +45,15 @@ class Line:
         self.sent = 0
         self.told = 0
 
-    def say(self, kind: bytes, body: bytes = b"") -> None:
+    def say(self, kind: bytes, *parts: bytes) -> None:
         self.said_s = time.monotonic()
-        if kind == b"M" and self._packer is not None:
-            body = self._packer.compress(body) + self._packer.flush(zlib.Z_SYNC_FLUSH)
-            kind = b"Z"
-        self.outbox += _FRAME.pack(kind, len(body))
-        self.outbox += body
+        self.outbox += frame(kind, *parts)
+
+    def say_message(self, body: bytes) -> None:
+        if self._packer is None:
+            self.say(b"M", body)
+        else:
+            self.say(b"Z", self._packer.compress(body), self._packer.flush(zlib.Z_SYNC_FLUSH))
 
     def pack(self) -> None:
         """From now on; the other end does so from its welcome on."""
@@ -67,33 +72,23 @@ class Line:
 
     def receive(self) -> list[tuple[bytes, bytes]] | None:
         """The frames that are whole; None: they have gone. Why a part of one is answered is told in
-        node/kernel_frames.py. ValueError, zlib.error: it is not what a kernel says."""
+        node/framing.py. ValueError, zlib.error: it is not what a kernel says."""
         try:
             data = self.sock.recv(_READ_BYTES)
         except BlockingIOError:
             return []
         except OSError:
             return None
-        if not data:
+        if not data or self._inbox.ended:
             return None
         self.heard_s = time.monotonic()
-        self._inbox += data
-        frames = []
-        while len(self._inbox) >= _FRAME.size:
-            kind, size = _FRAME.unpack_from(self._inbox)
-            if size > _most(kind):
-                raise ValueError(f"a frame of more than {_most(kind)} bytes")
-            end = _FRAME.size + size
-            if len(self._inbox) < end:
-                break
-            body = bytes(memoryview(self._inbox)[_FRAME.size : end])
-            del self._inbox[:end]
-            if kind == b"Z":
-                kind, body = b"M", self._unpacked(body)
-            frames.append((kind, body))
-        if self._inbox and not self.outbox:
-            self.say(b"A")
-        return frames
+        found = [
+            (b"M", self._unpacked(body)) if kind == b"Z" else (kind, body)
+            for kind, body in self._inbox.take(data)
+        ]
+        if self._inbox.partial and not self.outbox:
+            self.say(ALIVE)
+        return found if found or not self._inbox.ended else None
 
     def _unpacked(self, body: bytes) -> bytes:
         """A few bytes unpack to a thousand times as many."""
@@ -105,12 +100,6 @@ class Line:
 
 class TooLargeError(ValueError):
     """No message can be as large as this one."""
-
-
-def _most(kind: bytes) -> int:
-    if kind == b"Z":
-        return MESSAGE_MOST + (MESSAGE_MOST >> 10)  # deflate adds 5 bytes to each 16 KiB of noise
-    return MESSAGE_MOST if kind == b"M" else _WORD_MOST
 
 
 def message_body(channel: str, parts: Sequence[bytes]) -> bytes:

@@ -20,6 +20,7 @@ import time
 import uuid
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
+import framing
 import kernel_frames as frames
 import kernel_process
 
@@ -144,10 +145,10 @@ class Holder(object):
         poller.register(self.wake_in, select.POLLIN)
         poller.register(self.listener.fileno(), select.POLLIN)
         for line in self.coming:
-            poller.register(line.sock.fileno(), select.POLLIN)
+            poller.register(line.source, select.POLLIN)
         if self.line is not None:
             events = select.POLLIN | (select.POLLOUT if self.line.outbox else 0)
-            poller.register(self.line.sock.fileno(), events)
+            poller.register(self.line.source, events)
         for sock in self.process.sockets.values():
             poller.register(sock.fd, select.POLLIN)
         # ZMQ's descriptors tell of a change once: what is there already has to be asked for.
@@ -177,7 +178,7 @@ class Holder(object):
             if now_s - line.heard_s > frames.SILENCE_S:
                 self.part()
             elif now_s - line.said_s > frames.ALIVE_S:
-                line.say(frames.ALIVE)
+                line.say(framing.ALIVE)
         if self.line is not None or self.busy:
             self.alone_s = now_s
         if now_s - self.alone_s < self.idle_s:
@@ -292,7 +293,7 @@ class Holder(object):
         # type: () -> None
         while select.select([self.listener], [], [], 0)[0]:
             sock, _ = self.listener.accept()
-            if frames.peer_uid(sock) != os.getuid():
+            if framing.peer_uid(sock) != os.getuid():
                 sock.close()
                 continue
             self.coming.append(frames.Line(sock))
@@ -386,7 +387,7 @@ class Holder(object):
             if not self.line.flush() or not self.line.outbox:
                 self.part()
             else:
-                select.select([], [self.line.sock], [], 0.2)
+                select.select([], [self.line.sink], [], 0.2)
 
 
 def main(argv):

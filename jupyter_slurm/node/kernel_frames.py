@@ -1,18 +1,18 @@
-"""Frames between a kernel's job and who uses the kernel: their form, and what is kept of them.
+"""Frames between a kernel's job and who uses the kernel: their kinds, and what is kept of them.
 
 Sent as text, Python 3.6 and later, standard library only; nothing here knows what is in a message.
 The other end is kernel/frames.py, the way between them that of a terminal (terminal_step.py).
 
-A frame is its kind (a letter) and a size, then as many bytes. Messages are numbered in each
-direction, from 1 on, and kept until the other end has said that it has them (GOT): whoever comes
-back after a cut line says what it has, and gets the rest, nothing twice.
+What a frame is, framing.py has. Messages are numbered in each direction, from 1 on, and kept until
+the other end has said that it has them (GOT): whoever comes back after a cut line says what it has,
+and gets the rest, nothing twice.
 """
 
 import os
-import socket
 import struct
 import tempfile
-import time
+
+import framing
 
 try:
     import zlib
@@ -21,21 +21,20 @@ except ImportError:  # a Python that was built without it
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
+    import socket  # noqa: F401 - in comments
     from typing import IO, Any, Dict, List, Optional, Tuple, Union  # noqa: F401 - in comments
 
-FRAME = struct.Struct(">cI")
 BEGIN = b"B"  # to the node, first: JSON with `client`, `got`, `from`, the first that it has kept,
 # and `packs`: it knows PACKED
-WELCOME = b"W"  # from the node, for an answer: JSON with `boot`, `got`, `first`, `info` and `packs`
+WELCOME = b"W"  # from the node, for an answer: JSON with `boot`, `got`, `next`, `info`, `busy`,
+# `count` and `packs`
 MESSAGE = b"M"  # both ways: NUMBER, a channel (a letter), then each part behind its size
 PACKED = b"Z"  # both ways, where both can: a MESSAGE, deflated behind those before it in this line
 GOT = b"K"  # both ways: NUMBER, all up to which have arrived
-ALIVE = b"A"  # both ways, from time to time
-ASK = b"Q"  # from the node: there is more to come; say something at once (`Line.receive`)
+ASK = b"Q"  # from the node: there is more to come; say something at once (framing.py says why)
 TAKEN = b"L"  # from the node, last: another has come
 NUMBER = struct.Struct(">Q")
 PART = struct.Struct(">I")
-CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 
 SHELL, CONTROL, STDIN, IOPUB = b"s", b"c", b"i", b"o"
 OURS = b"x"  # commands to the node and events from there, each one part of JSON
@@ -51,12 +50,11 @@ MESSAGE_MOST = 256 << 20
 it, so that a larger one is left out."""
 PENDING_MOST = 1 << 20
 """More is not put into a line that does not take it."""
-_READ_BYTES = 1 << 18
 GATHER_S = 0.003
 """How long what comes together is waited for, to be said together."""
 QUIET_S = 0.025
 """The same where nobody would see it: that a cell has begun. What a quick cell gives is said with
-that then, and need not wait for an answer to it (`Line.receive`), which takes a round trip."""
+that then, and need not wait for an answer to it, which takes a round trip."""
 QUIET = (b"status", b"execute_input")
 """The ends of topics of what shows nothing."""
 
@@ -64,12 +62,6 @@ QUIET = (b"status", b"execute_input")
 def gather_s(is_seen):
     # type: (bool) -> float
     return GATHER_S if is_seen else QUIET_S
-
-
-def most(kind):
-    # type: (bytes) -> int
-    """Deflate adds 5 bytes to each 16 KiB of noise."""
-    return MESSAGE_MOST + (MESSAGE_MOST >> 10 if kind == PACKED else 0)
 
 
 def is_too_large(body):
@@ -91,12 +83,6 @@ def unpack_parts(body):
         parts.append(body[at : at + size])
         at += size
     return body[:1], parts
-
-
-def peer_uid(sock):
-    # type: (socket.socket) -> int
-    told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-    return int(CREDENTIALS.unpack(told)[1])
 
 
 class Kept(object):
@@ -165,18 +151,14 @@ class Kept(object):
         return at
 
 
-class Line(object):
-    """Frames to and from who uses the kernel; never waits."""
+class Line(framing.Line):
+    """To who uses the kernel; never waits."""
 
     def __init__(self, sock):
         # type: (socket.socket) -> None
-        sock.setblocking(False)
-        self.sock = sock
-        self.inbox = bytearray()
-        self.outbox = bytearray()
-        self.heard_s = time.monotonic()
-        self.said_s = time.monotonic()
-        self.begun = False
+        # Deflate adds 5 bytes to each 16 KiB of noise.
+        most = MESSAGE_MOST + (MESSAGE_MOST >> 10)
+        super(Line, self).__init__(sock.fileno(), sock.fileno(), sock, most)
         self.packer = None  # type: Any
         self.unpacker = zlib and zlib.decompressobj(-15)  # type: Any
         self.sent = 0
@@ -184,7 +166,7 @@ class Line(object):
 
     def pack(self, other_can):
         # type: (Optional[bool]) -> bool
-        """From now on, where both can. What a message costs is how many pieces it is (`receive`):
+        """From now on, where both can. What a message costs is how many pieces it is (framing.py):
         a small one shall be one, and so shall be all that a small cell gives."""
         can = bool(other_can) and zlib is not None
         self.packer = zlib.compressobj(1, zlib.DEFLATED, -15) if can else None
@@ -192,78 +174,39 @@ class Line(object):
 
     def receive(self):
         # type: () -> Optional[List[Tuple[bytes, bytes]]]
-        """The frames that are whole; None: they have gone, or say what nobody of ours says.
-
-        A step's streams go through TCP in pieces of 1,000 bytes, and after a piece nothing more is
-        sent until it is acknowledged: after 40 ms, or with what is said in the other direction
-        (Slurm sets no TCP_NODELAY; measured with 22.05). So who has a part of a frame says so.
-        """
+        """Also None: what is packed is no message."""
+        found = super(Line, self).receive()
+        if found is None:
+            return None
         try:
-            data = self.sock.recv(_READ_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return []
-        except OSError:
+            return [
+                self._unpacked(body) if kind == PACKED else (kind, body) for kind, body in found
+            ]
+        except ValueError:
             return None
-        if not data:
-            return None
-        self.heard_s = time.monotonic()
-        self.inbox += data
-        frames = []
-        while len(self.inbox) >= FRAME.size:
-            kind, size = FRAME.unpack_from(self.inbox)
-            if size > most(kind):
-                return None
-            if len(self.inbox) < FRAME.size + size:
-                break
-            body = bytes(self.inbox[FRAME.size : FRAME.size + size])
-            del self.inbox[: FRAME.size + size]
-            if kind == PACKED:
-                unpacked = self._unpacked(body)
-                if unpacked is None:
-                    return None
-                kind, body = MESSAGE, unpacked
-            frames.append((kind, body))
-        if self.inbox and not self.outbox:
-            self.say(ALIVE)
-        return frames
 
     def _unpacked(self, body):
-        # type: (bytes) -> Optional[bytes]
+        # type: (bytes) -> Tuple[bytes, bytes]
+        if zlib is None:
+            raise ValueError("nobody was told to pack")
         try:
-            found = self.unpacker.decompress(body, MESSAGE_MOST + 1)  # type: bytes
-        except zlib.error:
-            return None
-        return None if len(found) > MESSAGE_MOST else found
+            found = self.unpacker.decompress(body, MESSAGE_MOST + 1)
+        except zlib.error as exc:
+            raise ValueError(str(exc)) from exc
+        if len(found) > MESSAGE_MOST:
+            raise ValueError("more than a message may be")
+        return MESSAGE, found
 
-    def say(self, kind, body=b""):
-        # type: (bytes, bytes) -> None
-        self.said_s = time.monotonic()
-        if kind == MESSAGE and self.packer is not None:
-            body = self.packer.compress(body) + self.packer.flush(zlib.Z_SYNC_FLUSH)
-            kind = PACKED
-        self.outbox += FRAME.pack(kind, len(body))
-        self.outbox += body
+    def say_message(self, body):
+        # type: (bytes) -> None
+        if self.packer is None:
+            self.say(MESSAGE, body)
+        else:
+            self.say(PACKED, self.packer.compress(body), self.packer.flush(zlib.Z_SYNC_FLUSH))
 
     def fill(self, kept):
         # type: (Kept) -> None
         """With what is to be said, as long as it takes it."""
         while self.sent + 1 < kept.next and len(self.outbox) < PENDING_MOST:
             self.sent += 1
-            self.say(MESSAGE, NUMBER.pack(self.sent) + kept.read(self.sent))
-
-    def flush(self):
-        # type: () -> bool
-        """Whether they are still there."""
-        try:
-            while self.outbox:
-                del self.outbox[: self.sock.send(self.outbox[:_READ_BYTES])]
-        except (BlockingIOError, InterruptedError):
-            pass
-        except OSError:
-            return False
-        return True
-
-    def close(self):
-        # type: () -> None
-        self.flush()
-        self.sock.close()
+            self.say_message(NUMBER.pack(self.sent) + kept.read(self.sent))

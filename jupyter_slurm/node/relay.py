@@ -4,15 +4,11 @@ Runs on the node, Python 3.6 and later, standard library only, read from standar
 of Python (the near end, transport/relay.py, has it) and written nowhere. Connects only to what its
 standard input asks for; ends with it, or when it has said nothing for SILENCE_S.
 
-A frame is its kind (a letter), the number of a connection and a size, then as many bytes, except
-that a CREDIT has none. The near end makes the numbers and uses none twice. A side may send WINDOW
-bytes of a connection, and as many more as CREDIT frames have allowed it since; so a slow reader
-holds up its own connection and nobody else's.
-
-Between srun and its step a stream goes through TCP in pieces of 1,000 bytes, and behind a piece
-nothing more is sent until it is acknowledged: after 40 ms, or with what is said in the other
-direction (Slurm sets no TCP_NODELAY; measured with 22.05). So who has a part of a frame says so at
-once, and the window holds what flows while a CREDIT takes its 40 ms.
+What is said are frames (framing.py). Each but ALIVE is about a connection, with whose number its
+body begins. The near end makes the numbers and uses none twice. A side may send WINDOW bytes of a
+connection, and as many more as CREDIT frames have allowed it since; so a slow reader holds up its
+own connection and nobody else's. The window holds what flows while a CREDIT takes its 40 ms
+(framing.py).
 """
 
 import collections
@@ -26,19 +22,20 @@ import threading
 import time
 import tty
 
+import framing
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
     from typing import Deque, Dict, Optional, Tuple, Union  # noqa: F401 - in comments
 
-FRAME = struct.Struct(">cII")
+NUMBER = struct.Struct(">I")
 OPEN = b"O"  # near to far: "port host" or "0 @socket", in UTF-8
 OPENED = b"K"
 REFUSED = b"R"  # why, in UTF-8
 DATA = b"D"
-CREDIT = b"C"  # the size is the number of bytes
+CREDIT = b"C"  # so many bytes more, as a NUMBER
 EOF = b"E"  # this direction has ended
-ABORT = b"A"  # both have, badly
-ALIVE = b"B"  # near to far from time to time; both ways from who has a part of a frame
+ABORT = b"X"  # both have, badly
 
 WINDOW = 2 * 1024 * 1024
 CHUNK = 32 * 1024
@@ -48,7 +45,6 @@ CONNECT_S = 15.0
 SILENCE_S = 300.0
 DOOR = "@"
 """Before the name of an abstract socket, in place of a host."""
-CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 
 
 class Stream(object):
@@ -72,55 +68,41 @@ class Relay(object):
 
     def __init__(self, source, sink):
         # type: (int, int) -> None
-        self.source = source
-        self.sink = sink
-        self.inbox = bytearray()
-        self.outbox = bytearray()
+        self.line = framing.Line(source, sink)
         self.streams = {}  # type: Dict[int, Optional[Stream]]
         self.answers = collections.deque()  # type: Deque[Tuple[int, Union[socket.socket, str]]]
         self.wake_in, self.wake_out = os.pipe()
-        self.heard = time.monotonic()
         self.selector = selectors.DefaultSelector()
         self.selector.register(source, selectors.EVENT_READ)
         self.selector.register(self.wake_in, selectors.EVENT_READ)
         self.sink_waits = False
-        os.set_blocking(sink, False)
         os.set_blocking(self.wake_out, False)
 
     def run(self):
         # type: () -> None
         """Returns when the near end has gone."""
-        while time.monotonic() - self.heard < SILENCE_S:
+        while time.monotonic() - self.line.heard_s < SILENCE_S:
             for key, events in self.selector.select(SILENCE_S / 10):
-                if key.fd == self.source:
-                    data = os.read(self.source, 1 << 18)
-                    if not data:
+                if key.fd == self.line.source:
+                    found = self.line.receive()
+                    if found is None:
                         return
-                    self.heard = time.monotonic()
-                    self.inbox += data
-                    self.take_frames()
-                    if self.inbox and not self.outbox:
-                        self.send(ALIVE, 0)
+                    for kind, body in found:
+                        self.take_frame(kind, body)
                 elif key.fd == self.wake_in:
                     os.read(self.wake_in, 4096)
                 elif isinstance(key.data, Stream) and key.data.mask:
                     self.serve(key.data, events)
             self.take_answers()
-            self.flush()
-
-    def take_frames(self):
-        # type: () -> None
-        while len(self.inbox) >= FRAME.size:
-            kind, number, size = FRAME.unpack_from(self.inbox)
-            end = FRAME.size + (0 if kind == CREDIT else size)
-            if len(self.inbox) < end:
+            if not self.flush():
                 return
-            body = bytes(self.inbox[FRAME.size : end])
-            del self.inbox[:end]
-            self.take_frame(kind, number, size, body)
 
-    def take_frame(self, kind, number, size, body):
-        # type: (bytes, int, int, bytes) -> None
+    def take_frame(self, kind, body):
+        # type: (bytes, bytes) -> None
+        if kind == framing.ALIVE:
+            return
+        (number,) = NUMBER.unpack_from(body)
+        body = body[NUMBER.size :]
         if kind == OPEN:
             self.streams[number] = None
             thread = threading.Thread(target=self.connect, args=(number, body.decode()))
@@ -136,7 +118,7 @@ class Relay(object):
             stream.pending += body
             self.write(stream)
         elif kind == CREDIT:
-            stream.credit += size
+            stream.credit += NUMBER.unpack(body)[0]
         elif kind == EOF:
             stream.got_eof = True
             self.write(stream)
@@ -214,7 +196,7 @@ class Relay(object):
             self.fail(stream)
             return
         if stream.written >= WINDOW // 4 and not stream.got_eof:
-            self.send(CREDIT, stream.number, size=stream.written)
+            self.send(CREDIT, stream.number, NUMBER.pack(stream.written))
             stream.written = 0
 
     def fail(self, stream):
@@ -242,7 +224,7 @@ class Relay(object):
             stream.sock.close()
             return
         mask = 0
-        if not stream.sent_eof and stream.credit and len(self.outbox) < OUTBOX_MOST:
+        if not stream.sent_eof and stream.credit and len(self.line.outbox) < OUTBOX_MOST:
             mask |= selectors.EVENT_READ
         if stream.pending:
             mask |= selectors.EVENT_WRITE
@@ -260,29 +242,28 @@ class Relay(object):
             self.selector.modify(stream.sock, mask, stream)
         stream.mask = mask
 
-    def send(self, kind, number, body=b"", size=0):
-        # type: (bytes, int, bytes, int) -> None
-        self.outbox += FRAME.pack(kind, number, size or len(body))
-        self.outbox += body
+    def send(self, kind, number, body=b""):
+        # type: (bytes, int, bytes) -> None
+        self.line.say(kind, NUMBER.pack(number), body)
 
     def flush(self):
-        # type: () -> None
-        was_full = len(self.outbox) >= OUTBOX_MOST
-        try:
-            while self.outbox:
-                del self.outbox[: os.write(self.sink, self.outbox[: 1 << 16])]
-        except BlockingIOError:
-            pass
-        if bool(self.outbox) != self.sink_waits:
-            self.sink_waits = bool(self.outbox)
+        # type: () -> bool
+        """Whether the near end is still there."""
+        line = self.line
+        was_full = len(line.outbox) >= OUTBOX_MOST
+        if not line.flush():
+            return False
+        if bool(line.outbox) != self.sink_waits:
+            self.sink_waits = bool(line.outbox)
             if self.sink_waits:
-                self.selector.register(self.sink, selectors.EVENT_WRITE)
+                self.selector.register(line.sink, selectors.EVENT_WRITE)
             else:
-                self.selector.unregister(self.sink)
-        if was_full and len(self.outbox) < OUTBOX_MOST:
+                self.selector.unregister(line.sink)
+        if was_full and len(line.outbox) < OUTBOX_MOST:
             for stream in list(self.streams.values()):
                 if stream is not None:
                     self.settle(stream)
+        return True
 
 
 def at_door(name):
@@ -292,8 +273,7 @@ def at_door(name):
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(CONNECT_S)
     sock.connect("\0" + name)
-    told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-    if CREDENTIALS.unpack(told)[1] != os.getuid():
+    if framing.peer_uid(sock) != os.getuid():
         sock.close()
         raise OSError("another user's program has its name")
     return sock

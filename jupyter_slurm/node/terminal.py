@@ -9,8 +9,8 @@ programs). When they go it runs on, and the last that it wrote is kept for when 
 Nobody for KEEP_S: it is hung up. Its end is the end of this. terminal_step.py is who comes there,
 or has a terminal without a holder; terminal_pty.py the program.
 
-A frame is its kind (a letter) and a size, then as many bytes. The other end, console.py, says
-BEGIN first; until then nothing is said here.
+What is said are frames (framing.py). The other end, cli/console.py, says BEGIN first; until then
+nothing is said here but SAID and ALIVE.
 """
 
 import collections
@@ -23,24 +23,22 @@ import struct
 import sys
 import time
 
+import framing
 import terminal_pty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
     from typing import Any, Deque, Dict, List, Optional, Tuple  # noqa: F401 - in comments
 
-FRAME = struct.Struct(">cI")
-SETUP = b"S"  # to here, first of all, in a step: JSON, see above
+SETUP = b"S"  # to here, first of all, in a step: JSON (terminal_step.py)
 BEGIN = b"B"  # to here: JSON with rows, columns and env of who sits there
 DATA = b"D"  # both ways
 SIZE = b"W"  # to here: rows and columns
-ALIVE = b"A"  # to here, from time to time
 SAID = b"T"  # from here: a line of ours for who sits there, UTF-8
 TAKEN = b"L"  # from here, last: another terminal has come
 EXIT = b"X"  # from here, last: the program's exit status, as a shell tells it
 WINDOW = struct.Struct(">HH")
 STATUS = struct.Struct(">i")
-CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 
 SILENCE_S = 90.0
 """Who has said nothing for so long is gone, though nobody has told."""
@@ -53,63 +51,10 @@ PENDING_MOST = 256 * 1024
 """More is not read from one side while so much waits for the other."""
 
 
-class Line(object):
-    """Frames to and from who sits at the terminal."""
+class Line(framing.Line):
+    """To who sits at the terminal."""
 
-    def __init__(self, source, sink, sock=None):
-        # type: (int, int, Optional[socket.socket]) -> None
-        self.source = source
-        self.sink = sink
-        self.sock = sock
-        self.inbox = bytearray()
-        self.outbox = bytearray()
-        self.heard_s = time.monotonic()
-        self.begun = False
-        os.set_blocking(sink, False)
-
-    def receive(self):
-        # type: () -> Optional[List[Tuple[bytes, bytes]]]
-        """The frames that are whole; None: they have gone."""
-        try:
-            data = os.read(self.source, 1 << 16)
-        except BlockingIOError:
-            return []
-        except OSError:
-            return None
-        if not data:
-            return None
-        self.heard_s = time.monotonic()
-        self.inbox += data
-        frames = []
-        while len(self.inbox) >= FRAME.size:
-            kind, size = FRAME.unpack_from(self.inbox)
-            if len(self.inbox) < FRAME.size + size:
-                break
-            frames.append((kind, bytes(self.inbox[FRAME.size : FRAME.size + size])))
-            del self.inbox[: FRAME.size + size]
-        return frames
-
-    def say(self, kind, body=b""):
-        # type: (bytes, bytes) -> None
-        self.outbox += FRAME.pack(kind, len(body)) + body
-
-    def flush(self):
-        # type: () -> bool
-        """Whether they are still there."""
-        try:
-            while self.outbox:
-                del self.outbox[: os.write(self.sink, self.outbox[: 1 << 16])]
-        except BlockingIOError:
-            pass
-        except OSError:
-            return False
-        return True
-
-    def close(self):
-        # type: () -> None
-        self.flush()
-        if self.sock is not None:
-            self.sock.close()
+    begun = False
 
 
 class Terminal(object):
@@ -258,11 +203,11 @@ class Terminal(object):
 
     def take_frames(self, line):
         # type: (Line) -> None
-        frames = line.receive()
-        if frames is None:
+        found = line.receive()
+        if found is None:
             self.part()
             return
-        for kind, body in frames:
+        for kind, body in found:
             if kind == BEGIN:
                 self.begin(line, json.loads(body.decode()))
             elif self.program is not None and kind == DATA:
@@ -287,7 +232,7 @@ class Terminal(object):
     def welcome(self, listener):
         # type: (socket.socket) -> None
         sock, _ = listener.accept()
-        if peer_uid(sock) != os.getuid():
+        if framing.peer_uid(sock) != os.getuid():
             sock.close()
             return
         if self.line is not None:
@@ -319,12 +264,6 @@ class Terminal(object):
             ready, _, _ = select.select([self.line.source], sinks, [], 0.5)
             if ready and self.line.receive() is None:
                 break
-
-
-def peer_uid(sock):
-    # type: (socket.socket) -> int
-    told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-    return int(CREDENTIALS.unpack(told)[1])
 
 
 def hold(name, keep_s, argv):

@@ -17,6 +17,7 @@ import threading
 import time
 import tty
 
+import framing
 import terminal
 
 REACH_S = 900.0
@@ -59,7 +60,7 @@ def reach(name):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.connect("\0" + name)
-            if terminal.peer_uid(sock) == os.getuid():
+            if framing.peer_uid(sock) == os.getuid():
                 return sock
         except OSError as exc:
             if exc.errno not in (errno.ECONNREFUSED, errno.ENOENT, errno.EAGAIN):
@@ -70,8 +71,7 @@ def reach(name):
             raise SystemExit(0)
         if waited_s > PATIENCE_S and not told:
             told = True
-            said = b"The job is setting itself up."
-            write_all(terminal.FRAME.pack(terminal.SAID, len(said)) + said)
+            write_all(framing.frame(terminal.SAID, b"The job is setting itself up."))
         time.sleep(0.05)
 
 
@@ -81,24 +81,15 @@ def write_all(data):
         data = data[os.write(1, data) :]
 
 
-def read_exactly(size):
-    # type: (int) -> bytes
-    data = b""
-    while len(data) < size:
-        more = os.read(0, size - len(data))
-        if not more:
-            raise SystemExit(0)
-        data += more
-    return data
-
-
 def step():
     # type: () -> None
     if os.isatty(1):  # `srun --unbuffered` gives a terminal, which would change what is written
         tty.setraw(1)
     write_all(sys.argv[1].encode())
-    _, size = terminal.FRAME.unpack(read_exactly(terminal.FRAME.size))
-    setup = json.loads(read_exactly(size).decode())
+    first = framing.read_frame(0)
+    if first is None:
+        return
+    setup = json.loads(first[1].decode())
     if "hold" in setup:
         visit(setup["hold"])
         return

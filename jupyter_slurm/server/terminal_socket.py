@@ -31,7 +31,8 @@ from jupyter_slurm.server.access import Guarded
 from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.relay import Relay
 from jupyter_slurm.wire import TerminalRequest, terminal_frames
-from jupyter_slurm.wire.terminal_frames import ALIVE, ALIVE_EVERY_S, DATA, EXIT, SAID, TAKEN
+from jupyter_slurm.wire.framing import ALIVE, GarbledError, frame
+from jupyter_slurm.wire.terminal_frames import ALIVE_EVERY_S, DATA, EXIT, SAID, TAKEN
 
 _PIECE_BYTES = 1 << 16
 _UNTAKEN_BYTES = 8 * 1024 * 1024
@@ -64,7 +65,7 @@ class Terminal:
                 else:
                     self._put(terminal_frames.size(rows, columns))
             case ["stdin", str(text)]:
-                self._put(terminal_frames.frame(DATA, text.encode("utf-8", "replace")))
+                self._put(frame(DATA, text.encode("utf-8", "replace")))
             case _:
                 raise RequestError("Not understood: a terminal's size or what is typed was meant.")
 
@@ -73,16 +74,16 @@ class Terminal:
         if self._task is not None:
             self._task.cancel()
 
-    def _put(self, frame: bytes) -> None:
+    def _put(self, said: bytes) -> None:
         waiting = len(self._untaken)
         if self._writer is not None:
             waiting = self._writer.transport.get_write_buffer_size()
-        if waiting + len(frame) > _UNTAKEN_BYTES:
+        if waiting + len(said) > _UNTAKEN_BYTES:
             raise RequestError("More was typed or pasted than the program there reads.")
         if self._writer is None:
-            self._untaken += frame
+            self._untaken += said
         else:
-            self._writer.write(frame)
+            self._writer.write(said)
 
     async def _run(self, rows: int, columns: int) -> None:
         opening = asyncio.ensure_future(self._connect())
@@ -106,10 +107,10 @@ class Terminal:
             writer.transport.abort()  # a far end that does not read keeps nothing open
 
     async def _carry(self, reader: asyncio.StreamReader) -> None:
-        inbox = terminal_frames.Inbox()
+        inbox = terminal_frames.inbox()
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         try:
-            while data := await reader.read(_PIECE_BYTES):
+            while not inbox.ended and (data := await reader.read(_PIECE_BYTES)):
                 for kind, body in inbox.take(data):
                     if kind == DATA:
                         await self._say("stdout", decoder.decode(body))
@@ -121,8 +122,8 @@ class Terminal:
                     elif kind == EXIT:
                         await self._say("exited", terminal_frames.status_of(body))
                         return
-        except terminal_frames.GarbledError as exc:
-            await self._say("said", str(exc))
+        except GarbledError as exc:
+            await self._say("said", f"The line from the job is garbled: {exc}.")
         except ConnectionError:
             pass  # it is lost
         await self._say("lost")
@@ -194,7 +195,7 @@ async def _keep_alive(writer: asyncio.StreamWriter) -> None:
     """Tell the far end that the page is there, as long as it is."""
     while True:
         await asyncio.sleep(ALIVE_EVERY_S)
-        writer.write(terminal_frames.frame(ALIVE))
+        writer.write(frame(ALIVE))
 
 
 def _decoded(message: str | bytes) -> object:

@@ -106,6 +106,6 @@ class Relay:
 
     def _started(self) -> Streams:
         channel, after = begin(
-            self._converse, self._beside, self._python, "The relay", ["relay.py"]
+            self._converse, self._beside, self._python, "The relay", ["framing.py", "relay.py"]
         )
         return Streams(channel, after)

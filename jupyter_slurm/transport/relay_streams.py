@@ -1,8 +1,7 @@
 """TCP connections as frames over one socket: what the relay's near end does once it stands.
 
-One thread serves all of them. What a frame is, and which side may send when, is told in
-node/relay.py; the two say the same in the Python of their own place, since nothing of ours is there
-on the node.
+One thread serves all of them. What the frames mean, and which side may send when, is told in
+node/relay.py.
 """
 
 from __future__ import annotations
@@ -22,15 +21,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from jupyter_slurm.errors import ForwardError
+from jupyter_slurm.wire.framing import ALIVE, GarbledError, Inbox, frame
 
-_FRAME = struct.Struct(">cII")
-_KINDS = b"KRDCEAB"
-"""The kinds that the far end may send. The newline before its program's last words is not one."""
+_NUMBER = struct.Struct(">I")
+_KINDS = b"KRDCEX"
+"""The kinds of what the far end may say of a connection."""
 _WINDOW = 2 * 1024 * 1024
 _CHUNK = 32 * 1024
 _OUTBOX_MOST = 256 * 1024
-_LONGEST_BODY = {b"D": _CHUNK, b"R": 4 * 1024}
-"""Bytes that the far end's frames hold at most; those of any other kind hold none."""
+_LONGEST_BODY = 2 * _NUMBER.size
+_LONGEST_OF = {b"D": _NUMBER.size + _CHUNK, b"R": _NUMBER.size + 4 * 1024}
+"""Bytes that the far end's frames hold at most; `_LONGEST_BODY` is for those of any other kind."""
 _MOST_STREAMS = 256
 _UNREAD_MOST = 64 * 1024 * 1024
 """The most unread bytes of all streams together: a quarter of what their windows allow. The one
@@ -49,10 +50,6 @@ _log = logging.getLogger(__name__)
 class ConversationEndedError(Exception):
     """The far end has gone, before or while a connection was asked for; with why, if this end
     left."""
-
-
-class _GarbledError(Exception):
-    """That is nothing that the far end would say."""
 
 
 @dataclass(eq=False, slots=True)
@@ -75,7 +72,7 @@ class Streams:
 
     def __init__(self, channel: socket.socket, inbox: bytes = b"") -> None:
         self._channel = channel
-        self._inbox = bytearray(inbox)
+        self._inbox = Inbox(_LONGEST_BODY, _LONGEST_OF, inbox)
         self._outbox = bytearray()
         self._streams: dict[int, _Stream] = {}
         self._numbers = itertools.count(1)
@@ -151,7 +148,7 @@ class Streams:
                 self._flush()
         except OSError:
             return  # the way to the far end has broken
-        except _GarbledError as exc:
+        except GarbledError as exc:
             self.reason = str(exc)
             _log.warning("the relay in a job was left: %s", exc)
         finally:
@@ -188,39 +185,34 @@ class Streams:
 
     def _give_up(self, stream: _Stream) -> None:
         if self._streams.pop(stream.number, None) is stream:
-            self._send(b"A", stream.number)
+            self._send(b"X", stream.number)
 
     def _receive(self) -> bool:
         """Take in what has come. False: the far end has gone, or its program is about to say its
-        last words. _GarbledError."""
-        with suppress(BlockingIOError):
+        last words. GarbledError."""
+        try:
             data = self._channel.recv(1 << 18)
-            if not data:
-                return False
-            self._inbox += data
-        while self._inbox:
-            if self._inbox[0] not in _KINDS:
-                return False
-            if len(self._inbox) < _FRAME.size:
-                break
-            kind, number, size = _FRAME.unpack_from(self._inbox)
-            if kind != b"C" and size > _LONGEST_BODY.get(kind, 0):
-                raise _GarbledError(f"it announced a frame of {size:,} bytes")
-            end = _FRAME.size + (0 if kind == b"C" else size)
-            if len(self._inbox) < end:
-                break
-            body = bytes(self._inbox[_FRAME.size : end])
-            del self._inbox[:end]
-            stream = self._streams.get(number)
-            if stream is not None and not stream.opened.cancelled():  # which is about to go
-                if (kind in b"KR") == stream.opened.done():
-                    raise _GarbledError("it spoke of a connection that it had not made")
-                self._take(stream, kind, size, body)
-        if self._inbox and not self._outbox:
-            self._send(b"B", 0)
-        return True
+        except BlockingIOError:
+            return True
+        if not data:
+            return False
+        for kind, body in self._inbox.take(data):
+            if kind != ALIVE:
+                self._take_frame(kind, body)
+        if self._inbox.partial and not self._outbox:
+            self._outbox += frame(ALIVE)
+        return not self._inbox.ended
 
-    def _take(self, stream: _Stream, kind: bytes, size: int, body: bytes) -> None:
+    def _take_frame(self, kind: bytes, body: bytes) -> None:
+        if kind not in _KINDS or len(body) < _NUMBER.size:
+            raise GarbledError(f"it said {kind!r}, of {len(body)} bytes")
+        stream = self._streams.get(_NUMBER.unpack_from(body)[0])
+        if stream is not None and not stream.opened.cancelled():  # which is about to go
+            if (kind in b"KR") == stream.opened.done():
+                raise GarbledError("it spoke of a connection that it had not made")
+            self._take(stream, kind, body[_NUMBER.size :])
+
+    def _take(self, stream: _Stream, kind: bytes, body: bytes) -> None:
         match kind:
             case b"K":
                 if not _answer(stream, None):
@@ -234,19 +226,19 @@ class Streams:
                 if len(stream.pending) > _UNREAD_NOTED and self._is_too_much(stream):
                     self._fail(stream)
             case b"C":
-                stream.credit += size
+                stream.credit += int.from_bytes(body, "big")
             case b"E":
                 stream.got_eof = True
                 self._write(stream)
-            case b"A":
+            case b"X":
                 del self._streams[stream.number]
                 self._drop(stream)
         self._settle(stream)
 
     def _is_too_much(self, stream: _Stream) -> bool:
-        """Tell whether too much is unread. _GarbledError: more than the far end may send."""
+        """Tell whether too much is unread. GarbledError: more than the far end may send."""
         if len(stream.pending) > _WINDOW:
-            raise _GarbledError("it sent more than it was allowed")
+            raise GarbledError("it sent more than it was allowed")
         return sum(len(one.pending) for one in self._streams.values()) > _UNREAD_MOST
 
     def _serve(self, stream: _Stream, events: int) -> None:
@@ -283,12 +275,12 @@ class Streams:
             self._fail(stream)
             return
         if stream.written >= _WINDOW // 4 and not stream.got_eof:
-            self._send(b"C", stream.number, size=stream.written)
+            self._send(b"C", stream.number, _NUMBER.pack(stream.written))
             stream.written = 0
 
     def _fail(self, stream: _Stream) -> None:
         if self._streams.pop(stream.number, None) is stream:
-            self._send(b"A", stream.number)
+            self._send(b"X", stream.number)
             self._drop(stream)
 
     def _drop(self, stream: _Stream) -> None:
@@ -320,15 +312,14 @@ class Streams:
             self._selector.modify(stream.sock, mask, stream)
         stream.mask = mask
 
-    def _send(self, kind: bytes, number: int, body: bytes = b"", size: int = 0) -> None:
-        self._outbox += _FRAME.pack(kind, number, size or len(body))
-        self._outbox += body
+    def _send(self, kind: bytes, number: int, body: bytes = b"") -> None:
+        self._outbox += frame(kind, _NUMBER.pack(number), body)
 
     def _keep_alive(self) -> None:
         if self._outbox:
             self._said_s = time.monotonic()
         elif self._streams and time.monotonic() - self._said_s >= _ALIVE_S:
-            self._send(b"B", 0)
+            self._outbox += frame(ALIVE)
 
     def _flush(self) -> None:
         was_full = len(self._outbox) >= _OUTBOX_MOST

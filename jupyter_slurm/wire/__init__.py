@@ -2,6 +2,7 @@
 
 Frozen msgspec structs; no behaviour beyond a property or two, no I/O, no imports of ours. Times are
 UTC epoch seconds, None where not known. Slurm's words (partition, reason, QOS …) are Slurm's text.
+The frames of streams into jobs are in `framing`, and those of a terminal in `terminal_frames`.
 """
 
 from jupyter_slurm.wire.cluster import (

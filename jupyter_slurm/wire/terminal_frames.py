@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct
 
-BEGIN, DATA, SIZE, ALIVE = b"B", b"D", b"W", b"A"
+from jupyter_slurm.wire.framing import GarbledError, Inbox, frame
+
+SETUP, BEGIN, DATA, SIZE = b"S", b"B", b"D", b"W"
 SAID, TAKEN, EXIT = b"T", b"L", b"X"
 """As in node/terminal.py."""
 ALIVE_EVERY_S = 15.0
 """Well below what the far end takes for gone."""
 
-_FRAME = struct.Struct(">cI")
 _WINDOW = struct.Struct(">HH")
 _STATUS = struct.Struct(">i")
 _LONGEST_BODY = 1 << 20
@@ -24,8 +25,9 @@ _TOLD = re.compile("TERM|COLORTERM|LANG|LC_.*")
 """What the program there is to know of the terminal here; as ssh's SendEnv has it in Debian."""
 
 
-def frame(kind: bytes, body: bytes = b"") -> bytes:
-    return _FRAME.pack(kind, len(body)) + body
+def inbox() -> Inbox:
+    """Of what the far end says."""
+    return Inbox(_LONGEST_BODY)
 
 
 def begin(rows: int, columns: int, environ: Mapping[str, str]) -> bytes:
@@ -39,37 +41,16 @@ def size(rows: int, columns: int) -> bytes:
     return frame(SIZE, _WINDOW.pack(rows, columns))
 
 
+def exit_frame(status: int) -> bytes:
+    return frame(EXIT, _STATUS.pack(status))
+
+
 def status_of(body: bytes) -> int:
     """Of an EXIT: the program's exit status, as a shell tells it. GarbledError."""
     try:
         return int(_STATUS.unpack(body)[0])
     except struct.error as exc:
-        raise GarbledError("The terminal in the job told no exit status.") from exc
-
-
-class GarbledError(ValueError):
-    """That is nothing that a terminal in a job would say."""
-
-
-class Inbox:
-    """What has come, in pieces, as whole frames."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-
-    def take(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Kind and body of each frame that is whole now. GarbledError."""
-        self._rest += data
-        while len(self._rest) >= _FRAME.size:
-            kind, length = _FRAME.unpack_from(self._rest)
-            if length > _LONGEST_BODY:
-                raise GarbledError(f"The terminal in the job announced {length:,} bytes at once.")
-            end = _FRAME.size + length
-            if len(self._rest) < end:
-                return
-            body = bytes(self._rest[_FRAME.size : end])
-            del self._rest[:end]
-            yield kind, body
+        raise GarbledError("it told no exit status") from exc
 
 
 class TerminalRequest(Struct, frozen=True, kw_only=True):

@@ -24,10 +24,11 @@ from jupyter_slurm.transport.files import ustar
 from jupyter_slurm.transport.files.manifest import TooManyError, parse_listing
 from jupyter_slurm.transport.relay_streams import ConversationEndedError, Streams
 from jupyter_slurm.wire import terminal_frames
+from jupyter_slurm.wire.framing import GarbledError
 
 COUNT = 10_000
 MIB = 1 << 20
-KINDS = b"KRDCEABMZWTQLSX\n\0\xff"
+KINDS = b"KRDCEAXMZWTQLSB\n\0\xff"
 SIZES = (0, 1, 4, 9, 255, 65_536, 1 << 20, (1 << 20) + 1, 1 << 28, (1 << 31) - 1, (1 << 32) - 1)
 
 
@@ -64,7 +65,11 @@ def short_head(known: random.Random) -> bytes:
 
 def relay_head(known: random.Random) -> bytes:
     number = known.choice((0, 1, 2, 0xFFFFFFFF))
-    return struct.pack(">cII", bytes([known.choice(KINDS)]), number, known.choice(SIZES))
+    return short_head(known) + struct.pack(">I", number)
+
+
+def relayed(kind: bytes, number: int, body: bytes = b"") -> bytes:
+    return struct.pack(">cII", kind, 4 + len(body), number) + body
 
 
 @contextmanager
@@ -82,20 +87,20 @@ def test_frames_of_a_terminal() -> None:
     refused = 0
     with little_memory(16 * MIB):
         for said in hostile(COUNT, "terminal", short_head):
-            inbox = terminal_frames.Inbox()
+            inbox = terminal_frames.inbox()
             try:
                 for piece in pieces(said, generator):
                     for kind, body in inbox.take(piece):
                         if kind == terminal_frames.EXIT:
                             terminal_frames.status_of(body)
-            except terminal_frames.GarbledError:
+            except GarbledError:
                 refused += 1
     assert refused > COUNT // 10
 
 
 def test_a_terminal_that_announces_four_gigabytes_is_refused_at_its_head() -> None:
-    inbox = terminal_frames.Inbox()
-    with pytest.raises(terminal_frames.GarbledError, match="4,294,967,295 bytes"):
+    inbox = terminal_frames.inbox()
+    with pytest.raises(GarbledError, match="4,294,967,295 bytes"):
         list(inbox.take(b"D\xff\xff\xff\xff"))
 
 
@@ -164,7 +169,7 @@ def test_frames_of_a_relay(part: int) -> None:
                 opened = pool.submit(streams.open, carried, "127.0.0.1", 1)
                 far.recv(100)  # it is asked for
                 if generator.random() < 0.5:
-                    far.sendall(struct.pack(">cII", b"K", 1, 0))
+                    far.sendall(relayed(b"K", 1))
                 for piece in pieces(said, generator):
                     try:
                         far.sendall(piece)
@@ -194,9 +199,9 @@ def test_a_relay_that_sends_more_than_it_may_is_left() -> None:
     with browser, closing(streams), far, ThreadPoolExecutor(1) as pool:
         opened = pool.submit(streams.open, carried, "127.0.0.1", 1)
         far.recv(100)
-        far.sendall(struct.pack(">cII", b"K", 1, 0))
+        far.sendall(relayed(b"K", 1))
         opened.result(60)
-        frame = struct.pack(">cII", b"D", 1, 32_768) + bytes(32_768)
+        frame = relayed(b"D", 1, bytes(32_768))
         with little_memory(16 * MIB), suppress(BrokenPipeError, ConnectionResetError):
             while True:  # nobody reads what comes
                 far.sendall(frame)
@@ -207,7 +212,7 @@ def test_a_relay_that_announces_four_gigabytes_is_left_with_a_reason() -> None:
     near, far = socket.socketpair()
     streams = Streams(near)
     with closing(streams), far, socket.socket() as unused:
-        far.sendall(struct.pack(">cII", b"D", 1, 0xFFFFFFFF))
+        far.sendall(struct.pack(">cII", b"D", 0xFFFFFFFF, 1))
         assert far.recv(100) == b""
         with pytest.raises(ConversationEndedError, match="a frame of 4,294,967,295 bytes"):
             streams.open(unused, "127.0.0.1", 1)

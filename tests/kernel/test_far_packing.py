@@ -168,7 +168,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def test_a_message_that_unpacks_to_more_than_one_may_be_is_given_up(
-    node: Node, narrow: int
+    narrow: int, node: Node
 ) -> None:
     node.welcome(packs=True)
     bomb = packed(message(1, b"y" * 3 * narrow))
@@ -179,7 +179,7 @@ def test_a_message_that_unpacks_to_more_than_one_may_be_is_given_up(
 
 @pytest.mark.parametrize("bytes_of", [bytes, random.Random(1).randbytes])
 def test_the_largest_message_that_may_be_arrives(
-    node: Node, narrow: int, bytes_of: Callable[[int], bytes]
+    narrow: int, node: Node, bytes_of: Callable[[int], bytes]
 ) -> None:
     """Packed, one that is random is larger than it was."""
     text = bytes_of(narrow - len(message(1, b"")))
@@ -188,7 +188,7 @@ def test_the_largest_message_that_may_be_arrives(
     assert until_one(node).parts == [text]
 
 
-def test_a_message_that_the_node_would_not_take_is_not_sent(node: Node, narrow: int) -> None:
+def test_a_message_that_the_node_would_not_take_is_not_sent(narrow: int, node: Node) -> None:
     node.welcome()
     with pytest.raises(frames.TooLargeError):
         node.far.send("shell", [bytes(narrow)])
@@ -199,7 +199,7 @@ def test_a_message_that_the_node_would_not_take_is_not_sent(node: Node, narrow: 
 
 @pytest.mark.parametrize("kind", [b"M", b"Z", b"W", b"T"])
 def test_a_frame_that_will_be_larger_than_one_may_be_is_not_waited_for(
-    node: Node, narrow: int, kind: bytes
+    narrow: int, node: Node, kind: bytes
 ) -> None:
     node.welcome()
     node.sock.sendall(FRAME.pack(kind, 2 * narrow))

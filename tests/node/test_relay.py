@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import random
+import runpy
 import socket
 import struct
 import subprocess
@@ -11,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from importlib import resources
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -24,13 +26,15 @@ from jupyter_slurm.transport import relay_streams
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.transport.node_program import begin
 from jupyter_slurm.transport.relay import Relay
+from jupyter_slurm.wire import framing
 from tests.cluster.plugin import SlurmCluster
 from tests.node.held_line import held
 from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
 from tests.transport.carrier import echo, everything, sent, service
 
-TEXT = (resources.files("jupyter_slurm") / "node" / "relay.py").read_text(encoding="utf-8")
+NODE = Path(__file__).parents[2] / "jupyter_slurm" / "node"
+TEXT = (NODE / "relay.py").read_text(encoding="utf-8")
 TWENTY_MEGABYTES = random.Random(2).randbytes(20_000_000)
 
 Connect = Callable[..., socket.socket]
@@ -94,21 +98,26 @@ def reset(sock: socket.socket) -> None:
 
 
 def test_far_end_is_python_3_6_and_imports_the_standard_library_alone() -> None:
-    for node in ast.walk(ast.parse(TEXT, feature_version=(3, 6))):
-        if isinstance(node, ast.Import):
-            assert {alias.name for alias in node.names} <= sys.stdlib_module_names
-        elif isinstance(node, ast.ImportFrom):
-            assert node.module in sys.stdlib_module_names
+    for text in (TEXT, (NODE / "framing.py").read_text(encoding="utf-8")):
+        for node in ast.walk(ast.parse(text, feature_version=(3, 6))):
+            if isinstance(node, ast.Import):
+                names = {alias.name for alias in node.names}
+                assert names <= {"framing", *sys.stdlib_module_names}
+            elif isinstance(node, ast.ImportFrom):
+                assert node.module in sys.stdlib_module_names
 
 
-def test_both_ends_mean_the_same_by_a_frame() -> None:
-    far: dict[str, object] = {}
-    exec(compile(TEXT, "relay.py", "exec"), far)
-    assert far["FRAME"].format == relay_streams._FRAME.format  # type: ignore[attr-defined]
+def test_both_ends_mean_the_same_by_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(NODE)
+    far = runpy.run_path(str(NODE / "relay.py"))
+    monkeypatch.delitem(sys.modules, "framing")
+    assert far["NUMBER"].format == relay_streams._NUMBER.format
     assert far["WINDOW"] == relay_streams._WINDOW
-    kinds = (far[name] for name in ("OPENED", "REFUSED", "DATA", "CREDIT", "EOF", "ABORT", "ALIVE"))
-    assert b"".join(kinds) == relay_streams._KINDS  # type: ignore[arg-type]
-    assert far["SILENCE_S"] > 2 * relay_streams._ALIVE_S  # type: ignore[operator]
+    names = ("OPENED", "REFUSED", "DATA", "CREDIT", "EOF", "ABORT")
+    assert b"".join(far[name] for name in names) == relay_streams._KINDS
+    assert far["SILENCE_S"] > 2 * relay_streams._ALIVE_S
+    assert far["framing"].ALIVE == framing.ALIVE
+    assert far["framing"].frame(b"D", b"1", b"", b"23") == framing.frame(b"D", b"1", b"", b"23")
 
 
 def test_twenty_megabytes_get_there_and_back(relay: Relay) -> None:
@@ -352,7 +361,10 @@ def test_far_end_that_hears_nothing_for_long_ends() -> None:
     text = TEXT.replace("SILENCE_S = 300.0", "SILENCE_S = 0.05")
     assert text != TEXT
     with subprocess.Popen(
-        [sys.executable, "-c", text, "hello"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", text, "hello"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(NODE)},
     ) as process:
         assert process.wait(60) == 0
         assert process.stdout is not None

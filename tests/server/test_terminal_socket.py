@@ -14,7 +14,7 @@ import pytest
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.server import terminal_socket as terminal_module
 from jupyter_slurm.server.terminal_socket import Terminal
-from jupyter_slurm.wire.terminal_frames import frame
+from jupyter_slurm.wire.framing import frame
 from tests.server.served import PATIENCE_S, Served
 from tests.server.test_feed import until
 

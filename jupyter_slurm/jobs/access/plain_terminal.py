@@ -11,7 +11,6 @@ import secrets
 import select
 import shlex
 import socket
-import struct
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,11 +18,9 @@ from contextlib import suppress
 import msgspec
 
 from jupyter_slurm.transport.node_program import Beside, Converse
+from jupyter_slurm.wire.framing import ANY_SIZE, Inbox, frame
+from jupyter_slurm.wire.terminal_frames import BEGIN, DATA, SAID, exit_frame
 
-_FRAME = struct.Struct(">cI")
-_STATUS = struct.Struct(">i")
-_BEGIN, _DATA, _SAID, _EXIT = b"B", b"D", b"T", b"X"
-"""As in node/terminal.py."""
 _PIECE_BYTES = 1 << 16
 _START_S = 40.0
 _END_S = 10.0
@@ -71,7 +68,7 @@ class _Between:
         self._ready = mark + b"+"
         # The line's end before it may have come, and been shown, by itself.
         self._end = re.compile(b"(?:\r?\n)?" + re.escape(mark) + rb"(\d{1,3})\.")
-        self._inbox = bytearray()
+        self._inbox = Inbox(ANY_SIZE)
         self._shown = bytearray()
 
     def run(self) -> None:
@@ -87,7 +84,7 @@ class _Between:
             self._shown = bytearray(after if ready else before)
             self._far.settimeout(None)
             if ready:
-                self._say(_SAID, _NOTE)
+                self._say(SAID, _NOTE)
             sides: dict[socket.socket, Callable[[bytes], bool]] = {
                 self._far: self._show,
                 self._near: self._take,
@@ -97,7 +94,7 @@ class _Between:
                 for sock in select.select(list(sides), [], [])[0]:
                     data = sock.recv(_PIECE_BYTES)
                     goes_on = goes_on and bool(data) and sides[sock](data)
-            self._say(_DATA, bytes(self._shown))
+            self._say(DATA, bytes(self._shown))
             self._far.close()
             # Who comes has perhaps not begun: a closed socket would be all that is found.
             self._near.shutdown(socket.SHUT_WR)
@@ -106,18 +103,12 @@ class _Between:
                 pass
 
     def _take(self, data: bytes) -> bool:
-        self._inbox += data
-        while len(self._inbox) >= _FRAME.size:
-            kind, size = _FRAME.unpack_from(self._inbox)
-            body = bytes(self._inbox[_FRAME.size : _FRAME.size + size])
-            if len(body) < size:
-                break
-            del self._inbox[: _FRAME.size + size]
-            if kind == _BEGIN:
+        for kind, body in self._inbox.take(data):
+            if kind == BEGIN:
                 told = msgspec.json.decode(body)
                 term = re.sub(r"[^\w.+-]", "", told["env"].get("TERM", "")) or "dumb"
                 self._far.sendall(f"{told['rows']} {told['columns']} {term}\n".encode())
-            elif kind == _DATA:
+            elif kind == DATA:
                 self._far.sendall(body)
         return True
 
@@ -126,16 +117,16 @@ class _Between:
         self._shown += data
         ended = self._end.search(bytes(self._shown))
         if ended:
-            self._say(_DATA, bytes(self._shown[: ended.start()]))
+            self._say(DATA, bytes(self._shown[: ended.start()]))
             self._shown.clear()
-            self._say(_EXIT, _STATUS.pack(int(ended[1])))
+            self._near.sendall(exit_frame(int(ended[1])))
             return False
         at = self._shown.find(b"\x1e", max(0, len(self._shown) - 64))
         whole = len(self._shown) if at < 0 else max(0, at - 2)
-        self._say(_DATA, bytes(self._shown[:whole]))
+        self._say(DATA, bytes(self._shown[:whole]))
         del self._shown[:whole]
         return True
 
     def _say(self, kind: bytes, body: bytes) -> None:
         if body:
-            self._near.sendall(_FRAME.pack(kind, len(body)) + body)
+            self._near.sendall(frame(kind, body))

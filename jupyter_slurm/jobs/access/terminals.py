@@ -7,7 +7,6 @@ to each other is not looked at here.
 from __future__ import annotations
 
 import socket
-import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -29,14 +28,14 @@ from jupyter_slurm.slurm import srun
 from jupyter_slurm.slurm.versions import SlurmVersion, has_overlap
 from jupyter_slurm.transport import node_program
 from jupyter_slurm.wire import Job, JobState, Message, TerminalRequest
+from jupyter_slurm.wire.framing import frame
+from jupyter_slurm.wire.terminal_frames import SETUP
 
 _RUNS = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
 """An UNKNOWN job may well run: it is the cluster that does not answer."""
 _FILES = (*Terminal.node_files, "terminal_step.py")
 _ENTER = '[ -x "$1" ] || shift; exec "$@"'
 """sh: jobs that an earlier release has submitted lack that file."""
-_FRAME = struct.Struct(">cI")
-"""As in node/terminal.py."""
 
 
 class Terminals:
@@ -73,7 +72,7 @@ class Terminals:
         body = msgspec.json.encode(setup)
         channel.settimeout(None)
         with suppress(ConnectionError):  # the reader of its bytes will find that it has ended
-            channel.sendall(_FRAME.pack(b"S", len(body)) + body)
+            channel.sendall(frame(SETUP, body))
         return channel
 
 

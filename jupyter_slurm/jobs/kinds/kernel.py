@@ -41,7 +41,7 @@ class Kernel(ByPython[KernelSpec]):
     usual_name = "kernel"
     idle_without = "in which nobody is connected"
     runner = layout.KERNEL
-    node_files = ("kernel", "private_folder")
+    node_files = ("framing", "kernel", "private_folder")
     listens = True
     ends_by_request = True
 

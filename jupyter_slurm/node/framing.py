@@ -1,0 +1,127 @@
+"""Frames over one line, and who is at its other end: for all on the node that is spoken to.
+
+Sent as text, Python 3.6 and later, standard library only; nothing here knows what is said. The
+other end has the same in wire/framing.py.
+
+A frame is its kind (a letter) and the size of its body, then the body.
+
+Between srun and its step a stream goes through TCP in pieces of 1,000 bytes, and behind a piece
+nothing more is sent until it is acknowledged: after 40 ms, or with what is said in the other
+direction (Slurm sets no TCP_NODELAY; measured with 22.05). So who has a part of a frame says so at
+once (ALIVE).
+"""
+
+import os
+import socket
+import struct
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is not imported on the node
+    from typing import List, Optional, Tuple  # noqa: F401 - in comments
+
+HEAD = struct.Struct(">cI")
+ALIVE = b"A"  # both ways: no body
+CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
+READ_BYTES, WRITE_BYTES = 1 << 18, 1 << 16
+
+
+def frame(kind, *parts):
+    # type: (bytes, *bytes) -> bytes
+    return b"".join((HEAD.pack(kind, sum(map(len, parts))),) + parts)
+
+
+class Line(object):
+    """Frames from one descriptor to another, or both ways over `sock`; where `source` waits, only
+    that does."""
+
+    def __init__(self, source, sink, sock=None, most=0xFFFFFFFF):
+        # type: (int, int, Optional[socket.socket], int) -> None
+        """`most`: bytes of a body; who announces more is nobody of ours."""
+        self.source = source
+        self.sink = sink
+        self.sock = sock
+        self.most = most
+        self.inbox = bytearray()
+        self.outbox = bytearray()
+        self.heard_s = self.said_s = time.monotonic()
+        os.set_blocking(sink, False)
+
+    def receive(self):
+        # type: () -> Optional[List[Tuple[bytes, bytes]]]
+        """The frames that are whole; None: they have gone, or say what nobody of ours says."""
+        try:
+            data = os.read(self.source, READ_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        self.heard_s = time.monotonic()
+        self.inbox += data
+        found = []
+        while len(self.inbox) >= HEAD.size:
+            kind, size = HEAD.unpack_from(self.inbox)
+            if size > self.most:
+                return None
+            end = HEAD.size + size
+            if len(self.inbox) < end:
+                break
+            found.append((kind, bytes(memoryview(self.inbox)[HEAD.size : end])))
+            del self.inbox[:end]
+        if self.inbox and not self.outbox:
+            self.say(ALIVE)
+        return found
+
+    def say(self, kind, *parts):
+        # type: (bytes, *bytes) -> None
+        self.said_s = time.monotonic()
+        self.outbox += frame(kind, *parts)
+
+    def flush(self):
+        # type: () -> bool
+        """Whether they are still there."""
+        try:
+            while self.outbox:
+                del self.outbox[: os.write(self.sink, self.outbox[:WRITE_BYTES])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        return True
+
+    def close(self):
+        # type: () -> None
+        self.flush()
+        if self.sock is not None:
+            self.sock.close()
+
+
+def read_frame(source):
+    # type: (int) -> Optional[Tuple[bytes, bytes]]
+    """The next frame, waited for, and not a byte more; None: they have gone."""
+    head = read_exactly(source, HEAD.size)
+    if len(head) < HEAD.size:
+        return None
+    kind, size = HEAD.unpack(head)
+    body = read_exactly(source, size)
+    return (kind, body) if len(body) == size else None
+
+
+def read_exactly(source, size):
+    # type: (int, int) -> bytes
+    """Less, where it ends."""
+    data = b""
+    while len(data) < size:
+        more = os.read(source, size - len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def peer_uid(sock):
+    # type: (socket.socket) -> int
+    told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    return int(CREDENTIALS.unpack(told)[1])

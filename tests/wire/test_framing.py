@@ -1,0 +1,53 @@
+"""Frames as they come in pieces, the largest, and the words behind the last one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.wire.framing import ALIVE, GarbledError, Inbox, frame
+
+bodies = st.lists(st.tuples(st.sampled_from([b"A", b"D", b"M"]), st.binary(max_size=40)))
+
+
+@given(bodies, st.integers(1, 50))
+def test_frames_in_pieces_are_the_frames_that_were_sent(
+    sent: list[tuple[bytes, bytes]], piece: int
+) -> None:
+    data = b"".join(frame(kind, body[:3], body[3:]) for kind, body in sent)
+    inbox = Inbox(40)
+    found: list[tuple[bytes, bytes]] = []
+    for at in range(0, len(data), piece):
+        found += inbox.take(data[at : at + piece])
+    assert found == sent
+    assert not inbox.partial
+    assert not inbox.ended
+
+
+@pytest.mark.parametrize("size", [1, 4, 5, 6])
+def test_a_part_of_a_frame_is_known_for_one(size: int) -> None:
+    inbox = Inbox(10)
+    whole = frame(b"D", b"12")
+    assert list(inbox.take(frame(ALIVE) + whole[:size])) == [(b"A", b"")]
+    assert inbox.partial
+    assert list(inbox.take(whole[size:])) == [(b"D", b"12")]
+    assert not inbox.partial
+
+
+def test_a_frame_that_is_too_large_for_its_kind_is_refused_at_its_head() -> None:
+    inbox = Inbox(2, {b"M": 3})
+    assert len(list(inbox.take(frame(b"D", b"12") + frame(b"M", b"123")))) == 2
+    with pytest.raises(GarbledError, match="a frame of 3 bytes, more than 2"):
+        list(inbox.take(frame(b"D", b"123")[:5]))
+    with pytest.raises(GarbledError, match="a frame of 4,294,967,295 bytes, more than 3"):
+        list(Inbox(2, {b"M": 3}).take(b"M\xff\xff\xff\xff"))
+
+
+def test_what_srun_says_behind_the_last_frame_is_not_taken_for_one() -> None:
+    inbox = Inbox(10)
+    said = frame(b"X", b"1") + b"\n0123456789abcdefsrun: error: the node has failed"
+    assert list(inbox.take(said)) == [(b"X", b"1")]
+    assert inbox.ended
+    assert not inbox.partial
+    assert list(inbox.take(frame(b"D", b"1"))) == []
