@@ -121,7 +121,22 @@ def read_exactly(source, size):
     return data
 
 
-def peer_uid(sock):
-    # type: (socket.socket) -> int
+def is_ours(sock):
+    # type: (socket.socket) -> bool
+    """Tell whether this user's program is at the other end of a Unix socket. The name of an
+    abstract one is no secret, and anybody may take it first or connect to it."""
     told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-    return int(CREDENTIALS.unpack(told)[1])
+    return bool(CREDENTIALS.unpack(told)[1] == os.getuid())
+
+
+def accepted(listener):
+    # type: (socket.socket) -> Optional[socket.socket]
+    """Return the next connection; None: another user's, which is closed, or it could not be had."""
+    try:
+        sock, _ = listener.accept()
+    except OSError:  # hung up already, or this process has too many files open
+        return None
+    if is_ours(sock):
+        return sock
+    sock.close()
+    return None

@@ -292,10 +292,9 @@ class Holder(object):
     def welcome(self):
         # type: () -> None
         while select.select([self.listener], [], [], 0)[0]:
-            sock, _ = self.listener.accept()
-            if framing.peer_uid(sock) != os.getuid():
-                sock.close()
-                continue
+            sock = framing.accepted(self.listener)
+            if sock is None:
+                return  # the others have their turn in the next round
             self.coming.append(frames.Line(sock))
 
     def hear(self, line):

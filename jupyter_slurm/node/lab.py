@@ -25,7 +25,6 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 import lab_door
-import lab_handing
 import lab_overlay
 import lab_port
 import private_folder
@@ -58,7 +57,6 @@ ANY_PARENT = 4096
 CONFIG = """\
 # Written by jupyter-slurm for one job.
 import os
-import sys
 import jupyterlab
 if int(jupyterlab.__version__.split(".")[0]) < 3:
     server = c.NotebookApp
@@ -68,8 +66,6 @@ else:
     import jupyter_server
     server = c.ServerApp
     server.root_dir = os.getcwd()
-    sys.path.append({modules!r})
-    server.jpserver_extensions.update({{{handing!r}: True}})
     is_old = int(jupyter_server.__version__.split(".")[0]) < 2
     identity = server if is_old else c.IdentityProvider
 identity.token = {token!r}
@@ -177,8 +173,6 @@ class Lab(object):
             token=self.token,
             host=host,
             base_url=base_url,
-            modules=modules_for_the_server(private),
-            handing=lab_handing.MODULE,
         )
         put(config, text)
         env = dict(os.environ, JUPYTER_RUNTIME_DIR=os.path.join(private, "r"))
@@ -188,7 +182,6 @@ class Lab(object):
             env.pop(name, None)
         command = overlay.command(env, private) if overlay is not None else own_command()
         assert command is not None
-        giver = lab_handing.giver(private)
         # In a session of its own: a Ctrl-C or a signal to the job's group is for this process.
         self.server = subprocess.Popen(
             command + ["--config=" + config],
@@ -200,7 +193,7 @@ class Lab(object):
         self.activity = self.made_activity()
         self.port = lab_port.opened(self.key)
         stir = self.activity.stir
-        self.door = lab_door.Door(self.task["door"], self.sock, stir, self.port, giver)
+        self.door = lab_door.Door(self.task["door"], self.sock, stir, self.port)
         # Who comes can see from here on by which way, and is let in when the server answers.
         self.tell("starting", door=self.where())
 
@@ -309,15 +302,6 @@ def own_command() -> "Optional[List[str]]":
         return [sys.executable, "-m", "jupyterlab"]
     found = shutil.which("jupyter-lab")  # another Python's
     return None if found is None else [found]
-
-
-def modules_for_the_server(private: str) -> str:
-    """A folder of what only the server is to find: an environment variable would be the kernels',
-    too, and in the folder of the job lies more than this."""
-    folder = os.path.join(private, "modules")
-    os.mkdir(folder, 0o700)
-    shutil.copyfile(lab_handing.__file__, os.path.join(folder, lab_handing.MODULE + ".py"))
-    return folder
 
 
 def put(path: str, text: str) -> None:

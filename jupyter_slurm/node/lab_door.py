@@ -3,16 +3,14 @@
 Runs on the cluster, Python 3.6 and later, standard library only. One is abstract, without a file:
 it can be come to from outside a container, by who shares the network with it, whatever folders
 these two share; the kernel tells whose program comes. The other is a port (lab_port.py), to which
-a visitor comes without a step of the job's, and faster. Who was let in is handed to the server
-(lab_handing.py) where that takes connections; else what is said is copied.
+a visitor comes without a step of the job's, and faster. What is said there is copied.
 """
 
-import os
 import selectors
 import socket
 import time
 
-import lab_handing
+import framing
 import lab_port
 
 TYPE_CHECKING = False
@@ -47,8 +45,7 @@ class End(object):
 
 class Door(object):
     """`target` is the path of the server's socket; `stir` is called when somebody changes
-    something; `port` None: there is none; `giver` None: all is copied. OSError: somebody else has
-    that name."""
+    something; `port` None: there is none. OSError: somebody else has that name."""
 
     def __init__(
         self,
@@ -56,12 +53,10 @@ class Door(object):
         target: str,
         stir: "Callable[[], None]",
         port: "Optional[lab_port.Port]" = None,
-        giver: "Optional[lab_handing.Giver]" = None,
     ) -> None:
         self.target = target
         self.stir = stir
         self.port = port
-        self.giver = giver
         self.knocks = []  # type: List[lab_port.Knock]
         self.buffer = memoryview(bytearray(CHUNK))
         self.selector = selectors.DefaultSelector()
@@ -72,8 +67,6 @@ class Door(object):
         self.selector.register(self.listener, selectors.EVENT_READ, self.welcome)
         if port is not None:
             self.selector.register(port.listener, selectors.EVENT_READ, self.hear_a_knock)
-        if giver is not None:
-            self.selector.register(giver.listener, selectors.EVENT_READ, self.meet_the_server)
         self.signals = None  # type: Optional[int]
 
     def step(self, signals: int, timeout_s: float) -> None:
@@ -99,14 +92,9 @@ class Door(object):
     # --- who comes ---
 
     def welcome(self) -> None:
-        try:
-            sock, _ = self.listener.accept()
-        except OSError:  # hung up already, or this process has too many files open
-            return
-        if lab_handing.peer_uid(sock) == os.getuid():
+        sock = framing.accepted(self.listener)
+        if sock is not None:
             self.let_in(sock)
-        else:
-            sock.close()
 
     def hear_a_knock(self) -> None:
         assert self.port is not None
@@ -137,9 +125,6 @@ class Door(object):
         knock.sock.close()
 
     def let_in(self, sock: socket.socket) -> None:
-        if self.giver is not None and self.giver.give(sock):
-            sock.close()
-            return
         far = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             far.settimeout(CONNECT_S)
@@ -152,24 +137,6 @@ class Door(object):
         one.other, other.other = other, one
         one.is_near = True
         self.settle(one)
-
-    # --- the server that takes connections ---
-
-    def meet_the_server(self) -> None:
-        assert self.giver is not None
-        taker = self.giver.meet()
-        if taker is not None:
-            self.selector.register(taker, selectors.EVENT_READ, self.hear_the_server)
-
-    def hear_the_server(self) -> None:
-        assert self.giver is not None
-        assert self.giver.taker is not None
-        try:
-            if self.giver.listen():
-                self.stir()
-        except ConnectionError:
-            self.selector.unregister(self.giver.taker)
-            self.giver.forget()
 
     # --- what they say ---
 

@@ -273,7 +273,7 @@ def at_door(name):
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(CONNECT_S)
     sock.connect("\0" + name)
-    if framing.peer_uid(sock) != os.getuid():
+    if not framing.is_ours(sock):
         sock.close()
         raise OSError("another user's program has its name")
     return sock

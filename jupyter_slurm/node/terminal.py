@@ -231,9 +231,8 @@ class Terminal(object):
 
     def welcome(self, listener):
         # type: (socket.socket) -> None
-        sock, _ = listener.accept()
-        if framing.peer_uid(sock) != os.getuid():
-            sock.close()
+        sock = framing.accepted(listener)
+        if sock is None:
             return
         if self.line is not None:
             self.line.say(TAKEN)

@@ -16,7 +16,6 @@ NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
 sys.path.insert(0, NODE)
 # There they find each other by their bare names.
 import lab_door  # noqa: E402
-import lab_handing as lab_handing  # noqa: E402, PLC0414 - for the tests, too
 import lab_port as lab_port  # noqa: E402, PLC0414 - for the tests, too
 
 sys.path[:] = [path for path in sys.path if path != NODE]
@@ -50,13 +49,11 @@ def _echo(sock: socket.socket) -> None:
 
 
 @contextmanager
-def door(
-    target: Path, port: lab_port.Port | None = None, giver: lab_handing.Giver | None = None
-) -> Iterator[tuple[str, list[float]]]:
+def door(target: Path, port: lab_port.Port | None = None) -> Iterator[tuple[str, list[float]]]:
     """The name of a door that leads to `target`, and when somebody changed something."""
     name, stirs = f"jslurm-test-{secrets.token_hex(8)}", list[float]()
     wake_in, wake_out = os.pipe()
-    made = lab_door.Door(name, str(target), lambda: stirs.append(time.monotonic()), port, giver)
+    made = lab_door.Door(name, str(target), lambda: stirs.append(time.monotonic()), port)
     over = threading.Event()
 
     def serve() -> None:
@@ -80,8 +77,5 @@ def door(
         made.listener.close()
         if port is not None:
             port.listener.close()
-        if giver is not None:
-            giver.forget()
-            giver.listener.close()
         os.close(wake_in)
         os.close(wake_out)

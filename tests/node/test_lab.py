@@ -171,7 +171,7 @@ def test_the_token_lies_where_the_release_of_the_server_looks_for_it(
     monkeypatch.setattr(sys, "path", list(sys.path))
     values = {"token": "t0k", "sock": "/x/server", "host": "lab", "base_url": "/"}
     config = Config()
-    exec(lab.CONFIG.format(**values, modules="/x/modules", handing="some"), {"c": config})
+    exec(lab.CONFIG.format(**values), {"c": config})
     assert {name for name in config if "token" in config[name]} == {place}
     assert config[place].token == "t0k"
 

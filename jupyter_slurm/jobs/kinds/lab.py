@@ -55,7 +55,7 @@ class Lab(ByPython[LabSpec]):
     idle_without = "in which nobody uses it"
     is_in_home = True
     runner = layout.LAB
-    node_files = ("lab", "private_folder")
+    node_files = ("framing", "lab", "private_folder")
     is_web_server = True
     ends_by_request = True
     at_end = MappingProxyType({"lab": None})  # so that nobody sees one that is over and ready

@@ -151,7 +151,7 @@ def test_nobody_gets_into_a_lab_or_reads_of_it_who_was_not_let_in(site: Site) ->
     one = visitor(site, job)
     kernel = one.start_kernel()
     neither_it_nor_its_kernels_have_a_port_at_which_others_on_the_node_could_read(job, one, kernel)
-    jupyterlab_itself_has_the_connections_of_who_was_let_in(job, one, kernel)
+    the_door_has_the_connections_of_who_comes_by_its_port(job, one, kernel)
     its_token_is_in_no_command_line_environment_script_or_log(site, job)
     another_user_of_the_node_is_not_let_in_and_not_spoken_to(job)
 
@@ -198,7 +198,7 @@ def connections(process: psutil.Process) -> list[Any]:
     return []
 
 
-def jupyterlab_itself_has_the_connections_of_who_was_let_in(
+def the_door_has_the_connections_of_who_comes_by_its_port(
     job: Job, one: LabVisitor, kernel: str
 ) -> None:
     """And its kernels see nothing of that."""
@@ -217,7 +217,7 @@ def jupyterlab_itself_has_the_connections_of_who_was_let_in(
         }
 
     # At the first by the relay, perhaps: the way to the port is looked for meanwhile.
-    wait_until(lambda: at_door() == {"server"})
+    wait_until(lambda: at_door() == {"door"})
     shows = "import sys; print([path for path in sys.path if 'jslurm-lab-' in path])"
     assert one.run(kernel, shows) == "[]\n"
 
