@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,6 +26,7 @@ from jupyter_slurm.wire import (
     JobSpec,
     JobState,
     LabSpec,
+    LogChunk,
     Result,
     SpecT,
     Stream,
@@ -233,16 +235,38 @@ def _answerer() -> Answerer:
     return TerminalAnswerer()
 
 
-def read_whole_log(api: Api, job_id: str, task: int | None = None) -> Iterator[str]:
-    """All text that a job, or a task of an array, has written so far, stdout and stderr in order,
-    page by page."""
+def until_ready(
+    api: Api,
+    job: Job,
+    is_ready: Callable[[Job], bool],
+    wait_s: Callable[[Job], float] = lambda _: _WAIT_S,
+    ask: Callable[[Callable[[], LogChunk]], LogChunk] = lambda call: call(),
+) -> Iterator[LogChunk]:
+    """Yield the chunks of the job's log until the job, as each of them tells, is ready or has
+    ended. `ask` makes the calls, each of which waits for `wait_s`."""
     cursor = ""
+    while not (job.state.final or is_ready(job)):
+        chunk = ask(partial(api.logs, job.id, cursor, wait_s=wait_s(job)))
+        job, cursor = chunk.job, chunk.cursor
+        yield chunk
+
+
+def log_pages(
+    api: Api, job_id: str, task: int | None = None, cursor: str = ""
+) -> Iterator[LogChunk]:
+    """Yield all that a job, or a task of an array, has put out so far, page by page."""
     while True:
         chunk = api.logs(job_id, cursor, budget_bytes=None, task=task)
-        yield "".join(output.text for output in chunk.outputs if isinstance(output, Stream))
+        yield chunk
         if chunk.end or not chunk.outputs:
             return
         cursor = chunk.cursor
+
+
+def read_whole_log(api: Api, job_id: str, task: int | None = None) -> Iterator[str]:
+    """Yield the text of it, stdout and stderr in order."""
+    for chunk in log_pages(api, job_id, task):
+        yield "".join(output.text for output in chunk.outputs if isinstance(output, Stream))
 
 
 def cancel_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | JupyterSlurmError]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from jupyter_slurm.api import Api
@@ -18,10 +17,11 @@ from jupyter_slurm.cli.terminal import Terminal, writer
 from jupyter_slurm.commands import notebooks
 from jupyter_slurm.commands.notebooks import Executed
 from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.job import read_whole_log
 from jupyter_slurm.views import card
 from jupyter_slurm.views.failure import failure
 from jupyter_slurm.views.trusted_output import trusted_as
-from jupyter_slurm.wire import Job, JobState, LogChunk, Output, Result, Show, Stream
+from jupyter_slurm.wire import Job, JobState, Output, Result, Show, Stream
 
 _WAIT_S = 20.0
 _TICK_S = 2.0
@@ -58,31 +58,18 @@ def follow(api: Api, job: Job) -> int:
 def print_text(api: Api, job: Job, task: int | None = None) -> None:
     """Prints what `job`, or a task of an array, has printed so far, stdout and stderr alike."""
     write = writer(sys.stdout)
-    chunk = _print_page(api, job, "", write, wait_s=0.0, task=task)
-    while chunk.outputs and not chunk.end:
-        chunk = _print_page(api, job, chunk.cursor, write, wait_s=0.0, task=task)
+    for text in read_whole_log(api, job.id, task):
+        write(text)
 
 
 def print_all_text(api: Api, job: Job, task: int | None = None) -> None:
     """The same, and what it prints until its end."""
     write = writer(sys.stdout)
-    chunk = _print_page(api, job, "", write, wait_s=_WAIT_S, task=task)
-    while not chunk.end:
-        chunk = _print_page(api, job, chunk.cursor, write, wait_s=_WAIT_S, task=task)
-
-
-def _print_page(
-    api: Api,
-    job: Job,
-    cursor: str,
-    write: Callable[[str], None],
-    *,
-    wait_s: float,
-    task: int | None,
-) -> LogChunk:
-    chunk = api.logs(job.id, cursor, wait_s=wait_s, budget_bytes=None, task=task)
-    write("".join(output.text for output in chunk.outputs if isinstance(output, Stream)))
-    return chunk
+    cursor, end = "", False
+    while not end:
+        chunk = api.logs(job.id, cursor, wait_s=_WAIT_S, budget_bytes=None, task=task)
+        cursor, end = chunk.cursor, chunk.end
+        write("".join(output.text for output in chunk.outputs if isinstance(output, Stream)))
 
 
 def come_back(job: Job) -> str:

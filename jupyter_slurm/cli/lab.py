@@ -17,7 +17,7 @@ from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.client import lab_page
 from jupyter_slurm.commands import labs
 from jupyter_slurm.commands.asked import Asked, job_spec
-from jupyter_slurm.job import placed
+from jupyter_slurm.job import log_pages, placed, until_ready
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.views import card
 from jupyter_slurm.wire import Job, JobKind, LabSpec, LabStep, Output, new_id
@@ -79,11 +79,13 @@ def ready(api: Api, job: Job) -> tuple[Job, list[Output]]:
     terminal = Terminal(sys.stderr, sys.stderr)
     cursor, said, end = "", None, False
     unsaid: list[Output] = []
+
+    def wait_s(job: Job) -> float:
+        terminal.progress(job)
+        return _TICK_S if terminal.live and job.started_s is None else _WAIT_S
+
     try:
-        while not (job.state.final or labs.is_ready(job)):
-            terminal.progress(job)
-            wait_s = _TICK_S if terminal.live and job.started_s is None else _WAIT_S
-            chunk = api.logs(job.id, cursor, wait_s=wait_s)
+        for chunk in until_ready(api, job, labs.is_ready, wait_s):
             job, cursor, end = chunk.job, chunk.cursor, chunk.end
             if job.lab is not None and job.lab.step in (LabStep.WAITING, LabStep.INSTALLING):
                 for output in chunk.outputs:
@@ -94,10 +96,9 @@ def ready(api: Api, job: Job) -> tuple[Job, list[Output]]:
             if step is not None and step != said:
                 terminal.note(step)
                 said = step
-        while job.state.final and not end:
-            chunk = api.logs(job.id, cursor, budget_bytes=None)
-            cursor, end = chunk.cursor, chunk.end
-            unsaid += chunk.outputs
+        if job.state.final and not end:
+            for chunk in log_pages(api, job.id, cursor=cursor):
+                unsaid += chunk.outputs
     finally:
         terminal.close()
     return job, unsaid

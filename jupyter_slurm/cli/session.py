@@ -6,7 +6,6 @@ import time
 
 import msgspec
 
-from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
@@ -14,13 +13,11 @@ from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.commands import sessions
 from jupyter_slurm.commands.asked import Asked, job_spec
-from jupyter_slurm.job import placed
+from jupyter_slurm.job import placed, until_ready
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views import card
 from jupyter_slurm.wire import Job, JobKind, SessionSpec, new_id
-
-_WAIT_S = 20.0
 
 
 def start(args: Asked, connect: Connect) -> int:
@@ -34,22 +31,14 @@ def start(args: Asked, connect: Connect) -> int:
     note(f"{card.title(job)} is {job.state}.\n")
     try:
         if not request.detach:
-            job = _ready(api, job)
+            for chunk in until_ready(api, job, sessions.is_ready):
+                job = chunk.job
     except KeyboardInterrupt:
         note(f"\n{card.title(job)} goes on; `jupyter slurm session stop` ends it.\n")
         raise
     note(in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
     say(f"{job.id}\n")
     return 1 if job.state.final else 0
-
-
-def _ready(api: Api, job: Job) -> Job:
-    """Once its process is there, or it has ended."""
-    cursor = ""
-    while job.python is None and not job.state.final:
-        chunk = api.logs(job.id, cursor, wait_s=_WAIT_S)
-        job, cursor = chunk.job, chunk.cursor
-    return job
 
 
 def stop(args: Asked, connect: Connect) -> int:

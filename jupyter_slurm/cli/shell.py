@@ -24,7 +24,7 @@ from jupyter_slurm.commands import shell
 from jupyter_slurm.commands.asked import Asked
 from jupyter_slurm.commands.shell import Shell
 from jupyter_slurm.errors import ForwardError, RequestError
-from jupyter_slurm.job import placed
+from jupyter_slurm.job import placed, until_ready
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.views import card
@@ -87,13 +87,11 @@ def submitted(api: Api, wanted: Shell, cluster: str | None) -> Job:
 def _running(api: Api, job: Job) -> Job:
     """The job once it runs, or has ended; why it waits is shown, and what its set-up says."""
     terminal = Terminal(sys.stdout, sys.stderr)
-    cursor = ""
+    wait_s = _TICK_S if terminal.live else _WAIT_S
     try:
         terminal.progress(job)
-        while not (job.state.final or (job.state is JobState.RUNNING and job.nodes)):
-            wait_s = _TICK_S if terminal.live else _WAIT_S
-            chunk = api.logs(job.id, cursor, wait_s=wait_s)
-            cursor, job = chunk.cursor, chunk.job
+        for chunk in until_ready(api, job, _runs, lambda _: wait_s):
+            job = chunk.job
             if kind_of(job).has_terminal:
                 for output in chunk.outputs:
                     terminal.output(output)
@@ -101,6 +99,10 @@ def _running(api: Api, job: Job) -> Job:
     finally:
         terminal.close()
     return job
+
+
+def _runs(job: Job) -> bool:
+    return job.state is JobState.RUNNING and bool(job.nodes)
 
 
 def _welcome(job: Job, now_s: float) -> str:

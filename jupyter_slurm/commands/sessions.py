@@ -68,6 +68,11 @@ def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job
     return mine[0]
 
 
+def is_ready(job: Job) -> bool:
+    """Tell whether its process is there."""
+    return job.python is not None
+
+
 def check_cluster(job: Job, cluster: str | None) -> None:
     """RequestError: the session does not run on the cluster that was asked for."""
     if cluster not in (None, job.cluster):

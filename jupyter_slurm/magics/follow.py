@@ -17,9 +17,11 @@ from typing import TypeVar
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.client.login import Attended
+from jupyter_slurm.job import until_ready
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.replay import Replay
-from jupyter_slurm.wire import Job
+from jupyter_slurm.views.card import title
+from jupyter_slurm.wire import Job, LogChunk
 
 T = TypeVar("T")
 
@@ -70,6 +72,28 @@ class Worker:
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
+
+
+def wait_until_ready(
+    api: Api,
+    worker: Worker,
+    card: LiveCard,
+    is_ready: Callable[[Job], bool],
+    stop: str,
+    show: Callable[[LogChunk], None] = lambda _: None,
+) -> None:
+    """Return once the card's job is ready, or has ended. KeyboardInterrupt says that it goes on,
+    and how to `stop` it."""
+    try:
+        for chunk in until_ready(
+            api, card.job, is_ready, lambda _: min(_WAIT_S, card.due_s()), worker
+        ):
+            card.update(chunk.job)
+            show(chunk)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"{title(card.job)} is {card.job.state} and goes on; `{stop}` ends it"
+        ) from None
 
 
 class Following:

@@ -6,7 +6,6 @@ What words mean is `labs.py`'s of the package.
 from __future__ import annotations
 
 import time
-from functools import partial
 
 from jupyter_slurm.client import lab_page
 from jupyter_slurm.commands import labs
@@ -14,7 +13,7 @@ from jupyter_slurm.commands.asked import Asked, job_spec
 from jupyter_slurm.errors import CellFailed
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
-from jupyter_slurm.magics.follow import Worker
+from jupyter_slurm.magics.follow import Worker, wait_until_ready
 from jupyter_slurm.magics.frontend import say
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
@@ -22,8 +21,6 @@ from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.views.card import title, told_to_end
 from jupyter_slurm.wire import Job, JobKind, LabSpec, new_id
-
-_WAIT_S = 20.0
 
 
 def start(session: Session, asked: Asked) -> None:
@@ -49,7 +46,7 @@ def _wait_and_open(session: Session, worker: Worker, job: Job, *, waits: bool) -
     card.show()
     try:
         if waits:
-            _wait(session, worker, card)
+            wait_until_ready(session.api, worker, card, labs.is_ready, "%slurm lab stop")
     finally:
         session.live.add(card)
     job = card.job
@@ -68,21 +65,6 @@ def _wait_and_open(session: Session, worker: Worker, job: Job, *, waits: bool) -
         say("It is open in the browser.")
     else:
         say(f"Opening {page} in a browser of this machine logs in there.")
-
-
-def _wait(session: Session, worker: Worker, card: LiveCard) -> None:
-    """Until it lets somebody in, or has ended."""
-    job, cursor = card.job, ""
-    try:
-        while not (job.state.final or labs.is_ready(job)):
-            ask = partial(session.api.logs, job.id, cursor, min(_WAIT_S, card.due_s()))
-            chunk = worker(ask)
-            job, cursor = chunk.job, chunk.cursor
-            card.update(job)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"{title(job)} is {job.state} and goes on; `%slurm lab stop` ends it"
-        ) from None
 
 
 def stop(session: Session, asked: Asked) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from functools import partial
 
 from jupyter_slurm.commands import sessions
 from jupyter_slurm.commands.asked import Asked, job_spec
@@ -17,7 +16,7 @@ from jupyter_slurm.commands.line import Request
 from jupyter_slurm.errors import CellFailed
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
-from jupyter_slurm.magics.follow import Worker
+from jupyter_slurm.magics.follow import Worker, wait_until_ready
 from jupyter_slurm.magics.frontend import say, warn
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
@@ -27,8 +26,6 @@ from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views.card import headline, symbol, title, told_to_end
 from jupyter_slurm.wire import Job, JobKind, SessionSpec, new_id
-
-_WAIT_S = 20.0
 
 
 def resolve(state: State, request: Request) -> Request:
@@ -95,20 +92,10 @@ def _remind(state: State) -> None:
 
 
 def _wait(state: State, worker: Worker, card: LiveCard) -> None:
-    """Until its process is there and says so, or it has ended."""
-    job, cursor = card.job, ""
-    replay = Replay(job.id, state.output_limit_bytes, state.settings.show, on_clear=card.show)
-    try:
-        while job.python is None and not job.state.final:
-            ask = partial(state.api.logs, job.id, cursor, min(_WAIT_S, card.due_s()))
-            chunk = worker(ask)
-            job, cursor = chunk.job, chunk.cursor
-            card.update(job)
-            replay.show(chunk)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"{title(job)} is {job.state} and goes on; `%slurm session stop` ends it"
-        ) from None
+    """Until its process is there and says so, or it has ended; with what it puts out."""
+    limit_bytes, show_as = state.output_limit_bytes, state.settings.show
+    show = Replay(card.job.id, limit_bytes, show_as, on_clear=card.show).show
+    wait_until_ready(state.api, worker, card, sessions.is_ready, "%slurm session stop", show)
 
 
 def stop(state: State, asked: Asked) -> None:

@@ -7,7 +7,6 @@ Files are read and written by the server's own contents manager, with its rules 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -23,7 +22,7 @@ from jupyter_slurm.commands.asked import ask, job_spec, named
 from jupyter_slurm.commands.braces import expand
 from jupyter_slurm.commands.notebooks import Executed
 from jupyter_slurm.errors import CodeError, RequestError
-from jupyter_slurm.job import placed
+from jupyter_slurm.job import log_pages, placed
 from jupyter_slurm.jobs.kinds import KINDS, kind_for, kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.wire import (
@@ -31,7 +30,6 @@ from jupyter_slurm.wire import (
     Job,
     JobKind,
     JobSpec,
-    LogChunk,
     Output,
     Preview,
     Stream,
@@ -183,7 +181,7 @@ def executed(api: Api, folders: Folders, job_id: str) -> tuple[str, dict[str, An
     """
     job = api.job(job_id)
     copy = Executed()
-    for chunk in _pages(api, job_id):
+    for chunk in log_pages(api, job_id):
         for output in chunk.outputs:
             copy.add(output, chunk.show)
     text = copy.text()
@@ -207,7 +205,7 @@ class TextPages:
 
     def __init__(self, api: Api, job_id: str, task: int | None = None) -> None:
         self.job = api.job(job_id)
-        self._pages = _pages(api, job_id, task)
+        self._pages = log_pages(api, job_id, task)
 
     def next(self) -> bytes | None:
         """Return the next piece; None: there is no more."""
@@ -215,16 +213,6 @@ class TextPages:
         if chunk is None:
             return None
         return "".join(_text(output) for output in chunk.outputs).encode("utf-8", "replace")
-
-
-def _pages(api: Api, job_id: str, task: int | None = None) -> Iterator[LogChunk]:
-    cursor = ""
-    while True:
-        chunk = api.logs(job_id, cursor, budget_bytes=None, task=task)
-        yield chunk
-        if chunk.end or not chunk.outputs:
-            return
-        cursor = chunk.cursor
 
 
 def _text(output: Output) -> str:
