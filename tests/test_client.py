@@ -30,8 +30,9 @@ from jupyter_slurm.errors import (
     SubmitError,
 )
 from jupyter_slurm.wire import CellSpec, Changes, Job
-from tests.agent.home import ROOT, AgentHome, ended, until
+from tests.agent.home import ROOT, AgentHome, ended
 from tests.agent.memory_agent import BROKEN_VARIABLE
+from tests.ssh.waiting import wait_until
 
 
 def spec(**changes: Any) -> CellSpec:
@@ -223,7 +224,7 @@ def test_a_submission_survives_the_death_of_its_agent(
     gate = agent_home.folder / "gate"
     with ThreadPoolExecutor() as pool:
         submission = pool.submit(api.submit, spec(options={"gate": str(gate)}))
-        until(gate.exists)
+        wait_until(gate.exists)
         agent_home.kill()
         gate.with_suffix(".open").touch()
         assert submission.result() == api.job("abcdefgh")
@@ -286,11 +287,11 @@ def test_a_newer_client_takes_over_and_the_call_under_way_is_finished(
     with ThreadPoolExecutor() as pool, ended(old) as old_ends:
         poll = _poll(api, pool)
         submission = pool.submit(api.submit, spec(options={"gate": str(gate)}))
-        until(gate.exists)
+        wait_until(gate.exists)
         monkeypatch.setattr(link, "version", lambda: "99.1")
         newer = agent_home.client()
         takeover = pool.submit(newer.status)
-        until(lambda: not agent_home.socket.exists())
+        wait_until(lambda: not agent_home.socket.exists())
         assert poll.result().jobs == ()  # a call that waits for news is answered at once
         assert not old_ends(0), "the old agent left a call behind"
         gate.with_suffix(".open").touch()
@@ -343,7 +344,7 @@ def test_an_interrupted_call_leaves_the_client_usable(agent_home: AgentHome) -> 
         "try:\n    client.changes(client.changes().cursor, 60.0)\n"
         "except KeyboardInterrupt:\n    print(client.command(['squeue']).stdout)\n"
     )
-    until(lambda: watcher.status().clients == 2)
+    wait_until(lambda: watcher.status().clients == 2)
     program.send_signal(signal.SIGINT)
     assert program.communicate()[0] == "squeue\n"
 
@@ -402,7 +403,7 @@ def test_a_cell_of_thirty_megabytes_travels_unchanged(api: AgentClient) -> None:
 def _poll(api: AgentClient, pool: ThreadPoolExecutor) -> Future[Changes]:
     """A long poll that has arrived in the agent."""
     poll = pool.submit(api.changes, api.changes().cursor, 60.0)
-    until(lambda: api.status().clients == 2)
+    wait_until(lambda: api.status().clients == 2)
     return poll
 
 

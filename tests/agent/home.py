@@ -97,11 +97,3 @@ class ended:
     def __exit__(self, *error: object) -> None:
         if self._fd >= 0:
             os.close(self._fd)
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Returns once it holds; fails the test when it does not come to."""
-    give_up_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < give_up_s, "it did not come to that"
-        time.sleep(0.01)

@@ -16,8 +16,9 @@ import pytest
 from jupyter_slurm.agent.app import IDLE_VARIABLE, idle_s, memory_mib
 from jupyter_slurm.errors import AgentError, ConfigError
 from jupyter_slurm.wire import CellSpec
-from tests.agent.home import PATIENCE_S, AgentHome, ended, until
+from tests.agent.home import PATIENCE_S, AgentHome, ended
 from tests.agent.memory_agent import LIVE_VARIABLE
+from tests.ssh.waiting import wait_until
 
 
 def test_an_idle_agent_ends_and_leaves_no_socket(
@@ -47,7 +48,7 @@ def test_an_agent_with_a_request_under_way_is_not_idle(
     spec = CellSpec(id="abcdefgh", name="cell", code="", options={"gate": str(gate)})
     with ThreadPoolExecutor() as pool:
         submission = pool.submit(agent_home.client().submit, spec)
-        until(gate.exists)
+        wait_until(gate.exists)
         with ended(agent_home.pid()) as wait:
             assert not wait(1.0)
         gate.with_suffix(".open").touch()

@@ -9,8 +9,9 @@ import pytest
 from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.client import AgentClient, connect
 from jupyter_slurm.wire import JobState, ProgramSpec
-from tests.agent.home import AgentHome, until
+from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
+from tests.ssh.waiting import wait_until
 
 
 @pytest.fixture
@@ -31,11 +32,11 @@ def test_a_job_outlives_its_agent(agent_home: AgentHome, api: AgentClient) -> No
     agent_home.kill()
     assert api.job(spec.id).slurm_id == slurm_id
     assert api.status().live_jobs == 1
-    until(lambda: api.job(spec.id).state is JobState.RUNNING)
+    wait_until(lambda: api.job(spec.id).state is JobState.RUNNING)
     agent_home.kill()
     assert api.submit(spec).slurm_id == slurm_id, "it was submitted twice"
     api.cancel(spec.id)
-    until(lambda: api.job(spec.id).state.final)
+    wait_until(lambda: api.job(spec.id).state.final)
 
 
 def test_nothing_is_loaded_that_only_notebooks_need(api: AgentClient) -> None:

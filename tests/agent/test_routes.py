@@ -15,8 +15,9 @@ from jupyter_slurm.agent.protocol import LONGEST_WAIT_S, MAX_BODY_BYTES, calls, 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import AgentError, RequestError
 from jupyter_slurm.wire import CellSpec
-from tests.agent.home import AgentHome, until
+from tests.agent.home import AgentHome
 from tests.specs import known
+from tests.ssh.waiting import wait_until
 
 Http = http.client.HTTPConnection
 
@@ -89,10 +90,10 @@ def test_a_client_that_hangs_up_frees_its_place_when_its_poll_returns(
     api = agent_home.client()
     waiting = {"cursor": api.changes().cursor, "wait_s": 60}
     web.request("POST", "/v1/changes", json.dumps(waiting))
-    until(lambda: api.status().clients == 2)
+    wait_until(lambda: api.status().clients == 2)
     web.close()
     api.submit(CellSpec(id="abcdefgh", name="cell", code=""))
-    until(lambda: api.status().clients == 1)
+    wait_until(lambda: api.status().clients == 1)
     assert "ERROR" not in agent_home.log.read_text()
 
 
@@ -103,7 +104,7 @@ def test_of_a_client_that_logs_in_and_hangs_up_the_service_is_told(
     assert ask(web, "POST", "/v1/connect", json.dumps({"caller": "a terminal"}))[0] == 200
     assert len(api.connections()) == 1
     web.close()
-    until(lambda: [one.cluster for one in api.connections()] == ["here", "a terminal"])
+    wait_until(lambda: [one.cluster for one in api.connections()] == ["here", "a terminal"])
     assert "ERROR" not in agent_home.log.read_text()
 
 
@@ -115,7 +116,7 @@ def test_two_hundred_long_polls_leave_room_for_other_calls(agent_home: AgentHome
         poll.sock = socket.socket(socket.AF_UNIX)
         poll.sock.connect(str(agent_home.socket))
         poll.request("POST", "/v1/changes", json.dumps({"cursor": cursor, "wait_s": 60}))
-    until(lambda: api.status().clients == 201)
+    wait_until(lambda: api.status().clients == 201)
     job = api.submit(CellSpec(id="abcdefgh", name="cell", code=""))
     answers = [json.loads(poll.getresponse().read()) for poll in polls]
     assert {answer["jobs"][0]["revision"] for answer in answers} == {job.revision}

@@ -10,7 +10,8 @@ import pytest
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.errors import AgentError, NotFoundError
 from jupyter_slurm.wire import TerminalRequest
-from tests.agent.home import AgentHome, until
+from tests.agent.home import AgentHome
+from tests.ssh.waiting import wait_until
 
 REQUEST = TerminalRequest(job_id="abcdefgh", code="#!/bin/sh\n")
 
@@ -84,6 +85,6 @@ def test_an_agent_that_is_gone_is_started_for_it_or_missed(agent_home: AgentHome
         sock.sendall(b"x")
         assert exactly(sock, 1) == b"x"
     agent_home.kill()
-    until(lambda: agent_home.agent_pid() is None)
+    wait_until(lambda: agent_home.agent_pid() is None)
     with pytest.raises(AgentError, match="No agent is running"):
         AgentClient(agent_home.socket, None).terminal(REQUEST)

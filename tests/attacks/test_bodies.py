@@ -5,15 +5,16 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-from collections.abc import Iterator
 
 import pytest
 
 from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, TERMINAL, calls
 from jupyter_slurm.server.calls import RULES
 from tests.agent.home import AgentHome
-from tests.server.served import API, Served, environment, memory_agent, running_server, short_home
+from tests.server import conftest as shared
+from tests.server.served import API, Served
 
+served = shared.served
 _DEEP = b"[" * 200_000
 BODIES = {
     "nested": _DEEP,
@@ -27,14 +28,6 @@ BODIES = {
     "a number without end": b'{"wait_s":1e999999}',
 }
 OWN = "spec outlook notebook executed kernels kernel_meant kernel_add kernel_remove".split()
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with short_home() as home:
-        env = environment(home)
-        with memory_agent(env), running_server(env, home) as started:
-            yield started
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from jupyter_slurm.server.calls import RULES
+from tests.server import conftest as shared
 from tests.server.served import (
     API,
     Client,
@@ -18,6 +17,7 @@ from tests.server.served import (
     short_home,
 )
 
+served = shared.served
 FOREIGN = "https://elsewhere.example.org"
 GETS = [API + name for name, rule in RULES.items() if rule.get] + [
     query(f"{API}logfile", job_id="none"),
@@ -38,14 +38,6 @@ PAGES: dict[str, dict[str, str]] = {
     "of another port, in an old browser": {"Referer": "http://127.0.0.1:9/"},
 }
 """What a browser says of who asks; no page can change these headers."""
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with short_home() as home:
-        env = environment(home)
-        with memory_agent(env), running_server(env, home) as started:
-            yield started
 
 
 @pytest.fixture(scope="module")

@@ -29,9 +29,10 @@ from jupyter_slurm.local_cluster import places as local_places
 from jupyter_slurm.transport.hostkeys import known_hosts_file
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import Cluster, JobKind, JobState, RemoteKernel
-from tests.agent.home import AgentHome, until
+from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
 from tests.specs import asked
+from tests.ssh.waiting import wait_until
 
 SECRET = "hf-4f2a91"
 CLUSTERS = (Cluster(name="here", host=None, runtime="none", origin="", default=True),)
@@ -225,7 +226,7 @@ def test_a_jobs_environment_is_in_no_process_record_or_file_that_another_reads(
     spec = asked(code, kind=kind, name="t", env={"TOKEN": secret}, **own)
     api.submit(spec)
     try:
-        until(lambda: api.job(spec.id).state is JobState.RUNNING)
+        wait_until(lambda: api.job(spec.id).state is JobState.RUNNING)
         job = api.job(spec.id)
         assert job.slurm_id is not None
         assert "TOKEN" in api.details(spec.id).environment
@@ -239,10 +240,10 @@ def test_a_jobs_environment_is_in_no_process_record_or_file_that_another_reads(
         assert {stat.S_IMODE(path.stat().st_mode) for path in (folder, *holding)} == {0o700, 0o600}
         assert found(folder.parent) == []
         # Until it is settled that the cluster has the job, its record has all that was asked for.
-        until(lambda: not holds(Path(os.environ["JUPYTER_DATA_DIR"]), secret))
+        wait_until(lambda: not holds(Path(os.environ["JUPYTER_DATA_DIR"]), secret))
     finally:
         api.cancel(spec.id)
-        until(lambda: api.job(spec.id).state.final)
+        wait_until(lambda: api.job(spec.id).state.final)
 
 
 def holds(folder: Path, secret: str) -> list[Path]:

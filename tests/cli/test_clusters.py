@@ -110,13 +110,18 @@ def test_what_the_person_does_not_want_is_not_kept(run: Run, files: Path) -> Non
     assert list(files.iterdir()) == []
 
 
-def test_a_login_on_the_way_is_asked_for(
-    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def answer_login(run: Run, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    """Have a login ask for `s3cret`, and the person say `word`."""
     run.api.need_login(Asked(QuestionKind.SECRET, "Password:", "s3cret"))
     monkeypatch.setattr(TerminalAnswerer, "there", lambda _: True)
     monkeypatch.setattr(TerminalAnswerer, "say", lambda *_: None)
-    monkeypatch.setattr(TerminalAnswerer, "secret", lambda *_: "s3cret")
+    monkeypatch.setattr(TerminalAnswerer, "secret", lambda *_: word)
+
+
+def test_a_login_on_the_way_is_asked_for(
+    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_login(run, monkeypatch, "s3cret")
     code, out, _ = run("clusters", "add", "arandu", "--host", "login1", "--yes")
     assert code == 0
     assert "s3cret" not in out + (files / "arandu.toml").read_text()
@@ -125,10 +130,7 @@ def test_a_login_on_the_way_is_asked_for(
 def test_a_cluster_that_cannot_be_reached_leaves_no_file(
     run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run.api.need_login(Asked(QuestionKind.SECRET, "Password:", "s3cret"))
-    monkeypatch.setattr(TerminalAnswerer, "there", lambda _: True)
-    monkeypatch.setattr(TerminalAnswerer, "say", lambda *_: None)
-    monkeypatch.setattr(TerminalAnswerer, "secret", lambda *_: "wrong")
+    answer_login(run, monkeypatch, "wrong")
     code, _, err = run("clusters", "add", "arandu", "--host", "login1", "--yes")
     assert code == 1
     assert "refuses the login" in err

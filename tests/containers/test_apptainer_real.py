@@ -14,6 +14,7 @@ import pytest
 
 from jupyter_slurm.containers import Box, Mount, runtime_named
 from tests.cluster.apptainer import ApptainerEngine
+from tests.containers.test_charliecloud_real import SAVES
 from tests.ssh.processes import runs
 from tests.ssh.waiting import wait_until
 
@@ -212,17 +213,7 @@ def test_a_program_that_is_not_in_the_image_is_said_so(way: Way, box: Box, tmp_p
 def test_a_signal_reaches_the_program_which_can_still_use_the_image(
     way: Way, box: Box, tmp_path: Path
 ) -> None:
-    code = (
-        "import os, signal, time\n"
-        "def save(*_):\n"
-        "    import json, wave, colorsys\n"
-        "    os.write(1, b'saved\\n')\n"
-        "    os._exit(3)\n"
-        "signal.signal(signal.SIGTERM, save)\n"
-        "print('ready', flush=True)\n"
-        "while True: time.sleep(0.01)\n"
-    )
-    with started(way, box, tmp_path, "python3", "-c", code) as process:
+    with started(way, box, tmp_path, "python3", "-c", SAVES) as process:
         process.terminate()
         assert process.communicate(timeout=_PATIENCE_S)[0] == "saved\n"
         assert process.returncode == 3

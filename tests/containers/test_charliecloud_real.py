@@ -16,6 +16,18 @@ from jupyter_slurm.containers import Box, Mount, runtime_named
 CHARLIECLOUD = runtime_named("charliecloud")
 HOSTILE = ["a b", "$(x)`y`", "quo'te\"d", "-n", "new\nline", "é…", "a\\b", "x,y;z&|<>*?"]
 
+SAVES = """
+import os, signal, time
+def save(*_):
+    import json, wave, colorsys
+    os.write(1, b'saved\\n')
+    os._exit(3)
+signal.signal(signal.SIGTERM, save)
+print('ready', flush=True)
+while True: time.sleep(0.01)
+"""
+"""Python that needs more of its image once it is asked to end."""
+
 
 @pytest.fixture(scope="session", params=["folder", "squash"])
 def image(
@@ -201,18 +213,8 @@ def test_a_signal_reaches_the_program_which_can_still_use_the_image(
     to_everybody: bool, box: Box, tmp_path: Path
 ) -> None:
     """Slurm signals every process of a job; the batch script only the one that it started."""
-    code = (
-        "import os, signal, time\n"
-        "def save(*_):\n"
-        "    import json, wave, colorsys\n"
-        "    os.write(1, b'saved\\n')\n"
-        "    os._exit(3)\n"
-        "signal.signal(signal.SIGTERM, save)\n"
-        "print('ready', flush=True)\n"
-        "while True: time.sleep(0.01)\n"
-    )
     launch = CHARLIECLOUD.launch(["true"], box)
-    with started(box, tmp_path, "python3", "-c", code) as process:
+    with started(box, tmp_path, "python3", "-c", SAVES) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         if to_everybody:

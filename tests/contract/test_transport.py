@@ -9,8 +9,7 @@ import socket
 import stat
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -33,6 +32,7 @@ from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.transport.ssh import SshTransport
 from tests.ssh.sshd import Sshd
+from tests.ssh.waiting import wait_until
 
 PATIENCE_S = 120.0
 WORDS = [
@@ -95,13 +95,6 @@ def write(path: Path, data: bytes) -> PurePosixPath:
     path.write_bytes(data)
     os.chown(path, path.parent.stat().st_uid, path.parent.stat().st_gid)
     return far(path)
-
-
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.01)
 
 
 def sleepers(mark: str) -> list[psutil.Process]:
@@ -221,7 +214,7 @@ def test_a_time_out_kills_what_was_started(transport: Transport) -> None:
     script = f"trap '' TERM; (trap '' TERM; sleep {mark}) & sleep {mark}"
     with pytest.raises(TimedOutError, match=r"`sh` did not end within 0\.3 s"):
         transport.run(["sh", "-c", script], timeout_s=0.3)
-    eventually(lambda: not sleepers(mark), "something goes on")
+    wait_until(lambda: not sleepers(mark))
     assert transport.run(["echo", "well"]).stdout == b"well\n"
 
 
@@ -348,7 +341,7 @@ def test_a_delivery_s_program_that_does_not_end_is_killed(
         transport.deliver(
             far(there / "job"), {"a": b"1"}, ["sh", "-c", f"sleep {mark}; :"], timeout_s=0.3
         )
-    eventually(lambda: not sleepers(mark), "something goes on")
+    wait_until(lambda: not sleepers(mark))
     assert (there / "job" / "a").read_bytes() == b"1"
 
 
@@ -561,7 +554,7 @@ def test_an_error_of_the_source_comes_back_and_the_program_ends(transport: Trans
     mark = a_mark()
     with pytest.raises(ZeroDivisionError):
         transport.send(["sh", "-c", f"cat >/dev/null; sleep {mark}"], source())
-    eventually(lambda: not sleepers(mark), "the program goes on")
+    wait_until(lambda: not sleepers(mark))
 
 
 def test_output_is_received_into_a_file_from_where_it_stands(
@@ -594,10 +587,10 @@ def test_a_stop_ends_a_stream_and_its_program(transport: Transport, tmp_path: Pa
     threading.Timer(0.2, stop.set).start()
     with pytest.raises(ConnectionLostError):
         transport.send(["sleep", mark], endless(), stop=stop)
-    eventually(lambda: not sleepers(mark), "the program goes on")
+    wait_until(lambda: not sleepers(mark))
     with (tmp_path / "sink").open("wb") as sink, pytest.raises(ConnectionLostError):
         transport.receive(["sleep", mark], sink, most_bytes=1 << 30, stop=stop)
-    eventually(lambda: not sleepers(mark), "the program goes on")
+    wait_until(lambda: not sleepers(mark))
 
 
 def test_streams_at_once_and_commands_beside_them(transport: Transport, tmp_path: Path) -> None:
@@ -634,7 +627,7 @@ def test_a_conversation_has_an_end_in_each_direction(transport: Transport) -> No
 def test_a_conversation_that_is_left_takes_its_program_with_it(transport: Transport) -> None:
     mark = a_mark()
     transport.converse(["sleep", mark]).close()
-    eventually(lambda: not sleepers(mark), "the program goes on")
+    wait_until(lambda: not sleepers(mark))
 
 
 def test_a_socket_is_carried_both_ways_each_with_its_own_end(transport: Transport) -> None:

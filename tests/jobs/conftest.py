@@ -21,6 +21,7 @@ from tests.cluster.plugin import SlurmCluster, jupyter_homes
 from tests.specs import asked
 from tests.ssh.profile import SshSlurm, write_profile
 from tests.ssh.sshd import Sshd
+from tests.ssh.waiting import wait_until
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 QUICK = {
@@ -143,10 +144,7 @@ class Site:
 
     def wait_until_slurm_forgets(self) -> None:
         """As a controller does that has a short `MinJobAge`, when it looks next: within 30 s."""
-        deadline_s = time.monotonic() + 120
-        while self.slurm_jobs():
-            assert time.monotonic() < deadline_s, "Slurm still knows of them"
-            time.sleep(0.3)
+        wait_until(lambda: not self.slurm_jobs())
 
     def slurm_jobs(self) -> list[str]:
         """Slurm's ids of this site's jobs, in any state."""

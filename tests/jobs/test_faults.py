@@ -55,7 +55,7 @@ def test_a_controller_that_answers_late_still_gets_one_job(private_site: MakeSit
     submitting = threading.Thread(target=site.service.submit, args=(asked,))
     submitting.start()
     # sbatch is killed at the profile's time-out with its request already in the controller's queue.
-    _until(lambda: any(job.problem is not None for job in site.service.jobs()))
+    wait_until(lambda: any(job.problem is not None for job in site.service.jobs()))
     assert site.service.job(asked.id).state is JobState.SUBMITTING
     site.cluster.cont_controller()
     job = site.wait(asked.id)
@@ -73,7 +73,7 @@ def test_a_job_cancelled_before_the_controller_has_answered_is_cancelled_then(
     site.cluster.stop_controller()
     submitting = threading.Thread(target=site.service.submit, args=(asked,))
     submitting.start()
-    _until(lambda: bool(site.service.jobs()) and site.service.jobs()[0].problem is not None)
+    wait_until(lambda: bool(site.service.jobs()) and site.service.jobs()[0].problem is not None)
     assert site.service.cancel(asked.id).state is JobState.SUBMITTING
     site.cluster.cont_controller()
     job = site.wait(asked.id)
@@ -91,11 +91,13 @@ def test_a_controller_that_is_down_is_waited_for_by_the_next_agent_too(
     site.cluster.kill_controller()
     cut_off, asked = spec("print('ran')"), spec("print('ran')")
     threading.Thread(target=site.service.submit, args=(cut_off,), daemon=True).start()
-    _until(lambda: bool(site.service.jobs()))
+    wait_until(lambda: bool(site.service.jobs()))
     site.restart()
     submitting = threading.Thread(target=site.service.submit, args=(asked,))
     submitting.start()
-    _until(lambda: {job.id for job in site.service.jobs() if job.problem} == {cut_off.id, asked.id})
+    wait_until(
+        lambda: {job.id for job in site.service.jobs() if job.problem} == {cut_off.id, asked.id}
+    )
     problem = site.service.job(asked.id).problem
     assert problem is not None
     assert problem.code == "controller"
@@ -136,7 +138,9 @@ def test_sbatch_that_tries_for_long_is_told_of_and_a_cancellation_is_kept_for_it
     job = site.service.submit(spec(LONG))
     assert job.problem is not None
     why = "Slurm's commands cannot read their configuration file."
-    _until(lambda: (told := site.service.job(job.id).problem) is not None and told.message == why)
+    wait_until(
+        lambda: (told := site.service.job(job.id).problem) is not None and told.message == why
+    )
     job = site.service.cancel(job.id)
     assert job.state is JobState.SUBMITTING
     assert str(job.why) == "It is cancelled as soon as it is known whether the cluster has it."
@@ -153,12 +157,12 @@ def test_a_controller_that_is_silent_is_a_problem_and_not_an_end_and_an_end_is_s
     ends = running(site, "import time\nprint('up', flush=True)\ntime.sleep(1)\n6 * 7")
     site.cluster.kill_controller()
     assert site.wait(ends).state is JobState.COMPLETED
-    _until(lambda: site.service.job(job_id).problem is not None)
+    wait_until(lambda: site.service.job(job_id).problem is not None)
     job = site.service.job(job_id)
     assert job.state is JobState.RUNNING
     assert job.problem_since_s is not None
     site.cluster.start_controller()
-    _until(lambda: site.service.job(job_id).problem is None)
+    wait_until(lambda: site.service.job(job_id).problem is None)
     site.service.cancel(job_id)
     assert site.wait(job_id).state is JobState.CANCELLED
 
@@ -197,7 +201,7 @@ def test_of_jobs_taken_over_only_the_same_submission_is_the_same(private_site: M
     site.wait(job.id, JobState.REQUEUED, JobState.PENDING)
     assert [entry.id for entry in site.service.queue()] == [job.id]
     submitted_s = site.service.job(job.id).submitted_s or 0.0
-    _until(lambda: time.time() > submitted_s + 1)  # Slurm tells whole seconds
+    wait_until(lambda: time.time() > submitted_s + 1)  # Slurm tells whole seconds
     [theirs] = _ids_given_out_anew(site, slurm_id)
     with pytest.raises(NotFoundError, match="Slurm knows"):
         site.service.hold(job.id)
@@ -286,7 +290,7 @@ def test_out_of_memory(site: Site) -> None:
 
 def test_a_held_job_says_so_and_runs_when_released(site: Site) -> None:
     job = site.service.submit(spec("print(1)", options={"hold": ""}))
-    _until(lambda: site.service.job(job.id).reason is not None)
+    wait_until(lambda: site.service.job(job.id).reason is not None)
     held = site.service.job(job.id)
     assert held.state is JobState.PENDING
     assert held.reason == "JobHeldUser"
@@ -443,10 +447,3 @@ def test_one_squeue_serves_every_job(site: Site) -> None:
 
 def _squeues(site: Site) -> int:
     return site.service.status().commands.get("local squeue", 0)
-
-
-def _until(ready: Callable[[], bool], limit_s: float = 60) -> None:
-    deadline_s = time.monotonic() + limit_s
-    while not ready():
-        assert time.monotonic() < deadline_s, "waited in vain"
-        time.sleep(0.02)

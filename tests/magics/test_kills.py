@@ -16,9 +16,10 @@ import pytest
 from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.wire import Job, JobState
-from tests.agent.home import AgentHome, until
+from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
 from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
+from tests.ssh.waiting import wait_until
 
 CELL = """%%slurm --out total
 import time
@@ -76,13 +77,13 @@ def newest(desk: Desk) -> Job:
 
 
 def wait_for_first_line(desk: Desk) -> None:
-    until(desk.api.jobs)
+    wait_until(desk.api.jobs)
     job = newest(desk)
-    until(lambda: any(getattr(o, "text", "") for o in desk.api.logs(job.id).outputs))
+    wait_until(lambda: any(getattr(o, "text", "") for o in desk.api.logs(job.id).outputs))
 
 
 def until_there_are(count: int, desk: Desk) -> None:
-    until(lambda: len(desk.api.jobs()) == count)
+    wait_until(lambda: len(desk.api.jobs()) == count)
 
 
 def test_a_kernel_that_is_killed_at_any_moment_loses_nothing(desk: Desk) -> None:
@@ -98,7 +99,7 @@ def test_a_kernel_that_is_killed_at_any_moment_loses_nothing(desk: Desk) -> None
             kernel.start(cell)
             until_there_are(count, desk)
             if moment == "while it waits":
-                until(lambda: newest(desk).state is JobState.PENDING)
+                wait_until(lambda: newest(desk).state is JobState.PENDING)
             elif moment != "during sbatch":
                 wait_for_first_line(desk)
             kernel.manager.shutdown_kernel(now=True)
@@ -108,7 +109,7 @@ def test_a_kernel_that_is_killed_at_any_moment_loses_nothing(desk: Desk) -> None
             elif moment == "while it waits":
                 desk.cluster.run("scontrol", "update", "NodeName=n1", "State=resume")
             elif moment == "late":
-                until(lambda: newest(desk).state.final)
+                wait_until(lambda: newest(desk).state.final)
             reply = kernel.run(cell)
             assert "attached" in reply.text, moment
             has_everything(kernel, reply)
@@ -132,9 +133,9 @@ def test_an_agent_killed_while_sbatch_hangs_submits_once(desk: Desk) -> None:
         desk.api.jobs()
         desk.cluster.stop_controller()
         request = kernel.start(CELL.format(seconds=0))
-        until(desk.api.jobs)
+        wait_until(desk.api.jobs)
         desk.home.kill()
-        until(lambda: desk.api.jobs()[0].problem is not None)
+        wait_until(lambda: desk.api.jobs()[0].problem is not None)
         desk.home.kill()
         desk.cluster.cont_controller()
         has_everything(kernel, kernel.reply(request))

@@ -219,7 +219,8 @@ def test_far_end_that_does_not_read_holds_up_nobody_else(relay: Relay) -> None:
         let_go.set()
 
 
-def test_fifty_connections_at_once_over_one_program(relay: Relay, started: Started) -> None:
+def fifty_are_right(relay: Relay) -> None:
+    """Fifty connections at once get back what each has sent."""
     results: list[bool] = []
 
     def talk(number: int, port: int) -> None:
@@ -234,6 +235,10 @@ def test_fifty_connections_at_once_over_one_program(relay: Relay, started: Start
         for thread in threads:
             thread.join()
     assert results == [True] * 50
+
+
+def test_fifty_connections_at_once_over_one_program(relay: Relay, started: Started) -> None:
+    fifty_are_right(relay)
     assert len(started.channels) == 1
 
 
@@ -438,20 +443,7 @@ def test_twenty_megabytes_through_a_job_get_there_and_back(in_job: InJob) -> Non
 
 
 def test_fifty_connections_through_a_job_need_one_srun(in_job: InJob) -> None:
-    results: list[bool] = []
-
-    def talk(number: int, port: int) -> None:
-        data = random.Random(number).randbytes(100_000)
-        with connected(in_job.relay, port) as sock, sent(sock, data):
-            results.append(everything(sock) == data)
-
-    with service(echo) as port:
-        threads = [threading.Thread(target=talk, args=(n, port)) for n in range(50)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert results == [True] * 50
+    fifty_are_right(in_job.relay)
     assert len(in_job.far_ends()) == 1
 
 

@@ -29,6 +29,7 @@ from tests.server.served import (
     running_server,
     short_home,
 )
+from tests.ssh.waiting import wait_until
 
 _POLL_S = 1.0
 """The local cluster's profile says so: one squeue for all who look in that time."""
@@ -69,13 +70,6 @@ def cell(code: str, **more: object) -> dict[str, object]:
 
 def sleeper() -> dict[str, object]:
     return cell("#!/bin/sh\nexec sleep 600", kind="program")
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.05)
 
 
 def test_the_agent_is_started_by_the_first_who_asks(slurm_cluster: SlurmCluster) -> None:
@@ -285,7 +279,7 @@ def squeues(served: Served) -> int:
 def assert_that_one_squeue_serves_all(served: Served) -> None:
     """However slow this machine is at the moment."""
     before, began_s = squeues(served), time.monotonic()
-    until(lambda: squeues(served) >= before + 4)
+    wait_until(lambda: squeues(served) >= before + 4)
     asked = squeues(served) - before
     assert asked <= (time.monotonic() - began_s) / _POLL_S + 2
 
@@ -307,7 +301,7 @@ def test_many_pages_ask_slurm_no_more_than_one(served: Served) -> None:
             for one in pages:
                 one.value(2)
             # Three polls, and the question itself; a poll that was answered is soon asked again.
-            until(lambda: client.call("status")["clients"] == 4)
+            wait_until(lambda: client.call("status")["clients"] == 4)
             assert_that_one_squeue_serves_all(served)
             assert client.call("status")["clients"] <= 4
     client.call("cancel", job_id=job["id"])

@@ -6,24 +6,12 @@ from collections import Counter
 
 import pexpect  # type: ignore[import-untyped]
 
+from tests.cli.test_shell import answered, prompted
 from tests.ssh.laptop import PATIENCE_S, Laptop
 from tests.ssh.waiting import wait_until
 
 _AT_MOST = 14
 """The shells of the connection, and for each terminal one with an srun, which is two processes."""
-
-
-def prompted(terminal: pexpect.spawn) -> None:
-    terminal.expect("leaves\\]")
-    terminal.sendline("PS1='ready''> '; stty -echo; echo be''gun")
-    terminal.expect("begun\r\n")
-    terminal.expect("ready> ")
-
-
-def answered(terminal: pexpect.spawn, line: str, answer: str) -> None:
-    terminal.sendline(line)
-    terminal.expect_exact(answer)
-    terminal.expect("ready> ")
 
 
 def sruns(laptop: Laptop) -> int:

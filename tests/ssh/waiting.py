@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def wait_until(
-    true: Callable[[], bool], limit_s: float = 120, seen: Callable[[], object] = lambda: ""
+    true: Callable[[], object], limit_s: float = 120, seen: Callable[[], object] = lambda: ""
 ) -> None:
     """Fails the test when that takes too long, and tells what is `seen` then.
 

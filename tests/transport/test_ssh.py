@@ -8,7 +8,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -49,13 +49,6 @@ def own_sshd(make_sshd: MakeSshd) -> Sshd:
 def transport(own_sshd: Sshd) -> Iterator[SshTransport]:
     with transport_to(own_sshd) as transport:
         yield transport
-
-
-def eventually(holds: Callable[[], object], what: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.01)
 
 
 def far_side(sshd: Sshd) -> list[str]:
@@ -198,12 +191,12 @@ def test_path_and_environment_of_the_profile_reach_every_program(own_sshd: Sshd)
 
 def test_nothing_but_shells_waits_there(own_sshd: Sshd, transport: SshTransport) -> None:
     transport.run(["true"])
-    eventually(lambda: far_side(own_sshd) == HELPER, "more than a helper")
+    wait_until(lambda: far_side(own_sshd) == HELPER)
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda _: transport.run(["sleep", "0.05"]), range(12)))
-    eventually(lambda: far_side(own_sshd) == 2 * HELPER, "more than two helpers")
+    wait_until(lambda: far_side(own_sshd) == 2 * HELPER)
     transport.close()
-    eventually(lambda: far_side(own_sshd) == [], "something is left")
+    wait_until(lambda: far_side(own_sshd) == [])
 
 
 _FOLLOWING = ([*HELPER, "sh", "sh"], [*HELPER, "sh", "sh", "sleep"])
@@ -219,10 +212,10 @@ def test_as_many_processes_follow_one_file_as_forty(
         with ThreadPoolExecutor(1) as pool:
             wait = pool.submit(transport.grown, sizes, wait_s=PATIENCE_S, wake=wake)
             # A helper, the shell that follows and its subshell; `sleep` and `wc` come and go.
-            eventually(lambda: far_side(own_sshd) in _FOLLOWING, "others")
+            wait_until(lambda: far_side(own_sshd) in _FOLLOWING)
             wake.set()
             assert wait.result() == {}
-        eventually(lambda: far_side(own_sshd) == [*HELPER, "sh"], "it goes on looking")
+        wait_until(lambda: far_side(own_sshd) == [*HELPER, "sh"])
 
 
 def test_nothing_is_left_when_the_connection_is_cut(
@@ -234,7 +227,7 @@ def test_nothing_is_left_when_the_connection_is_cut(
         run = pool.submit(transport.run, ["sh", "-c", "sleep 601 & sleep 601"])
         growth = pool.submit(transport.grown, {home / "no": 0}, wait_s=PATIENCE_S, wake=wake)
         received = pool.submit(_received, transport, ["sleep", "601"])
-        eventually(lambda: far_side(own_sshd).count("sleep") >= 3, "they have not begun")
+        wait_until(lambda: far_side(own_sshd).count("sleep") >= 3)
         there = [one for one in own_sshd.processes() if name_of(one) in {"sh", "dash", "sleep"}]
         for pid in own_sshd.pids():
             with suppress(psutil.NoSuchProcess):  # it ends with the one before it
@@ -316,7 +309,7 @@ def test_a_helper_of_which_a_part_was_killed_costs_one_command_at_most(
     with suppress(ConnectionLostError):
         assert transport.run(["echo", "well"]).stdout == b"well\n"
     assert transport.run(["echo", "well"]).stdout == b"well\n"
-    eventually(lambda: far_side(own_sshd) == HELPER, "something is left of it")
+    wait_until(lambda: far_side(own_sshd) == HELPER)
 
 
 def test_a_helper_killed_with_a_command_before_it_loses_it_and_only_it(
@@ -329,7 +322,7 @@ def test_a_helper_killed_with_a_command_before_it_loses_it_and_only_it(
     before = hands_on.io_counters().write_count
     with ThreadPoolExecutor(1) as pool:
         lost = pool.submit(transport.run, ["echo", "well"], timeout_s=600)
-        eventually(lambda: hands_on.io_counters().write_count > before, "it was not handed on")
+        wait_until(lambda: hands_on.io_counters().write_count > before)
         obeys.kill()
         with pytest.raises(ConnectionLostError):
             lost.result(PATIENCE_S)
@@ -343,7 +336,7 @@ def test_a_helper_killed_under_a_command_loses_it_and_only_it(
     shell = helper(own_sshd)[0]
     with ThreadPoolExecutor(1) as pool:
         wait = pool.submit(transport.run, ["sleep", "602"])
-        eventually(lambda: "sleep" in far_side(own_sshd), "it has not begun")
+        wait_until(lambda: "sleep" in far_side(own_sshd))
         os.killpg(shell.pid, signal.SIGKILL)
         with pytest.raises(ConnectionLostError):
             wait.result()
@@ -357,7 +350,7 @@ def test_a_shell_that_follows_and_is_killed_is_replaced(
     with ThreadPoolExecutor(1) as pool:
         wait = pool.submit(transport.grown, {path: 0}, wait_s=PATIENCE_S, wake=threading.Event())
         # Only what looks at files sleeps: five shells alone may be one that is being opened.
-        eventually(lambda: far_side(own_sshd) == _FOLLOWING[1], "it has not begun")
+        wait_until(lambda: far_side(own_sshd) == _FOLLOWING[1])
         for shell in shells(own_sshd):
             with suppress(psutil.NoSuchProcess):  # it ends with the one before it
                 shell.send_signal(signal.SIGKILL)
@@ -397,7 +390,7 @@ def test_reading_goes_on_after_a_cut_and_a_command_is_not_run_twice(
         with ThreadPoolExecutor(1) as pool:
             script = 'echo ran >>"$1"; sleep 603'
             wait = pool.submit(transport.run, ["sh", "-c", script, "sh", str(file)])
-            eventually(lambda: transport.read(file), "it has not begun")
+            wait_until(lambda: transport.read(file))
             line.cut()
             with pytest.raises(ConnectionLostError):
                 wait.result()
@@ -416,12 +409,12 @@ def test_an_upload_that_is_cut_runs_nothing_and_keeps_the_local_file(
         folder = transport.home() / f"job-{secrets.token_hex(4)}"
         with ThreadPoolExecutor(1) as pool:
             wait = pool.submit(transport.deliver, folder, {"in": upload}, ["touch", "ran"])
-            eventually(lambda: transport.exists(folder), "it has not begun")
+            wait_until(lambda: transport.exists(folder))
             line.cut()
             with pytest.raises(ConnectionLostError):
                 wait.result()
         assert upload.exists()
-        eventually(lambda: transport.listing(folder) == [], "what had come is still there")
+        wait_until(lambda: transport.listing(folder) == [])
         assert transport.deliver(folder, {"in": upload}, ["ls", "-A"]).stdout == b"in\n"
         assert not upload.exists()
         transport.remove_tree(folder)
@@ -431,7 +424,7 @@ def test_without_a_way_nothing_is_begun_and_that_is_said(own_sshd: Sshd) -> None
     with transport_to(own_sshd) as transport:
         transport.run(["true"])
         own_sshd.stop()
-        eventually(lambda: transport.connection.state.value != "open", "nobody has noticed")
+        wait_until(lambda: transport.connection.state.value != "open")
         with pytest.raises(TransportError) as caught:
             transport.run(["true"])
         assert not isinstance(caught.value, ConnectionLostError)

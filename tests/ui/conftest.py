@@ -20,7 +20,7 @@ from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, running_clus
 from tests.cluster.started import started
 from tests.ssh.sshd import free_port
 from tests.ui.kept_page import KeptPage, new_context
-from tests.ui.lab import Lab, Notebook, running_lab
+from tests.ui.lab import Lab, Notebook, at_rest, running_lab
 from tests.ui.side import Sbatch, open_sidebar
 
 CHROMIUM = "/usr/bin/chromium-headless-shell"
@@ -92,6 +92,14 @@ def lab(lab_home: tuple[Path, dict[str, str]], port: int) -> Iterator[Lab]:
     home, env = lab_home
     with running_lab(env, home, port) as running:
         yield running
+
+
+@pytest.fixture
+def opened_lab(page: Page, lab: Lab) -> Page:
+    """A JupyterLab with nothing open but the launcher."""
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    at_rest(page)
+    return page
 
 
 @pytest.fixture(autouse=True)

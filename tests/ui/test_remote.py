@@ -18,13 +18,6 @@ START_MS = 120_000
 
 
 @pytest.fixture
-def opened_lab(page: Page, lab: Lab) -> Page:
-    page.goto(f"{lab.url}lab?token={lab.token}&reset")
-    at_rest(page)
-    return page
-
-
-@pytest.fixture
 def form(page: Page) -> Locator:
     return page.get_by_role("form", name="Jupyter on a node")
 

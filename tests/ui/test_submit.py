@@ -19,13 +19,6 @@ HOSTILE = "r\u00e9sum\u00e9 'of' \"all\" \N{SNAKE} \u05e9\u05dc\u05d5\u05dd $(x)
 
 
 @pytest.fixture
-def opened_lab(page: Page, lab: Lab) -> Page:
-    page.goto(f"{lab.url}lab?token={lab.token}&reset")
-    at_rest(page)
-    return page
-
-
-@pytest.fixture
 def form(page: Page) -> Locator:
     return page.get_by_role("form", name="Slurm job")
 

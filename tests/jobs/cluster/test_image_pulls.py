@@ -160,26 +160,34 @@ def cramped(folder: Path) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("ground", [apptainer, charliecloud], indirect=True)
-def test_no_room_for_an_image_on_the_node(
-    ground: Ground, registry: Registry, pushed: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("ground", "place", "said", "advice"),
+    [
+        *(
+            (one, "unpacked", "there is no room for it on the node: ", "TMPDIR")
+            for one in (apptainer, charliecloud)
+        ),
+        *(
+            (one, "images", "There is no room for it in the folder of images: ", "image_dir")
+            for one in (docker, charliecloud)
+        ),
+    ],
+    indirect=["ground"],
+)
+def test_no_room_for_an_image_on_the_node_or_in_the_folder_of_images(
+    ground: Ground,
+    registry: Registry,
+    pushed: str,
+    tmp_path: Path,
+    place: str,
+    said: str,
+    advice: str,
 ) -> None:
     ground.log_in(registry)
     full = f"{ground.registry}/{pushed}"
-    with cramped(tmp_path / "unpacked"):
+    with cramped(tmp_path / place):
         job = ground.pull(full)
-    not_made(job, full, "there is no room for it on the node: ", "TMPDIR")
-
-
-@pytest.mark.parametrize("ground", [docker, charliecloud], indirect=True)
-def test_no_room_in_the_folder_of_images(
-    ground: Ground, registry: Registry, pushed: str, tmp_path: Path
-) -> None:
-    ground.log_in(registry)
-    full = f"{ground.registry}/{pushed}"
-    with cramped(tmp_path / "images"):
-        job = ground.pull(full)
-    not_made(job, full, "There is no room for it in the folder of images: ", "image_dir")
+    not_made(job, full, said, advice)
 
 
 def test_no_room_for_an_image_in_docker(

@@ -192,13 +192,17 @@ def test_a_machine_that_was_started_anew_has_none_of_its_processes(site: Site) -
     wait_until(lambda: not old[0].is_running())
 
 
+def say_elsewhere(job: Job) -> None:
+    """Have its folder say that another login machine runs it."""
+    _, *rest = words(job)
+    (Path(job.job_dir) / "submitted").write_text(" ".join(["login9", *rest]) + "\n")
+
+
 @over_ssh
 def test_from_another_login_machine_it_is_waited_for(site: Site) -> None:
     job = begun(site, _UNTIL_GO)
-    _, *rest = words(job)
     site.service.close()
-    submitted = Path(job.job_dir) / "submitted"
-    submitted.write_text(" ".join(["login9", *rest]) + "\n")
+    say_elsewhere(job)
     service = site.restart()
     wait_until(lambda: service.job(job.id).why is not None)
     here = service.job(job.id)
@@ -225,9 +229,8 @@ def test_one_that_is_taken_up_is_looked_at_whenever_its_agent_was_woken(
         return wanted(self)
 
     job = begun(site, _UNTIL_GO)
-    _, *rest = words(job)
     site.service.close()
-    (Path(job.job_dir) / "submitted").write_text(" ".join(["login9", *rest]) + "\n")
+    say_elsewhere(job)
     monkeypatch.setattr(Watch, "_files_wanted", woken_before)
     service = site.restart()
     wait_until(lambda: service.job(job.id).why is not None, 60)
@@ -239,10 +242,9 @@ def test_one_that_is_taken_up_is_looked_at_whenever_its_agent_was_woken(
 def test_what_a_look_has_shown_stays_when_its_files_are_seen_after_it(site: Site) -> None:
     """Over SSH an agent that takes one up looks first, and then hears that it has started."""
     job = begun(site, _UNTIL_GO)
-    _, *rest = words(job)
+    say_elsewhere(job)
     clusters = site.service._clusters
     cluster = clusters.named(job.cluster)
-    (Path(job.job_dir) / "submitted").write_text(" ".join(["login9", *rest]) + "\n")
     assert on_login.look(site.service._book, cluster) == []
     shown = site.service.job(job.id)
     assert "it runs on the login machine" in str(shown.why or "")
@@ -267,9 +269,8 @@ def test_a_look_that_failed_when_one_was_taken_up_is_repeated(
         raise ConnectionLostError("The login machine does not answer.")
 
     job = begun(site, _UNTIL_GO)
-    _, *rest = words(job)
     site.service.close()
-    (Path(job.job_dir) / "submitted").write_text(" ".join(["login9", *rest]) + "\n")
+    say_elsewhere(job)
     monkeypatch.setattr(on_login, "look", failing)
     service = site.restart()
     wait_until(lambda: service.job(job.id).why is not None, 60)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from jupyter_slurm.jobs.submission import sbatch_call
 from jupyter_slurm.slurm.fields import SLURM_ENV
 from jupyter_slurm.wire import JobKind, JobState
 from tests.jobs.conftest import Site, both_ways
+from tests.ssh.waiting import wait_until
 
 SBATCH = """#!/usr/bin/python3
 import json, os, resource, sys
@@ -177,14 +177,7 @@ def test_a_login_that_hangs_is_given_up_with_all_that_it_has_started(
     assert_answered(call)
     hung = [int(pid) for pid in pids.read_text().split()]
     assert len(hung) == 4
-    wait_gone(hung)
-
-
-def wait_gone(pids: Sequence[int]) -> None:
-    deadline_s = time.monotonic() + 60
-    while alive := [pid for pid in pids if psutil.pid_exists(pid)]:
-        assert time.monotonic() < deadline_s, alive
-        time.sleep(0.01)
+    wait_until(lambda: not any(map(psutil.pid_exists, hung)))
 
 
 def test_a_refusal_is_told_as_sbatch_has_told_it(called: Called) -> None:

@@ -23,6 +23,7 @@ from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile, Storage
 from jupyter_slurm.wire import JobKind
 from tests.specs import asked
+from tests.ssh.waiting import wait_until
 
 GUIDES: dict[str, dict[str, Any]] = {
     # Slow shared /home, fast /output of each node: copied there, run, results copied back.
@@ -295,7 +296,7 @@ def test_before_the_time_limit_the_program_is_ended_and_then_slurm_is_awaited(
     process = node.start(WRITES + WAITS)
     fifo()
     process.send_signal(signal.SIGUSR2)
-    until(lambda: (node.work / "results" / "deep" / "new").exists() and node.left() == [])
+    wait_until(lambda: (node.work / "results" / "deep" / "new").exists() and node.left() == [])
     assert process.poll() is None
     assert not (node.job / "exit.0.json").exists()
     process.send_signal(signal.SIGTERM)
@@ -312,17 +313,10 @@ def test_a_program_that_does_not_end_before_the_time_limit_is_killed(
     process = node.start(WRITES + loop)
     fifo()
     process.send_signal(signal.SIGUSR2)
-    until(lambda: node.left() == [])
+    wait_until(lambda: node.left() == [])
     process.send_signal(signal.SIGTERM)
     process.wait(60)
     check_results(node)
-
-
-def until(there: Callable[[], bool], limit_s: float = 60) -> None:
-    deadline_s = time.monotonic() + limit_s
-    while not there():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def test_what_a_killed_job_left_is_removed_by_the_next_one_and_nothing_else(

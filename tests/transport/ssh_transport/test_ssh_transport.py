@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
@@ -32,6 +31,7 @@ from jupyter_slurm.transport.ssh_transport.queue import QueuedTransport
 from jupyter_slurm.transport.ssh_transport.stream import SharedChannel
 from tests.ssh.plugin import Delayed, MakeSshd
 from tests.ssh.sshd import Sshd
+from tests.ssh.waiting import wait_until
 from tests.transport.far import (
     KINDS,
     PATIENCE_S,
@@ -51,13 +51,6 @@ KEYS_EVERY_BYTES = 2 << 20
 def transport(sshd: Sshd) -> Iterator[SharedTransport]:
     with connected(sshd) as transport:
         yield transport
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.005)
 
 
 def has_free_session(transport: SharedTransport) -> bool:
@@ -205,7 +198,7 @@ def test_a_channel_that_is_dropped_unclosed_is_closed_at_the_server(make_sshd: M
         del channel
         gc.collect()
 
-        until(lambda: has_free_session(transport))
+        wait_until(lambda: has_free_session(transport))
 
 
 def test_a_channel_that_nobody_waits_for_any_more_is_closed(
@@ -219,8 +212,8 @@ def test_a_channel_that_nobody_waits_for_any_more_is_closed(
             transport.open_stream(timeout_s=0.05)
         line.thaw()
         assert transport.ping(PATIENCE_S) is not None  # behind the answer
-        until(lambda: has_free_session(transport))
-        until(lambda: len(transport._channels) == 0)
+        wait_until(lambda: has_free_session(transport))
+        wait_until(lambda: len(transport._channels) == 0)
 
 
 def test_end_of_input_from_many_threads_does_not_overtake_a_close(make_sshd: MakeSshd) -> None:
@@ -293,7 +286,7 @@ def test_keys_change_after_a_time_too(sshd: Sshd) -> None:
         transport.packetizer.REKEY_S = 0.0
         assert transport.ping(PATIENCE_S) is not None
         transport.packetizer.REKEY_S = 3600.0
-        until(lambda: first != transport.H and not transport.in_kex)
+        wait_until(lambda: first != transport.H and not transport.in_kex)
         assert run(transport, "echo on") == (0, b"on\n")
 
 
@@ -394,7 +387,7 @@ def test_a_connection_that_the_server_ends_leaves_nothing_either(make_sshd: Make
         channel.exec_command("sleep 1000")
         sshd.kill_sessions()
         assert channel.recv(1) == b""
-        until(lambda: not transport.is_alive())
+        wait_until(lambda: not transport.is_alive())
         assert transport.ping(PATIENCE_S) is None
         with pytest.raises(ConnectionLostError):
             transport.open_stream(timeout_s=PATIENCE_S)

@@ -7,7 +7,6 @@ import io
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from jupyter_slurm.errors import ConnectionLostError
 from jupyter_slurm.transport.ssh_transport import SharedTransport
 from tests.ssh.plugin import Delayed, MakeSshd
 from tests.ssh.sshd import Sshd, free_port
+from tests.ssh.waiting import wait_until
 from tests.transport.far import (
     KINDS,
     PATIENCE_S,
@@ -50,13 +50,6 @@ def read_all(sock: socket.socket) -> int:
     while data := sock.recv(1 << 18):
         came += len(data)
     return came
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.005)
 
 
 # --- carried sockets ---
@@ -123,7 +116,7 @@ def test_their_end_may_end_first(transport: SharedTransport) -> None:
             assert near.recv(100) == b"all there is"
             assert near.recv(100) == b""
             near.sendall(b"and yet")
-        until(lambda: b"".join(heard) == b"and yet")
+        wait_until(lambda: b"".join(heard) == b"and yet")
 
 
 def test_three_hundred_short_ones_leave_nothing_open(
@@ -133,9 +126,9 @@ def test_three_hundred_short_ones_leave_nothing_open(
     descriptors = psutil.Process().num_fds()
     for _ in range(12):
         at_once(25, lambda _: echo_through(transport, echo_port, 0))
-    until(lambda: len(transport._channels) == 0 and not transport._pump.carried)
-    until(lambda: psutil.Process().num_fds() == descriptors)
-    until(lambda: not transport.packetizer.sinks and not transport._openings)
+    wait_until(lambda: len(transport._channels) == 0 and not transport._pump.carried)
+    wait_until(lambda: psutil.Process().num_fds() == descriptors)
+    wait_until(lambda: not transport.packetizer.sinks and not transport._openings)
 
 
 def test_a_port_that_nobody_listens_on_is_refused(transport: SharedTransport) -> None:
@@ -189,7 +182,7 @@ def test_one_connection_runs_through_another(sshd: Sshd, make_sshd: MakeSshd) ->
                 echo_through(through, port, 20)
         finally:
             through.close()
-        until(lambda: not outer._pump.carried)
+        wait_until(lambda: not outer._pump.carried)
 
 
 def test_windows_follow_the_line(sshd: Sshd, delayed: Delayed) -> None:
@@ -259,7 +252,7 @@ def test_what_has_come_before_is_part_of_what_is_received(
     channel = transport.open_stream(timeout_s=PATIENCE_S)
     channel.exec_command("echo banner; head -c 2000000 /dev/zero; echo noise >&2; exit 5")
     assert channel.recv(7) == b"banner\n"
-    until(channel.recv_ready)
+    wait_until(channel.recv_ready)
     with (tmp_path / "out").open("wb") as sink:
         assert transport.receive_into(channel, sink) == 2_000_000
     assert channel.recv_stderr(100) == b"noise\n"
@@ -273,7 +266,7 @@ def test_a_channel_that_has_ended_already_gives_what_it_has(
     channel = transport.open_stream(timeout_s=PATIENCE_S)
     channel.exec_command("echo hello")
     channel.recv_exit_status()
-    until(lambda: bool(channel.eof_received))
+    wait_until(lambda: bool(channel.eof_received))
     with (tmp_path / "out").open("wb") as sink:
         assert transport.receive_into(channel, sink) == 6
     channel.close()
@@ -322,7 +315,7 @@ def test_a_connection_lost_in_the_middle_is_told(make_sshd: MakeSshd, tmp_path: 
         out.touch()
 
         def kill_when_it_flows() -> None:
-            until(lambda: out.stat().st_size > 0)
+            wait_until(lambda: out.stat().st_size > 0)
             sshd.kill_sessions()
 
         killer = threading.Thread(target=kill_when_it_flows)
