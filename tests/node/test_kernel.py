@@ -283,6 +283,16 @@ def test_a_line_that_is_cut_again_and_again_loses_nothing(
     assert user.lines == 6
 
 
+def cut_until(user: User, request: str, cut: Path, done: Path) -> None:
+    """Leave the kernel alone once the cell runs; tell the cell so by `cut`, and wait for `done`."""
+    user.until_it_runs(request)
+    user.closed.set()
+    user.cut()
+    cut.touch()
+    wait_until(done.exists, PATIENCE_S)
+    user.closed.clear()
+
+
 def test_what_was_said_while_nobody_was_there_comes_when_somebody_is(
     job: Callable[..., Job], tmp_path: Path
 ) -> None:
@@ -293,12 +303,7 @@ def test_what_was_said_while_nobody_was_there_comes_when_somebody_is(
         f"while not pathlib.Path({str(tmp_path / 'cut')!r}).exists(): time.sleep(.01)\n"
         f"print('x' * 20_000_000); pathlib.Path({str(done)!r}).touch()"
     )
-    user.until_it_runs(request)
-    user.closed.set()
-    user.cut()
-    (tmp_path / "cut").touch()
-    wait_until(done.exists, PATIENCE_S)
-    user.closed.clear()
+    cut_until(user, request, tmp_path / "cut", done)
     user.answer(request)
     assert len(user.text(request)) == 20_000_001
 
@@ -318,12 +323,7 @@ def test_more_than_can_be_kept_is_left_out_and_told(
         "for i in range(100): print(i, 'x' * 20_000); sys.stdout.flush()\n"
         f"pathlib.Path({str(done)!r}).touch()"
     )
-    user.until_it_runs(request)
-    user.closed.set()
-    user.cut()
-    (tmp_path / "cut").touch()
-    wait_until(done.exists, PATIENCE_S)
-    user.closed.clear()
+    cut_until(user, request, tmp_path / "cut", done)
     assert user.answer(request).content["status"] == "ok"
     told = user.until_event("left out")
     lines = user.text(request).splitlines()

@@ -24,7 +24,7 @@ from tests.ui import apart
 from tests.ui.lab import at_rest, settings
 from tests.ui.looks import look
 from tests.ui.side import Sbatch, row
-from tests.ui.test_remote import START_MS, look_at_room, start
+from tests.ui.test_remote import START_MS, job_of_a_notebook, look_at_room, start
 from tests.ui.test_terminal import SCREEN, menu, shows, typed
 
 cluster, lab_home = apart.cluster, apart.lab_home
@@ -135,15 +135,7 @@ def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_tr
     tab.wait_for_url(below, timeout=START_MS)
     at_rest(tab)
     assert json.loads(tab.locator("#jupyter-config-data").inner_text())["token"] == ""
-    tab.get_by_text("Python 3 (ipykernel)", exact=True).first.click()
-    expect(tab.get_by_role("button", name="| Idle")).to_be_visible()
-    cell = tab.locator(".jp-Notebook .jp-CodeCell").first
-    cell.locator(".cm-content").click()
-    tab.keyboard.type("import os; print('job', os.environ['SLURM_JOB_ID'])")
-    tab.keyboard.press("Shift+Enter")
-    expect(cell.locator(".jp-Cell-outputArea")).to_contain_text("job ")
-    job_id = cell.locator(".jp-Cell-outputArea").inner_text().split()[-1]
-    assert cluster.job_state(job_id) == "RUNNING"
+    assert cluster.job_state(job_of_a_notebook(tab)) == "RUNNING"
     look(tab, "lab-hub-notebook")
 
     # What the lab's server saw of us: a page, its WebSockets, and nothing that is ours.

@@ -43,6 +43,18 @@ def look_at_room(tab: Page, name: str) -> None:
         assert found.violations_count == 0, found.generate_report()
 
 
+def job_of_a_notebook(tab: Page) -> str:
+    """Slurm's id of the job that a new notebook in the lab runs in, as its own cell says it."""
+    tab.get_by_text("Python 3 (ipykernel)", exact=True).first.click()
+    cell = tab.locator(".jp-Notebook .jp-CodeCell").first
+    expect(tab.get_by_role("button", name="| Idle")).to_be_visible()
+    cell.locator(".cm-content").click()
+    tab.keyboard.type("import os; print('job', os.environ['SLURM_JOB_ID'])")
+    tab.keyboard.press("Shift+Enter")
+    expect(cell.locator(".jp-Cell-outputArea")).to_contain_text("job ")
+    return cell.locator(".jp-Cell-outputArea").inner_text().split()[-1]
+
+
 def row(page: Page, name: str) -> Locator:
     """Of the sidebar."""
     return page.get_by_role("listitem").filter(has_text=name)
@@ -73,14 +85,7 @@ def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
     tab.wait_for_url(address, timeout=START_MS)
     assert "token" not in tab.url
     at_rest(tab)
-    tab.get_by_text("Python 3 (ipykernel)", exact=True).first.click()
-    cell = tab.locator(".jp-Notebook .jp-CodeCell").first
-    expect(tab.get_by_role("button", name="| Idle")).to_be_visible()
-    cell.locator(".cm-content").click()
-    tab.keyboard.type("import os; print('job', os.environ['SLURM_JOB_ID'])")
-    tab.keyboard.press("Shift+Enter")
-    expect(cell.locator(".jp-Cell-outputArea")).to_contain_text("job ")
-    job_id = cell.locator(".jp-Cell-outputArea").inner_text().split()[-1]
+    job_id = job_of_a_notebook(tab)
     assert cluster.job_state(job_id) == "RUNNING"
     look_as_it_is(tab, "lab-notebook")
 

@@ -6,7 +6,6 @@ import shlex
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
@@ -35,36 +34,13 @@ from tests.ssh.plugin import Delayed, MakeGateway, MakeSshd
 from tests.ssh.slow_line import SlowLine
 from tests.ssh.sshd import Sshd, free_port
 from tests.ssh.waiting import wait_until
+from tests.transport.connection.conftest import Connect, say
 from tests.transport.ssh_agents import SshAgent
-
-Connect = Callable[..., SshConnection]
 
 
 @pytest.fixture
 def ssh_agent(ssh_keeper: Keeper, tmp_path: Path) -> SshAgent:
     return SshAgent(ssh_keeper, tmp_path)
-
-
-@pytest.fixture
-def connect() -> Iterator[Connect]:
-    """Makes connections, and sees to it that each leaves nothing behind."""
-    before = set(threading.enumerate())
-    made: list[SshConnection] = []
-
-    def make(*hops: Hop, **named: Any) -> SshConnection:
-        made.append(SshConnection(hops, name="cluster", **named))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
-    assert [t for t in threading.enumerate() if t not in before] == []
-
-
-def say(connection: SshConnection, words: str = "there") -> str:
-    with connection.session() as channel:
-        channel.exec_command(f"echo {words}")
-        return channel.makefile().read().decode().strip()
 
 
 def test_a_command_runs_without_anybody_having_opened_it(sshd: Sshd, connect: Connect) -> None:

@@ -18,9 +18,9 @@ from tests.ssh.kept import Keeper
 from tests.ssh.plugin import Delayed, MakeSshd
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
+from tests.transport.connection.conftest import Connect, say
 
 OpenMaster = Callable[..., Hop]
-Opened = Callable[..., SshConnection]
 
 
 @pytest.fixture
@@ -46,29 +46,17 @@ def open_master(ssh_keeper: Keeper, tmp_path: Path) -> Iterator[OpenMaster]:
 
 
 @pytest.fixture
-def opened() -> Iterator[Opened]:
-    before = set(threading.enumerate())
-    made: list[SshConnection] = []
-
+def opened(connect: Connect) -> Connect:
     def make(*hops: Hop) -> SshConnection:
-        made.append(SshConnection(hops, name="cluster"))
-        made[-1].open()
-        return made[-1]
+        connection = connect(*hops)
+        connection.open()
+        return connection
 
-    yield make
-    for one in made:
-        one.close()
-    assert [t for t in threading.enumerate() if t not in before] == []
-
-
-def say(connection: SshConnection, words: str = "there") -> str:
-    with connection.session() as channel:
-        channel.exec_command(f"echo {words}")
-        return channel.makefile().read().decode().strip()
+    return make
 
 
 def test_an_open_master_saves_the_login(
-    make_sshd: MakeSshd, open_master: OpenMaster, opened: Opened
+    make_sshd: MakeSshd, open_master: OpenMaster, opened: Connect
 ) -> None:
     sshd = make_sshd()
     connection = opened(replace(open_master(sshd), identity_files=()))
@@ -79,7 +67,7 @@ def test_an_open_master_saves_the_login(
 
 
 def test_the_cluster_behind_a_gateway_needs_no_gateway_where_it_has_a_master(
-    make_sshd: MakeSshd, open_master: OpenMaster, opened: Opened
+    make_sshd: MakeSshd, open_master: OpenMaster, opened: Connect
 ) -> None:
     gateway, login = make_sshd(), make_sshd()
     connection = opened(gateway.hop(), open_master(login))
@@ -88,7 +76,7 @@ def test_the_cluster_behind_a_gateway_needs_no_gateway_where_it_has_a_master(
 
 
 def test_a_gateways_master_carries_the_hops_behind_it(
-    make_sshd: MakeSshd, open_master: OpenMaster, opened: Opened
+    make_sshd: MakeSshd, open_master: OpenMaster, opened: Connect
 ) -> None:
     gateway, login = make_sshd(), make_sshd()
     connection = opened(open_master(gateway), login.hop())
@@ -102,7 +90,7 @@ def test_a_gateways_master_carries_the_hops_behind_it(
 
 
 def test_when_the_master_ends_the_own_login_takes_over(
-    make_sshd: MakeSshd, open_master: OpenMaster, opened: Opened
+    make_sshd: MakeSshd, open_master: OpenMaster, opened: Connect
 ) -> None:
     sshd = make_sshd()
     hop = open_master(sshd)
@@ -116,7 +104,7 @@ def test_when_the_master_ends_the_own_login_takes_over(
 
 
 def test_a_masters_login_is_not_ended_with_what_a_lost_connection_has_left(
-    make_sshd: MakeSshd, open_master: OpenMaster, opened: Opened
+    make_sshd: MakeSshd, open_master: OpenMaster, opened: Connect
 ) -> None:
     """It is another's; of ours over there the shells are."""
     sshd = make_sshd()

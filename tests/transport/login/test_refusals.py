@@ -7,27 +7,9 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.transport.login.refusals import Report
-from jupyter_slurm.transport.ssh_config import Hop
+from tests.transport.host_keys import hop_to
 
-HOP = Hop(
-    alias="cluster",
-    host="login.example.org",
-    port=22,
-    user="alice",
-    identity_files=(),
-    certificate_files=(),
-    identities_only=False,
-    identity_agent=None,
-    known_hosts=(Path("known_hosts"),),
-    host_key_alias=None,
-    strict="ask",
-    hash_known_hosts=False,
-    proxy_command=None,
-    control_path=None,
-    connect_timeout_s=20.0,
-    alive_interval_s=15.0,
-    remarks=(),
-)
+HOP = hop_to(Path("known_hosts"), alias="cluster", host="login.example.org")
 
 
 @pytest.mark.parametrize(
