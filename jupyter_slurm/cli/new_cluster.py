@@ -6,17 +6,20 @@ file, and keeps it when the person agrees. What it could not do leaves no file b
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
+import shlex
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from jupyter_slurm import containers
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import from_template
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.dialogue import Dialogue
-from jupyter_slurm.cli.ssh_hosts import ssh_hosts
 from jupyter_slurm.client.login import TerminalAnswerer, log_in
 from jupyter_slurm.commands.asked import Asked
 from jupyter_slurm.errors import (
@@ -264,3 +267,37 @@ def _make_default(api: Api, name: str, talk: Dialogue) -> None:
     instead = f" instead of `{default}`" if default else ""
     if default is None or talk.wanted(f"Shall jobs that name no cluster go there{instead}?"):
         save.set_default(name)
+
+
+_DEEPEST = 8
+"""Files that include files; ssh itself stops at 16 (READCONF_MAX_DEPTH in readconf.c)."""
+
+
+def ssh_hosts() -> list[str]:
+    """Names that stand for one host each, in the order of the file; [] where there is none, or
+    no `ssh` that tells what they mean."""
+    if not shutil.which("ssh"):
+        return []
+    # Where connections look too: transport/ssh_config/.
+    file = os.environ.get("JUPYTER_SLURM_SSH_CONFIG") or Path.home() / ".ssh" / "config"
+    return list(dict.fromkeys(_hosts(Path(file), 0)))
+
+
+def _hosts(file: Path, depth: int) -> Iterator[str]:
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            keyword, *words = shlex.split(line.replace("=", " ", 1), comments=True) or [""]
+        except ValueError:  # a quote is open; ssh would refuse the file
+            continue
+        if keyword.lower() == "host":
+            yield from (word for word in words if not set(word) & set("*?!"))
+        elif keyword.lower() == "include" and depth < _DEEPEST:
+            for pattern in words:
+                # Relative ones start in ~/.ssh (ssh_config(5)).
+                start = Path.home() / ".ssh" / Path(pattern).expanduser()
+                for path in sorted(Path("/").glob(str(start).lstrip("/"))):
+                    yield from _hosts(path, depth + 1)

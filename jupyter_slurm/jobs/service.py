@@ -58,12 +58,10 @@ from jupyter_slurm.wire import (
     Job,
     JobSpec,
     JobState,
-    LogChunk,
     NodeChanges,
     Preview,
     QueueChanges,
     QueueEntry,
-    Result,
     Transfer,
 )
 
@@ -109,6 +107,7 @@ class Service:
         self._preflight = Preflight(self._clusters, self.jobs)
         self.cluster_info = self._preflight.cluster_info
         self._delivery = Delivery(self._book, self._clusters)
+        self.logs, self.result = self._delivery.logs, self._delivery.result
         self.details = Details(self._book, self._clusters).details
         self.usage = Measured(self._book, self._clusters).usage
         self._sessions = Sessions(self._book, self._clusters)
@@ -404,19 +403,6 @@ class Service:
 
     def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
         return changes(self._book, self._clusters, cursor, wait_s, caller)
-
-    def logs(
-        self,
-        job_id: str,
-        cursor: str = "",
-        wait_s: float = 0.0,
-        budget_bytes: int | None = 262_144,
-        task: int | None = None,
-    ) -> LogChunk:
-        return self._delivery.logs(job_id, cursor, wait_s, budget_bytes, task)
-
-    def result(self, job_id: str) -> Result:
-        return self._delivery.result(job_id)
 
     def delivered(self, job_id: str) -> Job:
         job = self._book.change(job_id, delivered=True)

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from jupyter_slurm.cli import main
-from jupyter_slurm.cli.ssh_hosts import ssh_hosts
+from jupyter_slurm.cli.new_cluster import ssh_hosts
 from jupyter_slurm.client.login import TerminalAnswerer
 from jupyter_slurm.errors import CommandError, TransportError
 from jupyter_slurm.profiles.profile import ClusterProfile

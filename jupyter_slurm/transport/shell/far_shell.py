@@ -299,7 +299,14 @@ class FarShell:
         `then` is called, in another thread, when all has been sent; from then on the time counts.
         What reading `stream` raises is raised; otherwise as `answer`.
         """
-        sending = _Sending(self, line, stream, stop, then)
+
+        def send() -> None:
+            self.send(line)
+            transport = cast("SharedTransport", self.channel.get_transport())
+            transport.send_all(cast("SharedChannel", self.channel), stream, stop)
+            then()
+
+        sending = _Sending(send)
         try:
             answer = self._answer_while(sending, number, timeout_s, stop)
             # What answers has as a rule read everything, and all that is left is to return.
@@ -419,32 +426,14 @@ class _Mark:
 class _Sending:
     """A stream on its way, in a thread, so that answers can be taken in meanwhile."""
 
-    def __init__(
-        self,
-        shell: FarShell,
-        line: bytes,
-        stream: Iterable[bytes | memoryview] | BinaryIO,
-        stop: threading.Event | None,
-        then: Callable[[], object],
-    ) -> None:
+    def __init__(self, send: Callable[[], None]) -> None:
         self.error: Exception | None = None
-        given = [shell, line, stream, stop, then]
-        self.thread = threading.Thread(target=self._send, args=given, name="stream", daemon=True)
+        self.thread = threading.Thread(target=self._run, args=[send], name="stream", daemon=True)
         self.thread.start()
 
-    def _send(
-        self,
-        shell: FarShell,
-        line: bytes,
-        stream: Iterable[bytes | memoryview] | BinaryIO,
-        stop: threading.Event | None,
-        then: Callable[[], object],
-    ) -> None:
+    def _run(self, send: Callable[[], None]) -> None:
         try:
-            shell.send(line)
-            transport = cast("SharedTransport", shell.channel.get_transport())
-            transport.send_all(cast("SharedChannel", shell.channel), stream, stop)
-            then()
+            send()
         except (ShellGoneError, ConnectionLostError, SSHException, EOFError):
             pass  # the waiting thread sees the end, too
         except Exception as exc:  # noqa: BLE001 (it is raised by the waiting thread)
