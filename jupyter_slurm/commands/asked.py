@@ -115,13 +115,10 @@ def _take(
             asked.words += item.words
         else:
             raise RequestError(f"`%slurm {command.name}` has no option `{item.words[0]}`.")
-    if not plain and _needs_word(command) and _may_lack_value(asked.words[-2:-1]):
+    is_needed = any(argument.is_needed for argument in command.arguments)
+    if not plain and is_needed and _may_lack_value(asked.words[-2:-1]):
         plain = [asked.words.pop()]  # `submit --session FILE`: the session needs no name
     return plain
-
-
-def _needs_word(command: Command) -> bool:
-    return any(argument.is_needed for argument in command.arguments)
 
 
 def _may_lack_value(words: Sequence[str]) -> bool:

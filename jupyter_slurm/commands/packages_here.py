@@ -59,7 +59,7 @@ def collect(distributions: Iterable[metadata.Distribution], conda_meta: Path) ->
         name = one.metadata["Name"]
         if not name or name.lower() in _OURS or name in pip:
             continue  # one further back on the path is not the one that is imported
-        if _is_condas(one):
+        if (one.read_text("INSTALLER") or "").strip() == "conda":
             continue
         if _is_local(one):
             left_out.add(name)
@@ -68,10 +68,6 @@ def collect(distributions: Iterable[metadata.Distribution], conda_meta: Path) ->
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     conda = tuple(sorted(_asked_of_conda(conda_meta)))
     return Here(tuple(sorted(pip.values(), key=str.lower)), conda, tuple(sorted(left_out)), version)
-
-
-def _is_condas(one: metadata.Distribution) -> bool:
-    return (one.read_text("INSTALLER") or "").strip() == "conda"
 
 
 def _is_local(one: metadata.Distribution) -> bool:

@@ -105,7 +105,7 @@ def file_stems(reference: str) -> list[str]:
     files for Apptainer (its `pull` calls them NAME_TAG) the registry is left out: so only names
     that say none, or NGC, are looked for like that.
     """
-    stems = [_file_stem(reference), reference.replace("/", "%")]
+    stems = [reference.replace("/", "%").replace(":", "+"), reference.replace("/", "%")]
     try:
         found = parse_reference(reference)
     except RequestError:
@@ -128,10 +128,6 @@ def names_in(entries: Iterable[str]) -> list[str]:
         for entry in entries
         if not entry.startswith(".")
     ]
-
-
-def _file_stem(reference: str) -> str:
-    return reference.replace("/", "%").replace(":", "+")
 
 
 def _hint(reference: str, offered: Sequence[str]) -> str:

@@ -38,7 +38,7 @@ def preview_html(preview: Preview) -> str:
     script = f"$ {shlex.join(preview.sbatch)}\n\n{preview.script}"
     return (
         f"{told}<details><summary>What would be sent</summary><div>{escape(where)}</div>"
-        f"{_pre(script)}</details>"
+        f'<pre style="{_PRE}">{escape(script)}</pre></details>'
     )
 
 
@@ -52,10 +52,6 @@ def _html_lines(preview: Preview) -> Iterator[str]:
         yield f"{MARKS[check.ok]} {escape(str(check.sentence))}{hint}"
     if preview.variables:
         yield escape(_variables(preview))
-
-
-def _pre(text: str) -> str:
-    return f'<pre style="{_PRE}">{escape(text)}</pre>'
 
 
 def _variables(preview: Preview) -> str:

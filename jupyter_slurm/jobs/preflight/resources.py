@@ -64,7 +64,7 @@ def resources_of(options: Mapping[str, str]) -> Resources:
         gpus_per_node * _number(options.get("cpus-per-gpu"), 0),
         _number(options.get("mincpus"), 1),
     )
-    tasks = _tasks(options, nodes)
+    tasks = _number(options.get("ntasks"), nodes * _number(options.get("ntasks-per-node"), 1))
     return Resources(
         partitions=tuple(filter(None, options.get("partition", "").split(","))),
         qos=options.get("qos"),
@@ -93,10 +93,6 @@ def _nodes(options: Mapping[str, str]) -> tuple[int, bool]:
     if tasks and per_node:
         return math.ceil(int(tasks) / int(per_node)), False
     return _ONE_NODE, True
-
-
-def _tasks(options: Mapping[str, str], nodes: int) -> int:
-    return _number(options.get("ntasks"), nodes * _number(options.get("ntasks-per-node"), 1))
 
 
 def _tasks_per_node(options: Mapping[str, str], nodes: int) -> int:
