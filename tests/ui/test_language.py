@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import nbformat
 import pytest
 from nbformat.v4 import new_output
 from playwright.sync_api import Page, Response, expect
 
 from jupyter_slurm.views.card import MIME
+from jupyter_slurm.wire import Check, Message, Text
 from tests.cluster.plugin import ROOT, SlurmCluster
 from tests.ui import apart
 from tests.ui.kept_page import heard
@@ -76,7 +77,7 @@ def _empty_pack(folder: Path, locale: str) -> None:
     (about / "entry_points.txt").write_text(f"[jupyterlab.languagepack]\n{locale} = {name}\n")
 
 
-REFUSED = "%1 GPUs are more than %2 has on a node: %3."
+REFUSED = "{asked} GPUs are more than {name} has on a node: {most}."
 
 
 @pytest.mark.parametrize("locale", ["pt_BR", "ja_JP", "da_DK", "it_IT"])
@@ -98,22 +99,21 @@ def test_sidebar_form_and_what_is_said_before_a_job_is_sent_are_in_each_language
             page.get_by_text(words["Slurm job"][0], exact=True).click()
             form = page.get_by_role("form", name=words["Slurm job"][0])
             expect(form.get_by_text(words["Slurm expects it to start at once."][0])).to_be_visible()
-            said = _english(answers[-1])
-            assert [one for one in said if "nodes idle" in one]
+            said = _said(answers[-1])
+            assert [one for one in said if "nodes idle" in str(one)]
             shown = form.inner_text()
-            assert [one for one in said if one in shown] == []
+            assert [one for one in said if str(one) in shown] == []
             look(page, f"language-{locale}", form)
 
             gpus = form.get_by_role("textbox", name=words["GPUs"][0], exact=True)
             gpus.fill("9")
             expect(gpus).to_have_attribute("aria-invalid", "true")
-            said = _english(answers[-1])
-        pattern = re.sub(r"%(\d)", r"(?P<v\1>.*)", REFUSED)
-        [values] = [found for one in said if (found := re.fullmatch(pattern, one))]
-        expected = re.sub(r"%(\d)", lambda place: values[f"v{place[1]}"], words[REFUSED][0])
+            said = _said(answers[-1])
+        [refused] = [one for one in said if isinstance(one, Message) and one.text == REFUSED]
+        expected = str(Message(words[REFUSED][0], refused.args))
         expect(form.get_by_text(expected)).to_be_visible()
         shown = form.inner_text()
-        assert [one for one in said if one in shown] == []
+        assert [one for one in said if str(one) in shown] == []
         look_as_it_is(page, f"language-{locale}-refused")
     finally:
         _choose(page, lab, "pt_BR")
@@ -146,10 +146,10 @@ def test_a_lab_that_waits_and_the_settings_page_are_in_the_users_language(
     expect(page.get_by_label("Avisar quando um job começa")).to_be_checked()
 
 
-def _english(answer: Response) -> list[str]:
-    """The agent's own sentences in an answer to `outlook`."""
-    checks = answer.json()["checks"]
-    return [text for one in checks for text in (one["sentence"], one["hint"]) if text]
+def _said(answer: Response) -> list[Text]:
+    """What the agent says in an answer to `outlook`."""
+    checks = msgspec.convert(answer.json()["checks"], list[Check])
+    return [text for one in checks for text in (one.sentence, one.hint) if text]
 
 
 def _choose(page: Page, lab: Lab, locale: str) -> None:
