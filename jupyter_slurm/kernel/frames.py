@@ -16,7 +16,7 @@ from jupyter_slurm.wire.framing import ALIVE, Inbox, frame
 
 NUMBER = struct.Struct(">Q")
 _PART = struct.Struct(">I")
-_READ_BYTES = 1 << 18
+_READ_BYTES, _WRITE_BYTES = 1 << 18, 1 << 16
 MESSAGE_MOST = 256 << 20
 """Bytes of a message with its number; node/kernel_frames.py has it too, and leaves out what is
 larger. So does `Far.send`, for neither end takes more."""
@@ -63,7 +63,7 @@ class Line:
         """Whether they are still there."""
         try:
             while self.outbox:
-                del self.outbox[: self.sock.send(self.outbox[:_READ_BYTES])]
+                del self.outbox[: self.sock.send(self.outbox[:_WRITE_BYTES])]
         except BlockingIOError:
             pass
         except OSError:
