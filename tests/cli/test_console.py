@@ -173,6 +173,15 @@ def test_the_terminal_is_given_back_as_it_was(end: Callable[[Lent], None]) -> No
         assert usual(it.master)
 
 
+def test_the_words_of_srun_behind_the_last_frame_are_the_lines_end() -> None:
+    with lent() as it:
+        it.frame()
+        it.say(b"D", b"shown")
+        it.far.sendall(b"\n0123456789abcdefsrun: error: Node failure")
+        assert b"\r\n[" not in it.shown_until(b"lost")
+        it.process.wait(PATIENCE_S)
+
+
 def test_a_far_end_that_takes_nothing_does_not_keep_its_output_from_being_shown() -> None:
     with lent() as it:
         it.frame()

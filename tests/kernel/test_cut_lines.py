@@ -213,6 +213,17 @@ def test_a_line_that_is_garbled_is_told_and_another_is_opened(there: There, garb
     line.cut()
 
 
+def test_the_words_of_srun_behind_the_last_message_are_an_end_and_not_garbled(
+    there: There,
+) -> None:
+    line = there.begun()
+    line.sock.sendall(message(1, "1") + b"\n0123456789abcdefsrun: error: Node failure")
+    assert there.until_arrived(1) == ["1"]
+    line.cut()
+    (cut,) = there.until_news(Cut)[:1]
+    assert cut.error.message == "The line to the kernel was cut."
+
+
 def test_a_kernel_that_another_has_taken_is_not_come_to_again(there: There) -> None:
     line = there.begun()
     line.sock.sendall(message(1, "1") + frame(b"L", b""))

@@ -121,6 +121,7 @@ def test_a_letter_in_two_pieces_is_one_letter_and_what_is_no_letter_is_shown_as_
         (frame(b"T", b"So."), ["said", "So."]),
         (b"", ["lost"]),
         (b"D\0\0", ["lost"]),
+        (b"\n0123456789abcdefsrun: error: Node failure", ["lost"]),
     ],
 )
 def test_the_end_is_told_with_its_reason(said: bytes, heard: list[Any]) -> None:
