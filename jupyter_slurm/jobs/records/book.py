@@ -6,43 +6,27 @@ the revision. Thread-safe. Knows nothing of Slurm.
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.records.events import following
+from jupyter_slurm.jobs.records.journal import Journal, News, Revisions
 from jupyter_slurm.jobs.records.store import Record, Store
 from jupyter_slurm.wire import Job, Message
 
-_GONE_KEPT = 10_000
 _UNWANTED_KEPT = 1_000
-
-
-class News(NamedTuple):
-    """The changes in jobs since a revision."""
-
-    revision: int
-    """Now."""
-    whole: bool
-    """`jobs` are all there are."""
-    jobs: tuple[Job, ...]
-    """In the order in which they have changed."""
-    gone: tuple[str, ...]
 
 
 class Book:
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.epoch = secrets.token_hex(4)
-        """Revisions of another Book mean nothing to this one."""
         self._changed = threading.Condition()
         self._closed = False
         self._stirs = 0
@@ -50,14 +34,11 @@ class Book:
         for number, record in enumerate(found, 1):
             # Counted anew, as nobody knows their old numbers. The process that pushed has ended.
             record.job = msgspec.structs.replace(record.job, revision=number, transfer=None)
-        self._records = {record.job.id: record for record in found}
-        """The latest changed last."""
+        self._records = Journal[Record](lambda record: record.job.revision)
+        self._records.update((record.job.id, record) for record in found)
+        self._records.remembers_since = len(found)
+        self.revisions = Revisions(len(found))
         self._live = {r.job.id: r for r in found if not r.job.state.final}
-        self._gone: deque[tuple[int, str]] = deque()
-        """Forgotten jobs, and at which revision."""
-        self._revision = len(found)
-        self._remembers_since = self._revision
-        """The revision before which removed jobs are no longer known."""
         self._unwanted: deque[str] = deque(maxlen=_UNWANTED_KEPT)
 
     @property
@@ -75,15 +56,15 @@ class Book:
 
     @property
     def revision(self) -> int:
-        return self._revision
+        return self.revisions.latest
 
     def add(self, record: Record) -> bool:
         """Add the record; False: that id is taken, and nothing was changed."""
         with self._changed:
             if record.job.id in self._records:
                 return False
-            self._revision += 1
-            record.job = msgspec.structs.replace(record.job, revision=self._revision)
+            self.revisions.latest += 1
+            record.job = msgspec.structs.replace(record.job, revision=self.revision)
             if record.job.id in self._unwanted:
                 record.job = msgspec.structs.replace(record.job, cancel_requested_s=time.time())
             record.events = following((), None, record.job, time.time())
@@ -97,10 +78,8 @@ class Book:
             self._unwanted.append(job_id)
 
     def _enter(self, record: Record) -> None:
-        """Put the record last: it has changed last."""
         job_id = record.job.id
-        self._records.pop(job_id, None)
-        self._records[job_id] = record
+        self._records.put(job_id, record)
         if record.job.state.final:
             self._live.pop(job_id, None)
         else:
@@ -149,21 +128,11 @@ class Book:
                 found.setdefault(record.job.slurm_id, []).append(record)
         return found
 
-    def news(self, revision: int | None) -> News:
-        """Return what has changed after `revision`, at the cost of what has; all there is for None,
-        or for a revision from which that cannot be told."""
+    def news(self, revision: int | None) -> tuple[int, News[Job]]:
+        """Return the revision of now, and what has changed after `revision` (None: all)."""
         with self._changed:
-            if revision is None or not self._remembers_since <= revision <= self._revision:
-                jobs = tuple(record.job for record in self._records.values())
-                return News(self._revision, True, jobs, ())
-            changed = takewhile(
-                lambda job: job.revision > revision,
-                (record.job for record in reversed(self._records.values())),
-            )
-            gone = takewhile(lambda one: one[0] > revision, reversed(self._gone))
-            return News(
-                self._revision, False, tuple(changed)[::-1], tuple(job_id for _, job_id in gone)
-            )
+            whole, records, gone = self._records.since(revision)
+            return self.revision, News(whole, tuple(one.job for one in records), gone)
 
     def change(self, job_id: str, **changes: Any) -> Job:
         """Change and return the job, with these fields; save only what makes a difference."""
@@ -174,8 +143,8 @@ class Book:
                 changes.setdefault("state_since_s", time.time())
             if all(getattr(old, name) == value for name, value in changes.items()):
                 return old
-            self._revision += 1
-            record.job = msgspec.structs.replace(old, **changes, revision=self._revision)
+            self.revisions.latest += 1
+            record.job = msgspec.structs.replace(old, **changes, revision=self.revision)
             record.events = following(record.events, old, record.job, time.time())
             self.store.save(record)
             self._enter(record)
@@ -199,13 +168,10 @@ class Book:
     def remove(self, job_id: str) -> None:
         with self._changed:
             record = self.record(job_id)
-            del self._records[record.job.id]
+            self.revisions.latest += 1
+            self._records.remove(record.job.id, self.revision)
             self._live.pop(record.job.id, None)
             self.store.remove(record.job.id)
-            self._revision += 1
-            self._gone.append((self._revision, record.job.id))
-            if len(self._gone) > _GONE_KEPT:
-                self._remembers_since, _ = self._gone.popleft()
             self._notify()
 
     @contextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from typing import NamedTuple
 
 import msgspec
 
@@ -20,50 +19,34 @@ _QUESTION_PAUSE_S = 1.0
 """A question becomes another caller's when it has lain for long: nobody tells of that."""
 
 
-class _Cursor(NamedTuple):
-    revision: int | None
-    """None: nothing is known."""
-    connections: str
-    """A digest."""
-
-
 def changes(
     book: Book, clusters: Clusters, cursor: str = "", wait_s: float = 0.0, caller: str = ""
 ) -> Changes:
     """Return what `Api.changes` does."""
     deadline_s = time.monotonic() + wait_s
-    known = _parse(cursor, book.epoch)
+    known, known_digest = book.revisions.read(cursor)
     while True:
         stirs = clusters.stirs
         connections = clusters.seen(caller)
         digest = _digest(connections)
-        news = book.news(known.revision)
+        revision, news = book.news(known)
         left_s = deadline_s - time.monotonic()
-        is_new = news.whole or news.jobs or news.gone or digest != known.connections
+        is_new = news.whole or news.values or news.gone or digest != known_digest
         if is_new or left_s <= 0 or book.closed:
             break
 
-        def stirred(stirs: int = stirs, revision: int = news.revision) -> bool:
+        def stirred(stirs: int = stirs, revision: int = revision) -> bool:
             return book.revision != revision or clusters.stirs != stirs
 
         asked = any(one.state is ConnectionState.ASKING for one in connections)
         book.wait(stirred, min(left_s, _QUESTION_PAUSE_S) if asked else left_s)
     return Changes(
-        cursor=f"{book.epoch}.{news.revision}.{digest}",
+        cursor=book.revisions.cursor(revision, digest),
         whole=news.whole,
-        jobs=news.jobs,
+        jobs=news.values,
         gone=news.gone,
-        connections=None if digest == known.connections else connections,
+        connections=None if digest == known_digest else connections,
     )
-
-
-def _parse(cursor: str, epoch: str) -> _Cursor:
-    """Parse the cursor; one of another agent, or not of ours at all, means the beginning."""
-    its_epoch, _, rest = cursor.partition(".")
-    revision, _, connections = rest.partition(".")
-    if its_epoch == epoch and revision.isdecimal():
-        return _Cursor(int(revision), connections)
-    return _Cursor(None, "")
 
 
 def _digest(connections: tuple[Connection, ...]) -> str:

@@ -5,13 +5,12 @@ Asks nobody: `watcher.py` does, once for all that look and for itself, and hands
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
 import msgspec
 
+from jupyter_slurm.jobs.records.journal import Journal, News
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.watching.on_demand import OnDemand
 from jupyter_slurm.jobs.watching.queue_rows import entry_of, the_same
@@ -20,7 +19,6 @@ from jupyter_slurm.slurm.squeue import RawRow
 from jupyter_slurm.slurm.units import parse_duration_s
 from jupyter_slurm.wire import Problem, QueueChanges, QueueEntry
 
-_GONE_KEPT = 20_000
 _ENDED_KEPT = 300
 
 Ours = Mapping[str, Sequence[Record]]
@@ -41,10 +39,7 @@ class Table:
     """Rows by Slurm's id, and those that were there. PURE; revisions are the caller's."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, _Row] = {}
-        """The latest changed last."""
-        self._gone: deque[tuple[int, str]] = deque()
-        self._remembers_since = 0
+        self._rows = Journal[_Row](lambda row: row.revision)
         self._ended: dict[str, tuple[int, QueueEntry]] = {}
         """The user's other jobs, which squeue forgets soon: revision and entry, the latest seen
         last."""
@@ -83,14 +78,10 @@ class Table:
             if old is not None and (old.raw.text, old.entry.id) == (raw.text, job and job.id):
                 old.raw, old.candidates = raw, candidates
                 continue
-            self._rows.pop(raw.slurm_id, None)
-            self._rows[raw.slurm_id] = _Row(raw, entry_of(row, job), revision, candidates)
+            self._rows.put(raw.slurm_id, _Row(raw, entry_of(row, job), revision, candidates))
             changed = True
         for slurm_id in before:
-            del self._rows[slurm_id]
-            self._gone.append((revision, slurm_id))
-            if len(self._gone) > _GONE_KEPT:
-                self._remembers_since, _ = self._gone.popleft()
+            self._rows.remove(slurm_id, revision)
         changed |= user is None and self._take_ended(over, ours, revision)
         return changed or bool(before)
 
@@ -114,19 +105,10 @@ class Table:
         """Return the entries that have ended after `revision`."""
         return tuple(entry for at, entry in self._ended.values() if at > revision)
 
-    def remembers(self, revision: int) -> bool:
-        """Tell whether it is known what has changed since `revision`."""
-        return revision >= self._remembers_since
-
-    def since(self, revision: int) -> tuple[tuple[QueueEntry, ...], tuple[str, ...]]:
+    def since(self, revision: int | None) -> News[QueueEntry]:
         """Return the entries that have changed after `revision`, and the ids that are gone."""
-        rows = takewhile(lambda row: row.revision > revision, reversed(self._rows.values()))
-        gone = dict.fromkeys(
-            slurm_id
-            for _, slurm_id in takewhile(lambda one: one[0] > revision, reversed(self._gone))
-            if slurm_id not in self._rows
-        )
-        return tuple(_as_of_now(row) for row in rows), tuple(gone)
+        whole, rows, gone = self._rows.since(revision)
+        return News(whole, tuple(_as_of_now(row) for row in rows), gone)
 
 
 def _as_of_now(row: _Row) -> QueueEntry:
@@ -160,15 +142,14 @@ class Listing:
         table = self._all if everyone else self._mine
         shown = self._all_shown if everyone else self._mine_shown
         with shown.look(cursor, wait_s, lambda: self._begin(not shown.due_s)) as known:
-            whole = known is None or not table.remembers(known)
-            entries, gone = table.since(0 if whole else known or 0)
+            news = table.since(known)
             return QueueChanges(
                 cluster=self._cluster,
                 cursor=shown.cursor,
-                whole=whole,
-                entries=entries,
-                gone=() if whole else gone,
-                ended=table.ended_since(0 if whole else known or 0),
+                whole=news.whole,
+                entries=news.values,
+                gone=news.gone,
+                ended=table.ended_since(0 if news.whole else known or 0),
                 asked_s=shown.asked_s,
                 problem=shown.problem,
             )
@@ -218,4 +199,4 @@ def _put_up(
     user: str | None = None,
 ) -> None:
     with shown.lock:
-        shown.answered(changed=table.update(rows, ours, shown.revision + 1, user))
+        shown.answered(changed=table.update(rows, ours, shown.revisions.latest + 1, user))

@@ -6,12 +6,12 @@ for, is others'.
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from jupyter_slurm.jobs.records.journal import Revisions
 from jupyter_slurm.wire import Problem
 
 _OLD_IS_SHOWN_AFTER_S = 1.0
@@ -32,22 +32,20 @@ class OnDemand:
     def __init__(self, interval_s: float, closed: Callable[[], bool]) -> None:
         """Begin without an answer. `closed`: nobody is to wait any more."""
         self.lock = threading.Condition()
-        self.revision = 0
-        """The number of the last change."""
+        self.revisions = Revisions()
         self.asked_s: float | None = None
         """When there was last an answer, in UTC epoch seconds."""
         self.problem: Problem | None = None
         """Why there was none since."""
         self._interval_s = interval_s
         self._closed = closed
-        self._epoch = secrets.token_hex(4)
         self._tried_s = float("-inf")
         self._looking = 0
         self._left_s = float("-inf")
 
     @property
     def cursor(self) -> str:
-        return f"{self._epoch}.{self.revision}"
+        return self.revisions.cursor(self.revisions.latest)
 
     @property
     def looked_at(self) -> bool:
@@ -73,7 +71,7 @@ class OnDemand:
             try:
                 if not was_looked_at:
                     begin()
-                known = self._revision_of(cursor)
+                known, _ = self.revisions.read(cursor)
                 self._wait(known, wait_s)
                 yield known
             finally:
@@ -92,14 +90,10 @@ class OnDemand:
             if known is None or is_old_known:
                 # What is old is shown only if nothing newer comes at once.
                 return self._tried_s > now_s - self._interval_s
-            return self.revision > known
+            return self.revisions.latest > known
 
         is_old_there = known is None and self._tried_s > float("-inf")
         self.lock.wait_for(ready, min(wait_s, _OLD_IS_SHOWN_AFTER_S) if is_old_there else wait_s)
-
-    def _revision_of(self, cursor: str) -> int | None:
-        epoch, _, revision = cursor.partition(".")
-        return int(revision) if epoch == self._epoch and revision.isdecimal() else None
 
     def wake(self) -> None:
         """Make waiting calls look whether they are over."""
@@ -109,7 +103,7 @@ class OnDemand:
     # --- for the one that asks ---
 
     def answered(self, *, changed: bool) -> None:
-        """Note an answer; `changed`: another than before, put up at `revision + 1`."""
+        """Note an answer; `changed`: another than before, put up at the next revision."""
         with self.lock:
             is_first = self.asked_s is None
             self.asked_s = time.time()
@@ -124,5 +118,5 @@ class OnDemand:
         self._tried_s = time.monotonic()
         if changed or problem != self.problem:
             self.problem = problem
-            self.revision += 1
+            self.revisions.latest += 1
         self.lock.notify_all()

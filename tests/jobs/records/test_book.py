@@ -147,34 +147,36 @@ def test_news_are_what_has_changed_since_in_that_order(book: Book) -> None:
     book.change("aaaaaaaa", reason="Priority")
     book.change("cccccccc", reason="Resources")
     book.change("bbbbbbbb", state=JobState.PENDING)  # as it is
-    news = book.news(before)
-    assert [job.id for job in news.jobs] == ["aaaaaaaa", "cccccccc"]
-    assert (news.whole, news.gone, news.revision) == (False, (), book.revision)
-    assert book.news(book.revision).jobs == ()
-    assert [job.id for job in book.news(None).jobs] == ["bbbbbbbb", "aaaaaaaa", "cccccccc"]
+    revision, news = book.news(before)
+    assert [job.id for job in news.values] == ["aaaaaaaa", "cccccccc"]
+    assert (news.whole, news.gone, revision) == (False, (), book.revision)
+    assert book.news(book.revision)[1].values == ()
+    assert [job.id for job in book.news(None)[1].values] == ["bbbbbbbb", "aaaaaaaa", "cccccccc"]
 
 
 def test_a_revision_of_the_future_is_the_beginning(book: Book) -> None:
     book.add(record())
-    assert book.news(book.revision + 1).whole
+    future = book.revisions.cursor(book.revision + 1)
+    known, _ = book.revisions.read(future)
+    assert book.news(known)[1].whole
 
 
 def test_who_has_missed_more_than_is_remembered_gets_all(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_slurm.jobs.records.book._GONE_KEPT", 2)
+    monkeypatch.setattr("jupyter_slurm.jobs.records.journal._GONE_KEPT", 2)
     ids = [f"aaaaaaa{letter}" for letter in "abcd"]
     for job_id in ids:
         book.add(record(job_id))
     before = book.revision
     for job_id in ids[:2]:
         book.remove(job_id)
-    news = book.news(before)
+    _, news = book.news(before)
     assert (news.whole, sorted(news.gone)) == (False, ids[:2])
     book.remove(ids[2])
-    news = book.news(before)
-    assert (news.whole, [job.id for job in news.jobs], news.gone) == (True, ids[3:], ())
-    assert book.news(before + 1).gone == (ids[2], ids[1])
+    _, news = book.news(before)
+    assert (news.whole, [job.id for job in news.values], news.gone) == (True, ids[3:], ())
+    assert book.news(before + 1)[1].gone == (ids[2], ids[1])
 
 
 def test_what_has_ended_is_not_live_and_may_come_back(book: Book) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.jobs.records.store import Record
-from jupyter_slurm.jobs.watching import listing, on_demand
+from jupyter_slurm.jobs.watching import on_demand
 from jupyter_slurm.jobs.watching.listing import Listing, Table
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.fields import FIELD_END, RECORD_END
@@ -58,7 +58,7 @@ class Told:
     ) -> tuple[list[str], list[str]]:
         """The ids that are new or changed by this listing, and those that are gone."""
         changed = self.table.update(found, ours or {}, self.revision + 1)
-        entries, gone = self.table.since(self.revision)
+        _, entries, gone = self.table.since(self.revision)
         assert changed == bool(entries or gone)
         self.revision += 1
         return sorted(entry.slurm_id for entry in entries), sorted(gone)
@@ -105,7 +105,7 @@ def test_an_id_that_comes_back_is_not_among_those_that_are_gone() -> None:
     told.by(numbered("1"))
     told.by([])
     told.by(numbered("1"))
-    entries, gone = told.table.since(1)
+    _, entries, gone = told.table.since(1)
     assert ([entry.slurm_id for entry in entries], gone) == (["1"], ())
 
 
@@ -113,7 +113,7 @@ def test_time_that_passes_is_no_change_and_is_told_with_the_next() -> None:
     table = Table()
     assert table.update(squeue.split(listed(2)), {}, 1)
     assert not table.update(squeue.split(listed(2, seconds_later=30)), {}, 2)
-    elapsed_s = {entry.slurm_id: entry.elapsed_s for entry in table.since(0)[0]}
+    elapsed_s = {entry.slurm_id: entry.elapsed_s for entry in table.since(0).values}
     assert elapsed_s == {"1000000": 630.0, "1000001": 0.0}
 
 
@@ -122,11 +122,11 @@ def test_what_becomes_ours_is_a_change_and_so_is_what_was_forgotten() -> None:
     told.by(numbered("1", "2", comment=TOKEN))
     assert told.by(numbered("1", "2", comment=TOKEN), {"1": [OURS]}) == (["1"], [])
     assert told.by(numbered("1", "2", comment=TOKEN), {"1": [OURS]}) == ([], [])
-    ids = {entry.slurm_id: entry.id for entry in told.table.since(0)[0]}
+    ids = {entry.slurm_id: entry.id for entry in told.table.since(0).values}
     assert ids == {"1": "abcdefgh", "2": None}
     assert told.by(numbered("1", "2", comment=TOKEN)) == (["1"], [])
     assert told.by(numbered("1", "2"), {"1": [OURS]}) == (["1", "2"], []), "no token, not ours"
-    assert {entry.id for entry in told.table.since(0)[0]} == {None}
+    assert {entry.id for entry in told.table.since(0).values} == {None}
 
 
 def test_the_tasks_of_an_array_of_ours_are_ours() -> None:
@@ -134,7 +134,7 @@ def test_the_tasks_of_an_array_of_ours_are_ours() -> None:
     waiting = {"slurm_id": "7_[1-9%2]", "raw_id": "7", "array_job_id": "7", "array_task_id": "1-9"}
     waiting["comment"] = TOKEN
     table.update(rows(waiting), {"7": [OURS]}, 1)
-    [entry] = table.since(0)[0]
+    [entry] = table.since(0).values
     assert (entry.slurm_id, entry.array_id, entry.id) == ("7_[1-9%2]", "7", "abcdefgh")
 
 
@@ -143,7 +143,7 @@ def test_gpus_that_squeue_does_not_tell_of_are_known_of_ours() -> None:
     listed = numbered("1", "2", gres="N/A", comment=TOKEN)
     listed += numbered("3", gres="gres/gpu:2", comment=TOKEN)
     table.update(listed, {"1": [OURS], "3": [OURS]}, 1)
-    gpus = {entry.slurm_id: entry.gpus for entry in table.since(0)[0]}
+    gpus = {entry.slurm_id: entry.gpus for entry in table.since(0).values}
     assert gpus == {"1": 3, "2": 0, "3": 2}
 
 
@@ -151,7 +151,7 @@ def test_an_entry_has_what_squeue_says() -> None:
     table = Table()
     fields = {"state": "PENDING", "reason": "Resources", "name": "<b>ü", "start": "1795300000"}
     table.update(rows({"slurm_id": "5", **fields}), {}, 1)
-    [entry] = table.since(0)[0]
+    [entry] = table.since(0).values
     assert (entry.account, entry.qos, entry.priority) == ("project0", "normal", 4_294_000_000)
     assert (entry.name, entry.reason, entry.node_count, entry.gpus) == ("<b>ü", "Resources", 1, 4)
     assert entry.why
@@ -161,15 +161,15 @@ def test_an_entry_has_what_squeue_says() -> None:
 def test_whose_listing_is_older_than_what_is_remembered_gets_it_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(listing, "_GONE_KEPT", 2)
+    monkeypatch.setattr("jupyter_slurm.jobs.records.journal._GONE_KEPT", 2)
     told = Told()
     told.by(numbered("1", "2", "3", "4"))
     told.by(numbered("1", "2", "3"))
     told.by(numbered("1", "2"))
-    assert told.table.remembers(1)
+    assert not told.table.since(1).whole
     told.by(numbered("1"))
-    assert not told.table.remembers(1)
-    assert told.table.remembers(2)
+    assert told.table.since(1).whole
+    assert not told.table.since(2).whole
 
 
 def test_only_what_has_changed_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,7 @@ def test_only_what_has_changed_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> 
     read.clear()
     table.update(squeue.split(listed(50_000, seconds_later=10, changed=3)), {}, 2)
     assert read == ["1000000", "1000001", "1000002"]
-    assert len(table.since(1)[0]) == 3
+    assert len(table.since(1).values) == 3
 
 
 # --- who looks ---
