@@ -77,6 +77,17 @@ def test_what_changes_something_is_a_sign_of_somebody_and_what_does_not_is_none(
             assert (len(stirs) > before) == is_sign
 
 
+def test_a_change_is_a_sign_of_somebody_behind_other_requests_of_the_same_connection(
+    server: Path,
+) -> None:
+    with door(server) as (name, stirs), come(name) as sock:
+        for data in (b"GET /api HTTP/1.1\r\n", b"PUT /api/contents/a.ipynb HTTP/1.1\r\n"):
+            assert not stirs
+            sock.sendall(data)
+            assert sock.recv(len(data), socket.MSG_WAITALL) == data
+        assert len(stirs) == 1
+
+
 def test_a_server_that_is_gone_is_told_by_the_end(tmp_path: Path) -> None:
     with door(tmp_path / "nothing") as (name, _), come(name) as sock:
         assert sock.recv(1) == b""
