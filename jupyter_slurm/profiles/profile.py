@@ -1,6 +1,6 @@
-"""PURE. A cluster as its profile describes it: the settings that there are, and their defaults.
+"""PURE. A cluster as its profile describes it: the settings and their defaults.
 
-How files say it is `reading.py`'s; of each setting's type `table.py` makes the value.
+`reading.py` knows how files describe a cluster; `table.py` makes a setting's value of its type.
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where files have to be for a job, as the cluster's own guide would tell its users."""
+    """Where a job's files have to be, as the cluster's own guide would tell its users."""
 
     scratch: str = ""
     """A folder of the nodes' own, or a fast one that they share, e.g. "/output/{user}"; `$NAME` is
-    a variable of the node's."""
+    a variable of the node's environment."""
     stage: bool = False
-    """Jobs that have a folder of their own run in a copy of it in `scratch`: made when they start;
-    what has changed is brought back when they end, and the copy removed."""
+    """Whether a job that has a folder of its own runs in a copy of it in `scratch`. The copy is
+    made when the job starts; what has changed is copied back when it ends, and the copy is
+    removed."""
     reserve_s: Annotated[int, Meta(ge=0, le=65535)] = 60
-    """How long before its time limit such a job is ended for that. 0: within Slurm's KillWait."""
+    """How long before its time limit such a job is ended, so that its files can be copied back. 0:
+    within Slurm's KillWait."""
     hidden: tuple[str, ...] = ()
     """Folders of the login machine that the nodes do not see, e.g. "/prj"."""
 
@@ -53,22 +55,22 @@ class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PartitionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is known of a partition, or a part of it. What is not said here, Slurm is asked for."""
+    """What the profile says of a partition, or of a part of it. Slurm is asked for the rest."""
 
     limit: str = ""
     """The longest time limit, as `--time` takes it."""
     nodes: Count = 0
-    """The most that a job can have. In all of these 0 is: not said."""
+    """The most that a job can have. In all of these counts 0 means "not set"."""
     cpus: Count = 0
     memory_mib: Count = 0
     gpus: Count = 0
-    """These three of each node."""
+    """These three are per node."""
     gpu: str = ""
-    """What they are, as people are told."""
+    """The GPUs' model, as shown to people."""
     cost: Annotated[float, Meta(ge=0)] | None = None
-    """Of a node for an hour, in the profile's `cost_unit`."""
+    """The price of a node for an hour, in the profile's `cost_unit`."""
     exclusive: bool = False
-    """A job has whole nodes, and has them charged."""
+    """Whether a job gets whole nodes and is charged for them."""
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -77,20 +79,20 @@ class PartitionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One cluster: how to reach it, and what is used where a job says nothing."""
+    """One cluster: how to reach it, and the defaults for what a job leaves out."""
 
     name: str
     host: str | None = None
-    """A name of DNS or of `~/.ssh/config`. None (over a template: ""): this machine."""
+    """A name in DNS or in `~/.ssh/config`. None (over a template: ""): this machine."""
     user: str | None = None
     port: Annotated[int, Meta(ge=1, le=65535)] | None = None
     jump: tuple[str, ...] = ()
-    """Hosts to pass through, `[user@]host[:port]`, the outermost first. These three: empty means
-    what `~/.ssh/config` says."""
+    """Hosts to pass through, `[user@]host[:port]`, the outermost first. For these three, empty
+    means what `~/.ssh/config` says."""
     runtime: str = "none"
     """The container tool; "none": jobs run on the node itself."""
     job_root: str = "~/.jupyter-slurm/jobs"
-    """Where job dirs are made; login machine and nodes must both see it."""
+    """Where job dirs are made; the login machine and the nodes must both see it."""
     storage: Storage = Storage()
     python: str = "python3"
     """The interpreter on the node, for runtime "none"."""
@@ -103,52 +105,50 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     image_dirs: tuple[str, ...] = ()
     """The site's folders of images."""
     image_dir: str = ""
-    """Our own, where images are made; login machine and nodes must both see it. "": `images`
-    beside `job_root`."""
+    """Our own folder, where images are made; the login machine and the nodes must both see it. "":
+    `images` beside `job_root`."""
     idle_s: Seconds = 3600.0
-    """A lab ends after so long without anybody's doing anything in it, a kernel in a job with
-    nobody connected to it and nothing to compute: a guest does not sit on a GPU. `--idle` says
-    another."""
+    """How long a lab may go unused, or a kernel's job with no client connected and nothing to
+    compute, before it ends: a guest does not sit on a GPU. `--idle` overrides it."""
     lab_same_origin: bool = False
-    """Labs are shown below the address of a Jupyter that runs elsewhere than the browser
-    (JupyterHub, Binder). What is shown there has the powers of that session of Jupyter: whoever
-    controls the cluster's machines then has them."""
+    """Whether labs are shown below the address of a Jupyter that runs elsewhere than the browser
+    (JupyterHub, Binder). A page shown there has the powers of that Jupyter session, and so has
+    whoever controls the cluster's machines."""
     show: Show = "full"
-    """What of a job's HTML and JavaScript a notebook shows. "full": as of a cell that runs here, so
-    that it can do in Jupyter whatever you can, and with it whoever controls the cluster's machines
-    or the image. "sandboxed": in a frame that sees nothing of the page and reaches no network.
-    "text": text and pictures (PNG, JPEG) alone. Widgets and other active types are left out in
-    these two."""
+    """What a notebook shows of a job's HTML and JavaScript. "full": the same as for a cell that
+    runs here, so it can do in Jupyter whatever you can, and so can whoever controls the cluster's
+    machines or the image. "sandboxed": in a frame that sees nothing of the page and reaches no
+    network. "text": only text and pictures (PNG, JPEG). The last two leave out widgets and other
+    active types."""
     out_format: OutFormat = "auto"
-    """How variables come back from cells: "data" lets in what needs no pickle, and refuses the
-    rest. A pickle can run what it likes on this machine, and whoever controls the cluster's
-    machines, or the image, can put one in the place of any variable. `--out-format` says another.
-    """
+    """How variables come back from cells: "data" accepts what needs no pickle, and refuses the
+    rest. A pickle can run any code on this machine, and whoever controls the cluster's machines or
+    the image can put one in the place of any variable. `--out-format` overrides it."""
     build_on: Literal["job", "login"] = "job"
-    """Where images are made: in a job, or on the login machine itself, where a site lets its users
-    do that or nodes have no way to a registry."""
+    """Where images are made: in a job, or on the login machine itself, where the site allows that
+    or the nodes cannot reach a registry."""
     modules: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
-    """Folders that every image sees, as of `--mount`: `SRC[:DST[:ro]]`."""
+    """Folders that every image sees, written as for `--mount`: `SRC[:DST[:ro]]`."""
     login_shell: bool = True
     """Whether the job script begins by reading the user's login profile, which is where sites set
     up `module` and PATH."""
     setup: str = ""
     """Shell lines that the job script runs first, on the node."""
     defaults: dict[str, str] = field(default_factory=dict)
-    """sbatch's long options, and ours (`image`, `runtime`), for what a job does not say; a flag's
-    value is ""."""
+    """sbatch's long options, and ours (`image`, `runtime`), used where a job does not set them; a
+    flag's value is ""."""
     job_env: dict[str, str] = field(default_factory=dict)
     """Environment of the job's own program."""
     partitions: dict[str, PartitionLimits] = field(default_factory=dict)
     by_template: frozenset[tuple[str, str]] = frozenset()
-    """(Partition, setting) of what is the template's word, which may be out of date; "" for `qos`
-    and `accounts`. No setting itself."""
+    """(Partition, setting) pairs that come from the template and may be out of date; "" stands for
+    the partition of `qos` and `accounts`. Not a setting itself."""
     cost_unit: str = ""
     """What the site charges in, e.g. "UA"."""
     qos: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
-    """Those that there are, as far as known."""
+    """The QOS and accounts that exist, as far as they are known."""
     poll_s: Seconds = 10.0
     command_timeout_s: Seconds = 60.0
     submit_timeout_s: Seconds = 180.0
@@ -162,25 +162,25 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     allow_commands: bool = True
     """Whether `%squeue`, `%scontrol` … may be run as typed."""
     hint: str = ""
-    """What to tell when the cluster cannot be reached, e.g. "Is the VPN on?"."""
+    """What to tell the user when the cluster cannot be reached, e.g. "Is the VPN on?"."""
     template: str = ""
-    """The profile under this one, of those that come with this package; "": none."""
+    """The template of this package that lies under this profile; "": none."""
     vars: dict[str, str] = field(default_factory=dict)
-    """What fills in the template's texts, beside `user`."""
+    """What fills in the template's texts, besides `user`."""
     origin: str = ""
     """The file that defines it, or how it was found."""
 
     def misses(self, slurm_conf: str) -> bool:
-        """Whether Slurm's commands would go by another configuration than `slurm_conf`, which this
-        says nothing of."""
+        """Tell whether Slurm's commands would use another configuration than `slurm_conf`, which
+        this profile does not mention."""
         if self.host is not None or "SLURM_CONF" in self.env:
             return False
         ours = next((Path(one) for one in SLURM_CONFS if Path(one).is_file()), None)
         return ours is None or ours.resolve() != Path(slurm_conf).resolve()
 
     def for_job(self, spec: JobSpec) -> ClusterProfile:
-        """What of it holds for `spec`: what is not handed to Slurm has no defaults of sbatch's, and
-        no node with a copy of its files."""
+        """Return the profile as it holds for `spec`: a job that does not go to Slurm gets none of
+        sbatch's defaults, and no copy of its files on a node."""
         if not spec.on_login:
             return self
         return msgspec.structs.replace(self, defaults={}, mounts=(), storage=Storage())

@@ -44,7 +44,7 @@ class Profiles:
     wanted: str | None = None
     """The name that the environment or a file gives as the default."""
     wanted_by: str = ""
-    """Who says so: for the message when there is no such cluster."""
+    """Who named the default: for the message when that cluster does not exist."""
     broken: Mapping[str, ConfigError] = field(default_factory=dict)
     """Clusters whose description cannot be used, and why."""
     unread: ConfigError | None = None
@@ -62,7 +62,8 @@ class Profiles:
 
     @property
     def default(self) -> ClusterProfile:
-        """The cluster of a job that names none; ConfigError when that is not clear."""
+        """Return the default cluster, for a job that names none. Raise ConfigError when the default
+        is not clear."""
         if self.wanted is None and self.unread is not None:
             raise _another(self.unread)
         name = self._default_name()
@@ -84,7 +85,8 @@ class Profiles:
         )
 
     def get(self, name: str | None = None) -> ClusterProfile:
-        """The cluster of that name, the default for None; ConfigError, NotFoundError."""
+        """Return the cluster called `name`, or the default for None. Raise ConfigError or
+        NotFoundError."""
         if name is None:
             return self.default
         if name in self.clusters:
@@ -115,14 +117,16 @@ class Profiles:
 
 
 class ProfileFiles:
-    """The files, read again when one of them has changed. Safe to use from several threads."""
+    """The user's cluster files, read again when one of them has changed. Safe to use from several
+    threads."""
 
     def __init__(self) -> None:
         self._cached: tuple[object, Profiles] | None = None
         self._folders = places.config_dirs()
 
     def load(self) -> Profiles:
-        """What the files say now; what is wrong with one of them is said when that is needed."""
+        """Return what the files say now. An error in one of them is raised when that part is
+        needed."""
         files = _files(self._folders)
         environ = (os.environ.get("JUPYTER_SLURM_CLUSTER"), os.environ.get("SLURM_CONF"))
         signature = (environ, tuple((path, _version(path)) for path, _ in files))
@@ -135,7 +139,7 @@ class ProfileFiles:
 
 
 def load_profiles() -> Profiles:
-    """Every cluster that this user's files describe, read anew; see `ProfileFiles.load`."""
+    """Read every cluster that this user's files describe, afresh; see `ProfileFiles.load`."""
     return ProfileFiles().load()
 
 
@@ -153,8 +157,9 @@ def _load(files: list[tuple[Path, bool]]) -> Profiles:
 
 
 class _Reading:
-    """What the files say, one after the other. What is wrong with one cluster is that cluster's:
-    an earlier file's word for it no longer counts, and the others are as they are."""
+    """The content of the files, added one after the other. An error in one cluster's description
+    concerns that cluster only: an earlier file's description of it no longer counts, and the others
+    stay as they are."""
 
     def __init__(self) -> None:
         self._clusters: dict[str, ClusterProfile] = {}
@@ -209,18 +214,18 @@ class _Reading:
         self._broken[name] = error
 
     def _lose(self, error: ConfigError) -> None:
-        """What the file says of the default is not known."""
+        """Record that the file's default is unknown."""
         self._wanted = (None, "")
         self._unread = error
 
 
 def _another(error: ConfigError) -> ConfigError:
-    """The same for another thread, whose traceback it then has."""
+    """Copy the error for another thread, which then has its own traceback."""
     return ConfigError(error.message, hint=error.hint, detail=error.detail)
 
 
 def _here() -> list[ClusterProfile]:
-    """The cluster of this machine, where Slurm is installed and configured."""
+    """Return the cluster of this machine, or [] unless Slurm is installed and configured here."""
     named = os.environ.get("SLURM_CONF")
     conf = next((one for one in (named, *SLURM_CONFS) if one and Path(one).is_file()), None)
     sbatch = shutil.which("sbatch")
@@ -236,7 +241,7 @@ def _here() -> list[ClusterProfile]:
 def _profile(
     file: TomlFile, name: str, table: dict[str, Any], where: tuple[str, ...]
 ) -> ClusterProfile:
-    """The cluster that `table`, which stands at `where` in `file`, describes."""
+    """Return the cluster that `table` describes; `where` is the table's place in `file`."""
     if not _CLUSTER_NAME.fullmatch(name):
         file.fail(
             where, f"{name!r} cannot be a cluster's name.", "Letters, digits, `.`, `_` and `-` can."
@@ -260,9 +265,8 @@ def _profile(
 
 
 def _files(folders: list[Path]) -> list[tuple[Path, bool]]:
-    """The files that are there, in the order in which they count, and whether each is of one
-    cluster.
-    """
+    """Return the files that exist, in the order in which they count, and whether each describes one
+    cluster."""
     files: list[tuple[Path, bool]] = []
     for folder in folders:
         if _may_be_there(folder / "clusters.toml"):
@@ -274,7 +278,7 @@ def _files(folders: list[Path]) -> list[tuple[Path, bool]]:
 def _may_be_there(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # who reads it is told what is wrong
+    except OSError:  # reading the file reports what is wrong
         return True
 
 

@@ -21,7 +21,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 def toml_text(settings: Mapping[str, Setting]) -> str:
-    """Write as TOML what is not empty, and a host over a template's: then it is this machine."""
+    """Write the settings that are not empty as TOML. An empty host is also written over a
+    template's: it means this machine."""
     import tomlkit  # noqa: PLC0415 - 20 ms, for few commands
 
     over_template = "template" in settings
@@ -35,7 +36,8 @@ def toml_text(settings: Mapping[str, Setting]) -> str:
 
 
 def profile_path(name: str) -> Path:
-    """The user's file for the cluster `name`, which need not exist. RequestError: no such name."""
+    """Return the user's file for the cluster `name`, whether or not it exists. Raise RequestError
+    for an invalid name."""
     if not _NAME.fullmatch(name):
         raise RequestError(
             f"{name!r} cannot be a cluster's name.",
@@ -45,7 +47,7 @@ def profile_path(name: str) -> Path:
 
 
 def check_new(name: str) -> None:
-    """RequestError: there is a cluster of this name already."""
+    """Raise RequestError when a cluster of this name already exists."""
     path = profile_path(name)
     known = load_profiles()
     if path.exists() or (name in known and known.get(name).origin == str(_main_file())):
@@ -57,7 +59,7 @@ def check_new(name: str) -> None:
 
 
 def write_profile(name: str, settings: Mapping[str, Setting]) -> Path:
-    """The file of the cluster `name`, as `settings` say."""
+    """Write `settings` to the file of the cluster `name`, and return its path."""
     path = profile_path(name)
     places.private_dir(path.parent)
     places.write_private(path, toml_text(settings))
@@ -65,7 +67,8 @@ def write_profile(name: str, settings: Mapping[str, Setting]) -> Path:
 
 
 def remove_profile(name: str) -> Path:
-    """Removes a cluster's own file. NotFoundError, RequestError: it has none that is ours."""
+    """Remove the file of the cluster `name`. Raise NotFoundError, or RequestError when the cluster
+    has no file that is ours."""
     path = profile_path(name)
     profile = load_profiles().get(name)
     if profile.origin == UP_ORIGIN:
@@ -83,8 +86,8 @@ def remove_profile(name: str) -> Path:
 
 
 def set_default(name: str) -> Path:
-    """Makes `name` the default cluster, in the user's `clusters.toml`, whose other lines stay.
-    NotFoundError, ConfigError."""
+    """Make `name` the default cluster, in the user's `clusters.toml`, whose other lines stay. Raise
+    NotFoundError or ConfigError."""
     import tomlkit  # noqa: PLC0415 - 20 ms, for few commands
 
     load_profiles().get(name)

@@ -30,13 +30,14 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class TableReading:
-    """Reads the table at `where` in `file`; () is the whole file."""
+    """A reader of the table at `where` in `file`; () is the whole file."""
 
     file: TomlFile
     where: tuple[str, ...]
 
     def settings(self, table: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any]:
-        """What `table` says. `types`: every setting's; None: no setting, though it has the name."""
+        """Return the settings in `table`. `types` has every setting's type, or None for a name that
+        is not a setting."""
         known = [name for name, kind in types.items() if kind is not None]
         values = {}
         for key, value in table.items():
@@ -54,11 +55,12 @@ class TableReading:
         return values
 
     def template(self, table: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of the template that `table` names, filled in; {}: it names none."""
+        """Return the settings of the template that `table` names, filled in; {} when it names
+        none."""
         name = table.get("template")
         given = table.get("vars", {})
         if not isinstance(name, str) or not isinstance(given, dict):
-            return {}  # what it should be is told with the other settings
+            return {}  # `settings` reports the wrong type
         if name not in templates.names():
             guess = did_you_mean(name, templates.names())
             hint = f"Templates: {', '.join(templates.names())}."
@@ -95,15 +97,14 @@ class TableReading:
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """The end of a sentence about a word that is none of `names`."""
+    """Return the end of a sentence about a word that is not among `names`."""
     near = difflib.get_close_matches(word, list(names), n=1)
     return f"; did you mean `{near[0]}`?" if near else "."
 
 
 def _as_text(key: str, value: Any) -> Any:
-    """Settings of TOML's other types as the text that Slurm and the shell take: `true` is a flag,
-    `false` says nothing, and an unquoted 01:30:00 is a time of day to TOML.
-    """
+    """Convert a setting of another TOML type to the text that Slurm and the shell take: `true` is a
+    flag, `false` sets nothing, and TOML reads an unquoted 01:30:00 as a time of day."""
     if key == "partitions" and isinstance(value, dict) and "limit" in value:
         return {**value, "limit": _as_text("env", {"limit": value["limit"]})["limit"]}
     if key not in ("defaults", "env", "job_env") or not isinstance(value, dict):
@@ -122,7 +123,8 @@ def _as_text(key: str, value: Any) -> Any:
 
 
 def _in_words(key: str, error: str) -> str:
-    """The message of msgspec with the user's words for types, and no path into our structures."""
+    """Return msgspec's message with the user's words for types, and without the path into our
+    structures."""
     text, _, path = error.partition(" - at ")
     if text.startswith("`"):  # one of our own sentences
         return f"`{key}`: {text}"

@@ -24,7 +24,7 @@ _TABLE = re.compile(
 
 @dataclass(frozen=True)
 class TomlFile:
-    """A file's content, and where in it each table and key stands (lines from 1)."""
+    """A file's content, and the line (from 1) of each table and key in it."""
 
     path: Path
     content: dict[str, Any]
@@ -32,7 +32,8 @@ class TomlFile:
 
     @classmethod
     def read(cls, path: Path) -> TomlFile:
-        """The file at `path`; ConfigError when it is unreadable, malformed, or open to others."""
+        """Read the file at `path`. Raise ConfigError when it is unreadable, malformed, or open to
+        others."""
         try:
             _check_owner(path)
             text = path.read_text(encoding="utf-8")
@@ -48,19 +49,20 @@ class TomlFile:
             ) from exc
 
     def place(self, *keys: str) -> str:
-        """`FILE, line N`, of the innermost of `keys` that has a line of its own."""
+        """Return `FILE, line N` for the innermost of `keys` that has a line of its own."""
         for size in range(len(keys), 0, -1):
             if keys[:size] in self.lines:
                 return f"{self.path}, line {self.lines[keys[:size]]}"
         return str(self.path)
 
     def fail(self, keys: tuple[str, ...], message: str, hint: str | None = None) -> NoReturn:
-        """Raise ConfigError: `message`, after the place of `keys`."""
+        """Raise ConfigError with `message` after the place of `keys`."""
         raise ConfigError(f"{self.place(*keys)}: {message}", hint=hint)
 
 
 def tables_of(path: Path) -> list[str]:
-    """The tables that the file at `path`, which is no TOML, seems to have; none: who knows."""
+    """Return the tables that the file at `path` seems to have, although it is not valid TOML; []
+    when that is unknown."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -69,7 +71,7 @@ def tables_of(path: Path) -> list[str]:
 
 
 def _key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """The line (from 1) of each table and key.
+    """Return the line (from 1) of each table and key.
 
     Good enough for messages: tomllib has parsed the whole before but tells no positions, so its
     answers for single lines are used.
@@ -99,7 +101,8 @@ def _key_lines(text: str) -> dict[tuple[str, ...], int]:
 
 
 def _check_owner(path: Path) -> None:
-    """ConfigError when somebody else could have written the file: it says what programs are run."""
+    """Raise ConfigError when somebody else could have written the file, since it names programs to
+    run."""
     info = path.stat()
     uid = os.getuid()
     if info.st_uid not in (0, uid):
@@ -117,7 +120,8 @@ def _check_owner(path: Path) -> None:
 
 
 def _is_private_group(gid: int, uid: int) -> bool:
-    """A group that is its user's alone has that user's name (the custom of Linux distributions)."""
+    """Tell whether the group is its user's alone: it then has that user's name (the custom of Linux
+    distributions)."""
     try:
         return grp.getgrgid(gid).gr_name == pwd.getpwuid(uid).pw_name
     except KeyError:
