@@ -6,8 +6,8 @@ import resource
 
 
 def refuse() -> None:
-    """Let nobody write a core dump of this process. Programs that it starts inherit this, and may
-    raise the limit again.
+    """Keep anybody from writing a core dump of this process. Programs that it starts inherit this,
+    and may raise the limit again.
 
     The limit is one byte, which no core dump has: at a limit of 0 Linux writes none to a file, but
     still gives one to a program that `core_pattern` names, and at 1 to neither (core(5), and

@@ -42,8 +42,9 @@ from jupyter_slurm.wire import Problem, Text, together
 
 
 class JupyterSlurmError(Exception):
-    """Base of all: `str()` is the sentence, followed by the hint on a line of its own, and holds
-    nothing that could steer a terminal: names and a tool's words come from elsewhere."""
+    """The base of all exceptions. `str()` is the sentence, followed by the hint on a line of its
+    own; it holds nothing that could steer a terminal, since names and a tool's words come from
+    elsewhere."""
 
     code: ClassVar[str] = "error"
     status: ClassVar[int] = 500
@@ -68,7 +69,7 @@ class JupyterSlurmError(Exception):
         return visible_lines(str(together(self.message, detail, self.hint, between="\n")))
 
     def problem(self) -> Problem:
-        """The same, as it goes over the wire."""
+        """Return the error in the form that goes over the wire."""
         return Problem(
             code=self.code,
             message=self.message,
@@ -79,7 +80,7 @@ class JupyterSlurmError(Exception):
         )
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows: the sentence, not the way through our code."""
+        """Return what IPython shows: the sentence, not the way through our code."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -98,7 +99,7 @@ class VariableError(RequestError):
 
 
 class CodeError(RequestError):
-    """Code has a syntax error. `traceback`: how IPython shows it, one string a line, or []."""
+    """Code has a syntax error. `traceback` is what IPython shows, one string a line, or []."""
 
     code = "syntax"
 
@@ -239,7 +240,7 @@ class CellFailed(JupyterSlurmError):
 
 
 def from_problem(problem: Problem) -> JupyterSlurmError:
-    """The exception that a `Problem` was made of; an unknown code gives the base class."""
+    """Return the exception that a `Problem` was made from; an unknown code gives the base class."""
     classes = {cls.code: cls for cls in _tree(JupyterSlurmError)}
     cls = classes.get(problem.code, JupyterSlurmError)
     return cls(problem.message, hint=problem.hint, detail=problem.detail, option=problem.option)

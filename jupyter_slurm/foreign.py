@@ -16,7 +16,7 @@ from jupyter_slurm.readable import brief, visible
 
 MOST_BYTES: Final = 16 * 2**20
 MOST_DEPTH: Final = 64
-"""Far below what Python's own stack takes, so that what was read can be written again anywhere."""
+"""Far below what Python's own stack allows, so that any reader can write the value again."""
 MOST_VALUES: Final = 1_000_000
 """An empty list takes three bytes of JSON and seventy of memory."""
 
@@ -35,7 +35,8 @@ _T = TypeVar("_T")
 
 
 def read_json(data: bytes | str | memoryview, kind: type[_T], most_bytes: int = MOST_BYTES) -> _T:
-    """Return the value of `kind` in `data`. MalformedError: there is none, or it breaks a cap."""
+    """Return the value of `kind` in `data`. Raise MalformedError when there is none or it breaks a
+    cap."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
     check_json(raw, most_bytes)
     try:
@@ -57,7 +58,7 @@ def unreadable(error: Exception) -> MalformedError:
 
 
 def check_json(data: bytes, most_bytes: int = MOST_BYTES) -> None:
-    """Raise MalformedError where `data` breaks a cap; whether it is JSON is not looked at.
+    """Raise MalformedError where `data` breaks a cap, without checking that it is JSON.
 
     >>> check_json(b'{"a": "[[[[", "b": [1, 2]}')
     """

@@ -1,4 +1,4 @@
-"""Where things of ours lie on this machine: folders and their rights, and nothing else.
+"""Where our files lie on this machine: folders and their rights, and nothing else.
 
 Data and runtime folders have the host's name in them, since homes are often shared between hosts
 and an agent is one per host. Everything is made 0700, and refused when it belongs to somebody else.
@@ -23,15 +23,17 @@ _SOCKET_PATH_BYTES = 100
 
 
 def make_private(path: Path) -> None:
-    """Makes `path` and what is missing above it, all of it 0700: `parents=True` would leave what is
-    above to the umask, and who may write there can put another folder in the place of ours."""
+    """Make `path` and the missing folders above it, all of them 0700. `parents=True` would leave
+    the ones above to the umask, and whoever may write there can put another folder in the place of
+    ours."""
     if not path.parent.exists():
         make_private(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)
 
 
 def private_dir(path: Path) -> Path:
-    """Makes `path` (0700) where needed and gives it back; ConfigError when it is not ours alone."""
+    """Make `path` (0700) where needed and return it. Raise ConfigError when it cannot be made or
+    belongs to another user."""
     try:
         make_private(path)
         info = path.stat()
@@ -52,7 +54,7 @@ def private_dir(path: Path) -> Path:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Writes a file (0600) so that a reader sees the old or the new one, never half of it."""
+    """Write a file (0600) so that a reader sees the old content or the new, never half of it."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "w", encoding="utf-8") as file:
@@ -65,12 +67,13 @@ def host() -> str:
 
 
 def data_dir() -> Path:
-    """What must outlive the agent: job records, keys, the log."""
+    """Return the folder for what must outlive the agent: job records, keys, the log."""
     return private_dir(_data_of_all_hosts() / host())
 
 
 def kernel_values_dir() -> Path:
-    """Values of remote kernels' `--env`; beside the kernelspecs, which all hosts of a home have."""
+    """Return the folder for the values of remote kernels' `--env`. It lies beside the kernelspecs,
+    which all hosts that share a home have."""
     return private_dir(_data_of_all_hosts() / "kernel-env")
 
 
@@ -79,12 +82,14 @@ def _data_of_all_hosts() -> Path:
 
 
 def spool_dir() -> Path:
-    """Variables on their way into a job; on the same file system as the records."""
+    """Return the folder for variables on their way into a job; it is on the same file system as the
+    records."""
     return private_dir(data_dir() / "spool")
 
 
 def runtime_dir() -> Path:
-    """The agent's socket and lock. Short: a socket's path must fit `sun_path`.
+    """Return the folder for the agent's socket and lock. It is short: a socket's path must fit
+    `sun_path`.
 
     Not in XDG_RUNTIME_DIR, which one session of a user has and another has not: that would make
     two agents on one store.
@@ -101,24 +106,24 @@ def _runtime_path() -> Path:
 
 
 def lab_page(job_id: str) -> Path:
-    """The page that leads into a lab: its token is in it."""
+    """Return the path of the page that leads into a lab. The page holds the lab's token."""
     return private_dir(runtime_dir() / "labs") / f"{job_id}.html"
 
 
 def lab_pages() -> list[Path]:
-    """Return the pages that there are; makes no folder for them."""
+    """Return the existing pages; make no folder for them."""
     return list((_runtime_path() / "labs").glob("*.html"))
 
 
 def is_of_this_host(folder: Path) -> bool:
-    """Whether a folder that may be another host's `runtime_dir` is none."""
+    """Tell whether `folder`, which may be a `runtime_dir`, is not another host's."""
     name = folder.name
     return not name.startswith(_RUNTIME_PREFIX) or name == f"{_RUNTIME_PREFIX}{host()}"
 
 
 def config_dirs() -> list[Path]:
-    """Folders that may hold `clusters.toml` and `clusters.d/*.toml`: the system's first, the
-    user's last (a later file wins)."""
+    """Return the folders that may hold `clusters.toml` and `clusters.d/*.toml`: the system's first,
+    the user's last (a later file wins)."""
     user = paths.jupyter_config_dir()
     # In a virtual environment Jupyter itself puts the environment's folder before the user's.
     others = [folder for folder in reversed(paths.jupyter_config_path()) if folder != user]
@@ -126,5 +131,5 @@ def config_dirs() -> list[Path]:
 
 
 def user_config_dir() -> Path:
-    """Where `clusters add` and `up` write."""
+    """Return the folder where `clusters add` and `up` write."""
     return private_dir(Path(paths.jupyter_config_dir()) / "jupyter-slurm")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 
 def visible(line: str) -> str:
-    """One line without control characters: what others typed must not steer a terminal.
+    """Return one line without control characters: what others typed must not steer a terminal.
 
     >>> visible("a\\x1b[31m\\nb")
     'a�[31m b'
@@ -18,7 +18,7 @@ def visible(line: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """Several lines, each `visible`; a newline at the end stays.
+    """Make each of several lines `visible`; a newline at the end stays.
 
     >>> visible_lines("a\\x1b]0;b\\x07\\nc\\rd\\n")
     'a�]0;b�\\nc d\\n'
@@ -35,8 +35,9 @@ _BEGUN = re.compile(r"\x1b(?:\[[0-9;:?]{0,40})?\Z")
 
 
 def coloured(text: str) -> str:
-    """A program's own output for a terminal: it may have colours and write over the lines before
-    (a progress bar does), and can do nothing else there: no title, clipboard or question.
+    """Make a program's own output safe for a terminal: it may have colours and write over the lines
+    before (as a progress bar does), but it cannot set a title, write the clipboard or ask the
+    terminal a question.
 
     >>> coloured("\\x1b[31mred\\x1b[0m\\r50 %\\x1b]52;c;eA==\\x07")
     '\\x1b[31mred\\x1b[0m\\r50 %�]52;c;eA==�'
@@ -48,13 +49,13 @@ def coloured(text: str) -> str:
 
 
 class Coloured:
-    """`coloured`, for text that comes in pieces, which may cut a sequence in two."""
+    """`coloured` for text that comes in pieces, which may cut a sequence in two."""
 
     def __init__(self) -> None:
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """What of it, and of what was held back before, may be written now."""
+        """Return what may be written now of `piece` and of what was held back before."""
         text = self._held + piece
         begun = _BEGUN.search(text)
         self._held = begun[0] if begun else ""
@@ -62,7 +63,7 @@ class Coloured:
 
 
 def brief(text: str, most: int = 80) -> str:
-    """Its beginning, where it is too long to be read in a sentence.
+    """Return the beginning of a text that is too long to be read in a sentence.
 
     >>> brief("a" * 100, 5)
     'aaaa…'
@@ -71,7 +72,7 @@ def brief(text: str, most: int = 80) -> str:
 
 
 def duration(seconds: float) -> str:
-    """As people say it, two units at most.
+    """Format a duration as people say it, in two units at most.
 
     >>> duration(7.4), duration(125), duration(3700), duration(200_000)
     ('7 s', '2 min 5 s', '1 h 1 min', '2 d 7 h')
@@ -89,18 +90,18 @@ def duration(seconds: float) -> str:
 
 
 def moment(at_s: float, now_s: float) -> str:
-    """Local time; with the date unless it is today's."""
+    """Format the local time, with the date unless it is today's."""
     at, now = time.localtime(at_s), time.localtime(now_s)
     return time.strftime("%H:%M:%S" if at[:3] == now[:3] else "%Y-%m-%d %H:%M", at)
 
 
 def date_and_time(at_s: float) -> str:
-    """Local time, as what is kept for another day says it."""
+    """Format the local date and time, for what is read on another day."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s))
 
 
 def memory(mib: float) -> str:
-    """In the unit that people would use.
+    """Format an amount of memory in the unit that people would use.
 
     >>> memory(512), memory(1536)
     ('512 MiB', '1.5 GiB')
@@ -109,7 +110,7 @@ def memory(mib: float) -> str:
 
 
 def size(size_bytes: float) -> str:
-    """As disks are sold: powers of ten.
+    """Format a size as disks are sold: in powers of ten.
 
     >>> size(999), size(1_500), size(33_000_000)
     ('999 B', '1.5 kB', '33.0 MB')
@@ -124,7 +125,7 @@ def size(size_bytes: float) -> str:
 
 
 def reasons_told(reasons: Mapping[str, str], count: int) -> list[str]:
-    """A line for each, and how many more there are of `count`.
+    """Return a line for each reason, and one for how many more there are of `count`.
 
     >>> reasons_told({"a.pt": "It cannot be read."}, 3)
     ['a.pt: It cannot be read.', 'and 2 more']
