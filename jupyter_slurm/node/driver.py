@@ -23,13 +23,14 @@ MIME = "application/vnd.jupyter-slurm.notebook+json"
 CELL_NAME = "<notebook cell %d>"
 CO_COROUTINE = 0x80  # inspect.CO_COROUTINE; inspect itself takes milliseconds to import
 CALL = "run()"
-"""The last line of the job's own cell, and all that tracebacks show of it."""
+"""The last line of the job's own cell, and the only one that tracebacks show of it."""
 
 
 def file_runner(
     text: str, path: str, arguments: "List[str]", space: "Space"
 ) -> "Callable[[], None]":
-    """What runs the Python file `text` in the namespace `space`, as `python PATH …` does."""
+    """Return a function that runs the Python file `text` in the namespace `space`, as `python PATH
+    …` does."""
     _show_only_call()
 
     def run() -> None:
@@ -47,7 +48,8 @@ def file_runner(
 def notebook_runner(
     text: str, display: "Callable[..., Any]", space: "Space"
 ) -> "Callable[[], None]":
-    """What runs the notebook `text` (JSON) in the namespace `space`; the first exception ends it.
+    """Return a function that runs the notebook `text` (JSON) in the namespace `space`; the first
+    exception ends it.
 
     A cell with the tag `raises-exception` may fail: its error is shown and the next cell runs.
     """
@@ -95,7 +97,7 @@ def _keep_lines(source: str, name: str) -> None:
 
 
 def _shell() -> "Any":
-    """IPython's shell, None where the image has none."""
+    """Return IPython's shell, or None where the image has none."""
     try:
         from IPython import get_ipython  # noqa: PLC0415 - most images have none
     except ImportError:
@@ -121,7 +123,7 @@ def _run_cell(
 
 
 def _without_ipython(source: str) -> str:
-    """The cell as Python; SyntaxError where only IPython could read it."""
+    """Return the cell as Python. Raise SyntaxError where only IPython could read it."""
     source = re.sub(r"(?m)^%matplotlib\b.*$", "", source)
     found = re.search(r"(?m)^(?:%|!)\S*", source)
     try:
@@ -150,7 +152,7 @@ def _execute(tree: "Any", name: str, mode: str, space: "Space") -> "Any":
 
 
 def _inside(error: Exception) -> "Any":
-    """The error's traceback without the way to the notebook's cell, which is ours."""
+    """Return the error's traceback without our frames, which lead to the notebook's cell."""
     trace = error.__traceback__
     start = CELL_NAME.partition("%")[0]
     while trace is not None and not trace.tb_frame.f_code.co_filename.startswith(start):

@@ -1,14 +1,15 @@
-"""Frames over one line, and who is at its other end: for all on the node that is spoken to.
+"""Frames over one line, and a check of who is at its other end: for all programs on the node that
+talk to us.
 
-Sent as text, Python 3.6 and later, standard library only; nothing here knows what is said. The
-other end has the same in wire/framing.py.
+Sent as text, Python 3.6 and later, standard library only; nothing here knows what the frames mean.
+The other end has the same in wire/framing.py.
 
 A frame is its kind (a letter) and the size of its body, then the body.
 
-Between srun and its step a stream goes through TCP in pieces of 1,000 bytes, and behind a piece
-nothing more is sent until it is acknowledged: after 40 ms, or with what is said in the other
-direction (Slurm sets no TCP_NODELAY; measured with 22.05). So who has a part of a frame says so at
-once (ALIVE).
+Between srun and its step a stream goes through TCP in pieces of 1,000 bytes, and after a piece
+nothing more is sent until it is acknowledged: after 40 ms, or with what is sent in the other
+direction (Slurm does not set TCP_NODELAY; measured with 22.05). So an end that has received part of
+a frame answers at once (ALIVE).
 """
 
 import os
@@ -32,12 +33,13 @@ def frame(kind, *parts):
 
 
 class Line(object):
-    """Frames from one descriptor to another, or both ways over `sock`; where `source` waits, only
-    that does."""
+    """A line that carries frames from one descriptor to another, or both ways over `sock`. Reading
+    blocks only where `source` does; writing never does."""
 
     def __init__(self, source, sink, sock=None, most=0xFFFFFFFF):
         # type: (int, int, Optional[socket.socket], int) -> None
-        """`most`: bytes of a body; who announces more is nobody of ours."""
+        """Set up the line. `most` is the largest body in bytes; a peer that announces more is not
+        one of our programs."""
         self.source = source
         self.sink = sink
         self.sock = sock
@@ -49,7 +51,8 @@ class Line(object):
 
     def receive(self):
         # type: () -> Optional[List[Tuple[bytes, bytes]]]
-        """The frames that are whole; None: they have gone, or say what nobody of ours says."""
+        """Return the complete frames, or None when the peer has gone or sent what none of our
+        programs sends."""
         try:
             data = os.read(self.source, READ_BYTES)
         except BlockingIOError:
@@ -81,7 +84,7 @@ class Line(object):
 
     def flush(self):
         # type: () -> bool
-        """Whether they are still there."""
+        """Write what the line takes, and tell whether the peer is still there."""
         try:
             while self.outbox:
                 del self.outbox[: os.write(self.sink, self.outbox[:WRITE_BYTES])]
@@ -100,7 +103,8 @@ class Line(object):
 
 def read_frame(source):
     # type: (int) -> Optional[Tuple[bytes, bytes]]
-    """The next frame, waited for, and not a byte more; None: they have gone."""
+    """Wait for the next frame and return it, without reading a byte more; None when the peer has
+    gone."""
     head = read_exactly(source, HEAD.size)
     if len(head) < HEAD.size:
         return None
@@ -111,7 +115,7 @@ def read_frame(source):
 
 def read_exactly(source, size):
     # type: (int, int) -> bytes
-    """Less, where it ends."""
+    """Read `size` bytes, or fewer where the input ends."""
     data = b""
     while len(data) < size:
         more = os.read(source, size - len(data))
@@ -124,14 +128,15 @@ def read_exactly(source, size):
 def is_ours(sock):
     # type: (socket.socket) -> bool
     """Tell whether this user's program is at the other end of a Unix socket. The name of an
-    abstract one is no secret, and anybody may take it first or connect to it."""
+    abstract socket is not secret, and anybody may take it first or connect to it."""
     told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     return bool(CREDENTIALS.unpack(told)[1] == os.getuid())
 
 
 def accepted(listener):
     # type: (socket.socket) -> Optional[socket.socket]
-    """Return the next connection; None: another user's, which is closed, or it could not be had."""
+    """Return the next connection, or None when it came from another user (it is then closed) or
+    could not be accepted."""
     try:
         sock, _ = listener.accept()
     except OSError:  # hung up already, or this process has too many files open

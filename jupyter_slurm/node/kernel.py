@@ -1,12 +1,12 @@
-"""A kernel on the node: runs the image's ipykernel, and carries its messages to who uses it.
+"""A kernel on the node: runs the image's ipykernel, and carries its messages to the client.
 
     python3 -u kernel.py JOBDIR ATTEMPT
 
-Runs on the cluster, Python 3.6 and later. What it is told is `task.json`: `socket`, the name of the
-abstract socket to which one comes (only this user's programs may), and `idle_s`. Whoever comes last
-has the kernel; nobody for `idle_s`, and nothing that it computes: it ends. kernel_frames.py is the
-form of what is said, kernel_process.py the ipykernel.
-Exit code: 0 nobody came for too long, 65 there is no ipykernel, 128 + n signal n ended it.
+Runs on the cluster, Python 3.6 and later. Its settings are in `task.json`: `socket`, the name of
+the abstract socket to which clients connect (only this user's programs may), and `idle_s`. The
+client that came last has the kernel. With no client for `idle_s`, and nothing to compute, it ends.
+kernel_frames.py has the form of the messages, kernel_process.py the ipykernel.
+Exit code: 0 no client came for too long, 65 there is no ipykernel, 128 + n signal n ended it.
 """
 
 import contextlib
@@ -30,17 +30,18 @@ if TYPE_CHECKING:  # typing is not imported on the node
 
 FAREWELL_S = 2.0
 MOST_DEATHS = 5
-"""In a row, without a cell that went well between them: then it is not started again."""
+"""How many deaths in a row, without a successful cell between them, before the kernel is not
+started again."""
 ENDED_TOO_S = 0.5
 ACKNOWLEDGE_S = 1.0
 BATCH = 64
-"""Messages of one channel in a row."""
+"""How many messages of one channel are taken in a row."""
 IDLE = "jupyter-slurm: nobody has been connected to the kernel for {:.0f} s"
 GAVE_UP = "jupyter-slurm: the kernel dies as soon as it has begun"
 
 
 class Holder(object):
-    """The kernel, and who uses it."""
+    """The holder of the kernel: it serves the client that uses it."""
 
     def __init__(self, name, idle_s):
         # type: (str, float) -> None
@@ -54,7 +55,7 @@ class Holder(object):
         self.client = ""
         self.boot = uuid.uuid4().hex
         self.got = 0
-        """The last message that the client has sent."""
+        """The number of the last message that the client has sent."""
         self.told_got = 0
         self.kept = frames.Kept()
         self.left_out = [0, 0]  # messages and bytes
@@ -63,12 +64,13 @@ class Holder(object):
         self.ended_by = 0
         self.deaths = 0
         self.early = []  # type: List[Any]
-        """What is to go to the kernel once it listens."""
+        """Messages for the kernel that wait until it listens."""
         self.replies = kernel_process.Replies()
         self.gather_s = 0.0
-        """Since when there is something that has not been put into the line; 0: there is not."""
+        """When the first message that is not yet in the line began to wait; 0: none waits."""
         self.is_seen = self.is_whole = False
-        """What there is to be said shows something; it is not to be added to."""
+        """Whether the waiting messages show something, and whether they are complete, so that no
+        more is waited for."""
         self.wake_in, self.wake_out = os.pipe()
         for descriptor in (self.wake_in, self.wake_out):
             os.set_blocking(descriptor, False)
@@ -85,7 +87,7 @@ class Holder(object):
 
     def warn(self, number, *_):
         # type: (int, *Any) -> None
-        """What `--signal` of sbatch is for."""
+        """Tell the client which signal Slurm sent: this is what sbatch's `--signal` is for."""
         self.tell({"event": "signal", "signal": signal.Signals(number).name})
 
     def run(self):
@@ -106,7 +108,8 @@ class Holder(object):
 
     def wait(self):
         # type: () -> None
-        """Until something comes, or is due; and that is taken, and handed on."""
+        """Wait until a message comes or something is due, then take the messages and hand them
+        on."""
         self.sleep()
         self.welcome()
         for line in list(self.coming):
@@ -124,7 +127,8 @@ class Holder(object):
 
     def fill(self, line):
         # type: (frames.Line) -> None
-        """Together what comes together, and what is not whole asks for an answer (`receive`)."""
+        """Fill the line with messages that come together in one go. Where they are not complete,
+        ask the client for an answer (`receive`)."""
         now_s = time.monotonic()
         waits = line.sent + 1 < self.kept.next
         self.gather_s = (self.gather_s or now_s) if waits else 0.0
@@ -151,7 +155,7 @@ class Holder(object):
             poller.register(self.line.source, events)
         for sock in self.process.sockets.values():
             poller.register(sock.fd, select.POLLIN)
-        # ZMQ's descriptors tell of a change once: what is there already has to be asked for.
+        # ZMQ's descriptors report a change once: ask for the messages that are there already.
         there = any(self.process.waiting(channel) for channel in self.process.sockets)
         poller.poll(0 if there else int(self.pause_s() * 1000))
         with contextlib.suppress(BlockingIOError):
@@ -171,7 +175,8 @@ class Holder(object):
 
     def look_at_the_clock(self):
         # type: () -> bool
-        """Whether nobody has come for it for too long."""
+        """Tell whether no client has come for too long. Close the line when the client is
+        silent."""
         now_s = time.monotonic()
         line = self.line
         if line is not None:
@@ -281,7 +286,8 @@ class Holder(object):
 
     def is_ended_too(self):
         # type: () -> bool
-        """Slurm's signals are for all that runs in a job, one process after the other."""
+        """Tell whether Slurm is ending this process too: it signals the processes of a job one
+        after the other."""
         give_up_s = time.monotonic() + ENDED_TOO_S
         while not self.ended_by and time.monotonic() < give_up_s:
             time.sleep(0.02)
@@ -294,7 +300,7 @@ class Holder(object):
         while select.select([self.listener], [], [], 0)[0]:
             sock = framing.accepted(self.listener)
             if sock is None:
-                return  # the others have their turn in the next round
+                return  # the others get their turn in the next round
             self.coming.append(frames.Line(sock))
 
     def hear(self, line):
@@ -379,7 +385,7 @@ class Holder(object):
 
     def take_leave(self):
         # type: () -> None
-        """What was said last is given time to get there."""
+        """Give the last messages some time to reach the client."""
         give_up_s = time.monotonic() + FAREWELL_S
         while self.line is not None and time.monotonic() < give_up_s:
             self.line.fill(self.kept)

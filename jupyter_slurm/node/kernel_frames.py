@@ -1,11 +1,11 @@
-"""Frames between a kernel's job and who uses the kernel: their kinds, and what is kept of them.
+"""Frames between a kernel's job and the kernel's client: their kinds, and the messages kept.
 
 Sent as text, Python 3.6 and later, standard library only; nothing here knows what is in a message.
-The other end is kernel/frames.py, the way between them that of a terminal (terminal_step.py).
+The other end is kernel/frames.py; the way between them is that of a terminal (terminal_step.py).
 
-What a frame is, framing.py has. Messages are numbered in each direction, from 1 on, and kept until
-the other end has said that it has them (GOT): whoever comes back after a cut line says what it has,
-and gets the rest, nothing twice.
+framing.py says what a frame is. Messages are numbered in each direction, from 1 on, and kept until
+the other end has acknowledged them (GOT): a client that comes back after a cut line says what it
+has, and gets the rest, nothing twice.
 """
 
 import os
@@ -40,23 +40,24 @@ SHELL, CONTROL, STDIN, IOPUB = b"s", b"c", b"i", b"o"
 OURS = b"x"  # commands to the node and events from there, each one part of JSON
 
 SILENCE_S = 90.0
-"""Who has said nothing for so long is gone, though nobody has told."""
+"""A peer that has been silent for so long is gone, even if nothing reported that."""
 ALIVE_S = 20.0
 IN_MEMORY_BYTES = 8 << 20
 MOST_BYTES = 512 << 20
-"""What is kept at most; then output is left out, and how much of it is told."""
+"""The most that is kept. Beyond it output is left out, and the client is told how much."""
 MESSAGE_MOST = 256 << 20
-"""Of one message with its number, packed or not; neither end takes more, as kernel/frames.py has
-it, so that a larger one is left out."""
+"""The largest message with its number, packed or not. Neither end accepts more (kernel/frames.py
+has the same limit), so a larger one is left out."""
 PENDING_MOST = 1 << 20
-"""More is not put into a line that does not take it."""
+"""The most that waits in a line that accepts no more."""
 GATHER_S = 0.003
-"""How long what comes together is waited for, to be said together."""
+"""How long to wait for messages that come together, so that they are sent together."""
 QUIET_S = 0.025
-"""The same where nobody would see it: that a cell has begun. What a quick cell gives is said with
-that then, and need not wait for an answer to it, which takes a round trip."""
+"""The same where the user would not see the delay: for the news that a cell has begun. A quick
+cell's output is then sent with that news, and need not wait for an answer to it, which takes a
+round trip."""
 QUIET = (b"status", b"execute_input")
-"""The ends of topics of what shows nothing."""
+"""The last parts of the topics of messages that show nothing."""
 
 
 def gather_s(is_seen):
@@ -86,14 +87,15 @@ def unpack_parts(body):
 
 
 class Kept(object):
-    """What was said and may have to be said again; beyond some size in a file without a name."""
+    """The messages sent that may have to be sent again; beyond some size they lie in an unnamed
+    file."""
 
     def __init__(self, memory_bytes=IN_MEMORY_BYTES, most_bytes=MOST_BYTES):
         # type: (int, int) -> None
         self.memory_bytes = memory_bytes
         self.most_bytes = most_bytes
         self.first = 1
-        """The oldest that is kept, or the next one."""
+        """The number of the oldest message that is kept, or of the next one."""
         self.next = 1
         self.size = 0
         self._bodies = {}  # type: Dict[int, Union[bytes, Tuple[int, int]]]
@@ -107,7 +109,8 @@ class Kept(object):
 
     def add(self, body):
         # type: (bytes) -> None
-        """OSError: there is no room in the file system, and it is not kept."""
+        """Keep a message. Raise OSError when the file system has no room; the message is then not
+        kept."""
         if self._in_memory + len(body) > self.memory_bytes:
             entry = (self._write(body), len(body))  # type: Union[bytes, Tuple[int, int]]
             self._filed += 1
@@ -128,7 +131,7 @@ class Kept(object):
 
     def forget(self, number):
         # type: (int) -> None
-        """All up to this one have arrived."""
+        """Drop the messages up to `number`: all of them have arrived."""
         while self.first <= min(number, self.next - 1):
             entry = self._bodies.pop(self.first)
             self.first += 1
@@ -152,7 +155,7 @@ class Kept(object):
 
 
 class Line(framing.Line):
-    """To who uses the kernel; never waits."""
+    """The line to the kernel's client; it never waits."""
 
     def __init__(self, sock):
         # type: (socket.socket) -> None
@@ -162,19 +165,20 @@ class Line(framing.Line):
         self.packer = None  # type: Any
         self.unpacker = zlib and zlib.decompressobj(-15)  # type: Any
         self.sent = 0
-        """The last message that was put into it."""
+        """The number of the last message that was put into the line."""
 
     def pack(self, other_can):
         # type: (Optional[bool]) -> bool
-        """From now on, where both can. What a message costs is how many pieces it is (framing.py):
-        a small one shall be one, and so shall be all that a small cell gives."""
+        """Pack messages from now on, if both ends can, and tell whether they can. A message costs
+        as much as the number of its pieces (framing.py): a small one should be one piece, and so
+        should all that a small cell gives."""
         can = bool(other_can) and zlib is not None
         self.packer = zlib.compressobj(1, zlib.DEFLATED, -15) if can else None
         return can
 
     def receive(self):
         # type: () -> Optional[List[Tuple[bytes, bytes]]]
-        """Also None: what is packed is no message."""
+        """Return the frames, unpacked; None also when what is packed is not a message."""
         found = super(Line, self).receive()
         if found is None:
             return None
@@ -206,7 +210,7 @@ class Line(framing.Line):
 
     def fill(self, kept):
         # type: (Kept) -> None
-        """With what is to be said, as long as it takes it."""
+        """Put the kept messages into the line, as long as it takes them."""
         while self.sent + 1 < kept.next and len(self.outbox) < PENDING_MOST:
             self.sent += 1
             self.say_message(NUMBER.pack(self.sent) + kept.read(self.sent))

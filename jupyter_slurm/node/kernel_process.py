@@ -1,8 +1,8 @@
 """The ipykernel of a kernel's job: a child process, and this side's ends of its channels.
 
-Sent as text, Python 3.6 and later. Nothing is imported but the standard library and what every
-ipykernel brings: zmq. The channels are Unix sockets in a folder of this user's alone, so messages
-need no signature there.
+Sent as text, Python 3.6 and later. It imports nothing but the standard library and zmq, which every
+ipykernel brings. The channels are Unix sockets in a folder of this user's alone, so messages need
+no signature there.
 """
 
 import collections
@@ -31,52 +31,54 @@ NOT_THERE = "jupyter-slurm: this Python has no ipykernel"
 KILL_S = 3.0
 OUTPUT_S = 1.0
 ASK_S = 1.0
-"""How often a kernel that starts is asked who it is: what it says before it is listened to is
-lost (PUB and SUB of ZMQ)."""
+"""How often to ask a starting kernel who it is: what it says before anybody listens is lost (PUB
+and SUB of ZMQ)."""
 PORTS = {frames.SHELL: 1, frames.IOPUB: 2, frames.STDIN: 3, frames.CONTROL: 4}
 HEARTBEAT = 5
 PRIVATE = "jslurm-kernel-"
 LONGEST_PARENT = 78
-"""With what comes behind it the path of a socket has 107 bytes at most (unix(7))."""
+"""The longest parent folder: with the name behind it, the path of a socket has 107 bytes at most
+(unix(7))."""
 
 
 def missing():
     # type: () -> List[str]
-    """What there has to be and is not."""
+    """Return the modules that a kernel needs and this Python lacks."""
     return [name for name in ("ipykernel", "zmq") if importlib.util.find_spec(name) is None]
 
 
 def parent_id(parts):
     # type: (List[bytes]) -> str
-    """Of the request that a message is about; "": it is about none."""
+    """Return the id of the request that a message is about; "" when it is about none."""
     parent = json.loads(parts[parts.index(DELIMITER) + 3].decode("utf-8", "replace"))
     return str(parent.get("msg_id", ""))
 
 
 def refused(reply):
     # type: (List[bytes]) -> List[bytes]
-    """The same as an error, which is small: whoever has asked waits for a reply."""
+    """Return the reply turned into an error, which is small: the client waits for a reply."""
     error = {"status": "error", "ename": "TooLargeError", "execution_count": 0}  # type: Any
     error.update(evalue="The reply was too large to be sent.", traceback=[])
     return reply[: reply.index(DELIMITER) + 5] + [json.dumps(error).encode("ascii")]
 
 
 class Replies(object):
-    """A reply goes behind the output that it is about, which comes another way, and for which
-    clients wait some seconds only. The output ends with `idle`, or when no more comes."""
+    """The replies held back until the output that they are about has passed. The output comes
+    another way, and clients wait only some seconds for it. It ends with `idle`, or when no more
+    comes."""
 
     def __init__(self):
         # type: () -> None
         self.held = collections.OrderedDict()  # type: Any
-        """By the request's id."""
+        """The replies by their request's id."""
         self.output_s = 0.0
-        """When there was some last."""
+        """When output last came."""
         self.ended = collections.deque(maxlen=16)  # type: Any
-        """The requests whose output has ended without a reply, which may come last."""
+        """The requests whose output has ended before the reply came; the reply may come last."""
 
     def add(self, parts):
         # type: (List[bytes]) -> bool
-        """Whether it is held; else its output has ended."""
+        """Hold the reply and return True; return False if its output has already ended."""
         request = parent_id(parts)
         if request in self.ended:
             self.ended.remove(request)
@@ -87,7 +89,7 @@ class Replies(object):
 
     def of(self, status):
         # type: (List[bytes]) -> List[List[bytes]]
-        """The one whose output ends with this."""
+        """Return the reply whose output ends with `status`, or [] while it has not come."""
         request = parent_id(status)
         reply = self.held.pop(request, None)
         if reply is None:
@@ -105,11 +107,12 @@ class Replies(object):
 
 
 class Process(object):
-    """One ipykernel after the other, each in a folder and a session of its own."""
+    """The ipykernel process, started again where needed, each time with a folder and a session of
+    its own."""
 
     def __init__(self):
         # type: () -> None
-        import zmq  # noqa: PLC0415 - who has none is told so first
+        import zmq  # noqa: PLC0415 - `missing` reports its absence first
 
         self.zmq = zmq
         self.context = zmq.Context()
@@ -118,9 +121,9 @@ class Process(object):
         self.count = 0
         self.child = None  # type: Optional[subprocess.Popen[bytes]]
         self.info = None  # type: Optional[Dict[str, Any]]
-        """What it says of itself; None: it has not begun to listen."""
+        """What the kernel says of itself; None: it has not begun to listen."""
         self.heard = False
-        """On iopub, which has its own time to connect."""
+        """Whether we hear the kernel on iopub, which takes its own time to connect."""
         self.asked_s = 0.0
         self.session = uuid.uuid4().hex
 
@@ -141,7 +144,7 @@ class Process(object):
         self.child = subprocess.Popen(
             [sys.executable, "-m", "ipykernel_launcher", "-f", path + ".json"],
             stdin=subprocess.DEVNULL,
-            env=dict(os.environ, JPY_PARENT_PID=str(os.getpid())),  # it ends when this has
+            env=dict(os.environ, JPY_PARENT_PID=str(os.getpid())),  # it ends when this process has
             start_new_session=True,
         )
 
@@ -156,7 +159,7 @@ class Process(object):
             if channel == frames.IOPUB:
                 sock.setsockopt(self.zmq.SUBSCRIBE, b"")
             else:
-                # The same on all: what the kernel asks on stdin goes to who asked on shell.
+                # The same on all: what the kernel asks on stdin goes to the asker on shell.
                 sock.setsockopt(self.zmq.IDENTITY, self.session.encode("ascii"))
             sock.connect("ipc://{}-{}".format(path, port))
             self.sockets[channel] = sock
@@ -168,7 +171,7 @@ class Process(object):
 
     def ask(self):
         # type: () -> None
-        """Who it is, until it has said so where it is listened to."""
+        """Ask the kernel who it is, until it has answered and iopub has been heard."""
         now_s = time.monotonic()
         if not self.ready and now_s - self.asked_s >= ASK_S and self.child is not None:
             self.asked_s = now_s
@@ -189,7 +192,7 @@ class Process(object):
 
     def receive(self, channel):
         # type: (bytes) -> Optional[List[bytes]]
-        """A message for who uses it; None: there is none, or it was for this module."""
+        """Return a message for the client, or None when there is none or it was for this module."""
         try:
             parts = self.sockets[channel].recv_multipart(self.zmq.NOBLOCK)  # type: List[bytes]
         except self.zmq.Again:
@@ -216,19 +219,20 @@ class Process(object):
 
     def signal(self, number):
         # type: (int) -> None
-        """To all that it has begun, which is of its session's group."""
+        """Send a signal to the kernel and to all that it has started, which is in its session's
+        group."""
         if self.child is not None:
             with contextlib.suppress(OSError):  # there is nothing left of it
                 os.killpg(self.child.pid, number)
 
     def ended(self):
         # type: () -> Optional[int]
-        """How, as subprocess says it; None: it runs."""
+        """Return how the kernel ended, as subprocess gives it, or None while it runs."""
         return None if self.child is None else self.child.poll()
 
     def stop(self):
         # type: () -> None
-        """With all that it has begun, and lets go of its channels."""
+        """Stop the kernel with all that it has started, and close its channels."""
         if self.child is None:
             return
         self.signal(signal.SIGTERM)

@@ -2,11 +2,12 @@
 
     python3 -uB lab.py JOBDIR ATTEMPT
 
-Runs on the cluster, Python 3.6 and later, standard library only. The server has no port, which
-nobody has to choose and nobody else can take, and a token that is the job's key's: who has the key
-need not be told it. It lies in a file of the user's own, in no command line and no environment. The
-door (lab_door.py) lets in nobody but this user: the relay of the job (relay.py), and who knows the
-job's key. Where it is and how far things are, the last line of `lab.N.jsonl` tells.
+Runs on the cluster, Python 3.6 and later, standard library only. The server has no port, so nobody
+has to choose one and nobody else can take it. It has a token that is derived from the job's key:
+whoever has the key can derive it too. The token lies in a file of the user's own, in no command
+line and no environment. The door (lab_door.py) lets in nobody but this user: the relay of the job
+(relay.py), and programs that know the job's key. The last line of `lab.N.jsonl` says where the door
+is and how far the lab is.
 Exit code: 0 it was idle for too long or was shut down from inside, 65 there is no JupyterLab, 69 it
 could not be installed, 70 it ended as it started, 128 + n signal n ended it.
 """
@@ -41,12 +42,12 @@ NOT_INSTALLED_EXIT = 69
 FAILED_EXIT = 70
 NO_ROOM_EXIT = 74
 PATIENCE_S = 4.0
-"""The server ends its kernels; Slurm kills what is left KillWait after its SIGTERM, which it takes
-for five seconds at least (slurmd/req.c)."""
+"""How long to wait for the server to end its kernels. Slurm kills what is left KillWait after its
+SIGTERM, which this assumes is five seconds at least (slurmd/req.c)."""
 LOOK_S = 0.1
 SOON_S = 0.01
 LOOK_SHARE = 0.02
-"""Of the time that the server has taken so far: so much longer may it seem to take."""
+"""The share of the server's start-up time so far by which a look may be late."""
 PRIVATE = "jslurm-lab-"
 LONGEST_PARENT = 35
 """The path of a socket has 107 bytes at most (unix(7)); the longest is that of a kernel, which
@@ -100,7 +101,7 @@ server.tornado_settings = dict(
 
 
 class Told(object):
-    """The file that tells how far it is: lines of JSON, of which the last counts."""
+    """The file that reports how far the lab is: lines of JSON, of which the last counts."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -110,7 +111,7 @@ class Told(object):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         try:
             descriptor = os.open(self.path, flags, 0o600)
-        except OSError as error:  # the disk may be full for a while; it is told in the end
+        except OSError as error:  # the disk may be full for a while; it is reported in the end
             complain("%s cannot be written: %s" % (self.path, error))
             return
         with contextlib.suppress(OSError), os.fdopen(descriptor, "wb") as file:
@@ -118,7 +119,7 @@ class Told(object):
 
 
 class Ended(Exception):
-    """It is over: the exit code, and what the last line is to say."""
+    """The end of the lab: the exit code, and what the last line is to say."""
 
     def __init__(self, exit_code: int, step: str) -> None:
         super(Ended, self).__init__(step)
@@ -148,7 +149,8 @@ class Lab(object):
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
 
     def run(self, private: str, temporary: str) -> "Ended":
-        """`private` holds sockets, so its path is short; `temporary` is as TMPDIR says."""
+        """Run the server until it ends, and return how. `private` holds sockets, so its path is
+        short; `temporary` lies where TMPDIR says."""
         try:
             self.start(private, temporary)
             self.wait_until_it_answers()
@@ -176,7 +178,7 @@ class Lab(object):
         )
         put(config, text)
         env = dict(os.environ, JUPYTER_RUNTIME_DIR=os.path.join(private, "r"))
-        # What it leaves there, or an extension of its, goes with it, also when it is killed.
+        # What it or one of its extensions leaves there goes with it, also when it is killed.
         env["TMPDIR"] = temporary
         for name in ("JUPYTER_TOKEN", "JUPYTER_TOKEN_FILE", "JUPYTER_PORT", "JUPYTER_PORT_RETRIES"):
             env.pop(name, None)
@@ -194,11 +196,12 @@ class Lab(object):
         self.port = lab_port.opened(self.key)
         stir = self.activity.stir
         self.door = lab_door.Door(self.task["door"], self.sock, stir, self.port)
-        # Who comes can see from here on by which way, and is let in when the server answers.
+        # From here on a visitor can see the way in, and is let in when the server answers.
         self.tell("starting", door=self.where())
 
     def overlay(self) -> "Optional[lab_overlay.Overlay]":
-        """Where JupyterLab was installed for the image; None: the image has one."""
+        """Return where JupyterLab is installed for the image, installing it where needed; None when
+        the image has one."""
         if own_command() is not None:
             return None
         overlay = lab_overlay.Overlay(self.task["overlay"], self.task["image"])
@@ -224,12 +227,12 @@ class Lab(object):
             self.door.step(self.signals, min(LOOK_S, max(SOON_S, LOOK_SHARE * waited_s)))
 
     def exit_code(self) -> "Optional[int]":
-        """The server's; None: it runs."""
+        """Return the server's exit code, or None while it runs."""
         assert self.server is not None
         return self.server.poll()
 
     def was_told_to_end(self) -> None:
-        """Raises Ended where a signal has said so."""
+        """Raise Ended when a signal has told the lab to end."""
         try:
             numbers = set(os.read(self.signals, 4096))
         except BlockingIOError:
@@ -238,7 +241,7 @@ class Lab(object):
             raise Ended(128 + number, "told to end")
 
     def where(self) -> "Optional[List[Any]]":
-        """The port's address; None: there is no port."""
+        """Return the port's address, or None when there is no port."""
         return None if self.port is None else self.port.where
 
     def made_activity(self) -> "lab_activity.Activity":
@@ -255,7 +258,7 @@ class Lab(object):
         self.tell("ready", python=python, door=self.where(), idle_since_s=idle_since_s)
 
     def serve(self) -> None:
-        """Until it is over, which Ended says."""
+        """Serve until the lab is over; raise Ended then."""
         self.tell_ready(None)
         self.activity.stir()  # it begins now
         self.activity.start()
@@ -274,7 +277,7 @@ class Lab(object):
             return
         deadline_s = time.monotonic() + PATIENCE_S
         self.send(signal.SIGTERM)
-        # Before anything else: whoever is killed meanwhile removes nothing any more.
+        # Before anything else: if this process is killed meanwhile, it removes nothing any more.
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
         while self.exit_code() is None and time.monotonic() < deadline_s:
@@ -283,19 +286,20 @@ class Lab(object):
         self.server.wait()
 
     def send(self, number: int) -> None:
-        """To the server and what it has started in its own session."""
+        """Send a signal to the server and to what it has started in its own session."""
         assert self.server is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.server.pid, number)
 
 
 def token_of(key: bytes) -> str:
-    """The server's token. Who starts the lab has the key too, so that it need not travel."""
+    """Return the server's token. Whoever starts the lab has the key too, so the token need not
+    travel."""
     return hmac.new(key, b"lab", hashlib.sha256).hexdigest()
 
 
 def own_command() -> "Optional[List[str]]":
-    """What starts the JupyterLab that there is; None: there is none."""
+    """Return the command that starts the image's JupyterLab, or None when it has none."""
     import importlib.util  # noqa: PLC0415 - takes its time
 
     if importlib.util.find_spec("jupyterlab") is not None:
@@ -317,7 +321,7 @@ def complain(text: str) -> None:
 
 @contextlib.contextmanager
 def used_folder(longest_parent: int) -> "Iterator[str]":
-    """One of this lab's own, which goes with it."""
+    """Make a folder for this lab alone, and remove it at the end."""
     path, lock = private_folder.made(PRIVATE, longest_parent)
     try:
         yield path

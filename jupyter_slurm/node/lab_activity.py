@@ -1,8 +1,8 @@
 """Whether anybody still uses a lab: what its server says, and what is written through its door.
 
-Runs on the cluster, Python 3.6 and later, standard library only. An open page asks the server for
-this and that all day long: it is no sign of a person, and neither is a kernel that has nothing to
-do. A kernel at work, output, a keystroke in a terminal, and what changes a file are.
+Runs on the cluster, Python 3.6 and later, standard library only. An open page sends the server
+requests all day long: these are not a sign of a person, and neither is a kernel that has nothing to
+do. A kernel at work, output, a keystroke in a terminal, and a change to a file are.
 """
 
 import calendar
@@ -19,10 +19,10 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 LONGEST_LOOK_S = 30.0
 LOOKS = 10
-"""In the time after which it is over."""
+"""How many looks happen within the idle time."""
 ANSWER_S = 10.0
 TOLD_AFTER = 0.5
-"""Of that time: before, nobody needs to know that it runs."""
+"""The share of the idle time after which it is reported: before, nobody needs to know."""
 
 
 class ServerConnection(http.client.HTTPConnection):
@@ -45,7 +45,7 @@ class Server(object):
         self.headers = {"Authorization": "token " + token}
 
     def get(self, what: str) -> "Any":
-        """What it answers; None: it does not."""
+        """Return what the server answers, or None when it does not."""
         connection = ServerConnection(self.path)
         with contextlib.closing(connection):
             try:
@@ -62,8 +62,8 @@ class Server(object):
 
 
 class Activity(object):
-    """When there was any last. `tell` is told since when it is idle, once half the time is over,
-    and None when it is idle no longer."""
+    """When somebody last did something in the lab. Once half of the idle time is over, `tell` is
+    called with the time since when the lab has been idle, and with None when it is in use again."""
 
     def __init__(
         self, server: Server, idle_s: float, tell: "Callable[[Optional[float]], None]"
@@ -81,11 +81,11 @@ class Activity(object):
         self.thread.start()
 
     def stir(self) -> None:
-        """Somebody has done something now."""
+        """Record that somebody has done something now."""
         self.last_s = time.time()
 
     def is_over(self) -> bool:
-        """Whether nobody has done anything for too long; tells how it stands."""
+        """Tell whether nobody has done anything for too long; report a change through `tell`."""
         quiet_s = time.time() - self.last_s
         idle = quiet_s >= self.idle_s * TOLD_AFTER
         if idle != self.told:
@@ -108,7 +108,7 @@ class Activity(object):
 
 
 def seconds(text: "Optional[str]") -> float:
-    """The time that `2026-01-31T12:00:00.123456Z` names; 0: none."""
+    """Return the time that `2026-01-31T12:00:00.123456Z` names, or 0 when there is none."""
     try:
         return float(calendar.timegm(time.strptime((text or "")[:19], "%Y-%m-%dT%H:%M:%S")))
     except ValueError:

@@ -1,9 +1,10 @@
 """The door of a lab: sockets of the node that lead to the server's, for this user alone.
 
-Runs on the cluster, Python 3.6 and later, standard library only. One is abstract, without a file:
-it can be come to from outside a container, by who shares the network with it, whatever folders
-these two share; the kernel tells whose program comes. The other is a port (lab_port.py), to which
-a visitor comes without a step of the job's, and faster. What is said there is copied.
+Runs on the cluster, Python 3.6 and later, standard library only. One socket is abstract, without a
+file: a program outside a container can reach it if it shares the network with the container,
+whatever folders the two share; the kernel says whose program connects. The other is a port
+(lab_port.py), which a visitor reaches without a step of the job, and faster. The door copies bytes
+between these sockets and the server's.
 """
 
 import selectors
@@ -18,19 +19,19 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Callable, List, Optional  # noqa: F401 - in comments
 
 CHUNK = 1 << 16
-"""What is read at once. Four times as much takes a third more of the processor's time: it is out of
-its cache before it is written. splice(2) takes little less than this, and more where pieces are
-small (measured with 2 GB from a Unix socket to TCP)."""
+"""How many bytes are read at once. Four times as many take a third more of the processor's time:
+they are out of its cache before they are written. splice(2) takes little less than this, and more
+where pieces are small (measured with 2 GB from a Unix socket to TCP)."""
 MOST_CHUNKS = 16
-"""Of one connection, before others have their turn."""
+"""How many pieces of one connection are read before others have their turn."""
 CONNECT_S = 5.0
 CHANGES = (b"PUT ", b"POST ", b"PATCH ", b"DELETE ")
-"""What a request begins with that changes something; one that does not comes of itself, too."""
+"""The beginnings of requests that change something; other requests also come without a person."""
 LONGEST_CHANGE = 7
 
 
 class End(object):
-    """One end of a connection, and what waits to be written to it."""
+    """One end of a connection, and the bytes that wait to be written to it."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -44,8 +45,9 @@ class End(object):
 
 
 class Door(object):
-    """`target` is the path of the server's socket; `stir` is called when somebody changes
-    something; `port` None: there is none. OSError: somebody else has that name."""
+    """The door to the server's socket, whose path is `target`. `stir` is called when somebody
+    changes something; `port` is None where there is no port. Raises OSError when another program
+    has taken the door's name."""
 
     def __init__(
         self,
@@ -70,7 +72,8 @@ class Door(object):
         self.signals = None  # type: Optional[int]
 
     def step(self, signals: int, timeout_s: float) -> None:
-        """Returns when something was done, there is a signal to be read, or it was quiet."""
+        """Serve the connections; return when something was done, a signal can be read, or it was
+        quiet."""
         if self.signals is None:
             self.signals = signals
             self.selector.register(signals, selectors.EVENT_READ)
@@ -154,7 +157,7 @@ class Door(object):
         self.settle(end)
 
     def read(self, end: End) -> None:
-        """Only while nothing waits to be written at the other end."""
+        """Read from one end; only called while nothing waits to be written at the other."""
         for _ in range(MOST_CHUNKS):
             size = end.sock.recv_into(self.buffer)
             if end.is_near and bytes(self.buffer[:LONGEST_CHANGE]).startswith(CHANGES):
@@ -177,7 +180,7 @@ class Door(object):
             end.sock.shutdown(socket.SHUT_WR)
 
     def settle(self, end: End) -> None:
-        """Waits for what can happen next, at both ends; lets go where nothing can."""
+        """Watch both ends for what can happen next; drop the connection where nothing can."""
         if all(one.has_ended and one.shut for one in (end, end.other)):
             self.drop(end)
             return

@@ -36,7 +36,7 @@ runpy.run_module("ipykernel_launcher", run_name="__main__", alter_sys=True)
 
 
 class Overlay(object):
-    """In `parent`, which may begin with `~`, for `image`, "" being the node itself."""
+    """A JupyterLab in `parent`, which may begin with `~`, for `image`; "" is the node itself."""
 
     def __init__(self, parent: str, image: str) -> None:
         python = "%s %s %s" % (sys.executable, sys.version, platform.machine())
@@ -47,9 +47,10 @@ class Overlay(object):
         return os.path.isdir(self.path)
 
     def install(self, look: "Callable[[], None]") -> bool:
-        """Whether it is there now; `look` is called all the while, and may raise."""
+        """Install JupyterLab and tell whether it is there now. `look` is called all the while, and
+        may raise."""
         partial = "%s.%s.%d" % (self.path, platform.node(), os.getpid())
-        usual = os.umask(0o077)  # for the folders above as well, which `mode` does not hold for
+        usual = os.umask(0o077)  # for the folders above as well, to which `mode` does not apply
         try:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
         finally:
@@ -59,7 +60,7 @@ class Overlay(object):
         try:
             if not run(pip + WANTED, look):
                 return False
-            # Another lab of the same image may have been faster: then that one's is used.
+            # Another lab of the same image may have been faster: then use what that one installed.
             with contextlib.suppress(OSError):
                 os.rename(partial, self.path)
         finally:
@@ -67,7 +68,8 @@ class Overlay(object):
         return self.is_there()
 
     def command(self, env: "Dict[str, str]", private: str) -> "List[str]":
-        """What starts the server with `env`, which is changed for it; `private` is its folder."""
+        """Return the command that starts the server, and set `env` up for it; `private` is the
+        lab's folder."""
         kernels = os.path.join(private, "share")
         folder = os.path.join(kernels, "kernels", "python3")
         os.makedirs(folder, mode=0o700)

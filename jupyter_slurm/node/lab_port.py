@@ -1,15 +1,15 @@
 """The port of a lab's door: where on the node it is, and what a visitor has to know to be let in.
 
-Runs on the cluster, Python 3.6 and later, standard library only. Everybody who gets to the node
-can knock at a port, and take it when it is free. So each side shows the other that it has the key,
-which is derived from the job's and travels in no direction, before anything else is said:
+Runs on the cluster, Python 3.6 and later, standard library only. Everybody who can reach the node
+can connect to a port, and take it when it is free. So, before anything else, each side shows the
+other that it has the key, which is derived from the job's key and travels in no direction:
 
     visitor  32 random bytes
     node     32 random bytes, its proof
     visitor  its proof, and at once what it came for
 
-A proof is the HMAC-SHA256 of who says it, both random strings and the port's address: what was
-said in another conversation, or at another port, is none. The visitor's half of it is in
+A proof is the HMAC-SHA256 of the side that sends it, both random strings and the port's address: a
+proof from another conversation, or for another port, is not valid. The visitor's half is in
 jobs/access/lab_handshake.py.
 """
 
@@ -26,13 +26,14 @@ if TYPE_CHECKING:  # typing costs milliseconds
 RANDOM_BYTES = 32
 PROOF_BYTES = 32
 KNOCK_S = 5.0
-"""In which who knocks has to have shown what it knows."""
+"""How long a visitor has to show that it knows the key."""
 MOST_KNOCKS = 64
-"""At a time; the one that has knocked longest goes when another comes."""
+"""The most visitors that knock at a time; the one that has knocked longest goes when another
+comes."""
 
 
 class Port(object):
-    """Listens at `address`, at any port that is free. OSError."""
+    """A listener at `address`, at any free port. Raises OSError when it cannot listen there."""
 
     def __init__(self, address: str, key: bytes) -> None:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -66,8 +67,8 @@ class Knock(object):
         self.own = b""
 
     def listen(self) -> bool:
-        """Takes what there is, and no more than is its to say before it is let in. True: it is.
-        OSError: it has gone, or does not know the key."""
+        """Read what the visitor has sent, but not beyond its part of the handshake. Return True
+        when it is let in. Raise OSError when it has gone or does not know the key."""
         wanted = PROOF_BYTES if self.own else RANDOM_BYTES
         with contextlib.suppress(BlockingIOError):
             data = self.sock.recv(wanted - len(self.heard))
@@ -82,13 +83,14 @@ class Knock(object):
                 raise OSError("it does not know the key")
             return True
         self.visitors, self.own = heard, os.urandom(RANDOM_BYTES)
-        # They fit into what the kernel keeps for a connection at which nothing was written before.
+        # They fit into the kernel's buffer of a connection to which nothing was written before.
         self.sock.send(self.own + self.port.proof(b"node", heard, self.own))
         return False
 
 
 def opened(key: bytes) -> "Optional[Port]":
-    """At the narrowest address by which visitors get there; None: there is none."""
+    """Open a port at the narrowest address that visitors can reach; return None when there is
+    none."""
     for address in addresses():
         with contextlib.suppress(OSError):
             return Port(address, key)
@@ -96,9 +98,9 @@ def opened(key: bytes) -> "Optional[Port]":
 
 
 def addresses() -> "Iterator[str]":
-    """This node's own as the machine sees it that the job was submitted from, and as the others
-    know it by its name. Only that: a port at all addresses would be open in networks, too, in which
-    nobody looks for it."""
+    """Yield this node's addresses: the one that the submitting machine sees, and the one that the
+    other nodes know by its name. Only these: a port at all addresses would also be open in networks
+    in which nobody looks for it."""
     for host in (os.environ.get("SLURM_SUBMIT_HOST"), os.environ.get("SLURMD_NODENAME")):
         for family, kind, protocol, _, at in looked_up(host):
             with contextlib.suppress(OSError), socket.socket(family, kind, protocol) as probe:

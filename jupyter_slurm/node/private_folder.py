@@ -1,7 +1,7 @@
 """A folder on the node for one user alone, for as long as somebody uses it.
 
-Runs on the cluster, Python 3.6 and later, standard library only. Whoever is killed outright (no
-memory left, a node that fails) removes nothing: the next one of this user's on the node does.
+Runs on the cluster, Python 3.6 and later, standard library only. A process that is killed outright
+(no memory left, a node that fails) removes nothing: the next one of this user's on the node does.
 """
 
 import contextlib
@@ -17,19 +17,20 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 def made(prefix, longest_parent):
     # type: (str, int) -> Tuple[str, int]
-    """A new one and its lock, which says that it is used; those of the same prefix that nobody
-    uses are removed. Below /tmp, where the path of TMPDIR is longer than `longest_parent`: that
-    of a socket has 107 bytes at most (unix(7)). OSError: there is no room."""
+    """Make a folder and return it with its lock, which marks it as used; remove those of the same
+    prefix that nobody uses. Make it below /tmp where the path of TMPDIR is longer than
+    `longest_parent`: the path of a socket has 107 bytes at most (unix(7)). Raise OSError when there
+    is no room."""
     parent = tempfile.gettempdir()
     if len(parent) > longest_parent:
         parent = "/tmp"
     for name in os.listdir(parent):
         if name.startswith(prefix):
-            with contextlib.suppress(OSError):  # another one has just removed it
+            with contextlib.suppress(OSError):  # another process has just removed it
                 remove_unless_used(os.path.join(parent, name))
     while True:
         path = tempfile.mkdtemp(prefix=prefix, dir=parent)  # 0700
-        # Another one that begins may take it for one left behind, before it is locked.
+        # Another process that starts may take it for one left behind, before it is locked.
         try:
             lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:

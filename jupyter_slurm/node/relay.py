@@ -1,12 +1,12 @@
 """The far end of the relay: TCP connections from inside a job, over standard input and output.
 
-Runs on the node, Python 3.6 and later, standard library only, read from standard input by a line
-of Python (the near end, transport/relay.py, has it) and written nowhere. Connects only to what its
-standard input asks for; ends with it, or when it has said nothing for SILENCE_S.
+Runs on the node, Python 3.6 and later, standard library only. A line of Python (it is in the near
+end, transport/relay.py) reads it from standard input; it is written nowhere. It connects only to
+what its standard input asks for, and ends with it, or when it has been silent for SILENCE_S.
 
-What is said are frames (framing.py). Each but ALIVE is about a connection, with whose number its
-body begins. The near end makes the numbers and uses none twice. A side may send WINDOW bytes of a
-connection, and as many more as CREDIT frames have allowed it since; so a slow reader holds up its
+The two ends exchange frames (framing.py). Each but ALIVE is about a connection, with whose number
+its body begins. The near end makes the numbers and uses none twice. A side may send WINDOW bytes of
+a connection, and as many more as CREDIT frames have allowed it since; so a slow reader holds up its
 own connection and nobody else's. The window holds what flows while a CREDIT takes its 40 ms
 (framing.py).
 """
@@ -33,7 +33,7 @@ OPEN = b"O"  # near to far: "port host" or "0 @socket", in UTF-8
 OPENED = b"K"
 REFUSED = b"R"  # why, in UTF-8
 DATA = b"D"
-CREDIT = b"C"  # so many bytes more, as a NUMBER
+CREDIT = b"C"  # how many bytes more, as a NUMBER
 EOF = b"E"  # this direction has ended
 ABORT = b"X"  # both have, badly
 
@@ -44,11 +44,11 @@ OUTBOX_MOST = 256 * 1024
 CONNECT_S = 15.0
 SILENCE_S = 300.0
 DOOR = "@"
-"""Before the name of an abstract socket, in place of a host."""
+"""What stands before the name of an abstract socket, in place of a host."""
 
 
 class Stream(object):
-    """A connection, from the moment in which it stands."""
+    """A connection, once it is established."""
 
     def __init__(self, number, sock):
         # type: (int, socket.socket) -> None
@@ -64,7 +64,7 @@ class Stream(object):
 
 
 class Relay(object):
-    """All of them in one thread; only connecting, which may ask a name server, has its own."""
+    """All connections in one thread; only connecting, which may ask a name server, has its own."""
 
     def __init__(self, source, sink):
         # type: (int, int) -> None
@@ -80,7 +80,7 @@ class Relay(object):
 
     def run(self):
         # type: () -> None
-        """Returns when the near end has gone."""
+        """Relay until the near end has gone."""
         while time.monotonic() - self.line.heard_s < SILENCE_S:
             for key, events in self.selector.select(SILENCE_S / 10):
                 if key.fd == self.line.source:
@@ -139,7 +139,7 @@ class Relay(object):
             self.answers.append((number, sock))
         except (OSError, UnicodeError, OverflowError) as exc:
             self.answers.append((number, getattr(exc, "strerror", None) or str(exc)))
-        with contextlib.suppress(BlockingIOError):  # it has enough to wake up for
+        with contextlib.suppress(BlockingIOError):  # the pipe is full, so the relay wakes anyway
             os.write(self.wake_out, b"!")
 
     def take_answers(self):
@@ -207,7 +207,8 @@ class Relay(object):
 
     def drop(self, stream):
         # type: (Stream) -> None
-        """Ends the connection as a crash would: what waits is lost, and the peer is told."""
+        """End the connection as a crash would: unwritten data is lost, and the peer sees a
+        reset."""
         with contextlib.suppress(OSError):
             stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.watch(stream, 0)
@@ -215,7 +216,8 @@ class Relay(object):
 
     def settle(self, stream):
         # type: (Stream) -> None
-        """Waits for what can happen next, or lets go of a connection that has had both ends."""
+        """Watch the connection for what can happen next, or remove it once both directions have
+        ended."""
         if self.streams.get(stream.number) is not stream:
             return
         if stream.sent_eof and stream.shut:
@@ -248,7 +250,7 @@ class Relay(object):
 
     def flush(self):
         # type: () -> bool
-        """Whether the near end is still there."""
+        """Write what the near end takes, and tell whether it is still there."""
         line = self.line
         was_full = len(line.outbox) >= OUTBOX_MOST
         if not line.flush():
@@ -268,8 +270,8 @@ class Relay(object):
 
 def at_door(name):
     # type: (str) -> socket.socket
-    """The abstract socket of that name. Its name is no secret and anybody can take it first: only
-    a program of this user's is spoken to."""
+    """Connect to the abstract socket called `name`. The name is not secret and anybody can take it
+    first: only a program of this user's is accepted."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(CONNECT_S)
     sock.connect("\0" + name)

@@ -35,15 +35,15 @@ EVENT_READ_BYTES = 1 << 20
 QUIET_MS = 5
 """How long a piece of a line waits for the rest of it."""
 DRAIN_S = 0.5
-"""How long to read on after the cell's end, where a process that it left keeps writing."""
+"""How long to read on after the cell's end, where a process that it left behind keeps writing."""
 PIPE_BYTES = 1 << 20
 F_SETPIPE_SZ = 1031
 SPARE_BYTES = 16384
-"""What is left of the room then: how the cell ended has to be written, too."""
+"""How much room stays free where output does not fit: how the cell ended has to be written, too."""
 NO_ROOM_EXIT = 74
 """EX_IOERR of sysexits.h."""
 BLOCK_BYTES = 64
-"""Of SHA-256, by which the key of an HMAC is padded."""
+"""The block size of SHA-256, to which the key of an HMAC is padded."""
 END = b'{"type": "end"'
 OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
 OUR_FRAME = '  File "%s/' % OUR_FOLDER.encode("ascii", "backslashreplace").decode()
@@ -52,15 +52,16 @@ OUR_FRAMES = tuple(OUR_FRAME + name for name in ("runner", "session"))
 
 
 class Output:
-    """The file of records. One that finds no room is lost, and the loss is told. Of the first text
-    that is too long for the room its beginning is kept: much is read at once by who is slow."""
+    """The file of records. A record that finds no room is lost, and the loss is reported. The first
+    text that is too long for the room keeps its beginning: a slow reader gets a lot of text at
+    once."""
 
     def __init__(self, path: str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self.descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
         self.size_bytes = os.fstat(self.descriptor).st_size
         self.lost_bytes = 0
-        """Since the last record that could be written."""
+        """The bytes lost since the last record that could be written."""
         self.lost_why = ""
         self.all_lost_bytes = 0
 
@@ -90,7 +91,8 @@ class Output:
         self._lose(len(text_line(name, text[kept:])), error)
 
     def _append(self, line: bytes, spare_bytes: int = 0) -> "Optional[OSError]":
-        """Gives None, or what it failed of; nothing is there of it then."""
+        """Append a line and return None, or the error; after an error nothing of the line is in the
+        file."""
         data = line + b" " * spare_bytes
         failed = None
         try:
@@ -117,7 +119,8 @@ class Output:
 
 
 class Stream:
-    """stdout or stderr on its way from bytes to records. `\\r` and what is no UTF-8 are kept."""
+    """stdout or stderr on its way from bytes to records. `\\r` and bytes that are not UTF-8 are
+    kept."""
 
     def __init__(self, name: str, output: Output) -> None:
         self.name = name
@@ -126,7 +129,7 @@ class Stream:
         self.tail = b""
         self.held = ""
         self.frame = ""
-        """The beginning of a line that may be a frame of ours: kept until its end tells."""
+        """The beginning of a line that may be a frame of ours: held until its end shows which."""
 
     def feed(self, data: bytes) -> None:
         """Take bytes; whole lines are written at once, a piece of one is held for its rest."""
@@ -142,7 +145,7 @@ class Stream:
             self.flush()
 
     def flush(self) -> None:
-        """Write down what is held, but for the beginning of a frame of ours."""
+        """Write down what is held, except the beginning of a frame of ours."""
         text, self.held, self.frame = self.frame + self.held, "", ""
         if self.name == "stderr":
             begun = text[text.rfind("\n") + 1 :]
@@ -161,14 +164,15 @@ class Stream:
 
 
 def without_our_frames(text: str) -> str:
-    """Where a crash happened, faulthandler says: the way there through here is not asked."""
+    """Remove our own frames from a crash's traceback by faulthandler: users ask where it happened,
+    not how it got there through our code."""
     if OUR_FRAME not in text:
         return text
     return "".join(line for line in text.splitlines(True) if not line.startswith(OUR_FRAMES))
 
 
 class Supervisor:
-    """Reads what the cell's process writes until it has ended, and forwards signals to it."""
+    """A reader of what the cell's process writes until it has ended, and forwards signals to it."""
 
     def __init__(self, child: int, pipes: "List[int]", wakeup: int, output: Output) -> None:
         self.child = child
@@ -200,7 +204,7 @@ class Supervisor:
             complain("the last record of the cell was cut off")
 
     def _step(self, timeout_ms: "Optional[int]") -> bool:
-        """Read once from each pipe that has something; False when none had."""
+        """Read once from each pipe that has something; return False when none had."""
         active = False
         for descriptor, _ in self.poll.poll(timeout_ms):
             if descriptor in self.others:
@@ -219,7 +223,7 @@ class Supervisor:
         return active
 
     def _read(self, descriptor: int) -> bytes:
-        """What there is, or b"" at the end of the pipe."""
+        """Return the bytes that can be read, or b"" at the end of the pipe."""
         try:
             size_bytes = EVENT_READ_BYTES if descriptor == self.events else READ_BYTES
             data = os.read(descriptor, size_bytes)
@@ -266,13 +270,14 @@ def text_line(name: str, text: str) -> bytes:
 
 
 def complain(sentence: str) -> None:
-    """Say it where Slurm's own words go, for there is nowhere else left."""
+    """Write the sentence to where Slurm's own words go: no other place is left."""
     with contextlib.suppress(OSError):
         os.write(2, ("jupyter-slurm: %s\n" % sentence).encode("utf-8", "replace"))
 
 
 def outcome(end: "Optional[Dict[str, Any]]", status: int) -> "Dict[str, Any]":
-    """How the cell ended: its own word where it had the time for one, else the process's status."""
+    """Return how the cell ended: its own record where it had the time to write one, else the
+    process's status."""
     if end is not None:
         del end["type"]
         end["signal"] = None
@@ -306,7 +311,7 @@ def outcome(end: "Optional[Dict[str, Any]]", status: int) -> "Dict[str, Any]":
 
 
 class Signer:
-    """Signs with the job's key, which is read before the cell can touch it."""
+    """A signer that uses the job's key, which is read before the cell can touch it."""
 
     def __init__(self, path: str) -> None:
         with open(path, "rb") as file:
@@ -319,7 +324,7 @@ class Signer:
         put(path, self.sign(body).encode("ascii") + b"\n" + body)
 
     def sign(self, body: bytes) -> str:
-        """HMAC-SHA256 (RFC 2104), in hexadecimal."""
+        """Return the HMAC-SHA256 (RFC 2104) of `body`, in hexadecimal."""
         key = self.key if len(self.key) <= BLOCK_BYTES else self.sha256(self.key).digest()
         key = key.ljust(BLOCK_BYTES, b"\0")
         inner = self.sha256(bytes(byte ^ 0x36 for byte in key) + body).digest()
@@ -327,7 +332,8 @@ class Signer:
 
 
 def find_sha256() -> "Any":
-    """Python's own: `hashlib` and `hmac` load OpenSSL, 5 ms of the one CPU that a cell may have."""
+    """Return Python's own SHA-256: `hashlib` and `hmac` load OpenSSL, which takes 5 ms of the one
+    CPU that a cell may have."""
     for module in ("_sha2", "_sha256"):  # Python 3.12; before it
         with contextlib.suppress(ImportError, AttributeError):
             return __import__(module).sha256
@@ -337,7 +343,7 @@ def find_sha256() -> "Any":
 
 
 def put(path: str, data: bytes) -> None:
-    """A file that is there is whole. OSError."""
+    """Write a file so that it is whole once it exists. Raise OSError."""
     descriptor = os.open(path + ".partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
@@ -345,7 +351,7 @@ def put(path: str, data: bytes) -> None:
 
 
 def hear_signals() -> int:
-    """A pipe from which the numbers of the signals that arrive can be read from now on."""
+    """Return a pipe that gives the numbers of the signals that arrive from now on."""
     wakeup, waker = os.pipe()
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker)
@@ -356,7 +362,7 @@ def hear_signals() -> int:
 
 
 def supervise(job_dir: str, attempt: str, child: "List[int]", output: Output) -> int:
-    """Watch the cell's process to its end; gives the exit code of the job. `child`: pid, pipes."""
+    """Watch the cell's process to its end and return the job's exit code. `child`: pid, pipes."""
     started_s = time.time()
     wakeup = hear_signals()
     signer = Signer(os.path.join(job_dir, "key"))
@@ -383,7 +389,7 @@ def supervise(job_dir: str, attempt: str, child: "List[int]", output: Output) ->
 
 
 def register_errors() -> None:
-    """What a `Stream` decodes with."""
+    """Register the error handler that a `Stream` decodes with."""
     codecs.register_error("surrogatepass_or_replace", _surrogatepass_or_replace)
 
 
@@ -395,12 +401,12 @@ def _surrogatepass_or_replace(error: UnicodeError) -> "Any":
 
 
 def start(live: "Callable[[List[int]], int]") -> "List[int]":
-    """Fork a process for `live`, which gets the writing ends of stdout, stderr and events and gives
-    the exit code; gives its pid and the reading ends. Signals are blocked then in both."""
+    """Fork a process for `live`, which gets the writing ends of stdout, stderr and events and
+    returns the exit code. Return its pid and the reading ends. Signals are blocked then in both."""
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED + (signal.SIGCHLD,))
     pipes = [os.pipe() for _ in range(3)]
     for _, writing in pipes:
-        with contextlib.suppress(OSError):  # the user's pages for pipes are used up: 64 KiB do
+        with contextlib.suppress(OSError):  # the user's pages for pipes are used up: 64 KiB will do
             fcntl.fcntl(writing, F_SETPIPE_SZ, PIPE_BYTES)
     child = os.fork()
     if child:
@@ -413,7 +419,7 @@ def start(live: "Callable[[List[int]], int]") -> "List[int]":
 
 
 def live_for_a_cell(job_dir: str, attempt: str, pipes: "List[int]") -> int:
-    """What the cell's process does."""
+    """Run the cell in the process that was forked for it, and return its exit code."""
     import runner_cell  # noqa: PLC0415 - only the child needs it
 
     return runner_cell.run(job_dir, attempt, pipes)

@@ -34,7 +34,7 @@ OURS = tuple(
 )
 """How the names of the runner's own files begin, in tracebacks."""
 DRIVER = "jupyter-slurm driver.py"
-"""What `headless.py` calls `driver.py`."""
+"""The name that `headless.py` gives to `driver.py`."""
 FUTURE_FLAGS = 0x1FF0000
 IPYTHON_LINE = re.compile(r"^\s*(?:[!%]|\w[\w., ]*=\s*[!%]|\?)|\?\s*$")
 
@@ -44,7 +44,7 @@ class NoIPython(Exception):  # noqa: N818 - shown to people under this name
 
 
 class Finder:
-    """Finds the runner's own files, and notices when certain modules are first imported."""
+    """A finder of the runner's own files, which notices when certain modules are first imported."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -90,7 +90,7 @@ class Cell:
         self.namespace = self.module.__dict__
         self.namespace["__builtins__"] = builtins
         self.run_async = None  # type: Optional[Callable[[Any], Any]]
-        """What runs a coroutine, where the event loop is to outlive the cell."""
+        """The function that runs a coroutine, where the event loop is to outlive the cell."""
 
     def run(self) -> None:
         """Run the cell and show the value of its last expression."""
@@ -111,7 +111,7 @@ class Cell:
                 self.publisher.result(bundle)
 
     def _parse(self) -> "Any":
-        """The syntax tree; what is no plain Python is IPython's to translate."""
+        """Return the syntax tree; IPython translates what is not plain Python."""
         try:
             return self._tree()
         except SyntaxError:
@@ -120,13 +120,13 @@ class Cell:
                 self._refuse()
                 raise
         self.source = shell.transform_cell(self.source)
-        if len(self.source.splitlines()) == 1:  # `pip install …` without its %, as in a notebook
+        if len(self.source.splitlines()) == 1:  # `pip install …` without its %, as notebooks allow
             self.source = shell.prefilter_manager.prefilter_lines(self.source)
         self.cache_lines()
         return self._tree()
 
     def _tree(self) -> "Any":
-        """As `ast.parse`, which takes 2 ms to import."""
+        """Parse the source as `ast.parse` does, which takes 2 ms to import."""
         return compile(self.source, self.name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
 
     def _refuse(self) -> None:
@@ -139,7 +139,8 @@ class Cell:
                 )
 
     def _evaluate(self, codes: "List[types.CodeType]") -> "Any":
-        """Run them one after the other, all in one event loop where one awaits; the last value."""
+        """Run the codes one after the other, in one event loop where one of them awaits; return the
+        last value."""
         if any(code.co_flags & CO_COROUTINE for code in codes):
             import asyncio  # noqa: PLC0415 - 40 ms, for cells that await
 
@@ -159,7 +160,7 @@ class Cell:
         return value
 
     def _quiet(self) -> bool:
-        """Whether the cell ends with a semicolon: then its value is not shown."""
+        """Tell whether the cell ends with a semicolon: then its value is not shown."""
         if ";" not in self.source:
             return False
         import tokenize  # noqa: PLC0415 - 5 ms
@@ -177,7 +178,8 @@ class Cell:
             linecache.cache[self.name] = (len(self.source), None, lines, self.name)
 
     def render(self, error: BaseException) -> "List[str]":
-        """The traceback as lines, from the cell's first frame on; IPython's where there is one."""
+        """Return the traceback as lines, from the cell's first frame on; IPython's where there is
+        one."""
         import linecache  # noqa: F401, PLC0415 - fills the cache, by way of the finder
 
         driven = hide_ours(error)
@@ -194,7 +196,7 @@ class Cell:
         return text.rstrip("\n").split("\n")
 
     def finish(self) -> None:
-        """What comes after the last line: figures that were not shown."""
+        """Do what comes after the last line: show the figures that were not shown."""
         shell = self.publisher.shell
         if shell is not None:
             shell.events.trigger("post_execute")
@@ -203,8 +205,8 @@ class Cell:
 
 
 def hide_ours(error: BaseException) -> bool:
-    """Take the runner's frames out of the tracebacks of `error` and of those that it followed; of
-    what `driver.py` runs, all that led there. Gives whether it was run by that."""
+    """Take the runner's frames out of the tracebacks of `error` and of the errors before it; where
+    `driver.py` ran the code, also all frames that led there. Return whether `driver.py` ran it."""
     driven = False
     known = []  # type: List[Any]
     left = [error]  # type: List[Any]
@@ -234,7 +236,7 @@ def file_of(trace: "Any") -> str:
 
 
 def import_ipython() -> bool:
-    """Import IPython, by which the finder sets up a shell; False where there is none."""
+    """Import IPython, on which the finder sets up a shell; return False where there is none."""
     try:
         import IPython  # noqa: F401, PLC0415
     except ImportError:
@@ -243,7 +245,7 @@ def import_ipython() -> bool:
 
 
 def ipython_version() -> "Optional[str]":
-    """IPython's version, read from its release file: importing it would take 0.3 s."""
+    """Return IPython's version, read from its release file: importing IPython would take 0.3 s."""
     spec = importlib.machinery.PathFinder.find_spec("IPython")
     if spec is None or not spec.origin:
         return None
@@ -256,7 +258,7 @@ def ipython_version() -> "Optional[str]":
 
 
 def watch_imports(finder: Finder, cell: Cell) -> None:
-    """Bring in what goes with IPython, matplotlib and linecache when these are imported."""
+    """Set up what goes with IPython, matplotlib and linecache when these are imported."""
 
     def start_shell() -> None:
         import runner_ipython  # noqa: PLC0415 - imports IPython
@@ -282,7 +284,7 @@ def watch_imports(finder: Finder, cell: Cell) -> None:
 
 
 def load_inputs(job_dir: str, cell: Cell) -> None:
-    """Variables in."""
+    """Load the variables that the job sends in."""
     inputs = os.path.join(job_dir, "inputs.vars")
     if os.path.exists(inputs):
         import runner_variables  # noqa: PLC0415 - 5 ms
@@ -297,7 +299,8 @@ def run_cell(
     cell: Cell,
     interrupts: runner_process.Interrupts,
 ) -> "Dict[str, Any]":
-    """Run it all; gives the `end` record, of which the supervisor makes the result."""
+    """Run the cell with its variables and outputs; return the `end` record, from which the
+    supervisor makes the result."""
     error = None  # type: Optional[BaseException]
     lines = []  # type: List[str]
     end = {"type": "end", "status": "ok", "ename": None, "evalue": None}  # type: Dict[str, Any]
@@ -329,7 +332,7 @@ def run_cell(
 
 
 def _report(cell: Cell, error: BaseException) -> "List[str]":
-    """Show an error in the output; gives the lines of its traceback."""
+    """Show an error in the output; return the lines of its traceback."""
     if type(error).__module__.startswith("runner_"):  # ours: the sentence says it all
         lines = ["%s: %s" % (type(error).__name__, error)]
     elif isinstance(error, SystemExit):  # it was meant to end here: nothing has to be traced
@@ -341,7 +344,8 @@ def _report(cell: Cell, error: BaseException) -> "List[str]":
 
 
 def exit_code(error: BaseException) -> int:
-    """Return what Python ends with by this error; never 0, where a number's lowest byte is."""
+    """Return the exit code that Python ends with after this error; never 0, but a number's lowest
+    byte."""
     code = error.code if isinstance(error, SystemExit) else 1
     return code & 0xFF or 1 if isinstance(code, int) else 1
 
@@ -380,7 +384,8 @@ def _store(
 
 
 def open_process(pipes: "List[int]", interrupts: "Any") -> runner_display.Publisher:
-    """Stand on the writing ends of stdout, stderr and events, and say who runs here."""
+    """Make the writing ends stdout, stderr and events of this process, and report which process it
+    is."""
     turns = runner_process.open_streams(pipes)
     publisher = runner_display.Publisher(pipes[2], turns.wait, interrupts)
     publisher.send(
@@ -398,7 +403,7 @@ def open_process(pipes: "List[int]", interrupts: "Any") -> runner_display.Publis
 
 
 def read_cell(job_dir: str) -> "Tuple[Dict[str, Any], str]":
-    """The task and the source."""
+    """Return the task and the source."""
     with open(os.path.join(job_dir, "task.json"), encoding="utf-8") as file:
         task = json.load(file)
     with open(os.path.join(job_dir, "cell.py"), encoding="utf-8", newline="") as file:
@@ -406,7 +411,7 @@ def read_cell(job_dir: str) -> "Tuple[Dict[str, Any], str]":
 
 
 def make_main(cell: Cell) -> None:
-    """Let the process look to the cell as an interpreter of its own."""
+    """Make the process look to the cell like an interpreter of its own."""
     builtins.display = runner_display.make_display(cell.publisher)  # type: ignore[attr-defined]
     folder = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [""] + [part for part in sys.path if part != folder]
@@ -416,7 +421,7 @@ def make_main(cell: Cell) -> None:
 
 
 def run(job_dir: str, attempt: str, pipes: "List[int]") -> int:
-    """The life of the cell's process."""
+    """Run the cell's process from its start to its end, and return its exit code."""
     interrupts = runner_process.Interrupts()
     publisher = open_process(pipes, interrupts)
     task, source = read_cell(job_dir)

@@ -33,7 +33,7 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 class Publisher:
-    """Writes records to the event pipe, one line of JSON each.
+    """A writer of records to the event pipe, one line of JSON each.
 
     `wait_turn` waits until what was written to the other pipes has been read; `shield` is held
     while a line is being written, so that no signal leaves half of one.
@@ -50,9 +50,9 @@ class Publisher:
         self.pid = os.getpid()
 
     def send(self, record: "Dict[str, Any]") -> None:
-        """Write a record. From a process that the cell forked, its text is printed instead."""
+        """Write a record. In a process that the cell forked, print its text instead."""
         if os.getpid() != self.pid:
-            # Whole lines are only certain from one process; what a forked one prints is no line.
+            # Whole lines are only certain from one process; a forked one prints no whole records.
             print(record.get("data", {}).get("text/plain", ""))
             return
         data = memoryview(to_json(record) + b"\n")
@@ -83,7 +83,7 @@ class Publisher:
         self.send({"type": "error", "ename": ename, "evalue": evalue, "traceback": lines})
 
     def bundle(self, value: "Any") -> "Bundle":
-        """All the representations of a value; empty where it has displayed itself."""
+        """Return all the representations of a value; empty where the value has displayed itself."""
         if self.shell is not None:
             data, metadata = self.shell.display_formatter.format(value)
             return data, metadata
@@ -95,16 +95,18 @@ class Publisher:
 
 
 def to_json(record: "Dict[str, Any]") -> bytes:
-    """One line of ASCII, whatever is in the record: what JSON has no word for becomes text."""
+    """Return one line of ASCII, whatever the record holds: what JSON cannot express becomes
+    text."""
     try:
         text = json.dumps(record, allow_nan=False, default=_plain)
-    except (ValueError, TypeError):  # NaN, a cycle, keys that are no text
+    except (ValueError, TypeError):  # NaN, a cycle, keys that are not text
         text = json.dumps(_tamed(record, 0), allow_nan=False)
     return text.encode("ascii")
 
 
 def _plain(value: "Any") -> "Any":
-    """What json cannot write: bytes as base64, numpy's values as Python's, else text."""
+    """Convert what json cannot write: bytes to base64, numpy's values to Python's, the rest to
+    text."""
     if isinstance(value, bytes):
         return binascii.b2a_base64(value, newline=False).decode("ascii")
     tolist = getattr(value, "tolist", None)
@@ -126,7 +128,8 @@ def _tamed(value: "Any", depth: int) -> "Any":
 
 
 def _sendable(data: "Dict[str, Any]") -> "Dict[str, Any]":
-    """Without the live view of a widget, whose other half is not where the output is shown."""
+    """Return the bundle without the live view of a widget, whose other half is not where the output
+    is shown."""
     return {mime: value for mime, value in data.items() if mime != WIDGET_VIEW}
 
 
@@ -134,9 +137,9 @@ def _sendable(data: "Dict[str, Any]") -> "Dict[str, Any]":
 
 
 def _method(value: "Any", name: str) -> "Any":
-    """A representation method, or None; not that of a class's instances when given the class.
+    """Return a value's representation method, or None; a class itself has none, only its instances.
 
-    Objects that answer to every name (mocks, proxies) are found out by one that nobody defines.
+    Objects that answer to every name (mocks, proxies) are recognised by a name that nobody defines.
     """
     if isinstance(value, type):
         return None
@@ -172,7 +175,8 @@ def _bundle(value: "Any") -> "Bundle":
 
 
 def _call(method: "Any") -> "Any":
-    """What a representation method gives; one that fails is shown on stderr, and is no error."""
+    """Return what a representation method gives. A method that fails is shown on stderr, and raises
+    nothing."""
     if not method:
         return None
     try:
@@ -196,7 +200,8 @@ def _figure_png(value: "Any") -> "Optional[bytes]":
 
 
 def as_text(value: "Any") -> str:
-    """The text form: `repr`, containers broken into lines by `pprint` and cut after 1000 items."""
+    """Return the text form: `repr`, with containers broken into lines by `pprint` and cut after
+    1000 items."""
     if type(value) not in (list, tuple, dict, set, frozenset):
         return _safe_repr(value)
     cut = len(value) > MAX_ITEMS
@@ -228,7 +233,7 @@ def _safe_repr(value: "Any") -> str:
 
 
 class DisplayHandle:
-    """What `display(…, display_id=…)` gives back: it replaces what was shown."""
+    """The handle that `display(…, display_id=…)` returns: it replaces what was shown."""
 
     def __init__(self, publisher: Publisher, display_id: str) -> None:
         self.display_id = display_id
@@ -244,7 +249,7 @@ class DisplayHandle:
 
 
 def make_display(publisher: Publisher) -> "Callable[..., Any]":
-    """The `display` of a cell, with IPython's arguments."""
+    """Return the `display` function of a cell, with IPython's arguments."""
 
     def display(
         *values: "Any",

@@ -28,7 +28,7 @@ def show(*_args: "Any", **_options: "Any") -> None:
 
 
 def png(figure: "Any") -> bytes:
-    """The figure as a notebook shows it: cut to what is drawn, in its own colours."""
+    """Return the figure as a notebook shows it: cut to what is drawn, in its own colours."""
     if figure.canvas is None or not hasattr(figure.canvas, "print_png"):
         FigureCanvas(figure)
     stream = io.BytesIO()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Publisher(DisplayPublisher):
-    """Where `IPython.display` sends what it shows."""
+    """The publisher to which `IPython.display` sends what it shows."""
 
     def publish(  # type: ignore[override,unused-ignore]
         self,
@@ -46,10 +46,10 @@ class Publisher(DisplayPublisher):
 
 
 class ResultHook(DisplayHook):
-    """Where the values of code that a magic runs (`%%time`) go."""
+    """The hook for the values of code that a magic runs (`%%time`)."""
 
     def write_output_prompt(self) -> None:
-        """There are no prompts."""
+        """Do nothing: there are no prompts."""
 
     def write_format_data(
         self, format_dict: "Dict[str, Any]", md_dict: "Optional[Dict[str, Any]]" = None
@@ -58,7 +58,7 @@ class ResultHook(DisplayHook):
         shell.publisher.result((format_dict, md_dict or {}))
 
     def finish_displayhook(self) -> None:
-        """Nothing is printed after a value."""
+        """Do nothing: nothing is printed after a value."""
 
 
 class Shell(InteractiveShell):
@@ -68,10 +68,11 @@ class Shell(InteractiveShell):
     displayhook_class = Type(ResultHook)
 
     def init_virtualenv(self) -> None:
-        """The job's environment is as it was set up; sys.path is not the shell's to change."""
+        """Do nothing: the job's environment is set up already, and the shell must not change
+        sys.path."""
 
     def enable_gui(self, gui: "Any" = None) -> None:
-        """There is no screen."""
+        """Do nothing: there is no screen."""
 
     def ask_exit(self) -> None:
         raise SystemExit(0)
@@ -83,11 +84,13 @@ class Shell(InteractiveShell):
             self.publisher.error(etype.__name__, str(evalue), stb)
 
     def show_usage_error(self, exc: "Any") -> None:
-        """A magic that is not there, or not used so: the sentence says it all."""
+        """Show that a magic does not exist or was used wrongly, in one sentence that says it
+        all."""
         self._showtraceback(type(exc), exc, ["UsageError: %s" % exc])
 
     def render(self, etype: "Any", evalue: "Any", trace: "Any") -> "List[str]":
-        """The lines of a traceback, coloured; [] where IPython has shown the error itself."""
+        """Return the lines of a traceback, coloured; [] where IPython has shown the error
+        itself."""
         self.rendering = []
         try:
             self.showtraceback((etype, evalue, trace), tb_offset=0)

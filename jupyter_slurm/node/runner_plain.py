@@ -31,22 +31,24 @@ if TYPE_CHECKING:  # typing costs milliseconds of every job
 
 MOST_DEEP = 100
 MOST_PARTS = 20000
-"""Lists, dicts and the like in a variable: of more, a pickle is made ten times as fast."""
+"""The most lists, dicts and the like in a variable: for more, a pickle is made ten times as
+fast."""
 MOST_TEXT = 16 << 20
-"""Characters in the tree of a variable, which is made at once."""
+"""The most characters in the tree of a variable, which is made at once."""
 LONG_TEXT = 1 << 20
-"""Characters of one text or of all in a list; more lies in a buffer, written piece by piece."""
+"""The most characters of one text, or of all texts in a list; more lies in a buffer, written piece
+by piece."""
 PIECE_ITEMS = 1 << 17
 PIECE_TEXT = 1 << 17
-"""Characters of a list of texts at a time."""
+"""The characters of a list of texts that are written at a time."""
 INLINE_BYTES = 4096
-"""Longer bytes lie in a buffer."""
+"""The length beyond which bytes lie in a buffer."""
 PACKED_ITEMS = 64
-"""So many numbers of one kind are a buffer: as text they would take ten times as long."""
+"""How many numbers of one kind become a buffer: as text they would take ten times as long."""
 INTS = range(-(1 << 63), 1 << 63)
 ARRAY_KINDS = "biufcSUmMV"
 NULS = ("", "\0", b"", b"\0")
-"""Ends of text that an array does not keep."""
+"""The ends of text that an array does not keep."""
 MASKED = ("IntegerArray", "FloatingArray", "BooleanArray")
 INDEXES = (
     "Index DatetimeIndex TimedeltaIndex CategoricalIndex Int64Index UInt64Index Float64Index"
@@ -54,11 +56,11 @@ INDEXES = (
 
 
 class NotPlain(Exception):  # noqa: N818 - it is no error
-    """The value, or one that it holds, would need a pickle; says which type that is."""
+    """The value, or one that it holds, would need a pickle; the message says which type that is."""
 
 
 class Text:
-    """A long text as a buffer: UTF-8, of which only a piece at a time is made."""
+    """A long text as a buffer of UTF-8; only a piece of it is made at a time."""
 
     def __init__(self, value: str) -> None:
         self.value = value
@@ -70,7 +72,7 @@ class Text:
 
 
 class Numbers:
-    """Floats ("d") or ints ("q"), little-endian, as a buffer: a piece at a time."""
+    """Floats ("d") or ints ("q"), little-endian, as a buffer made a piece at a time."""
 
     def __init__(self, code: str, items: "Sequence[Any]") -> None:
         self.code = code
@@ -106,7 +108,7 @@ class Texts:
 
 
 class Strided:
-    """An array whose items do not lie in a row, as a buffer: a piece at a time is copied."""
+    """An array whose items do not lie in a row, as a buffer: it is copied a piece at a time."""
 
     def __init__(self, value: "Any") -> None:
         self.value = value
@@ -119,7 +121,7 @@ class Strided:
 
 
 class Beside:
-    """The buffers beside a pickle, at most so many; what is beyond lies in its stream."""
+    """The buffers beside a pickle, up to a maximum; those beyond it lie in the pickle's stream."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -127,7 +129,7 @@ class Beside:
         self.strided = {}  # type: Dict[int, Tuple[Any, Strided]]
 
     def keep(self, buffer: "Any") -> bool:
-        """Give whether it has to lie in the stream."""
+        """Keep the buffer beside the pickle; return whether it has to lie in the stream instead."""
         if id(buffer) in self.strided:
             self.buffers.append(self.strided[id(buffer)][1])
             return False
@@ -137,7 +139,7 @@ class Beside:
         return False
 
     def reduce(self, value: "Any") -> "Any":
-        """As NumPy does, but for a strided array, of which NumPy makes two copies."""
+        """Reduce an array as NumPy does, except for a strided one, which NumPy would copy twice."""
         flags = value.flags
         in_a_row = flags.c_contiguous or flags.f_contiguous or value.nbytes <= LONG_TEXT
         if in_a_row or value.dtype.hasobject or len(self.buffers) == self.most:
@@ -148,7 +150,7 @@ class Beside:
 
 
 def pieces(buffer: "Buffer") -> "Iterator[Any]":
-    """What lies in a file of a buffer, in order."""
+    """Return the pieces of a buffer in the order in which they lie in a file."""
     return iter([buffer]) if isinstance(buffer, memoryview) else buffer.pieces()
 
 
@@ -157,7 +159,8 @@ if TYPE_CHECKING:
 
 
 class Plain:
-    """The variables that come back without a pickle: name -> tree, and what belongs to it."""
+    """The variables that come back without a pickle: name -> tree, and the data that belongs to
+    it."""
 
     def __init__(self) -> None:
         self.trees = {}  # type: Dict[str, Any]
@@ -169,7 +172,8 @@ class Plain:
     def of(
         cls, names: "Sequence[str]", namespace: "Dict[str, Any]", only_data: bool
     ) -> "Tuple[Plain, Dict[str, str]]":
-        """Those that can, and why each of the others cannot; with `only_data` however large."""
+        """Return the variables that need no pickle, and why each of the others does; with
+        `only_data` they may have any size."""
         plain, others = cls(), {}
         for name in names:
             packer = Packer(len(plain.buffers), only_data)
@@ -177,7 +181,7 @@ class Plain:
                 plain.trees[name] = packer.pack(namespace[name])
             except NotPlain as reason:
                 others[name] = str(reason)
-            except Exception as error:  # of a NumPy or pandas that is not as we take it to be
+            except Exception as error:  # a NumPy or pandas that is not as we assume
                 others[name] = "it is no data as far as can be seen (%r)" % error
             else:
                 plain.buffers += packer.buffers
@@ -187,20 +191,21 @@ class Plain:
 
     @property
     def sharing(self) -> "List[str]":
-        """Those that hold a part twice, or one that another holds too."""
+        """Return the variables that hold an object twice, or one that another variable holds
+        too."""
         met = collections.Counter(one for ids in self.mutable.values() for one in ids)
         return [name for name, ids in self.mutable.items() if any(met[one] > 1 for one in ids)]
 
     def shared_with(self, met: "Set[int]") -> "List[str]":
-        """Those that hold one of these objects."""
+        """Return the variables that hold one of these objects."""
         return [name for name in self.trees if not met.isdisjoint(self.mutable[name])]
 
     def ids(self) -> "Set[int]":
-        """Those of what could be changed in them."""
+        """Return the ids of the mutable objects in the variables."""
         return set().union(*self.mutable.values())
 
     def leave_out(self, names: "Sequence[str]") -> None:
-        """Their buffers keep their numbers, and are empty."""
+        """Remove the variables; their buffers keep their numbers, and are empty."""
         for name in names:
             for at in self.numbers.pop(name):
                 self.buffers[at] = memoryview(b"")
@@ -208,11 +213,13 @@ class Plain:
 
 
 class Packer:
-    """Turns one value into a tree. `buffers` are those of its data that lie beside the tree;
-    `mutable` the ids of what could be changed in it, as often as it was met."""
+    """A packer that turns one value into a tree. `buffers` are the data of the value that lie
+    beside the tree; `mutable` has the ids of its mutable objects, once for each time that they were
+    met."""
 
     def __init__(self, first: int, only_data: bool = False) -> None:
-        """`first`: the number of its first buffer; `only_data`: no pickle would do instead."""
+        """Set up the packer. `first` is the number of its first buffer; `only_data` means that a
+        pickle is not allowed instead."""
         self.first = first
         self.parts_left = float("inf") if only_data else MOST_PARTS
         self.text_left = float("inf") if only_data else MOST_TEXT
@@ -346,7 +353,7 @@ class Packer:
         return {"array": [name, shape, "F" if is_fortran else "C", self._buffer(data)]}
 
     def _dtype(self, dtype: "Any") -> "Any":
-        """What NumPy makes the very same type of, at the other end too."""
+        """Return a description from which NumPy makes the very same type, at the other end too."""
         if dtype.hasobject or dtype.metadata or dtype.isalignedstruct:
             raise NotPlain("it is an array of %s" % dtype)
         name = dtype.str if dtype.names is None else _as_lists(dtype.descr)
@@ -372,7 +379,7 @@ class Packer:
         return {"frame": [found, index, columns]}
 
     def _column(self, labelled: "Any") -> "Any":
-        """The values of a Series or an Index."""
+        """Return the values of a Series or an Index."""
         pandas, dtype = self.pandas, labelled.dtype
         if isinstance(dtype, self.numpy.dtype):
             return self._array(labelled.to_numpy())
@@ -382,7 +389,7 @@ class Packer:
             codes, categories = self._array(values.codes), self._index(dtype.categories)
             return {"categories": [codes, categories, bool(dtype.ordered)]}
         if kind == "StringDtype":
-            # NaN for what is missing, or pandas.NA: they are two types of the same name.
+            # Missing values are NaN or pandas.NA: these are two types of the same name.
             is_nan = getattr(dtype, "na_value", None) is not pandas.NA
             texts = self.numpy.where(values.isna(), None, values.astype(object)).tolist()
             return {"strings": [dtype.storage, is_nan, self._items(texts)]}
@@ -421,7 +428,7 @@ def _not_plain(value: "Any") -> NotPlain:
 
 
 def _is_text(value: str) -> bool:
-    """Whether it is UTF-8: half a surrogate pair is not."""
+    """Tell whether the text can be written as UTF-8: half a surrogate pair cannot."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
@@ -438,7 +445,8 @@ def _as_lists(name: "Any") -> "Any":
 
 
 def _as_tuples(name: "Any") -> "Any":
-    """A dtype's description as NumPy takes it: a list of tuples, (name, type) or with a shape."""
+    """Return a dtype's description as NumPy takes it: a list of tuples, (name, type) or with a
+    shape."""
     if not isinstance(name, list):
         return name
     fields = []

@@ -19,12 +19,12 @@ if TYPE_CHECKING:  # typing costs milliseconds of every job
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 TURN_S = 1.0
-"""How long to wait for the supervisor to read the other pipes, which it does at once where there is
-a CPU for it; order is not worth more."""
+"""How long to wait for the supervisor to read the other pipes. It does so at once where it has a
+CPU; the order is not worth a longer wait."""
 
 
 class Interrupts:
-    """Turns the signals of Slurm into one KeyboardInterrupt in the main thread.
+    """A handler that turns the signals of Slurm into one KeyboardInterrupt in the main thread.
 
     `first` is the number of the signal that did it. Later ones are ignored: they would break the
     `except KeyboardInterrupt:` in which the cell saves what it has. As a context manager it is a
@@ -42,8 +42,8 @@ class Interrupts:
             signal.signal(number, self._handle)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD,))
         self._unblock()
-        # A process that the cell forks ends by SIGTERM as it always did (multiprocessing relies
-        # on that), also by one that comes at once; Python 3.6 cannot say so.
+        # A process that the cell forks ends on SIGTERM as it always did (multiprocessing relies
+        # on that), also on one that comes at once; Python 3.6 cannot arrange that.
         register = getattr(os, "register_at_fork", None)
         if register is not None:
             register(
@@ -53,11 +53,11 @@ class Interrupts:
             )
 
     def arm(self) -> None:
-        """For another cell: the next signal is its interrupt."""
+        """Prepare for another cell: the next signal interrupts it."""
         self.first, self.pending, self.armed = None, False, True
 
     def restore(self) -> None:
-        """Let signals end the process: the cell is done, and has said so."""
+        """Let signals end the process again: the cell is done, and has reported so."""
         for number in SIGNALS:
             if signal.getsignal(number) == self._handle:
                 signal.signal(number, signal.SIG_DFL)
@@ -98,7 +98,7 @@ class Interrupts:
 
 
 class Turns:
-    """Keeps stdout, stderr and events in the order in which they were written.
+    """A guard that keeps stdout, stderr and events in the order in which they were written.
 
     They are three pipes: before writing to one, wait until the supervisor has emptied the others.
     """
@@ -125,13 +125,14 @@ class Turns:
             return False
 
     def audit(self, event: str, _arguments: "Any") -> None:
-        """What another program writes comes after what was written before it was started."""
+        """Wait for the pipes before another program starts, so that its output comes after what was
+        written earlier."""
         if event in ("subprocess.Popen", "os.system", "os.posix_spawn"):
             self.wait()
 
 
 class Pipe(io.RawIOBase):
-    """The raw end of sys.stdout or sys.stderr: writes all, in its turn."""
+    """The raw end of sys.stdout or sys.stderr: it writes everything, in its turn."""
 
     def __init__(self, descriptor: int, turns: Turns) -> None:
         super().__init__()

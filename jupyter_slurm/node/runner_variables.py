@@ -32,28 +32,29 @@ MAGIC = b"JSLVARS1\n"
 ALIGN_BYTES = 64
 CHUNK_BYTES = 16 << 20
 PIECE_BYTES = 1 << 18
-"""What is read at a time to be hashed: it stays in the processor's cache."""
+"""How many bytes are read at a time to be hashed: they stay in the processor's cache."""
 HASH_THREADS = 4
 KEPT_BYTES = 1 << 20
-"""A longer pickle is not kept in memory."""
+"""The size beyond which a pickle is not kept in memory."""
 MOST_BUFFERS = 4096
-"""Of a pickle; what is beyond lies in its stream. So there is a most that a header can take."""
+"""The most buffers of a pickle; the data of further ones lies in its stream. This limits the size
+of the header."""
 NUMBER_BYTES = 24
-"""A size in the header takes at most."""
+"""The most bytes that a size in the header takes."""
 TEXT_PIECES = 32
-"""CPython's `+=` in a `for` lets a text grow where it is. What does not (PyPy, a debugger) copies
-it each time, so not more often than this."""
+"""How many pieces a text is read in at most. CPython's `+=` in a `for` lets a text grow where it
+is, but PyPy or a debugger copies it each time."""
 MAIN = b"__main__"
 SEARCHED_PARTS = 200
 REFUSED = "%s, which takes a pickle to come back, and --out-format data lets none in"
 
 
 class PythonMismatch(Exception):  # noqa: N818 - shown to people under this name
-    """What one Python wrote by value, another one cannot read."""
+    """One Python wrote something by value that another Python cannot read."""
 
 
 class VariableError(Exception):
-    """A variable that cannot be read here."""
+    """A variable cannot be read here."""
 
 
 # --- writing ----------------------------------------------------------------------------------
@@ -62,7 +63,7 @@ class VariableError(Exception):
 def store(
     path: str, names: "Sequence[str]", namespace: "Dict[str, Any]", only_data: bool = False
 ) -> "Dict[str, Any]":
-    """Write those of `names` that can travel; gives file, bytes, digest, names and failed.
+    """Write those of `names` that can travel; return file, bytes, digest, names and failed.
 
     `failed` is {name: why not}: a name that does not exist, a value that cannot be pickled, or with
     `only_data` one that would have to be.
@@ -107,8 +108,9 @@ def _pickled(
     failed: "Dict[str, str]",
     sink: "Sink",
 ) -> "Tuple[List[str], Pickled]":
-    """The names that no data stands for, and their one pickle, so that what they share stays
-    shared; what is shared with one that is data is pickled as well."""
+    """Pickle together all variables that are not written as data, so that what they share stays
+    shared. Variables that share an object with these are pickled as well. Return the names and the
+    pickle."""
     while True:
         rest = [name for name in present if name not in plain.trees and name not in failed]
         try:
@@ -129,8 +131,8 @@ def _pickled(
 
 
 class Sink:
-    """Takes a pickle: a short one is kept, a long one lies in the file behind `room_bytes` for the
-    header. Without a file nothing is kept: it is seen whether there can be a pickle."""
+    """A place for a pickle: a short one is kept, a long one lies in the file behind `room_bytes`
+    for the header. Without a file the sink keeps nothing, and only shows whether pickling works."""
 
     def __init__(self, descriptor: int = -1, room_bytes: int = 0) -> None:
         self.descriptor = descriptor
@@ -142,7 +144,7 @@ class Sink:
         self.size_bytes = 0
         self.in_file = False
         self.has_main = False
-        """It names `__main__`."""
+        """Whether the pickle names `__main__`."""
         self.end = b""
 
     def write(self, data: "Any") -> int:
@@ -170,8 +172,8 @@ def write_whole(descriptor: int, data: memoryview) -> None:
 
 
 class Pickled:
-    """A pickle: where its stream is, the buffers beside it, which of the objects that were watched
-    for are in it, and whether the stream holds code by value."""
+    """A pickle: where its stream is, the buffers beside it, which of the watched objects are in it,
+    and whether the stream holds code by value."""
 
     def __init__(self, stream: Sink, buffers: "List[runner_plain.Buffer]", met: "Set[int]") -> None:
         self.stream = stream
@@ -183,8 +185,8 @@ class Pickled:
 def dump(
     values: "List[Any]", sink: "Optional[Sink]" = None, watched: "AbstractSet[int]" = frozenset()
 ) -> Pickled:
-    """Pickle into `sink`, with the standard library where that does, else with cloudpickle;
-    `watched`: ids of objects of which it is to be seen whether they are in it.
+    """Pickle into `sink`, with the standard library where that works, else with cloudpickle.
+    `watched` has the ids of objects to look for in the pickle.
 
     A reference to `__main__` is only good in the process that made it, so a stream that has one is
     made again by cloudpickle, which sends what it means by value.
@@ -241,7 +243,8 @@ def _dump(
 
 
 def _noting_code(pickler: "Any", seen: "List[bool]") -> "Any":
-    """A pickler class that notes when it writes code, which ties the stream to one Python."""
+    """Return a pickler class that notes when it writes code, which ties the stream to one
+    Python."""
     reduce_code = pickler.dispatch_table[types.CodeType]
 
     def noting(code: "Any") -> "Any":
@@ -253,7 +256,8 @@ def _noting_code(pickler: "Any", seen: "List[bool]") -> "Any":
 
 
 def cloudpickle() -> "Optional[Any]":
-    """The cloudpickle module: the one in use, else the one sent along, else the image's, else None.
+    """Return the cloudpickle module: the one in use, else the one sent along, else the image's,
+    else None.
 
     The one sent along is that of the other end, and cloudpickle reads its own streams only.
     """
@@ -273,7 +277,7 @@ def cloudpickle() -> "Optional[Any]":
 
 
 def explain(value: "Any", error: Exception) -> str:
-    """Why a value cannot be pickled, down to the innermost part that is to blame."""
+    """Return why a value cannot be pickled, down to the innermost part that is to blame."""
     where = ""
     for _ in range(8):
         for label, part in _parts(value):
@@ -310,7 +314,7 @@ def _parts(value: "Any") -> "Iterator[Tuple[str, Any]]":
 
 
 def _room_bytes(names: "Sequence[str]", plain: "runner_plain.Plain") -> int:
-    """More than the start of the file can take, with a header of these names."""
+    """Return a size larger than the start of the file can take with a header of these names."""
     sizes = NUMBER_BYTES * (MOST_BUFFERS + len(plain.buffers))
     return 1024 + len(json.dumps(list(names) * 2)) + sizes
 
@@ -318,7 +322,7 @@ def _room_bytes(names: "Sequence[str]", plain: "runner_plain.Plain") -> int:
 def write(
     descriptor: int, names: "Sequence[str]", pickled: Pickled, plain: "runner_plain.Plain"
 ) -> "Tuple[int, str]":
-    """Write all that is not in the file yet; gives its size in bytes and its digest."""
+    """Write all that is not in the file yet; return its size in bytes and its digest."""
     import runner_plain  # noqa: PLC0415 - what is written, not what is read
 
     stream = pickled.stream
@@ -373,7 +377,7 @@ class TreeDigest:
         self.chunks = []  # type: List[Any]
 
     def advance(self, size_bytes: int) -> None:
-        """Say that the file is whole up to `size_bytes`."""
+        """Record that the file is complete up to `size_bytes`."""
         while (len(self.chunks) + 1) * CHUNK_BYTES <= size_bytes:
             if self.pool is None:
                 from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - 15 ms
@@ -402,7 +406,7 @@ class TreeDigest:
 
 
 def load(path: str) -> "Dict[str, Any]":
-    """The variables of a file. Raises PythonMismatch or VariableError, with a sentence."""
+    """Return the variables of a file. Raise PythonMismatch or VariableError, with a sentence."""
     with open(path, "rb") as file:
         whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
         (header_bytes,) = struct.unpack_from(">Q", whole, len(MAGIC))
@@ -444,7 +448,7 @@ def load(path: str) -> "Dict[str, Any]":
 
 
 def _read_text(file: "Any", at: int, size_bytes: int) -> str:
-    """A long text, as the other end lets it be data, a piece at a time."""
+    """Read a long text a piece at a time, since the other end accepts long texts as data."""
     file.seek(at)
     decoder = codecs.getincrementaldecoder("utf-8")("surrogatepass")
     step = max(PIECE_BYTES, size_bytes // TEXT_PIECES)
@@ -455,7 +459,8 @@ def _read_text(file: "Any", at: int, size_bytes: int) -> str:
 
 
 def _each(file: "Any", at: int, size_bytes: int) -> "Iterator[Any]":
-    """The texts that `runner_plain.Texts` writes, and keys; equal ones of a piece are one."""
+    """Yield the texts and keys that `runner_plain.Texts` writes; equal ones of a piece are one
+    object."""
     file.seek(at)
     while file.tell() < at + size_bytes:
         (length,) = struct.unpack("<Q", file.read(8))
@@ -481,8 +486,8 @@ def _check_python(header: "Dict[str, Any]") -> None:
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> "Any":
-        """As ever, but for numpy, whose inner modules have other names before and after 2.0, and
-        for cloudpickle, which was perhaps sent along."""
+        """Find a class as usual, but also numpy's inner modules, whose names changed with 2.0, and
+        cloudpickle, which may have been sent along."""
         if module.startswith("cloudpickle"):
             cloudpickle()
         try:

@@ -2,10 +2,10 @@
 
     python3 -u session.py JOBDIR ATTEMPT
 
-Runs on the cluster, Python 3.6 and later, standard library only. What is wanted of it are the lines
-of `cells/requests`, which only ever grows: `run ID`, `cancel ID`, `kill ID`. The cell ID lies in
-`cells/ID`, under the names that it would have in a job of its own, and there its output, result and
-exit are left. This process runs no code of the user's: `session_worker.py` does, in a process that
+Runs on the cluster, Python 3.6 and later, standard library only. Its requests are the lines of
+`cells/requests`, which only ever grows: `run ID`, `cancel ID`, `kill ID`. The cell ID lies in
+`cells/ID`, under the names that it would have in a job of its own, and its output, result and exit
+are left there. This process runs no code of the user's: `session_worker.py` does, in a process that
 is replaced when it dies. Exit code: 0 the session was idle for too long, 128 + n signal n ended it.
 """
 
@@ -27,19 +27,20 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Deque, Dict, List, Optional, Set, Tuple  # noqa: F401 - in comments
 
 LOOKS_PER_QUIET_TIME = 100
-"""Where nobody can poke: a request is seen after at most 1 % of the time since the last one."""
+"""Where no poke can arrive, a request is seen after at most 1 % of the time since the last one."""
 SHORTEST_TICK_S, LONGEST_TICK_S = 0.02, 0.5
 INSIST_S = 0.2
-"""How often a cell is told to end: it may not have begun to listen. One that has ignores it."""
+"""How often a cell is told to end: it may not have begun to listen. A cell that has been told
+ignores it."""
 PATIENCE_S = 5.0
-"""With a process that has nothing more to do, and does not end."""
+"""How long to wait for a process that has nothing more to do, and does not end."""
 LOST = "what the session's cells had set is lost"
 KILLED = runner.FORWARDED[0]  # SIGTERM
 
 
 class Worker(runner.Supervisor):
-    """The process that runs the cells, and where what it writes goes: to the cell that runs, or
-    the last one that did."""
+    """The process that runs the cells. What it writes goes to the cell that runs, or to the last
+    one that did."""
 
     def __init__(self, child: "List[int]", orders: int, wakeup: int, output: runner.Output) -> None:
         super().__init__(child[0], child[1:], wakeup, output)
@@ -47,7 +48,7 @@ class Worker(runner.Supervisor):
         self.orders = orders
         self.heard = set()  # type: Set[int]
         self.ready = False
-        """It has said hello, which is the session's own first word."""
+        """Whether it has said hello, which is also the session's first word."""
 
     @property
     def gone(self) -> bool:
@@ -69,7 +70,7 @@ class Worker(runner.Supervisor):
             os.write(self.orders, cell_id.encode("ascii") + b"\n")
 
     def drain(self) -> None:
-        """What there is to read, to the last byte."""
+        """Read everything that the process has written, to the last byte."""
         deadline_s = time.monotonic() + runner.DRAIN_S
         while self._step(0) and self.gone and time.monotonic() < deadline_s:
             pass
@@ -81,7 +82,7 @@ class Worker(runner.Supervisor):
             os.kill(self.child, number)
 
     def close(self) -> None:
-        """End it in good order if it can, and let go of its pipes."""
+        """End the process in good order if it can, and close its pipes."""
         os.close(self.orders)
         for number in (None, signal.SIGTERM, signal.SIGKILL):
             if number is not None:
@@ -112,7 +113,7 @@ class Worker(runner.Supervisor):
 
 
 class Session:
-    """What is wanted, what runs, and when it is over."""
+    """The requests of a session, the cell that runs, and when the session is over."""
 
     def __init__(self, folder: str, attempt: str) -> None:
         self.folder = folder
@@ -135,7 +136,7 @@ class Session:
         self.worker = self._start_worker()
 
     def run(self) -> "Dict[str, Any]":
-        """Until it is over; gives how."""
+        """Run cells until the session is over, and return how it ended."""
         while not self._is_over():
             self.worker.step(self._tick_s())
             self._hear()
@@ -190,12 +191,12 @@ class Session:
                 self.worker.kill(signal.SIGKILL)
 
     def _leave_out(self, cell_id: str, number: int) -> None:
-        """A cell that will not be run."""
+        """Report a cell that will not be run as ended by a signal."""
         if self._claim(cell_id):
             self._say(cell_id, 128 + number, signal.Signals(number).name[3:])
 
     def _hear(self) -> None:
-        """Signals: USR1 and USR2 are for the cell that runs, the others end the session."""
+        """Handle signals: USR1 and USR2 go to the cell that runs, the others end the session."""
         for number in self.worker.heard:
             if number in (signal.SIGTERM, signal.SIGINT):
                 self.ended_by = self.ended_by or number
@@ -288,12 +289,12 @@ class Session:
         return os.path.join(self.folder, "cells", cell_id)
 
     def _claim(self, cell_id: str) -> bool:
-        """Once for each cell: a session that Slurm has started anew runs none again."""
+        """Claim a cell, once for each: a session that Slurm has restarted runs none again."""
         try:
             os.mkdir(os.path.join(self._folder(cell_id), "claim.0"), 0o700)
         except FileExistsError:
             if not os.path.exists(os.path.join(self._folder(cell_id), "exit.0.json")):
-                self._say(cell_id, 128 + KILLED, "TERM")  # with the session, as it was then
+                self._say(cell_id, 128 + KILLED, "TERM")  # it ended with the earlier session
             return False
         except OSError as error:
             runner.complain("cell %s cannot be taken: %s" % (cell_id, error))
@@ -306,7 +307,8 @@ class Session:
             self.untold.append((cell_id, exit_code, caught))
 
     def _tell(self, cell_id: str, exit_code: int, caught: str) -> bool:
-        """Whether nothing is left to be said of it; the disk may be full for a while."""
+        """Write the cell's exit, and tell whether nothing is left to write; the disk may be full
+        for a while."""
         try:
             session_files.put_exit(self._folder(cell_id), exit_code, caught)
         except FileNotFoundError:  # forgotten

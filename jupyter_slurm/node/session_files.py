@@ -1,6 +1,7 @@
 """The files of a session and of its cells: requests, the poke, output, result, exit.
 
-Runs on the cluster, Python 3.6 and later, standard library only. What is done when is `session.py`.
+Runs on the cluster, Python 3.6 and later, standard library only. `session.py` has the order of
+events.
 """
 
 import contextlib
@@ -17,8 +18,8 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 
 class Requests:
-    """The lines of a file that grows. It is opened anew for each look, since that is what shows
-    the bytes of another machine on NFS (nfs(5), close-to-open)."""
+    """The lines of a file that grows. The file is opened anew for each look, since only that shows
+    what another machine wrote on NFS (nfs(5), close-to-open)."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -56,7 +57,7 @@ class Poke:
 
 
 class Cell:
-    """A cell's files. OSError: they cannot be read or written."""
+    """A cell's files. Its methods raise OSError when the files cannot be read or written."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -82,7 +83,7 @@ class Cell:
 
 
 def put_exit(folder: str, exit_code: int, caught: str) -> None:
-    """A cell's last word; `caught`: the signal that ended it, `INT`, or nothing."""
+    """Write how a cell ended; `caught` is the signal that ended it, `INT`, or nothing."""
     said = {"exit_code": exit_code, "signal": caught, "time_s": time.time()}
     runner.put(os.path.join(folder, "exit.0.json"), runner.to_line(said))
 
@@ -97,7 +98,7 @@ def ended(
     evalue: "Optional[str]" = None,
     interrupted_by: "Optional[str]" = None,
 ) -> "Dict[str, Any]":
-    """How the session ended, as a result."""
+    """Return how the session ended, as a result."""
     return {
         "status": status,
         "ename": None,
@@ -112,6 +113,6 @@ def ended(
 
 
 def span(seconds: float) -> str:
-    """For people: `30 minutes`, `90 seconds`."""
+    """Format a time for people: `30 minutes`, `90 seconds`."""
     count, unit = (seconds, "second") if seconds % 60 else (seconds // 60, "minute")
     return "%g %s%s" % (count, unit, "" if count == 1 else "s")

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 
 class EventLoop:
-    """One for all cells, so that what one has opened another can await."""
+    """One event loop for all cells, so that one cell can await what another has opened."""
 
     def __init__(self) -> None:
         self.loop = None  # type: Any
 
     def run(self, coroutine: "Any") -> "Any":
-        """Its value. What interrupts it ends it, and leaves the loop to the next cell."""
+        """Run the coroutine and return its value. An interrupt ends it, and leaves the loop to the
+        next cell."""
         import asyncio  # noqa: PLC0415 - 40 ms, for cells that await
 
         if self.loop is None:
@@ -53,7 +54,8 @@ class EventLoop:
 
 
 def live(session_dir: str, orders: int, pipes: "List[int]") -> int:
-    """The life of the process: until `orders` ends. `pipes`: for stdout, stderr, events."""
+    """Run cells until `orders` ends; this is the whole life of the process. `pipes`: for stdout,
+    stderr, events."""
     interrupts = runner_process.Interrupts()
     interrupts.armed = False
     publisher = runner_cell.open_process(pipes, interrupts)
@@ -76,7 +78,7 @@ def live(session_dir: str, orders: int, pipes: "List[int]") -> int:
 def run_one(
     folder: str, cell: runner_cell.Cell, interrupts: runner_process.Interrupts
 ) -> "Dict[str, Any]":
-    """Run the cell in `folder` where the ones before it have run; gives its `end` record."""
+    """Run the cell in `folder`, with what the cells before it have set; return its `end` record."""
     before = used()
     try:
         task, cell.source = runner_cell.read_cell(folder)
@@ -94,7 +96,7 @@ def run_one(
 
 
 def used() -> "Dict[str, float]":
-    """What this process and those that it has waited for have used until now."""
+    """Return what this process, and those that it has waited for, have used until now."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return {
         "cpu_s": sum(usage.ru_utime + usage.ru_stime for usage in usages),

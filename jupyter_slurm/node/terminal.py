@@ -1,16 +1,16 @@
-"""A terminal on the node: a program on a pseudo-terminal, and who sits there, in frames.
+"""A terminal on the node: a program on a pseudo-terminal, and frames to and from its user.
 
 Runs on the node, Python 3.6 and later, standard library only. Run in a job's script as
 
     terminal.py hold NAME KEEP_S WORD...
 
 it runs WORD... for whoever comes to the socket NAME (an abstract one, only for this user's
-programs). When they go it runs on, and the last that it wrote is kept for when they come back.
-Nobody for KEEP_S: it is hung up. Its end is the end of this. terminal_step.py is who comes there,
-or has a terminal without a holder; terminal_pty.py the program.
+programs). When they go the program runs on, and its last output is kept for when they come back.
+When nobody comes for KEEP_S the program is hung up. This process ends with the program.
+terminal_step.py comes to NAME, or has a terminal without a holder; terminal_pty.py has the program.
 
-What is said are frames (framing.py). The other end, cli/console.py, says BEGIN first; until then
-nothing is said here but SAID and ALIVE.
+The two ends exchange frames (framing.py). The other end, cli/console.py, sends BEGIN first; until
+then nothing is sent from here but SAID and ALIVE.
 """
 
 import collections
@@ -31,34 +31,35 @@ if TYPE_CHECKING:  # typing is not imported on the node
     from typing import Any, Deque, Dict, List, Optional, Tuple  # noqa: F401 - in comments
 
 SETUP = b"S"  # to here, first of all, in a step: JSON (terminal_step.py)
-BEGIN = b"B"  # to here: JSON with rows, columns and env of who sits there
+BEGIN = b"B"  # to here: JSON with rows, columns and env of the user's terminal
 DATA = b"D"  # both ways
 SIZE = b"W"  # to here: rows and columns
-SAID = b"T"  # from here: a line of ours for who sits there, UTF-8
+SAID = b"T"  # from here: a line of ours for the user, UTF-8
 TAKEN = b"L"  # from here, last: another terminal has come
 EXIT = b"X"  # from here, last: the program's exit status, as a shell tells it
 WINDOW = struct.Struct(">HH")
 STATUS = struct.Struct(">i")
 
 SILENCE_S = 90.0
-"""Who has said nothing for so long is gone, though nobody has told."""
+"""A peer that has been silent for so long is gone, even if nothing reported that."""
 FIRST_S = 60.0
-"""Who comes first has so long at least: a step of srun takes its time on a busy node."""
+"""The least time that the first visitor has: a step of srun takes its time on a busy node."""
 HANGUP_S = 3.0
 FAREWELL_S = 5.0
 KEPT_BYTES = 64 * 1024
 PENDING_MOST = 256 * 1024
-"""More is not read from one side while so much waits for the other."""
+"""No more is read from one side while so much waits for the other."""
 
 
 class Line(framing.Line):
-    """To who sits at the terminal."""
+    """The line to the user's terminal."""
 
     begun = False
 
 
 class Terminal(object):
-    """`listener` None: for one line, whose end is the program's."""
+    """A program on a pseudo-terminal and the line to its user. `listener` None: there is only this
+    one line, and the program ends with it."""
 
     def __init__(self, argv, env, line=None, listener=None, keep_s=0.0):
         # type: (List[str], Dict[str, str], Optional[Line], Optional[socket.socket], float) -> None
@@ -89,12 +90,12 @@ class Terminal(object):
 
     def warn(self, number, *_):
         # type: (int, *Any) -> None
-        """What `--signal` of sbatch is for."""
+        """Tell the user which signal Slurm sent: this is what sbatch's `--signal` is for."""
         self.tell("Slurm has sent the job {}.".format(signal.Signals(number).name))
 
     def run(self):
         # type: () -> int
-        """The program's exit status; 0: nobody came for it."""
+        """Run the program and return its exit status; 0 when nobody came for it."""
         while True:
             self.wait()
             self.look_at_the_clock()
@@ -110,7 +111,7 @@ class Terminal(object):
 
     def wait(self):
         # type: () -> None
-        """Until something can be read or written, or is due; and that is done."""
+        """Wait until something can be read or written, or is due, and do it."""
         line, program = self.line, self.program
         reads, writes = self.wanted()
         ready, free, _ = select.select(reads, writes, [], self.pause_s())
@@ -129,8 +130,8 @@ class Terminal(object):
 
     def wanted(self):
         # type: () -> Tuple[List[int], List[int]]
-        """What to read from and to write to: nothing from one side that the other has no room
-        for."""
+        """Return what to read from and to write to: nothing from one side that the other has no
+        room for."""
         line, program = self.line, self.program
         reads, writes = [self.wake_in], []
         if self.listener is not None:
@@ -156,7 +157,7 @@ class Terminal(object):
 
     def kept_alone_s(self):
         # type: () -> float
-        """How long it waits for somebody to come."""
+        """Return how long to wait for a user to come, in seconds."""
         nobody_yet = self.listener is not None and self.program is None
         return max(self.keep_s, FIRST_S) if nobody_yet else self.keep_s
 
@@ -248,7 +249,8 @@ class Terminal(object):
 
     def take_leave(self, program):
         # type: (terminal_pty.Program) -> None
-        """What it last wrote, and its status; until they hang up, which says that they have it."""
+        """Send the program's last output and its status; wait until the user's end hangs up, which
+        shows that it has them."""
         for _ in range(64):
             if not program.open or not select.select([program.master], [], [], 0)[0]:
                 break

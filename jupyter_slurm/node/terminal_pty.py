@@ -1,6 +1,7 @@
 """A program on a pseudo-terminal of its own: its birth, its bytes, its size, its signals, its end.
 
-Runs on the node, Python 3.6 and later, standard library only. Who sits there is terminal.py's.
+Runs on the node, Python 3.6 and later, standard library only. The line to its user is in
+terminal.py.
 """
 
 import contextlib
@@ -28,7 +29,7 @@ class Program(object):
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             become(argv, env, rows, columns)
-        set_up(self.master, rows, columns)  # on both sides: neither is to be the first without
+        set_up(self.master, rows, columns)  # on both sides: neither may run first without it
         os.set_blocking(self.master, False)
         self.pending = bytearray()
         self.open = True
@@ -40,7 +41,7 @@ class Program(object):
             data = os.read(self.master, 1 << 15)
         except BlockingIOError:
             return b""
-        except OSError:  # EIO: nothing has it open any more
+        except OSError:  # EIO: no process has it open any more
             data = b""
         self.open = bool(data)
         return data
@@ -67,12 +68,12 @@ class Program(object):
         # type: (int) -> None
         with contextlib.suppress(OSError):
             group = os.tcgetpgrp(self.master)
-            if group > 1:  # 0: there is none any more, and to killpg(2) that is our own
+            if group > 1:  # 0: there is none any more, and killpg(2) takes that for our own
                 os.killpg(group, number)
 
     def signal(self, number):
         # type: (int) -> None
-        """To what is in front, and to the program itself."""
+        """Send a signal to the foreground program, and to the program itself."""
         self.signal_front(number)
         with contextlib.suppress(OSError):
             os.killpg(self.pid, number)
@@ -87,8 +88,8 @@ class Program(object):
 
     def sweep(self):
         # type: () -> None
-        """Ends what it has left behind in its session: where Slurm tracks processes by their
-        parents (proctrack/linuxproc) a shell's `&` would outlive the job."""
+        """End what the program has left behind in its session: where Slurm tracks processes by
+        their parents (proctrack/linuxproc) a shell's `&` would outlive the job."""
         for number in (signal.SIGHUP, signal.SIGKILL):
             give_up_s = time.monotonic() + SWEEP_S
             members = session_of(self.pid)
@@ -102,7 +103,7 @@ class Program(object):
 
 def session_of(leader):
     # type: (int) -> List[int]
-    """The processes of a session."""
+    """Return the processes of the session of `leader`."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open("/proc/{}/stat".format(name)) as file:
@@ -119,7 +120,7 @@ def resize(fd, rows, columns):
 
 def set_up(fd, rows, columns):
     # type: (int, int, int) -> None
-    """The erase key takes letters, not bytes."""
+    """Set the terminal's size, and let the erase key take letters, not bytes."""
     resize(fd, rows, columns)
     modes = termios.tcgetattr(fd)
     modes[0] |= IUTF8
@@ -128,7 +129,8 @@ def set_up(fd, rows, columns):
 
 def become(argv, env, rows, columns):
     # type: (List[str], Dict[str, str], int, int) -> None
-    """In the child: what it was told to ignore, by Python or by a shell's `&`, it does not."""
+    """Become the program, in the child. Stop ignoring the signals that Python, or a shell's `&`,
+    told it to ignore."""
     try:
         for number in range(1, signal.NSIG):
             if number not in (signal.SIGKILL, signal.SIGSTOP):
@@ -145,8 +147,9 @@ def become(argv, env, rows, columns):
 
 def dressed(env, theirs):
     # type: (Dict[str, str], Dict[str, str]) -> Dict[str, str]
-    """The job's environment with the terminal's own words; a language only where it has none."""
-    # Where nothing says a language, Python itself sets LC_CTYPE (PEP 538): nobody has chosen that.
+    """Return the job's environment with the user's terminal settings; add a language only where the
+    job has none."""
+    # Where no language is set, Python itself sets LC_CTYPE (PEP 538): nobody has chosen that.
     has_language = any(name in env for name in ("LANG", "LC_ALL")) or (
         env.get("LC_CTYPE", "C.UTF-8") not in ("C.UTF-8", "C.utf8", "UTF-8")
     )

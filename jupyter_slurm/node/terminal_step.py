@@ -27,7 +27,8 @@ PATIENCE_S = 2.0
 
 def visit(name):
     # type: (str) -> None
-    """Hands bytes on to and from the one who holds it, also what is said when the job is ended."""
+    """Copy bytes between this step and the holder of the terminal, also what comes when the job is
+    ended."""
     sock = reach(name)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
@@ -51,7 +52,7 @@ def visit(name):
 
 def reach(name):
     # type: (str) -> socket.socket
-    """It may not be there yet: the job's script has modules to load, say."""
+    """Connect to the holder; wait for it, since the job's script may have modules to load first."""
     began_s = time.monotonic()
     told = False
     hung_up = select.poll()

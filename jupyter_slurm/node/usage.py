@@ -2,8 +2,8 @@
 
     usage.py FILE PID    FILE: usage.N.jsonl; PID: of the job's script, with which our input ends
 
-Writes that file and nothing else, and ends with the script. Python 3.6, standard library. It is to
-cost less than a hundredth of a core: what a look has cost decides when the next may be.
+Writes that file and nothing else, and ends with the script. Python 3.6, standard library. It should
+cost less than a hundredth of a core: the cost of a sample decides when the next may be taken.
 """
 
 import json
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Set, Tuple  # noqa: F401 - in comments
 
 EVERY_S = ((60.0, 2.0), (3600.0, 10.0))
-"""Up to this age of the job, a sample so often;"""
+"""How often to take a sample: up to this age of the job, one in so many seconds."""
 LATER_S = 60.0
 LATER_PART = 1 / 300.0
-"""then so often, and as the job gets old only once in this part of its age: about 2,000 lines are
-what even a month makes."""
+"""Later one in so many seconds, and for an old job one in this part of its age: even a month makes
+only about 2,000 lines."""
 LARGEST_SHARE = 0.005
-"""Of a core, for the looking."""
+"""The largest share of a core that looking may take."""
 YOUNG_S = 60.0
 GPUS_WAIT_S = 10.0
 GPUS_TRIES = 3
 
 TICKS = os.sysconf("SC_CLK_TCK")
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""What a process's start is given by; Python has a name for it since 3.7."""
+"""The clock that a process's start is given by; Python has a name for it since 3.7."""
 PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 1048576.0
 
 
@@ -66,7 +66,8 @@ def follow(path: str, meter: "Meter", gpus: "Gpus") -> None:
 
 
 def pause_s(age_s: float, cost_s: float) -> float:
-    """Until the next sample of a job of that age, when the last one has cost so much."""
+    """Return the time until the next sample of a job of that age, when the last one has cost so
+    much."""
     every_s = max(LATER_S, age_s * LATER_PART)
     for until_s, often_s in reversed(EVERY_S):
         if age_s < until_s:
@@ -75,18 +76,18 @@ def pause_s(age_s: float, cost_s: float) -> float:
 
 
 def ended_within(rest_s: float) -> bool:
-    """Whether the script has ended: then our input has."""
+    """Tell whether the script ends within `rest_s`: our input ends with it."""
     ready, _, _ = select.select([0], [], [], rest_s)
     return bool(ready)
 
 
 def own_cpu_s() -> float:
-    """Of this process and the programs that it has run."""
+    """Return the CPU time of this process and of the programs that it has run."""
     return sum(os.times()[:4])
 
 
 def append(path: str, line: str) -> None:
-    """A full disk loses a sample; the next begins on a line of its own."""
+    """Append a line to a file. A full disk loses a sample; the next begins on a line of its own."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     except OSError:
@@ -102,7 +103,7 @@ def append(path: str, line: str) -> None:
 
 
 class Meter:
-    """Cores kept busy since the look before, and the memory in use now."""
+    """The cores kept busy since the look before, and the memory in use now."""
 
     def __init__(self, processes: "Processes", cgroup: "Cgroup") -> None:
         self._processes = processes
@@ -111,14 +112,14 @@ class Meter:
         self._cpu_s = 0.0
 
     def look(self) -> "Tuple[float, float]":
-        """(cores, MiB). The job's cgroup knows best, of what is in it: containers of an engine are
-        not."""
+        """Return (cores, MiB). The job's cgroup knows best, but only about what is in it: an
+        engine's containers are not."""
         inside, outside = self._processes.look()
         cpu_s, memory_mib = self._cgroup.cpu_s(), self._cgroup.memory_mib()
         cpu_s = outside.cpu_s + (inside.cpu_s if cpu_s is None else cpu_s)
         memory_mib = outside.memory_mib + (inside.memory_mib if memory_mib is None else memory_mib)
         now_s = time.monotonic()
-        # What is gone, and was nobody's child in here, is missing in the sum.
+        # A process that is gone, and whose parent was not in the job, is missing in the sum.
         used_s = max(0.0, cpu_s - self._cpu_s)
         cores = used_s / max(now_s - self._time_s, 0.001)
         self._time_s, self._cpu_s = now_s, cpu_s
@@ -126,7 +127,7 @@ class Meter:
 
 
 class Sum:
-    """Of some processes."""
+    """The sum over some processes."""
 
     def __init__(self) -> None:
         self.cpu_s = 0.0
@@ -144,21 +145,22 @@ class Stat:
         words = line[line.rindex(b")") + 2 :].split()
         self.parent = int(words[1])
         self.group = int(words[2])
-        # With that of the children that it has waited for.
+        # Includes the children that it has waited for.
         self.cpu_s = sum(int(word) for word in words[11:15]) / float(TICKS)
         self.start = int(words[19])
         self.memory_mib = int(words[21]) * PAGE_MIB
 
 
 class Processes:
-    """Those of the job on this machine, whoever has started them.
+    """The job's processes on this machine, whoever has started them.
 
     They are the script's descendants, those of its process group, those that have the job's id in
     their environment (steps of srun, containers of an engine), and the descendants of all these.
     """
 
     def __init__(self, script: int, job_id: str, name: "Optional[str]") -> None:
-        """`name`: as Slurm has it; a node may have jobs of two clusters with the same id."""
+        """Set up the search. `name` is the job's name in Slurm: a node may have jobs of two
+        clusters with the same id."""
         self._script = script
         self._marks = [b"\0SLURM_JOB_ID=" + job_id.encode() + b"\0"]
         if name:
@@ -170,7 +172,7 @@ class Processes:
         """Process id -> its start: those whose environment was read in vain."""
 
     def look(self) -> "Tuple[Sum, Sum]":
-        """What those in the job's cgroup have used and use, and what the others do."""
+        """Return the sums of the processes in the job's cgroup, and of the others."""
         stats = self._stats()
         ours = self._members(stats)
         inside, outside = Sum(), Sum()
@@ -226,7 +228,8 @@ class Processes:
         return ours
 
     def _is_named(self, pid: int, stat: "Stat") -> bool:
-        """By its environment. A young one may yet become another program, with another."""
+        """Tell whether the process's environment names the job. A young process may yet become
+        another program, with another environment."""
         age_s = time.clock_gettime(CLOCK) - stat.start / float(TICKS)
         if self._strangers.get(pid) == stat.start and age_s > YOUNG_S:
             return False
@@ -244,10 +247,11 @@ class Processes:
 
 
 class Cgroup:
-    """The job's own on this machine, as Slurm makes it; nothing is known where there is none."""
+    """The job's cgroup on this machine, as Slurm makes it; nothing is known where there is none."""
 
     def __init__(self, folders: "Dict[str, str]") -> None:
-        """Controller -> folder; "" is the one of version 2, which has all of them."""
+        """Set the folders: controller -> folder; "" is the one of version 2, which has all
+        controllers."""
         self._folders = folders
 
     @classmethod
@@ -271,14 +275,15 @@ class Cgroup:
         return cls(folders)
 
     def cpu_s(self) -> "Optional[float]":
-        """None: it does not count that."""
+        """Return the CPU time used, or None where the cgroup does not count it."""
         if "cpuacct" in self._folders:
             return self._number("cpuacct", "cpuacct.usage", 1e9)
         stat = self._stat("", "cpu.stat")
         return stat["usage_usec"] / 1e6 if "usage_usec" in stat else None
 
     def memory_mib(self) -> "Optional[float]":
-        """What programs hold, without what the system keeps of files. None: it does not count."""
+        """Return the memory that programs hold, without what the system caches of files, or None
+        where the cgroup does not count it."""
         if "memory" in self._folders:
             stat = self._stat("memory", "memory.stat")
             names = ("total_rss", "total_shmem")
@@ -304,7 +309,8 @@ class Cgroup:
 
 
 class Gpus:
-    """The job's GPUs as nvidia-smi sees them; one that fails is not asked for ever."""
+    """The job's GPUs as nvidia-smi sees them; an nvidia-smi that keeps failing is not called for
+    ever."""
 
     def __init__(self, devices: str) -> None:
         self._devices = devices
@@ -346,8 +352,9 @@ class Gpus:
 
 
 def parse_gpu(line: str) -> "Optional[Dict[str, Any]]":
-    """None: that is none. What a GPU does not say ("[N/A]") is None: a part of one (MIG) how busy
-    it is, one without memory of its own (GB10: NordicHPC/sonar issue 460) how much is in use."""
+    """Return a GPU's figures, or None when the line is not about one. A figure that the GPU does
+    not give ("[N/A]") is None: how busy a part of one (MIG) is, or how much memory is in use on one
+    without memory of its own (GB10: NordicHPC/sonar issue 460)."""
     words = [word.strip() for word in line.rsplit(",", 3)]
     try:
         busy, used_mib, total_mib = (number(word) for word in words[1:])
