@@ -71,7 +71,8 @@ class Bodies:
 
 
 def _usage(call: Callable[[], _R]) -> _R:
-    """A line that cannot be is one line of error, as for IPython's own magics."""
+    """Run `call`; show a line that is not valid as one line of error, as IPython's own magics
+    do."""
     try:
         return call()
     except (CodeError, VariableError):

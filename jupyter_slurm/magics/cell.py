@@ -64,7 +64,7 @@ _AFTER_LOGIN = "is submitted by itself after the login, and this cell, run again
 
 
 class Detached(KeyboardInterrupt):
-    """The cell was interrupted: it ends here, and Run All with it; the job does not."""
+    """An interrupt of a cell: it ends the cell, and Run All with it, but not the job."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"KeyboardInterrupt: {self}"]
@@ -73,8 +73,9 @@ class Detached(KeyboardInterrupt):
 def run(
     session: Session, line: str, code: str, made: type[ScriptSpec] | None = None
 ) -> JobHandle | None:
-    """Runs a cell's text as a job. The handle when it is to be left alone, None when it was waited
-    for. CellFailed, SubmitError, VariableError; RequestError for a line that cannot be."""
+    """Run a cell's text as a job. Return the handle if the job is to be left alone, None if the
+    cell waited for it. CellFailed, SubmitError, VariableError; RequestError: the line is not
+    valid."""
     is_script = made is not None
     request = session.script_request(line) if is_script else session.request(line)
     request = sessions.resolve(session, request)
@@ -117,7 +118,8 @@ def run(
 
 
 def _preview(session: Session, spec: JobSpec) -> None:
-    """Shows what would be submitted, judged by the size of what goes in, as far as it is there."""
+    """Show what would be submitted, judged by the size of the variables that go in, as far as they
+    are there."""
     if not _absent(session, spec):
         spec = _with_inputs(session, spec)
     try:
@@ -127,7 +129,7 @@ def _preview(session: Session, spec: JobSpec) -> None:
 
 
 def _check_syntax(session: Session, spec: JobSpec) -> None:
-    """Raises CodeError, which shows the fault as IPython does, or warns of it."""
+    """Raise CodeError, which shows the fault as IPython does, or warn of the fault."""
     shell = session.shell
     manager = shell.prefilter_manager
 
@@ -146,8 +148,8 @@ def _check_syntax(session: Session, spec: JobSpec) -> None:
 
 
 def attach(session: Session, job_id: str | None) -> None:
-    """Brings output and outcome of a job into this cell; None: the newest whose outcome nobody has
-    had, of this notebook if it has one. NotFoundError."""
+    """Bring output and outcome of a job into this cell; None: the newest job whose outcome nobody
+    has had, of this notebook if it has one. NotFoundError."""
     job = session.api.job(job_id) if job_id else _newest(session)
     if job_id:
         warn_ended_earlier(job, job_id)
@@ -187,11 +189,11 @@ def _find_or_submit(session: Session, worker: Worker, request: Request, spec: Jo
 
 
 def _find(session: Session, request: Request, spec: JobSpec) -> Job | None:
-    """The job that this very cell has already started, and that is worth attaching to."""
+    """Return the job that this very cell has already started, if it is worth attaching to."""
     if request.reuse is Reuse.FRESH:
         return None
     earlier = session.api.attachable(spec)
-    # Who has cancelled a job and runs its cell again wants another.
+    # A user who has cancelled a job and runs its cell again wants another.
     if earlier is not None and earlier.job.cancel_requested_s is None:
         job = earlier.job
         other = _listed([_OTHER[part] for part in earlier.differs])
@@ -211,8 +213,8 @@ def _find(session: Session, request: Request, spec: JobSpec) -> Job | None:
 def _find_without(
     session: Session, request: Request, spec: JobSpec, absent: Sequence[str]
 ) -> Job | None:
-    """The same where variables are gone that go in, as after a restart of the kernel: there is
-    nothing to submit, and so nothing else to be meant."""
+    """Return the same job when variables that go in are gone, as after a restart of the kernel: the
+    cell has nothing to submit, so it can mean nothing else."""
     earlier = None if request.reuse is Reuse.FRESH else session.api.attachable(spec)
     if earlier is None or earlier.job.cancel_requested_s is not None:
         return None
@@ -230,7 +232,7 @@ def _say_attached(request: Request, job: Job, how: str) -> None:
 
 
 def _listed(words: Sequence[str]) -> str:
-    """`a, b and c`."""
+    """Return the words as `a, b and c`."""
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
@@ -264,13 +266,13 @@ def _absent(session: Session, spec: JobSpec) -> list[str]:
 
 
 def _drop_inputs(spec: JobSpec) -> None:
-    """They are not sent."""
+    """Delete the file of the variables that go in: they are not sent."""
     if isinstance(spec, CellSpec) and spec.inputs:
         Path(spec.inputs).unlink(missing_ok=True)
 
 
 def _with_inputs(session: Session, spec: JobSpec) -> JobSpec:
-    """Writes the variables that go in where the agent takes them from. VariableError."""
+    """Write the variables that go in to where the agent takes them from. VariableError."""
     if not isinstance(spec, CellSpec) or not spec.names_in:
         return spec
     from jupyter_slurm import places  # noqa: PLC0415
@@ -299,7 +301,7 @@ def _with_inputs(session: Session, spec: JobSpec) -> JobSpec:
 
 
 def bring(session: Session, job: Job, *, cancel_on_interrupt: bool, raise_on_failure: bool) -> None:
-    """Shows the job here until it has ended, and then what came of it."""
+    """Show the job here until it has ended, and then its outcome."""
     session.live.drop(job.id)
     card = LiveCard(job)
     card.show()
@@ -325,7 +327,8 @@ def bring(session: Session, job: Job, *, cancel_on_interrupt: bool, raise_on_fai
 
 
 def _deliver(session: Session, worker: Worker, card: LiveCard) -> JupyterSlurmError | None:
-    """Variables into the notebook, then the note that all has been given; what is to be raised."""
+    """Put the variables into the notebook, then note that everything has been delivered; return the
+    error to raise."""
     api, job_id = session.api, card.job.id
     result = worker(lambda: api.result(job_id))
     variables = worker(lambda: read_result_variables(result))
@@ -349,8 +352,8 @@ def _remark(result: Result) -> None:
 
 
 def _left(session: Session, card: LiveCard, waits_for: str = "is being submitted") -> Detached:
-    """The interrupt of a cell whose job goes on; `waits_for`: what is said of one that is not sent
-    yet."""
+    """Return the interrupt of a cell whose job goes on; `waits_for` is what to say of a job that
+    is not sent yet."""
     session.live.add(card)
     job = card.job
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
@@ -360,7 +363,8 @@ def _left(session: Session, card: LiveCard, waits_for: str = "is being submitted
 
 
 def _cancelled(session: Session, card: LiveCard, following: Following) -> Detached:
-    """The interrupt of a cell that was told to cancel; a second one stops the waiting."""
+    """Cancel the job of an interrupted cell and return the interrupt; a second interrupt stops the
+    waiting."""
     job_id = card.job.id
     with Worker(session.person, card.job.cluster) as worker:
         try:
@@ -373,8 +377,8 @@ def _cancelled(session: Session, card: LiveCard, following: Following) -> Detach
 
 
 def _give_up(session: Session, card: LiveCard, exc: JupyterSlurmError) -> None:
-    """The job is not lost with the way to it; an outcome that nobody can have counts as given,
-    so that the cell's next run is another job."""
+    """Keep the job although the way to it is lost; count an outcome that nobody can have as
+    delivered, so that the cell's next run is another job."""
     on_the_way = (AgentError, LoginError, HostKeyError)
     if isinstance(exc, on_the_way) or exc.transient or not card.job.state.final:
         session.live.add(card)

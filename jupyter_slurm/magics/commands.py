@@ -33,9 +33,9 @@ from jupyter_slurm.wire import Job, JobState, QueueEntry
 
 
 def _shell(session: Session, asked: Asked) -> None:
-    """Open a terminal in a job in the one that IPython runs in; a notebook has none: submit the job
-    there, and show what to type in a terminal."""
-    # The front ends have the Api in common, and here all that is done with it.
+    """Open a terminal in a job, inside the terminal that IPython runs in; in a notebook, which has
+    no terminal, submit the job and show what to type in one."""
+    # Front ends otherwise share only the Api; here they share all that is done with it.
     from jupyter_slurm.cli.shell import open_shell, submitted  # noqa: PLC0415
 
     wanted = parse_shell(asked, session.with_defaults(()))
@@ -56,7 +56,7 @@ Command = Callable[[Session, Asked], object]
 
 
 def run(session: Session, words: Sequence[str]) -> object:
-    """What `%slurm` shows for these words; none: the queue."""
+    """Return what `%slurm` shows for these words; without words, the queue."""
     if not words:
         return show_queue(session)
     command, behind = find(list(words), "notebook")
@@ -64,7 +64,8 @@ def run(session: Session, words: Sequence[str]) -> object:
 
 
 def show_queue(session: Session) -> object:
-    """The live queue where a notebook can show it, else the jobs as a table."""
+    """Return the live queue if the front end is a notebook that can show it, else the jobs as a
+    table."""
     if not in_place():
         return _jobs(session, Asked(cluster=None))
     from jupyter_slurm.magics.queue_widget import QueueWidget  # noqa: PLC0415 - loads ipywidgets
@@ -132,7 +133,7 @@ def _queue_row(entry: QueueEntry, now_s: float) -> tuple[str, ...]:
 def _info(session: Session, asked: Asked) -> Table:
     info = session.api.cluster_info(asked.cluster or session.cluster)
     rows = offer_text.rows(info)
-    # A column that says nothing here is none to look at.
+    # Leave out a column that says nothing here.
     kept = [at for at in range(len(offer_text.HEAD)) if any(row[at] for row in rows)]
     return Table(
         tuple(offer_text.HEAD[at] for at in kept),
@@ -159,7 +160,7 @@ def _clusters(session: Session, _asked: Asked) -> Table:
 
 
 def _doctor(session: Session, asked: Asked) -> None:
-    """Says what works there; sentences, the good and the bad."""
+    """Say in sentences what works on the cluster and what does not."""
     for check in session.api.doctor(asked.cluster or session.cluster):
         say(f"{MARKS[check.ok]} {check.sentence}")
         if check.hint:
@@ -201,7 +202,7 @@ def _logs(session: Session, asked: Asked) -> None:
 
 
 def _last(session: Session, job_id: str, lines: int | None, task: int | None) -> str:
-    """The last `lines` lines, or as much as a cell may hold (None)."""
+    """Return the last `lines` lines, or as much as a cell may hold (None)."""
     limit = session.output_limit_bytes
     kept: deque[str] = deque()
     size = left_out = 0
@@ -234,7 +235,8 @@ def _steer(verb: Verb, session: Session, asked: Asked) -> None:
 
 
 def _all_told(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> None:
-    """Say what became of each; one that failed has kept no other from its own, and is raised."""
+    """Say what became of each job, then raise an error if one failed; a failure does not stop the
+    others."""
     told = list(outcomes)
     failed = [one for _, one in told if isinstance(one, JupyterSlurmError)]
     for word, one in told:

@@ -33,7 +33,7 @@ _KEPT_S = 30.0
 
 
 class Completions:
-    """The matcher for IPython's completer, and what was asked lately."""
+    """The matcher for IPython's completer, with the latest answers it got."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -42,7 +42,8 @@ class Completions:
         self._infos: dict[str | None, _Recent[ClusterInfo]] = {}
 
     def matcher(self, context: CompletionContext) -> SimpleMatcherResult:
-        """As IPython's matcher API (v2) wants it; [] where the cursor is not in a line of ours."""
+        """Return the completions as IPython's matcher API (v2) wants them; [] if the cursor is not
+        in a line of ours."""
         line = context.text_until_cursor
         words = _ours(line, first_line=context.cursor_line == 0)
         if words is None:
@@ -56,7 +57,7 @@ class Completions:
         else:
             wanted = in_cell(before, last, script=magic == "%%sbatch")
         found = [*wanted.words, *self._values(wanted.value, last)]
-        # A word is cut at `=` and `,` by IPython: what is left of the cut is not put in again.
+        # IPython cuts a word at `=` and `,`: do not put in again what is left of the cut.
         cut = max(last.rfind("="), last.rfind(",")) + 1
         fragment = last[cut:]
         completions = [
@@ -74,7 +75,7 @@ class Completions:
         return ((text, "value") for text in self._names(of))
 
     def _names(self, of: str) -> Iterable[str]:
-        """Return the values of an option, or all jobs, …; () where that is anybody's guess."""
+        """Return the values of an option, or all jobs, …; () if the values cannot be listed."""
         match of:
             case "job":
                 return tuple(job.id for job in self._jobs.get() or ())
@@ -119,7 +120,7 @@ class Completions:
 
 
 class _Recent(Generic[_T]):
-    """An answer not older than half a minute; where asking takes long, an older one or none."""
+    """An answer at most half a minute old; while asking takes long, an older one or None."""
 
     def __init__(self, ask: Callable[[], _T]) -> None:
         self._ask = ask
@@ -155,7 +156,7 @@ class _Recent(Generic[_T]):
 
 
 def _paths(start: str, *, folders_only: bool) -> Iterable[tuple[str, str]]:
-    """Of this machine; names with blanks in them would need quotes and are left out."""
+    """Yield paths of this machine; leave out names with blanks, which would need quotes."""
     parent, slash, name = start.rpartition("/")
     try:
         found = sorted(Path(parent + slash or ".").expanduser().iterdir())
@@ -172,7 +173,7 @@ def _paths(start: str, *, folders_only: bool) -> Iterable[tuple[str, str]]:
 
 
 def _ours(line: str, *, first_line: bool) -> list[str] | None:
-    """The words of a line of ours, the magic first; None: it is not one."""
+    """Return the words of a line of ours, the magic first; None: the line is not ours."""
     words = line.split()
     if not words or (line[:1].isspace() and words[0].startswith("%%")):
         return None

@@ -90,7 +90,7 @@ class SlurmMagics(Magics):
 
 
 def load(shell: InteractiveShell) -> None:
-    """Registers the magics, once; loading again keeps what the session knows."""
+    """Register the magics, once; loading again keeps what the session knows."""
     if "SlurmMagics" in shell.magics_manager.registry:
         return
     magics = SlurmMagics(shell)
@@ -101,7 +101,7 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Takes them away again; jobs and their cards go on."""
+    """Remove the magics again; jobs and their cards go on."""
     magics = shell.magics_manager.registry.pop("SlurmMagics", None)
     if not isinstance(magics, SlurmMagics):
         return
@@ -118,7 +118,7 @@ def _functions(
     for kind, name in _MAGICS:
         function: Any = _line_magic(magics, name) if kind == "line" else _cell_magic(magics, name)
         function.__name__ = name
-        # IPython asks this, and not __doc__, where there is one.
+        # IPython prefers this to __doc__ if it exists.
         function.getdoc = _documentation(magics, kind, name)
         yield kind, name, function
 

@@ -50,14 +50,14 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """It ends with the call it is at; nobody waits for that."""
+        """Let the thread end after its current call; do not wait for that."""
         self._calls.put(None)
 
     def __call__(self, call: Callable[[], T]) -> T:
         return self._person.repeating(lambda: self.post(call).result(), lambda: self._cluster)
 
     def post(self, call: Callable[[], T]) -> Future[T]:
-        """The same without waiting."""
+        """Make the call in the thread and return its future, without waiting."""
         future: Future[T] = Future()
 
         def work() -> None:
@@ -82,8 +82,8 @@ def wait_until_ready(
     stop: str,
     show: Callable[[LogChunk], None] = lambda _: None,
 ) -> None:
-    """Return once the card's job is ready, or has ended. KeyboardInterrupt says that it goes on,
-    and how to `stop` it."""
+    """Return once the card's job is ready or has ended. An interrupt raises KeyboardInterrupt,
+    which says that the job goes on and how to `stop` it."""
     try:
         for chunk in until_ready(
             api, card.job, is_ready, lambda _: min(_WAIT_S, card.due_s()), worker
@@ -97,7 +97,8 @@ def wait_until_ready(
 
 
 class Following:
-    """One job's way into this cell. It can be left and taken up again: nothing is shown twice."""
+    """The output of one job on its way into this cell. The cell can leave it and take it up again:
+    nothing is shown twice."""
 
     def __init__(self, api: Api, card: LiveCard, replay: Replay) -> None:
         self._api = api
@@ -106,8 +107,8 @@ class Following:
         self._cursor = ""
 
     def run(self, worker: Worker, *, until_s: float = float("inf")) -> Job:
-        """The job once it is final and all its output has been shown, or as it was at `until_s`
-        (of `time.monotonic`)."""
+        """Return the job once it is final and all its output has been shown, or as it was at
+        `until_s` (of `time.monotonic`)."""
         while True:
             wait_s = max(0.0, min(_WAIT_S, self._card.due_s(), until_s - time.monotonic()))
             chunk = worker(

@@ -24,22 +24,24 @@ _VS_CODE = "__vsc_ipynb_file__"
 
 
 def in_place() -> bool:
-    """A display can be changed after it was shown (Jupyter), or not (a terminal prints again)."""
+    """Tell whether a display can be changed after it was shown (Jupyter); a terminal prints it
+    again."""
     return hasattr(get_ipython(), "kernel")
 
 
 def renders_jobs() -> bool:
-    """The page keeps cards of jobs up to date itself: JupyterLab or Notebook with our extension.
+    """Tell whether the page keeps cards of jobs up to date itself: JupyterLab or Notebook with our
+    extension.
 
-    Not so the kernel of a notebook that VS Code shows, be it a Jupyter server's; nor, without
-    JPY_SESSION_NAME, one that was started in a terminal of such a server.
+    It does not for the kernel of a notebook that VS Code shows, even a Jupyter server's; nor,
+    without JPY_SESSION_NAME, for a kernel that was started in a terminal of such a server.
     """
     told = os.environ.get(CARDS_VARIABLE) == "live" and "JPY_SESSION_NAME" in os.environ
     return told and _VS_CODE not in getattr(get_ipython(), "user_ns", {})
 
 
 def notebook(namespace: Mapping[str, object]) -> str | None:
-    """The notebook's path as its front end gives it; None where it gives none.
+    """Return the notebook's path as its front end gives it; None if it gives none.
 
     JPY_SESSION_NAME: jupyter_server >= 2; `__vsc_ipynb_file__`: VS Code, in the user's namespace.
     """
@@ -48,26 +50,27 @@ def notebook(namespace: Mapping[str, object]) -> str | None:
 
 
 def connection_file() -> str | None:
-    """Of this kernel; None: it is none."""
+    """Return the path of this kernel's connection file; None: this process is not a kernel."""
     config = getattr(getattr(get_ipython(), "kernel", None), "config", {})
     path = config.get("IPKernelApp", {}).get("connection_file")
     return path if isinstance(path, str) else None
 
 
 def answerer() -> Answerer:
-    """Who sits at this shell."""
+    """Return what asks the person at this shell."""
     return NotebookAnswerer() if in_place() else TerminalAnswerer()
 
 
 class NotebookAnswerer:
     """The person in front of the notebook, asked under the running cell.
 
-    A front end puts what is typed in the clear into the cell's output, which is saved: so all but
-    a yes or no is masked, also where the host would show it.
+    A front end puts what the user types in the clear into the cell's output, which is saved; so
+    every answer but a yes or no is masked, even if the host would show it.
     """
 
     def there(self) -> bool:
-        """Not with nbconvert, say, which allows no stdin (kernel messaging, execute_request)."""
+        """Tell whether somebody can answer: not with nbconvert, say, which allows no stdin (kernel
+        messaging, execute_request)."""
         kernel = getattr(get_ipython(), "kernel", None)
         return bool(getattr(kernel, "_allow_stdin", True))
 
@@ -95,32 +98,32 @@ class NotebookAnswerer:
 
 
 def say(text: str) -> None:
-    """A line in the cell's output."""
+    """Write a line to the cell's output."""
     sys.stdout.write(visible_lines(text) + "\n")
 
 
 def warn(text: str) -> None:
-    """A line in the cell's error output."""
+    """Write a line to the cell's error output."""
     sys.stderr.write(visible_lines(text) + "\n")
 
 
 def show(
     data: Mapping[str, Any], metadata: Mapping[str, Any], *, display_id: str | None = None
 ) -> None:
-    """A display; with an id it may be changed by `change`."""
+    """Publish a display; if it has an id, `change` can change it."""
     transient = {"display_id": display_id} if display_id else {}
     publish_display_data(_harmless(data), dict(metadata), transient=transient)
 
 
 def change(data: Mapping[str, Any], metadata: Mapping[str, Any], *, display_id: str) -> None:
-    """Every display with this id, wherever it was shown."""
+    """Change every display with this id, wherever it was shown."""
     transient = {"display_id": display_id}
     publish_display_data(_harmless(data), dict(metadata), transient=transient, update=True)
 
 
 def _harmless(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for a notebook, whose page does what it knows of escape sequences; a terminal is
-    shown the plain text as it is."""
+    """Return the data with plain text that is safe for a terminal; leave a notebook's data as it
+    is, since its page does what it knows of escape sequences."""
     plain = data.get("text/plain")
     if in_place() or not isinstance(plain, str):
         return dict(data)
@@ -128,11 +131,11 @@ def _harmless(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flush() -> None:
-    """Text that was written before a display is seen before it."""
+    """Flush both streams, so that text written before a display is seen before it."""
     sys.stdout.flush()
     sys.stderr.flush()
 
 
 def clear(*, wait: bool) -> None:
-    """Empties the cell's output; `wait`: when the next output comes."""
+    """Empty the cell's output; `wait`: only when the next output comes."""
     clear_output(wait=wait)

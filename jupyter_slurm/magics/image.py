@@ -24,7 +24,7 @@ from jupyter_slurm.wire import ImageSpec, new_id
 
 
 def build(session: Session, line: str, text: str) -> JobHandle | None:
-    """Makes the image that the cell describes, as `cell.run` runs a cell."""
+    """Make the image that the cell describes, as `cell.run` runs a cell."""
     asked = ask(IMAGE_CELL, session.words(line), "notebook")
     request = parse_image(IMAGE_CELL, asked, defaults=session.defaults())
     here = packages_here.read() if request.env_from_here else None

@@ -84,7 +84,7 @@ def listed(session: Session, _asked: Asked) -> Table:
     jobs = session.api.jobs()
     lab_page.remove_old(jobs)
     found, now_s = jobs_of(JobKind.LAB, jobs), time.time()
-    # Without their addresses: others read notebooks too, and nobody else is to know these.
+    # Leave out their addresses: others read notebooks too, and nobody else may know these.
     return Table(
         labs.HEAD[:-1],
         tuple(labs.row(job, now_s)[:-1] for job in found),

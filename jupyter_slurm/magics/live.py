@@ -41,12 +41,12 @@ class LiveCard:
         self._context = contextvars.copy_context()
 
     def show(self) -> None:
-        """Shows it anew: for the first time, or after the cell was cleared."""
+        """Show the card anew: for the first time, or after the cell was cleared."""
         self._publish(update=False)
 
     def update(self, job: Job) -> None:
-        """A new state is shown at once, another change within a second, a clock now and then; a
-        page that shows jobs itself is told of states and of what comes after the end alone."""
+        """Show a new state at once, another change within a second, a clock now and then; send a
+        page that shows jobs itself only states and what comes after the end."""
         if job.revision < self.job.revision:
             return
         self.job = job
@@ -54,11 +54,11 @@ class LiveCard:
             self._publish(update=True)
 
     def update_from_elsewhere(self, job: Job) -> None:
-        """The same from another thread, long after the cell has ended."""
+        """Update the card from another thread, long after the cell has ended."""
         self._context.run(self.update, job)
 
     def no_news(self, problem: Problem) -> None:
-        """Says that nothing newer can be known, once; `update` takes it back."""
+        """Say once that nothing newer can be known; `update` takes it back."""
         if self.job.problem is None and not renders_jobs():
             self.job = msgspec.structs.replace(
                 self.job, problem=problem, problem_since_s=time.time()
@@ -66,7 +66,7 @@ class LiveCard:
             self._context.run(self._publish, update=True)
 
     def due_s(self) -> float:
-        """In how many seconds an update will be worth showing."""
+        """Return in how many seconds an update will be worth showing."""
         if self._shown is None or self._shown[0] is not self.job.state:
             return 0.0
         past_s = time.monotonic() - self._shown_s
@@ -81,7 +81,7 @@ class LiveCard:
 
     @property
     def settled(self) -> bool:
-        """Nothing more will be learnt about this job."""
+        """Tell whether nothing more will be learnt about this job."""
         job = self.job
         ended_s = job.ended_s or job.state_since_s
         old = time.time() - ended_s > _SETTLED_AFTER_S
@@ -97,7 +97,7 @@ class LiveCard:
 
 
 class LiveCards:
-    """Keeps cards up to date in the background until their jobs have ended."""
+    """The background thread's cards, kept up to date until their jobs have ended."""
 
     def __init__(self, api: Callable[[], Api]) -> None:
         self._api = api
@@ -118,7 +118,7 @@ class LiveCards:
                 self._thread.start()
 
     def drop(self, job_id: str) -> None:
-        """A cell waits for this job now and shows it itself."""
+        """Drop the card of this job: a cell waits for the job now and shows it itself."""
         with self._lock:
             self._cards.pop(job_id, None)
 
@@ -151,7 +151,7 @@ class LiveCards:
             return bool(self._cards)
 
     def _from(self, cursor: str) -> str:
-        """This cursor, or the beginning where a card is new."""
+        """Return this cursor, or the beginning if a card is new."""
         with self._lock:
             has_new, self._has_new = self._has_new, False
         return "" if has_new else cursor

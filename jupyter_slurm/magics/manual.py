@@ -75,13 +75,13 @@ Options of ours
 
 
 def image_help() -> str:
-    """`%%slurm_image?`"""
+    """Return what `%%slurm_image?` shows."""
     ours = {**IMAGE_CELL.options, **of_cells(IMAGE_CELL)}
     return _IMAGE + "\n" + "".join(_entry(f"--{k}", v.metavar, v.help) for k, v in ours.items())
 
 
 def cell_help() -> str:
-    """`%%slurm?`"""
+    """Return what `%%slurm?` shows."""
     ours = "".join(_entry(f"--{name}", one.metavar, one.help) for name, one in CELL.options.items())
     theirs = "".join(
         _entry(
@@ -96,7 +96,7 @@ def cell_help() -> str:
 
 
 def line_help() -> str:
-    """`%slurm?`"""
+    """Return what `%slurm?` shows."""
     told = (
         "".join(_entry(f"%slurm {one.usage('notebook')}", "", one.help) for one in section)
         for section in sections("notebook").values()
@@ -105,7 +105,7 @@ def line_help() -> str:
 
 
 def script_help() -> str:
-    """`%%sbatch?`"""
+    """Return what `%%sbatch?` shows."""
     return _SCRIPT
 
 

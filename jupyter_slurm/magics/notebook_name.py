@@ -24,7 +24,7 @@ _MOST_BYTES = 8 << 20
 
 
 def of_program() -> str | None:
-    """The notebook that the program which started this kernel was told to run."""
+    """Return the notebook that the program which started this kernel was told to run."""
     process = Path("/proc") / str(os.getppid())
     try:
         words = os.fsdecode((process / "cmdline").read_bytes()).split("\0")
@@ -34,9 +34,9 @@ def of_program() -> str | None:
 
 
 def told_to_run(words: Sequence[str], folder: Path) -> str | None:
-    """Of a command line; None: it does not run notebooks, or more than one.
+    """Return the notebook that a command line runs; None: it runs no notebook, or more than one.
 
-    Of papermill's two it is the one that it makes, since that is another one in each run.
+    Of papermill's two, return the one that papermill writes, since that differs in each run.
     """
     at = next((i for i, word in enumerate(words) if _program(word)), None)
     if at is None:
@@ -52,14 +52,16 @@ def told_to_run(words: Sequence[str], folder: Path) -> str | None:
 
 
 def _program(word: str) -> str | None:
-    """`python -m NAME` and a script have the same name."""
+    """Return the program's name, the same for `python -m NAME` and for a script; None: another
+    program."""
     name = PurePath(word).name
     name = f"jupyter-{name}" if f"jupyter-{name}" in _RUN_ONE else name
     return name if name in _RUN_ONE or name == _PAPERMILL else None
 
 
 def of_servers(connection_file: str | None) -> str | None:
-    """The notebook of the session that has this kernel, on any Jupyter server of this user's."""
+    """Return the notebook of the session that has this kernel, on any of this user's Jupyter
+    servers."""
     kernel = _KERNEL_FILE.fullmatch(PurePath(connection_file or "").name)
     if kernel is None:
         return None

@@ -22,8 +22,9 @@ _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 class OpenLog:
-    """`show` is called with what there is to see, in the thread of who opens it and then in the
-    log's own; `watched` says whether anybody looks."""
+    """The log of one job, opened on the page. It calls `show` when there is something to see, first
+    in the thread of the caller that opens it and then in its own; `watched` tells whether anybody
+    looks."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class OpenLog:
 
     @property
     def text(self) -> str:
-        """What it would look like in a terminal, without its colours."""
+        """Return what the log would look like in a terminal, without its colours."""
         lines = _ESCAPES.sub("", self._written).split("\n")
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
         return text or "It has written nothing yet."
@@ -63,11 +64,11 @@ class OpenLog:
         return self._closed.is_set()
 
     def close(self) -> None:
-        """Nothing is shown any more; the thread ends with the call it is at."""
+        """Stop showing anything; the thread ends after its current call."""
         self._closed.set()
 
     def follow(self) -> None:
-        """Goes on in a thread until the job ends, the log is closed or nobody looks."""
+        """Go on in a thread until the job ends, the log is closed or nobody looks."""
         with self._lock:
             if self.thread is None and not self._ended and not self.closed:
                 self.thread = threading.Thread(

@@ -10,7 +10,7 @@ from jupyter_slurm.wire import Preview
 
 
 def show_preview(preview: Preview) -> None:
-    """A notebook has it as HTML; where that cannot be shown, and in a terminal, it is text."""
+    """Show the preview as HTML in a notebook; as text in a terminal or if HTML cannot be shown."""
     told = (
         *preview_lines(preview),
         f"Cluster {preview.cluster}, job dir {preview.job_dir}",

@@ -76,14 +76,14 @@ class QueueWidget(anywidget.AnyWidget):
         self._refresh()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The widget, and the same rows for who has no widgets."""
+        """Return the widget, and the same rows for a front end without widgets."""
         found = super()._repr_mimebundle_(**kwargs)
         data, metadata = found if isinstance(found, tuple) else (found or {}, {})
         table = self.table()
         return {**data, "text/html": table._repr_html_(), "text/plain": table.text}, metadata
 
     def table(self) -> Table:
-        """What it shows now."""
+        """Return the rows that the widget shows now."""
         columns = ("id", "name", "user", "partition", "state", "where", "note")
         values = tuple(tuple(str(row[column]) for column in columns) for row in self.rows)
         return Table(tuple(map(str.capitalize, columns)), values, caption=self.as_of)
@@ -172,7 +172,7 @@ class QueueWidget(anywidget.AnyWidget):
         self.message = f"Job {job.name} ({job.id}) is {job.state}{asked}."
 
     def _open_log(self, job_id: str) -> None:
-        """The end of it; the whole comes into a cell by `%slurm attach`."""
+        """Open the end of the job's log; `%slurm attach` brings the whole log into a cell."""
         self._close_log()
         self._log = OpenLog(self._api, job_id, self._show_log, self._is_watched)
         self.message = ""
@@ -187,7 +187,8 @@ class QueueWidget(anywidget.AnyWidget):
                 self.log, self.log_of = log.text, log.title
 
     def _on_log_of(self, _change: object) -> None:
-        """The browser closes the panel by emptying its title."""
+        """Close the log once the browser has closed its panel, which it does by emptying the
+        title."""
         if not self.log_of:
             self._close_log()
 
@@ -197,7 +198,7 @@ class QueueWidget(anywidget.AnyWidget):
                 self._log.close()
 
     def _try(self, call: Callable[[], None], told: str) -> bool:
-        """False, with the reason in the trait `told`, where it did not work."""
+        """Make the call; return False, with the reason in the trait `told`, if it did not work."""
         try:
             call()
         except LoginNeededError as exc:  # nobody is asked from here: no cell runs
@@ -230,7 +231,7 @@ def _row_of_job(job: Job, now_s: float) -> Row:
 
 
 def _note(job: Job, now_s: float) -> str:
-    """Why nothing newer is known comes before why it waits or how it ended."""
+    """Return why nothing newer is known, or else why the job waits or how it ended."""
     if job.transfer is not None:
         return f"Pushing: {progress_text(job.transfer, now_s)}"
     if job.problem is not None and not job.state.final:

@@ -30,7 +30,7 @@ from jupyter_slurm.wire import Transfer
 
 
 def login(session: Session, asked: Asked) -> None:
-    """Logs in where that is needed, and says how it stands."""
+    """Log in if that is needed, and say how the connection stands."""
     say(connected(session.person.log_in(asked.cluster or session.cluster)))
 
 
@@ -62,7 +62,7 @@ def pull(session: Session, asked: Asked) -> None:
 
 
 def tunnel(session: Session, asked: Asked) -> Table | None:
-    """Open one, close some, or list them."""
+    """Open a tunnel, close some, or list them."""
     for tunnel_id in asked.close:
         session.api.close_tunnel(tunnel_id)
         say(f"Tunnel {tunnel_id} is closed.")
@@ -87,7 +87,7 @@ def _follow(session: Session, cluster: str | None, begin: Callable[[], Transfer]
 
 
 def _here(path: str) -> Path:
-    """The agent's own folder is another: what it is told is absolute."""
+    """Return the path as absolute, since the agent runs in another folder."""
     return Path(path).expanduser().absolute()
 
 

@@ -40,7 +40,7 @@ _TAIL_COLUMNS = 300
 
 
 class Pace:
-    """How long to wait before more may be published: two buckets, of messages and of bytes."""
+    """The pace at which more may be published: two buckets, of messages and of bytes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -65,11 +65,13 @@ class Pace:
 
 
 class Replay:
-    """Shows chunks of one job's output; above `limit_bytes` of text only the last lines, in place.
+    """The output of one job, shown chunk by chunk; above `limit_bytes` of text only the last lines,
+    in place.
 
-    What is shown is trusted as far as `show_as` and the cluster's profile both say. `on_clear` is
-    called when the job cleared the cell: it shows again what is not the job's.
-    `error` is the cell's exception once it was seen: it is raised, not printed, by who follows.
+    Output is trusted as far as both `show_as` and the cluster's profile say. The replay calls
+    `on_clear` when the job cleared the cell, to show again what is not the job's. `error` is the
+    cell's exception once it was seen: the caller that follows the job raises it instead of printing
+    it.
     """
 
     def __init__(
@@ -89,11 +91,12 @@ class Replay:
 
     @property
     def budget_bytes(self) -> int:
-        """How much stream text is worth asking for next."""
+        """Return how much stream text is worth asking for next, in bytes."""
         return _TAIL_BYTES if self._tail else max(1, min(self._left_bytes, _MOST_BYTES))
 
     def pause_s(self) -> float:
-        """How long to wait before the next chunk is shown; it gathers at the agent meanwhile."""
+        """Return how many seconds to wait before showing the next chunk; output gathers at the
+        agent meanwhile."""
         return 1.0 if self._tail else self._pace.pause_s()
 
     def show(self, chunk: LogChunk) -> None:
@@ -166,7 +169,8 @@ class Replay:
                 show(output.data, output.metadata)
 
     def _id(self, display_id: str) -> str:
-        """Two jobs, or a job and this kernel, may use the same id."""
+        """Return an id of this job's own: two jobs, or a job and this kernel, may use the same
+        id."""
         return f"slurm-{self.job_id}-{display_id}"
 
 
@@ -204,13 +208,13 @@ class _Tail:
 
 
 def _last_of_overwritten(line: str) -> str:
-    """What a terminal would show of a line with carriage returns in it."""
+    """Return what a terminal would show of a line with carriage returns in it."""
     return line.rstrip("\r").rpartition("\r")[2][:_TAIL_COLUMNS]
 
 
 def condense(outputs: Iterable[Output]) -> list[Output]:
-    """The same picture in fewer messages: what is cleared at once is left out, text that follows
-    text of the same stream is joined, of several updates of one display the last is kept."""
+    """Return the same picture in fewer messages: leave out what is cleared at once, join text that
+    follows text of the same stream, keep the last of several updates of one display."""
     kept: list[Output] = []
     updates: dict[str, int] = {}
     for output in _joined(outputs):

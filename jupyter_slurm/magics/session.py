@@ -31,7 +31,7 @@ _TERMINAL_LIMIT_BYTES = 1 << 30
 
 
 class Settings(Protocol):
-    """`%config SlurmMagics`: see `extension.py`."""
+    """The settings of `%config SlurmMagics`: see `extension.py`."""
 
     default_cluster: str
     default_options: str
@@ -43,7 +43,7 @@ class Settings(Protocol):
 
 
 class Session:
-    """Asks for the agent only when it is first needed."""
+    """What one kernel's magics know; it asks for the agent only when it is first needed."""
 
     def __init__(self, shell: InteractiveShell, settings: Settings) -> None:
         self.shell = shell
@@ -64,24 +64,26 @@ class Session:
 
     @cached_property
     def agent(self) -> Api:
-        """For what goes on by itself: a call that needs a login raises LoginNeededError."""
+        """Return the agent for work that goes on by itself: a call that needs a login raises
+        LoginNeededError."""
         from jupyter_slurm.client import connect  # noqa: PLC0415
 
         return connect()
 
     @cached_property
     def person(self) -> Attended:
-        """Who sits at this shell, and can be asked for a login while a cell runs."""
+        """Return the person at this shell, who can be asked for a login while a cell runs."""
         return Attended(self.agent, answerer())
 
     @property
     def api(self) -> Api:
-        """For what a cell does: a call that needs a login asks for it and goes on."""
+        """Return the agent for what a cell does: a call that needs a login asks for it and goes
+        on."""
         return cast("Api", self.person)
 
     @property
     def cluster(self) -> str | None:
-        """Where a line that names no cluster goes; None: the profiles' default."""
+        """Return where a line that names no cluster goes; None: the profiles' default."""
         named = os.environ.get("JUPYTER_SLURM_CLUSTER")  # the agent's own may be another
         return self.used_cluster or self.settings.default_cluster or named or None
 
@@ -92,8 +94,8 @@ class Session:
 
     @property
     def notebook(self) -> str | None:
-        """Its path; None: nobody knows it."""
-        # Who runs nbconvert in a notebook gives it that notebook's environment.
+        """Return the notebook's path; None: nobody knows it."""
+        # nbconvert, run from a notebook, inherits that notebook's environment.
         return self._run_by_program or notebook(self.namespace) or self._on_a_server
 
     @cached_property
@@ -110,8 +112,8 @@ class Session:
 
     @property
     def owner(self) -> Owner:
-        """Whose sessions are this notebook's: where nobody names it, no other's are taken for its
-        own."""
+        """Return the owner of this notebook's sessions; if nobody names the notebook, it does not
+        take another's sessions for its own."""
         return Owner(self.notebook or self.unnamed, frozenset(self.started_sessions))
 
     @property
@@ -119,18 +121,20 @@ class Session:
         return self.settings.output_limit_bytes if in_place() else _TERMINAL_LIMIT_BYTES
 
     def words(self, line: str) -> list[str]:
-        """A magic's line as words, `{name}` put in."""
+        """Return a magic's line as words, with each `{name}` replaced by its value."""
         return expand(split(line), self.namespace)
 
     def request(self, line: str) -> Request:
-        """The line, after what `%slurm use` and the settings say for every cell."""
+        """Return the line's request, after what `%slurm use` and the settings say for every
+        cell."""
         words = self._with_out_format(self.words(line))
         in_session = any(item.name == "session" for item in scan(words))
-        # There a cell has what the session has.
+        # In a session a cell has what the session has.
         return parse_with_arguments(words if in_session else self.with_defaults(words))
 
     def _with_out_format(self, words: list[str]) -> list[str]:
-        """In a session too, which has no say in it."""
+        """Return the words after the settings' `--out-format`, also for a cell in a session, which
+        has no say in it."""
         chosen = self.settings.out_format
         return ["--out-format", chosen, *words] if chosen else words
 
@@ -138,12 +142,12 @@ class Session:
         return [*self._to_cluster(), *self._defaults(), *words]
 
     def script_request(self, line: str) -> Request:
-        """The same for a batch script, to which only sbatch's options mean anything."""
+        """Return the same for a batch script, to which only sbatch's options mean anything."""
         defaults = sbatch_args(parse(self._defaults()).options)
         return parse_with_arguments([*self._to_cluster(), *defaults, *self.words(line)])
 
     def defaults(self) -> Request:
-        """What `%slurm use` and the settings say for every cell."""
+        """Return what `%slurm use` and the settings say for every cell."""
         return parse([*self._to_cluster(), *self._defaults()])
 
     def _to_cluster(self) -> tuple[str, ...]:
@@ -158,7 +162,7 @@ class Session:
         self.used_cluster, self.used_options = cluster, tuple(options)
 
     def show_card(self, job: Job) -> LiveCard:
-        """A card that stays up to date by itself."""
+        """Show a card that stays up to date by itself, and return it."""
         card = LiveCard(job)
         card.show()
         if not card.settled:
@@ -167,8 +171,8 @@ class Session:
 
 
 def current() -> Session:
-    """The session of the running shell. RequestError: no IPython, or the extension is not
-    loaded."""
+    """Return the session of the running shell. RequestError: this is not IPython, or the extension
+    is not loaded."""
     shell = get_ipython()
     magics = shell.magics_manager.registry.get("SlurmMagics") if shell is not None else None
     session = getattr(magics, "session", None)

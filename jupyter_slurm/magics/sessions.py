@@ -29,7 +29,8 @@ from jupyter_slurm.wire import Job, JobKind, SessionSpec, new_id
 
 
 def resolve(state: State, request: Request) -> Request:
-    """With the session's id in the place of its name. NotFoundError, RequestError."""
+    """Return the request with the session's id in the place of its name. NotFoundError,
+    RequestError."""
     if request.session is None:
         return request
     job = _named(state, request.session, request.cluster)
@@ -38,8 +39,9 @@ def resolve(state: State, request: Request) -> Request:
 
 
 def _named(state: State, name: str, cluster: str | None = None) -> Job:
-    """By id, or by name or "" one of this notebook, also of its earlier kernels: the one in use, or
-    on the cluster that is asked for by the line, else by `%slurm use`."""
+    """Return the session by id, or by name or "" one of this notebook, also of its earlier kernels:
+    the one in use, or the one on the cluster that the line asks for, else on that of `%slurm
+    use`."""
     jobs = state.api.jobs()
     used = next((job for job in jobs if job.id == state.used_session), None)
     if used is not None and cluster in (None, used.cluster):
@@ -56,7 +58,7 @@ def _named(state: State, name: str, cluster: str | None = None) -> Job:
 
 
 def start(state: State, asked: Asked) -> None:
-    """Waits until it runs; it is the notebook's session from then on."""
+    """Start a session and wait until it runs; it is the notebook's session from then on."""
     before, notebook = state.with_defaults(()), state.notebook
     request, spec = job_spec(SessionSpec, asked, job_id=new_id(), notebook=notebook, before=before)
     spec = placed(spec)
@@ -85,14 +87,15 @@ def start(state: State, asked: Asked) -> None:
 
 
 def _remind(state: State) -> None:
-    """Of the one that is kept already: what is forgotten there costs others."""
+    """Remind of the session that is kept already: if the user forgets it, it costs others."""
     for job in state.api.jobs():
         if job.id == state.used_session and not job.state.final:
             warn(f"{title(job)} is {job.state} and goes on; `%slurm session stop {job.id}` ends it")
 
 
 def _wait(state: State, worker: Worker, card: LiveCard) -> None:
-    """Until its process is there and says so, or it has ended; with what it puts out."""
+    """Wait until the session's process is there and says so, or the job has ended; show its
+    output."""
     limit_bytes, show_as = state.output_limit_bytes, state.settings.show
     show = Replay(card.job.id, limit_bytes, show_as, on_clear=card.show).show
     wait_until_ready(state.api, worker, card, sessions.is_ready, "%slurm session stop", show)

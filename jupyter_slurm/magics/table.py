@@ -42,7 +42,7 @@ class Table:
         return "\n".join([*told, *([self.caption] if self.caption else [])])
 
     def to_pandas(self) -> Any:
-        """A DataFrame of text. ImportError where pandas is not installed."""
+        """Return a DataFrame of text. ImportError: pandas is not installed."""
         import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415
 
         return pd.DataFrame(self.rows, columns=list(self.columns))
@@ -67,25 +67,26 @@ class Table:
 
 
 def _html(cell: str) -> str:
-    """Sentences may wrap; ids, names and numbers keep their blanks and stay in one line."""
+    """Return the cell as HTML: sentences may wrap; ids, names and numbers keep their blanks and
+    stay in one line."""
     wrap = "pre-wrap;min-width:16em" if len(cell) > _SENTENCE else "pre"
     return f'<td style="{_CELL};white-space:{wrap}">{escape(cell)}</td>'
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SlurmText:
-    """What a Slurm command printed: `text` as it was, `table` where it is one for certain."""
+    """The output of a Slurm command: `text` as printed, `table` if it is one for certain."""
 
     text: str
     table: Table | None
 
     @property
     def rows(self) -> list[dict[str, str]]:
-        """[] where the text is no table."""
+        """Return the table's rows; [] if the text is not a table."""
         return self.table.rows if self.table else []
 
     def to_pandas(self) -> Any:
-        """A DataFrame of text. ValueError where this is no table."""
+        """Return a DataFrame of text. ValueError: the text is not a table."""
         if self.table is None:
             raise ValueError(
                 "This output may not be a table: ask for one with a separator, "
@@ -103,7 +104,7 @@ class SlurmText:
 
 
 def read(argv: Sequence[str], text: str) -> SlurmText:
-    """Understands the output of `argv` as far as it can be without a guess."""
+    """Read the output of `argv` as a table, as far as that is possible without a guess."""
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines or any(_NO_HEADER.fullmatch(word) for word in argv[1:]):
         return SlurmText(text, None)
@@ -114,7 +115,7 @@ def read(argv: Sequence[str], text: str) -> SlurmText:
 
 
 def _by_separator(lines: list[str]) -> list[list[str]] | None:
-    """`-P`, `--parsable2`, `-o '%i|%j'`: every line has as many `|` as the header."""
+    """Split `-P`, `--parsable2`, `-o '%i|%j'`: every line has as many `|` as the header."""
     rows = [line.split("|") for line in lines]
     if len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
         return None
@@ -124,7 +125,7 @@ def _by_separator(lines: list[str]) -> list[list[str]] | None:
 
 
 def _by_rule(lines: list[str]) -> list[list[str]] | None:
-    """sacct, sacctmgr, sshare: the second line rules off each column with dashes."""
+    """Split sacct, sacctmgr, sshare: the second line rules off each column with dashes."""
     if len(lines) < 2 or not re.fullmatch(r"-+( +-+)+ *", lines[1]):
         return None
     spans = [match.span() for match in re.finditer(r"-+", lines[1])]
@@ -132,10 +133,10 @@ def _by_rule(lines: list[str]) -> list[list[str]] | None:
 
 
 def _by_blanks(lines: list[str]) -> list[list[str]] | None:
-    """squeue, sinfo, sprio: columns of fixed width with a blank between them.
+    """Split squeue, sinfo, sprio: columns of fixed width with a blank between them.
 
-    The columns are the stretches between positions that are blank in every line. Blanks in a
-    value can only make more stretches than the header has words, and then this is no table.
+    The columns are the stretches between positions that are blank in every line. Blanks in a value
+    can only make more stretches than the header has words, and then this is not a table.
     """
     names = lines[0].split()
     if len(names) < 2 or lines[0] != lines[0].upper():
@@ -149,6 +150,7 @@ def _by_blanks(lines: list[str]) -> list[list[str]] | None:
 
 
 def _cut(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
-    """The last column runs to the line's end, since its values may be longer than its rule."""
+    """Cut a line into cells; the last column runs to the line's end, since its values may be longer
+    than its rule."""
     *most, (last, _) = spans
     return [*(line[start:end].strip() for start, end in most), line[last:].strip()]

@@ -20,15 +20,15 @@ _BETWEEN_LOOKS_S = 0.2
 
 
 class Stopped(KeyboardInterrupt):
-    """The cell was interrupted, and its transfer ended with it."""
+    """An interrupt of a cell, which ended its transfer too."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"KeyboardInterrupt: {self}"]
 
 
 def follow_transfer(api: Api, worker: Worker, transfer: Transfer) -> Transfer:
-    """Shows it until it has ended. Raises what made it fail; Stopped for an interrupt, which ends
-    it."""
+    """Show the transfer until it has ended. Raise what made it fail; Stopped for an interrupt,
+    which ends the transfer."""
     view = _View(transfer)
     look = partial(api.transfer, transfer.id, wait_s=_WAIT_S)
     try:
@@ -45,7 +45,8 @@ def follow_transfer(api: Api, worker: Worker, transfer: Transfer) -> Transfer:
 
 
 class _View:
-    """Under the cell where a display can change; in a terminal the end alone is printed."""
+    """The transfer's display under the cell if displays can change; a terminal prints only the
+    end."""
 
     def __init__(self, transfer: Transfer) -> None:
         self._display_id = f"slurm-transfer-{transfer.id}"
