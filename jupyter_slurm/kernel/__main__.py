@@ -30,8 +30,8 @@ from jupyter_slurm.wire import Job, JobSpec, KernelSpec, new_id
 
 
 def main(words: Sequence[str]) -> int:
-    """0 when a client has ended it; 1, after a sentence, when it could not begin."""
-    # Whoever sits at Jupyter's terminal means Jupyter; a kernel is interrupted by a message.
+    """Return 0 when a client has ended the kernel; 1, after a sentence, if it could not begin."""
+    # Ctrl-C in Jupyter's terminal means Jupyter; a message interrupts a kernel.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         asked, connection_file = _arguments(words)
@@ -43,7 +43,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def run(words: tuple[str, ...], connection_file: Path) -> None:
-    """The kernel, to its end. ConfigError, RequestError: it could not begin."""
+    """Run the kernel to its end. ConfigError, RequestError: it could not begin."""
     asked = spec.stored(words)
     cluster = spec.parse(asked.words).cluster
     notebook = os.environ.get("JPY_SESSION_NAME") or None

@@ -44,7 +44,7 @@ class Answers:
         self._send(channel, message)
 
     def publish(self, kind: str, content: Mapping[str, Any], request: Message | None) -> None:
-        """On iopub; `request` None: it is about none."""
+        """Publish a message on iopub; `request` None: it belongs to no request."""
         topic = f"kernel.{self._session}.{kind}".encode()
         parent = b"{}" if request is None else request.header_bytes
         self._send(
@@ -53,11 +53,11 @@ class Answers:
         )
 
     def state(self, state: str, request: Message | None = None) -> None:
-        """`starting`, `busy`, `idle` or `restarting`."""
+        """Publish the state `starting`, `busy`, `idle` or `restarting`."""
         self.publish("status", {"execution_state": state}, request)
 
     def around(self, channel: str, request: Message, content: Mapping[str, Any]) -> None:
-        """A reply between busy and idle, as every request has one."""
+        """Send a reply between busy and idle, as every request gets one."""
         self.state("busy", request)
         self.reply(channel, request, content)
         self.state("idle", request)
@@ -65,7 +65,7 @@ class Answers:
     def failed(
         self, channel: str, request: Message, ename: str, evalue: str, advice: str | None = None
     ) -> None:
-        """An error for a request; one that runs code shows it."""
+        """Answer a request with an error; a request that runs code shows it."""
         lines = [f"\x1b[0;31m{ename}\x1b[0m: {evalue}", *([advice] if advice else [])]
         error: dict[str, Any] = {"ename": ename, "evalue": evalue, "traceback": lines}
         if request.kind == "execute_request":
@@ -75,7 +75,7 @@ class Answers:
         self.state("idle", request)
 
     def aborted(self, channel: str, request: Message) -> None:
-        """One before it has failed."""
+        """Answer that a request was aborted because one before it has failed."""
         content: dict[str, Any] = {"status": "aborted"}
         if request.kind == "execute_request":
             content |= {"execution_count": 0, "user_expressions": {}, "payload": []}
@@ -90,7 +90,7 @@ class Answers:
 
 
 def own_info() -> dict[str, Any]:
-    """What is said of a kernel of which nothing is known yet."""
+    """Return what to say of a kernel that is not known yet."""
     return {
         "status": "ok",
         "protocol_version": PROTOCOL,
@@ -105,7 +105,8 @@ def own_info() -> dict[str, Any]:
 
 
 def quick(request: Message, info: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What can be said at once where there is no kernel; None: the request has to wait for it."""
+    """Return the answer that can be given at once without a kernel; None: the request has to wait
+    for the kernel."""
     content = request.content
     match request.kind:
         case "kernel_info_request":
@@ -155,5 +156,5 @@ def _debugger_off(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def runs_code(requests: Sequence[tuple[str, Message]]) -> list[tuple[str, Message]]:
-    """Those that a cell waits for."""
+    """Return the requests that a cell waits for."""
     return [one for one in requests if one[1].kind == "execute_request"]

@@ -43,7 +43,7 @@ class ConnectionFile:
 
 
 def read_connection_file(path: Path) -> ConnectionFile:
-    """ConfigError: it is none."""
+    """Read a connection file. ConfigError: the file is not one."""
     try:
         told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return ConnectionFile(
@@ -61,10 +61,11 @@ def read_connection_file(path: Path) -> ConnectionFile:
 
 
 class Channels:
-    """What clients of a kernel find at the places that its connection file names."""
+    """The sockets that clients of a kernel find at the places that its connection file names."""
 
     def __init__(self, connection: ConnectionFile, session: str) -> None:
-        """ConfigError: a port is taken, or nothing can be listened to there."""
+        """Listen on the ports. ConfigError: a port is taken, or this machine cannot listen
+        there."""
         self._session = session
         self._signer = Signer(connection.scheme, connection.key)
         self._context = zmq.Context()
@@ -90,11 +91,12 @@ class Channels:
             self._poller.register(sock, zmq.POLLIN)
 
     def register(self, descriptor: int) -> None:
-        """Another thing to be woken by."""
+        """Let another descriptor wake `wait`."""
         self._poller.register(descriptor, zmq.POLLIN)
 
     def wait(self, timeout_s: float | None) -> list[tuple[str, Message]]:
-        """What clients have said, on which channel; [] when something else has come first."""
+        """Return what clients have said, each with its channel; [] if something else has come
+        first."""
         ready = dict(self._poller.poll(None if timeout_s is None else int(timeout_s * 1000)))
         if self._sockets["hb"] in ready:
             self._echo()
@@ -107,14 +109,14 @@ class Channels:
         return heard
 
     def send(self, channel: str, message: Message) -> None:
-        """To the client that the message names; on iopub to all who listen, once one does."""
+        """Send to the client that the message names; on iopub to all who listen, once one does."""
         if channel == "iopub" and not self._listened:
             self._unheard.append(message)
             return
         self._sockets[channel].send_multipart(self._signer.parts(message))
 
     def close(self) -> None:
-        """What was said last still gets to those who are there."""
+        """Close the sockets; the last messages still reach the clients that are there."""
         for sock in self._sockets.values():
             sock.close()
         self._context.term()

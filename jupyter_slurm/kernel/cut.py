@@ -19,7 +19,8 @@ _SHOWN_S = 10.0
 
 
 class CutNotice:
-    """Times are those of time.monotonic, in seconds."""
+    """The notice in a cell that nothing comes from the cluster. Times are those of time.monotonic,
+    in seconds."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
@@ -40,19 +41,19 @@ class CutNotice:
         self._line = error
 
     def line_open(self, now_s: float) -> None:
-        """And so there is a way to the cluster, whatever was heard of it last."""
+        """Note that a line is open, and so a way to the cluster, whatever was heard of it last."""
         self._line = self._way = None
         self._end(now_s)
 
     def way(self, error: JupyterSlurmError | None, now_s: float) -> None:
-        """None: the cluster is reached."""
+        """Note why the cluster is not reached; None: it is reached."""
         if error is not None:
             self._begin(now_s)
         self._way = error
         self._end(now_s)
 
     def look(self, running: Message | None, cluster: str | None, now_s: float) -> None:
-        """Shows it in the cell that runs, where that is due."""
+        """Show the notice in the cell that runs, when that is due."""
         error = self._error
         if error is None or running is None:
             return
@@ -67,7 +68,7 @@ class CutNotice:
         self._data = data
 
     def forget(self) -> None:
-        """The cell that it was shown in is over."""
+        """Forget the cell that showed the notice: it is over."""
         self._shown = None
 
     def _begin(self, now_s: float) -> None:

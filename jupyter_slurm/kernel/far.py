@@ -39,7 +39,7 @@ _NOTHING = message_body("ours", [b'{"command": ""}'])
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A message from over there."""
+    """A message from the far kernel."""
 
     channel: str
     parts: list[bytes]
@@ -49,7 +49,7 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """To the kernel itself; numbered among its messages."""
+    """Something that happened to the kernel itself; numbered among its messages."""
 
     event: node_messages.Event
     number: int
@@ -58,7 +58,7 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A line to the kernel is open. `info` None: the kernel does not listen yet."""
+    """An open line to the kernel. `info` None: the kernel does not listen yet."""
 
     info: dict[str, Any] | None
     count: int
@@ -70,19 +70,19 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """There is no line: why. It is opened again by itself."""
+    """A line that is cut, and why. `Far` opens it again by itself."""
 
     error: JupyterSlurmError
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Somebody else has the kernel now; nothing more comes."""
+    """The end of the messages: somebody else has the kernel now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A word of the way there."""
+    """A text that the way to the kernel has sent."""
 
     text: str
 
@@ -91,8 +91,8 @@ News = Arrived | Happened | Opened | Cut | Taken | Said
 
 
 class Far:
-    """`open_line` gives a socket that leads to the kernel, or raises; `wake` is called, from
-    another thread, when there is news."""
+    """The kernel on the node. `open_line` returns a socket that leads to the kernel, or raises;
+    `Far` calls `wake`, from another thread, when there is news."""
 
     def __init__(self, open_line: Callable[[], socket.socket], wake: Callable[[], None]) -> None:
         self._open_line = open_line
@@ -118,7 +118,7 @@ class Far:
         self._thread.start()
 
     def close(self) -> None:
-        """Leaves the kernel to itself."""
+        """Close the line and leave the kernel running."""
         self._ends.set()
         self._stir()
         if self._thread.ident is not None:
@@ -128,8 +128,8 @@ class Far:
             self._stir_out.close()
 
     def send(self, channel: str, parts: Sequence[bytes]) -> None:
-        """It will arrive, once, whatever becomes of the line, as long as both ends live.
-        TooLargeError: it cannot."""
+        """Send a message: it will arrive, once, whatever happens to the line, as long as both ends
+        live. TooLargeError: the message is too large."""
         body = message_body(channel, parts)
         with self._lock:
             self._kept.append(body)
@@ -145,7 +145,7 @@ class Far:
         return found
 
     def passed_on(self, arrived: Arrived | Happened) -> None:
-        """The other end need not keep it any longer."""
+        """Note that a message was passed on: the other end need not keep it any longer."""
         with self._lock:
             self._passed_on = arrived.number
             was_full = self._unread_bytes > _UNREAD_MOST
@@ -186,7 +186,7 @@ class Far:
             self._ends.wait(pause_s)
 
     def _talk(self, line: Line) -> bool:
-        """Until the line ends; whether the kernel has answered."""
+        """Talk until the line ends; return whether the kernel has answered."""
         where = {
             "client": self._client,
             "boot": self._boot,
@@ -219,8 +219,8 @@ class Far:
         return line.welcomed
 
     def _take_leave(self, line: Line) -> None:
-        """What has been passed on is told: whoever comes next would be given it again, and so the
-        same client twice."""
+        """Tell the other end what has been passed on: otherwise it would send that again to the
+        next line, and so to the same client twice."""
         if line.welcomed and self._passed_on > line.told:
             line.say(b"K", NUMBER.pack(self._passed_on))
         line.flush()
@@ -283,8 +283,9 @@ class Far:
                 self._first += 1
 
     def _withdraw(self) -> None:
-        """What is kept was meant for the kernel of before, which may have had it: whoever sent it
-        is told that it is lost. The numbers stay, for without them nothing behind is taken."""
+        """Withdraw the kept messages: they were meant for the earlier kernel, which may have had
+        them, and their senders hear that they are lost. Keep their numbers, without which the other
+        end accepts nothing that follows."""
         with self._lock:
             self._kept = deque(_NOTHING for _ in self._kept)
 

@@ -29,7 +29,7 @@ _NAMES = {letter: name for name, letter in CHANNELS.items()}
 
 
 class Line:
-    """One line, in frames; never waits. What comes is bounded, whoever sends it."""
+    """One line, in frames; it never waits. Its input is bounded, whoever sends it."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -56,11 +56,11 @@ class Line:
             self.say(b"Z", self._packer.compress(body), self._packer.flush(zlib.Z_SYNC_FLUSH))
 
     def pack(self) -> None:
-        """From now on; the other end does so from its welcome on."""
+        """Compress what is sent from now on; the other end does so from its welcome on."""
         self._packer = zlib.compressobj(1, zlib.DEFLATED, -15)
 
     def flush(self) -> bool:
-        """Whether they are still there."""
+        """Send what the socket takes; return whether the other end is still there."""
         try:
             while self.outbox:
                 del self.outbox[: self.sock.send(self.outbox[:_WRITE_BYTES])]
@@ -71,8 +71,8 @@ class Line:
         return True
 
     def receive(self) -> list[tuple[bytes, bytes]] | None:
-        """The frames that are whole; None: they have gone. Why a part of one is answered is told in
-        node/framing.py. ValueError, zlib.error: it is not what a kernel says."""
+        """Return the frames that are whole; None: the other end has gone. node/framing.py tells why
+        a part of a frame is answered. ValueError, zlib.error: this is not what a kernel says."""
         try:
             data = self.sock.recv(_READ_BYTES)
         except BlockingIOError:
@@ -91,7 +91,8 @@ class Line:
         return found if found or not self._inbox.ended else None
 
     def _unpacked(self, body: bytes) -> bytes:
-        """A few bytes unpack to a thousand times as many."""
+        """Return the body unpacked, up to a limit: a few bytes unpack to a thousand times as
+        many."""
         found = self._unpacker.decompress(body, MESSAGE_MOST + 1)
         if len(found) > MESSAGE_MOST:
             raise ValueError(f"a message of more than {MESSAGE_MOST} bytes")
@@ -99,11 +100,11 @@ class Line:
 
 
 class TooLargeError(ValueError):
-    """No message can be as large as this one."""
+    """An error for a message that is too large to send."""
 
 
 def message_body(channel: str, parts: Sequence[bytes]) -> bytes:
-    """A message without its number. TooLargeError."""
+    """Return a message without its number. TooLargeError."""
     size = NUMBER.size + 1 + sum(_PART.size + len(part) for part in parts)
     if size > MESSAGE_MOST:
         raise TooLargeError(f"a message of {size} bytes")
@@ -111,7 +112,7 @@ def message_body(channel: str, parts: Sequence[bytes]) -> bytes:
 
 
 def parts_of(body: bytes) -> tuple[str, list[bytes]]:
-    """Of a message with its number: channel and parts. ValueError, KeyError, struct.error."""
+    """Return channel and parts of a message with its number. ValueError, KeyError, struct.error."""
     at = NUMBER.size
     channel = _NAMES[body[at : at + 1]]
     at += 1

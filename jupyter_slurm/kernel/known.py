@@ -32,7 +32,7 @@ _LOCK_S = 10.0
 
 
 class Kernel(msgspec.Struct, kw_only=True):
-    """What is kept of one."""
+    """The record of one kernel as it is kept on disk."""
 
     job_id: str
     words: tuple[str, ...]
@@ -54,8 +54,8 @@ class Kernel(msgspec.Struct, kw_only=True):
 class Known:
     """The record of one kernel, held by its lock until `close` or the process's end.
 
-    `expected`: what the latest kernel that was asked for with the same words has said of itself;
-    None: there was none. Clients ask once, when they come, which is before the job runs.
+    `expected`: what the latest kernel with the same words has said of itself; None: there was no
+    such kernel. Clients ask once, when they come, which is before the job runs.
     """
 
     def __init__(self, name: str, folder: Path, lock: int, words: tuple[str, ...]) -> None:
@@ -69,21 +69,21 @@ class Known:
         self.expected = _read_info(self._expected_path)
 
     def keep(self, kernel: Kernel) -> None:
-        """It outlives this process. Not fsync(2): the loop that answers clients would wait for a
-        busy disk."""
+        """Keep the record beyond this process. Do not use fsync(2): the loop that answers clients
+        would wait for a busy disk."""
         with self._changing:
             self.kernel = kernel
             places.write_private(self._path, msgspec.json.encode(kernel).decode())
 
     def change(self, **changes: Any) -> None:
-        """Of a kernel that there is."""
+        """Change the record if it holds a kernel."""
         with self._changing:
             if self.kernel is None:
                 return
             self.keep(msgspec.structs.replace(self.kernel, **changes))
 
     def learn(self, info: dict[str, Any]) -> None:
-        """What the far kernel says of itself."""
+        """Keep what the far kernel says of itself."""
         self.change(info=info)
         if info != self.expected:
             self.expected = info
@@ -97,18 +97,20 @@ class Known:
             self._lock_path.unlink(missing_ok=True)
 
     def leave(self) -> None:
-        """To the next that asks for the same, which is that of a client without notebooks' names:
-        it restarts a kernel by ending its process and starting another, by another file."""
+        """Leave the kernel to the next process that asks for the same, which belongs to a client
+        without notebooks' names: it restarts a kernel by ending its process and starting another,
+        with another connection file."""
         self.change(left=True, released=True)
         self.close()
 
     @property
     def is_left(self) -> bool:
-        """Nobody has taken it over."""
+        """Tell whether nobody has taken the kernel over."""
         return self._path.exists()
 
     def take_back(self) -> bool:
-        """Whether it is this process's again; else somebody has it."""
+        """Take the kernel back; return whether this process has it again. If not, somebody else has
+        it."""
         lock = _locked(self._lock_path, 0.0)
         if lock is None:
             return False
@@ -122,9 +124,9 @@ class Known:
 
 
 def opened(connection_file: Path, words: tuple[str, ...], notebook: str | None) -> Known:
-    """The record of the kernel with that connection file; an empty one may be that of the same
-    notebook, left by a Jupyter that is gone, or one that was left a moment ago. ConfigError:
-    another process has it."""
+    """Return the record of the kernel with that connection file; in place of an empty one, perhaps
+    that of the same notebook, left by a Jupyter that is gone, or one that was left a moment ago.
+    ConfigError: another process has it."""
     folder = places.private_dir(places.data_dir() / _FOLDER)
     _remove_old(folder)
     name = connection_file.stem
@@ -143,8 +145,8 @@ def opened(connection_file: Path, words: tuple[str, ...], notebook: str | None) 
 
 
 def _left_behind(folder: Path, words: tuple[str, ...], notebook: str | None) -> Iterator[Known]:
-    """Kernels of this notebook that nobody runs and nobody has ended, the newest first; without a
-    notebook those that were left."""
+    """Yield the kernels of this notebook that nobody runs and nobody has ended, the newest first;
+    without a notebook, those that were left."""
     found = sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime)
     for path in found:
         kernel = _read(path)
@@ -169,7 +171,7 @@ def _locked(path: Path, patience_s: float) -> int | None:
                 return None
             time.sleep(0.05)
             continue
-        # Whoever had it may have removed it meanwhile, and a lock on no file keeps nobody out.
+        # Its earlier holder may have removed it, and a lock on a removed file keeps nobody out.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), path.stat()):
                 return lock

@@ -31,26 +31,26 @@ _PAUSE_S = 1.0
 
 
 class Client(Api, Terminals, Protocol):
-    """What is needed of the agent."""
+    """The calls of the agent that a kernel needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Went:
-    """The job is as it is now."""
+    """The job as it is now."""
 
     job: Job
 
 
 @dataclass(frozen=True, slots=True)
 class Hindered:
-    """Nothing goes on until this is mended; it is tried again by itself."""
+    """An error that holds everything up until it is mended; the kernel tries again by itself."""
 
     error: JupyterSlurmError
 
 
 @dataclass(frozen=True, slots=True)
 class NoJob:
-    """There is none, and will be none: why, and what to do."""
+    """The end without a job: why there will be none, and what to do."""
 
     why: str
     advice: str
@@ -58,7 +58,8 @@ class NoJob:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The cluster is reached, or not: why. It comes back by itself, or with a login."""
+    """The way to the cluster: `error` says why it is closed, None that it is open. It opens again
+    by itself, or with a login."""
 
     error: JupyterSlurmError | None
 
@@ -67,8 +68,8 @@ Event = Went | Hindered | NoJob | Way
 
 
 class Life:
-    """`make_spec` describes the job with a given id; `wake` is called, from another thread, when
-    there is something new."""
+    """The life of a kernel's job. `make_spec` describes the job with a given id; `Life` calls
+    `wake`, from another thread, when there is something new."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class Life:
         self._thread.start()
 
     def close(self) -> None:
-        """The thread ends when it next comes back; nobody waits for it."""
+        """Let the thread end when its current call returns; do not wait for that."""
         self._ends.set()
 
     def events(self) -> list[Event]:
@@ -103,15 +104,15 @@ class Life:
         return found
 
     def cancel(self) -> None:
-        """Asks the agent to end the job, also one whose submission has not been answered: nothing
-        is waited for, since Jupyter soon kills a kernel that does not end. JupyterSlurmError: it
-        could not be asked."""
+        """Ask the agent to end the job, even if its submission has not been answered. Do not wait,
+        since Jupyter soon kills a kernel that does not end. JupyterSlurmError: the agent could not
+        be asked."""
         self._ends.set()  # before the job's id is read: no other is submitted from now on
         kernel = self._known.kernel
         if kernel is None or not (kernel.submitted or self._api):
             return
         api = self._api or self._connect()
-        with suppress(NotFoundError):  # of one that is still to come the agent keeps this in mind
+        with suppress(NotFoundError):  # the agent remembers this for a job still to come
             api.cancel(kernel.job_id)
 
     # --- the thread ---
@@ -163,7 +164,7 @@ class Life:
         return job
 
     def _wait_for_better(self) -> None:
-        """Until something of the connections has changed, or a while has gone by."""
+        """Wait until a connection has changed, or a while has gone by."""
         self._ends.wait(_PAUSE_S)
         if self._api is None or self._ends.is_set():
             return
@@ -186,7 +187,7 @@ class Life:
                 continue
             cursor = changes.cursor
             for connection in changes.connections or ():
-                # While it is tried again, what was said before it holds.
+                # What was said before still holds while this is tried again.
                 tried = connection.state is ConnectionState.CONNECTING
                 if connection.cluster == job.cluster and not tried:
                     self._tell(Way(_hindrance(connection)))
@@ -205,7 +206,7 @@ class Life:
 
 
 def _hindrance(connection: Connection) -> JupyterSlurmError | None:
-    """Why a cluster is not reached; None: it is."""
+    """Return why a cluster is not reached; None: it is."""
     told = connection.problem.message if connection.problem else None
     where = connection.cluster
     match connection.state:
@@ -217,5 +218,5 @@ def _hindrance(connection: Connection) -> JupyterSlurmError | None:
 
 
 def request(job: Job) -> TerminalRequest:
-    """The way to the kernel of a job."""
+    """Return the request that opens the way to the kernel of a job."""
     return TerminalRequest(job_id=job.id, code="")

@@ -22,7 +22,7 @@ PROTOCOL = "5.3"
 
 @dataclass(frozen=True)
 class Message:
-    """One message; the four parts and what is behind them are bytes of JSON, and buffers."""
+    """One message: four parts that are bytes of JSON, buffers, and before them its addresses."""
 
     identities: tuple[bytes, ...]
     """Who it is from or for; of one on iopub its topic."""
@@ -66,10 +66,10 @@ class Message:
 
 
 class Signer:
-    """`key` b"": nothing is signed, and nothing is looked at (as Jupyter has it)."""
+    """The signer of messages. With `key` b"" it signs and checks nothing (as Jupyter has it)."""
 
     def __init__(self, scheme: str, key: bytes) -> None:
-        """ValueError: no such scheme."""
+        """Choose the hash of the scheme. ValueError: the scheme is unknown."""
         name = scheme.removeprefix("hmac-")
         if name == scheme or name not in hashlib.algorithms_available:
             raise ValueError(f"{scheme!r} is not a known signature scheme")
@@ -77,11 +77,12 @@ class Signer:
         self._key = key
 
     def parts(self, message: Message) -> list[bytes]:
-        """What goes through a socket."""
+        """Return the parts that go through a socket."""
         return message.parts(self._signature(message))
 
     def message(self, parts: Sequence[bytes]) -> Message | None:
-        """What came through one; None: it is none, or of somebody who has not got the key."""
+        """Return the message that came through a socket; None: the parts are not a message, or the
+        sender does not have the key."""
         try:
             at = list(parts).index(DELIMITER)
             signature, header, parent, metadata, content, *buffers = parts[at + 1 :]
@@ -116,7 +117,7 @@ def made(
     session: str,
     identities: Sequence[bytes] = (),
 ) -> Message:
-    """A message of this side's own."""
+    """Return a message that this side makes itself."""
     header = {
         "msg_id": uuid.uuid4().hex,
         "session": session,

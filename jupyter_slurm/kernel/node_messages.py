@@ -13,7 +13,7 @@ from jupyter_slurm.foreign import read_json
 
 
 class Welcome(msgspec.Struct, frozen=True):
-    """The first words on a line."""
+    """The first message on a line."""
 
     boot: str
     """Another one is another `node/kernel.py`, which knows nothing of what was before."""

@@ -50,7 +50,7 @@ _QUEUED = frozenset(
 
 
 class Wakeup:
-    """Wakes a loop from another thread."""
+    """A descriptor that wakes a loop from another thread."""
 
     def __init__(self) -> None:
         self._reads, self._writes = socket.socketpair()
@@ -71,8 +71,9 @@ class Wakeup:
 
 
 class Proxy:
-    """`open_line` leads to the kernel of a job that runs; `cluster`: its cluster's name, where that
-    is known before there is a job."""
+    """The kernel that clients see, which passes on to the one in the job. `open_line` leads to the
+    kernel of a job that runs; `cluster` is the name of its cluster, if known before there is a
+    job."""
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class Proxy:
         channels.register(wakeup.fileno())
 
     def run(self) -> None:
-        """Until a client has it end, or the process that started it has gone."""
+        """Run until a client ends the kernel, or the process that started it has gone."""
         self._answers.state("starting")
         self._waiting.tell(words.begun())
         self._life.start()
@@ -131,12 +132,13 @@ class Proxy:
             self._end_job_unless_inherited()
 
     def terminate(self) -> None:
-        """From a signal's handler: a client that says no `shutdown_request` has ended this."""
+        """End the kernel, from a signal's handler: a client that sends no `shutdown_request` has
+        ended it."""
         self._terminated = True
         self._wakeup()
 
     def close(self) -> None:
-        """Leaves the job to itself."""
+        """Close the lines and channels, and leave the job running."""
         self._life.close()
         if self._far is not None:
             self._far.close()
@@ -177,7 +179,7 @@ class Proxy:
         if message.kind.endswith("_request"):
             self._answers.state("busy", message)
             self._answers.failed(channel, message, "TooLargeError", why)
-        else:  # nobody waits for an answer: of a widget, say
+        else:  # nobody waits for an answer, as to a widget's message
             self._say(f"[{why}]\n")
 
     def _refuse(self, channel: str, message: Message) -> None:
@@ -216,7 +218,8 @@ class Proxy:
         self._done = True
 
     def _end_job_unless_inherited(self) -> None:
-        """A restart by such a client is another process, which goes on in the same job."""
+        """End the job unless another process inherits it: a restart by such a client is another
+        process, which goes on in the same job."""
         if self._known.kernel is None:
             return
         if self._up and self._ended_s is None:
@@ -262,7 +265,8 @@ class Proxy:
             self._far.start()
 
     def _end(self, why: str, advice: str) -> None:
-        """For good: what waits, and what the far kernel has not answered, says why."""
+        """End for good: answer with the reason all that waits, and all that the far kernel has not
+        answered."""
         if self._over is not None:
             return
         self._over, self._up, self._ended_s = (why, advice), False, None
@@ -277,7 +281,7 @@ class Proxy:
         self._line_open = self._restarting = False
 
     def _give_up(self, ename: str, evalue: str, advice: str | None = None) -> None:
-        """What the far kernel will not answer: the first cell says why."""
+        """Answer what the far kernel will not answer: the first cell says why."""
         lost, self._outstanding = self._outstanding, {}
         said = False
         for channel, message in lost.values():
@@ -359,14 +363,14 @@ class Proxy:
                 self._say(words.warned(name))
 
     def _lost_kernel(self, why: str) -> None:
-        """It has died; another is started in the job."""
+        """Tell clients that the kernel has died; another is started in the job."""
         self._up = False
         self._give_up("KernelDied", why)
         self._answers.state("restarting")
         self._answers.state("idle")
 
     def _say(self, text: str) -> None:
-        """In the cell that runs, where one does."""
+        """Write the text to the cell that runs, if one does."""
         running = self._running()
         if running is not None:
             self._answers.publish("stream", {"name": "stderr", "text": text}, running)

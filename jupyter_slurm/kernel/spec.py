@@ -54,8 +54,8 @@ class Stored:
 
 
 def stored(words: Sequence[str]) -> Stored:
-    """What a kernelspec asks for by these words. RequestError: the file with its values is gone, or
-    cannot be read."""
+    """Return what a kernelspec asks for by these words. RequestError: the file with its values is
+    gone, or cannot be read."""
     rest, files = take(words, "env-file", _STORED)
     if not files:
         return Stored(tuple(words), tuple(words))
@@ -68,9 +68,10 @@ def stored(words: Sequence[str]) -> Stored:
 
 
 def meant(asked: Asked, clusters: Iterable[Cluster]) -> RemoteKernel:
-    """Return the kernel that `kernel add` is asked for; nothing is written.
+    """Return the kernel that `kernel add` is asked for; write nothing.
 
-    RequestError: a word cannot be, or the name is taken. NotFoundError: there is no such cluster.
+    RequestError: a word is not valid, or the name is taken. NotFoundError: there is no such
+    cluster.
     """
     request = of_job(KERNEL_ADD, asked.words)
     words = [*asked.words, *(["--idle", asked.typed["idle"]] if asked.idle else [])]
@@ -95,13 +96,13 @@ def meant(asked: Asked, clusters: Iterable[Cluster]) -> RemoteKernel:
 
 
 def parse(words: Sequence[str]) -> line.Request:
-    """Read the options of a job among a kernelspec's words. RequestError names the one that cannot
-    be."""
+    """Read the options of a job among a kernelspec's words. RequestError names the one that is not
+    valid."""
     return of_job(KERNEL_ADD, ask(KERNEL_ADD, words).words)
 
 
 def display_name(request: line.Request, cluster: str) -> str:
-    """`Python 3 (arandu · pytorch:22.11 · 1 GPU)`."""
+    """Return the title, like `Python 3 (arandu · pytorch:22.11 · 1 GPU)`."""
     parts = [cluster, *([request.image] if request.image else [])]
     for option, one, many in (("gpus", "GPU", "GPUs"), ("gres", "", ""), ("partition", "", "")):
         value = request.options.get(option)
@@ -111,9 +112,10 @@ def display_name(request: line.Request, cluster: str) -> str:
 
 
 def add(kernel: RemoteKernel) -> RemoteKernel:
-    """Writes it, in the place of one of ours with its name; gives it back as `listed` does.
+    """Write the kernelspec, in the place of one of ours with its name; return it as `listed` does.
 
-    RequestError: a kernel has that name that is none of ours."""
+    RequestError: a kernel that is not ours has that name.
+    """
     folder = places.private_dir(_folder_for(kernel.name))
     _remove_values()
     words, env = take(kernel.words, "env", _STORED)
@@ -142,13 +144,13 @@ def add(kernel: RemoteKernel) -> RemoteKernel:
 
 
 def listed() -> list[RemoteKernel]:
-    """By name."""
+    """Return our kernels, sorted by name."""
     found = map(_read, sorted(_folder().glob("*"))) if _folder().is_dir() else ()
     return [one for one in found if one is not None]
 
 
 def remove(name: str) -> None:
-    """NotFoundError: there is none of ours with that name. Kernels that run go on."""
+    """Remove a kernelspec; kernels that run go on. NotFoundError: none of ours has that name."""
     if name not in [one.name for one in listed()]:
         raise NotFoundError(
             f"There is no kernel `{name}` in a job.", hint="`jupyter slurm kernel list`"
@@ -158,16 +160,17 @@ def remove(name: str) -> None:
 
 
 def exposed() -> list[str]:
-    """Those of an earlier release, which have values of `--env` in the kernelspec itself."""
+    """Return the names of those of an earlier release, which have values of `--env` in the
+    kernelspec itself."""
     folders = sorted(_folder().glob("*"))
     found = [(folder.name, told) for folder in folders if (told := _told(folder)) is not None]
     return [name for name, told in found if take(_words_of(told), "env", _STORED)[1]]
 
 
 def _interpreter_options() -> list[str]:
-    """What keeps others' modules out: -P those in a notebook's folder, where kernels are started,
-    and -E those of another Python's variables, with which VS Code may start it; but for who needs
-    such variables to have this very program."""
+    """Return the options that keep others' modules out: -P those in a notebook's folder, where
+    kernels are started, and -E those of another Python's variables, with which VS Code may start
+    it. Leave out -E if this very program needs such variables."""
     needed = {"PYTHONHOME", "PYTHONPATH"} & os.environ.keys() and not sys.flags.ignore_environment
     return ["-P"] if needed else ["-P", "-E"]
 
@@ -177,14 +180,15 @@ def _folder() -> Path:
 
 
 def _name_of(shown: str) -> str:
-    """Of what is in the brackets, where the title has some."""
+    """Return a kernel's name, made of what is in the title's brackets, if it has some."""
     said = shown.lower()
     said = said.partition("(")[2] or said
     return "slurm-" + (re.sub(r"[^a-z0-9.]+", "-", said).strip("-.")[:50] or "kernel")
 
 
 def _folder_for(name: str) -> Path:
-    """Where a kernel with that name is, or would be. RequestError: it cannot be there."""
+    """Return the folder where a kernel with that name is, or would be. RequestError: it cannot be
+    there."""
     if not re.fullmatch(r"[a-z0-9._-]{1,64}", name) or name.strip(".") == "":
         raise RequestError(
             f"`{name}` is not a name for a kernel.",
@@ -210,14 +214,14 @@ def _read_values(file: Path) -> dict[str, str]:
 
 
 def _remove_values() -> None:
-    """Those of kernels that are no more, whoever has removed them."""
+    """Remove the values of kernels that are gone, whoever has removed them."""
     for file in places.kernel_values_dir().glob("*.json"):
         if not (_folder() / file.stem).is_dir():
             file.unlink(missing_ok=True)
 
 
 def _shown(words: Sequence[str]) -> tuple[str, ...]:
-    """A kernelspec's words without the values of `--env`, as somebody may see them."""
+    """Return a kernelspec's words without the values of `--env`, so that anybody may see them."""
     try:
         words = stored(words).words
     except RequestError:
@@ -228,7 +232,7 @@ def _shown(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _read(folder: Path) -> RemoteKernel | None:
-    """None: it is no kernel in a job."""
+    """Read a kernel's folder; None: it is not a kernel in a job."""
     told = _told(folder)
     if told is None:
         return None
@@ -242,7 +246,7 @@ def _read(folder: Path) -> RemoteKernel | None:
 
 
 def _told(folder: Path) -> dict[str, Any] | None:
-    """A kernelspec; None: there is none of ours."""
+    """Read a kernelspec; None: it is not there or not ours."""
     try:
         told: dict[str, Any] = json.loads((folder / _SPEC).read_text(encoding="utf-8"))
         argv = told["argv"]

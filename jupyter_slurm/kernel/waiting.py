@@ -32,7 +32,7 @@ class Waiting:
         self._show_first()
 
     def tell(self, data: Mapping[str, Any]) -> None:
-        """What the first cell shows from now on: a MIME bundle."""
+        """Set what the first cell shows from now on: a MIME bundle."""
         if data == self._data:
             return
         self._data = data
@@ -42,15 +42,15 @@ class Waiting:
             self._show_first()
 
     def interrupt(self) -> None:
-        """The first cell ends with it, and those behind it are not run. What goes on beside cells
-        (a debugger, subshells) waits on."""
+        """Interrupt the first cell and do not run those behind it. What goes on beside cells (a
+        debugger, subshells) waits on."""
         beside = [one for one in self._queue if one[0] == "control"]
         self._queue = [one for one in self._queue if one[0] != "control"]
         self.fail("KeyboardInterrupt", INTERRUPTED)
         self._queue = beside
 
     def fail(self, ename: str, evalue: str, advice: str | None = None) -> None:
-        """All that waits ends: the first cell says why."""
+        """End all that waits: the first cell says why."""
         queue, self._queue, self._shown = self._queue, [], None
         cells = runs_code(queue)
         for channel, message in queue:
@@ -62,7 +62,8 @@ class Waiting:
                 self._answers.failed(channel, message, ename, evalue)
 
     def let_go(self) -> list[tuple[str, Message]]:
-        """All that waits, in order, for the kernel that is there now; what was shown is gone."""
+        """Return all that waits, in order, for the kernel that is there now; clear what was
+        shown."""
         queue, self._queue = self._queue, []
         if self._shown is not None:
             self._answers.publish("clear_output", {"wait": False}, self._shown[0])

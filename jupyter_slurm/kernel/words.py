@@ -22,23 +22,24 @@ TAKEN = (
 
 
 def begun() -> dict[str, Any]:
-    """Before anything is known."""
+    """Return what a cell shows before anything is known."""
     return noted("The kernel's job is being submitted.")
 
 
 def noted(text: str) -> dict[str, Any]:
-    """A sentence as a bundle."""
+    """Return a sentence as a bundle."""
     return {"text/html": f"<div>{escape(text)}</div>", "text/plain": text}
 
 
 def waiting(job: Job, now_s: float, first: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What a cell shows while its job waits; `first`: a bundle that comes before, what hinders."""
+    """Return what a cell shows while its job waits; `first`: a bundle that comes before, about what
+    hinders."""
     data = card.bundle(job, now_s)
     if first is None and job.state is JobState.RUNNING:
         first = noted(STARTING)
     if first is None:
         return data
-    # The live card would hide what there is to be said.
+    # The live card would hide the sentence that comes first.
     del data[card.MIME]
     for form, separator in (("text/html", ""), ("text/plain", "\n")):
         data[form] = f"{first[form]}{separator}{data[form]}"
@@ -46,7 +47,7 @@ def waiting(job: Job, now_s: float, first: Mapping[str, Any] | None = None) -> d
 
 
 def hindered(error: JupyterSlurmError, cluster: str | None) -> str:
-    """What a person can do about it. It goes on by itself then."""
+    """Return what a person can do about the error. The kernel goes on by itself then."""
     if isinstance(error, LoginNeededError):
         where = f" {cluster}" if cluster else ""
         return (
@@ -58,18 +59,18 @@ def hindered(error: JupyterSlurmError, cluster: str | None) -> str:
 
 
 def hindrance(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
-    """The same as a bundle."""
+    """Return the same as a bundle."""
     return noted(hindered(error, cluster)) | _login(error, cluster)
 
 
 def over(job: Job) -> tuple[str, str]:
-    """Why nothing runs any more, and what to do."""
+    """Return why nothing runs any more, and what to do."""
     why = job.why or f"it is {job.state}."
     return f"{card.title(job)} ended as {job.state}: {why}", _advice(job.advice)
 
 
 def refused(error: JupyterSlurmError) -> tuple[str, str]:
-    """Why there is no job, and what to do."""
+    """Return why there is no job, and what to do."""
     return str(error), _advice(None)
 
 
@@ -78,7 +79,7 @@ def forgotten(job_id: str) -> tuple[str, str]:
 
 
 def died(status: int, *, again: bool) -> str:
-    """subprocess's word of how a process ended."""
+    """Return a sentence about a process that has ended; `status` is subprocess's return code."""
     how = f"with exit code {status}" if status >= 0 else f"by signal {-status}"
     killed = " (out of memory, perhaps)" if status == -9 else ""
     after = "It is started anew in the same job." if again else "It is not started again."
@@ -113,7 +114,7 @@ def warned(signal: str) -> str:
 
 
 def cut(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
-    """In a cell that runs."""
+    """Return what a running cell shows while nothing comes from its job."""
     text = (
         "Nothing comes from the kernel's job now; the cell runs on there, and its output will "
         "come. " + hindered(error, cluster)
