@@ -47,10 +47,10 @@ _DONE = {"hold": "held", "release": "released", "forget": "forgotten"}
 
 
 def placed(spec: SpecT, here: Path | None = None) -> SpecT:
-    """With the folder `here` (None: this process's) in it, which is not the agent's: where the code
-    runs, what is pushed and where fetched files come to are absolute; with this process's
-    SLURM_CONF; and below a hub with the address in it below which a lab is shown. NotFoundError: no
-    such folder to push."""
+    """Return the spec with the folder `here` (None: this process's) in it, since the agent runs in
+    another: the paths where the code runs, what is pushed and where fetched files go are absolute.
+    Add this process's SLURM_CONF and, below a hub, the address below which the hub shows a lab.
+    NotFoundError: the folder to push does not exist."""
     import msgspec  # noqa: PLC0415
 
     here = here or Path.cwd()
@@ -89,7 +89,7 @@ class JobHandle:
 
     @property
     def slurm_id(self) -> str | None:
-        """Slurm's; None until sbatch has answered."""
+        """Return Slurm's id; None until sbatch has answered."""
         return self.job.slurm_id
 
     @property
@@ -98,19 +98,19 @@ class JobHandle:
 
     @property
     def job(self) -> Job:
-        """The job as the agent knows it now."""
+        """Return the job as the agent knows it now."""
         if not (self._job.state.final and self._job.delivered):
             self._job = self._api.job(self.id)
         return self._job
 
     @property
     def output(self) -> str:
-        """All text it has written so far, stdout and stderr in order."""
+        """Return all text the job has written so far, stdout and stderr in order."""
         return "".join(read_whole_log(self._api, self.id))
 
     def task_output(self, task: int) -> str:
-        """Return the same of one task of an array, by its index; which there are and how each does
-        is in `job.tasks`. RequestError."""
+        """Return the output of one task of an array, by its index; `job.tasks` says which tasks
+        there are and how each does. RequestError."""
         return "".join(read_whole_log(self._api, self.id, task))
 
     def done(self) -> bool:
@@ -118,7 +118,7 @@ class JobHandle:
         return self.job.state.final
 
     def wait(self, timeout: float | None = None) -> Job:
-        """Return the job, once it has ended. TimeoutError: it had not within `timeout` seconds
+        """Return the job once it has ended. TimeoutError: it had not within `timeout` seconds
         (None: wait for ever)."""
         until_s = float("inf") if timeout is None else time.monotonic() + timeout
         job = self.job
@@ -135,7 +135,7 @@ class JobHandle:
 
     def result(self, timeout: float | None = None) -> dict[str, object]:
         """Return the variables that came back, once the job has ended; the files that `--fetch`
-        names have come too. CellFailed: it did not end well; VariableError: one of them did not
+        names have come too. CellFailed: the job did not end well; VariableError: a variable did not
         come; JobLostError, SignatureError; TimeoutError as `wait`; what kept the files from
         coming."""
         variables, failed = self._outcome(timeout)
@@ -144,8 +144,8 @@ class JobHandle:
         return variables
 
     def exception(self, timeout: float | None = None) -> JupyterSlurmError | None:
-        """Return what `result` raises because of the job, once it has ended; None: nothing.
-        TimeoutError as `wait`; what keeps the outcome from coming is raised."""
+        """Return what `result` raises because of the job, once it has ended; None: nothing. Raise
+        what keeps the outcome from coming; TimeoutError as `wait`."""
         return self._outcome(timeout)[1]
 
     def _outcome(self, timeout: float | None) -> tuple[dict[str, object], JupyterSlurmError | None]:
@@ -168,7 +168,7 @@ class JobHandle:
         return self._job
 
     def attach(self) -> None:
-        """Brings output, figures and variables into the running cell, as `%slurm attach` does."""
+        """Bring output, figures and variables into the running cell, as `%slurm attach` does."""
         from jupyter_slurm.magics.session import current  # noqa: PLC0415
 
         current().shell.run_line_magic("slurm", f"attach {self.id}")
@@ -184,7 +184,7 @@ class JobHandle:
         return f"<{plain(self._job, time.time()).splitlines()[0]}>"
 
     def _ipython_display_(self) -> None:
-        """A card that stays up to date."""
+        """Show a card that stays up to date."""
         from jupyter_slurm.magics.session import current  # noqa: PLC0415
 
         with suppress(JupyterSlurmError):  # the card says that nothing newer is known
@@ -193,14 +193,15 @@ class JobHandle:
 
 
 class Connection:
-    """The agent, seen from one cluster: what `connect` gives."""
+    """The agent, seen from one cluster: `connect` returns it."""
 
     def __init__(self, api: Api, cluster: str | None) -> None:
         self.api = api
         self.cluster = cluster
 
     def submit(self, spec: JobSpec) -> JobHandle:
-        """SubmitError: sbatch refused; RequestError: it cannot be. The same spec is one job."""
+        """Submit a job; the same spec is one job. SubmitError: sbatch refused; RequestError: the
+        spec is not valid."""
         import msgspec  # noqa: PLC0415
 
         if spec.cluster is None:
@@ -208,17 +209,18 @@ class Connection:
         return JobHandle(self.api, self.api.submit(spec))
 
     def job(self, job_id: str) -> JobHandle:
-        """By our id or Slurm's. NotFoundError."""
+        """Return the job with our id or Slurm's. NotFoundError."""
         return JobHandle(self.api, self.api.job(job_id))
 
     def jobs(self) -> list[JobHandle]:
-        """Ours on this cluster, the newest first."""
+        """Return our jobs on this cluster, the newest first."""
         return [JobHandle(self.api, job) for job in self.api.jobs(self.cluster)]
 
 
 def connect(cluster: str | None = None) -> Connection:
-    """The agent, started where none runs; `cluster` is where jobs go that name none (None: the
-    default cluster). A call that needs a login asks who is there for it. AgentError."""
+    """Connect to the agent, and start it if none runs; jobs that name no cluster go to `cluster`
+    (None: the default cluster). A call that needs a login asks the person who is there for it.
+    AgentError."""
     from jupyter_slurm import client  # noqa: PLC0415
     from jupyter_slurm.client.login import attended  # noqa: PLC0415
 
@@ -242,7 +244,7 @@ def until_ready(
     wait_s: Callable[[Job], float] = lambda _: _WAIT_S,
     ask: Callable[[Callable[[], LogChunk]], LogChunk] = lambda call: call(),
 ) -> Iterator[LogChunk]:
-    """Yield the chunks of the job's log until the job, as each of them tells, is ready or has
+    """Yield the chunks of the job's log until the job, as each chunk gives it, is ready or has
     ended. `ask` makes the calls, each of which waits for `wait_s`."""
     cursor = ""
     while not (job.state.final or is_ready(job)):
@@ -254,7 +256,7 @@ def until_ready(
 def log_pages(
     api: Api, job_id: str, task: int | None = None, cursor: str = ""
 ) -> Iterator[LogChunk]:
-    """Yield all that a job, or a task of an array, has put out so far, page by page."""
+    """Yield all output so far of a job, or of a task of an array, page by page."""
     while True:
         chunk = api.logs(job_id, cursor, budget_bytes=None, task=task)
         yield chunk
@@ -264,14 +266,14 @@ def log_pages(
 
 
 def read_whole_log(api: Api, job_id: str, task: int | None = None) -> Iterator[str]:
-    """Yield the text of it, stdout and stderr in order."""
+    """Yield the text of the whole log, stdout and stderr in order."""
     for chunk in log_pages(api, job_id, task):
         yield "".join(output.text for output in chunk.outputs if isinstance(output, Stream))
 
 
 def cancel_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | JupyterSlurmError]]:
-    """Ask the jobs that the words name to end, those of a cluster by one call; yield what to say of
-    each, or why it goes on."""
+    """Ask the jobs that the words name to end, those of a cluster by one call; yield for each what
+    to say, or why it goes on."""
     found: dict[str, Job | JupyterSlurmError] = {}
     for word in dict.fromkeys(words):
         try:
@@ -305,8 +307,8 @@ def cancel_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | Jup
 def steer_each(
     api: Api, verb: Verb, words: Sequence[str]
 ) -> Iterator[tuple[str, str | JupyterSlurmError]]:
-    """Do that to the jobs that the words name, one after the other; yield what to say of each, or
-    why it is as it was."""
+    """Apply the verb to the jobs that the words name, one after the other; yield for each what to
+    say, or why it is unchanged."""
     call: Callable[[str], Job | None] = getattr(api, verb)
     for word in words:
         try:
@@ -320,7 +322,7 @@ def steer_each(
 def _told_done(verb: Verb, before: Job, job: Job | None) -> str:
     if verb != "requeue":
         return _DONE[verb] + (f" ({job.state})" if job else "")
-    # While Slurm ends its run the job is COMPLETING, which says nothing of what becomes of it.
+    # While Slurm ends the run, the job is COMPLETING, which does not tell what becomes of it.
     run = "its run"
     if before.started_s:
         run += f" of {duration(time.time() - before.started_s)}"
@@ -329,14 +331,14 @@ def _told_done(verb: Verb, before: Job, job: Job | None) -> str:
 
 
 def wait_for_transfer(api: Api, transfer: Transfer) -> Transfer:
-    """Once it has ended. What made it fail is raised."""
+    """Return the transfer once it has ended. Raise what made it fail."""
     while transfer.state is TransferState.RUNNING:
         transfer = api.transfer(transfer.id, wait_s=_WAIT_S)
     return check_transfer(transfer)
 
 
 def check_transfer(transfer: Transfer) -> Transfer:
-    """The same; what made it fail is raised."""
+    """Return the transfer; raise what made it fail."""
     if transfer.state is TransferState.FAILED:
         if transfer.problem is None:
             raise JupyterSlurmError("The transfer failed, and nobody knows why.")
@@ -345,7 +347,7 @@ def check_transfer(transfer: Transfer) -> Transfer:
 
 
 def check_shown_transfer(transfer: Transfer) -> Transfer:
-    """The same for one whose card has named the files that did not arrive."""
+    """Check a transfer the same way, after its card has named the files that did not arrive."""
     if transfer.failed is not None and transfer.problem is not None:
         error = from_problem(transfer.problem)
         error.detail = None
@@ -354,7 +356,7 @@ def check_shown_transfer(transfer: Transfer) -> Transfer:
 
 
 def read_result_variables(result: Result) -> dict[str, object]:
-    """The variables that were asked for and came back, {} where there are none. SignatureError:
+    """Return the variables that were asked for and came back, {} if there are none. SignatureError:
     something else came; nothing was read."""
     job = result.job
     if result.variables is None or not isinstance(job, CellJob) or not job.names_out:
@@ -363,7 +365,7 @@ def read_result_variables(result: Result) -> dict[str, object]:
 
     return read_variables(
         Path(result.variables),
-        result.digest or "",  # what the job has not signed is not read
+        result.digest or "",  # do not read what the job has not signed
         names=job.names_out,
         out_format=job.out_format,
     )
