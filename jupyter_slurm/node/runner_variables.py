@@ -37,8 +37,7 @@ HASH_THREADS = 4
 KEPT_BYTES = 1 << 20
 """The size beyond which a pickle is not kept in memory."""
 MOST_BUFFERS = 4096
-"""The most buffers of a pickle; the data of further ones lies in its stream. This limits the size
-of the header."""
+"""The most buffers of a pickle, which limits the header; further ones lie in its stream."""
 NUMBER_BYTES = 24
 """The most bytes that a size in the header takes."""
 TEXT_PIECES = 32
@@ -108,9 +107,8 @@ def _pickled(
     failed: "Dict[str, str]",
     sink: "Sink",
 ) -> "Tuple[List[str], Pickled]":
-    """Pickle together all variables that are not written as data, so that what they share stays
-    shared. Variables that share an object with these are pickled as well. Return the names and the
-    pickle."""
+    """Pickle all variables that are not written as data, and those that share an object with them,
+    together, so that it stays shared. Return the names and the pickle."""
     while True:
         rest = [name for name in present if name not in plain.trees and name not in failed]
         try:
@@ -243,8 +241,7 @@ def _dump(
 
 
 def _noting_code(pickler: "Any", seen: "List[bool]") -> "Any":
-    """Return a pickler class that notes when it writes code, which ties the stream to one
-    Python."""
+    """Return a pickler class that notes code in the stream, which ties that to one Python."""
     reduce_code = pickler.dispatch_table[types.CodeType]
 
     def noting(code: "Any") -> "Any":
@@ -256,8 +253,7 @@ def _noting_code(pickler: "Any", seen: "List[bool]") -> "Any":
 
 
 def cloudpickle() -> "Optional[Any]":
-    """Return the cloudpickle module: the one in use, else the one sent along, else the image's,
-    else None.
+    """Return cloudpickle: the module in use, else the one sent along, else the image's, or None.
 
     The one sent along is that of the other end, and cloudpickle reads its own streams only.
     """
