@@ -23,6 +23,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Locator, Page, expect
 
+from jupyter_slurm.wire import JobState
 from tests.ssh.network import Machine
 
 PATIENCE_S = 60.0
@@ -75,6 +76,11 @@ class Lab:
         for kind, named in (("sessions", "id"), ("terminals", "name")):
             for one in json.loads(self._asked("GET", f"api/{kind}")):
                 self._asked("DELETE", f"api/{kind}/{one[named]}")
+
+    def live_jobs(self) -> list[str]:
+        """Return the names of the jobs that have not ended, as far as its agent knows."""
+        jobs = json.loads(self._asked("GET", "jupyter-slurm/api/jobs"))
+        return [one["name"] for one in jobs if not JobState(one["state"]).is_final]
 
     def _asked(self, method: str, path: str) -> bytes:
         token = {"Authorization": f"token {self.token}"}
