@@ -28,9 +28,9 @@ _CLOSED_PIPE = 141
 
 
 def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> int:
-    """Runs one command line; gives its exit code: 0, 1 for a failure, 2 for what was typed wrong.
+    """Run one command line; return its exit code: 0, 1 for a failure, 2 for a wrong line.
 
-    `submit` and `attach` give the exit code of the job. `connect` is how the Api is reached.
+    `submit` and `attach` return the exit code of the job. `connect` returns the Api.
     """
     words = sys.argv[1:] if argv is None else list(argv)
     try:
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> i
             note(f"jupyter slurm: {exc}\n")
         return _INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has gone (`| head`); Python must not try to write the rest.
+        # The reader of our output has gone (`| head`); Python must not try to write the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _CLOSED_PIPE
     return code
@@ -60,7 +60,8 @@ def _connect() -> Api:
 
 
 def _with_logins(api: Api) -> Api:
-    """Commands that need a login ask for it on the terminal, and go on."""
+    """Return the Api for commands that ask for a login on the terminal if they need it, and go
+    on."""
     from jupyter_slurm.client.login import TerminalAnswerer, attended  # noqa: PLC0415
 
     return attended(api, TerminalAnswerer())

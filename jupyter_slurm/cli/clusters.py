@@ -46,7 +46,7 @@ def listed(args: Asked, connect: Connect) -> int:
 
 
 def test(args: Asked, connect: Connect) -> int:
-    """What doctor says, then a tiny job from end to end. Exit code 1 when something is wrong."""
+    """Print what doctor finds, then run a tiny job. Return 1 when something is wrong."""
     api = connect()
     checks = api.doctor(args.name)
     say("".join(map(check_text, checks)))

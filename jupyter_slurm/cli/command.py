@@ -1,4 +1,4 @@
-"""What a command of the command line is: types that its modules share, and nothing else."""
+"""The types that the modules of the command line share, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.commands.asked import Asked
 
 Connect = Callable[[], Api]
-"""Finds or starts the agent. Called by the commands that need it, and by no other."""
+"""Finds or starts the agent. Only the commands that need the agent call it."""
 
 Command = Callable[[Asked, Connect], int]
-"""What runs a command: its arguments -> its exit code."""
+"""Runs a command: its arguments -> its exit code."""

@@ -1,6 +1,6 @@
-"""`jupyter slurm completion SHELL`: what makes Tab complete our words in bash, zsh and fish.
+"""`jupyter slurm completion SHELL`: scripts that make Tab complete our words in bash, zsh and fish.
 
-The shell asks this same command on each Tab. Nothing is started for that, and nobody is logged in.
+The shell calls this same command on each Tab. That starts nothing and logs in nowhere.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ complete -c jupyter -n '__fish_seen_subcommand_from slurm' -f -a '(__jupyter_slu
 
 
 def completion(args: Asked, _connect: Connect) -> int:
-    """Print what the shell is to be told, or how the last word of a line may go on."""
+    """Print the script for the shell, or the completions of a line's last word."""
     if args.line is None:
         say(_SCRIPTS[args.shell])
         return 0
@@ -72,7 +72,7 @@ def completion(args: Asked, _connect: Connect) -> int:
     option, equals, begun = last.partition("=") if last.startswith("--") else ("", "", last)
     if equals:
         last = begun
-    # bash takes what stands behind `=` for a word of its own.
+    # bash treats the text after `=` as a word of its own.
     prefix = f"{option}=" if equals and args.shell != "bash" else ""
     for text in (*(word for word, _ in wanted.words), *_values(wanted.value)):
         if text.startswith(last):
@@ -81,7 +81,7 @@ def completion(args: Asked, _connect: Connect) -> int:
 
 
 def _values(of: str) -> Iterable[str]:
-    """Return the names that are known without asking anybody elsewhere."""
+    """Return the names that are known without asking a cluster."""
     match of:
         case "cluster":
             return [profile.name for profile in load_profiles()]
@@ -95,7 +95,7 @@ def _values(of: str) -> Iterable[str]:
 
 
 def _jobs() -> list[Job]:
-    """Return none where the agent does not run: it knows them, and starting it takes long."""
+    """Return the agent's jobs; [] if it does not run, since starting it takes long."""
     from jupyter_slurm.client import find  # noqa: PLC0415 - most words do without
 
     client = find()

@@ -1,7 +1,7 @@
 """This process's own terminal, lent to a program elsewhere: keys there, output here, in frames.
 
-The near half of node/terminal.py. Knows no jobs and no agent: it is given a socket. Whatever
-happens, the terminal is given back as it was found.
+The near half of node/terminal.py. It knows no jobs and no agent: the caller gives it a socket.
+Whatever happens, it restores the terminal.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ _LINE_ENDS = b"\r\n"
 _HELP = "~. leaves the terminal, ~~ is a ~; both only at the beginning of a line"
 _MODES = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
 _LONGEST_MODE = 4
-"""Digits; no terminal has a mode of more, and each that is seen is kept."""
+"""The most digits of a mode; no terminal has longer ones, and we keep each that we see."""
 _RESET_MODES = {b"25": b"h", b"7": b"h"}
-"""Those that are usually on: the cursor is seen, lines are wrapped. All others are usually off."""
+"""The modes that are usually on: the cursor shows, lines wrap. All others are usually off."""
 
 
 class How(Enum):
     EXITED = "exited"
-    LEFT = "left"  # ~. was typed, or this terminal was closed
+    LEFT = "left"  # the user typed ~., or this terminal was closed
     TAKEN = "taken"  # another terminal has taken it
-    LOST = "lost"  # nobody has said why
+    LOST = "lost"  # for an unknown reason
 
 
 class Outcome(NamedTuple):
     how: How
     status: int | None = None
-    """The program's exit status, as a shell tells it, where it has exited."""
+    """The program's exit status, as a shell reports it; None: it has not exited."""
 
 
 class _Signalled(SystemExit):
-    """SIGTERM or SIGHUP, as an exception: first the terminal is given back."""
+    """SIGTERM or SIGHUP, as an exception, so that the terminal is restored first."""
 
 
 def lend(sock: socket.socket, keyboard: int, screen: int, environ: Mapping[str, str]) -> Outcome:
-    """Until the program there has ended, or one of the two has gone; `sock` is closed.
+    """Lend the terminal until the program there ends or either side goes away; close `sock`.
 
-    `keyboard` and `screen` are descriptors of a terminal. Only in the main thread.
+    `keyboard` and `screen` are descriptors of a terminal. Call it only in the main thread.
     """
     with sock, _raw(keyboard), _size_changes() as changed:
         session = _Session(sock, keyboard, screen, changed)
@@ -66,17 +66,17 @@ def lend(sock: socket.socket, keyboard: int, screen: int, environ: Mapping[str, 
 
 
 class Escapes:
-    """What is typed, without what is meant for us."""
+    """The filter that takes our own escapes (`~.`) out of what the user types."""
 
     def __init__(self) -> None:
         self._at_line_start = True
         self._held = False
         self.left = False
         self.asked = False
-        """`~?` was typed; whoever shows the help sets it back."""
+        """The user typed `~?`; the caller shows the help and resets this."""
 
     def through(self, data: bytes) -> bytes:
-        """What is to be sent on; nothing of what comes after `~.`."""
+        """Return what to send on, but nothing after `~.`."""
         out = bytearray()
         for byte in data:
             if self._held:
@@ -98,8 +98,8 @@ class Escapes:
 
 
 class Modes:
-    """What the output has switched on in the terminal (DEC private modes): the other screen, the
-    mouse, bracketed paste."""
+    """The modes that the output has switched on in the terminal (DEC private modes): the other
+    screen, the mouse, bracketed paste."""
 
     def __init__(self) -> None:
         self._now: dict[bytes, bytes] = {}
@@ -114,7 +114,7 @@ class Modes:
         self._tail = text[text.rfind(b"\x1b") :][:32] if b"\x1b" in text[-32:] else b""
 
     def undone(self) -> bytes:
-        """What switches it back."""
+        """Return the sequences that switch the modes back."""
         usual = {mode: _RESET_MODES.get(mode, b"l") for mode in self._now}
         changed = [mode for mode, now in self._now.items() if now != usual[mode]]
         return b"".join(b"\x1b[?" + mode + usual[mode] for mode in reversed(changed))
@@ -226,7 +226,7 @@ class _Session:
 
 @contextmanager
 def _raw(keyboard: int) -> Iterator[None]:
-    """Every key comes as it is; SIGTERM and SIGHUP are exceptions."""
+    """Pass every key on as it is; turn SIGTERM and SIGHUP into exceptions."""
 
     def end(number: int, _: object) -> None:
         raise _Signalled(128 + number)
@@ -245,7 +245,7 @@ def _raw(keyboard: int) -> Iterator[None]:
 
 @contextmanager
 def _size_changes() -> Iterator[int]:
-    """A descriptor that can be read whenever the terminal's size has changed."""
+    """Yield a descriptor that becomes readable whenever the terminal's size changes."""
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def note(*_: object) -> None:
@@ -262,7 +262,7 @@ def _size_changes() -> Iterator[int]:
 
 
 def _size(screen: int) -> tuple[int, int]:
-    """Rows and columns."""
+    """Return the terminal's rows and columns."""
     try:
         columns, rows = os.get_terminal_size(screen)
     except OSError:

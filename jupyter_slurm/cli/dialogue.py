@@ -1,6 +1,6 @@
 """Questions of a command on the terminal, and the answers that need no person.
 
-Secrets are not asked for here (`login.py` does): what is typed is seen.
+This never asks for secrets (`login.py` does), since the terminal shows what the user types.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jupyter_slurm.readable import visible
 
 
 class Dialogue:
-    """`asks` False: every question has its default for an answer, and one without is an error."""
+    """The questions. `asks` False: the default answers each, and one without a default fails."""
 
     def __init__(self, *, asks: bool) -> None:
         self._asks = asks
@@ -23,15 +23,15 @@ class Dialogue:
         say(text + "\n")
 
     def text(self, question: str, default: str = "", *, option: str = "") -> str:
-        """A line; "" where nothing was typed and there is no default. `option` is what would have
-        answered it."""
+        """Return the line that the user types, or else the default. `option` is the one that would
+        have answered the question."""
         if not self._asks:
             return default
         shown = f" [{visible(default)}]" if default else ""
         return self._read(f"{question}{shown}: ", option) or default
 
     def choice(self, question: str, choices: Sequence[str], default: str, *, option: str) -> str:
-        """One of `choices`, by name or number, or another text."""
+        """Return one of `choices`, given by name or number, or another text."""
         if not self._asks or not choices:
             return self.text(question, default, option=option)
         for number, one in enumerate(choices, 1):
@@ -42,13 +42,13 @@ class Dialogue:
         return answer
 
     def agreed(self, question: str) -> bool:
-        """Yes, unless they say no."""
+        """Return True unless the user says no."""
         if not self._asks:
             return True
         return self._read(f"{question} [yes]: ", "--yes").lower() in ("", "y", "yes")
 
     def wanted(self, question: str) -> bool:
-        """No, unless they say yes."""
+        """Return False unless the user says yes."""
         return self._asks and self._read(f"{question} [no]: ", "").lower() in ("y", "yes")
 
     def _read(self, prompt: str, option: str) -> str:

@@ -1,6 +1,6 @@
-"""Follows a job from its first output to its end, on a terminal; exit codes for a shell.
+"""Follow a job from its first output to its end, on a terminal; return exit codes for a shell.
 
-Knows no command's words: who calls has the job.
+This knows no command's words: the caller has the job.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from jupyter_slurm.wire import Job, JobState, Output, Result, Show, Stream
 
 _WAIT_S = 20.0
 _TICK_S = 2.0
-"""How often the clock of a job that waits moves on a terminal; only the agent is asked."""
+"""How often the clock of a waiting job moves on a terminal; that asks only the agent."""
 
 
 def follow(api: Api, job: Job) -> int:
-    """Shows all output of `job` until its end, then how it ended; says so to the agent.
+    """Show all output of `job` until its end, then how it ended; tell the agent that it was shown.
 
-    Gives the job's exit code, 128 + the signal's number, or 1 where it failed without either.
-    KeyboardInterrupt: Ctrl-C was typed; the job goes on.
+    Return the job's exit code, 128 + the signal's number, or 1 if it failed without either.
+    KeyboardInterrupt: the user typed Ctrl-C; the job goes on.
     """
     terminal = Terminal(sys.stdout, sys.stderr)
     try:
@@ -56,14 +56,14 @@ def follow(api: Api, job: Job) -> int:
 
 
 def print_text(api: Api, job: Job, task: int | None = None) -> None:
-    """Prints what `job`, or a task of an array, has printed so far, stdout and stderr alike."""
+    """Print what `job`, or a task of an array, has printed so far, stdout and stderr alike."""
     write = writer(sys.stdout)
     for text in read_whole_log(api, job.id, task):
         write(text)
 
 
 def print_all_text(api: Api, job: Job, task: int | None = None) -> None:
-    """The same, and what it prints until its end."""
+    """Print what `job`, or a task of an array, has printed and prints until its end."""
     write = writer(sys.stdout)
     cursor, end = "", False
     while not end:
@@ -73,7 +73,7 @@ def print_all_text(api: Api, job: Job, task: int | None = None) -> None:
 
 
 def come_back(job: Job) -> str:
-    """The sentence for whoever leaves a job that goes on."""
+    """Return the sentence for a user who leaves a job that goes on."""
     return (
         f"{card.title(job)} goes on: `jupyter slurm attach {job.id}` shows its output, "
         f"`jupyter slurm cancel {job.id}` stops it."
@@ -81,7 +81,7 @@ def come_back(job: Job) -> str:
 
 
 def exit_code(result: Result) -> int:
-    """What a shell should be told of a job that has failed: never 0."""
+    """Return the exit code of a job that has failed: never 0."""
     job = result.job
     if job.signal:
         return 128 + job.signal

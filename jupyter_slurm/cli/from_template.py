@@ -1,7 +1,7 @@
-"""`clusters add NAME --template T` and `clusters templates`: a cluster whose guide is known.
+"""`clusters add NAME --template T` and `clusters templates`: a cluster that has a template.
 
-Asks for what only its user knows, and writes these few lines; logs in nowhere. A cluster that is
-not known is looked at by `new_cluster.py`.
+It asks for what only the user knows, writes these few lines, and logs in nowhere. `new_cluster.py`
+looks at a cluster without a template.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def listed(args: Asked, connect: Connect) -> int:
 
 
 def add(args: Asked, talk: Dialogue) -> bool:
-    """Whether the person agreed: then the profile is there. RequestError, ConfigError."""
+    """Write the profile if the user agrees; return whether they did. RequestError, ConfigError."""
     template = _named(args.template)
     talk.say(f"{template.about}.")
     settings = _settings(args, template, talk)
@@ -62,7 +62,7 @@ def _named(name: str) -> Template:
 
 
 def _settings(args: Asked, template: Template, talk: Dialogue) -> dict[str, Setting]:
-    """What goes into the file: the template's name, and what is not as it says."""
+    """Return the file's settings: the template's name, and what differs from the template."""
     given = _given(args)
     variables = _variables(args.var, template)
     for name, question in template.ask.items():
@@ -82,7 +82,7 @@ def _settings(args: Asked, template: Template, talk: Dialogue) -> dict[str, Sett
 
 
 def _given(args: Asked) -> dict[str, Setting]:
-    """The settings that options gave."""
+    """Return the settings that the options give."""
     defaults = {"partition": args.partition, "account": args.account}
     settings: dict[str, Setting | None] = {
         "host": args.host,

@@ -18,7 +18,7 @@ _EPILOG = (
 
 
 def text(words: tuple[str, ...]) -> str:
-    """Return the help of the command that is called so; of none, that of the program."""
+    """Return the help of the command with these words; without words, the program's."""
     parser = ArgumentParser(" ".join(("jupyter slurm", *words)), allow_abbrev=False)
     further = below(words, "terminal")
     if not words:
@@ -69,5 +69,5 @@ def _add_options(parser: argparse._ActionsContainer, options: Mapping[str, OurOp
 
 
 def _plain(said: str) -> str:
-    """As argparse takes it, which puts values in the place of `%`."""
+    """Return the text for argparse, which replaces `%` by values."""
     return in_words_of_a_terminal(said).replace("%", "%%")

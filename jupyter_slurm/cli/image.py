@@ -1,4 +1,4 @@
-"""`jupyter slurm image …`: the images of a cluster, and how another one comes there.
+"""`jupyter slurm image …`: list, build, pull and remove the images of a cluster.
 
 The words of `build` and `pull` are those of `%%slurm_image`, understood by `image_line.py`.
 """
@@ -40,7 +40,7 @@ def listed(args: Asked, connect: Connect) -> int:
 
 
 def build(args: Asked, connect: Connect) -> int:
-    """The recipe comes from FILE, else from standard input. Gives the job's exit code."""
+    """Build the recipe from FILE, else from standard input. Return the job's exit code."""
     request = parse_image(IMAGE_BUILD, args)
     here = packages_here.read() if request.env_from_here else None
     if here is not None and here.left_out:
@@ -62,7 +62,7 @@ def remove(args: Asked, connect: Connect) -> int:
 
 
 def login(args: Asked, connect: Connect) -> int:
-    """The password is typed unseen, or is a line on standard input."""
+    """Log in to a registry, with a password typed unseen or a line on standard input."""
     user = args.user or ""
     if not user and "nvcr.io" not in args.registry:
         raise RequestError(f"Who are you at {args.registry}?", hint="Say --user NAME.")

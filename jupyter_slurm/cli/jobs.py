@@ -1,6 +1,6 @@
 """Commands that look at clusters and jobs, and those that end them.
 
-Each asks the agent and shows what it says; `submit.py` has those that wait for a job.
+Each asks the agent and shows its answer; `submit.py` has those that wait for a job.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from jupyter_slurm.wire import Check, Job, QueueEntry
 
 
 def cluster_name(asked: str | None) -> str | None:
-    """Return the cluster that the words, or else this shell's environment, name. None: the
+    """Return the cluster that the words or else this shell's environment name. None: the
     default."""
     return asked or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
 
 
 def doctor(args: Asked, connect: Connect) -> int:
-    """Exit code 1 when something is wrong."""
+    """Print the checks; return 1 when something is wrong."""
     checks = connect().doctor(cluster_name(args.cluster))
     say(as_json(checks) if args.json else "".join(map(check_text, checks)))
     return 1 if any(check.ok is False for check in checks) else 0
@@ -52,7 +52,7 @@ def jobs(args: Asked, connect: Connect) -> int:
 
 
 def info(args: Asked, connect: Connect) -> int:
-    """A table where the terminal is wide enough for it, else lines."""
+    """Print a table if the terminal is wide enough for it, else lines."""
     told = connect().cluster_info(cluster_name(args.cluster))
     if args.json:
         say(as_json(told))
@@ -81,7 +81,7 @@ def queue(args: Asked, connect: Connect) -> int:
 
 
 def logs(args: Asked, connect: Connect) -> int:
-    """What was printed, stdout and stderr in order; with `--follow` also what is still to come."""
+    """Print the job's stdout and stderr in order; with `--follow`, until the job ends."""
     api = connect()
     job = api.job(args.id)
     note_ended_earlier(job, args.id)
@@ -124,7 +124,7 @@ def _all_told(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> int:
 
 
 def check_text(check: Check) -> str:
-    """A line, and one for the hint."""
+    """Return a line for the check, and one for its hint."""
     return f"{MARKS[check.ok]} {check.sentence}\n" + (f"    {check.hint}\n" if check.hint else "")
 
 

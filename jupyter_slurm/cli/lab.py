@@ -49,7 +49,7 @@ def open_named(args: Asked, connect: Connect) -> int:
 
 
 def open_lab(api: Api, job: Job, *, browser: bool) -> int:
-    """Waits until it is ready, says where it is, and opens it; gives the exit code."""
+    """Wait until the lab is ready, say where it is, and open it; return the exit code."""
     try:
         job, unsaid = ready(api, job)
     except KeyboardInterrupt:
@@ -74,8 +74,9 @@ def open_lab(api: Api, job: Job, *, browser: bool) -> int:
 
 
 def ready(api: Api, job: Job) -> tuple[Job, list[Output]]:
-    """Once it lets somebody in, or has ended; how far it is is told, and what tools say that fetch
-    the image or install. What else it has put out is given back: what an end is explained by."""
+    """Return the lab's job once users can enter it or it has ended. Show how far it is, and the
+    output of the tools that fetch the image or install; return its other output, which explains an
+    early end."""
     terminal = Terminal(sys.stderr, sys.stderr)
     cursor, said, end = "", None, False
     unsaid: list[Output] = []

@@ -25,7 +25,7 @@ _SHAPE = ("nodes", "cpus", "gpu_type", "accounting", "runtime")
 
 
 def up(args: Asked, connect: Connect) -> int:
-    """What is not asked for stays as it was when the cluster was last up."""
+    """Start the cluster; what the options do not set stays as it last was."""
     del connect
     known = local_cluster.status(args.name)
     base = known.spec if known else LocalSpec(name=args.name)
@@ -45,8 +45,8 @@ def up(args: Asked, connect: Connect) -> int:
 
 
 def _gpus(args: Asked, known: LocalStatus | None) -> dict[str, Any]:
-    """What of the shape is of GPUs: this machine's own, where it has any and nothing else is asked
-    for. They are looked for anew whenever the cluster comes up: some may have come or gone."""
+    """Return the GPUs of the shape: this machine's own if it has any and the options ask for no
+    others. Look for them anew whenever the cluster comes up: some may have come or gone."""
     if args.gpus not in (None, OWN_GPUS):
         return {"gpus": args.gpus, "own_gpus": ()}
     had_own = bool(known and known.spec.own_gpus)
@@ -64,7 +64,7 @@ def _gpus(args: Asked, known: LocalStatus | None) -> dict[str, Any]:
 
 
 def _type_given(known: LocalStatus | None) -> str | None:
-    """What `--gpu-type` has called this machine's GPUs before: queued jobs name it."""
+    """Return the earlier `--gpu-type` of this machine's GPUs, which queued jobs name."""
     if known is None or {gpu.type for gpu in known.spec.own_gpus} != {known.spec.gpu_type}:
         return None
     return known.spec.gpu_type
@@ -84,7 +84,7 @@ def down(args: Asked, connect: Connect) -> int:
 
 
 def _forget_jobs(cluster: str, connect: Connect) -> None:
-    """What the agent knows of a cluster that is no more; an agent left without jobs ends too."""
+    """Make the agent forget the jobs of a removed cluster, and end it if it has no others."""
     api = connect()
     for job in api.jobs(cluster):
         api.forget(job.id)
@@ -94,7 +94,7 @@ def _forget_jobs(cluster: str, connect: Connect) -> None:
 
 
 def status(args: Asked, connect: Connect) -> int:
-    """Starts nothing: an agent that does not run is said not to run."""
+    """Report the cluster and the agent; start neither."""
     del connect
     cluster = local_cluster.status(args.name)
     found = _agent()
@@ -110,7 +110,7 @@ def status(args: Asked, connect: Connect) -> int:
 
 
 def agent(args: Asked, connect: Connect) -> int:
-    """`agent status` and `agent stop`; the jobs go on, and the next command starts it again."""
+    """Report or stop the agent; jobs go on, and the next command starts the agent again."""
     del connect
     found = _agent()
     if args.what == "stop" and found is not None:

@@ -1,7 +1,7 @@
 """`clusters add NAME`: from nothing to a profile that works, in one dialogue.
 
-Logs in, looks at what the cluster has (`Api.describe`, `Api.cluster_info`), proposes, shows the
-file, and keeps it when the person agrees. What it could not do leaves no file behind.
+It logs in, looks at what the cluster has (`Api.describe`, `Api.cluster_info`), proposes, shows the
+file, and keeps it when the user agrees. If it fails, it leaves no file behind.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _HERE = "this machine"
 
 
 def add(args: Asked, connect: Connect) -> int:
-    """Exit code 1 where the person did not agree: then nothing is kept."""
+    """Add the cluster; return 1, and keep nothing, if the user does not agree."""
     save.check_new(args.name)
     talk = Dialogue(asks=not args.yes)
     if args.template is not None:
@@ -97,7 +97,7 @@ def _add_from_template(args: Asked, talk: Dialogue, connect: Connect) -> int:
 
 
 def _way(args: Asked, talk: Dialogue) -> dict[str, Setting]:
-    """Host, user, port and jump hosts: what was given, else asked for."""
+    """Return host, user, port and jump hosts from the options; ask for a missing host."""
     given: str | None = args.host
     if given is None:
         if args.yes:
@@ -134,7 +134,7 @@ def _environment(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def _gateway(way: Mapping[str, Setting], talk: Dialogue, exc: TransportError) -> tuple[str, ...]:
-    """Return the jump hosts that the person names where the host is out of reach; (): none."""
+    """Return the jump hosts that the user names for a host out of reach; (): none."""
     if "host" not in way or way["jump"]:
         return ()
     talk.say(str(exc))
@@ -151,7 +151,7 @@ def _log_in(api: Api, name: str, talk: Dialogue) -> None:
 
 
 def _look(api: Api, name: str) -> tuple[Description, ClusterInfo]:
-    """ConfigError: there is no Slurm."""
+    """Return what the cluster has. ConfigError: it has no Slurm."""
     found = api.describe(name)
     if found.sbatch is None:
         raise ConfigError(
@@ -201,7 +201,7 @@ def _folder_text(folder: Folder) -> str:
 def _chosen(
     args: Asked, talk: Dialogue, found: Description, info: ClusterInfo
 ) -> Mapping[str, Setting]:
-    """Settings beside the way, asked one by one; ours are the defaults."""
+    """Ask for the settings other than the way, one by one, and propose a default for each."""
     runtimes = [name for name in containers.RUNTIMES if name in found.runtimes] + ["none"]
     runtime = args.runtime or talk.choice(
         "What runs containers", runtimes, _first(runtimes, "none"), option="--runtime"
@@ -229,7 +229,7 @@ def _chosen(
 
 
 def _partition(args: Asked, talk: Dialogue, partitions: Sequence[Partition]) -> str:
-    """Nothing where Slurm has a default of its own."""
+    """Return the partition from the options or the user; "" if Slurm has a default of its own."""
     if args.partition is not None or any(one.default for one in partitions):
         return args.partition or ""
     names = [one.name for one in partitions if one.up]
@@ -248,7 +248,8 @@ def _account(args: Asked, talk: Dialogue, accounts: Sequence[str]) -> str:
 
 
 def _job_roots(folders: Sequence[Folder]) -> Iterator[str]:
-    """What every node sees before what it may not, the home first; ours alone, as it is 0700."""
+    """Yield folders for jobs, those that every node sees first, the home before others. Each is
+    ours alone, since it is 0700."""
     writable = [folder for folder in folders if folder.writable]
     for folder in sorted(writable, key=lambda folder: not folder.shared):
         yield f"~/{_JOBS}" if folder.name == "$HOME" else f"{folder.path}/{_JOBS}"
@@ -259,7 +260,7 @@ def _first(found: Sequence[str], otherwise: str) -> str:
 
 
 def _make_default(api: Api, name: str, talk: Dialogue) -> None:
-    """Where another one is the default, or none can be told."""
+    """Ask to make the cluster the default if another is; do so unasked if none is."""
     known = api.clusters()
     if len(known) < 2 or any(one.default and one.name == name for one in known):
         return
@@ -270,15 +271,15 @@ def _make_default(api: Api, name: str, talk: Dialogue) -> None:
 
 
 _DEEPEST = 8
-"""Files that include files; ssh itself stops at 16 (READCONF_MAX_DEPTH in readconf.c)."""
+"""How deep files include files; ssh itself stops at 16 (READCONF_MAX_DEPTH in readconf.c)."""
 
 
 def ssh_hosts() -> list[str]:
-    """Names that stand for one host each, in the order of the file; [] where there is none, or
-    no `ssh` that tells what they mean."""
+    """Return the names that stand for one host each, in the file's order; [] without the file or
+    without an `ssh` that can resolve them."""
     if not shutil.which("ssh"):
         return []
-    # Where connections look too: transport/ssh_config/.
+    # Connections look there too: transport/ssh_config/.
     file = os.environ.get("JUPYTER_SLURM_SSH_CONFIG") or Path.home() / ".ssh" / "config"
     return list(dict.fromkeys(_hosts(Path(file), 0)))
 

@@ -82,7 +82,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
 
 
 def parse(words: Sequence[str]) -> Callable[[Connect], int]:
-    """Return what runs the command that `words` name. RequestError: they cannot be."""
+    """Return a function that runs the command of `words`. RequestError: the words are wrong."""
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     if list(words[:1]) == ["--version"]:
@@ -102,7 +102,7 @@ def parse(words: Sequence[str]) -> Callable[[Connect], int]:
 
 
 def _help(words: Sequence[str], code: int, _connect: Connect) -> int:
-    from jupyter_slurm.cli.help import text  # noqa: PLC0415 - argparse, and needed by nobody else
+    from jupyter_slurm.cli.help import text  # noqa: PLC0415 - it loads argparse, for help alone
 
     say(text(tuple(words)))
     return code

@@ -1,4 +1,4 @@
-"""What `--dry-run` prints on a terminal."""
+"""The text that `--dry-run` prints on a terminal."""
 
 from __future__ import annotations
 

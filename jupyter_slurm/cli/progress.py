@@ -1,4 +1,4 @@
-"""Files on their way, followed on a terminal: one line that moves, and Ctrl-C, which ends it."""
+"""Follow a transfer of files on a terminal: one line that changes, and Ctrl-C to stop it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BETWEEN_LOOKS_S = 0.2
 
 
 def follow_transfer(api: Api, transfer: Transfer) -> Transfer:
-    """Shows it until it has ended; what made it fail is raised. Ctrl-C stops it."""
+    """Show the transfer until it has ended; raise what made it fail. Ctrl-C stops it."""
     terminal = Terminal(sys.stdout, sys.stderr)
     try:
         while transfer.state is TransferState.RUNNING:

@@ -26,7 +26,7 @@ from jupyter_slurm.views.connections import (
 
 
 def login(args: Asked, connect: Connect) -> int:
-    """One login serves every terminal and notebook."""
+    """Log in, for every terminal and notebook."""
     cluster = cluster_name(args.cluster)
     connection = log_in(connect(), cluster, TerminalAnswerer(), secrets.token_hex(8))
     say(as_json(connection) if args.json else connected(connection) + "\n")
@@ -51,7 +51,7 @@ def connections(args: Asked, connect: Connect) -> int:
 
 
 def tunnel(args: Asked, connect: Connect) -> int:
-    """Opens one, closes some, or lists them. It stays open when this command has ended."""
+    """Open a tunnel, which outlives this command, close some, or list them."""
     api = connect()
     for tunnel_id in args.close:
         api.close_tunnel(tunnel_id)

@@ -1,6 +1,7 @@
 """`shell`: a terminal on a node, in a job that is submitted for it or in one that runs.
 
-Waits for the job and says what becomes of it; the words are shell.py's, the terminal console.py's.
+It waits for the job and reports its end. commands/shell.py reads the words; console.py has the
+terminal.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from jupyter_slurm.wire import Job, JobState, new_id
 _WAIT_S = 20.0
 _TICK_S = 2.0
 _END_S = 10.0
-"""How long it may take to hear that a job has ended whose terminal has."""
+"""How long the news of a job's end may take after its terminal has ended."""
 _LOST = 255
-"""As ssh has it."""
+"""The exit code of ssh for a lost connection."""
 
 
 def run(args: Asked, connect: Connect) -> int:
@@ -45,7 +46,7 @@ def run(args: Asked, connect: Connect) -> int:
 
 
 def open_shell(api: Api, wanted: Shell, cluster: str | None) -> int:
-    """In this process's terminal; gives the shell's exit code, 0 where it was left."""
+    """Open the shell in this process's terminal; return its exit code, 0 if the user left it."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RequestError(
             "A shell needs a terminal, and stdin is not one.",
@@ -79,13 +80,13 @@ def open_shell(api: Api, wanted: Shell, cluster: str | None) -> int:
 
 
 def submitted(api: Api, wanted: Shell, cluster: str | None) -> Job:
-    """The job that has this terminal."""
+    """Submit the job of this terminal."""
     spec = placed(wanted.spec(new_id()))
     return api.submit(msgspec.structs.replace(spec, cluster=cluster))
 
 
 def _running(api: Api, job: Job) -> Job:
-    """The job once it runs, or has ended; why it waits is shown, and what its set-up says."""
+    """Return the job once it runs or has ended; show why it waits, and its set-up's output."""
     terminal = Terminal(sys.stdout, sys.stderr)
     wait_s = _TICK_S if terminal.live else _WAIT_S
     try:
@@ -114,7 +115,7 @@ def _welcome(job: Job, now_s: float) -> str:
 
 
 def _after(api: Api, job: Job, outcome: Outcome, *, is_own: bool, keep_s: float | None) -> int:
-    """What became of it, and the exit code."""
+    """Say what became of the terminal, and return the exit code."""
     if outcome.how is How.EXITED:
         if is_own:
             api.delivered(job.id)
@@ -142,7 +143,7 @@ def _after(api: Api, job: Job, outcome: Outcome, *, is_own: bool, keep_s: float 
 
 
 def _settled(api: Api, job: Job) -> Job:
-    """The job as it is when news of its end would have come; nobody is asked but the agent."""
+    """Return the job after waiting long enough for news of its end; ask only the agent."""
     give_up_s = time.monotonic() + _END_S
     while True:
         cursor = api.changes().cursor

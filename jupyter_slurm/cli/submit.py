@@ -1,6 +1,6 @@
 """`submit` and `attach`: a file becomes a job, and its output appears on the terminal.
 
-The words after the file are those of `%%slurm`, understood by the same parser (`line.py`).
+The words after the file are those of `%%slurm`, read by the same parser (`line.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from jupyter_slurm.wire import Job, JobSpec, new_id
 
 
 def submit(args: Asked, connect: Connect) -> int:
-    """Submits a file and, unless `--detach`, follows it; gives the job's exit code."""
+    """Submit a file and, unless `--detach`, follow the job; return its exit code."""
     file, request = Path(args.file), headless.request(args.words)
     if not file.is_file():
         raise NotFoundError(f"There is no file {file}.")
@@ -55,7 +55,7 @@ def submit(args: Asked, connect: Connect) -> int:
 
 
 def attach(args: Asked, connect: Connect) -> int:
-    """Shows all of a job's output, from its beginning, and waits for its end."""
+    """Show all of a job's output, from its beginning, and wait for its end."""
     api = connect()
     job = api.job(args.id)
     note_ended_earlier(job, args.id)
@@ -93,7 +93,7 @@ def _cancel(api: Api, job: Job) -> str:
 
 
 def _check_syntax(api: Api, file: Path, text: str, spec: JobSpec) -> None:
-    """Raises CodeError, or warns, where the file does not compile."""
+    """Raise CodeError, or warn, if the file does not compile."""
     error = syntax.fault_of_file(file, text)
     if error is not None:
         note(f"{syntax.check(error, text, spec, api)}\n")

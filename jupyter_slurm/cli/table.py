@@ -1,4 +1,4 @@
-"""Rows -> the text of a table, values -> JSON. PURE; what anybody typed is made harmless."""
+"""Rows -> the text of a table, values -> JSON. PURE; both are safe to print on a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_ASCII = re.compile(r"[^\x20-\x7e\n]+")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their longest cell; empty columns are left out.
+    """Return a table with columns as wide as their longest cell, without empty columns.
 
     >>> print(table(["ID", "NOTE", "STATE"], [["a", "", "RUNNING"]]), end="")
     ID  STATE
@@ -34,7 +34,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def in_words_of_a_terminal(text: str) -> str:
-    """What notebooks are told to type, as it is typed here.
+    """Return the text with the commands of notebooks as they are typed in a terminal.
 
     >>> in_words_of_a_terminal("`%slurm jobs` lists them; %%slurm")
     '`jupyter slurm jobs` lists them; %%slurm'
@@ -43,9 +43,9 @@ def in_words_of_a_terminal(text: str) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Return the value as wire JSON, its messages in English, indented, with a newline at its end;
-    what is not printable in a text of it is escaped, so that it steers no terminal and stays what
-    it is."""
+    """Return the value as wire JSON, its messages in English, indented, with a newline at its end.
+    Escape what is not printable in its texts, so that it steers no terminal and stays what it
+    is."""
     raw = msgspec.json.encode(_in_english(value), enc_hook=str)
     text = msgspec.json.format(raw, indent=2).decode()
     return _NOT_ASCII.sub(_escaped, text) + "\n"

@@ -1,6 +1,7 @@
-"""What goes to the terminal: a job's output to stdout and stderr, news of the job to stderr.
+"""Write to the terminal: a job's output to stdout and stderr, news of the job to stderr.
 
-On a terminal the news is one line that changes; elsewhere each change is a line. Asks nobody.
+On a terminal the news is one line that changes; elsewhere each change is a line. No call of the Api
+here.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def writer(stream: TextIO) -> Callable[[str], None]:
 
 
 class Terminal:
-    """Writes to `stdout` and `stderr`; each is looked at on its own for being a terminal."""
+    """The writer to `stdout` and `stderr`, of which each may be a terminal or not."""
 
     def __init__(self, stdout: TextIO, stderr: TextIO) -> None:
         self._stdout = stdout
@@ -60,7 +61,7 @@ class Terminal:
         self._midline = False
 
     def output(self, output: Output) -> None:
-        """One piece of what the job shows."""
+        """Write one piece of the job's output."""
         match output:
             case Stream():
                 self._write(self._stderr if output.name == "stderr" else self._stdout, output.text)
@@ -76,7 +77,7 @@ class Terminal:
                 self._write(self._stderr, (text if self._colours else _ANSI.sub("", text)) + "\n")
 
     def progress(self, job: Job) -> None:
-        """Where the job is, and what it was warned of, unless that has been said."""
+        """Say how the job stands, and its warning, unless that has been said."""
         if job.warning is not None and job.warning != self._warned:
             self.note(str(job.warning))
             self._warned = job.warning
@@ -93,16 +94,16 @@ class Terminal:
         self._said = news
 
     def status(self, text: str) -> None:
-        """One line that changes, where a line can; the next thing written takes its place."""
+        """Show one line that changes, if a line can; the next thing written replaces it."""
         self._rewrite(visible(text))
 
     def note(self, text: str) -> None:
-        """A line of ours, on stderr, beginning a line of its own."""
+        """Write a line of ours to stderr, on a line of its own."""
         said = visible_lines(text.rstrip("\n"))
         self._write(self._stderr, ("\n" if self._midline else "") + said + "\n")
 
     def close(self) -> None:
-        """Leave nothing that changes."""
+        """Clear the line that changes."""
         self._rewrite("")
 
     def _write(self, stream: TextIO, text: str) -> None:
