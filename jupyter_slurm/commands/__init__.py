@@ -1,1 +1,1 @@
-"""PURE. Turn the words that people type into requests."""
+"""PURE. Turn the words that users type into requests."""

@@ -1,4 +1,4 @@
-"""PURE. Finds commands in `table.py`, and reads the words after one by what it takes."""
+"""PURE. Find commands in `table.py`, and read the words after one by its arguments and options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jupyter_slurm.wire import SpecT
 
 
 def sections(place: Place) -> dict[str, list[Command]]:
-    """Return the commands that may be used there, below what they have in common."""
+    """Return the commands that may be used there, below the titles of their sections."""
     there = {
         title: [command for command in section if command.only in (None, place)]
         for title, section in SECTIONS.items()
@@ -37,12 +37,12 @@ def below(words: tuple[str, ...], place: Place) -> dict[str, Command]:
 
 
 def named(name: str) -> Command:
-    """Return the command of that name, of those that mean the same in every place."""
+    """Return the command of that name, which must mean the same in every place."""
     return next(one for section in SECTIONS.values() for one in section if one.name == name)
 
 
 def of_cells(command: Command) -> dict[str, OurOption]:
-    """Return the options of a cell that it takes."""
+    """Return the options of a cell that the command takes."""
     if not command.of_job:
         return {}
     return {
@@ -53,9 +53,9 @@ def of_cells(command: Command) -> dict[str, OurOption]:
 
 
 class Asked(SimpleNamespace):
-    """The value of each argument and option of a command, `_` in the place of `-`; and, where it
-    takes a job's options too, `words`, which are those, and `rest`, what stands behind `--`.
-    `typed` has the text of each option that was given, the last one's."""
+    """The value of each argument and option of a command, with `_` for `-`. If the command takes a
+    job's options too, `words` has those. `rest` has the words behind `--`; `typed` has the text of
+    each given option, the last one's."""
 
     typed: dict[str, str]
     words: list[str]
@@ -63,7 +63,7 @@ class Asked(SimpleNamespace):
 
 
 def find(words: list[str], place: Place) -> tuple[Command, list[str]]:
-    """Return the command that the words begin with, and those behind it. RequestError."""
+    """Return the command that the words begin with, and the words behind it. RequestError."""
     found: Command | None = None
     there = below((), place)
     while there:
@@ -86,7 +86,7 @@ def find(words: list[str], place: Place) -> tuple[Command, list[str]]:
 
 
 def ask(command: Command, words: Sequence[str], place: Place = "terminal") -> Asked:
-    """Read the words behind a command. RequestError names the word that cannot be."""
+    """Read the words behind a command. RequestError names the wrong word."""
     known = options_of(command, place)
     asked = Asked(
         typed={}, words=[], rest=(), **{_field(name): _unset(one) for name, one in known.items()}
@@ -122,7 +122,7 @@ def _take(
 
 
 def _may_lack_value(words: Sequence[str]) -> bool:
-    """Tell whether it is an option of a cell that may stand without a value."""
+    """Tell whether the words name an option of a cell whose value may be left out."""
     return any(
         word == f"--{name}" and option.metavar.startswith("[")
         for word in words
@@ -131,7 +131,8 @@ def _may_lack_value(words: Sequence[str]) -> bool:
 
 
 def _is_plain(item: Item, command: Command) -> bool:
-    """Tell whether it is for an argument; where there are none, `line.py` says what is wrong."""
+    """Tell whether the item is for an argument. If the command has none, `line.py` reports what is
+    wrong."""
     first = item.words[0]
     is_word = first in ("-", "--") or not first.startswith("-")
     return is_word and not (command.of_job and not command.arguments)
@@ -155,7 +156,7 @@ def job_spec(
     before: Sequence[str] = (),
 ) -> tuple[line.Request, SpecT]:
     """Make the job that the command of its kind asks for, with the options `before` for every job.
-    RequestError names the word that cannot be."""
+    RequestError names the wrong word."""
     command = named(kind_for(made).command)
     request = of_job(command, [*before, *asked.words])
     own = {
@@ -195,7 +196,7 @@ def _set(asked: Asked, name: str, option: OurOption, text: str | None) -> None:
 
 
 def _place(asked: Asked, plain: Sequence[str], command: Command, place: Place) -> None:
-    """Give the words that are no options to the arguments, in order."""
+    """Assign the words that are not options to the arguments, in order."""
     usage, left = _usage(command, place), tuple(plain)
     for argument in command.arguments:
         given, left = (left, ()) if argument.is_many else (left[:1], left[1:])
@@ -209,7 +210,7 @@ def _place(asked: Asked, plain: Sequence[str], command: Command, place: Place) -
             setattr(asked, argument.name, given[0] if given else None)
     if left:
         if command.of_job:
-            of_job(command, asked.words)  # an unknown option says more than the word behind it
+            of_job(command, asked.words)  # an unknown option explains more than the word behind it
         raise RequestError(f"`{left[0]}` is one word too many.", hint=usage)
 
 

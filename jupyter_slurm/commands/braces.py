@@ -1,4 +1,4 @@
-"""PURE: `{name}` in a line -> a variable's value. What the line's words mean is `line.py`'s."""
+"""PURE: `{name}` in a line -> a variable's value. `line.py` knows what the line's words mean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm.options import suggest
 
 _FIELD = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]*\])*(?::[^{}]*)?"
-"""`x`, `job.id`, `rates[0]`, `rate:.2f`; of the browser's side (form.ts) the same."""
+"""`x`, `job.id`, `rates[0]`, `rate:.2f`; the browser's side (form.ts) has the same."""
 _CALCULATION = r"[^\W\d]\w*\s*[-+*/%@(!<>=|&^][^{}]*"
 _BRACES = re.compile(
     rf"\{{\{{({_FIELD})\}}\}}|\{{({_FIELD})\}}"
@@ -22,11 +22,11 @@ _PARTS = re.compile(r"\.(\w+)|\[([^\]]*)\]")
 
 
 def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
-    """Puts `str(value)` in place of each `{name}`, `{name.attribute}`, `{name[item]}` and
+    """Put `str(value)` in place of each `{name}`, `{name.attribute}`, `{name[item]}` and
     `{name:format}`; one word stays one word, whatever the value.
 
-    `{{name}}` is the text `{name}`; any other brace, and `$`, stays as it is. RequestError for what
-    has no value, and for a calculation with a variable that is there.
+    `{{name}}` is the text `{name}`; any other brace, and `$`, stays as it is. RequestError: a
+    field has no value, or calculates with a variable that exists.
 
     >>> expand(["--time={minutes}", "{{a}}", "{1}"], {"minutes": 5})
     ['--time=5', '{a}', '{1}']
@@ -53,7 +53,7 @@ def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
 
 
 def _value_of(field: str, namespace: Mapping[str, object]) -> str:
-    """The text for what stands in braces. RequestError."""
+    """Return the text for a field in braces. RequestError."""
     as_text = f"Write `{{{{{field}}}}}` for these very characters."
     path, colon, form = field.partition(":")
     match = re.match(r"\w+", path)
@@ -69,7 +69,7 @@ def _value_of(field: str, namespace: Mapping[str, object]) -> str:
         for attribute, item in _PARTS.findall(path):
             value = getattr(value, attribute) if attribute else cast("Any", value)[_item(item)]
         return format(value, form) if colon else str(value)
-    except Exception as exc:  # what an attribute of anything may raise
+    except Exception as exc:  # any object's attribute may raise any exception
         raise RequestError(f"`{{{field}}}` has no value: {exc}.", hint=as_text) from exc
 
 

@@ -1,4 +1,4 @@
-"""PURE: the form of a command in `table.py`: what it takes, and how a value is read."""
+"""PURE: the form of a command in `table.py`: its arguments and options, and how to read a value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jupyter_slurm.slurm.units import parse_time_s
 Place = Literal["terminal", "notebook"]
 """`jupyter slurm …` or `%slurm …`."""
 OWN_GPUS = "own"
-"""This machine's, for `up --gpus`."""
+"""This machine's GPUs, for `up --gpus`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,20 +20,20 @@ class OurOption:
     """An option that sbatch does not know."""
 
     metavar: str
-    """"" for a flag; in brackets where the value may be left out."""
+    """"" for a flag; in brackets if the value may be left out."""
     help: str
     short: str = ""
     """A letter that means the same."""
     read: Callable[[str], Any] = str
-    """Make the value of its text; raise ValueError."""
+    """Turns the text into the value; raises ValueError."""
     default: Any = None
     repeated: bool = False
-    """Keep all values, as a tuple; else the last."""
+    """Whether all values are kept, as a tuple; else only the last."""
     required: bool = False
     says: str = ""
-    """Name the field of a job's spec that has its value."""
+    """The field of a job's spec that gets the value."""
     only: Place | None = None
-    """None: wherever its command may be used."""
+    """Where it may be used; None: wherever its command may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Argument:
     help: str
     count: Literal["1", "?", "*", "+"] = "1"
     of: Literal["", "job", "cluster", "session", "lab", "path"] = ""
-    """Name what there are several of, to complete the word with."""
+    """What the word names, for completion."""
     choices: tuple[str, ...] = ()
 
     @property
@@ -75,19 +75,19 @@ class Command:
     options: Mapping[str, OurOption] = field(default_factory=dict)
     only: Place | None = None
     more: str = ""
-    """Explain what the rest does not say, below the help."""
+    """Further explanation, below the help."""
     usual: str = ""
-    """Name the command below it that is meant where none is named: it has others below it."""
+    """The command below this one that is meant if the words name none."""
     of_job: bool = False
-    """It takes the options of a cell and of sbatch too."""
+    """Whether it takes the options of a cell and of sbatch too."""
     rest: str = ""
-    """Name the words behind `--`, where there may be any."""
+    """A name for the words behind `--`, if the command takes any."""
     refused: tuple[str, ...] = ()
-    """Name the options of a cell that it does not take …"""
+    """The options of a cell that it does not take …"""
     refusal: str = ""
-    """… and say why."""
+    """… and why."""
     instead: Mapping[str, str] = field(default_factory=dict)
-    """Tell what to do instead of some of them."""
+    """What to do instead of some of them."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ class Command:
 
 
 def options_of(command: Command, place: Place) -> dict[str, OurOption]:
-    """Return what it has of its own in that place."""
+    """Return the command's own options in that place."""
     return {
         name: option for name, option in command.options.items() if option.only in (None, place)
     }

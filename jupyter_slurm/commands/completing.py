@@ -1,6 +1,6 @@
-"""PURE: the words before the cursor -> what the one at it may be, by `table.py`.
+"""PURE: the words before the cursor -> the completions of the word at it, by `table.py`.
 
-Names of clusters, jobs and files are not known here: it is only said that one is wanted.
+This does not know names of clusters, jobs and files: it only says that one is wanted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jupyter_slurm.commands.table import CELL
 from jupyter_slurm.slurm.options import OPTIONS
 
 _OF_SCRIPTS = ("cluster", "name", "push", "push-exclude", "fetch", "dry-run")
-"""Options of ours that a batch script can have."""
+"""Our options that a batch script can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,13 @@ class Wanted:
     """The completions that fit at the cursor."""
 
     words: tuple[tuple[str, str], ...] = ()
-    """Each with what it is."""
+    """Each with a description."""
     value: str = ""
-    """Or the name of an option whose value it is, or what it names ("job", "path" …)."""
+    """Or the option whose value is at the cursor, or what the word names ("job", "path" …)."""
 
 
 def split(line: str) -> tuple[list[str], str]:
-    """Split what was typed before the cursor into words and the beginning of one.
+    """Split the text before the cursor into words and the beginning of one.
 
     >>> split("jupyter slurm push 'a b' --excl")
     (['jupyter', 'slurm', 'push', 'a b'], '--excl')
@@ -43,7 +43,7 @@ def split(line: str) -> tuple[list[str], str]:
 
 
 def in_line(before: Sequence[str], last: str, place: Place) -> Wanted:
-    """Return what may stand behind `jupyter slurm` or `%slurm` and the words `before`."""
+    """Return what may follow `jupyter slurm` or `%slurm` and the words `before`."""
     command, rest = None, list(before)
     further = below((), place)
     while rest and rest[0] in further:
@@ -76,7 +76,7 @@ def _in_command(
 
 
 def in_cell(before: Sequence[str], last: str, *, script: bool = False) -> Wanted:
-    """Return what may stand behind `%%slurm` or `%%sbatch` and the words `before`."""
+    """Return what may follow `%%slurm` or `%%sbatch` and the words `before`."""
     option = _option_of_value(before, last, CELL.options, of_sbatch=True)
     if option is not None:
         return Wanted(value=option)
@@ -85,7 +85,7 @@ def in_cell(before: Sequence[str], last: str, *, script: bool = False) -> Wanted
 
 
 def choices(option: str) -> tuple[str, ...]:
-    """Return the values of an option that has few; () where there are others."""
+    """Return the values of an option if they are few and fixed, else ()."""
     if option in CELL.options:
         metavar = CELL.options[option].metavar
         return tuple(metavar.split("|")) if "|" in metavar else ()

@@ -1,7 +1,7 @@
 """PURE: jobs that no cell waits for: the words that ask for one, and a file as a job.
 
-The words are those of `%%slurm`, less what only a cell can mean. Nothing is read here: who has the
-file gives its text, which `node/driver.py` runs as a cell.
+The words are those of `%%slurm` but for those that only a cell can use. Nothing here reads files:
+the caller gives the text, which `node/driver.py` runs as a cell.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from jupyter_slurm.wire import CellSpec, JobSpec, ProgramSpec, ScriptSpec
 
 
 def request(words: Sequence[str]) -> line.Request:
-    """Read what the words ask for, perhaps with arguments behind `--`. RequestError names the one
-    that cannot be."""
+    """Read the words, perhaps with arguments behind `--`. RequestError names the wrong word."""
     options, arguments = before_arguments(words)
     return replace(of_job(SUBMIT, options), arguments=tuple(arguments))
 
@@ -32,8 +31,9 @@ def request(words: Sequence[str]) -> line.Request:
 def resolved(
     api: Api, request: line.Request, notebook: str | None = None, cluster: str | None = None
 ) -> line.Request:
-    """With the session's id in the place of its name; "": the newest of the notebook, or of what
-    has none. `cluster`: where nothing names one, None for any. NotFoundError, RequestError."""
+    """Return the request with the session's id in place of its name. The name "" means the newest
+    session of the notebook, or of the terminals without one. `cluster` counts if the request names
+    none; None: any. NotFoundError, RequestError."""
     if request.session is None:
         return request
     owner, cluster = sessions.Owner(notebook), request.cluster or cluster
@@ -56,9 +56,9 @@ def file_spec(
     job_id: str,
     arguments: Sequence[str] = (),
 ) -> JobSpec:
-    """The job that runs a notebook, Python or a script. RequestError.
+    """Return the job that runs a notebook, Python or a script. RequestError.
 
-    `file` is how its user calls it, `path` where it is on this machine.
+    `file` is the path as the user gives it, `path` the path on this machine.
     """
     made: type[CellSpec | ProgramSpec | ScriptSpec] = CellSpec
     code, notebook = text, None
@@ -77,7 +77,7 @@ def file_spec(
             f"{file} is neither a notebook (.ipynb), nor Python (.py), nor a script.",
             hint="A script begins with `#!`, e.g. `#!/bin/bash`.",
         )
-    # What the name of a job may hold is known there, where it is made of a notebook's name.
+    # Give the file as a notebook: `line.spec` makes a valid job's name of that.
     named = line.spec(made, request, code, job_id=job_id, notebook=str(file.with_suffix("")))
     return msgspec.structs.replace(named, notebook=notebook)
 
@@ -91,7 +91,7 @@ def _refuse_arguments(file: PurePath, arguments: Sequence[str]) -> None:
 
 
 def _has_directives(script: str) -> bool:
-    """Whether sbatch would find options in the script: then it is handed over as it is."""
+    """Tell whether sbatch would find options in the script: then sbatch gets it as written."""
     return any(text.startswith("#SBATCH") for text in script.splitlines())
 
 
@@ -104,12 +104,14 @@ run()
 
 
 def of_python(text: str, path: str, arguments: Sequence[str]) -> str:
-    """Runs the Python file `text` as `python PATH ARGUMENTS` would: __file__, argv, imports."""
+    """Return a cell that runs the Python file `text` as `python PATH ARGUMENTS` would: __file__,
+    argv, imports."""
     return _code(f"file_runner({text!a}, {path!a}, {list(arguments)!a}, globals())")
 
 
 def of_notebook(text: str, name: str) -> str:
-    """Runs the notebook `text`, called `name` in messages. RequestError: it is none."""
+    """Return a cell that runs the notebook `text`, called `name` in messages. RequestError: `text`
+    is not a notebook."""
     return _code(f"notebook_runner({notebooks.prepared(text, name)!a}, display, globals())")
 
 

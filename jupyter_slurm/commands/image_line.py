@@ -1,6 +1,6 @@
 """PURE: the words after `%%slurm_image` (or `jupyter slurm image build`) -> an `ImageRequest`.
 
-Those that a cell has too are `line.py`'s; what the recipe below them means is the cluster's matter.
+`line.py` reads the options that a cell has too; containers/recipe.py reads the recipe below them.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from jupyter_slurm.wire import ImageSpec
 
 _WHOLE = re.compile(r"#!|(?:from|arg|bootstrap:)\s", re.IGNORECASE)
 _SHARED = ("partition", "account", "qos", "reservation", "constraint", "clusters")
-"""Of the options that a notebook has for all cells, those that say where a job may run: an image
-is made without their GPUs."""
+"""The options for all cells of a notebook that also apply to an image: they say where a job may
+run, and making an image needs no GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRequest:
     name: str
-    """The image's; the reference of one that is pulled."""
+    """The image's name; to pull one, its reference."""
     file: str | None
-    """Where the recipe is read, on a command line."""
+    """The file with the recipe, on a command line."""
     base: str | None
     env_from_here: bool
     again: bool
     request: Request
-    """The rest: sbatch's options, the cluster, how to wait."""
+    """The other words: sbatch's options, the cluster, how to wait."""
 
     def build_spec(
         self, job_id: str, text: str, here: Here | None, notebook: str | None = None
     ) -> ImageSpec:
-        """`here`: the packages for --env-from-here. RequestError: they and the recipe do not go
-        together."""
+        """Return the spec of an image to build. `here`: the packages for --env-from-here.
+        RequestError: they cannot be added to this recipe."""
         recipe, base = text, self.base
         if here is not None:
             if _WHOLE.match(text.lstrip()):
@@ -66,7 +66,7 @@ class ImageRequest:
 
 
 def parse_image(command: Command, asked: Asked, *, defaults: Request | None = None) -> ImageRequest:
-    """Read the words after `image build` or `image pull`. RequestError names a wrong one.
+    """Read the words after `image build` or `image pull`. RequestError names the wrong word.
     `defaults` are the notebook's for all cells."""
     told = [] if defaults is None else _defaults(defaults)
     own = vars(asked)

@@ -1,4 +1,4 @@
-"""PURE: labs in words: which one a name means, how it stands, how one gets in.
+"""PURE: labs in words: which one a name means, how it stands, how a browser enters.
 
 A lab is a job (`JobKind.LAB`) that runs JupyterLab. No I/O, no clock, no IPython.
 """
@@ -25,10 +25,10 @@ _STEPS = {
 
 
 def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> Job:
-    """Return any lab by its id or Slurm's, or that of this name on the cluster (None: on any), or
-    the newest there: one that lives, else the newest. NotFoundError; RequestError: several.
+    """Return any lab by its id or Slurm's, or the one of this name on the cluster (None: any), or
+    the newest there: the newest that lives, else the newest. NotFoundError; RequestError: several.
 
-    `jobs` are given newest first, as by `Api.jobs`.
+    `jobs` are sorted newest first, as by `Api.jobs`.
     """
     known = jobs_of(JobKind.LAB, jobs)
     if by_id := [job for job in known if job.id == name]:
@@ -66,12 +66,12 @@ def is_ready(job: Job) -> bool:
 
 
 def step(job: Job) -> str | None:
-    """How far it is, once its job runs; None: that says all."""
+    """Return how far the lab is, once its job runs; None: the job's state says all."""
     return None if job.lab is None else _STEPS.get(job.lab.step)
 
 
 def row(job: Job, now_s: float) -> tuple[str, ...]:
-    """Under `HEAD`."""
+    """Return the lab's row under `HEAD`."""
     left_s = sessions.left_s(job, now_s)
     ends = str(job.why or "") if left_s is None else f"in {duration(left_s)} at the latest"
     address = "" if job.lab is None else job.lab.url
@@ -81,7 +81,8 @@ def row(job: Job, now_s: float) -> tuple[str, ...]:
 
 
 def below_a_hub(job: Job) -> str | None:
-    """Where a browser finds it that gets to no port of this machine; None: by its port."""
+    """Say where a browser finds the lab if it cannot reach this machine's ports; None: at its
+    port."""
     if job.lab is None or job.lab.base_url == "/":
         return None
     return (
@@ -95,7 +96,8 @@ def ended(job: Job, now_s: float) -> str:
 
 
 def page(entry: LabEntry, name: str) -> str:
-    """HTML that takes a browser into the lab: by a POST, so that the token is in no address."""
+    """Return HTML that logs a browser in to the lab: by a POST, so that no address has the
+    token."""
     url, token = escape(entry.login_url), escape(entry.token)
     return _PAGE.format(title=escape(name), url=url, token=token)
 

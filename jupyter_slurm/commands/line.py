@@ -1,7 +1,7 @@
 """PURE: the words after `%%slurm` (or `jupyter slurm submit`) -> a `Request` -> a `JobSpec`.
 
-Splitting, and what our options mean, live here; which there are is in `table.py`, and sbatch's own
-are `slurm.options`'s. No I/O, no IPython, no defaults of a session.
+This splits lines and reads our options; `table.py` lists them, and `slurm.options` reads sbatch's
+own. No I/O, no IPython, no defaults of a session.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from jupyter_slurm.wire import CellSpec, OutFormat, ProgramSpec, SpecT
 
 
 class Reuse(StrEnum):
-    """What becomes of a job that the same cell has already started."""
+    """What to do with a job that the same cell has already started."""
 
     AUTO = "auto"  # attach to it when there is one, else submit
     ATTACH = "attach"  # attach to it, never submit
@@ -36,14 +36,14 @@ class Reuse(StrEnum):
 
 
 _LONGEST = 32 * 1024
-"""More nobody types; splitting takes the time of its square (shlex)."""
+"""The longest line in characters: shlex takes quadratic time to split it."""
 _JOB_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A line, understood: options of sbatch under their long names, and ours."""
+    """A line, read: options of sbatch under their long names, and ours."""
 
     options: Mapping[str, str]
     cluster: str | None = None
@@ -66,13 +66,13 @@ class Request:
     on_interrupt: Literal["detach", "cancel"] | None = None
     reuse: Reuse = Reuse.AUTO
     arguments: tuple[str, ...] = ()
-    """What stands behind `--`: a script's own words."""
+    """The words behind `--`, for a script."""
     dry_run: bool = False
     raise_on_failure: bool = True
 
 
 def split(line: str) -> list[str]:
-    """The words of a line, quoted as in a shell; nothing is expanded.
+    """Return the words of a line, quoted as in a shell; expand nothing.
 
     >>> split("--comment 'a b' --export X=$HOME")
     ['--comment', 'a b', '--export', 'X=$HOME']
@@ -91,8 +91,8 @@ def split(line: str) -> list[str]:
 
 
 def parse(words: Sequence[str]) -> Request:
-    """Understands a line's words; the later of two equal options wins. RequestError names the word
-    that cannot be, and the nearest right one."""
+    """Read a line's words; the later of two equal options wins. RequestError names the wrong word
+    and the nearest right one."""
     ours, theirs = _take_ours(words)
     try:
         options = sbatch.parse_options(theirs)
@@ -127,13 +127,13 @@ def parse(words: Sequence[str]) -> Request:
 
 
 def parse_with_arguments(words: Sequence[str]) -> Request:
-    """The same where `--` may follow, and behind it what a script gets, as it is."""
+    """Read a line's words, and behind `--` the arguments of a script, unchanged. RequestError."""
     options, arguments = before_arguments(words)
     return replace(parse(options), arguments=tuple(arguments))
 
 
 def by_text(code: str) -> type[CellSpec | ProgramSpec]:
-    """Tell what a cell of this text is: Python, or the program that its first line names."""
+    """Return the type of a cell with this text: Python, or a program that its first line names."""
     return ProgramSpec if code.startswith("#!") else CellSpec
 
 
@@ -147,8 +147,8 @@ def spec(
     fingerprint: str | None = None,
     **own: Any,
 ) -> SpecT:
-    """Return the job of that kind which `request` and the text of a cell ask for, its variables not
-    yet written. `own`: what only that kind has, and no option of a cell says."""
+    """Return the job of that kind for `request` and the text of a cell, its variables not yet
+    written. `own`: fields of that kind alone, which no option of a cell sets."""
     traits = kind_for(made)
     if not traits.is_python and (request.names_in or request.names_out):
         told = "Variables travel only to and from Python; this text starts with `#!`."
@@ -190,8 +190,8 @@ def spec(
 
 
 def _named(request: Request, code: str, kind: Kind[Any]) -> tuple[str | None, dict[str, str]]:
-    """The name that was asked for, if any, and sbatch's options, `--job-name` among them for a
-    batch script alone: of all others the name in Slurm has our id in it."""
+    """Return the given name, if any, and sbatch's options. Keep `--job-name` for a batch script
+    alone: for all others the name in Slurm contains our id."""
     options = dict(request.options)
     if kind.is_as_written:
         if request.name is not None:
@@ -204,7 +204,7 @@ def _named(request: Request, code: str, kind: Kind[Any]) -> tuple[str | None, di
 
 
 def _check_in_session(request: Request, kind: Kind[Any], options: Mapping[str, str]) -> None:
-    """What is the session's, and was settled when it was started, is not a cell's to ask for."""
+    """Raise RequestError for an option that a session fixed when it started."""
     if not kind.is_python:
         raise RequestError("A session runs Python only; this text starts with `#!`.")
     ours = {
@@ -226,12 +226,12 @@ def _check_in_session(request: Request, kind: Kind[Any], options: Mapping[str, s
 
 
 def fingerprint(code: str, notebook: str) -> str:
-    """Equal for the same code in the same notebook."""
+    """Return a text that is equal for the same code in the same notebook."""
     return hashlib.sha256(json.dumps([code, notebook]).encode()).hexdigest()
 
 
 def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Our options with their values, the last given last, and the words that are sbatch's."""
+    """Return our options with their values, the last given last, and the words for sbatch."""
     ours: dict[str, list[str]] = {}
     theirs: list[str] = []
     for item in scan(words):
@@ -253,7 +253,7 @@ def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
 
 
 def _unknown(exc: sbatch.OptionError) -> RequestError:
-    """The same with the nearest of all options: sbatch's table does not know ours."""
+    """Return the error with the nearest of all options: sbatch's table does not have ours."""
     word = exc.word.partition("=")[0]
     if not word.startswith("-"):
         return _wrong("", exc.message, "Code goes below the line; options begin with `--`.")
@@ -268,13 +268,14 @@ def _wrong(option: str, message: str, hint: str | None = None) -> RequestError:
 
 
 def _names(values: Sequence[str]) -> tuple[str, ...]:
-    """The parts of comma-separated lists, each once, in order."""
+    """Return the parts of comma-separated lists, each once, in order."""
     parts = (part.strip() for value in values for part in value.split(","))
     return tuple(dict.fromkeys(part for part in parts if part))
 
 
 def _excluded(ours: Mapping[str, Sequence[str]], nodes: str) -> tuple[str, ...]:
-    """`nodes`: what --exclude says, which is sbatch's, and which `push` has for patterns."""
+    """Return the patterns of --push-exclude. `nodes` is the value of sbatch's --exclude, which
+    users confuse with it. RequestError."""
     patterns = tuple(ours.get("push-exclude", ()))
     if patterns and "push" not in ours:
         raise _wrong("push-exclude", "--push-exclude needs a folder that is pushed: --push DIR.")
@@ -284,13 +285,14 @@ def _excluded(ours: Mapping[str, Sequence[str]], nodes: str) -> tuple[str, ...]:
 
 
 def _not_nodes(text: str) -> RequestError:
-    """What --exclude says beside --push, where it reads as a pattern of files."""
+    """Return the error for an --exclude beside --push that looks like a pattern of files."""
     told = f"--exclude names nodes, as for sbatch, and `{text}` does not."
     return _wrong("exclude", told, f"Files stay behind with `--push-exclude '{text}'`.")
 
 
 def _patterns(values: Sequence[str]) -> tuple[str, ...]:
-    """Relative to where the job runs, and not out of there."""
+    """Return the patterns of --fetch; they are relative to the job's folder, and stay in it.
+    RequestError."""
     patterns = _names(values)
     for pattern in patterns:
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
@@ -303,7 +305,8 @@ def _patterns(values: Sequence[str]) -> tuple[str, ...]:
 
 
 def _variables(option: str, values: Sequence[str]) -> tuple[str, ...]:
-    """The names as Python itself keeps them: the `µ` of a keyboard is the Greek letter there."""
+    """Return the names as Python keeps them: it turns the `µ` of a keyboard into the Greek
+    letter."""
     names = _names([unicodedata.normalize("NFKC", value) for value in values])
     for name in names:
         if not name.isidentifier():
@@ -340,8 +343,8 @@ def _job_name(name: str | None, option: str = "name") -> str | None:
 
 
 def _one_name(ours: str | None, theirs: str | None) -> str | None:
-    """What `--name` and sbatch's `--job-name` call the job; the second may be a batch script's, of
-    which any text can be the name."""
+    """Return the job's name by `--name` or sbatch's `--job-name`; the latter may be a batch
+    script's, for which any text is valid. RequestError."""
     if ours is not None and theirs not in (None, ours):
         told = f"`--name {ours}` and `--job-name {brief(theirs)}` both name the job."
         raise _wrong("job-name", told, "Leave one of them out.")
@@ -349,12 +352,12 @@ def _one_name(ours: str | None, theirs: str | None) -> str | None:
 
 
 def _of_notebook(notebook: str | None) -> str:
-    """The notebook's own name as far as a job may bear it; "": nothing of it."""
+    """Return the characters of the notebook's name that a job's name may have; "" if none."""
     return _as_name((notebook or "").replace("\\", "/").rpartition("/")[2].removesuffix(".ipynb"))
 
 
 def _as_name(text: str) -> str:
-    """`text` as far as a job may bear it; "": nothing of it."""
+    """Return the characters of `text` that a job's name may have; "" if none."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:48]
 
 
@@ -364,7 +367,7 @@ def _detach(ours: Mapping[str, object]) -> bool | None:
 
 
 def _one_of(name: str, value: str | None) -> Any:
-    """`value`, one of those in the option's metavar; None: it was not given."""
+    """Return `value`, one of those in the option's metavar; None: not given. RequestError."""
     choices = CELL.options[name].metavar.split("|")
     if value not in (None, *choices):
         raise _wrong(name, f"--{name} is `{'` or `'.join(choices)}`, not `{value}`.")

@@ -1,8 +1,8 @@
-"""PURE: a notebook before it is run by a job, and the job's outputs -> the executed notebook.
+"""PURE: a notebook before a job runs it, and the job's outputs -> the executed notebook.
 
-Between the two is `node/driver.py`, which runs on the node and marks in the output where a cell
-begins; so can whatever else writes to the job's folder. Nothing here reads or writes files, and
-nothing of the outputs is executed.
+Between the two, `node/driver.py` runs on the node and marks in the output where a cell begins;
+other programs that write to the job's folder can forge marks. Nothing here reads or writes files or
+executes outputs.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from jupyter_slurm.wire import (
 )
 
 MIME = "application/vnd.jupyter-slurm.notebook+json"
-"""Of the driver's markers, which are no outputs of the notebook."""
+"""The type of the driver's markers, which are not outputs of the notebook."""
 
 
 def prepared(text: str, name: str) -> str:
-    """The notebook `text` (a file's content) without outputs, as JSON for the driver.
+    """Return the notebook `text` (a file's content) without outputs, as JSON for the driver.
 
-    `name` is what the notebook is called in messages. RequestError: it cannot be run.
+    Messages call the notebook `name`. RequestError: it cannot be run.
     """
     notebook = _checked(text, name)
     for cell in notebook["cells"]:
@@ -66,7 +66,7 @@ def _has_cells(notebook: dict[str, Any]) -> bool:
 
 
 class Executed:
-    """The executed copy of a notebook, as far as the outputs given to `add` tell."""
+    """The executed copy of a notebook, as far as the outputs given to `add` go."""
 
     def __init__(self) -> None:
         self._notebook: dict[str, Any] | None = None
@@ -77,18 +77,18 @@ class Executed:
 
     @property
     def cells(self) -> int:
-        """How many cells there are; 0 when the job runs no notebook."""
+        """Return the number of cells; 0 when the job runs no notebook."""
         return len(self._notebook["cells"]) if self._notebook else 0
 
     def text(self) -> str | None:
-        """The file's content; None when the job has not run a notebook."""
+        """Return the file's content; None when the job has not run a notebook."""
         if self._notebook is None:
             return None
         return json.dumps(self._notebook, indent=1, ensure_ascii=False) + "\n"
 
     def add(self, output: Output, show: Show = "full") -> None:
-        """Takes the next of the job's outputs, trusted as far as `show` says; what came before the
-        notebook is left out."""
+        """Add the next of the job's outputs, trusted as far as `show` says; leave out those from
+        before the notebook."""
         marker = marker_of(output)
         if marker is not None:
             self._mark(marker)
@@ -106,7 +106,7 @@ class Executed:
                 self._append(output)
 
     def _mark(self, marker: Marker) -> None:
-        if marker.notebook is not None:  # again when the job was requeued: it starts from zero
+        if marker.notebook is not None:  # also after a requeue, when the job starts from zero
             self._begin(marker.notebook)
         elif marker.cell is not None and self._notebook is not None and marker.cell < self.cells:
             self._count += 1
@@ -118,8 +118,8 @@ class Executed:
             self._append(marker.error.output())
 
     def _begin(self, notebook: dict[str, Any]) -> None:
-        """It says nothing of its own trust, and shows nothing but what is added: no outputs, and no
-        widgets, of which JupyterLab makes those that a notebook was saved with."""
+        """Begin the copy without the notebook's own marks of trust, outputs and widgets (JupyterLab
+        would create those that a notebook was saved with)."""
         self._notebook, self._count, self._shown, self._outputs = notebook, 0, {}, []
         _metadata(notebook).pop("widgets", None)
         for cell in notebook["cells"]:
@@ -178,7 +178,7 @@ class _Error(msgspec.Struct, frozen=True):
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """Says what the driver marks between the outputs: one of these fields."""
+    """The driver's mark between the outputs: one of these fields."""
 
     notebook: dict[str, Any] | None = None
     """The notebook that runs now."""
@@ -189,7 +189,7 @@ class Marker(msgspec.Struct, frozen=True):
 
 
 def marker_of(output: Output) -> Marker | None:
-    """None: it is an output of the notebook, whatever it calls itself."""
+    """Return the output's marker; None: it is an output of the notebook, whatever its type."""
     if not isinstance(output, DisplayData) or MIME not in output.data:
         return None
     try:

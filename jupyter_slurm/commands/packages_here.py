@@ -1,7 +1,6 @@
 """The packages of the Python that runs now, as lines of a recipe: `--env-from-here`.
 
-What is said of each package is read from its own metadata (PEP 376, PEP 610) and from conda's
-`conda-meta`; nothing is run.
+This reads each package's own metadata (PEP 376, PEP 610) and conda's `conda-meta`; it runs nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from importlib import metadata
 
 _OURS = frozenset({"pip", "setuptools", "wheel", "jupyter-slurm", "jupyter_slurm"})
-"""Not of the notebook's work, or not to be had."""
+"""Packages that the notebook's work does not need, or that no registry has."""
 _NOT_ELSEWHERE = ("python", "_libgcc_mutex", "_openmp_mutex")
 
 
@@ -26,15 +25,15 @@ class Here:
     pip: tuple[str, ...]
     """`NAME==VERSION`, sorted."""
     conda: tuple[str, ...] = ()
-    """`NAME=VERSION`, those that somebody asked for."""
+    """`NAME=VERSION`, only those that the user asked for."""
     left_out: tuple[str, ...] = ()
-    """Names of packages that lie on this machine alone: editable ones, local folders."""
+    """Names of packages that only this machine has: editable ones, local folders."""
     python: str = field(default="")
     """`3.11`"""
 
     @property
     def base(self) -> str:
-        """The image with the same Python."""
+        """Return the image with the same Python."""
         return "continuumio/miniconda3:latest" if self.conda else f"python:{self.python}-slim"
 
     def recipe(self) -> str:
@@ -45,20 +44,20 @@ class Here:
 
 
 def read() -> Here:
-    """Of this process's Python."""
+    """Return the packages of this process's Python."""
     from importlib import metadata  # noqa: PLC0415 - loads much
 
     return collect(metadata.distributions(), Path(sys.prefix, "conda-meta"))
 
 
 def collect(distributions: Iterable[metadata.Distribution], conda_meta: Path) -> Here:
-    """`conda_meta`: the folder need not exist."""
+    """Return the packages of the distributions and of `conda_meta`; that folder may be missing."""
     pip: dict[str, str] = {}
     left_out: set[str] = set()
     for one in distributions:
         name = one.metadata["Name"]
         if not name or name.lower() in _OURS or name in pip:
-            continue  # one further back on the path is not the one that is imported
+            continue  # Python imports the first one on the path, not this one
         if (one.read_text("INSTALLER") or "").strip() == "conda":
             continue
         if _is_local(one):
@@ -79,7 +78,8 @@ def _is_local(one: metadata.Distribution) -> bool:
 
 
 def _asked_of_conda(folder: Path) -> list[str]:
-    """What conda was told to install; what came along with it comes along there too."""
+    """Return the packages that the user told conda to install; their dependencies will follow
+    them there too."""
     asked: list[str] = []
     for path in folder.glob("*.json") if folder.is_dir() else ():
         try:

@@ -1,7 +1,7 @@
-"""PURE. Splits words into options, each with its value.
+"""PURE. Split words into options, each with its value.
 
-The one place that tells an option from a value that looks like one: in `--comment --idle 5m` the
-comment is `--idle`, as sbatch itself reads it. What an option means is for the caller to say.
+Only this module tells an option from a value that looks like one: in `--comment --idle 5m` the
+comment is `--idle`, as sbatch itself reads it. The caller knows what an option means.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Item:
     """An option with its value, or a word by itself."""
 
     words: tuple[str, ...]
-    """As they were typed."""
+    """The words as typed."""
     name: str | None = None
-    """The long name without dashes, of a short option too where it is the command's own. None for
-    any other short option, and for a plain word."""
+    """The long name without dashes, also of the command's own short options. None for any other
+    short option, and for a plain word."""
     value: str | None = None
     """None if the option has no value."""
 
@@ -56,7 +56,7 @@ def scan(
 def _read(
     word: str, own: Mapping[str, OurOption]
 ) -> tuple[str | None, str | None, OurOption | None]:
-    """Return the name and the value that a word has in it, and which option of ours it is."""
+    """Return the name and the value in a word, and the option of ours that it is."""
     if word.startswith("--"):
         name, equals, value = word[2:].partition("=")
         return name, value if equals else None, own.get(name) or CELL.options.get(name)
@@ -78,14 +78,14 @@ def _takes_next(word: str, option: OurOption | None, following: str) -> bool:
 def asks_for_help(
     words: Sequence[str], own: Mapping[str, OurOption] = MappingProxyType({})
 ) -> bool:
-    """Return whether the words ask for help: `-h` as an option's value does not."""
+    """Tell whether the words ask for help: `-h` as an option's value does not."""
     return any(item.words[0] in {"-h", "--help"} for item in scan(words, own))
 
 
 def take(
     words: Sequence[str], name: str, own: Mapping[str, OurOption]
 ) -> tuple[list[str], list[str]]:
-    """Return the words without the option `name`, and its values; "" where one is missing."""
+    """Return the words without the option `name`, and its values; "" for a missing one."""
     rest: list[str] = []
     given: list[str] = []
     for item in scan(words, own):

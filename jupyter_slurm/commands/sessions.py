@@ -14,14 +14,14 @@ from jupyter_slurm.jobs.kinds import jobs_of, kind_of
 from jupyter_slurm.wire import CellJob, Job, JobKind, JobState
 
 SOON_S = 300.0
-"""When the end of a session is near enough to be told of."""
+"""How long before a session's end to warn of it."""
 _FEW = 3
 _START_ANOTHER = "`%slurm session start [OPTIONS]` starts one."
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose sessions a name or its absence means: those of a notebook, or, without one, of all
+    """The owner of the sessions that a name, or none, means: a notebook, or without one all
     terminals. `started`: ids of more, for a kernel whose notebook is not known."""
 
     notebook: str | None
@@ -32,10 +32,10 @@ class Owner:
 
 
 def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = None) -> Job:
-    """Return any session by its id, or the owner's of that name on the cluster (None: on any): the
+    """Return any session by its id, or the owner's of that name on the cluster (None: any): the
     newest that lives, else the newest. NotFoundError; RequestError: on several clusters.
 
-    `jobs` are given newest first, as by `Api.jobs`.
+    `jobs` are sorted newest first, as by `Api.jobs`.
     """
     sessions = jobs_of(JobKind.SESSION, jobs)
     if by_id := [job for job in sessions if job.id == name]:
@@ -57,7 +57,7 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
 
 
 def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job:
-    """Return the session that the owner has started last on the cluster (None: on any).
+    """Return the session that the owner started last on the cluster (None: any).
     NotFoundError."""
     sessions = jobs_of(JobKind.SESSION, jobs)
     mine = [job for job in sessions if owner.has(job) and cluster in (None, job.cluster)]
@@ -69,12 +69,12 @@ def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job
 
 
 def is_ready(job: Job) -> bool:
-    """Tell whether its process is there."""
+    """Tell whether the session's process runs."""
     return job.python is not None
 
 
 def check_cluster(job: Job, cluster: str | None) -> None:
-    """RequestError: the session does not run on the cluster that was asked for."""
+    """Raise RequestError if the session does not run on the cluster that the user named."""
     if cluster not in (None, job.cluster):
         raise RequestError(
             f"The session {job.name} ({job.id}) runs on {job.cluster}, not on {cluster}.",
@@ -90,7 +90,7 @@ def _none(owner: Owner, cluster: str | None, name: str = "") -> str:
 
 
 def _those(jobs: Sequence[Job], owner: Owner) -> str:
-    """Each by its id, with whose it is and where."""
+    """Return each session's id, owner and cluster, as text."""
     return ", ".join(
         f"session {job.id} of {_whose(job, owner)} on {job.cluster}" for job in jobs[:_FEW]
     )
@@ -103,8 +103,8 @@ def _whose(job: Job, owner: Owner) -> str:
 
 
 def left_s(job: Job, now_s: float) -> float | None:
-    """How long a session, a lab or a kernel that runs, or the session of a cell, has left at the
-    most. None: that is not known, or there is no end to it."""
+    """Return how many seconds a session, a lab or a kernel that runs, or the session of a cell, has
+    left at most. None: not known, or it has no end."""
     if isinstance(job, CellJob) and job.session is not None:
         return None if job.session_ends_s is None else job.session_ends_s - now_s
     if not kind_of(job).ends_by_request or job.state is not JobState.RUNNING:

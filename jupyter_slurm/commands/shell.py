@@ -1,7 +1,7 @@
-"""PURE: the words after `jupyter slurm shell` or `%slurm shell` -> which terminal is asked for.
+"""PURE: the words after `jupyter slurm shell` or `%slurm shell` -> the terminal that they ask for.
 
-The options of sbatch and ours are `line.py`'s; only what is about a terminal lives here. What is
-shown in one is console.py's matter.
+`line.py` reads sbatch's options and ours; this reads only what is about a terminal. console.py
+shows one.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ ANY_SHELL = """#!/bin/sh
 ! command -v bash >/dev/null || exec bash
 exec sh
 """
-"""In an image the user's own shell may be missing."""
+"""A script that starts the user's shell or, since an image may lack that, another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """A terminal, as it was asked for."""
+    """A terminal, as the user asks for it."""
 
     job_id: str | None
-    """Into this job; None: into one that is submitted for it."""
+    """The job to enter; None: one that is submitted for the terminal."""
     beside: bool
-    """Another one, not the job's own."""
+    """Whether it is another terminal than the job's own."""
     request: line.Request
     keep_s: float | None
     command: tuple[str, ...]
-    """Instead of a shell."""
+    """The command to run instead of a shell."""
 
     @property
     def code(self) -> str:
-        """sh text."""
+        """Return the sh script that the terminal runs."""
         return f"#!/bin/sh\nexec {shlex.join(self.command)}\n" if self.command else ANY_SHELL
 
     def spec(self, job_id: str) -> TerminalSpec:
-        """The job that has this terminal."""
+        """Return the job that has this terminal."""
         own: dict[str, Any] = {} if self.keep_s is None else {"keep_s": self.keep_s}
         return line.spec(TerminalSpec, self.request, self.code, job_id=job_id, **own)
 
     def terminal(self, job_id: str) -> TerminalRequest:
-        """The terminal of that job."""
+        """Return the request for the terminal of that job."""
         return TerminalRequest(job_id=job_id, code=self.code, beside=self.beside)
 
 
 def parse(asked: Asked, before: Sequence[str] = ()) -> Shell:
-    """Read what the words ask for. RequestError names the one that cannot be. `before`: options for
-    every job, which count only where one is submitted."""
+    """Read the words. RequestError names the wrong one. `before`: options for every job, which
+    count only if one is submitted."""
     request = of_job(SHELL, asked.words)
     if asked.job is not None:
         if asked.words or asked.keep is not None:
