@@ -1,7 +1,7 @@
-"""What leaves a process: the values that the agent and its clients exchange, and nothing else.
+"""The values that leave a process: the agent and its clients exchange them, and nothing else.
 
 Frozen msgspec structs; no behaviour beyond a property or two, no I/O, no imports of ours. Times are
-UTC epoch seconds, None where not known. Slurm's words (partition, reason, QOS …) are Slurm's text.
+UTC epoch seconds, None if not known. Slurm's words (partition, reason, QOS …) are Slurm's text.
 The frames of streams into jobs are in `framing`, and those of a terminal in `terminal_frames`.
 """
 

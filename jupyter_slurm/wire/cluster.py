@@ -1,4 +1,4 @@
-"""What is known of a cluster and its files, and of the agent."""
+"""The state of a cluster, of its files, and of the agent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
     """The file that defines it, or how it was found."""
     default: bool
     images: tuple[str, ...] = ()
-    """Aliases that the profile gives."""
+    """The profile's aliases."""
     problem: Problem | None = None
     """Why it cannot be used now."""
 
@@ -37,30 +37,30 @@ class Partition(Struct, frozen=True, kw_only=True):
     gpu_types: tuple[str, ...] = ()
     gpus: int = 0
     free_gpus: int | None = None
-    """Of nodes that take jobs. None: this Slurm does not tell."""
+    """The free GPUs of nodes that accept jobs. None: this Slurm does not report them."""
     gpus_by_type: dict[str, tuple[int, int | None]] = field(default_factory=dict)
-    """Type ("": no type is told) -> how many, and how many of them are free."""
+    """Type ("": not reported) -> how many, and how many of them are free."""
     cpus: int | None = None
     memory_mib: int | None = None
     gpus_per_node: int = 0
-    """These three of its largest nodes."""
+    """These three are those of its largest nodes."""
     max_nodes: int | None = None
-    """Of one job; None: no limit."""
+    """The most nodes for one job; None: no limit."""
     default_time_s: int | None = None
     """The time limit of a job that asks for none."""
     exclusive: bool = False
-    """Every job has whole nodes."""
+    """Whether every job gets whole nodes."""
     qos: str | None = None
-    """Its own, whose limits hold for every job in it."""
+    """Its own QOS, whose limits apply to every job in it."""
     allow_qos: tuple[str, ...] = ()
     allow_accounts: tuple[str, ...] = ()
-    """Those that may use it; (): all may."""
+    """The QOS and accounts that may use it; (): all may."""
     billing: dict[str, float] = field(default_factory=dict)
     """TRESBillingWeights: for each `cpu`, MiB of `mem`, `gres/gpu` …; {}: none are set."""
     cost: float | None = None
-    """Of a node for an hour, in `ClusterInfo.cost_unit`; None: the profile names no price."""
+    """The price of a node for an hour, in `ClusterInfo.cost_unit`; None: the profile has none."""
     about: str = ""
-    """What the profile says of it to people."""
+    """The profile's description of it for users."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -72,9 +72,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     limit_s: int | None = None
     per_job: dict[str, float] = field(default_factory=dict)
     per_user: dict[str, float] = field(default_factory=dict)
-    """All running jobs of a user together."""
+    """The limits for all running jobs of a user together."""
     in_all: dict[str, float] = field(default_factory=dict)
-    """All that run under it."""
+    """The limits for all jobs that run under it."""
     jobs_per_user: int | None = None
     jobs_in_all: int | None = None
     queued_per_user: int | None = None
@@ -84,11 +84,11 @@ class Limits(Struct, frozen=True, kw_only=True):
 class Qos(Limits, frozen=True, kw_only=True):
     name: str
     denies: bool = False
-    """A job over a limit is refused; else it waits for ever."""
+    """Whether Slurm refuses a job over a limit; else the job waits for ever."""
     over_partition: bool = False
-    """Its limits come before those of a partition's QOS."""
+    """Whether its limits override those of a partition's QOS."""
     beyond: tuple[str, ...] = ()
-    """Which limits of a partition do not hold for its jobs: `time`, `nodes`."""
+    """The limits of a partition that do not apply to its jobs: `time`, `nodes`."""
 
 
 class Association(Limits, frozen=True, kw_only=True):
@@ -96,13 +96,13 @@ class Association(Limits, frozen=True, kw_only=True):
 
     account: str
     whole: bool = False
-    """The account, with all of its users."""
+    """Whether it is the account with all of its users."""
     partition: str | None = None
-    """None: in every partition."""
+    """None: every partition."""
     qos: tuple[str, ...] = ()
     default_qos: str | None = None
     default: bool = False
-    """Of jobs that name no account."""
+    """Whether jobs that name no account use it."""
 
 
 class InUse(Struct, frozen=True, kw_only=True):
@@ -112,9 +112,9 @@ class InUse(Struct, frozen=True, kw_only=True):
     account: str
     partition: str
     jobs: int = 0
-    """Running."""
+    """The number of running jobs."""
     queued: int = 0
-    """Running and waiting."""
+    """The number of running and waiting jobs."""
     tres: dict[str, float] = field(default_factory=dict)
 
 
@@ -126,7 +126,7 @@ class Reservation(Struct, frozen=True, kw_only=True):
     end_s: float
     maintenance: bool
     partitions: dict[str, int]
-    """Partition -> how many of its nodes."""
+    """Partition -> the number of its nodes that are reserved."""
 
 
 class ClusterInfo(Struct, frozen=True, kw_only=True):
@@ -139,18 +139,19 @@ class ClusterInfo(Struct, frozen=True, kw_only=True):
     accounts: tuple[str, ...] = ()
     qos: tuple[str, ...] = ()
     qos_limits: tuple[Qos, ...] = ()
-    """Of those, and of partitions."""
+    """The limits of these QOS, and of the partitions' ones."""
     associations: tuple[Association, ...] = ()
     in_use: tuple[InUse, ...] = ()
     cost_unit: str = ""
     enforced: tuple[str, ...] = ()
-    """What a job is refused for here: `requests` (no such partition, no such node, above a
-    partition's limits), `associations` (accounts), `qos`, `limits` (those of a QOS). A site whose
-    plugins change jobs before they are judged has none of them."""
+    """The reasons for which this Slurm refuses a job: `requests` (no such partition, no such node,
+    above a partition's limits), `associations` (accounts), `qos`, `limits` (those of a QOS). None
+    of them if the site's plugins change jobs before Slurm checks them."""
     max_tres: bool = False
-    """Billing is the largest of the weighted TRES, not their sum (PriorityFlags=MAX_TRES)."""
+    """Whether billing is the largest of the weighted TRES, not their sum
+    (PriorityFlags=MAX_TRES)."""
     hidden: tuple[str, ...] = ()
-    """Partitions that are not in `partitions`, as they are not shown to this user."""
+    """Partitions that are not in `partitions`, since Slurm hides them from this user."""
     reservations: tuple[Reservation, ...] = ()
     """The earliest first."""
     asked_s: float
@@ -160,14 +161,14 @@ class Folder(Struct, frozen=True, kw_only=True):
     """A folder of the cluster that somebody may want to use."""
 
     name: str
-    """How people there call it: `$SCRATCH`, `$WORK`."""
+    """The users' name for it: `$SCRATCH`, `$WORK`."""
     path: str
     writable: bool
     file_system: str
-    """As `stat -f` names it: nfs, lustre, ext2/ext3 …"""
+    """The name from `stat -f`: nfs, lustre, ext2/ext3 …"""
     free_mib: int | None
     shared: bool | None
-    """Whether every node sees it; None: that cannot be told from outside of a job."""
+    """Whether every node sees it; None: only a job could find that out."""
 
 
 class Description(Struct, frozen=True, kw_only=True):
@@ -175,12 +176,12 @@ class Description(Struct, frozen=True, kw_only=True):
 
     name: str
     sbatch: str | None
-    """Where it is; None: it is not found."""
+    """The path of sbatch; None: not found."""
     runtimes: tuple[str, ...]
     """Container tools, under our names for them."""
     modules: bool
     python: str | None
-    """Of the profile's interpreter, e.g. "3.11"; None: it does not run there."""
+    """The version of the profile's interpreter, e.g. "3.11"; None: it does not run there."""
     folders: tuple[Folder, ...]
 
 
@@ -188,13 +189,13 @@ class QueueEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A row of the cluster's queue; `id` is ours where the job is one of ours."""
 
     slurm_id: str
-    """`123`, `123_4`, or `123_[5-8%2]` for the tasks of an array that still wait."""
+    """`123`, `123_4`, or `123_[5-8%2]` for the waiting tasks of an array."""
     state: str
     name: str
     user: str
     partition: str
     array_id: str | None = None
-    """The array's own id; None: it is no array's."""
+    """The array's own id; None: it is not part of an array."""
     account: str | None = None
     qos: str | None = None
     priority: int | None = None
@@ -209,7 +210,7 @@ class QueueEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended_s: float | None = None
     """Only in `Api.history`."""
     elapsed_s: float | None = None
-    """As of the listing; of one that runs, now minus `started_s` is newer."""
+    """The time at the listing; for a running job, now minus `started_s` is newer."""
     limit_s: int | None = None
     id: str | None = None
 
@@ -221,15 +222,16 @@ class QueueChanges(Struct, frozen=True, kw_only=True):
     cursor: str
     """Opaque; "" is the beginning."""
     whole: bool
-    """`entries` are all there are; else those that are new or changed (but for `elapsed_s`)."""
+    """Whether `entries` are the whole queue; else only the new or changed ones (`elapsed_s` does
+    not count)."""
     entries: tuple[QueueEntry, ...]
     gone: tuple[str, ...] = ()
-    """Slurm's ids of those that are no longer listed."""
+    """Slurm's ids of the entries that are no longer listed."""
     ended: tuple[QueueEntry, ...] = ()
-    """Of this user's, not of everyone's: those that were submitted elsewhere and have ended, as
-    long as the agent runs; the newest few hundred."""
+    """This user's jobs that were submitted elsewhere and have ended while the agent runs; the
+    newest few hundred."""
     asked_s: float | None = None
-    """When Slurm was last asked and answered; None: it has not answered yet."""
+    """When Slurm last answered; None: it has not answered yet."""
     problem: Problem | None = None
     """Why it has not answered since."""
 
@@ -239,7 +241,7 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     state: str
-    """Slurm's, in full and in lower case: `idle`, `mixed`, `allocated`, `drained*` …"""
+    """Slurm's state, in full and in lower case: `idle`, `mixed`, `allocated`, `drained*` …"""
     partitions: tuple[str, ...]
     cpus: int
     cpus_used: int
@@ -248,11 +250,11 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
     load: float | None = None
     gpus: int = 0
     gpus_used: int | None = None
-    """None: this Slurm does not tell."""
+    """None: this Slurm does not report it."""
     gpu_type: str | None = None
     features: str | None = None
     reason: str | None = None
-    """Why it is down or drained, in the words of who did it."""
+    """Why it is down or drained, in the operator's words."""
 
 
 class NodeChanges(Struct, frozen=True, kw_only=True):
@@ -281,11 +283,11 @@ class Check(Struct, frozen=True, kw_only=True):
     """One sentence of `doctor`."""
 
     ok: bool | None
-    """None: neither good nor bad, to be known."""
+    """None: neither good nor bad, for information."""
     sentence: Text
     hint: Text | None = None
     option: str | None = None
-    """As of a `Problem`."""
+    """The option it is about, as in `Problem`."""
 
 
 class Cost(Struct, frozen=True, kw_only=True):
@@ -293,16 +295,16 @@ class Cost(Struct, frozen=True, kw_only=True):
 
     limit_s: float
     jobs: int = 1
-    """An array's; the rest is for all of them."""
+    """The number of an array's jobs; the figures below are for all of them."""
     node_hours: float | None = None
-    """None: it does not have whole nodes."""
+    """None: it does not get whole nodes."""
     cpu_hours: float
     gpu_hours: float
     units: float | None = None
-    """What the site charges, in `unit`; None: the profile gives no price."""
+    """The site's charge, in `unit`; None: the profile has no price."""
     unit: str = ""
     billing_hours: float | None = None
-    """In Slurm's `billing`; None: the cluster weighs nothing."""
+    """The hours in Slurm's `billing`; None: the cluster sets no weights."""
 
 
 class AgentStatus(Struct, frozen=True, kw_only=True):
@@ -318,12 +320,12 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     memory_mib: float
     cpu_s: float
     clients: int
-    """Requests being answered now."""
+    """The number of requests that it is answering now."""
     live_jobs: int
     commands: dict[str, int] = field(default_factory=dict)
-    """`cluster program` -> how often it was run since the start, e.g. {"local squeue": 12}."""
+    """`cluster program` -> how often it ran since the start, e.g. {"local squeue": 12}."""
     checks: tuple[Check, ...] = ()
-    """What is wrong with its own files: records of jobs that could not be read when it started."""
+    """Faults of its own files: records of jobs that it could not read when it started."""
 
 
 class FileEntry(Struct, frozen=True, kw_only=True):
@@ -335,7 +337,7 @@ class FileEntry(Struct, frozen=True, kw_only=True):
     size_bytes: int
     modified_s: float
     writable: bool
-    """By this user."""
+    """Whether this user may write to it."""
 
 
 class FileListing(Struct, frozen=True, kw_only=True):

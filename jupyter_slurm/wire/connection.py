@@ -1,4 +1,4 @@
-"""The way to a cluster: connections and their questions, tunnels, files that travel."""
+"""The way to a cluster: connections and their questions, tunnels, transfers of files."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from jupyter_slurm.wire.problem import Problem
 
 class QuestionKind(StrEnum):
     # The host asks these two, in its own words, and gets the answer.
-    SECRET = "secret"  # noqa: S105 - a password or code: hidden while it is typed, never kept
-    TEXT = "text"  # what may be seen while it is typed, e.g. the number of a menu's line
-    # This machine asks these two, in words of ours, and keeps the answer to itself.
+    SECRET = "secret"  # noqa: S105 - a password or code: hidden while typed, never kept
+    TEXT = "text"  # visible while typed, e.g. the number of a menu's line
+    # This machine asks these two, in our words, and keeps the answer to itself.
     PASSPHRASE = "passphrase"  # noqa: S105 - of a private key's file: hidden, never kept
     HOST_KEY = "host-key"  # "yes" accepts the key and remembers it, anything else refuses
 
@@ -25,27 +25,27 @@ class Question(Struct, frozen=True, kw_only=True):
     id: str
     cluster: str
     host: str
-    """Who asks: `alice@gateway.example.org`."""
+    """The asking host: `alice@gateway.example.org`."""
     kind: QuestionKind
     prompt: str
     """The host's own words, or ours for a passphrase or a host key."""
     instruction: str = ""
-    """What was said before the prompt; for a host key its type and fingerprint."""
+    """The host's words before the prompt; for a host key its type and fingerprint."""
     names_a_key: bool = False
-    """The host's words speak of a passphrase or a private key, neither of which is a host's
-    business: whoever shows the question warns of it."""
+    """Whether the host's words mention a passphrase or a private key, which no host needs: the
+    front end that shows the question warns of that."""
     refused: bool = False
-    """The answer before was wrong: whoever shows the question says so."""
+    """Whether the answer before was wrong: the front end that shows the question says so."""
 
 
 class ConnectionState(StrEnum):
     LOCAL = "local"  # the cluster is this machine
-    CLOSED = "closed"  # nobody has needed it yet, or somebody has closed it
+    CLOSED = "closed"  # not needed yet, or closed by the user
     CONNECTING = "connecting"
-    ASKING = "asking"  # a person has to answer
+    ASKING = "asking"  # the user has to answer
     OPEN = "open"
     LOST = "lost"  # it comes back by itself
-    LOGIN_NEEDED = "login-needed"  # it comes back when a person logs in again
+    LOGIN_NEEDED = "login-needed"  # it comes back when the user logs in again
 
 
 class Connection(Struct, frozen=True, kw_only=True):
@@ -57,12 +57,12 @@ class Connection(Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
     """`user@host` of each hop, the cluster's own last."""
     question: Question | None = None
-    """What this caller is to answer; None while somebody else is asked."""
+    """The question for this caller; None while another client has it."""
     problem: Problem | None = None
     """Why it is LOST, LOGIN_NEEDED or CLOSED."""
     round_trip_s: float | None = None
     via_openssh: bool = False
-    """It runs over a connection that the system's own ssh holds open."""
+    """Whether it runs over a connection that the system's own ssh holds open."""
 
 
 class Tunnel(Struct, frozen=True, kw_only=True):
@@ -79,9 +79,9 @@ class Tunnel(Struct, frozen=True, kw_only=True):
     job_id: str | None = None
     opened_s: float
     connections: int = 0
-    """Open now."""
+    """The number that is open now."""
     problem: Problem | None = None
-    """Why new connections do not get through; None when they do."""
+    """Why new connections fail; None when they do not."""
 
 
 class TransferState(StrEnum):
@@ -96,7 +96,7 @@ class Behind(Struct, frozen=True, kw_only=True):
 
     count: int
     reasons: dict[str, str]
-    """Of the first few by name: why, in a sentence."""
+    """The first few files by name -> why, in a sentence."""
 
 
 class Transfer(Struct, frozen=True, kw_only=True):
@@ -109,17 +109,17 @@ class Transfer(Struct, frozen=True, kw_only=True):
     remote: str
     state: TransferState
     files: int | None = None
-    """To be sent, once that is known: those that differ."""
+    """The number of files to send, those that differ; None: not known yet."""
     bytes: int | None = None
     files_done: int = 0
     bytes_done: int = 0
     files_same: int = 0
-    """Left alone, since both sides have the same."""
+    """The number of files not sent, since both sides have the same."""
     failed: Behind | None = None
-    """What should have arrived and has not; it makes the transfer FAILED."""
+    """The files that should have arrived and have not; they make the transfer FAILED."""
     left_out: Behind | None = None
-    """What is not meant to travel: links that lead out of the folder, sockets."""
+    """The files not meant to travel: links that lead out of the folder, sockets."""
     began_s: float
     ended_s: float | None = None
     problem: Problem | None = None
-    """Why it FAILED; where files did, its detail names them too."""
+    """Why it FAILED; the detail names the files that did."""

@@ -1,7 +1,8 @@
-"""PURE: frames in a stream of bytes, of all that is carried into and out of jobs.
+"""PURE: frames in a stream of bytes, for every stream into and out of jobs.
 
 A frame is its kind (a letter) and the size of its body, then the body; node/framing.py has the
-same. What kinds mean is in `terminal_frames`, `kernel/frames.py` and `transport/relay_streams.py`.
+same. The kinds are those of `terminal_frames`, `kernel/frames.py` and
+`transport/relay_streams.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 
 ALIVE = b"A"
-"""Without a body, at any time: its sender is there."""
+"""The kind without a body, sent at any time: its sender is there."""
 ANY_SIZE = (1 << 32) - 1
 _HEAD = struct.Struct(">cI")
 _END = ord("\n")
@@ -22,31 +23,31 @@ def frame(kind: bytes, *parts: bytes) -> bytes:
 
 
 class GarbledError(ValueError):
-    """No program of ours has said that; the message goes on from "garbled: "."""
+    """Bytes that no program of ours sends; the message continues "garbled: "."""
 
 
 class Inbox:
-    """Make whole frames of what comes in pieces. A body is refused before it comes where it is
-    larger than `most` bytes, or than `most_of` its kind."""
+    """The frames made whole from the pieces that arrive. It refuses a body larger than `most`
+    bytes, or than `most_of` its kind, before that arrives."""
 
     def __init__(
         self, most: int, most_of: Mapping[bytes, int] | None = None, rest: bytes = b""
     ) -> None:
-        """`rest`: what has come already."""
+        """Take the limits; `rest` has arrived already."""
         self._most = most
         self._most_of = most_of or {}
         self._rest = bytearray(rest)
         self.ended = False
-        """The program has ended: what follows its frames are a newline and the words of srun."""
+        """Whether the program has ended: a newline and srun's own output follow its frames."""
 
     @property
     def partial(self) -> bool:
-        """Part of a frame has come. Where a step's stream brings it, the rest may wait until
+        """Tell whether part of a frame has arrived. In a step's stream, the rest may wait until
         something goes in the other direction (node/framing.py)."""
         return bool(self._rest) and not self.ended
 
     def take(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield kind and body of each frame that is whole now. GarbledError."""
+        """Yield the kind and body of each frame that is whole now. GarbledError."""
         self._rest += data
         while self._rest:
             if self._rest[0] == _END:

@@ -1,4 +1,4 @@
-"""An image for jobs to run in: as it is asked for, and as a cluster has it."""
+"""An image for jobs to run in: as the user asks for it, and as a cluster has it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class ImageOrigin(StrEnum):
 
 class Image(Struct, frozen=True, kw_only=True):
     name: str
-    """As `--image` says it."""
+    """The name for `--image`."""
     origin: ImageOrigin
     path: str
-    """On the cluster; of an alias, what it stands for."""
+    """Its path on the cluster; for an alias, its target."""
     tool: str | None = None
-    """Whose it is: tools that share images share the name; None: not known."""
+    """The tool that has it: tools that share images share the name; None: not known."""
     base: str | None = None
-    """What it was built from; None: not built here, or its recipe says so."""
+    """The image it was built from; None: not built here, or its recipe names it."""
     digest: str | None = None
-    """Of the recipe."""
+    """The recipe's digest."""
     made_s: float | None = None
     size_mib: float | None = None
 
@@ -36,27 +36,27 @@ class ImageSpec(Struct, frozen=True, kw_only=True):
     """What is asked for: an image built from a recipe, or pulled."""
 
     id: str
-    """Of the job that makes it, if one is needed; see `JobSpec.id`."""
+    """The id of the job that makes it, if one is needed; see `JobSpec.id`."""
     name: str = ""
-    """What it will be called; "" of one that is pulled."""
+    """Its future name; "" for one to pull."""
     recipe: str | None = None
-    """Its text; None: `base` is pulled as it is."""
+    """The recipe's text; None: pull `base` as it is."""
     base: str | None = None
-    """The image to start from, as `--image` would say it; None: the recipe says it."""
+    """The image to start from, as for `--image`; None: the recipe names it."""
     cluster: str | None = None
     """None: the default cluster."""
     runtime: str | None = None
     """None: the profile's."""
     options: dict[str, str] = field(default_factory=dict)
-    """sbatch's, for the job that makes it; see `JobSpec.options`."""
+    """sbatch's options for the job that makes it; see `JobSpec.options`."""
     again: bool = False
-    """Made even if nothing has changed."""
+    """Whether to make it even if nothing has changed."""
     notebook: str | None = None
 
 
 class ImageBuild(Struct, frozen=True, kw_only=True):
     image: Image
-    """As it is, or as it will be once the job has ended well: then its path ends where the tool's
-    suffix begins."""
+    """The image as it is, or as it will be once the job has ended well: then its path lacks the
+    tool's suffix."""
     job: Job | None = None
-    """None: the image is there, and nothing had to be done."""
+    """The job that makes it; None: the image exists already."""

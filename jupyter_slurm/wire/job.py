@@ -1,4 +1,4 @@
-"""A job: what is asked for, and what the agent knows of it; a struct of each for each kind.
+"""A job: its specification, and the agent's view of it; each kind has a struct of both.
 
 A new kind has its two structs here, below the parts that all kinds have."""
 
@@ -18,7 +18,7 @@ from jupyter_slurm.wire.state import JobState
 from jupyter_slurm.wire.usage import Usage, UsageSample
 
 OutFormat = Literal["auto", "data"]
-"""How variables come back: as data where that is exact and pickled where not, or as data alone."""
+"""How variables come back: as data if that is exact and pickled if not, or as data alone."""
 
 
 def new_id() -> str:
@@ -37,7 +37,7 @@ class JobKind(StrEnum):
 
 
 class _OfAKind(Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """Answers of any job what only some kinds say of themselves."""
+    """The defaults, for any job, of values that only some kinds have."""
 
     @property
     def kind(self) -> JobKind:
@@ -45,28 +45,30 @@ class _OfAKind(Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     @property
     def session(self) -> str | None:
-        """Return the id of the session that it runs in, as cells may; it has no `slurm_id` then."""
+        """Return the id of the session that the job runs in, as cells may; it then has no
+        `slurm_id`."""
         return None
 
     @property
     def on_login(self) -> bool:
-        """Tell whether it runs on the login machine, as programs may: it has no `slurm_id`, and
-        `nodes` is that machine."""
+        """Tell whether the job runs on the login machine, as programs may: it then has no
+        `slurm_id`, and `nodes` is that machine."""
         return False
 
 
 class _Spec(_OfAKind, frozen=True, kw_only=True):
-    """What jobs of all kinds can be asked for with. Submitting the same id twice is one job."""
+    """The fields that the specifications of all kinds have. Submitting the same id twice is one
+    job."""
 
     id: str = field(default_factory=new_id)
-    """Eight of `a-z2-7`; ends up in Slurm's job name and comment. Two specs made without one are
+    """Eight of `a-z2-7`; Slurm's job name and comment contain it. Two specs made without one are
     two jobs."""
     name: str
-    """Shown to people; letters, digits, `.`, `_`, `-`."""
+    """The name for users; letters, digits, `.`, `_`, `-`."""
     cluster: str | None = None
     """None: the default cluster."""
     options: dict[str, str] = field(default_factory=dict)
-    """sbatch's long option names -> normalised values ("" for a flag), without those of ours."""
+    """sbatch's long option names -> normalised values ("" for a flag), without our options."""
     image: str | None = None
     runtime: str | None = None
     """None: the profile's."""
@@ -82,14 +84,14 @@ class _Spec(_OfAKind, frozen=True, kw_only=True):
     push: str | None = None
     """A folder of this machine: the job runs in a copy of it, made when it is submitted."""
     push_exclude: tuple[str, ...] = ()
-    """Patterns as in .gitignore of what stays behind, beside those of its own .gitignore."""
+    """Patterns, as in .gitignore, of files not to push, beside those of its own .gitignore."""
     fetch: tuple[str, ...] = ()
     """Patterns of files, relative to the folder where the job runs, that `Api.fetch` brings."""
     fetch_to: str | None = None
-    """The folder of this machine that they come to; None: there is nothing to fetch."""
+    """The folder of this machine that they go to; None: there is nothing to fetch."""
     slurm_conf: str | None = None
-    """SLURM_CONF where it was submitted. The agent does not have it: on this machine it is compared
-    with the configuration that the profile leads to."""
+    """SLURM_CONF of the submitting process, which the agent lacks: on this machine the agent
+    compares it with the configuration that the profile leads to."""
 
 
 class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
@@ -101,15 +103,15 @@ class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
     out_format: OutFormat | None = None
     """None: the profile's."""
     inputs: str | None = None
-    """A local file in `places.spool_dir()` with the variables in; it is moved into the job dir."""
+    """A local file in `places.spool_dir()` with the input variables; it moves into the job dir."""
     inputs_digest: str | None = None
-    """Of their values (`jobs.variables.digest_inputs`); None: they are not known."""
+    """The digest of their values (`jobs.variables.digest_inputs`); None: not known."""
     inputs_memory_mib: int = 0
-    """What they take as Python's objects, about; 0: that is not known."""
+    """About how much memory they take as Python's objects; 0: not known."""
     inputs_python: tuple[int, int] | None = None
-    """The Python that wrote `inputs`, where that matters (code travels by value), else None."""
+    """The Python that wrote `inputs`, if that matters (code travels by value), else None."""
     session: str | None = None
-    """The id of the session that the cell runs in; None: in a job of its own."""
+    """The id of the session that the cell runs in; None: it runs in a job of its own."""
 
 
 class ProgramSpec(_Spec, frozen=True, kw_only=True, tag="program"):
@@ -119,7 +121,7 @@ class ProgramSpec(_Spec, frozen=True, kw_only=True, tag="program"):
     arguments: tuple[str, ...] = ()
     """The words behind its name."""
     on_login: bool = False
-    """It is run on the login machine itself and not handed to Slurm: an image is made there."""
+    """Whether it runs on the login machine itself, without Slurm, to make an image there."""
 
 
 class TerminalSpec(_Spec, frozen=True, kw_only=True, tag="terminal"):
@@ -127,7 +129,7 @@ class TerminalSpec(_Spec, frozen=True, kw_only=True, tag="terminal"):
 
     code: str
     keep_s: float = 1800.0
-    """How long it waits for somebody to come, or to come back."""
+    """How long it waits for a user to connect, or to connect again."""
 
 
 class ScriptSpec(_Spec, frozen=True, kw_only=True, tag="script"):
@@ -143,7 +145,7 @@ class SessionSpec(_Spec, frozen=True, kw_only=True, tag="session"):
 
     code: ClassVar[str] = ""
     idle_s: int
-    """After so long without a cell it ends."""
+    """How long it waits without a cell before it ends."""
 
 
 class KernelSpec(_Spec, frozen=True, kw_only=True, tag="kernel"):
@@ -151,7 +153,7 @@ class KernelSpec(_Spec, frozen=True, kw_only=True, tag="kernel"):
 
     code: ClassVar[str] = ""
     idle_s: int | None = None
-    """After so long with nobody connected it ends; None: the profile says how long."""
+    """How long it waits without a client before it ends; None: the profile says how long."""
 
 
 class LabSpec(_Spec, frozen=True, kw_only=True, tag="lab"):
@@ -159,17 +161,17 @@ class LabSpec(_Spec, frozen=True, kw_only=True, tag="lab"):
 
     code: ClassVar[str] = ""
     idle_s: int | None = None
-    """After so long without anybody's doing anything in it it ends; None: the profile says."""
+    """How long it may be unused before it ends; None: the profile says how long."""
     install: bool = False
-    """JupyterLab is installed beside an image that has none, once for all labs."""
+    """Whether to install JupyterLab beside an image that has none, once for all labs."""
     jupyter_base_url: str | None = None
-    """That of the Jupyter server which asks for it, where its browsers are on other machines. The
-    lab is then shown below it, where the profile lets that be (`lab_same_origin`). None: the
+    """The base URL of the Jupyter server that asks for it, if its browsers are on other machines.
+    The lab is then shown below it, if the profile allows that (`lab_same_origin`). None: the
     browser is on this machine."""
 
 
 JobSpec = CellSpec | ProgramSpec | TerminalSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec
-"""A job as it is asked for. In JSON, `kind` says which."""
+"""The specification of a job. In JSON, `kind` says of which kind."""
 SpecT = TypeVar("SpecT", bound=JobSpec)
 
 
@@ -182,7 +184,7 @@ class _Job(_OfAKind, frozen=True, kw_only=True):
     state: JobState
     revision: int = 0
     slurm_id: str | None = None
-    """Slurm's: `123`, `123_4`; None before sbatch has answered."""
+    """Slurm's id: `123`, `123_4`; None before sbatch has answered."""
     restarts: int = 0
     reason: str | None = None
     """Slurm's reason word or text."""
@@ -213,35 +215,35 @@ class _Job(_OfAKind, frozen=True, kw_only=True):
     usage: Usage | None = None
     cancel_requested_s: float | None = None
     tasks: dict[str, str] = field(default_factory=dict)
-    """Of an array: which tasks are in which of Slurm's states, as `--array` names them (`0-3,7`);
-    UNKNOWN: they have ended while nobody looked. {}: it is none, or has too many to follow."""
+    """For an array: Slurm's state -> the tasks in it, in the notation of `--array` (`0-3,7`);
+    UNKNOWN: they ended unobserved. {}: it is not an array, or has too many to follow."""
     no_requeue: Text | None = None
-    """Why Slurm would not put it back into the queue; None: it would, or nobody knows yet."""
+    """Why Slurm would not put it back into the queue; None: it would, or that is not known yet."""
     inferred: bool = False
-    """The end was concluded from traces, since neither the job nor Slurm had said it."""
+    """Whether the end was inferred from traces, since neither the job nor Slurm reported it."""
     delivered: bool = False
-    """Somebody has had the outcome: `Api.delivered` was called."""
+    """Whether a client has had the outcome: it called `Api.delivered`."""
     notebook: str | None = None
     fingerprint: str | None = None
     job_dir: str = ""
     python: tuple[int, int, int] | None = None
-    """The Python that ran the cell, once it has said so."""
+    """The Python that ran the cell, once it has reported that."""
     python_path: str = ""
-    """Where it lies on the node, or in the image; empty: not known."""
+    """Its path on the node, or in the image; empty: not known."""
     fetch: tuple[str, ...] = ()
     fetch_to: str | None = None
     """These: see `JobSpec`."""
     transfer: Transfer | None = None
-    """The folder that is pushed with it, as it was a second ago; None: none is on its way."""
+    """The push of its folder, as it was a second ago; None: none is on its way."""
 
     @property
     def names_out(self) -> tuple[str, ...]:
-        """Name the only variables that are ever read of its result."""
+        """Return the names of the only variables ever read from its result."""
         return ()
 
     @property
     def idle_s(self) -> int | None:
-        """Return how many seconds it may be idle before it ends; None: as long as it likes."""
+        """Return how many seconds it may be idle before it ends; None: no limit."""
         return None
 
     @property
@@ -251,7 +253,7 @@ class _Job(_OfAKind, frozen=True, kw_only=True):
 
     @property
     def lab(self) -> Lab | None:
-        """Return how one comes to it, of a lab that has not ended."""
+        """Return the way into a lab that has not ended."""
         return None
 
 
@@ -260,7 +262,7 @@ class CellJob(_Job, frozen=True, kw_only=True, tag="cell"):
     out_format: OutFormat = "auto"
     session: str | None = None
     session_ends_s: float | None = None
-    """When that session's time is over, as was known when the cell was sent."""
+    """When that session's time is over, as known when the cell was sent."""
 
 
 class ProgramJob(_Job, frozen=True, kw_only=True, tag="program"):
@@ -278,7 +280,7 @@ class ScriptJob(_Job, frozen=True, kw_only=True, tag="script"):
 class SessionJob(_Job, frozen=True, kw_only=True, tag="session"):
     idle_s: int | None = None
     idle_since_s: float | None = None
-    """Since when no cell runs or waits in it; None: one does, or it has not begun."""
+    """Since when no cell has run or waited in it; None: one does, or it has not begun."""
 
 
 class KernelJob(_Job, frozen=True, kw_only=True, tag="kernel"):
@@ -288,16 +290,16 @@ class KernelJob(_Job, frozen=True, kw_only=True, tag="kernel"):
 class LabJob(_Job, frozen=True, kw_only=True, tag="lab"):
     idle_s: int | None = None
     idle_since_s: float | None = None
-    """Since when nobody does anything in it, once that is half of `idle_s` ago."""
+    """Since when nobody has used it, once that is half of `idle_s` ago."""
     lab: Lab | None = None
 
 
 Job = CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob
-"""A job of any kind. In JSON, `kind` says of which."""
+"""A job of any kind. In JSON, `kind` says of which kind."""
 
 
 InputPart = Literal["options", "folder", "image", "in", "in?", "push"]
-"""What a job got: of `in` it is known that the values differ, of `in?` only that they may."""
+"""A part of a job's input: for `in` the values differ, for `in?` they only may."""
 
 
 class Earlier(Struct, frozen=True, kw_only=True):
@@ -305,7 +307,7 @@ class Earlier(Struct, frozen=True, kw_only=True):
 
     job: Job
     differs: tuple[InputPart, ...] = ()
-    """What it got otherwise than the cell would get now; none: it is this cell's job."""
+    """The input that differs from what the cell would get now; (): it is this cell's job."""
 
 
 class JobEvent(Struct, frozen=True, kw_only=True):
@@ -313,9 +315,9 @@ class JobEvent(Struct, frozen=True, kw_only=True):
 
     time_s: float
     state: JobState
-    """The job's from then on."""
+    """The job's state from then on."""
     text: Text | None = None
-    """What is to be said of it: why it waits, on which node it began, who asked for its end."""
+    """A sentence for it: why the job waits, on which node it began, who asked for its end."""
 
 
 class JobDetails(Struct, frozen=True, kw_only=True):
@@ -323,27 +325,27 @@ class JobDetails(Struct, frozen=True, kw_only=True):
 
     job: Job
     code: str | None = None
-    """What the user wrote; None: it is no longer there."""
+    """The user's code; None: it is no longer there."""
     script: str | None = None
-    """The batch script as sbatch had it; None: it is no longer there."""
+    """The batch script as sbatch got it; None: it is no longer there."""
     command: tuple[str, ...] = ()
     """sbatch with its options."""
     environment: dict[str, str | None] = field(default_factory=dict)
-    """What was set for it; None: a value that is kept back."""
+    """The variables set for it; None: a value that is withheld."""
     record: dict[str, str] = field(default_factory=dict)
-    """Slurm's own record, its field names as they are: `scontrol show job`, later sacct's."""
+    """Slurm's own record under Slurm's field names: `scontrol show job`, later sacct's."""
     events: tuple[JobEvent, ...] = ()
     """The oldest first."""
     problem: Problem | None = None
-    """Why what lies on the cluster is missing here: the way there is lost, or needs a login."""
+    """Why what lies on the cluster is missing here: the connection is lost or needs a login."""
 
 
 class UsageChanges(Struct, frozen=True, kw_only=True):
     cursor: str
     samples: tuple[UsageSample, ...]
-    """After the cursor, the oldest first."""
+    """The samples after the cursor, the oldest first."""
     job: Job
     end: bool = False
-    """The job is final, and nothing more will come."""
+    """Whether the job is final, and no more samples will come."""
     problem: Problem | None = None
     """Why nothing is measured."""

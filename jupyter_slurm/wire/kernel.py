@@ -1,4 +1,4 @@
-"""A remote kernel that can be picked in Jupyter: a kernelspec whose cells run in a job."""
+"""A remote kernel in Jupyter's picker: a kernelspec whose cells run in a job."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ class RemoteKernel(Struct, frozen=True, kw_only=True):
     """One that is on disk, or that would be."""
 
     name: str
-    """What Jupyter calls it."""
+    """Jupyter's name for it."""
     display_name: str
     """Its title in launcher and picker."""
     words: tuple[str, ...]
-    """What its job asks for, as it is typed after `kernel add`."""
+    """Its job's options, as typed after `kernel add`."""
     cluster: str | None = None
-    """None: its words cannot be read any more."""
+    """None: its words are no longer valid."""
     exists: bool = True
-    """Whether one of that name is on disk."""
+    """Whether a kernel of that name is on disk."""

@@ -1,4 +1,4 @@
-"""A lab: a JupyterLab that runs as a job, as its job tells of it, and what lets a browser in."""
+"""A lab: a JupyterLab that runs as a job, as its job reports it, and the login for a browser."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Lab(Struct, frozen=True, kw_only=True):
 
     url: str
     """`http://lab-ID-RANDOM.localhost:PORT/` and its base URL, on this machine; another one after
-    the agent was started anew. Nobody gets in who does not know it."""
+    the agent restarts. Only a browser that knows it can enter."""
     port: int
-    """On both loopbacks; the same after the agent was started anew, where it is still free."""
+    """The port on both loopbacks; the same after the agent restarts, if it is still free."""
     base_url: str = "/"
-    """Not "/": it is shown below the address of the Jupyter server that it was asked for from,
-    whose browsers are on other machines."""
+    """If not "/", the lab is shown below the address of the Jupyter server that asked for it, whose
+    browsers are on other machines."""
     step: LabStep = LabStep.WAITING
     door: tuple[str, int] | None = None
-    """The address of the port that it has on the cluster, at which only who has the job's key gets
-    in; None: it has none now."""
+    """The address of its port on the cluster, where only programs with the job's key can enter;
+    None: it has no port now."""
 
 
 class LabEntry(Struct, frozen=True, kw_only=True):
@@ -39,4 +39,4 @@ class LabEntry(Struct, frozen=True, kw_only=True):
     token: str
     port: int = 0
     base_url: str = "/"
-    """Below which address of a Jupyter server it may be shown; "/": below none."""
+    """The address of a Jupyter server below which it may be shown; "/": below none."""

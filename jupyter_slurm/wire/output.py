@@ -1,4 +1,4 @@
-"""What a job gives back.
+"""The output and the results of a job.
 
 One struct per line of `output.N.jsonl`, which node/runner.py writes; the tag is the key "type".
 Text is valid Unicode: half a surrogate pair, which a job may print, is the text `\\udce9` here.
@@ -20,7 +20,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag_field="type", tag="hello"):
 
     python: tuple[int, int, int]
     executable: str = ""
-    """The path of that Python over there; empty where it does not know it."""
+    """The path of that Python on the node; empty if it does not know that."""
     ipython: str | None = None
     host: str = ""
     pid: int = 0
@@ -67,7 +67,7 @@ Output = (
 
 
 Show = Literal["full", "sandboxed", "text"]
-"""How far the page that shows it trusts what a job shows: `views/trusted_output.py`."""
+"""How far a page trusts a job's output: `views/trusted_output.py`."""
 
 
 class LogChunk(Struct, frozen=True, kw_only=True):
@@ -80,11 +80,11 @@ class LogChunk(Struct, frozen=True, kw_only=True):
     skipped_bytes: int = 0
     """Stream text left out since the caller was too far behind its budget (displays never are)."""
     more: bool = False
-    """Not all that was there has been read: what follows `cursor` comes at once."""
+    """Whether more output is there already: a call with `cursor` returns it at once."""
     end: bool = False
-    """The job is final and everything it wrote has been given."""
+    """Whether the job is final and all its output has been returned."""
     show: Show = "full"
-    """What the cluster's profile says of `outputs`; whoever shows them sees to it."""
+    """How far the cluster's profile trusts `outputs`; the front end that shows them keeps to it."""
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
     job: Job
     status: Literal["ok", "error", "killed", "interrupted", "none"]
-    """"none": the job has ended without a result of its own; `job.why` says what happened."""
+    """"none": the job has ended without a result of its own; `job.why` says why."""
     ename: str | None = None
     evalue: str | None = None
     traceback: tuple[str, ...] = ()
@@ -114,24 +114,24 @@ class Preview(Struct, frozen=True, kw_only=True):
     job_dir: str
     files: tuple[str, ...]
     variables: tuple[str, ...] = ()
-    """Names of the environment variables that the program is given; values travel in a file."""
+    """Names of the environment variables that the program gets; their values travel in a file."""
     cost: Cost | None = None
-    """None: nothing limits how long it may run, as far as is known."""
+    """None: no known limit on how long it may run."""
     checks: tuple[Check, ...] = ()
-    """What speaks against it, what it would meet, what is free now."""
+    """The reasons against it, the limits it would meet, what is free now."""
     start_estimate_s: float | None = None
-    """When Slurm expects it to start (sbatch --test-only); None: it was not asked, or said none."""
+    """When Slurm expects it to start (sbatch --test-only); None: not asked, or not answered."""
 
 
 class Changes(Struct, frozen=True, kw_only=True):
     """What is new of jobs and connections since a cursor."""
 
     cursor: str
-    """Opaque; "" is the beginning. One of an agent that is no more counts as the beginning."""
+    """Opaque; "" is the beginning. The cursor of an earlier agent counts as the beginning."""
     whole: bool
-    """`jobs` are all there are; else those that are new or changed."""
+    """Whether `jobs` are all jobs; else only the new or changed ones."""
     jobs: tuple[Job, ...]
     gone: tuple[str, ...] = ()
     """Ids of jobs that were forgotten."""
     connections: tuple[Connection, ...] | None = None
-    """All of them; None: nothing of them has changed."""
+    """All connections; None: none has changed."""

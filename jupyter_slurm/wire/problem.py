@@ -16,5 +16,5 @@ class Problem(Struct, frozen=True, kw_only=True):
     detail: str | None = None
     transient: bool = False
     option: str | None = None
-    """The option of `%%slurm` that it is about, by its long name; "": of the line, but of none that
-    can be named; None: not of what was typed there."""
+    """The option of `%%slurm` that it is about, by its long name; "": it is about the line, but not
+    about a certain option; None: it is not about the line."""

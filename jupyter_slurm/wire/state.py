@@ -9,11 +9,11 @@ class JobState(StrEnum):
     """Slurm's states under Slurm's names, and five of ours for what Slurm has no word for."""
 
     # Ours, before and beside Slurm's.
-    SUBMITTING = "SUBMITTING"  # recorded here; whether sbatch has taken it is being found out
+    SUBMITTING = "SUBMITTING"  # recorded here; not known yet whether sbatch has accepted it
     REJECTED = "REJECTED"  # sbatch refused it, there is no job
     UNKNOWN = "UNKNOWN"  # the cluster does not answer; `problem` says since when and why
-    FINISHING = "FINISHING"  # it has ended; how is being found out
-    LOST = "LOST"  # nobody knows, and nobody will
+    FINISHING = "FINISHING"  # it has ended; not known yet how
+    LOST = "LOST"  # its end is not known and never will be
     # Slurm's, not ended (base states and the flags that `squeue %T` prints in their place).
     PENDING = "PENDING"
     CONFIGURING = "CONFIGURING"
@@ -44,7 +44,7 @@ class JobState(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Nothing will change any more."""
+        """Tell whether nothing will change any more."""
         return self in _FINAL
 
 

@@ -1,4 +1,4 @@
-"""PURE: what asks for a terminal, and its frames; their far end is node/terminal.py."""
+"""PURE: the request for a terminal, and its frames; their far end is node/terminal.py."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from jupyter_slurm.wire.framing import GarbledError, Inbox, frame
 
 SETUP, BEGIN, DATA, SIZE = b"S", b"B", b"D", b"W"
 SAID, TAKEN, EXIT = b"T", b"L", b"X"
-"""As in node/terminal.py."""
+"""The kinds of frames, as in node/terminal.py."""
 ALIVE_EVERY_S = 15.0
-"""Well below what the far end takes for gone."""
+"""Well below the silence after which the far end gives us up."""
 
 _WINDOW = struct.Struct(">HH")
 _STATUS = struct.Struct(">i")
 _LONGEST_BODY = 1 << 20
 """node/terminal.py sends 64 KiB at a time."""
 _TOLD = re.compile("TERM|COLORTERM|LANG|LC_.*")
-"""What the program there is to know of the terminal here; as ssh's SendEnv has it in Debian."""
+"""The variables of the terminal here that the program there gets, as by Debian's SendEnv of ssh."""
 
 
 def inbox() -> Inbox:
-    """Of what the far end says."""
+    """Return the inbox for the frames from the far end."""
     return Inbox(_LONGEST_BODY)
 
 
 def begin(rows: int, columns: int, environ: Mapping[str, str]) -> bytes:
-    """The first frame: of a terminal of that size, whose words are in `environ`."""
+    """Return the first frame, with the terminal's size and its variables in `environ`."""
     env = {name: text for name, text in environ.items() if _TOLD.fullmatch(name)}
     told = {"rows": rows, "columns": columns, "env": env}
     return frame(BEGIN, msgspec.json.encode(told))
@@ -46,7 +46,8 @@ def exit_frame(status: int) -> bytes:
 
 
 def status_of(body: bytes) -> int:
-    """Of an EXIT: the program's exit status, as a shell tells it. GarbledError."""
+    """Return the program's exit status in the body of an EXIT, as a shell reports it.
+    GarbledError."""
     try:
         return int(_STATUS.unpack(body)[0])
     except struct.error as exc:
@@ -58,8 +59,8 @@ class TerminalRequest(Struct, frozen=True, kw_only=True):
     node/kernel_frames.py), or a terminal beside what a job runs."""
 
     job_id: str
-    """Ours, or Slurm's."""
+    """Our id of the job, or Slurm's."""
     code: str
-    """What runs in one that is made for this: sh text."""
+    """The sh script that runs in a new terminal."""
     beside: bool = False
-    """Another one, also where the job has one of its own."""
+    """Whether to open a new terminal even if the job has one of its own."""

@@ -1,4 +1,4 @@
-"""What a job used: in all, and at a moment."""
+"""A job's use of resources: in all, and at a moment."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Usage(Struct, frozen=True, kw_only=True):
     cpus: int | None = None
     peak_memory_mib: float | None = None
     memory_mib: float | None = None
-    """What it had asked for."""
+    """The memory that it asked for."""
     gpus: int | None = None
 
     @property
     def cpu_efficiency(self) -> float | None:
-        """CPU seconds used, of those held: 0 to 1."""
+        """Return the share of the held CPU seconds that were used, 0 to 1."""
         if not (self.cpu_s and self.cpus and self.elapsed_s):
             return None
         return min(1.0, self.cpu_s / (self.cpus * self.elapsed_s))
@@ -27,9 +27,9 @@ class Usage(Struct, frozen=True, kw_only=True):
 class GpuSample(Struct, frozen=True, kw_only=True):
     name: str
     utilisation: float | None
-    """0 to 1; None: it does not say, as parts of a GPU (MIG) do not."""
+    """0 to 1; None: not reported, as for parts of a GPU (MIG)."""
     memory_mib: float | None
-    """None, both: it does not say, as one that shares the machine's memory does not."""
+    """None, both: not reported, as for a GPU that shares the machine's memory."""
     memory_total_mib: float | None
 
 
@@ -38,6 +38,6 @@ class UsageSample(Struct, frozen=True, kw_only=True):
 
     time_s: float
     cpus: float
-    """Cores kept busy since the sample before."""
+    """The number of cores kept busy since the sample before."""
     memory_mib: float
     gpus: tuple[GpuSample, ...] = ()
