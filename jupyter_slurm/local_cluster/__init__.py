@@ -1,10 +1,10 @@
-"""A private, real Slurm on this machine, run by whoever asks for it: `jupyter slurm up`.
+"""A private, real Slurm on this machine that runs as its user: `jupyter slurm up`.
 
-Public names only. The command line's words are in `cli`; what a cluster is to the rest of the
-program is in `profiles`. Inside: `spec` (values), `gpus` (this machine's), `places` (paths),
-`software` (what is installed), `packages` (the distribution's packages without root), `conf`
-(Slurm's files, pure), `processes` (the kernel's view), `daemons` (start, stop), `accounting`
-(slurmdbd), `profile` (registration), `cluster` (the order of things).
+Public names only. The command line's words are in `cli`; the rest of the program knows a cluster by
+`profiles`. Inside: `spec` (values), `gpus` (this machine's), `places` (paths), `software` (the
+installed programs), `packages` (the distribution's packages without root), `conf` (Slurm's files,
+pure), `processes` (the kernel's view), `daemons` (start, stop), `accounting` (slurmdbd), `profile`
+(registration), `cluster` (the order of start and stop).
 """
 
 from jupyter_slurm.local_cluster.cluster import down, status, up

@@ -18,7 +18,7 @@ ACCOUNT = "default"
 
 
 def start(daemons: Daemons, user: str, say: Callable[[str], None]) -> None:
-    """Start the database and slurmdbd; make the cluster, an account and `user` known to it.
+    """Start the database and slurmdbd; add the cluster, an account and `user` to it.
 
     LocalClusterError with the program's own words when one of them refuses.
     """
@@ -33,7 +33,7 @@ def start(daemons: Daemons, user: str, say: Callable[[str], None]) -> None:
         f"--user={user}",
         "--skip-networking",
         "--skip-grant-tables",
-        # slurmdbd(8) asks for the first two; the third trades a crash's last second for speed.
+        # slurmdbd(8) wants the first two; the third trades a crash's last second for speed.
         "--innodb-buffer-pool-size=64M",
         "--innodb-lock-wait-timeout=900",
         "--innodb-flush-log-at-trx-commit=2",
@@ -43,7 +43,7 @@ def start(daemons: Daemons, user: str, say: Callable[[str], None]) -> None:
 
 
 def _make_database(daemons: Daemons, user: str) -> None:
-    """Make MariaDB's own tables; a half-made folder of an interrupted `up` is made anew."""
+    """Make MariaDB's own tables; replace a half-made folder of an interrupted `up`."""
     place = daemons.places.database
     shutil.rmtree(place, ignore_errors=True)
     part = place.with_name("database.part")
@@ -70,7 +70,7 @@ def _make_database(daemons: Daemons, user: str) -> None:
 
 
 def _associate(daemons: Daemons, user: str) -> None:
-    """Make sacctmgr's three entries; what exists already is not an error."""
+    """Add sacctmgr's three entries; one that exists already is not an error."""
     for entity in (
         ("cluster", daemons.spec.name),
         ("account", ACCOUNT),

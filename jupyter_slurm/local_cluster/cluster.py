@@ -1,4 +1,4 @@
-"""`up`, `down` and `status`: the order in which a private cluster comes and goes."""
+"""`up`, `down` and `status`: the order in which a private cluster starts and stops."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CANCEL_S = 10.0
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """What a cluster remembers in cluster.json."""
+    """The record of a cluster in cluster.json."""
 
     spec: LocalSpec
     ports: Ports
@@ -49,10 +49,10 @@ def _silent(_: str) -> None:
 
 
 def up(spec: LocalSpec, say: Say = _silent) -> LocalStatus:
-    """Start the private cluster, or what of it does not run, and register it as a cluster.
+    """Start the private cluster, or those of its daemons that do not run, and register it.
 
-    What was queued when it was stopped is queued again, and so is what ran then (see `down`).
-    Returns when every node answers.
+    Jobs that were queued or ran when it was stopped are queued again (see `down`). Return when
+    every node answers.
 
     ConfigError: Slurm is not installed. LocalClusterError: the cluster is up with another shape,
     a daemon does not start, or the name belongs to a cluster that is not ours.
@@ -79,11 +79,11 @@ def up(spec: LocalSpec, say: Say = _silent) -> LocalStatus:
 
 
 def down(name: str = "local", purge: bool = False, say: Say = _silent) -> None:
-    """Stop the private cluster; nothing happens when there is none.
+    """Stop the private cluster; do nothing when there is none.
 
     Its queue and its profile stay for the next `up`. Running jobs lose their node: they are killed
-    and requeued, or end as NODE_FAIL where they were submitted with `--no-requeue`. With `purge`
-    every job is cancelled, and no process, no file and no profile is left.
+    and requeued, or end as NODE_FAIL if they were submitted with `--no-requeue`. With `purge`,
+    cancel every job and leave no process, no file and no profile.
     """
     place = folder(name)
     if not place.exists():
@@ -107,13 +107,13 @@ def down(name: str = "local", purge: bool = False, say: Say = _silent) -> None:
 
 
 def status(name: str = "local") -> LocalStatus | None:
-    """What there is of the private cluster; None when it was never made, or was purged."""
+    """Return the private cluster's status; None when it was never made, or was purged."""
     daemons = load(folder(name))
     return None if daemons is None else _status(daemons)
 
 
 def load(place: Path) -> Daemons | None:
-    """The cluster in the folder `place`; None when there is none."""
+    """Return the cluster in the folder `place`; None when there is none."""
     places = Places.of(place)
     known = _load(places)
     return None if known is None else _daemons(known, places)
@@ -165,7 +165,7 @@ def _refuse_another_shape(known: _Record, spec: LocalSpec) -> None:
 
 
 def _software(spec: LocalSpec, places: Places, say: Say) -> Software:
-    """The system's Slurm; where there is none and no root to install it, a private one."""
+    """Return the system's Slurm, or a private one if there is none and no root to install it."""
     found = software.installed(accounting=spec.accounting)
     if found is not None:
         return found
@@ -175,7 +175,7 @@ def _software(spec: LocalSpec, places: Places, say: Say) -> Software:
 
 
 def _ports(known: _Record | None, spec: LocalSpec) -> Ports:
-    """The ports of last time as far as they are free (or our own daemons'), new ones for others."""
+    """Return the ports of last time if all are free or our daemons have them, else new ones."""
     if known is not None and known.spec.nodes == spec.nodes:
         daemons = _daemons(known, Places.of(folder(spec.name)))
         if not _status(daemons).stopped or all(map(_free, known.ports.all())):
@@ -251,18 +251,18 @@ def _start(daemons: Daemons, say: Say) -> None:
 
 
 def _nodes_answer(daemons: Daemons) -> bool:
-    """Whether no node is unknown to slurmctld or silent ("idle*"); drained ones may stay so."""
+    """Tell whether no node is unknown to slurmctld or silent ("idle*"); drained ones may stay."""
     told = daemons.run("sinfo", "-h", "-N", "-o", "%T")
     states = told.stdout.split()
     return bool(states) and not any(state.endswith("*") or state == "unknown" for state in states)
 
 
 def _stop(daemons: Daemons) -> None:
-    """Jobs first, then nodes, then slurmctld: each ends at once when it waits for no other."""
+    """Stop jobs, then nodes, then slurmctld: each ends at once when it waits for no other."""
     daemons.kill_jobs()
     for node in daemons.spec.node_names():
         daemons.stop(slurmd(node))
-    daemons.kill_jobs()  # what a slurmd launched in between
+    daemons.kill_jobs()  # those that a slurmd launched in between
     for node in daemons.spec.node_names():  # else a requeued job finds its script there, and fails
         for left in daemons.places.spool(node).glob("job*"):
             shutil.rmtree(left)
@@ -271,7 +271,7 @@ def _stop(daemons: Daemons) -> None:
 
 
 def _cancel_all(daemons: Daemons) -> None:
-    """Let every job end in its own way; those that do not are killed with their node."""
+    """Let every job end in its own way; those that do not die with their node."""
     daemons.run("scancel", "--user", _user(), limit_s=_CANCEL_S)
     deadline = time.monotonic() + _CANCEL_S
     while time.monotonic() < deadline and daemons.run("squeue", "-h", limit_s=2).stdout:
@@ -279,7 +279,7 @@ def _cancel_all(daemons: Daemons) -> None:
 
 
 def _fail_nodes(daemons: Daemons) -> None:
-    """Have slurmctld give up the running jobs; it would find out by itself only minutes later.
+    """Have slurmctld give up the running jobs; by itself it would do so only minutes later.
 
     A node that is DOWN returns by itself when its slurmd registers (ReturnToService=2).
     """

@@ -1,4 +1,4 @@
-"""Slurm's configuration files as text. Pure: no file is read or written here.
+"""Slurm's configuration files as text. Pure: nothing here reads or writes files.
 
 Options are those of slurm.conf(5), gres.conf(5), cgroup.conf(5), slurmdbd.conf(5), 20.11 to 24.11.
 """
@@ -26,7 +26,7 @@ class Ports:
 
 @dataclass(frozen=True)
 class Setting:
-    """Where a configuration holds: the machine's host name, the user, the files, the ports."""
+    """The surroundings of a configuration: the host name, the user, the files, the ports."""
 
     host: str
     user: str
@@ -37,7 +37,7 @@ class Setting:
 
 
 def slurm_conf(spec: LocalSpec, at: Setting) -> str:
-    """slurm.conf, made for jobs that start and end quickly."""
+    """Return slurm.conf, tuned for jobs that start and end quickly."""
     lines = [
         *_control(spec, at),
         *_scheduling(),
@@ -60,7 +60,7 @@ def _control(spec: LocalSpec, at: Setting) -> list[str]:
         "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny",
         f"SlurmUser={at.user}",
         f"SlurmdUser={at.user}",
-        # cred_expire: a requeued job waits as long (default 120 s) before it may start again.
+        # cred_expire: a requeued job waits so long (default 120 s) before it may start again.
         f"AuthInfo=socket={places.munge_socket},cred_expire=5",
         f"StateSaveLocation={places.state}",
         f"SlurmdSpoolDir={places.spool('%n')}",
@@ -75,14 +75,14 @@ def _control(spec: LocalSpec, at: Setting) -> list[str]:
 def _scheduling() -> list[str]:
     return [
         "SchedulerType=sched/backfill",
-        # A batch job is started by one of two loops, each once a second at best
-        # (_slurmctld_background and backfill): 0.35 s after sbatch as the median, 1 s at most.
+        # One of two loops (_slurmctld_background and backfill), each once a second at best,
+        # starts a batch job: 0.35 s after sbatch as the median, 1 s at most.
         "SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0",
         "SelectType=select/cons_tres",
         "SelectTypeParameters=CR_Core_Memory",
         "ReturnToService=2",
         "SlurmdTimeout=60",
-        # Else a node that promises more than the machine has is drained ("Low CPUs").
+        # Else Slurm drains a node that promises more than the machine has ("Low CPUs").
         "SlurmdParameters=config_overrides",
     ]
 
@@ -92,7 +92,7 @@ def _jobs() -> list[str]:
         "ProctrackType=proctrack/linuxproc",
         "TaskPlugin=task/none",
         "PropagateResourceLimits=NONE",
-        # Memory limits without cgroups: the gatherer looks every second and kills what is over.
+        # Memory limits without cgroups: the gatherer looks every second and kills jobs above them.
         "JobAcctGatherType=jobacct_gather/linux",
         "JobAcctGatherFrequency=task=1",
         "JobAcctGatherParams=OverMemoryKill",
@@ -133,7 +133,7 @@ def _gres(spec: LocalSpec, node: str) -> str:
 
 
 def _by_type(spec: LocalSpec, node: str) -> list[tuple[str, list[int]]]:
-    """The types of a node's GPUs, and their positions in `spec.gpus_of`."""
+    """Return the types of a node's GPUs, and their positions in `spec.gpus_of`."""
     ordered = groupby(enumerate(spec.gpus_of(node)), key=lambda pair: pair[1].type)
     return [(kind, [position for position, _ in pairs]) for kind, pairs in ordered]
 
@@ -147,10 +147,10 @@ def _partitions() -> list[str]:
 
 
 def gres_conf(spec: LocalSpec, places: Places) -> str:
-    """gres.conf: `File=` must be a character device, or CUDA_VISIBLE_DEVICES is not set.
+    """Return gres.conf: unless `File=` is a character device, CUDA_VISIBLE_DEVICES is not set.
 
-    Ours are links to /dev/null, for GPUs that are there too: where no cgroup keeps jobs from
-    devices Slurm opens none, and a machine of WSL has no /dev/nvidiaN.
+    Ours are links to /dev/null, also for real GPUs: if no cgroup keeps jobs from devices, Slurm
+    opens none, and a machine of WSL has no /dev/nvidiaN.
     """
     lines = ["AutoDetect=off"]
     for node in spec.node_names():
@@ -161,11 +161,11 @@ def gres_conf(spec: LocalSpec, places: Places) -> str:
 
 
 def task_prolog(spec: LocalSpec) -> str:
-    """A TaskProlog (slurm.conf(5)) for a machine's own GPUs, which no cgroup guards.
+    """Return a TaskProlog (slurm.conf(5)) for a machine's own GPUs, which no cgroup guards.
 
-    Slurm counts them by their place in gres.conf, a type after the other, and CUDA as nvidia-smi
-    does once CUDA_DEVICE_ORDER says so. A job that asked for none finds none: Slurm would leave
-    the variable out, and CUDA then sees them all.
+    Slurm counts them by their place in gres.conf, one type after the other; CUDA counts as
+    nvidia-smi does once CUDA_DEVICE_ORDER says so. A job that asked for none finds none: Slurm
+    would leave the variable out, and CUDA would then see them all.
     """
     return f"""#!/bin/sh
 set -- {" ".join(str(gpu.index) for gpu in spec.gpus_of(spec.node_names()[0]))}
@@ -181,10 +181,10 @@ echo "export CUDA_VISIBLE_DEVICES=${{given#,}}"
 
 
 def cgroup_conf(version: tuple[int, int]) -> str:
-    """cgroup.conf that keeps Slurm away from cgroups, which an ordinary user may not make.
+    """Return a cgroup.conf that keeps Slurm off cgroups, which an ordinary user may not make.
 
-    "disabled" is there from 24.05. Before, slurmd loads a plugin in any case: that for version 1
-    does nothing as it starts, while the one for version 2 wants a cgroup. 20.11 knows no choice.
+    "disabled" exists from 24.05 on. Before, slurmd always loads a plugin: the one for version 1
+    does nothing as it starts, the one for version 2 wants a cgroup. 20.11 has no choice.
     """
     if version >= (24, 5):
         return "CgroupPlugin=disabled\n"
@@ -192,7 +192,8 @@ def cgroup_conf(version: tuple[int, int]) -> str:
 
 
 def slurmdbd_conf(at: Setting) -> str:
-    """slurmdbd.conf: the database is reached by a socket that only this user can open."""
+    """Return slurmdbd.conf: slurmdbd reaches the database by a socket that only this user can
+    open."""
     return "\n".join(
         [
             f"DbdHost={at.host}",

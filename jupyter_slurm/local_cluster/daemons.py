@@ -1,6 +1,6 @@
-"""The daemons of one cluster: how each is started, found again and stopped.
+"""The daemons of one cluster: start each, find it again and stop it.
 
-What they are started with comes from `conf`; in which order is `cluster`'s business.
+`conf` has their configuration; `cluster` has their order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from jupyter_slurm.local_cluster.spec import DaemonStatus, LocalSpec
 from jupyter_slurm.places import write_private
 
 _START_S = 120.0
-"""Of a daemon that runs and is not ready, on a busy machine; one that ends is told of at once."""
+"""How long to wait for a running daemon on a busy machine; one that ends is reported at once."""
 _STOP_S = 10.0
 _TICK_S = 0.02
 _KILL_ROUNDS = 4
@@ -42,7 +42,7 @@ class Daemons:
     software: Software
 
     def start_munged(self) -> None:
-        """The authentication daemon; `--force` lets it run as anyone, root too (munged(8))."""
+        """Start the authentication daemon; `--force` lets any user run it, root too (munged(8))."""
         places = self.places
         self._start(
             "munged",
@@ -57,12 +57,12 @@ class Daemons:
         self.wait("munged", lambda: _listens_unix(places.munge_socket))
 
     def start_slurmctld(self) -> None:
-        """The controller; it takes up the state that it saved when it was stopped."""
+        """Start the controller; it takes up the state that it saved when it was stopped."""
         self._start("slurmctld", "-D", "-f", str(self.places.conf))
         self.wait("slurmctld", lambda: listens(self.ports.slurmctld))
 
     def start_slurmd(self, node: str) -> None:
-        """The daemon of one node."""
+        """Start the daemon of one node."""
         conf, name = self.places.conf, slurmd(node)
         stepd = self.software.stepd
         where = ["-d", str(stepd)] if stepd else []
@@ -71,18 +71,18 @@ class Daemons:
         self.wait(name, lambda: listens(port))
 
     def start_slurmdbd(self) -> None:
-        """The accounting daemon."""
+        """Start the accounting daemon."""
         extra = {"MYSQL_UNIX_PORT": str(self.places.database_socket)}
         self._start("slurmdbd", "-D", extra=extra)
         self.wait("slurmdbd", lambda: listens(self.ports.slurmdbd))
 
     def start_mariadbd(self, *argv: str) -> None:
-        """The accounting daemon's database."""
+        """Start the accounting daemon's database."""
         self._start("mariadbd", *argv)
         self.wait("mariadbd", lambda: _listens_unix(self.places.database_socket))
 
     def find(self, name: str) -> Process | None:
-        """The running daemon of this name ("slurmctld", "slurmd-n1", ...), else None."""
+        """Return the running daemon of this name ("slurmctld", "slurmd-n1", ...), else None."""
         try:
             found = msgspec.json.decode(self.places.daemon(name).read_bytes(), type=Process)
         except (FileNotFoundError, msgspec.DecodeError):
@@ -90,7 +90,7 @@ class Daemons:
         return found if found.alive() else None
 
     def stop(self, name: str) -> None:
-        """Ask the daemon to end, wait, and end it when it does not. A stopped one is woken."""
+        """Ask the daemon to end, wait, and kill it if it does not. Wake a stopped one."""
         found = self.find(name)
         if found is not None:
             found.send(signal.SIGTERM)
@@ -106,11 +106,11 @@ class Daemons:
             found.send(signal.SIGCONT)
 
     def kill_jobs(self) -> None:
-        """Kill every slurmstepd of this cluster and what the jobs left running.
+        """Kill every slurmstepd of this cluster and the processes that the jobs left running.
 
         LocalClusterError when some do not end: the kernel keeps them, as on a dead file system.
         """
-        for _ in range(_KILL_ROUNDS):  # the first may have had children meanwhile
+        for _ in range(_KILL_ROUNDS):  # they may have started others meanwhile
             found = self._job_processes()
             if not found:
                 return
@@ -122,10 +122,10 @@ class Daemons:
         steps = processes.with_open_file("slurmstepd", self.places.folder)
         marks = {"SLURM_CONF": str(self.places.conf), "SLURM_JOB_ID": ""}
         found = [*steps, *processes.descendants(steps), *processes.with_environment(marks)]
-        return [one for one in found if one.pid != os.getpid()]  # `down` may be called by a job
+        return [one for one in found if one.pid != os.getpid()]  # a job may call `down`
 
     def status(self) -> tuple[DaemonStatus, ...]:
-        """One entry for each daemon that this cluster should have."""
+        """Return an entry for each daemon that this cluster should have."""
         spec, ports = self.spec, self.ports
         pids = {name: found.pid for name in self.names() if (found := self.find(name))}
         told = [DaemonStatus("munged", None, pids.get("munged"), None)]
@@ -138,7 +138,7 @@ class Daemons:
         return tuple(told)
 
     def names(self) -> tuple[str, ...]:
-        """Every daemon's name, in the order in which they start."""
+        """Return every daemon's name, in the order in which they start."""
         database = ("mariadbd", "slurmdbd") if self.spec.accounting else ()
         nodes = tuple(slurmd(node) for node in self.spec.node_names())
         return ("munged", *database, "slurmctld", *nodes)
@@ -158,7 +158,7 @@ class Daemons:
         )
 
     def wait(self, name: str, ready: Callable[[], bool]) -> None:
-        """Wait for a daemon to be `ready`; LocalClusterError with its last words when it is not."""
+        """Wait until a daemon is `ready`; LocalClusterError with its last words if it fails."""
         deadline = time.monotonic() + _START_S
         while not ready():
             if self.find(name) is None:
@@ -190,13 +190,13 @@ class Daemons:
 
 
 def slurmd(node: str) -> str:
-    """The name under which a node's slurmd is known."""
+    """Return the name of a node's slurmd."""
     return f"slurmd-{node}"
 
 
 def listens(port: int) -> bool:
-    """Whether something listens (state 0A, proc(5)) on 127.0.0.1:`port`."""
-    # Not by connecting: Slurm's daemons complain in their logs of a caller who says nothing.
+    """Tell whether a process listens (state 0A, proc(5)) on 127.0.0.1:`port`."""
+    # Do not connect: Slurm's daemons complain in their logs about a silent client.
     places = (f"0100007F:{port:04X}", f"00000000:{port:04X}")  # 127.0.0.1 or any address
     lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()
     return any(fields[1] in places and fields[3] == "0A" for fields in map(str.split, lines))

@@ -1,4 +1,4 @@
-"""The GPUs that this machine has, as nvidia-smi tells of them. No words of the cluster's files."""
+"""The GPUs of this machine, as nvidia-smi reports them. Nothing of the cluster's files here."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Callable
 from jupyter_slurm.local_cluster.spec import GPU_TYPE_CHARACTERS, Gpu
 
 _LIMIT_S = 60.0
-"""It wakes every GPU up first, which takes seconds for each where nothing keeps the driver."""
+"""nvidia-smi first wakes every GPU, which takes seconds for each if nothing keeps the driver."""
 
 
 def own_gpus(say: Callable[[str], None]) -> tuple[Gpu, ...]:
-    """Those of this machine that the caller may use; () where there are none. Why an nvidia-smi
-    that is there tells of none is said.
+    """Return this machine's GPUs that the caller may use; () if there are none. Say why an existing
+    nvidia-smi reports none.
 
-    CUDA_VISIBLE_DEVICES holds: inside a job of another Slurm it names the GPUs that are the job's.
+    CUDA_VISIBLE_DEVICES counts: inside a job of another Slurm it names the job's GPUs.
     """
     devices = os.environ.get("CUDA_VISIBLE_DEVICES")
     program = shutil.which("nvidia-smi")
@@ -40,13 +40,13 @@ def own_gpus(say: Callable[[str], None]) -> tuple[Gpu, ...]:
         say(f"No GPU of this machine can be used: {exc}")
         return ()
     gpus = parse(told.stdout)
-    if not gpus:  # what is wrong it says on stdout too
+    if not gpus:  # nvidia-smi reports errors on stdout too
         say(f"nvidia-smi tells of no GPU: {(told.stdout + told.stderr).strip()}")
     return gpus
 
 
 def parse(told: str) -> tuple[Gpu, ...]:
-    """Lines of `index,name`; one that is none (a warning) is passed over.
+    """Return the GPUs in lines of `index,name`; skip other lines (warnings).
 
     >>> parse("0, NVIDIA H100 80GB HBM3")
     (Gpu(index=0, type='nvidia_h100_80gb_hbm3'),)
@@ -60,8 +60,8 @@ def parse(told: str) -> tuple[Gpu, ...]:
 
 
 def type_of(name: str) -> str:
-    """What Slurm's own `AutoDetect=nvml` calls it (gres.conf(5)): small letters, `_` for blanks;
-    here also for what a type cannot hold.
+    """Return the type that Slurm's own `AutoDetect=nvml` gives a GPU (gres.conf(5)): small letters,
+    `_` for blanks; here also for other characters that a type cannot have.
 
     >>> type_of("Quadro RTX 6000/8000")
     'quadro_rtx_6000_8000'

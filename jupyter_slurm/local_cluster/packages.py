@@ -1,7 +1,7 @@
 """The distribution's packages of Slurm, unpacked into a private folder, without root.
 
-For Debian and its children: apt-get finds, checks and fetches them, dpkg-deb unpacks them. What
-the programs then need to find their own parts is in the `Software` that comes out.
+For Debian and its children: apt-get finds, checks and fetches them, dpkg-deb unpacks them. The
+resulting `Software` has what the programs need to find their own parts.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ WANTED = ("slurm-wlm", "munge")
 
 
 def available() -> bool:
-    """Whether this machine has the tools that `unpacked` needs."""
+    """Tell whether this machine has the tools that `unpacked` needs."""
     return all(shutil.which(tool) for tool in ("apt-get", "dpkg-deb"))
 
 
 def unpacked(place: Path, say: Callable[[str], None]) -> Software:
-    """Slurm in the folder `place`, fetched when it is not there yet.
+    """Return the Slurm in the folder `place`; fetch it first if it is not there yet.
 
-    LocalClusterError, with apt's words, when it cannot be fetched.
+    LocalClusterError, with apt's words, if apt cannot fetch it.
     """
     root = place / "root"
     if not root.exists():
@@ -67,14 +67,14 @@ def _fetch(place: Path) -> None:
 def _name_daemons(sbin: Path) -> None:
     """Give Debian's `slurmd-wlm` and so on their own names, as alternatives(7) does for root.
 
-    A daemon reads from its name what it is (slurm's run_in_daemon), so that it matters.
+    The names matter: a daemon learns its role from its name (slurm's run_in_daemon).
     """
     for path in sbin.glob("*-wlm"):
         path.with_name(path.name.removesuffix("-wlm")).symlink_to(path.name)
 
 
 def _describe(root: Path) -> Software:
-    """The programs below `root`, and of the system what was not fetched because it is there."""
+    """Return the programs below `root`, and the system's for those that need no fetching."""
     libraries = tuple(sorted({path.parent for path in root.rglob("lib*.so*")}))
     plugins = next((path.parent for path in root.rglob("auth_munge.so")), None)
     programs = software.programs(root / "usr" / "sbin", root / "usr" / "bin")

@@ -1,4 +1,4 @@
-"""Where a private cluster keeps its files: paths, folders and the lock. No words of Slurm's."""
+"""The files of a private cluster: paths, folders and the lock. Nothing of Slurm's words here."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from jupyter_slurm.local_cluster.spec import check_name
 from jupyter_slurm.places import host, make_private
 
 _PLAIN = re.compile(r"[A-Za-z0-9/_.@+-]+")
-_LONGEST_BASE = 80  # a socket's path has 107 bytes (unix(7)); slurmd adds names of its own to ours
+_LONGEST_BASE = 80  # a socket's path has 107 bytes (unix(7)); slurmd appends its own names to ours
 
 
 def folder(name: str = "local") -> Path:
-    """The folder of the private cluster `name` on this machine; it need not exist.
+    """Return the folder of the private cluster `name` on this machine; it need not exist.
 
     The host is in the path because homes are shared between machines.
     """
@@ -34,9 +34,9 @@ def folder(name: str = "local") -> Path:
 class Places:
     """The files of one cluster.
 
-    `folder` is where they are. `base` is the same folder under a name that Slurm can read in its
+    `folder` contains them. `base` is the same folder under a name that Slurm can read in its
     configuration and that leaves room for a socket's name: the folder itself, or a short symbolic
-    link to it where the folder's own path is long or holds characters that slurm.conf would split.
+    link to it if the folder's own path is long or has characters that slurm.conf would split.
     """
 
     folder: Path
@@ -104,11 +104,11 @@ class Places:
         return self.base / "log" / f"{daemon}.log"
 
     def daemon(self, daemon: str) -> Path:
-        """Who runs as `daemon`: written by `daemons`."""
+        """Return the record of the process of `daemon`, which `daemons` writes."""
         return self.base / "run" / f"{daemon}.json"
 
     def make(self) -> None:
-        """Make the folders (0700) and, where one is needed, the link."""
+        """Make the folders (0700) and the link, if needed."""
         make_private(self.folder)
         self.folder.chmod(0o700)
         self._link()
@@ -137,7 +137,7 @@ class Places:
 
 @contextmanager
 def locked(place: Path) -> Iterator[None]:
-    """Hold the folder `place` (made when missing) against other processes; waits for its turn."""
+    """Lock the folder `place` (made if missing) against other processes, after waiting for it."""
     fd = _lock(place)
     while fd is None:
         fd = _lock(place)
@@ -148,7 +148,7 @@ def locked(place: Path) -> Iterator[None]:
 
 
 def _lock(place: Path) -> int | None:
-    """The open, locked file in `place`, or None where a purge removed it while we waited."""
+    """Return the open, locked file in `place`, or None if a purge removed it while we waited."""
     make_private(place)
     path = place / "lock"
     try:

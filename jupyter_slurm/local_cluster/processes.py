@@ -1,6 +1,6 @@
-"""Processes as the kernel tells of them: who lives, since when, whose child. Nothing of Slurm.
+"""Processes as the kernel reports them: which run, since when, whose children. Nothing of Slurm.
 
-A process is known by its id and its start time, so that a recycled id is never taken for ours.
+An id and a start time identify a process, so that a recycled id never counts as ours.
 """
 
 from __future__ import annotations
@@ -21,37 +21,38 @@ _THREADS, _STARTED = 17, 19
 
 @dataclass(frozen=True)
 class Process:
-    """`start_ticks` is field 22 of /proc/PID/stat, clock ticks since `boot_id` began (proc(5))."""
+    """A process; `start_ticks` is field 22 of /proc/PID/stat, clock ticks since `boot_id` began
+    (proc(5))."""
 
     pid: int
     start_ticks: int
     boot_id: str
 
     def alive(self) -> bool:
-        """Whether this very process runs, or a thread of it; a zombie does not."""
+        """Tell whether this very process runs, or a thread of it; a zombie does not."""
         reap(self.pid)
         return _start_ticks(self.pid) == self.start_ticks and boot() == self.boot_id
 
     def send(self, number: signal.Signals) -> None:
-        """Signal it if it still is this process."""
+        """Send a signal if this process still runs."""
         if self.alive():
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
 
 def boot() -> str:
-    """The id of this run of the machine's kernel."""
+    """Return the id of this run of the machine's kernel."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def process(pid: int) -> Process | None:
-    """The process that has this id now."""
+    """Return the process that has this id now."""
     start_ticks = _start_ticks(pid)
     return None if start_ticks is None else Process(pid, start_ticks, boot())
 
 
 def reap(pid: int) -> None:
-    """Take the exit status of a child that ended, else it would stay as a zombie."""
+    """Collect the exit status of a child that ended, which else would stay as a zombie."""
     with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 
@@ -59,7 +60,7 @@ def reap(pid: int) -> None:
 def detach(argv: Sequence[str], env: Mapping[str, str], log: Path) -> Process:
     """Start a program in a session of its own, so that it outlives us and our terminal.
 
-    Its words go to `log`, made anew. FileNotFoundError, PermissionError: it cannot be started.
+    Its output goes to `log`, made anew. FileNotFoundError, PermissionError: it cannot start.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     pid = os.posix_spawn(
@@ -76,12 +77,12 @@ def detach(argv: Sequence[str], env: Mapping[str, str], log: Path) -> Process:
         setsigdef=(signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP, signal.SIGQUIT),
     )
     found = process(pid)
-    # A child that ended at once is a zombie until we reap it: its place is still ours to name.
+    # A child that ended at once stays a zombie until we reap it, so nobody else has its id.
     return found or Process(pid, -1, boot())
 
 
 def wait_gone(processes: Iterable[Process], limit_s: float) -> bool:
-    """Wait until all have ended; False when some still run after `limit_s`."""
+    """Wait until all have ended; return False if some still run after `limit_s`."""
     deadline = time.monotonic() + limit_s
     left = list(processes)
     while left := [one for one in left if one.alive()]:
@@ -92,14 +93,14 @@ def wait_gone(processes: Iterable[Process], limit_s: float) -> bool:
 
 
 def kill(processes: Sequence[Process]) -> None:
-    """SIGKILL all, and wait until they are gone."""
+    """Send SIGKILL to all, and wait until they are gone."""
     for one in processes:
         one.send(signal.SIGKILL)
     wait_gone(processes, 5)
 
 
 def with_open_file(program: str, below: Path) -> list[Process]:
-    """Processes of `program` that hold a file below the folder `below` open."""
+    """Return the processes of `program` that hold a file below the folder `below` open."""
     prefix = os.path.realpath(below) + os.sep
     return _those(
         lambda one: (
@@ -109,7 +110,7 @@ def with_open_file(program: str, below: Path) -> list[Process]:
 
 
 def with_environment(entries: Mapping[str, str]) -> list[Process]:
-    """Processes that were started with all of these variables; "" as value means any value."""
+    """Return the processes started with all these variables; the value "" means any value."""
 
     def fits(one: psutil.Process) -> bool:
         environment = one.environ()
@@ -121,7 +122,7 @@ def with_environment(entries: Mapping[str, str]) -> list[Process]:
 
 
 def descendants(roots: Iterable[Process]) -> list[Process]:
-    """The roots' children, their children and so on."""
+    """Return the roots' children, their children and so on."""
     found: list[Process | None] = []
     for root in roots:
         with suppress(psutil.Error):
@@ -130,7 +131,7 @@ def descendants(roots: Iterable[Process]) -> list[Process]:
 
 
 def _those(fits: Callable[[psutil.Process], bool]) -> list[Process]:
-    """All that fit, but for those that end meanwhile or are another user's."""
+    """Return all that fit, except those that end meanwhile or are another user's."""
     found: list[Process | None] = []
     for one in psutil.process_iter():
         with suppress(psutil.Error):
@@ -139,13 +140,14 @@ def _those(fits: Callable[[psutil.Process], bool]) -> list[Process]:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """None when there is no such process, or a zombie. One whose other threads have not ended yet,
-    and may be writing a file, is none: psutil would call it one, and tells no ticks."""
+    """Return the start time in ticks; None for no such process, or a zombie. A process with threads
+    that still run, and may be writing a file, is not a zombie: psutil would call it one, and
+    returns no ticks."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields = text.rpartition(")")[2].split()  # the name may hold blanks and brackets
+    fields = text.rpartition(")")[2].split()  # the name may contain blanks and brackets
     if fields[0] == "X" or (fields[0] == "Z" and fields[_THREADS] == "1"):
         return None
     return int(fields[_STARTED])

@@ -1,6 +1,6 @@
-"""How a private cluster registers itself: `clusters.d/<name>.toml` among Jupyter's configuration.
+"""Register a private cluster: `clusters.d/<name>.toml` among Jupyter's configuration.
 
-Writes and removes only a file that it wrote. What the file means is in `profiles`.
+This writes and removes only a file that it wrote. `profiles` knows what the file means.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _OTHERS = re.compile(r"^\[images\].*", re.MULTILINE | re.DOTALL)
 
 
 def profile_path(name: str = "local") -> Path:
-    """The file that makes the private cluster `name` known; it need not exist."""
+    """Return the file that makes the private cluster `name` known; it need not exist."""
     check_name(name)
     return Path(jupyter_config_dir(), "jupyter-slurm", "clusters.d", f"{name}.toml")
 
 
 def check(name: str) -> None:
-    """Raise LocalClusterError where somebody else's profile has this name."""
+    """Raise LocalClusterError if a profile that is not ours has this name."""
     path = profile_path(name)
     if path.exists() and not _is_ours(path):
         raise LocalClusterError(
@@ -39,7 +39,7 @@ def check(name: str) -> None:
 
 
 def register(spec: LocalSpec, places: Places, env: dict[str, str]) -> None:
-    """Write the profile. [images] and what follows it is for others to add to, and is kept."""
+    """Write the profile. Keep [images] and what follows it, to which others add."""
     check(spec.name)
     path = profile_path(spec.name)
     make_private(path.parent)
@@ -55,7 +55,7 @@ def _ours(spec: LocalSpec, places: Places, env: dict[str, str]) -> str:
         f"job_root = {_quoted(places.folder / 'jobs')}",
         "poll_s = 1.0",
         "login_shell = false",
-        # The nodes are this machine, so a job without an image finds what the notebook has.
+        # The nodes are this machine, so a job without an image has the notebook's packages.
         f"python = {_quoted(sys.executable)}",
         f"path = [{_quoted(places.folder / 'bin')}]",
         "",
@@ -82,5 +82,5 @@ def _is_ours(path: Path) -> bool:
 
 
 def _quoted(text: str | Path) -> str:
-    """A TOML basic string: JSON's quoting, with the one character that TOML forbids more."""
+    """Return a TOML basic string: JSON's quoting, and the one more character that TOML forbids."""
     return json.dumps(str(text), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Which Slurm is installed, and what is missing. Looks at the disk; starts no daemon."""
+"""Find the installed Slurm, and what is missing. This looks at the disk and starts no daemon."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _FURTHER = ("slurmstepd", "mariadb-install-db")
 class Software:
     """The programs of one installation, by name.
 
-    Where they are not in the system's places: `libraries` are the folders of their libraries,
-    `plugins` that of Slurm's plugins, and `stepd` is the slurmstepd that slurmd is to use.
+    If they are not in the system's places: `libraries` are the folders of their libraries,
+    `plugins` that of Slurm's plugins, and `stepd` is the slurmstepd for slurmd.
     """
 
     programs: dict[str, Path]
@@ -57,7 +57,7 @@ class Software:
 
     @property
     def version(self) -> tuple[int, int]:
-        """(22, 5) of "slurm-wlm 22.05.8"."""
+        """Return (22, 5) for "slurm-wlm 22.05.8". ConfigError."""
         found = re.search(r"(\d+)\.(\d+)", self.version_text)
         if found is None:
             raise ConfigError(f"slurmctld -V said {self.version_text!r}, which is not a version.")
@@ -65,11 +65,11 @@ class Software:
 
     @property
     def commands(self) -> dict[str, Path]:
-        """Slurm's commands for users, by name."""
+        """Return Slurm's commands for users, by name."""
         return {name: self.programs[name] for name in COMMANDS if name in self.programs}
 
     def environment(self, conf: Path) -> dict[str, str]:
-        """The environment for Slurm's programs: the caller's, less what is of another Slurm."""
+        """Return the environment for Slurm's programs: the caller's, without another Slurm's."""
         env = {key: text for key, text in os.environ.items() if not key.startswith(("SLURM", "SB"))}
         env["SLURM_CONF"] = str(conf)
         if self.libraries:
@@ -78,14 +78,14 @@ class Software:
 
 
 def missing_packages(*, accounting: bool = False) -> tuple[str, ...]:
-    """The Debian packages that hold the programs which are not on this machine; () when all are."""
+    """Return the Debian packages of the programs that this machine lacks; () if it has all."""
     needed = _PACKAGES | (_ACCOUNTING_PACKAGES if accounting else {})
     there = programs()
     return tuple(dict.fromkeys(pkg for name, pkg in needed.items() if name not in there))
 
 
 def installed(*, accounting: bool = False) -> Software | None:
-    """What the system has, or None where something is missing."""
+    """Return the system's programs, or None if one is missing."""
     if missing_packages(accounting=accounting):
         return None
     found = programs()
@@ -93,7 +93,7 @@ def installed(*, accounting: bool = False) -> Software | None:
 
 
 def programs(*first: Path) -> dict[str, Path]:
-    """The programs that are there, by name: those in the folders `first`, else the system's."""
+    """Return the existing programs, by name: those in the folders `first`, else the system's."""
     path = os.pathsep.join([*map(str, first), os.environ.get("PATH", os.defpath), *_SBIN])
     found = {
         name: shutil.which(name, path=path)
@@ -103,7 +103,7 @@ def programs(*first: Path) -> dict[str, Path]:
 
 
 def not_installed(*, accounting: bool = False) -> ConfigError:
-    """The error that says what to install."""
+    """Return the error that says what to install."""
     missing = missing_packages(accounting=accounting)
     return ConfigError(
         f"A private Slurm needs programs that are not on this machine: {', '.join(missing)}.",
@@ -112,7 +112,7 @@ def not_installed(*, accounting: bool = False) -> ConfigError:
 
 
 def version_of(slurmctld: Path, env: dict[str, str]) -> str:
-    """What `slurmctld -V` says ("slurm-wlm 22.05.8")."""
+    """Return the output of `slurmctld -V` ("slurm-wlm 22.05.8"). ConfigError."""
     done = subprocess.run(
         [slurmctld, "-V"], env=os.environ | env, capture_output=True, text=True, check=False
     )

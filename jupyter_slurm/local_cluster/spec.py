@@ -1,4 +1,4 @@
-"""The values of a private cluster: what is asked for and what is there. No I/O but `os.sysconf`."""
+"""The values of a private cluster: its wanted shape and its status. No I/O but `os.sysconf`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _GPU_TYPE = re.compile(f"[A-Za-z][{GPU_TYPE_CHARACTERS}]{{0,63}}")
 
 
 def machine_cpus() -> int:
-    """CPUs that a node pretends to have: this machine's, and never so few that nothing fits."""
+    """Return the CPUs that a node pretends to have: this machine's, but enough for jobs to fit."""
     return max(4, os.cpu_count() or 1)
 
 
 def machine_memory_mib() -> int:
-    """The machine's memory in MiB."""
+    """Return the machine's memory in MiB."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU of a node. `index`: as nvidia-smi counts them."""
+    """A GPU of a node. `index` is nvidia-smi's."""
 
     index: int
     type: str
@@ -37,13 +37,13 @@ class Gpu:
 class LocalSpec:
     """The shape of a private cluster.
 
-    `cpus`, `memory_mib` and `gpus` are those of each node; all nodes live on this machine, and
-    nothing stops them from promising more than it has. These GPUs are pretended: jobs get
-    CUDA_VISIBLE_DEVICES and no device. `own_gpus`, this machine's, take their place: the first node
-    has them, and no other has any (`gpus.own_gpus` looks what there is).
+    `cpus`, `memory_mib` and `gpus` are those of each node; all nodes are this machine, and may
+    promise more than it has. These GPUs are pretended: jobs get CUDA_VISIBLE_DEVICES and no device.
+    `own_gpus`, this machine's, take their place: the first node has them, and no other has any
+    (`gpus.own_gpus` finds them).
     `accounting` adds slurmdbd on a private MariaDB.
     `runtime` is the container tool that the cluster's profile names.
-    `extra_conf` are lines put at the end of slurm.conf, where they win over ours.
+    `extra_conf` are lines at the end of slurm.conf, where they override ours.
     """
 
     name: str = "local"
@@ -84,7 +84,8 @@ class LocalSpec:
         return tuple(f"n{number}" for number in range(1, self.nodes + 1))
 
     def gpus_of(self, node: str) -> tuple[Gpu, ...]:
-        """Those of a type together: a list of several types Slurm takes so, and numbers it."""
+        """Return the GPUs of a node, those of a type together: Slurm requires and numbers them
+        so."""
         if self.own_gpus:
             types = list(dict.fromkeys(gpu.type for gpu in self.own_gpus))
             ordered = sorted(self.own_gpus, key=lambda gpu: types.index(gpu.type))
@@ -92,7 +93,7 @@ class LocalSpec:
         return tuple(Gpu(index, self.gpu_type) for index in range(self.gpus))
 
     def gpus_text(self) -> str:
-        """For sentences; "": there are none."""
+        """Return the GPUs in words for a sentence; "": there are none."""
         if not self.own_gpus:
             return f"{_counted(self.gpus, 'pretended GPU')} ({self.gpu_type})" if self.gpus else ""
         kinds = ", ".join(dict.fromkeys(gpu.type for gpu in self.own_gpus))
@@ -105,7 +106,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raise ConfigError unless `name` can be a folder, a Slurm cluster and a file of ours."""
+    """Raise ConfigError unless `name` can name a folder, a Slurm cluster and a file of ours."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
             f"{name!r} cannot be the name of a private cluster.",
@@ -115,7 +116,7 @@ def check_name(name: str) -> None:
 
 @dataclass(frozen=True)
 class DaemonStatus:
-    """One daemon of a private cluster. `node` is None but for slurmd; `port` None without one."""
+    """One daemon of a private cluster. Only slurmd has a `node`; `port` is None without one."""
 
     program: Literal["munged", "mariadbd", "slurmdbd", "slurmctld", "slurmd"]
     node: str | None
@@ -129,7 +130,7 @@ class DaemonStatus:
 
 @dataclass(frozen=True)
 class LocalStatus:
-    """What there is of a private cluster: its shape, its files and its daemons."""
+    """The status of a private cluster: its shape, its files and its daemons."""
 
     spec: LocalSpec
     folder: Path
@@ -139,10 +140,10 @@ class LocalStatus:
 
     @property
     def running(self) -> bool:
-        """True when every daemon runs."""
+        """Tell whether every daemon runs."""
         return all(daemon.running for daemon in self.daemons)
 
     @property
     def stopped(self) -> bool:
-        """True when no daemon runs."""
+        """Tell whether no daemon runs."""
         return not any(daemon.running for daemon in self.daemons)
