@@ -1,6 +1,7 @@
-"""Why a job failed, from its state, its exit code and the end of its log.
+"""Diagnose why a job failed, from its state, its exit code and the end of its log.
 
-Why it waits is in `reasons`. A log is the job's own text: it supports a guess, never an exit code.
+`reasons` explains why a job waits. A log is the job's own text: it supports a guess, never an exit
+code.
 """
 
 import re
@@ -228,7 +229,7 @@ _SIG_NO_OUTPUT: Final = 53
 
 
 def real_signal(signal: int | None) -> int | None:
-    """Return the signal in an ExitCode; None for the numbers that Slurm puts there for a cause."""
+    """Return the signal in an ExitCode; None for the numbers by which Slurm gives a cause."""
     return None if signal in (_SIG_OOM, _SIG_NO_OUTPUT) else signal
 
 

@@ -10,7 +10,7 @@ from .options import OptionError, parse_options
 def read_directives(script: str) -> dict[str, str]:
     """Map long name -> value of the script's own options, the later of two equal ones.
 
-    An option that we do not know is left out: sbatch gets the script as it is, and will say so.
+    Leave out an option that we do not know: sbatch gets the script as it is, and will report it.
 
     >>> read_directives("#!/bin/sh\\n#SBATCH -J 'a b' --time=1 # why\\ntrue\\n#SBATCH --hold\\n")
     {'job-name': 'a b', 'time': '00:01:00'}
@@ -21,7 +21,7 @@ def read_directives(script: str) -> dict[str, str]:
             with suppress(OptionError):
                 found |= parse_options(list(_words(line.removeprefix("#SBATCH"))))
         elif line.strip() and not line.lstrip().startswith("#"):
-            break  # the first command; what follows is not read
+            break  # the first command; sbatch does not read on
     return found
 
 

@@ -1,7 +1,7 @@
-"""How Slurm's commands are called so that a program can read the answer, and the first cut of it.
+"""Call Slurm's commands so that a program can read the output, and split that into records.
 
 The environment of every call, the separators, and the splitting of text into records and fields.
-What a field means belongs to the module of its command.
+The module of a command knows what its fields mean.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,9 +52,9 @@ class Sealed:
 
 
 def sealed(argv: Sequence[str], secret: str) -> Sealed:
-    """Return the command with `secret` behind the separators of its format, where it has one.
+    """Return the command with `secret` behind the separators of its format, if it has one.
 
-    `secret`: letters, new for each call, for the texts that are listed are written before it.
+    `secret`: letters, new for each call, so that the listed texts are older than it.
     """
     words, mark = list(argv), ""
     for at, word in enumerate(words):
@@ -92,8 +92,8 @@ def optional_int(text: str) -> int | None:
 
 
 def optional_float(text: str) -> float | None:
-    """Return a plain decimal number, or None where the field holds anything else, or one that
-    nothing counts."""
+    """Return a plain decimal number, or None if the field has anything else, or too large a
+    number."""
     try:
         number = float(text)
     except ValueError:
@@ -107,15 +107,15 @@ def lines(output: str | bytes) -> list[str]:
 
 
 def split_records(output: str | bytes, names: Sequence[str]) -> list[dict[str, str]]:
-    """Cut as `cut_records` does, with the fields by `names`."""
+    """Cut records as `cut_records` does; return each as a dict with the fields `names`."""
     return [dict(zip(names, values, strict=True)) for values in cut_records(output, len(names))]
 
 
 def cut_records(output: str | bytes, count: int) -> list[list[str]]:
     """Cut records that end in RECORD_END into `count` fields each; no first field has newlines.
 
-    The last field takes whatever is left. A piece with too few fields is not a record. What stands
-    before a first field was printed by others: a site's wrapper, a login shell.
+    The last field takes whatever is left. A piece with too few fields is not a record. Text before
+    a first field is another program's: a site's wrapper, a login shell.
     """
     records: list[list[str]] = []
     for piece in decode(output).split(RECORD_END):

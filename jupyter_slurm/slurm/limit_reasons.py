@@ -45,7 +45,7 @@ THINGS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def explain_limit(reason: str) -> Entry | None:
-    """Return the sentence for a limit's code; None where it is not one."""
+    """Return the sentence for a limit's code; None if it is not one."""
     match = _PER_OWNER.fullmatch(reason) or _OWNED.fullmatch(reason)
     if match is None:
         return None

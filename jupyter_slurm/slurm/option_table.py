@@ -1,6 +1,6 @@
 """The table of sbatch's options, 20.11 to 26.05: name, short form, kind of value, one line of help.
 
-Only data; how each kind is checked is in `option_values`, how lines are read in `options`.
+Only data; `option_values` checks each kind, `options` reads lines.
 Source: src/common/slurm_opt.c at the last tag of each release (`since` is the first that has the
 option, `until` the first that no longer has it) and sbatch(1).
 """
@@ -17,10 +17,10 @@ from .versions import SlurmVersion
 class Option:
     """One option. `kind` is `flag` (no value) or the name of a check in `option_values`.
 
-    `value_optional`: `--name` alone is right too. `reserved`: why a person may not give it here,
-    None for all others. `choices` are the words that `choice` and `choices` know. `not_in_cell`:
-    what to do instead where only a batch script may have it. `of_steps`: it says nothing of the job
-    itself, only of what srun starts.
+    `value_optional`: `--name` alone is right too. `reserved`: why users may not give it here, None
+    for all others. `choices` are the words that `choice` and `choices` accept. `not_in_cell`: what
+    to do instead if only a batch script may have it. `of_steps`: it applies not to the job itself,
+    only to the steps that srun starts.
     """
 
     name: str

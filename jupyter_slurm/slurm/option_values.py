@@ -1,7 +1,7 @@
 """One check for each kind of value that an option of sbatch can have.
 
-A check takes the text as typed and gives back the text for sbatch; ValueError with a sentence that
-says what would be right. Which option has which kind is in `option_table`.
+A check takes the text as typed and returns the text for sbatch; ValueError with a sentence that
+says what would be right. `option_table` has the kind of each option.
 """
 
 import re
@@ -19,7 +19,8 @@ from .units import (
 )
 
 MAX_TEXT_BYTES: Final = 1024
-"""Names, comments, accounts, partitions, gres (MAX_JOB_NAME_LEN and kin in slurmctld)."""
+"""The limit for names, comments, accounts, partitions, gres (MAX_JOB_NAME_LEN and kin in
+slurmctld)."""
 MAX_PATH_BYTES: Final = 4096
 MAX_ARRAY_BYTES: Final = 4096
 
@@ -40,7 +41,7 @@ _GRES_ITEM = re.compile(
 )
 _SIGNAL = re.compile(r"(?:(?P<to>[RB]{1,2}):)?(?P<signal>[A-Z0-9]+)(?:@(?P<before>[0-9]{1,5}))?")
 _OURS = r"(?-i:(?!afterany)[a-z2-7]{8})"
-"""An id of jupyter-slurm, in place of which sbatch gets Slurm's."""
+"""An id of jupyter-slurm; sbatch gets Slurm's id in its place."""
 _JOB = rf"(?:[0-9]+|{_OURS})(?:_(?:[0-9]+|\*)|\+[0-9]+)?(?:\+[0-9]+)?"
 _AFTER = (
     rf"(?:after(?:any|burstbuffer|corr|notok|ok)?(?::{_JOB})+|singleton|expand:[0-9]+|{_JOB}"
@@ -167,7 +168,7 @@ def _signal(value: str) -> str:
 
 
 def with_slurm_ids(dependency: str, slurm_id: Callable[[str], str]) -> str:
-    """Put `slurm_id` of each of our ids in its place in a checked value of --dependency.
+    """Replace each of our ids in a checked value of --dependency by its `slurm_id`.
 
     >>> with_slurm_ids("afterok:k3j5x2m7+5:12,singleton", lambda ours: "34")
     'afterok:34+5:12,singleton'

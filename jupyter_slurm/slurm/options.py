@@ -1,4 +1,4 @@
-"""Options of sbatch as people give them: read, checked, and written out for sbatch.
+"""Options of sbatch as users give them: read, checked, and written out for sbatch.
 
 The options themselves are in `option_table`, the checks of their values in `option_values`.
 """
@@ -28,7 +28,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@%+*?&|()!=\[\]-]+")
 
 
 class OptionError(ValueError):
-    """A word that sbatch would not take. `word` is it, `suggestion` the nearest right one."""
+    """A word that sbatch would refuse: `word`; `suggestion` is the nearest right one."""
 
     def __init__(self, word: str, message: str, suggestion: str | None = None) -> None:
         super().__init__(message)
@@ -38,15 +38,15 @@ class OptionError(ValueError):
 
     @property
     def option(self) -> str:
-        """The name behind two dashes that the word begins with; "" where it has none."""
+        """Return the name behind the word's two dashes; "" if it has none."""
         return self.word[2:].partition("=")[0] if self.word.startswith("--") else ""
 
 
 def parse_options(words: Sequence[str]) -> dict[str, str]:
     """Map long name -> checked value ("" for flags): `--name value`, `--name=value`, `-n4`, `-n 4`.
 
-    Of an option given twice the last counts, as with sbatch. OptionError for an unknown option, a
-    missing or malformed value, or a word that belongs to no option. Names are not completed.
+    If an option is given twice, the last counts, as with sbatch. OptionError for an unknown option,
+    a missing or malformed value, or a word that belongs to no option. Names are not completed.
 
     >>> parse_options(["-n4", "--time=30m", "--gres", "gpu:1", "--hold"])
     {'ntasks': '4', 'time': '00:30:00', 'gres': 'gpu:1', 'hold': ''}
@@ -93,7 +93,7 @@ def _long(word: str, rest: Iterator[str]) -> tuple[str, str]:
         if not value and option.value_optional:
             raise OptionError(word, f"--{given}= has no value: write one, or --{given} alone.")
         return option.name, value
-    if option.value_optional:  # as getopt(3) has it, the next word is never its value
+    if option.value_optional:  # by getopt(3), the next word is never its value
         return option.name, ""
     return option.name, _next(word, rest)
 
@@ -132,7 +132,7 @@ def _option(word: str, name: str) -> Option:
 
 
 def check_option(name: str, value: str) -> str:
-    """Return the value as sbatch is to get it (`30m` -> `00:30:00`); "" for a flag.
+    """Return the value for sbatch (`30m` -> `00:30:00`); "" for a flag.
 
     `name` is the long name. OptionError for an unknown or reserved option, and for a value that is
     not of its kind; the message says what would be.
@@ -214,7 +214,7 @@ def suggest(word: str, extra: Sequence[str] = ()) -> str | None:
 
 
 def sbatch_args(options: Mapping[str, str]) -> list[str]:
-    """Return the options as words of an argv, one each; values need no quoting there."""
+    """Return the options as words of an argv, one each, where values need no quoting."""
     return [f"--{name}={value}" if value else f"--{name}" for name, value in options.items()]
 
 

@@ -1,4 +1,4 @@
-"""scontrol: what partitions allow and charge, and reservations of nodes. What is free: `sinfo`."""
+"""scontrol: limits and charges of partitions, reservations of nodes. `sinfo` has what is free."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class PartitionSettings:
     limit_s: int | None
     default_time_s: int | None
     max_nodes: int | None
-    """The most nodes of one job."""
+    """The most nodes for one job."""
     exclusive: bool
-    """Every job has whole nodes (OverSubscribe=EXCLUSIVE)."""
+    """Whether every job gets whole nodes (OverSubscribe=EXCLUSIVE)."""
     hidden: bool
     qos: tuple[str, ...]
     accounts: tuple[str, ...]
-    """Those that may use it; (): all may."""
+    """The accounts that may use it; (): all may."""
     own_qos: str | None
-    """Whose limits hold for every job in it."""
+    """The QOS whose limits apply to every job in it."""
     default: bool
     up: bool
     weights: Mapping[str, float]
@@ -44,7 +44,7 @@ class PartitionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Nodes that are kept for somebody or something, for a time."""
+    """Nodes reserved for users or maintenance, for a time."""
 
     name: str
     start_s: float
@@ -54,7 +54,7 @@ class Reservation:
 
 
 def partitions_argv() -> list[str]:
-    """Ask for every partition, those too that are hidden from this user."""
+    """Ask for every partition, also those hidden from this user."""
     return ["scontrol", "-a", "-o", "show", "partition"]
 
 
@@ -63,13 +63,13 @@ def reservations_argv() -> list[str]:
 
 
 def parse_partitions(output: str | bytes) -> dict[str, PartitionSettings]:
-    """Name -> what partitions_argv says of it."""
+    """Return name -> settings, from the output of partitions_argv."""
     found = (_partition(fields) for fields in _records(output, "PartitionName"))
     return {one.name: one for one in found}
 
 
 def parse_reservations(output: str | bytes) -> list[Reservation]:
-    """Parse those of reservations_argv that keep nodes, the earliest first."""
+    """Parse the reservations of reservations_argv that have nodes, the earliest first."""
     found = (_reservation(fields) for fields in _records(output, "ReservationName"))
     return sorted((one for one in found if one and one.nodes), key=lambda one: one.start_s)
 
@@ -121,7 +121,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _weights(text: str) -> dict[str, float]:
-    """Parse `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`; a unit is what the weight is for, without one MiB."""
+    """Parse `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`; a weight is for one of its unit, by default a MiB."""
     weights = {}
     for item in (optional(text) or "").split(","):
         match = _WEIGHT.fullmatch(item.strip())

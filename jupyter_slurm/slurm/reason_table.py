@@ -15,7 +15,7 @@ class Entry(NamedTuple):
     advice: str
     never_starts: bool = False
     thing: str = ""
-    """What `{thing}` stands for in the sentence: a resource that is limited."""
+    """The text for `{thing}` in the sentence: a resource that is limited."""
 
 
 _WAIT: Final = "Wait; it starts by itself."

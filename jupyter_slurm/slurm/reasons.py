@@ -1,6 +1,6 @@
-"""Why a job waits, in plain words: every reason code of Slurm, and the free texts in its place.
+"""Explain in plain words why a job waits: every reason code of Slurm, and the free texts instead.
 
-Why sbatch refuses is in `rejections`, why a job failed in `diagnosis`. Slurm shows one reason at a
+`rejections` explains why sbatch refuses, `diagnosis` why a job failed. Slurm shows one reason at a
 time, which is not always the only one. Source: job_state_reason.c (job_reason_string() in
 slurm_protocol_defs.c up to 24.05) of 20.11 to 26.05; free texts: `state_desc` in src/slurmctld.
 """
@@ -18,7 +18,7 @@ _EXIT_SIGNAL = re.compile(r"RaisedSignal:([0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A reason in words: `sentence` says what is so, `advice` what one can do.
+    """A reason in words: `sentence` is the fact, `advice` the remedy.
 
     `never_starts`: it will not start without a change, so offer to cancel. `known`: False where
     the sentence is only Slurm's own text. `code`: Slurm's word, or the diagnosis' stable name.
@@ -42,10 +42,9 @@ def explain(
     account: str | None = None,
     dependency: str | None = None,
 ) -> Explanation:
-    """Explain a reason of squeue or scontrol; whatever else is known makes it more concrete.
+    """Explain a reason of squeue or scontrol; the other arguments make it more concrete.
 
-    `dependency` is squeue's `%E`. A reason that is not known is given back as it is, with
-    known=False.
+    `dependency` is squeue's `%E`. Return an unknown reason as it is, with known=False.
 
     >>> str(explain("Dependency", dependency="afterok:12").sentence)
     'It waits for another job (afterok:12).'

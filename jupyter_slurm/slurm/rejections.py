@@ -1,8 +1,8 @@
-"""Why sbatch and the other commands refuse, and whether that is their last word.
+"""Explain why sbatch and the other commands refuse, and whether that is their last word.
 
 Definitive: nothing was submitted, and trying again gives the same. Transient: nothing was
 submitted, but it may work in a while. Ambiguous: the request was sent and no answer came, so the
-job may exist; look it up before anything is tried again.
+job may exist; look it up before trying again.
 Source: src/common/slurm_errno.c, its texts the same from 20.11 to 26.05; src/sbatch/opt.c.
 """
 
@@ -16,10 +16,10 @@ Category = Literal["definitive", "transient", "ambiguous"]
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """`sentence` and `advice` for people, `text` is what Slurm (or the site) said.
+    """A refusal: `sentence` and `advice` for users; `text` is from Slurm (or the site).
 
     `known` False: the sentence is only that text, e.g. of a site's job_submit plugin; it counts as
-    definitive, for Slurm's own troubles are all known.
+    definitive, since Slurm's own troubles are all known.
     """
 
     category: Category
@@ -304,9 +304,9 @@ _CASES: Final = (
 
 
 def explain_rejection(stderr: str) -> Rejection | None:
-    """Explain a command's standard error; None where it says nothing.
+    """Explain a command's standard error; return None if that is empty.
 
-    Several texts: an ambiguous one decides, then a definitive one, since sbatch mentions a
+    Among several texts an ambiguous one decides, then a definitive one, since sbatch mentions a
     passing trouble (`retrying`) before its last word.
 
     >>> explain_rejection("sbatch: error: Socket timed out on send/recv operation").category
@@ -333,15 +333,15 @@ NOT_BATCH: Final = "Slurm runs only batch jobs again, and this one is of `srun` 
 
 
 def explain_requeue(stderr: str) -> str | None:
-    """Return why a job is never put back into the queue, by what `scontrol requeue` says
-    (_job_requeue_op in src/slurmctld/job_mgr.c). None: it says something else."""
+    """Return why Slurm never puts a job back into the queue, from the words of `scontrol requeue`
+    (_job_requeue_op in src/slurmctld/job_mgr.c). None: they are about something else."""
     if "Requested operation is presently disabled" in stderr:
         return RUNS_ONCE
     return NOT_BATCH if "Only batch jobs are accepted" in stderr else None
 
 
 def message(text: str) -> str:
-    """Return what a command said: errors without its name in front; a site's text stays."""
+    """Return a command's words: its errors without its name in front, a site's text unchanged."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if ": error: " in line or ": fatal: " in line]
     kept = [line.partition(": error: ")[2] or line.partition(": fatal: ")[2] for line in errors]

@@ -1,4 +1,4 @@
-"""sacct: what the accounting database keeps of jobs and steps, and what a job made of its share.
+"""sacct: the accounting database's records of jobs and steps, and a job's use of its share.
 
 Needs slurmdbd; a site may have none (`is_disabled`), and it may lag behind by minutes.
 """
@@ -98,7 +98,7 @@ class AcctRow:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a job used of what it held. `cpu_efficiency` is 0 to 1; None where nothing was sampled.
+    """A job's use of what it held. `cpu_efficiency` is 0 to 1; None if nothing was sampled.
 
     Work in a container that an engine runs outside the job (docker) is not in these numbers.
     """
@@ -119,12 +119,12 @@ def argv(ids: Iterable[str]) -> list[str]:
 
 
 def names_argv(user: str, names: Iterable[str], since_s: float) -> list[str]:
-    """Ask for a user's jobs by name that were there since a point in time (UTC epoch seconds).
+    """Ask for a user's jobs by name since a point in time (UTC epoch seconds).
 
-    An operator is shown everybody's unless a user is named, and anybody may choose that name.
+    Name the user: sacct shows an operator everybody's jobs, and anybody may choose these names.
 
-    `uts` is epoch seconds (parse_time() in src/common/parse_time.c), so that it does not matter
-    what time zone the cluster is in. ValueError for a name with a comma.
+    `uts` is epoch seconds (parse_time() in src/common/parse_time.c), so that the cluster's time
+    zone does not matter. ValueError for a name with a comma.
     """
     wanted = list(names)
     if any("," in name or not name for name in wanted):
@@ -133,7 +133,7 @@ def names_argv(user: str, names: Iterable[str], since_s: float) -> list[str]:
 
 
 def mine_argv(user: str, since_s: float) -> list[str]:
-    """Ask for a user's jobs that were there since a time (UTC epoch seconds), without steps."""
+    """Ask for a user's jobs since a time (UTC epoch seconds), without steps."""
     return [*_since_argv(since_s), "-X", "-u", user]
 
 
@@ -152,7 +152,7 @@ def parse(output: str | bytes) -> list[AcctRow]:
 
 
 def parse_fields(output: str | bytes) -> list[dict[str, str]]:
-    """Return the same as sacct names and prints it."""
+    """Return the same records under sacct's names, as it prints them."""
     return [
         {_FIELDS[name]: value for name, value in field.items()}
         for field in split_lines(output, tuple(_FIELDS))
@@ -162,7 +162,7 @@ def parse_fields(output: str | bytes) -> list[dict[str, str]]:
 def summarise(rows: Sequence[AcctRow]) -> Usage | None:
     """Sum up one job's use by its own and its steps' `rows`; of several attempts the last.
 
-    None where there is no row of the job itself.
+    Return None if there is no row of the job itself.
     """
     jobs = [index for index, row in enumerate(rows) if row.step is None]
     if not jobs:

@@ -1,4 +1,4 @@
-"""sacctmgr: the accounts and QOS that a person may use, and what these allow."""
+"""sacctmgr: the accounts and QOS that a user may use, and their limits."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _BEYOND: Mapping[str, str] = {"PartitionTimeLimit": "time", "PartitionMaxNodes":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """Limits; those that are not set are None or not there, memory is in MiB.
+    """Limits; those that are not set are None or missing, memory is in MiB.
 
-    `…_per_user`: of all running jobs of a user; `…_in_all`: of all that run under it.
+    `…_per_user`: for all running jobs of a user; `…_in_all`: for all that run under it.
     """
 
     limit_s: int | None = None
@@ -58,22 +58,22 @@ class Association:
 class QosRow:
     name: str
     denies: bool
-    """A job over a limit is refused (DenyOnLimit), and does not wait for ever."""
+    """Whether Slurm refuses a job over a limit (DenyOnLimit); else the job waits for ever."""
     over_partition: bool
-    """Its limits come before those of a partition's QOS (OverPartQOS)."""
+    """Whether its limits override those of a partition's QOS (OverPartQOS)."""
     beyond: tuple[str, ...]
-    """Which limits of a partition do not hold for its jobs (PartitionTimeLimit,
+    """The limits of a partition that do not apply to its jobs (PartitionTimeLimit,
     PartitionMaxNodes): `time`, `nodes`."""
     allowed: Allowed
 
 
 def associations_argv(user: str) -> list[str]:
-    """Ask for those of a user; the Max limits of the accounts above are theirs too."""
+    """Ask for a user's associations; the Max limits of the accounts above apply to them too."""
     return [*_SHOW, "user", user, "withassoc", f"format={_OF_ASSOCIATION}"]
 
 
 def accounts_argv(accounts: Iterable[str]) -> list[str]:
-    """Ask for those of accounts, without the users in them."""
+    """Ask for the associations of accounts, without the users in them."""
     return [*_SHOW, "assoc", f"account={','.join(accounts)}", "user=", f"format={_OF_ACCOUNT}"]
 
 
@@ -82,12 +82,12 @@ def qos_argv() -> list[str]:
 
 
 def parse_associations(output: str | bytes) -> list[Association]:
-    """Parse a line for each of associations_argv and of accounts_argv."""
+    """Parse the lines of associations_argv and of accounts_argv."""
     return [_association(*fields) for fields in _lines(output, _OF_ASSOCIATION)]
 
 
 def parse_qos(output: str | bytes) -> list[QosRow]:
-    """Parse a line for each of qos_argv."""
+    """Parse the lines of qos_argv."""
     return [_qos(*fields) for fields in _lines(output, _OF_QOS)]
 
 

@@ -1,4 +1,4 @@
-"""sbatch: the argv of a submission and what it prints. The options' meaning is in `options`."""
+"""sbatch: the argv of a submission and its output. The options' meaning is in `options`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _ESTIMATE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """When and where a job would start if it were submitted now; its id is not a job's."""
+    """The start of a job if it were submitted now: when and where; its id is not a job's."""
 
     slurm_id: str
     start_s: float | None
@@ -33,14 +33,14 @@ def argv(script: str, options: Mapping[str, str], arguments: Sequence[str] = ())
 
 
 def test_only_argv(submission: Sequence[str]) -> list[str]:
-    """Ask what would become of what `argv` gave; nothing is submitted, and the script, which need
-    not be there yet, is read from standard input. Slow on a loaded cluster (the answer is a plan of
-    the backfill scheduler), so only when a person asks."""
+    """Ask when the submission of `argv` would start, and submit nothing. sbatch reads the script,
+    which need not exist yet, from standard input. Slow on a loaded cluster (the answer is a plan of
+    the backfill scheduler), so only when a user asks."""
     return ["sbatch", "--test-only", *submission[2 : submission.index("--")]]
 
 
 def literal_path(path: str) -> str:
-    """Return `path` as a value of --output that means just this file, whatever characters it has.
+    """Return `path` as a value of --output that means this very file, whatever its characters.
 
     sbatch(1), FILENAME PATTERN: `%%` is a `%`. One backslash anywhere turns patterns off, and each
     then protects the next character (src/slurmd/slurmstepd/fname.c).
@@ -67,7 +67,7 @@ def parse(stdout: str | bytes) -> tuple[str, str | None] | None:
 
 
 def parse_test_only(stderr: str | bytes) -> Estimate | None:
-    """Parse what test_only_argv prints to its standard error; None: it was refused."""
+    """Parse the standard error of test_only_argv; None: sbatch refused."""
     text = stderr.decode("utf-8", "replace") if isinstance(stderr, bytes) else stderr
     match = _ESTIMATE.search(text)
     if match is None:

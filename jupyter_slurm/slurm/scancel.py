@@ -1,4 +1,4 @@
-"""scancel: ending jobs and sending them signals. A whole user's jobs are never named at once."""
+"""scancel: end jobs. Never name all of a user's jobs at once."""
 
 import re
 from collections.abc import Iterable
@@ -20,13 +20,13 @@ def cancel_argv(ids: Iterable[str]) -> list[str]:
 
 
 def is_already_gone(stderr: str) -> bool:
-    """Tell whether scancel failed only because the job had ended, which is what was wanted."""
+    """Tell whether scancel failed only because the job had ended already, as wanted."""
     return any(text in stderr for text in _GONE)
 
 
 def not_ended(stderr: str, ids: Iterable[str]) -> set[str] | None:
-    """Return those of several that scancel could not end, and that had not ended by themselves.
-    None: it does not say which."""
+    """Return those of several jobs that scancel could not end and that had not ended by themselves.
+    None: scancel does not say which."""
     failed: set[str] = set()
     for line in stderr.splitlines():
         if not line.strip() or is_already_gone(line):

@@ -1,6 +1,6 @@
 """scontrol: one job in full, the controller's configuration, and the changes to a job.
 
-The text forms are used, not --json, which scontrol has only since 23.02.
+This uses the text forms, not --json, which scontrol has only since 23.02.
 """
 
 import re
@@ -46,7 +46,7 @@ _USER_TEXT = re.compile(
 NO_TASK = "4294967294"
 """Slurm writes this index for tasks that wait, and for a job that is not an array."""
 _PATTERN = re.compile(r"%(?P<width>[0-9]{0,2})(?P<letter>[AajNntux%])")
-"""In sbatch's --output."""
+"""A pattern in sbatch's --output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,13 @@ class ControlRow:
 def job_argv(slurm_id: str) -> list[str]:
     """Ask for one job (all the tasks, for an array's id), one line each.
 
-    `-d` is what prints DerivedExitCode, and which GPUs of which nodes it has (src/api/job_info.c).
+    `-d` also prints DerivedExitCode and the job's GPUs on each node (src/api/job_info.c).
     """
     return ["scontrol", "show", "job", "-d", "-o", slurm_id]
 
 
 def script_argv(slurm_id: str) -> list[str]:
-    """Ask for the text of the batch script of a job that the controller still knows."""
+    """Ask for the batch script of a job that the controller still knows."""
     return ["scontrol", "write", "batch_script", slurm_id, "-"]
 
 
@@ -117,8 +117,8 @@ def update_argv(verb: UpdateVerb, ids: Iterable[str]) -> list[str]:
 
 
 def time_limit_argv(slurm_id: str, limit: str) -> list[str]:
-    """Change a job's time limit. `limit` as in sbatch's --time or like `2h`; with `+` or `-` before
-    it, by so much (scontrol(1), TimeLimit). ValueError: it is not a time.
+    """Change a job's time limit to `limit`, as in sbatch's --time or like `2h`, or by `limit` if
+    that begins with `+` or `-` (scontrol(1), TimeLimit). ValueError: it is not a time.
 
     >>> time_limit_argv("12", "+1h"), time_limit_argv("12", "90")[-1]
     (['scontrol', 'update', 'JobId=12', 'TimeLimit=+01:00:00'], 'TimeLimit=01:30:00')
@@ -131,8 +131,8 @@ def time_limit_argv(slurm_id: str, limit: str) -> list[str]:
 
 
 def is_denied(stderr: str) -> bool:
-    """Tell whether only others may do that: a time limit is raised by operators and administrators,
-    and lowered by a job's owner (_update_job in src/slurmctld/job_mgr.c, all releases)."""
+    """Tell whether only others may do that: operators and administrators raise a time limit, a
+    job's owner may lower it (_update_job in src/slurmctld/job_mgr.c, all releases)."""
     return "Access/permission denied" in stderr
 
 

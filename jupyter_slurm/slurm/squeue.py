@@ -115,12 +115,12 @@ class RawRow(NamedTuple):
     elapsed: str
     left: str
     text: str
-    """All fields, but for the two before, which change as time passes."""
+    """All fields except the two before, which change as time passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class UseRow:
-    """One job that waits or has been given something."""
+    """One job that waits or holds resources."""
 
     running: bool
     qos: str
@@ -132,27 +132,28 @@ class UseRow:
 
 def mine_argv(user: str) -> list[str]:
     """Ask for all of a user's jobs, waiting arrays in one row, the ended ones too until MinJobAge.
-    `-a`: in hidden partitions too, which squeue leaves out else, whosever the job is."""
+    `-a`: also in hidden partitions, which squeue else leaves out, even for one's own jobs."""
     return ["squeue", "-h", "-a", "-u", user, "-t", "all", "-o", record_format(_FIELDS)]
 
 
 def everyone_argv() -> list[str]:
-    """Ask for the same of everyone, as far as it may be seen."""
+    """Ask for the same of every user, as far as this one may see it."""
     return ["squeue", "-h", "-a", "-t", "all", "-o", record_format(_FIELDS)]
 
 
 def one_argv(slurm_id: str) -> list[str]:
-    """Ask for one job, of any user, partition and state; of an array all tasks."""
+    """Ask for one job, of any user, partition and state; for an array all tasks."""
     return ["squeue", "-h", "-a", "-t", "all", "-j", slurm_id, "-o", record_format(_FIELDS)]
 
 
 def all_argv() -> list[str]:
-    """Ask for the queue as it may be seen: jobs that have not ended, waiting arrays in one row."""
+    """Ask for the queue as far as this user may see it: jobs that have not ended, waiting arrays in
+    one row."""
     return ["squeue", "-h", "-o", record_format(_FIELDS)]
 
 
 def use_argv(user: str) -> list[str]:
-    """Ask what a user's jobs have, those that wait too, each array task by itself."""
+    """Ask for the resources of a user's jobs, also of waiting ones, each array task by itself."""
     last = list(_USE_FIELDS)[-1]
     columns = [
         f"{code}:{width}{RECORD_END if name == last else FIELD_END}"
@@ -181,9 +182,9 @@ def parse_use(output: str | bytes) -> list[UseRow]:
 
 
 def names_argv(user: str, names: Iterable[str]) -> list[str]:
-    """Ask for a user's jobs of these names, ended ones too: was a submission taken after all?
+    """Ask for a user's jobs of these names, ended ones too, to see if Slurm accepted a submission.
 
-    ValueError for a name with a comma, which squeue would take for two.
+    ValueError for a name with a comma, which squeue would read as two.
     """
     wanted = list(names)
     if any("," in name or not name for name in wanted):
@@ -197,7 +198,7 @@ def parse(output: str | bytes) -> list[QueueRow]:
 
 
 def split(output: str | bytes) -> list[RawRow]:
-    """Return the same, not yet read."""
+    """Return the same rows, not yet read."""
     return [_raw(values) for values in cut_records(output, len(_NAMES)) if values[0][:1].isdigit()]
 
 

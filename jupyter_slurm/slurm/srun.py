@@ -1,4 +1,4 @@
-"""srun: the argv of a step inside a job that runs, beside what the job runs itself."""
+"""srun: the argv of a step inside a running job, beside the job's own program."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Final
 from .versions import SlurmVersion, has_overlap, overlap_shares_gpus
 
 _WAIT_S: Final = 20
-"""How long srun tries to get its step. Without a limit it would ask for ever."""
+"""How long srun tries to get its step; without a limit it would try for ever."""
 
 
 def beside_argv(
     slurm_id: str, argv: Sequence[str], *, node: str | None, version: SlurmVersion | None
 ) -> list[str]:
-    """Run `argv` once in the allocation of a job, beside what runs there, on `node` (None: any).
+    """Run `argv` once in the allocation of a job, beside its own program, on `node` (None: any).
 
-    `--unbuffered` hands on every byte at once; the program's standard output is a terminal then,
-    which it has to set raw (srun(1)). No memory of its own and none of the job's generic resources
-    are asked for, which are the job's other steps' (before 22.05 `--overlap` shares only CPUs).
-    `version` None: not known, taken to be a recent one. ValueError: that is not a job's id.
+    `--unbuffered` passes every byte on at once; the program's standard output is then a terminal,
+    which it has to set raw (srun(1)). The step asks for no memory and none of the job's generic
+    resources, which the job's other steps hold (before 22.05 `--overlap` shares only CPUs).
+    `version` None: not known, assumed to be recent. ValueError: that is not a job's id.
     """
     return _step_argv(slurm_id, argv, node=node, version=version, gres=("--gres=none",))
 
@@ -27,7 +27,7 @@ def beside_argv(
 def terminal_argv(
     slurm_id: str, argv: Sequence[str], *, node: str | None, version: SlurmVersion | None
 ) -> list[str]:
-    """Do the same for a program that is to have all that the job has, its GPUs too.
+    """Do the same for a program that gets all of the job's resources, its GPUs too.
 
     Before 22.05 `--overlap` shares only CPUs: such a step would wait for the GPUs until the job's
     other steps have ended, and goes without.

@@ -1,4 +1,4 @@
-"""sstat: what the steps of a running job use now. Costs a request to each of the job's nodes."""
+"""sstat: the current use of a running job's steps. Costs a request to each of the job's nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _SEPARATOR: Final = "|"
 
 @dataclass(frozen=True, slots=True)
 class StepUsage:
-    """One running step (`123.batch`); None where nothing has been sampled yet.
+    """One running step (`123.batch`); None if nothing has been sampled yet.
 
     `max_rss_mib` is the largest so far, `average_rss_mib` is a task's now (tried with 22.05).
     """
@@ -36,7 +36,7 @@ class StepUsage:
 
 
 def argv(slurm_id: str) -> list[str]:
-    """Ask for all steps of a job, the batch script's too. Empty for another user's job."""
+    """Ask for all steps of a job, the batch script's too; sstat omits those of other users."""
     return ["sstat", "-n", "-P", "-a", "--noconvert", "-o", ",".join(_FIELDS.values()), slurm_id]
 
 

@@ -1,6 +1,6 @@
-"""Every job state and flag of Slurm: its long and short name, whether it is an end, what it means.
+"""Every job state and flag of Slurm: its long and short name, whether it is an end, its meaning.
 
-Why a job waits is in `reasons`; why it failed in `diagnosis`.
+`reasons` explains why a job waits; `diagnosis` why it failed.
 Source: job_state_string() and job_state_string_compact() in src/common/slurm_protocol_defs.c; the
 same from 19.05 to 26.05, with EXPEDITING since 25.11. The flags come first, in the order in which
 Slurm prints them: a text tool shows the first flag that is set, and else the base state.
@@ -15,7 +15,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class StateInfo:
-    """A state; `show_as` is the word for people, `meaning` a clause that follows "the job"."""
+    """A state; `show_as` is the word for users, `meaning` a clause that follows "the job"."""
 
     name: str
     compact: str
@@ -69,7 +69,7 @@ _CANCELLED_BY = re.compile(r"CANCELLED by ([0-9]{1,10})(?![0-9])")
 
 
 def state_info(name: str) -> StateInfo:
-    """Return what is known of a state. An unknown one is not an end: nobody stops looking."""
+    """Return the data of a state. An unknown one is not an end, so that watching goes on."""
     info = STATES.get(name)
     if info is not None:
         return info
@@ -82,10 +82,10 @@ def is_terminal(name: str) -> bool:
 
 
 def parse_state(text: str) -> str:
-    """The long name in what any of Slurm's tools gives for a state.
+    """Return the long name for a state in the output of any of Slurm's tools.
 
-    Takes long and compact names, `CANCELLED by 1000` and `CANCELLED+` (sacct, cut off). A word that
-    no release knows comes back as it is, in capitals.
+    This accepts long and compact names, `CANCELLED by 1000` and `CANCELLED+` (sacct, cut off). It
+    returns a word that no release has as it is, in capitals.
 
     >>> parse_state("CANCELLED by 1000"), parse_state("OOM")
     ('CANCELLED', 'OUT_OF_MEMORY')
@@ -105,7 +105,7 @@ def parse_state(text: str) -> str:
 
 
 def cancelled_by(text: str) -> int | None:
-    """Return the uid in sacct's `CANCELLED by UID`; None where it names nobody.
+    """Return the uid in sacct's `CANCELLED by UID`; None if it names nobody.
 
     >>> cancelled_by("CANCELLED by 1000"), cancelled_by("CANCELLED")
     (1000, None)

@@ -1,7 +1,7 @@
 """Slurm's quantities and the text for them: times, memory, node lists, arrays, TRES, exit codes.
 
-`parse_time_s` and `parse_memory_mib` read what a person types and complain; `parse_duration_s`,
-`parse_epoch`, `parse_tres` and `parse_exit` read what Slurm prints, where None means "not set".
+`parse_time_s` and `parse_memory_mib` read users' input and raise errors; `parse_duration_s`,
+`parse_epoch`, `parse_tres` and `parse_exit` read Slurm's output, where None means "not set".
 """
 
 import re
@@ -95,7 +95,7 @@ def parse_duration_s(text: str) -> float | None:
 def parse_memory_mib(text: str) -> int:
     """Parse a memory size as typed, in MiB, rounded up; no unit means MiB (sbatch(1), --mem).
 
-    0 is Slurm's "all of the node's memory". ValueError for anything else than a size.
+    0 is Slurm's "all of the node's memory". ValueError for anything but a size.
 
     >>> parse_memory_mib("64G"), parse_memory_mib("1500"), parse_memory_mib("1.5G")
     (65536, 1500, 1536)
@@ -118,7 +118,7 @@ def format_memory(mib: int) -> str:
 
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 NODE_NAME: Final = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,253}"
-"""A word that does not match must not get into a command or an address."""
+"""A word that does not match must not enter a command or an address."""
 _LETTERS = re.compile(r"[A-Za-z0-9_.-]{0,254}")
 _MAX_PIECES: Final = 11
 """The pieces of a name with five numbers in brackets: HIGHEST_DIMENSIONS in slurm/slurm.h."""
@@ -158,7 +158,7 @@ def _split_outside_brackets(text: str) -> list[str]:
 
 
 def _expand(part: str, room: int) -> list[str]:
-    """Return the names of `a[1-3]b[2,4]`, of which there may be `room`."""
+    """Return the names of `a[1-3]b[2,4]`, at most `room`."""
     pieces = re.split(r"[][]", part)
     if len(pieces) > _MAX_PIECES or not all(map(_LETTERS.fullmatch, pieces[::2])):
         raise ValueError(f"{part[:60]!r} does not name nodes")
@@ -212,7 +212,7 @@ def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:
 
 
 def indices(text: str | None) -> tuple[int, ...]:
-    """Return the tasks of `3`, `5-8%2`, `[5-8]`; () where it was cut short, or is None."""
+    """Return the tasks of `3`, `5-8%2`, `[5-8]`; () if the text was cut short, or is None."""
     try:
         return parse_array((text or "").strip("[]"))[0]
     except ValueError:
@@ -237,8 +237,7 @@ def format_array(tasks: Iterable[int]) -> str:
 def parse_tres(text: str) -> dict[str, float]:
     """Parse resources, `cpu=4,mem=64G,gres/gpu:a100=2`: memory in MiB, the rest as numbers.
 
-    What is not a number is left out; Slurm's `0` or a missing `mem` can mean all of a node's
-    memory.
+    Leave out what is not a number; Slurm's `0` or a missing `mem` can mean all of a node's memory.
 
     >>> parse_tres("cpu=4,mem=2.5G,node=1,billing=4,gres/gpu:a100=2")["mem"]
     2560.0
@@ -269,7 +268,7 @@ _COUNT = re.compile(r"[0-9]{1,9}")
 def gpus_in_tres(text: str) -> int:
     """Count the GPUs in a TRES text (`gres/gpu=2,gres/gpu:a100=2`) or a gres text (`gpu:a100:2`).
 
-    The total without a type counts where there is one; a bare `gpu` is one GPU (sbatch(1), --gres).
+    The total without a type counts if there is one; a bare `gpu` is one GPU (sbatch(1), --gres).
 
     >>> gpus_in_tres("cpu=1,gres/gpu=2,gres/gpu:a100=2"), gpus_in_tres("gres:gpu:a100:4(S:0-1)")
     (2, 4)
@@ -315,7 +314,7 @@ def parse_epoch(text: str) -> float | None:
 
 
 def parse_exit(text: str) -> tuple[int, int] | None:
-    """Parse `code:signal` of scontrol and sacct; None where there is none.
+    """Parse `code:signal` of scontrol and sacct; None if there is none.
 
     >>> parse_exit("1:0"), parse_exit("0:9"), parse_exit("")
     ((1, 0), (0, 9), None)

@@ -1,4 +1,4 @@
-"""Which release of Slurm it is, and what differs between releases, with the source of each fact.
+"""The release of Slurm, and the differences between releases, with the source of each fact.
 
 Nothing here is about a single command's syntax; that is in the command's own module.
 """
@@ -21,9 +21,9 @@ class SlurmVersion(NamedTuple):
 
 
 def parse_version(text: str) -> SlurmVersion | None:
-    """Return the release in what `sinfo --version` prints (`slurm 22.05.8`, `slurm-wlm 22.05.8`).
+    """Return the release in the output of `sinfo --version` (`slurm 22.05.8`, `slurm-wlm 22.05.8`).
 
-    None where it has no release.
+    None: it has no release.
 
     >>> str(parse_version("slurm-wlm 22.05.8"))
     '22.05.8'
