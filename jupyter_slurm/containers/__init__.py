@@ -1,4 +1,4 @@
-"""Container tools, behind one Protocol: how a program is started inside an image. Pure.
+"""Container tools, behind one Protocol: start a program inside an image. Pure.
 
 No I/O, no processes, nothing of Slurm; one file per tool.
 """
@@ -38,7 +38,7 @@ RUNTIMES: Mapping[str, Runtime] = MappingProxyType(
 
 
 def runtime_named(name: str) -> Runtime:
-    """Return the runtime. RequestError: none has that name; the hint names those there are."""
+    """Return the runtime. RequestError: none has that name; the hint names the existing ones."""
     if name in RUNTIMES:
         return RUNTIMES[name]
     near = difflib.get_close_matches(name, RUNTIMES, n=1)

@@ -1,13 +1,13 @@
-"""Runtimes `apptainer` and `singularity`: one tool under two names, and nothing of Slurm's but what
-a job's environment says. What it says when it fails is `apptainer_errors.py`'s.
+"""Runtimes `apptainer` and `singularity`: one tool under two names, and nothing of Slurm's but a
+job's environment. `apptainer_errors.py` knows the tool's own errors.
 
-What had to be known (tried with Apptainer 1.4; the manuals of Singularity 3.5 and later):
-- The environment goes in, all but PATH and LD_LIBRARY_PATH, which are the image's: so what it says
-  about the node's own programs is taken away before.
-- `--bind` divides at colons and commas. `--mount`, a line of CSV, does not, but is of 3.9 and
-  later: only paths that need it go by it. Mount points that the image lacks are made.
-- Its parent process hands signals on to the program, whose exit code is its own; its own failures
-  are 255. When it is killed the program is, too.
+Facts (tried with Apptainer 1.4; the manuals of Singularity 3.5 and later):
+- The environment goes in, all but PATH and LD_LIBRARY_PATH, which are the image's: so variables
+  about the node's own programs are removed before.
+- `--bind` divides at colons and commas. `--mount`, a line of CSV, does not, but exists from 3.9 on:
+  only paths that need it use it. Apptainer makes mount points that the image lacks.
+- Its parent process passes signals on to the program, and exits with the program's code; its own
+  failures are 255. When it is killed, the program is, too.
 - The home is that of the user's entry in passwd, whatever $HOME says.
 - A `.sif` is mounted by the kernel where the tool is set-uid, else by a program beside it, which
   ends with the first TERM, and the files with it. `scancel` sends one to every process under

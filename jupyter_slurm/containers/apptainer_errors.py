@@ -1,7 +1,7 @@
-"""Why Apptainer did not run a program: its words, found in a job's log, and what to do about them.
+"""Explain why Apptainer did not run a program, by its words in a job's log, and name the remedy.
 
-Pure text; tried with Apptainer 1.4. It speaks of itself as many programs do (`FATAL: …`), so what
-is believed to be its own is written as it writes it and stands at the end, where it gave up.
+Pure text; tried with Apptainer 1.4. Its messages look like those of many programs (`FATAL: …`), so
+only lines in its exact form at the end of the log, where it gave up, count as its own.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ _KNOWN = (
 
 
 def explained(log_tail: str) -> Explained | None:
-    """Explain the failure of Apptainer with which the log ends; None: it has not failed."""
+    """Explain the failure of Apptainer at the end of the log; None: it has not failed."""
     words = _words(_COLOUR.sub("", log_tail))
     if words is None:
         return None

@@ -1,8 +1,8 @@
 """Runtime `charliecloud`: the flags and ways of ch-run (0.31, tried), and nothing of Slurm.
 
-What it says when it fails is `charliecloud_errors.py`'s.
+`charliecloud_errors.py` knows the tool's own errors.
 
-What had to be known, from ch-run(1) and by trying 0.31:
+Facts, from ch-run(1) and by trying 0.31:
 - Images are mounted read-only and a bind's destination must exist in them. So a folder of the
   job dir is bound over /mnt first: below it any destination can be made, whatever the image has.
 - `--bind SRC:DST` knows no escape for a colon and no read-only binds.
@@ -106,14 +106,14 @@ class Charliecloud:
         )
 
     def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch in a terminal, where signals come from that: ch-run need not be kept from any."""
+        """Launch in a terminal, which sends the signals: ch-run need not block any."""
         run, setup = self._run(box)
         return Launch((*run, *in_workdir(argv, box, _JOB_DIR, _IMAGE_ENVIRONMENT)), setup)
 
     beside = in_terminal
 
     def _run(self, box: Box) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return ch-run with its options, the image and `--`; and what has to be done before."""
+        """Return ch-run with its options, the image and `--`; and the sh lines to run before."""
         image = image_of(box, self.name)
         skeleton = f"{box.job_dir}/mnt"
         binds = [_bind(skeleton, "/mnt"), _bind(box.job_dir, _JOB_DIR)]

@@ -1,5 +1,5 @@
-"""Why Charliecloud did not run a program or make an image: its words, found in a job's log, and
-what to do about them. Pure text; tried with 0.31."""
+"""Explain why Charliecloud did not run a program or make an image, by its words in a job's log, and
+name the remedy. Pure text; tried with 0.31."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _NO_RUN = re.compile(
     r"^.*slurm_script: line \d+: (ch-run: command not found)$|^(env: .ch-run.: No such file .*)$",
     re.MULTILINE,
 )
-"""The job's own script says it, or what starts ch-run with an image that it mounts."""
+"""Written by the job's own script, or by the command that starts ch-run with an image to mount."""
 _MAKE = re.compile(
     r"^error: (?P<own>.*?)\.?$|^\S*sh: .*?(?P<missing>ch-[a-z]+: .*not found)$", re.MULTILINE
 )
 _URLLIB = re.compile(r"HTTPS?ConnectionPool\(host='([^']+)', port=(\d+)\).*\] ([^'()]*\w).*")
-"""Words of Python's library on a connection, with the one part that tells something."""
+"""The error of Python's library for a connection, with the one part that is of use."""
 
 _FAILURES_OF_RUN = (
     (r"can't stat", Message.of("Look whether the image is there: `{slurm} doctor`.")),
@@ -93,7 +93,7 @@ def explained(log_tail: str) -> Explained | None:
 
 def explained_making(log_tail: str) -> Explained | None:
     """Explain the failure of ch-image or ch-convert in the log of a job that makes an image; None:
-    what they say is not known here."""
+    their messages are not known here."""
     errors = [found["own"] or found["missing"] for found in _MAKE.finditer(log_tail)]
     if not errors:
         return None

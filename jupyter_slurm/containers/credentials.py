@@ -1,7 +1,7 @@
-"""Where each tool keeps a registry's user and password, and how one more is written there. PURE.
+"""The files where each tool keeps a registry's user and password, and how to add a login. PURE.
 
-Files of the tools' own, in the home on the cluster, 0600; put in place by a rename. Nothing is
-checked with the registry.
+They are the tools' own files, in the home on the cluster, 0600, put in place by a rename. Nothing
+here checks a login with the registry.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.foreign import check_json
 
 NGC_USER = "$oauthtoken"
-"""The user name for every API key of NGC; these very characters."""
+"""The user name for every API key of NGC: these very characters."""
 
 _REGISTRY = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]+)?")
 _HUB = re.compile(r"(?:(?:registry-1|index|www)\.)?docker\.(?:io|com)")
 _HUB_KEY = "https://index.docker.io/v1/"
-"""The name of Docker Hub in the files of Docker, podman and Apptainer, since ever."""
+"""The name of Docker Hub in the files of Docker, podman and Apptainer."""
 _JSON = {
     "docker": (".docker/config.json",),
     "sudo-docker": (".docker/config.json",),
@@ -45,7 +45,8 @@ class Login:
 
 
 def login(registry: str, user: str, password: str) -> Login:
-    """Return a login. RequestError: it names no registry, or no tool could be given that."""
+    """Return a login. RequestError: the registry, user or password is missing, or has a character
+    that a tool cannot store."""
     registry = registry.removeprefix("https://").removeprefix("docker://").rstrip("/")
     if not _REGISTRY.fullmatch(registry):
         raise RequestError(
@@ -65,8 +66,8 @@ def charliecloud_file(registry: str) -> str:
 
 
 def files(runtime: str, registry: str) -> tuple[str, ...]:
-    """Return the files that are read and written for a login, relative to the home; (): the runtime
-    has no registries."""
+    """Return the files to read and write for a login, relative to the home; (): the runtime has no
+    registries."""
     if runtime in ("pyxis", "enroot"):
         return (_ENROOT,)
     if runtime == "charliecloud":
@@ -75,7 +76,7 @@ def files(runtime: str, registry: str) -> tuple[str, ...]:
 
 
 def added(runtime: str, old: bytes | None, new: Login) -> bytes:
-    """Return the file's new content. RequestError: it is not as such a file should be."""
+    """Return the file's new content. RequestError: the old one is not valid."""
     if runtime in ("pyxis", "enroot"):
         return _netrc((old or b"").decode(errors="surrogateescape"), new)
     if runtime == "charliecloud":

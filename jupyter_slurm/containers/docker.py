@@ -1,19 +1,18 @@
 """Runtimes `docker`, `sudo-docker` and `podman`: their command lines, and nothing of Slurm's.
 
-What only the node can tell is found out there, by `docker_script.py`; what the tools say when they
-fail is `docker_errors.py`'s. What had to be known (tried with Docker 20.10; docker-run(1),
-podman-run(1)):
-- The engine is a daemon: a container is not a child of the job. It outlives a client that is
-  killed, unless it notices that its standard input has ended, which the engine closes with the
-  client. So a pipe leads there whose other end the job holds, and its reader ends everything.
+`docker_script.py` finds out on the node what only the node knows; `docker_errors.py` knows the
+tools' own errors. Facts (tried with Docker 20.10; docker-run(1), podman-run(1)):
+- The engine is a daemon: a container is not a child of the job. It outlives a killed client, unless
+  it notices the end of its standard input, which the engine closes with the client. So its input is
+  a pipe whose other end the job holds, and the pipe's reader ends everything.
 - As process 1 a program ignores SIGTERM that it does not handle: --init.
-- Nothing of the job's environment, user, CPUs, memory and GPUs holds inside of itself. `--gpus all`
-  would be all of the node's: they are named, by UUID, which is right whether or not cgroups hide
-  the others.
+- The container does not inherit the job's environment, user, CPUs, memory and GPUs. `--gpus all`
+  would be all of the node's: name them by UUID, which is right whether or not cgroups hide the
+  others.
 - Values of variables do not go by the command line, which everybody on the node can read, nor by
-  --env-file, which knows no newline: they are written to a file that is read inside.
+  --env-file, which allows no newline: a file that is read inside has them.
 - /dev/shm has 64 MB, and with --ipc=host it would keep what a killed program leaves in it.
-- Each line that a program prints is kept on the node's disk until it ends: --log-driver=none.
+- The node's disk would keep each line that a program prints until it ends: --log-driver=none.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from jupyter_slurm.containers.runtime import (
 from jupyter_slurm.errors import RequestError
 
 _OPTIONS = (
-    # An image's entrypoint prints banners, or runs something else than it is told.
+    # An image's entrypoint prints banners, or runs another program than it should.
     "--entrypoint=/bin/sh",
     "--network=host",
     "--log-driver=none",
@@ -60,7 +59,7 @@ class Docker:
     def __init__(
         self, name: str, words: Sequence[str], limits: str, options: Sequence[str] = ()
     ) -> None:
-        """`words` lead to the engine; `limits` is its part of the script, `options` are its own."""
+        """Take the `words` that call the engine, its `limits` in the script, its own `options`."""
         self.name = name
         self._words = tuple(words)
         self._start = start_script(limits)
@@ -128,8 +127,8 @@ DOCKERS = (
         "podman",
         ("podman", "--cgroup-manager=cgroupfs"),
         PODMAN_LIMITS,
-        # Files belong to whom they do outside, and the groups count; labels would need what users
-        # may not do.
+        # Files have the same owners as outside, and the groups count; labels would need rights
+        # that users lack.
         ("--userns=keep-id", "--group-add=keep-groups", "--security-opt=label=disable"),
     ),
 )

@@ -1,5 +1,5 @@
-"""Why an engine did not start a container: its words, found in a job's log, and what to do about
-them. Pure text; tried with Docker 20.10 and 28, podman's by its manual and sources."""
+"""Explain why an engine did not start a container, by its words in a job's log, and name the
+remedy. Pure text; tried with Docker 20.10 and 28, podman's by its manual and sources."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RECIPES = re.compile(
     r"|^Error: building at STEP \"RUN ",
     re.MULTILINE,
 )
-"""Words of builders on a command in it that failed: the old one of Docker's, BuildKit, podman."""
+"""Messages of builders on a recipe's command that failed: Docker's old one, BuildKit, podman."""
 
 _KNOWN = (
     (
@@ -113,7 +113,7 @@ _KNOWN = (
 
 
 def explained(log_tail: str) -> Explained | None:
-    """Explain the engine's failure and the step in which it came; None: the program had begun."""
+    """Explain the engine's failure and the step in which it failed; None: the program had begun."""
     said = [found.start() for found in _SAID.finditer(log_tail)]
     if not said:
         return None
@@ -131,7 +131,7 @@ def explained_making(log_tail: str) -> Explained | None:
 
 
 def _words(log: str) -> str:
-    """Return the tool's own words of the last error that is there; else its last line."""
+    """Return the tool's own words of the last error, else its last line."""
     errors = [found[found.lastgroup or 0] for found in _ERRORS.finditer(log)]
     if errors:
         return str(errors[-1])

@@ -1,15 +1,15 @@
-"""How a container of an engine is started, looked after and ended on the node: POSIX sh, as text.
+"""Start, watch and end a container of an engine on the node: POSIX sh, as text.
 
-What the script must do: give the container what a job has and an engine's daemon does not know of
-(user, groups, CPUs, memory, GPUs, environment), hand signals on, and leave no container behind,
-however it ends. Words of the command line that need nothing of the node are `docker.py`'s.
+The script must give the container what a job has and an engine's daemon does not know (user,
+groups, CPUs, memory, GPUs, environment), pass signals on, and leave no container behind, however it
+ends. `docker.py` has the words of the command line that need nothing of the node.
 """
 
 ENVIRONMENT = "node.sh"
-"""In the job dir: what the container is told of the job. Emptied when the program begins."""
+"""The file in the job dir with the job's environment; emptied when the program begins."""
 
 NOT_BEGUN = "the container did not start"
-"""Said in the log where the engine has ended before the program had begun."""
+"""The line in the log if the engine has ended before the program had begun."""
 
 FORGET = r"""
 node=${SLURMD_NODENAME:-$(hostname)}
@@ -24,8 +24,8 @@ forget() {
   :
 }
 """
-"""sh: `forget ENGINE FOLDER TAG` takes out of this node's engine what was made in the folder of
-images and is there no more, but for one. What the engine has is noted in files beside the images
+"""sh: `forget ENGINE FOLDER TAG` removes from this node's engine the images whose files are gone
+from the folder of images, except TAG. Files beside the images note what the engine has
 (`image_folder.py`). No apostrophes: it is quoted."""
 
 # $1 the job dir, $2 the option that mounts it, $3 the file that holds the image and $4 its name,
@@ -87,8 +87,8 @@ for gpu in $(printf '%s' "$gpus" | tr , ' '); do
   set -- --device "nvidia.com/gpu=$gpu" "$@"
 done
 """
-"""Its containers stay in the job's cgroup, where Slurm's limits hold. `--gpus` did nothing before
-5.0; names like these need 4.1 and what `nvidia-ctk cdi generate` writes."""
+"""Podman's containers stay in the job's cgroup, where Slurm's limits hold. `--gpus` did nothing
+before 5.0; names like these need 4.1 and the output of `nvidia-ctk cdi generate`."""
 
 _RUN = (
     r"""
@@ -192,8 +192,8 @@ exit "$rc"
 """
 )
 
-# Its input is empty, and the end of the pipe is the end of everything but process 1, which ends
-# then too. It is nobody's child that a program might wait for.
+# Its input is empty, and the end of the pipe ends everything but process 1, which then ends too.
+# It is not a child that a program might wait for.
 _DEAD_MAN = """exec 3<&0 </dev/null
 (
   ( trap '' TERM INT USR1 USR2; while read -r line <&3; do :; done; kill -KILL -1 ) &

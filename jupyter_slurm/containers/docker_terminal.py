@@ -1,11 +1,11 @@
-"""How a program with a terminal gets into the container of an engine: POSIX sh, as text.
+"""Run a program with a terminal in the container of an engine: POSIX sh, as text.
 
-What a client has started in a container does not end with it: so the program leaves its process
-id, by which it is ended. How the container itself is started is `docker_script.py`'s.
+A program that a client has started in a container does not end with it: so it leaves its process
+id, by which the script ends it. `docker_script.py` starts the container itself.
 """
 
 HANG_UP = 'kill -HUP "-$1" "$1"'
-"""To the group of $1, by whatever shell the image has: many a one refuses `--` before a group."""
+"""Signals the group of $1, in any shell that an image has: many refuse `--` before a group."""
 
 # $1 the job dir, $2 how many words lead to the engine, $3 a command that starts the container, or
 # nothing where the job has started it; they, the program inside.

@@ -1,7 +1,7 @@
 """A simple Dockerfile, read: its base and its steps, for tools that know no Dockerfile. Pure.
 
-FROM, RUN, ENV, ARG and WORKDIR are understood. What only says how a service is started (CMD,
-EXPOSE …) means nothing here and is left out; all else is refused.
+This understands FROM, RUN, ENV, ARG and WORKDIR, leaves out instructions that only say how to start
+a service (CMD, EXPOSE …), and refuses all others.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _TOO_CLEVER = re.compile(r"`|\$\(|[;&|<>()\n]")
 
 
 def base(text: str) -> str | None:
-    """Return the image of the first FROM, as it is written there; None: it is made up of variables,
-    or it is `scratch`. RequestError: there is no FROM."""
+    """Return the image of the first FROM, as written there; None: it contains variables, or is
+    `scratch`. RequestError: there is no FROM."""
     found = _FROM.search(text)
     if found is None:
         raise RequestError("The Dockerfile has no FROM.", hint="Begin it with FROM IMAGE.")
@@ -34,7 +34,7 @@ def base(text: str) -> str | None:
 
 
 def with_base(text: str, image: str | None) -> str:
-    """Return the same from another image; None: from its own."""
+    """Return the Dockerfile with another base image; None: its own."""
     return text if image is None else _FROM.sub(lambda found: found[1] + image, text, count=1)
 
 
@@ -62,7 +62,7 @@ def beginning_with(text: str, instruction: str) -> str:
 
 
 def check(text: str) -> None:
-    """Raise RequestError where it wants files: a cell has none beside it."""
+    """Raise RequestError if the Dockerfile needs files: a cell has none beside it."""
     for word, rest in _instructions(text):
         if word in ("COPY", "ADD") and not rest.startswith("--from="):
             raise RequestError(
@@ -72,7 +72,7 @@ def check(text: str) -> None:
 
 
 def steps(text: str) -> list[Step]:
-    """Return the steps after FROM. RequestError names the instruction that cannot be told so."""
+    """Return the steps after FROM. RequestError names an instruction that is not a step."""
     check(text)
     found: list[Step] = []
     begun = 0

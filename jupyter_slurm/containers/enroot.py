@@ -1,18 +1,19 @@
-"""Runtime `enroot`: its commands on the node, without pyxis. What its containers have in common
-with those of pyxis is `enroot_containers.py`'s.
+"""Runtime `enroot`: its commands on the node, without pyxis. `enroot_containers.py` has what its
+containers have in common with those of pyxis.
 
-Nothing of Slurm's but what a job's environment says. What had to be known (tried with 4.1.2;
-src/runtime.sh, src/docker.sh, conf/hooks of 2.2 to 4.1):
+Nothing of Slurm's but a job's environment. Facts (tried with 4.1.2; src/runtime.sh, src/docker.sh,
+conf/hooks of 2.2 to 4.1):
 - `enroot start` becomes the program, so its exit code is the program's. A container stays on the
-  node until it is removed: a shell waits for the end and does that.
+  node until something removes it: a shell waits for the end and does that.
 - Nothing of the node's environment comes inside; `--env` would lose newlines, and show values to
-  every user that may list processes. What of the job's is wanted is written to a file.
+  every user that may list processes. A file has the variables of the job that are wanted.
 - `--mount` cannot have blanks. In the text of `--conf`, which has `mounts` and `rc` as functions,
-  they are written as in fstab. A mount's destination is made where it is missing.
-- The `rc` that is given takes the place of the image's, whose entrypoint would print banners, or
-  run something else than it is told.
-- The user's own ~/.profile is read inside, where the home is the node's: ENROOT_LOGIN_SHELL=no.
-- The NVIDIA hook gives GPUs to what has NVIDIA_VISIBLE_DEVICES. An image need not; the node may.
+  they are written as in fstab. enroot makes a mount's destination if it is missing.
+- Our `rc` replaces the image's, whose entrypoint would print banners, or run another program than
+  it should.
+- A shell inside reads the user's own ~/.profile if the home is the node's: ENROOT_LOGIN_SHELL=no.
+- The NVIDIA hook gives GPUs to containers with NVIDIA_VISIBLE_DEVICES. An image may lack that; the
+  node may have it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A container of enroot's on the node, by either starter: what `enroot.py` and `pyxis.py` have in
-common. How each of them starts one lives there.
+"""A container of enroot's on the node, by either starter: the common part of `enroot.py` and
+`pyxis.py`. Each of these starts one in its own way.
 
-What had to be known (enroot 3.0 to 4.1, read):
+Facts (enroot 3.0 to 4.1, read):
 - `enroot exec PID` (3.0) joins the container of a process, with that one's first environment; lines
-  of a value after its first are lost. The tool refuses what it may not join.
+  of a value after its first are lost. The tool refuses a container that it may not join.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if [ -n "$gpus" ]; then
 fi
 ENROOT_LOGIN_SHELL=no; export ENROOT_LOGIN_SHELL
 """
-"""sh for the node: the job's GPUs by UUID, which is right whether or not cgroups hide the others;
-none are named where the node's tools know none."""
+"""sh for the node: name the job's GPUs by UUID, which is right whether or not cgroups hide the
+others; name none if the node's tools report none."""
 
 INSIDE = r"""
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -53,8 +53,8 @@ export PATH PYTHONNOUSERSITE=1
 unset JSLURM_PIDS
 """
 """sh for the container: the PATH is the image's, which enroot keeps in that file, whatever a
-profile has made of it. The home is the node's: what `pip install --user` has put there is for
-another Python."""
+profile sets. The home is the node's: packages that `pip install --user` put there are for another
+Python."""
 
 # $1 the job dir, $2 sh text for the container and $3 its word, $4 how many words start another
 # container, they, the program inside.
@@ -72,7 +72,7 @@ exec "$@"
 
 
 class Way(Enum):
-    """How a program is started in a container."""
+    """The way to start a program in a container."""
 
     PROGRAM = "program"
     """The job's own, with a file of its process id."""
@@ -83,7 +83,7 @@ class Way(Enum):
 
 
 class EnrootContainers(ABC):
-    """A `Runtime`, a `HasTerminal` and a `KeepsContainers` but for how a container is started."""
+    """A `Runtime`, a `HasTerminal` and a `KeepsContainers`, but for the start of a container."""
 
     takes_image = True
     image_suffixes = IMAGE_SUFFIXES
@@ -108,8 +108,8 @@ class EnrootContainers(ABC):
         return self.started(argv, box, Way.TERMINAL)
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch in the container of the job's program, by its process id; in one of its own where
-        that cannot be: what was changed in the job's is not there then."""
+        """Launch in the container of the job's program, by its process id; if that is not possible,
+        in a new one, which lacks what was changed in the job's."""
         _, _, text, _, folder = in_workdir((), box, JOB_DIR)
         own = self.started((), box, Way.BESIDE)
         words = (box.job_dir, text, folder, str(len(own.argv)), *own.argv, *argv)
@@ -128,7 +128,7 @@ def enroot_name(reference: Reference) -> str:
 
 
 def container_name(name: str) -> str:
-    """Return the name. RequestError: no container can be called that."""
+    """Return the name. RequestError: no container can have it."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", name):
         raise RequestError(
             f"{name!r} is not the name of a container that is kept on a node.",
@@ -139,7 +139,7 @@ def container_name(name: str) -> str:
 
 
 def check_destination(mount: Mount) -> None:
-    """Raise RequestError where enroot can mount nothing, or beside the job's own folder."""
+    """Raise RequestError if enroot cannot mount there, or if that would hide the job's folder."""
     if not posixpath.isabs(mount.src):
         raise RequestError(f"enroot needs an absolute path to mount, not {mount.src!r}.")
     dst = posixpath.normpath(without_nul(mount.dst, "the mount point"))
@@ -157,5 +157,5 @@ def check_destination(mount: Mount) -> None:
 
 
 def is_plain(path: str) -> bool:
-    """Tell whether pyxis and enroot hand `path` on as it is."""
+    """Tell whether pyxis and enroot pass `path` on unchanged."""
     return not re.search(r'[\s,:"$`\\]', path)

@@ -1,4 +1,4 @@
-"""What enroot says when something goes wrong, alone or through pyxis: the step, and the remedy."""
+"""Explain enroot's failures, alone or through pyxis: the step, and the remedy."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _SAID = re.compile(
 
 
 def explained_by_enroot(log_tail: str) -> Explained | None:
-    """Explain what enroot's own lines say; None: there are none."""
+    """Explain a failure by enroot's own lines; None: there are none."""
     said = _SAID.findall(log_tail)
     return explained(said) if said else None
 
 
 def explained(said: Sequence[str]) -> Explained:
-    """Explain what went wrong in enroot; `said` are its lines, or pyxis's, oldest first."""
+    """Explain a failure of enroot; `said` are its lines, or pyxis's, oldest first."""
     text = "\n".join(said)
     telling = [line for line in said if _TELLING.search(line)] or list(said)
     words = _TELLING.sub("", telling[-1]).strip().rstrip(".")

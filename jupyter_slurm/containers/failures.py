@@ -1,6 +1,6 @@
-"""Failures that container tools have in common: the sentence, and what to do about it. PURE text.
+"""Failures that container tools have in common: the sentence, and the remedy. PURE text.
 
-How a tool words each is known in its own `*_errors.py` alone.
+Only a tool's own `*_errors.py` knows how the tool words each.
 """
 
 from __future__ import annotations

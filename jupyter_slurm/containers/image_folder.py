@@ -39,19 +39,19 @@ _RECORD = re.compile(r"(?P<stem>.+)@(?P<tool>[a-z]+)\.json")
 
 class Record(Struct, frozen=True, kw_only=True):
     name: str
-    """As `--image` says it: of one that was built, or the whole reference."""
+    """The name for `--image`: that of a built image, or the whole reference."""
     digest: str
-    """The digest of its recipe; of what was pulled, of its reference."""
+    """The digest of its recipe; of a pulled image, of its reference."""
     base: str | None = None
-    """None: it was pulled."""
+    """Its base image; None: it was pulled."""
     file: Annotated[str, Meta(pattern=r"\A[^/\0]{1,255}\Z")]
-    """Its name in the folder."""
+    """The name of its file in the folder."""
     made_s: Moment
     size_kib: int | None = None
 
 
 def check_name(name: str) -> None:
-    """Raise RequestError where an image cannot have that name (it must do for every tool)."""
+    """Raise RequestError if an image cannot have that name (it must be valid for every tool)."""
     if not _BUILT.fullmatch(name) or len(name) > _LONGEST:
         raise RequestError(
             f"{name!r} is not a name for an image that is built here.",
@@ -69,7 +69,7 @@ def is_built_name(name: str) -> bool:
 
 
 def keys(wanted: str) -> list[str]:
-    """Return what records of `wanted` may be called, best first."""
+    """Return the names that records of `wanted` may have, best first."""
     found = [wanted] if is_built_name(wanted) else []
     with suppress(RequestError):
         found.append(str(parse_reference(wanted)))
@@ -121,12 +121,12 @@ def read_record(content: bytes) -> Record | None:
 
 
 def begun_record(name: str, digest: str, base: str | None) -> str:
-    """Return the text of a record up to what only the node can tell, which the script appends."""
+    """Return the text of a record; the script appends what only the node knows."""
     known: dict[str, Any] = {"name": name, "digest": digest, "base": base}
     return msgspec.json.encode(known).decode().removesuffix("}")
 
 
 def docker_tag(path: str) -> str | None:
-    """Return what Docker calls the image of a file that we made; None: it is not ours."""
+    """Return Docker's name for the image of a file that we made; None: it is not ours."""
     found = _TAR.fullmatch(path)
     return f"jupyter-slurm/image:{found[1]}" if found else None

@@ -1,6 +1,6 @@
-"""What `--image NAME` means on a cluster: aliases, image folders, files, names in a registry. Pure.
+"""Find the image for `--image NAME`: aliases, image folders, files, names in a registry. Pure.
 
-The caller knows the cluster's files, and passes `exists` and `listing`; nothing is looked up here.
+The caller knows the cluster's files, and passes `exists` and `listing`; nothing here looks them up.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def find_image(
     ours: Callable[[], Iterable[str]] = lambda: (),
     kept: Callable[[str], str] | None = None,
 ) -> str:
-    """Return the absolute path of the image on the cluster, else what a tool that fetches images
-    calls it, as `fetched` says; `@NAME` is a container that it has on a node, as `kept` says.
+    """Return the absolute path of the image on the cluster, else the name from `fetched` for a tool
+    that fetches images; `@NAME` is a container that the tool has on a node, by `kept`.
 
-    `made` gives the path of an image in our own folder, `ours` the names of all. A name that only
-    such a one can have is looked up there first; of all others the site's own come first.
-    `listing` gives the names in a folder (none for a folder that is not there). NotFoundError
-    names what was looked for and what exists; RequestError: this can be no image.
+    `made` returns the path of an image in our own folder, `ours` the names of all. Look there first
+    for a name that only such an image can have; for all others the site's own come first. `listing`
+    returns the names in a folder (none for a missing folder). NotFoundError names what was missing
+    and what exists; RequestError: this cannot be an image.
     """
     wanted = aliases.get(reference, reference)
     if wanted.startswith("@"):
@@ -101,9 +101,8 @@ def check_name(reference: str) -> None:
 def file_stems(reference: str) -> list[str]:
     """Return the names that a file of an image folder may have for `reference`, best first.
 
-    As ch-image and ch-convert name things `/` is written `%` and `:` is `+`. Where people keep
-    files for Apptainer (its `pull` calls them NAME_TAG) the registry is left out: so only names
-    that say none, or NGC, are looked for like that.
+    ch-image and ch-convert write `/` as `%` and `:` as `+`. Files for Apptainer (its `pull` calls
+    them NAME_TAG) lack the registry: so only names without one, or with NGC, may have that form.
     """
     stems = [reference.replace("/", "%").replace(":", "+"), reference.replace("/", "%")]
     try:
@@ -122,7 +121,7 @@ def file_stems(reference: str) -> list[str]:
 
 
 def names_in(entries: Iterable[str]) -> list[str]:
-    """Return what `--image` calls the files of an image folder; hidden ones are left out."""
+    """Return the names for `--image` of the files of an image folder, without hidden ones."""
     return [
         re.sub(r"\.(sqfs|squashfs|sqsh|sif)$", "", entry).replace("%", "/").replace("+", ":")
         for entry in entries

@@ -1,5 +1,5 @@
-"""What `--mount SRC[:DST[:ro]]` says, and a mount as CSV. Pure; whether a runtime can do it is the
-runtime's matter."""
+"""Read `--mount SRC[:DST[:ro]]`, and write a mount as CSV. Pure; a runtime knows whether it can do
+it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def csv_line(fields: Sequence[str]) -> str:
 
 
 def home_expanded(path: str, home: str) -> str:
-    """Replace a leading `~` or `~/` of `path`; other users' homes (`~name`) are left alone."""
+    """Replace a leading `~` or `~/` of `path`; leave other users' homes (`~name`) alone."""
     if path == "~" or path.startswith("~/"):
         return home.rstrip("/") + path[1:]
     return path

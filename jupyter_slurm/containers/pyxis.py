@@ -1,11 +1,11 @@
 """Runtime `pyxis`: Slurm's plug-in for enroot, so a step of srun's inside the batch script.
 
-What had to be known (pyxis 0.24 with enroot 4.1.2 and Slurm 22.05, tried; pyxis 0.1 to 0.24 and
-srun 19.05 to 25.11, read):
+Facts (pyxis 0.24 with enroot 4.1.2 and Slurm 22.05, tried; pyxis 0.1 to 0.24 and srun 19.05 to
+25.11, read):
 - Given to sbatch, the options would put the whole batch script into the container. Given to srun,
   the script stays outside, where the job's folder, modules and traps are.
-- A site's plugstack.conf and enroot.conf say what holds where nothing is said: every option that
-  has two halves is given.
+- A site's plugstack.conf and enroot.conf set the defaults: so we give every option that has an
+  opposite.
 - `--container-mounts` has no escape for commas and colons, and before 0.24 none for blanks: a path
   that has any is mounted by way of a symbolic link. PYXIS_CONTAINER_* would count as options.
 - srun takes SIGTERM for an order to kill the step (srun_job.c): it runs in a session of its own,
@@ -83,8 +83,8 @@ for one in $(awk 'BEGIN {
 export JSLURM_GPUS="$gpus" JSLURM_LIBRARIES="${LD_LIBRARY_PATH:-}"
 """
 )
-"""sh for the batch script, before a step: puts options in front of `"$@"`, so that it has what the
-job has on this node, and takes out of the environment what would ask for something else."""
+"""sh for the batch script, before a step: put options in front of `"$@"`, so that the step has what
+the job has on this node, and remove variables that would ask for something else."""
 
 SRUN = "setsid srun --nodes=1 --ntasks=1 --export=ALL --input=none"
 
@@ -149,7 +149,7 @@ STEP_INSIDE = (
 unset JSLURM_GPUS JSLURM_LIBRARIES
 """
 )
-"""sh for the container, where `STEP` was run outside."""
+"""sh for the container, after `STEP` outside."""
 
 _BEFORE = (
     r"""

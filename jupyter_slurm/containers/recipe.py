@@ -1,7 +1,7 @@
-"""What a cell says of the image to be made: lines of packages, a Dockerfile, an Apptainer
-definition or a setup script -> a `Recipe`. Pure; no tool is known here, see `making/`.
+"""The text of a cell for an image: lines of packages, a Dockerfile, an Apptainer definition or a
+setup script -> a `Recipe`. Pure; nothing of a tool here, see `making/`.
 
-Lines are those that people type: `pip install …`, `apt install …`, `conda install …`, also with
+Lines are commands that users type: `pip install …`, `apt install …`, `conda install …`, also with
 the `!` or `%` of a notebook in front; or lists below `pip:`, `apt:` and `conda:`, in which a line
 is a package as in requirements.txt.
 """
@@ -46,30 +46,30 @@ _YES = frozenset({"-y", "--yes", "-q", "-qq", "--quiet"})
 class Recipe:
     kind: Kind
     text: str
-    """As it was written, lines ended as on Unix."""
+    """The text as written, with line ends as on Unix."""
     base: str | None
-    """The image that it stands on, as people call it; None: the text alone says it."""
+    """The base image, as users name it; None: the text alone names it."""
 
     def digest(self, base: str | None, tool: str) -> str:
-        """Return 64 hexadecimal digits, equal for what would be the same image. `base` is what the
-        base was found to be."""
+        """Return 64 hexadecimal digits, equal for recipes of the same image. `base` is the base
+        image that was found."""
         words = [1, tool, self.kind, self.text, base]
         return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
     def steps(self) -> list[Step]:
-        """Return what is done to the base; RequestError: it cannot be told step by step. Not for a
+        """Return the steps on the base. RequestError: the recipe has no such steps. Not for a
         definition, nor for a script."""
         if self.kind is Kind.DOCKERFILE:
             return dockerfile.steps(self.text)
         return [Run(command) for command in self.commands()]
 
     def commands(self) -> list[str]:
-        """Return what lines install, as POSIX sh. RequestError."""
+        """Return POSIX sh that installs the packages of lines. RequestError."""
         return [_install(tool, words) for tool, words in _packages(self.text)]
 
 
 def read_recipe(text: str, base: str | None) -> Recipe:
-    """Read a recipe. RequestError: it is not one; or its base is missing, or said twice."""
+    """Read a recipe. RequestError: it is not one; or its base is missing, or given twice."""
     text = text.replace("\r\n", "\n").strip("\n") + "\n"
     if "\0" in text:
         raise RequestError("There is a NUL character in the recipe.")
@@ -105,7 +105,7 @@ def _kind(text: str) -> Kind:
 
 
 def _packages(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return tool and its words, a pair for each command, in order."""
+    """Return a pair of a tool and its words for each command, in order."""
     found: list[tuple[str, tuple[str, ...]]] = []
     section: str | None = None
     listed: list[str] = []

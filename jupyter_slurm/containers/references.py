@@ -1,4 +1,4 @@
-"""What an image is called in a registry: one name as people write it, whoever pulls it. Pure.
+"""The name of an image in a registry: one form as users write it, for every tool. Pure.
 
 Short names of NVIDIA's frameworks with a month for a tag (`pytorch:22.11`) are those of NGC; all
 others without a registry are Docker Hub's, as they are for Docker.
@@ -25,9 +25,9 @@ _FRAMEWORKS = {
     "tritonserver": "-py3",
     "nemo": "",
 }
-"""NGC's repositories below `nvidia/` and what their tags of a month end in."""
+"""NGC's repositories below `nvidia/` and the ends of their monthly tags."""
 _PUBLISHERS = {"pytorch": "pytorch/pytorch", "tensorflow": "tensorflow/tensorflow"}
-"""On Docker Hub, where `library/` has none of that name."""
+"""Names on Docker Hub that `library/` lacks."""
 _FROM_NVIDIA = re.compile(r"(?:cuda|rapidsai/.+)")
 
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -51,7 +51,7 @@ class Reference:
 
     @property
     def version(self) -> str:
-        """`:tag`, `@digest`, or both."""
+        """Return `:tag`, `@digest`, or both."""
         return (f":{self.tag}" if self.tag else "") + (f"@{self.digest}" if self.digest else "")
 
 
@@ -91,7 +91,7 @@ def _registry(name: str) -> tuple[str | None, str]:
 
 
 def _short(name: str, tag: str) -> tuple[str, str, str]:
-    """Return registry, repository and tag of a name that says no registry."""
+    """Return registry, repository and tag of a name without a registry."""
     month = _MONTH.fullmatch(tag)
     if name in _FRAMEWORKS and month:
         return NGC, f"nvidia/{name}", tag if tag.endswith("-py3") else _ngc_tag(name, month)

@@ -1,6 +1,6 @@
-"""The values that every container tool is spoken to with, and the Protocol that each one meets.
+"""The input and output of every container tool, and the Protocol that each one meets.
 
-No tool's flags are known here, and nothing is run or looked up: see `none.py`, `charliecloud.py`.
+Nothing of a tool's flags here, and nothing that runs or looks up: see `none.py`, `charliecloud.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import Text
 
 _ENTER_FOLDER = 'case $1 in /*) ;; *) cd || exit ;; esac; cd -- "$1" && shift && exec "$@"'
-"""POSIX sh; `$1` is absolute, or starts with a dot and is meant from the home on."""
+"""POSIX sh; `$1` is absolute, or starts with a dot and is relative to the home."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,32 +35,32 @@ class Box:
     job_dir: str
     """Absolute, on the node."""
     image: str | None = None
-    """Absolute path of a folder or image file there, or what the runtime calls one that it fetches;
+    """Absolute path of a folder or image file there, or the runtime's name for one that it fetches;
     None: no container."""
     mounts: tuple[Mount, ...] = ()
     env_file: str | None = None
-    """Name of a file in the job dir with `export NAME='value'` lines, read last, inside. Values
-    travel so and not as words of a command, which `ps` shows to everybody on the node."""
+    """Name of a file in the job dir with `export NAME='value'` lines, read last, inside. It has the
+    values, since `ps` shows the words of a command to everybody on the node."""
     workdir: str | None = None
-    """As seen inside; relative ones and `~/…` are meant from the home there. None: the home."""
+    """The path inside; `~/…` and relative paths start from the home there. None: the home."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How the batch script starts a program; each word of `argv` still wants quoting."""
+    """The start of a program in the batch script; each word of `argv` still needs quoting."""
 
     argv: tuple[str, ...]
     """Ends with the program's own words."""
     setup: tuple[str, ...] = ()
-    """POSIX sh lines, quoted, to be run before; running them twice does no harm."""
+    """POSIX sh lines, quoted, to run before; running them twice does no harm."""
     pid_file: str | None = None
-    """Path on the node of a file with the program's process id: signals go there. None: the
-    launched process becomes the program."""
+    """Path on the node of a file with the process id that gets the signals. None: the launched
+    process becomes the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Why a container did not start, and what to do about it."""
+    """The reason why a container did not start, and the remedy."""
 
     sentence: Text
     advice: Text
@@ -71,24 +71,24 @@ class Runtime(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that `--runtime` and a profile's `runtime` use."""
+        """Return the name that `--runtime` and a profile's `runtime` use."""
 
     @property
     def takes_image(self) -> bool:
-        """An image must be given; False: none can be."""
+        """Tell whether a job needs an image; False: it cannot have one."""
 
     @property
     def image_suffixes(self) -> tuple[str, ...]:
-        """The endings of an image's file name, best first; "" is a folder."""
+        """Return the endings of an image's file name, best first; "" is a folder."""
 
     def fetched(self, reference: Reference) -> str | None:
-        """Return what the tool calls an image that it fetches by itself; None: it needs a file."""
+        """Return the tool's name for an image that it fetches by itself; None: it needs a file."""
 
     def job_dir(self, box: Box) -> str:
         """Return where the program finds the job dir."""
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
-        """Return how to launch it. RequestError: this runtime cannot do what the box asks for."""
+        """Return the launch of `argv`. RequestError: this runtime cannot do what the box needs."""
 
     def explain(self, log_tail: str) -> Explained | None:
         """Explain the tool's failure at the end of a job's log; None: it was not the tool."""
@@ -99,14 +99,14 @@ class KeepsContainers(Protocol):
     """A tool whose containers can stay on a node, each under a name: `--image @NAME`."""
 
     def kept(self, name: str) -> str:
-        """Return the box's image for that container. RequestError: none can be called that."""
+        """Return the box's image for that container. RequestError: none can have that name."""
 
 
 def in_workdir(argv: Sequence[str], box: Box, job_dir: str, before: str = "") -> tuple[str, ...]:
     """Run `argv` in the box's folder with its environment by a POSIX sh that becomes it.
 
-    `job_dir` is where that shell finds it; `before` is sh text to run first. A folder that is not
-    there ends the shell with its own message.
+    `job_dir` is the job dir's path for that shell; `before` is sh text to run first. A missing
+    folder ends the shell with its own message.
     """
     if box.env_file is not None:
         before += f". {shlex.quote(f'{job_dir}/{box.env_file}')}\n"
@@ -125,7 +125,7 @@ def image_of(box: Box, runtime: str) -> str:
 
 
 def without_nul(text: str, what: str) -> str:
-    """Return `text`; RequestError where it holds the one character that no program can be given."""
+    """Return `text`. RequestError: it has NUL, the one character that no argument can have."""
     if "\0" in text:
         raise RequestError(f"There is a NUL character in {what}.")
     return text
@@ -147,7 +147,7 @@ class HasTerminal(Protocol):
         """Launch as `Runtime.launch` does, but on a terminal, and without a `pid_file`."""
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch in a job whose program already runs, in its container where it has one."""
+        """Launch in a job whose program already runs, in its container if it has one."""
 
 
 def launch_in_terminal(runtime: Runtime, argv: Sequence[str], box: Box) -> Launch:

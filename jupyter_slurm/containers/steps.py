@@ -1,5 +1,5 @@
-"""What is done to an image, step by step, as a setup script; and commands as a
-Dockerfile. Pure values and text; where the steps come from is not known here."""
+"""The steps that make an image, as a setup script; and commands as a Dockerfile. Pure values and
+text; nothing here knows where the steps come from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 SETUP = "setup"
 """The script's name beside a Dockerfile that runs it."""
 INSIDE = "/jupyter-slurm-setup"
-"""Its place in the image while it runs. Not below /tmp, which may be the node's there."""
+"""The script's path in the image while it runs. Not below /tmp, which may be the node's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """A variable, `value` being a word of POSIX sh without command substitution. Not `kept`: it
-    holds while the image is made, and no longer."""
+    """A variable; `value` is a word of POSIX sh without command substitution. If not `kept`, it
+    holds only while the image is made."""
 
     name: str
     value: str
@@ -32,7 +32,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Enter:
-    """The folder for the steps that follow; it is made. A word, as in `Set`."""
+    """The folder for the steps that follow, which make it. A word, as in `Set`."""
 
     folder: str
 

@@ -1,6 +1,6 @@
-"""How each container tool makes an image: built from a recipe, or pulled from a registry. PURE.
+"""Make an image with each container tool: build it from a recipe, or pull it. PURE.
 
-One file per tool, behind the Protocol `Maker`; the frame around a tool's own text is `script.py`'s.
+One file per tool, behind the Protocol `Maker`; `script.py` has the frame around a tool's own text.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ class Maker(Protocol):
 
     @property
     def tool(self) -> str:
-        """Letters, in the names of records: tools that share images share it."""
+        """Return the tool's letters in the names of records: tools that share images share them."""
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """The endings of an image's file name; "" is a folder."""
+        """Return the endings of an image's file name; "" is a folder."""
 
     def named(self, reference: Reference) -> str:
-        """Return what the tool calls an image of a registry."""
+        """Return the tool's name for an image of a registry."""
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
-        """Return sh text as `script.py` wants it. `base`: of `recipe.base`, the absolute path on
-        the cluster, or what `named` says. RequestError: the tool cannot make that."""
+        """Return sh text for `script.py`. `base`: the absolute path of `recipe.base` on the
+        cluster, or its name by `named`. RequestError: the tool cannot make that."""
 
     def pull(self, reference: Reference, version: str) -> str:
-        """Return the same for an image of a registry, as it is there."""
+        """Return the same for an unchanged image of a registry."""
 
     def explain(self, log_tail: str) -> Explained | None:
         """Explain the tool's own failure, found in the end of the log of a job that was to make an
@@ -64,7 +64,7 @@ MAKERS: Mapping[str, Maker] = MappingProxyType(
         "enroot": Enroot(),
     }
 )
-"""By the runtime's name."""
+"""The makers by the runtime's name."""
 
 
 def maker_for(runtime: str) -> Maker:

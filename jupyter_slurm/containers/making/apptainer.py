@@ -1,10 +1,9 @@
 """Images for Apptainer and Singularity: a .sif, by `build --fakeroot` from a definition.
 
-What had to be known: temporary files are two or three times the image, and go where
-APPTAINER_TMPDIR says; either tool reads variables of both prefixes from its own side only, so both
-are set. mksquashfs packs with the slowest gzip there is unless told (from 1.4 on; others do not
-look at it). A definition's sections begin with `%` at the start of a line, so a script is brought
-in as a file, not as text of %post.
+Facts: temporary files are two or three times the image, and go to APPTAINER_TMPDIR; each tool reads
+the variables with its own prefix, so both are set. mksquashfs packs with the slowest gzip by
+default (from 1.4 on an option changes that; others ignore it). A definition's sections begin with
+`%` at the start of a line, so a script comes in as a file, not as text of %post.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Images for Charliecloud: `ch-image build`, then a SquashFS file, else a folder.
 
-What had to be known (0.31, tried): ch-image keeps its images in a storage folder of its own, which
-must not be on a network's file system; it gets one on the node, for this image alone. It is Python,
-and finds the wrong one where an environment of the user's is active. It reads no file of
-credentials. Images of Docker Hub must not say `docker.io`: it would ask a machine of that name,
-which has none (its issue 1183). `--force` lets apt work without root. ch-convert, of 0.26 and
-later, packs with the slowest gzip there is.
+Facts (0.31, tried): ch-image keeps its images in a storage folder of its own, which must not be on
+a network's file system; it gets one on the node, for this image alone. It is Python, and finds the
+wrong one if an environment of the user's is active. It reads no file of credentials. Images of
+Docker Hub must not say `docker.io`: it would ask a machine of that name, which has none (its issue
+1183). `--force` lets apt work without root. ch-convert, of 0.26 and later, packs with the slowest
+gzip.
 """
 
 from __future__ import annotations

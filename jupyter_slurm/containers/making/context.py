@@ -1,4 +1,4 @@
-"""What `docker build` and `ch-image build` are given: the sh text that makes a folder with a
+"""The input of `docker build` and `ch-image build`: the sh text that makes a folder with a
 Dockerfile, whatever the recipe. PURE."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from jupyter_slurm.errors import RequestError
 
 
 def context(recipe: Recipe, base: str | None, first: str = "") -> str:
-    """Return sh text that makes `$work/context`; `base` is what the builder calls the base image,
+    """Return sh text that makes `$work/context`; `base` is the builder's name for the base image,
     `first` an instruction before all others. RequestError: it cannot be a Dockerfile."""
     lines = ['mkdir "$work/context"\n']
     if recipe.kind is Kind.DOCKERFILE:

@@ -2,10 +2,9 @@
 file system, from which every other node loads it when it first needs it.
 
 An engine keeps what a build leaves: its layers, of which those before the last have no name, and,
-where its client was killed, what nobody takes away. So each layer has a label, the image's, by
-which this build or the next one on that node finds what is left. BuildKit has neither: it keeps a
-cache, and looks after that itself. (Docker 28 with the classic builder, tried; podman and BuildKit
-not.)
+if its client was killed, other remains. So each layer has a label, the image's, by which this build
+or the next one on that node finds them. BuildKit has neither: it keeps a cache, and cleans that
+itself. (Docker 28 with the classic builder, tried; podman and BuildKit not.)
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _LOAD = "{engine} image inspect {tag} >/dev/null 2>&1 || {engine} load <{path}\n
 
 _LABEL = "jupyter-slurm.image"
 _NAME = "@jupyter-slurm-image@"
-"""The mark, in the Dockerfile, of what only the node makes of the folder and the image's name."""
+"""The mark in the Dockerfile that the node replaces, from the folder and the image's name."""
 
 # What is a day old is not of a build that runs: its last layer is younger, or has a container. The
 # engine may go on for a moment when its client was ended.
@@ -74,7 +73,7 @@ _SAVE = f"""{SAVING}{{engine}} save {{tag}} >"$partial.tar"
 
 
 class Docker:
-    """`words` lead to the engine."""
+    """A maker with an engine that `words` call."""
 
     tool = "docker"
     suffixes = (".tar",)

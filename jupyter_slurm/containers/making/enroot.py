@@ -1,6 +1,6 @@
 """Images for enroot without pyxis: import, create, a script in `start --rw`, export as .sqsh.
 
-A container stays on the node until it is removed, so it is, whatever happens.
+A container stays on the node until something removes it, so the script does, whatever happens.
 """
 
 from __future__ import annotations

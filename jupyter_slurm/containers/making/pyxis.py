@@ -1,9 +1,9 @@
 """Images for pyxis: a container set up by a script in a step of the job, saved as .sqsh.
 
-`containers/pyxis.py` says which version of pyxis has each of the options. Pyxis saves the
-container however the step has ended, which takes minutes. So the folder where it is to do that is
-made inside, and only when the script has succeeded: without it enroot has nowhere to write (the
-call read in pyxis, what enroot does not tried).
+`containers/pyxis.py` says which version of pyxis has each of the options. Pyxis saves the container
+however the step has ended, which takes minutes. So the script makes the folder for that inside, and
+only when it has succeeded: without the folder enroot cannot write (the call was read in pyxis;
+enroot's part was not tried).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Pyxis:
 
 
 def _step(image: str, program: str) -> str:
-    """Return the step's sh text. An order to end reaches the step itself; this shell waits."""
+    """Return the step's sh text. A signal to end reaches the step itself; this shell waits."""
     return f"""trap 'exit 143' TERM
 mkdir "$partial.d" "$work/made" "$work/way"
 ln -s "$partial.d" "$work/way/made" # mounts cannot have blanks
@@ -67,8 +67,8 @@ set -- --container-image={shlex.quote(image)} {_OPTIONS} -- /bin/sh -c {_INSIDE}
 
 
 def setup_script(recipe: Recipe) -> str:
-    """Return the recipe as one script; RequestError: it cannot be. enroot gives every program the
-    variables of /etc/environment."""
+    """Return the recipe as one script. RequestError: it cannot be one. enroot gives every program
+    the variables of /etc/environment."""
     refuse_definition(recipe, "enroot")
     if recipe.kind is Kind.SCRIPT:
         return recipe.text

@@ -1,10 +1,9 @@
 """The script that makes an image, whatever the tool: a lock, a place to work, the tool's own text,
 and the record at the end. PURE: text.
 
-Tool text is POSIX sh, run with -e in a process group of its own, so that a job that is cancelled
-takes it along. It finds `$work` (an empty folder of the node, removed afterwards), `$folder` and
-`$name`, and leaves the image at `$partial` with one of the tool's suffixes; `step TEXT` says what
-it is at.
+Tool text is POSIX sh, run with -e in a process group of its own, so that it ends with a cancelled
+job. It finds `$work` (an empty folder of the node, removed afterwards), `$folder` and `$name`, and
+leaves the image at `$partial` with one of the tool's suffixes; `step TEXT` reports its progress.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ SAVING = f'step "{_SAVING}"\n'
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An image: its place, and what its maker has said of it."""
+    """An image to make: its place, and its maker's data."""
 
     folder: str
     name: str
     tool: str
     digest: str
-    """The recipe's: 64 hexadecimal digits."""
+    """The recipe's digest: 64 hexadecimal digits."""
     base: str | None
     version: str
-    """12 of them in the file's name; others than the digest's when it is made once more."""
+    """12 digits in the file's name; not the digest's when the image is made again."""
 
     @property
     def stem(self) -> str:
@@ -66,7 +65,7 @@ class Failure:
     name: str
     tool: str
     doing: str
-    """The step at which it was, e.g. "building"."""
+    """The step that failed, e.g. "building"."""
 
 
 def read_failure(log_tail: str) -> Failure | None:
