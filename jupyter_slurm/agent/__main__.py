@@ -1,7 +1,7 @@
-"""`python -m jupyter_slurm.agent [--detach] [--socket PATH]`: runs the agent; no logic but that.
+"""`python -m jupyter_slurm.agent [--detach] [--socket PATH]`: run the agent; no logic but that.
 
-With --detach it becomes no child of a notebook's kernel: it has a session of its own, so that
-neither an interrupt nor the kernel's end reaches it, and nobody has to wait for it.
+With --detach it does not become a child of a notebook's kernel: it has a session of its own, so
+that neither an interrupt nor the kernel's end reaches it, and nobody has to wait for it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def detach() -> Callable[[], None]:
-    """Go on in a child, in its own session, and return what tells the starter "ready".
+    """Go on in a child, in its own session, and return a function that tells the starter "ready".
 
     The starter's process exits with 0 at that moment, or with 1 when the child ends before. The
-    child keeps stderr until it points it elsewhere. Must be called before there are threads.
+    child keeps stderr until it redirects it. Call this before there are threads.
     """
     heard, said = os.pipe()
     if child := os.fork():
@@ -51,7 +51,7 @@ def _exit_as(child: int, heard: int) -> None:
 def main(argv: Sequence[str], make_service: Callable[[], AgentService]) -> int:
     """Run an agent with that service to its end; return the exit code.
 
-    0: it has ended in order, or another agent serves the socket already.
+    0: it has ended normally, or another agent serves the socket already.
     """
     parser = argparse.ArgumentParser(prog="python -m jupyter_slurm.agent")
     parser.add_argument("--detach", action="store_true", help="leave the terminal behind")

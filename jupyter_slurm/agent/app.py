@@ -1,8 +1,8 @@
 """The agent's life: it takes its lock, serves, and ends when nobody needs it; nothing of calls.
 
-It ends on SIGTERM, when a newer client asks it to (`retire`), when it was idle for long, and when
-its socket or lock was removed, so that no client could find it. Jobs go on without it: they are in
-the store, and the next agent takes them up.
+It ends on SIGTERM, when a newer client asks it to (`retire`), after a long idle time, and when its
+socket or lock was removed, so that no client could find it. Jobs go on without it: they are in the
+store, and the next agent takes them up.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ IDLE_VARIABLE = "JUPYTER_SLURM_AGENT_IDLE_S"
 GRACE_S = 15.0
 """Seconds for requests under way when the agent ends; clients repeat those that take longer."""
 END_S = GRACE_S + 5.0
-"""After that long an agent that was asked to end is gone, whatever hangs in it."""
+"""How long an agent that was asked to end takes at most, whatever hangs in it."""
 
 _IDLE_S = 20 * 60.0
 _CHECK_S = 60.0
@@ -56,8 +56,8 @@ class AgentService(Api, Protocol):
         """Return the bytes of a terminal in a job."""
 
     def needed(self, quiet_s: float) -> bool:
-        """Tell whether something would be lost if the agent ended now, of which nobody has asked
-        anything for `quiet_s`."""
+        """Tell whether something would be lost if the agent, without a request for `quiet_s`, ended
+        now."""
 
     def left(self, caller: str) -> None:
         """Note that the process that logged in as `caller` has hung up."""
@@ -70,8 +70,8 @@ class AgentService(Api, Protocol):
 
 
 class _OwnUserServer(HTTPServer):
-    """Hangs up on every process that is not of the agent's own user; tells of connections that are
-    closed."""
+    """The server for the agent's own user: it hangs up on every other user's process, and reports
+    connections that are closed."""
 
     on_gone: Callable[[object], None]
 
@@ -110,7 +110,7 @@ class Agent:
     async def serve(self, ready: Callable[[], None]) -> bool:
         """Serve until it is time to end; call `ready` once clients can connect.
 
-        False: a request or the service would not end in time, so the process should not wait.
+        Return False if a request or the service did not end in time: do not wait for it then.
         """
         server = _OwnUserServer(
             application(
@@ -140,7 +140,7 @@ class Agent:
             asyncio.get_running_loop().run_in_executor(None, self._service.left, caller)
 
     def status(self) -> AgentStatus:
-        """Return the service's own status, with what only the process knows."""
+        """Return the service's own status, with the values that only the process knows."""
         return msgspec.structs.replace(
             self._service.status(),
             version=version(),
@@ -192,7 +192,7 @@ class Agent:
             return True
 
     async def _finish(self) -> bool:
-        """Let requests under way end, then the service; return False when one of them would not."""
+        """Let requests under way end, then the service; return False when one of them does not."""
         give_up_s = monotonic() + GRACE_S
         quiet = await self._desk.quiet_within(0)
         while not quiet and monotonic() < give_up_s:
@@ -209,7 +209,7 @@ class Agent:
 
 
 def idle_s(text: str | None) -> float:
-    """Return after how long without jobs and requests the agent ends. ConfigError."""
+    """Return how long the agent stays without jobs and requests before it ends. ConfigError."""
     try:
         value = float(text) if text else _IDLE_S
     except ValueError:
@@ -223,7 +223,7 @@ def idle_s(text: str | None) -> float:
 
 
 def memory_mib() -> float:
-    """Return this process's memory in RAM now; its peak where there is no /proc."""
+    """Return this process's memory in RAM now; its peak if there is no /proc."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:

@@ -1,8 +1,8 @@
-"""The way to the agent by way of a kernel's own Jupyter server, for one that cannot use the socket.
+"""The way to the agent through a kernel's own Jupyter server, if the kernel cannot use the socket.
 
 A kernel in a container, or on another machine than its server, does not see the agent's socket. Its
 server does, and relays (`server/handlers.py`), for users that may run programs there. Imported only
-when it is needed; a `Link` in all but the way.
+if needed; it has the methods of a `Link`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from jupyter_slurm.errors import AgentError
 
 _PATH = "jupyter-slurm/agent/v1/"
 _PAUSES_S = (0.0, 0.5, 2.0)
-"""Before each try: a server that restarts, or a line that breaks. All calls may be repeated."""
+"""The pause before each try: a server may restart, a line may break. All calls may be repeated."""
 _SPARE_S = 5.0
-"""The server itself gives up first, with better words."""
+"""The extra time that lets the server itself give up first, with a better message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +33,15 @@ class JupyterServer:
     """The Jupyter server of this kernel."""
 
     url: str
-    """With its base URL, and a slash at the end."""
+    """The address with its base URL, and a slash at the end."""
     token: str
     sock: str | None = None
     """The Unix socket that it listens at, in place of a port."""
 
 
 def own_server() -> JupyterServer | None:
-    """Return this kernel's server, as JupyterHub or the server's own file tells of it. None: there
-    is none, or none that takes a token (one with a password only)."""
+    """Return this kernel's server, from JupyterHub or the server's own file. None: there is none,
+    or none that accepts a token (one with a password only)."""
     url, token = (os.environ.get(f"JUPYTERHUB_{name}", "") for name in ("SERVICE_URL", "API_TOKEN"))
     if url and token:
         return JupyterServer(url.rstrip("/") + "/", token)
@@ -56,7 +56,7 @@ def own_server() -> JupyterServer | None:
 
 
 class ServerLink:
-    """To the agent, by way of `server`. May be used by many threads at once."""
+    """The link to the agent through `server`. Many threads may use it at once."""
 
     def __init__(self, server: JupyterServer) -> None:
         self._server = server
@@ -66,7 +66,7 @@ class ServerLink:
         self.ask("status", b"{}", 60.0)
 
     def reaches(self) -> bool:
-        """Tell whether the agent answers; the server starts it where none runs."""
+        """Tell whether the agent answers; the server starts one if none runs."""
         try:
             self.check()
         except AgentError:
@@ -77,8 +77,8 @@ class ServerLink:
         """Do nothing: no connection is kept open."""
 
     def ask(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """Return the status and the body of the answer. AgentError: the server cannot be reached,
-        or does not let this kernel ask."""
+        """Return the status and the body of the answer. AgentError: the server is out of reach, or
+        refuses this kernel."""
         for pause_s in _PAUSES_S:
             time.sleep(pause_s)
             try:

@@ -18,21 +18,21 @@ from jupyter_slurm.errors import AgentError
 from jupyter_slurm.wire import Message, Problem
 
 GONE = (ConnectionError, FileNotFoundError, BlockingIOError, http.client.HTTPException)
-"""The errors of a call when nobody listens, or when the agent ends in its middle. BlockingIOError:
-its queue of new connections is full (connect(2), EAGAIN)."""
+"""The errors of a call when nobody listens, or when the agent ends during the call.
+BlockingIOError: its queue of new connections is full (connect(2), EAGAIN)."""
 
 _HELLO_TIMEOUT_S = 10.0
 
 
 class NotDoneError(ConnectionResetError):
-    """The agent has done nothing of what it was asked."""
+    """The agent has not begun to do the call."""
 
 
 class AgentConnection(http.client.HTTPConnection):
-    """Connected and greeted: `hello` says who answers.
+    """A connection to an agent that has answered: `hello` identifies it.
 
-    One of `GONE` is raised where nobody does, AgentError where the socket is not to be trusted or
-    its agent is stuck.
+    It raises one of `GONE` if nobody answers, AgentError if the socket is not trustworthy or its
+    agent is stuck.
     """
 
     # http.client would connect again by itself, perhaps to another agent, and greet nobody.
@@ -81,7 +81,7 @@ class AgentConnection(http.client.HTTPConnection):
         return stream
 
     def retire(self) -> None:
-        """Ask the agent to end once it has answered what it is being asked."""
+        """Ask the agent to end once it has answered its requests."""
         self._ask("POST", "retire", b"")
 
     def _ask(self, verb: str, name: str, body: bytes) -> bytes:

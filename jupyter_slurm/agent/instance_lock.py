@@ -1,4 +1,4 @@
-"""Lets one agent of a user run at a time, by a lock beside the socket it is found by; no HTTP.
+"""Let one agent of a user run at a time, by a lock beside its socket; no HTTP.
 
 The lock is a flock(2) on `agent.lock` beside the socket: the system lets go of it when the process
 dies, however it dies. The lock file stays; its text is the process id, for people.
@@ -26,14 +26,14 @@ class InstanceLock:
         self.path = path
         """The socket."""
         self.lock_fd = lock_fd
-        """Not closed by the agent: its threads may write to the store until the process is gone,
-        and the system lets go of the lock then."""
+        """The agent does not close it: its threads may write to the store until the process is
+        gone, and the system releases the lock then."""
         self._socket_id: tuple[int, int] | None = None
 
     def listen(self) -> socket.socket:
         """Return the listening socket (0600), after removing a dead agent's.
 
-        AgentError: the path is too long, something else lies there, or there can be none.
+        AgentError: the path is too long, another file is there, or no socket can be made.
         """
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -59,7 +59,7 @@ class InstanceLock:
         )
 
     def leave(self) -> None:
-        """Remove the socket, unless it is another agent's already; keep the lock."""
+        """Remove the socket, unless another agent has it already; keep the lock."""
         if self._socket_is_ours():
             self.path.unlink(missing_ok=True)
         self._socket_id = None
@@ -71,8 +71,8 @@ class InstanceLock:
 def take(path: Path, wait_s: float) -> InstanceLock | None:
     """Take the lock of the socket `path`; None when another agent serves it already.
 
-    Waits up to `wait_s` for an agent that is about to end. AgentError: it did not end, or this
-    file system has no locks.
+    Wait up to `wait_s` for an agent that is about to end. AgentError: it did not end, or this file
+    system has no locks.
     """
     give_up_s = time.monotonic() + wait_s
     while True:

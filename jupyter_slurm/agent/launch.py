@@ -1,7 +1,7 @@
-"""Starts an agent, as a client does that finds none; the agent's own side of it is `__main__.py`.
+"""Start an agent for a client that finds none; `__main__.py` has the agent's own side of it.
 
 Among clients that start at once one runs the starter, by a lock on `agent.starting`; the others
-look again. Were two to do so, the agent's own lock would still let only one run.
+look again. Should two run it, the agent's own lock still lets only one agent run.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ _NAMES = (
     "LD_LIBRARY_PATH|VIRTUAL_ENV|CONDA_PREFIX|JUPYTER_.*"
 )
 _KEPT_WITHOUT_PYTHONS = re.compile(_NAMES)
-"""By a client that does not look at them itself (`python -E`): they are another Python's."""
+"""The variables that the agent gets from a client that ignores PYTHON… itself (`python -E`): those
+are another Python's."""
 _KEPT = re.compile(f"{_NAMES}|PYTHON.*")
 _SECRET = re.compile("TOKEN|PASSWORD|SECRET|COOKIE")
 _MEMORY = {"MALLOC_ARENA_MAX": "2"}
 """glibc gives threads heaps of their own, which in a process of many threads that lives for weeks
-keep what none of them needs any more (mallopt(3), M_ARENA_MAX). Mixed load over SSH grew by 13 MiB
-in 72 s, and with one heap for all by 2 MiB in 44 s; two were not measured."""
+keep unused memory (mallopt(3), M_ARENA_MAX). Under mixed load over SSH the agent grew by 13 MiB in
+72 s, and with one heap for all by 2 MiB in 44 s; two were not measured."""
 
 
 def start(command: Sequence[str], socket: Path, timeout_s: float) -> None:
     """Return when this call has started an agent, or at once when another client is starting one.
 
-    The socket's folder is made where it has gone. AgentError: the agent did not start, with its
-    own words.
+    Make the socket's folder if it is gone. AgentError: the agent did not start, with its own
+    words.
     """
     places.private_dir(socket.parent)
     with _starter(socket.with_name("agent.starting")) as mine:
@@ -50,8 +51,8 @@ def start(command: Sequence[str], socket: Path, timeout_s: float) -> None:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return what of a client's environment the agent gets: the same whichever client starts it,
-    nothing of one notebook, one job or one server, and no tokens.
+    """Return the part of a client's environment that the agent gets: the same whichever client
+    starts it, nothing of one notebook, one job or one server, and no tokens.
 
     >>> environment({"HOME": "/home/ada", "JPY_PARENT_PID": "7", "JUPYTERHUB_API_TOKEN": "x"})
     {'HOME': '/home/ada'}
@@ -114,7 +115,7 @@ def _run(argv: list[str], timeout_s: float) -> None:
 
 
 def _python_path() -> dict[str, str]:
-    """Return what lets the agent import this package where it is not installed (a checkout)."""
+    """Return variables that let the agent import this package if not installed (a checkout)."""
     root = Path(__file__).parents[2]
     if root.name in {"site-packages", "dist-packages"}:
         return {}

@@ -1,7 +1,7 @@
-"""A client's link to its agent: connections kept open, an agent started, replaced, found again.
+"""A client's link to its agent: keep connections open; start, replace and find an agent.
 
-Knows nothing of what is asked: requests and answers are bytes. No threads and no timers; a link
-may be used by many threads at once, and on both sides of a fork.
+It does not know the calls: requests and answers are bytes. No threads and no timers; many threads
+may use a link at once, and both sides of a fork.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jupyter_slurm.agent.protocol import ONCE, PROTOCOL, Hello, may_be_done, rel
 from jupyter_slurm.errors import AgentError
 
 _PAUSES_S = (0.0, 0.1, 1.0)
-"""Before each try of a call; those of `ONCE` are tried again only where nothing was done."""
+"""The pause before each try of a call; those of `ONCE` are tried again only if nothing was done."""
 _RECOVERY_S = 30.0
 """How long a call goes on finding or starting an agent; longer than one may take to end."""
 _LOOK_S = 0.05
@@ -30,7 +30,7 @@ _IDLE_CONNECTIONS = 8
 
 
 class Link:
-    """To the agent at `path`; `command` starts one there, None: none is started or replaced."""
+    """A link to the agent at `path`; `command` starts one there, None: start and replace none."""
 
     def __init__(self, path: Path, command: Sequence[str] | None) -> None:
         self._path = path
@@ -41,7 +41,7 @@ class Link:
         self._replaces = command is not None
 
     def check(self) -> None:
-        """Return once an agent answers: started, or put in an older one's place, as needed."""
+        """Return once an agent answers; start one, or replace an older one, as needed."""
         self._idle.append(self._take(time.monotonic() + _RECOVERY_S))
 
     def reaches(self) -> bool:
@@ -55,15 +55,15 @@ class Link:
     def ask(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
         """Return the status and the body of the answer.
 
-        AgentError: no agent can be reached or started, it ended again and again, or it did not
-        answer within `timeout_s`.
+        AgentError: no agent answers or starts, it ended again and again, or it did not answer
+        within `timeout_s`.
         """
         connection, answer = self._asked(name, body, timeout_s)
         self._idle.append(connection)
         return answer
 
     def stream(self, name: str, body: bytes, timeout_s: float) -> socket.socket | tuple[int, bytes]:
-        """Ask as `ask` does; where the answer is 101, return the connection, still unread."""
+        """Ask as `ask` does; if the answer is 101, return the connection, still unread."""
         connection, answer = self._asked(name, body, timeout_s)
         if answer[0] == 101:
             return connection.into_stream()
@@ -98,7 +98,7 @@ class Link:
         ) from gone
 
     def close(self) -> None:
-        """Close what is idle; the link can be used on."""
+        """Close the idle connections; the link remains usable."""
         with suppress(IndexError):  # which it is in the end; another thread may take from it too
             while True:
                 self._idle.pop().close()
@@ -113,7 +113,7 @@ class Link:
             return self._obtain(deadline_s)
 
     def _obtain(self, deadline_s: float) -> AgentConnection:
-        """A new connection; an agent is started or replaced as needed."""
+        """Return a new connection; start or replace an agent as needed."""
         pause_s = 0.0
         while True:
             try:
@@ -126,7 +126,7 @@ class Link:
             pause_s = min(pause_s + _LOOK_S, _LONGEST_LOOK_S)
 
     def _time_left(self, deadline_s: float, gone: Exception) -> float:
-        """Return the seconds left. AgentError: there are none, or nothing is to be started."""
+        """Return the seconds left. AgentError: there are none, or this link starts no agent."""
         if self._command is None:
             raise AgentError("No agent is running.", detail=str(gone)) from gone
         left_s = deadline_s - time.monotonic()
@@ -139,7 +139,8 @@ class Link:
         return left_s
 
     def _greeted(self) -> AgentConnection:
-        """A connection to an agent that fits; an older agent is asked to end, and is GONE then."""
+        """Return a connection to an agent that fits; ask an older agent to end, and raise one of
+        `GONE` then."""
         try:
             connection = AgentConnection(self._path)
         except GONE:

@@ -1,7 +1,7 @@
-"""The agent's log: one file, 0600, that keeps its size; nothing about what is logged.
+"""The agent's log: one file, 0600, of limited size; nothing about its content.
 
-What is logged (by everything in the agent's process): starts and ends, refused peers, errors with
-their tracebacks. Never secrets, never the text or the output of a cell.
+The agent's process logs starts and ends, refused peers, errors with their tracebacks. Never
+secrets, never the text or the output of a cell.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _OLD_FILES = 1
 
 
 class _Formatter(logging.Formatter):
-    """Times in UTC; tracebacks without the words of foreign errors, which may quote a cell."""
+    """The format: times in UTC; tracebacks without the words of foreign errors, which may quote a
+    cell."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -42,7 +43,7 @@ class _Formatter(logging.Formatter):
 
 
 class LogFile(RotatingFileHandler):
-    """Writes to `path`; a full file becomes `path`.1."""
+    """The handler that writes to `path`; a full file becomes `path`.1."""
 
     def __init__(self, path: Path) -> None:
         self._holds_stdio = False
@@ -50,8 +51,8 @@ class LogFile(RotatingFileHandler):
         self.setFormatter(_Formatter())
 
     def hold_stdio(self) -> None:
-        """Send stdout and stderr of this process here, so that a dying interpreter's words are
-        kept; they follow the file when it turns."""
+        """Send stdout and stderr of this process here, to keep a dying interpreter's words; they
+        follow the file when it is replaced."""
         self._holds_stdio = True
         if self.stream is not None:
             self._point_stdio(self.stream)
@@ -70,7 +71,7 @@ class LogFile(RotatingFileHandler):
 
 
 def open_log(path: Path) -> LogFile:
-    """Open the file behind all logging of this process: ours from INFO, others' from WARNING on.
+    """Open the file for all logging of this process: ours from INFO, others' from WARNING on.
     AgentError: it cannot be written."""
     try:
         log_file = LogFile(path)

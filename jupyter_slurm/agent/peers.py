@@ -1,6 +1,6 @@
-"""Who is at the other end of a Unix socket, and whose a socket file is; nothing else.
+"""The user at the other end of a Unix socket, and the owner of a socket file; nothing else.
 
-The kernel vouches for the answer, so it holds even where the rights of a folder were loosened.
+The kernel vouches for the answer, so it holds even if the rights of a folder were loosened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SOL_LOCAL, _LOCAL_PEERCRED = 0, 1  # macOS: sys/un.h; Python has no names for t
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """Return the uid of the process that connected (or listened). OSError: it is not told."""
+    """Return the uid of the process that connected (or listened). OSError: not known."""
     if sys.platform == "darwin":
         # struct xucred: u_int cr_version; uid_t cr_uid; … (sys/ucred.h)
         credentials = connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, struct.calcsize("2I"))
@@ -31,7 +31,7 @@ def peer_uid(connection: socket.socket) -> int:
 
 
 def check_socket_file(path: Path) -> None:
-    """Raise AgentError when somebody else could have put the socket there, or could listen in.
+    """Raise AgentError when another user could have put the socket there, or could listen in.
 
     FileNotFoundError when there is none.
     """

@@ -1,4 +1,4 @@
-"""Where the agent of this user and host is found: its socket and its log; nothing is made here."""
+"""The paths of the agent of this user and host: its socket and its log; this makes neither."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kernels, so that they all meet even where a kernel's folders are not the server'
 
 
 def socket_path() -> Path:
-    """Return the path that this process was told of, if usable from here, else this host's."""
+    """Return the path in SOCKET_VARIABLE, if usable from here, else this host's."""
     told = told_path()
     return told if told is not None and _is_here(told) else places.runtime_dir() / "agent.sock"
 
@@ -25,8 +25,8 @@ def told_path() -> Path | None:
 
 
 def _is_here(path: Path) -> bool:
-    """Tell whether an agent at this path is one of this host: its folder is here, and when the
-    folder is named for another host (a home is seen by many), somebody listens all the same."""
+    """Tell whether an agent at this path is one of this host: its folder exists here, and if the
+    folder is named after another host (many hosts see a home), a process listens nevertheless."""
     folder = path.parent
     if not folder.is_dir():
         return False

@@ -1,7 +1,7 @@
-"""What an agent and its clients agree on: the calls, their JSON, the version handshake.
+"""The protocol of an agent and its clients: the calls, their JSON, the version handshake.
 
 Both sides derive every call from the annotations of `api.Api`, so they cannot drift apart. No I/O
-and no sockets here, and no tornado: this module is imported by kernels.
+and no sockets here, and no tornado: kernels import this module.
 
 A call is `POST /v1/<name>` with a JSON object of the method's keyword arguments; the answer is the
 method's return value with status 200, or a `Problem` with the error's own status. Beside the calls
@@ -37,7 +37,7 @@ NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Errors of decoding a sender's bytes: malformed JSON, invalid UTF-8, or endless nesting."""
 
 LONGEST_WAIT_S = 60.0
-"""A call that is to wait for longer returns then: the caller may have hung up long ago."""
+"""The longest wait of a call; it returns then, as the caller may have hung up long ago."""
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache
 def version() -> str:
     """Return the version of this package; "0" in a checkout that is not installed."""
-    from importlib import metadata  # noqa: PLC0415 - slow, and needed when connecting only
+    from importlib import metadata  # noqa: PLC0415 - slow, and needed only when connecting
 
     try:
         return metadata.version("jupyter-slurm")
@@ -73,13 +73,13 @@ def release(text: str) -> tuple[int, ...]:
 ONCE = frozenset(
     "cancel cancel_many requeue extend command make_folder rename_file remove_file".split()
 )
-"""The calls that are not made again when their answer was lost: they may have been done, and a
-second time is another thing. All others may be repeated: `submit` goes by the spec's id, an answer
-by its question's, and files that are the same already are not sent again."""
+"""The calls that clients do not repeat when the answer was lost: the agent may have done them, and
+a second time would do something else. All others may be repeated: `submit` goes by the spec's id,
+an answer by its question's, and a transfer does not send files again that are the same already."""
 
 
 def may_be_done(name: str, gone: Exception) -> AgentError:
-    """Return what is raised where such a call's answer was lost."""
+    """Return the error to raise if the answer of such a call was lost."""
     return AgentError(
         f"The answer to {name} was lost: it may have been done.",
         hint="Look how it stands before you ask again.",
@@ -131,7 +131,7 @@ class Call:
         return named
 
     def unpack_answer(self, status: int, answer: bytes) -> Any:
-        """Return what the method gave back, or raise what it raised.
+        """Return the method's return value, or raise its error.
 
         AgentError: the answer is not one that this version understands.
         """
@@ -166,7 +166,7 @@ def _call(name: str, method: Any) -> Call:
 
 
 def error_of(name: str, status: int, answer: bytes) -> JupyterSlurmError:
-    """Return the error in an answer: what was raised there, or an AgentError if it has none."""
+    """Return the error in an answer, or an AgentError if it has none."""
     try:
         return from_problem(msgspec.json.decode(answer, type=Problem))
     except msgspec.MsgspecError as exc:

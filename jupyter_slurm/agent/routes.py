@@ -22,7 +22,7 @@ from jupyter_slurm.errors import AgentError, JupyterSlurmError
 from jupyter_slurm.wire import Problem
 
 _THREADS = 256
-"""Made on demand, one for each request being answered: most of them wait in long polls."""
+"""The most threads, made on demand, one for each request under way: most wait in long polls."""
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -52,7 +52,7 @@ class Desk:
         self._quiet.set()
         self.in_flight = 0
         self.last_request_s = monotonic()
-        """On the monotonic clock: when the last request came or was answered."""
+        """When the last request came or was answered, on the monotonic clock."""
         self.closed = False
 
     async def answer(self, name: str, body: bytes) -> Answer:
@@ -108,7 +108,7 @@ class Desk:
         return self.guarded(call.name, work)
 
     def guarded(self, name: str, work: Callable[[], Answer]) -> Answer:
-        """Return what `work` gives, or what it raises, as an answer."""
+        """Return the result of `work`, or its error, as an answer."""
         try:
             return work()
         except JupyterSlurmError as exc:
@@ -155,7 +155,7 @@ class _Handler(RequestHandler):
         self.finish(answer.body)
 
     def write_error(self, status_code: int, **kwargs: object) -> None:
-        """Give Tornado's own refusals (wrong verb, malformed request) the form of ours."""
+        """Give Tornado's own refusals (wrong method, malformed request) the form of ours."""
         self.finish(body_of(AgentError(f"{self.request.method} {self.request.path}: refused.")))
 
 
@@ -192,8 +192,8 @@ Route = tuple[str, type[RequestHandler], dict[str, object]]
 def application(
     desk: Desk, hello: Hello, retire: Callable[[], None], more: Sequence[Route] = ()
 ) -> Application:
-    """Return the whole surface. `retire` is called when a newer client asks the agent to end;
-    `more` holds what is not a call, and comes before those."""
+    """Return the whole surface. It calls `retire` when a newer client asks the agent to end; `more`
+    has the routes that are not calls, and comes before the calls."""
     shared = {"desk": desk, "hello": hello, "retire": retire}
     return Application(
         [

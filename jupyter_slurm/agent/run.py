@@ -1,6 +1,6 @@
-"""Puts an agent together (lock, log, service, loop) and takes it apart; no life cycle of its own.
+"""Put an agent together (lock, log, service, loop) and take it apart; no life cycle of its own.
 
-The order matters: the lock before the service, since two services on one store must never be.
+The order matters: the lock before the service, since one store must never have two services.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def run(
 ) -> int:
     """Serve the socket `path` (None: the user's) until the end; return the exit code.
 
-    With `ready` the process is detached: once clients can connect, it calls that, and its stdout
+    With `ready` the process is detached: once clients can connect, it calls `ready`, and its stdout
     and stderr go to the log.
     """
-    core_dumps.refuse()  # it holds keys, and what was typed at logins
+    core_dumps.refuse()  # the agent's memory holds keys and the answers at logins
     try:
         log_file = open_log(log_path())
         instance_lock = take(path or socket_path(), wait_s=END_S)

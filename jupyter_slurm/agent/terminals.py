@@ -1,8 +1,8 @@
 """`POST /v1/terminal`: the HTTP connection becomes the bytes of a terminal in a job.
 
 The request is a TerminalRequest; the answer is 101, after which both sides send frames
-(node/terminal.py), the client first, or a Problem as of any call. What is in the frames is not
-looked at here.
+(node/terminal.py), the client first, or a Problem as of any call. Nothing here looks into the
+frames.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ def _hand_over(stream: IOStream, far: socket.socket) -> None:
 
 
 def _carry(client: socket.socket, far: socket.socket) -> None:
-    """Carry until one of the two ends; the far end has some seconds to do so after the client."""
+    """Carry bytes until one side ends; after the client, wait some seconds for the far end."""
     back = threading.Thread(target=_copy, args=[far, client], name="terminal back", daemon=True)
     with suppress(OSError):
         client.sendall(UPGRADED)
-        # Until it has said something it reads HTTP, and would take more than the answer.
+        # Until the client has sent a frame it reads HTTP, and might take more than the answer.
         far.sendall(client.recv(_PIECE_BYTES))
         back.start()
         _copy(client, far)
@@ -97,7 +97,7 @@ def _carry(client: socket.socket, far: socket.socket) -> None:
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Copy what comes, and its end."""
+    """Copy the incoming bytes, and their end."""
     with suppress(OSError):
         while data := source.recv(_PIECE_BYTES):
             target.sendall(data)
