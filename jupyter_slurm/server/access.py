@@ -1,4 +1,4 @@
-"""Common to all routes: permissions, nothing kept on the way, and how errors look."""
+"""The common part of all routes: permissions, no caching on the way, and the form of errors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from jupyter_slurm.server.calls import RESOURCE, Right, Rule
 from jupyter_slurm.wire import Problem
 
 _OURS = ("same-origin", "none")
-"""A page of this server, and a person by the address bar (Fetch Metadata, W3C)."""
+"""A page of this server, and a user by the address bar (Fetch Metadata, W3C)."""
 
 
 class Guarded(JupyterHandler):
-    """Comes first among a handler's bases."""
+    """The base that comes first among a handler's bases."""
 
     auth_resource = RESOURCE
 
@@ -28,18 +28,18 @@ class Guarded(JupyterHandler):
         self.set_header("Cache-Control", "no-store")
 
     async def permit(self, rule: Rule) -> None:
-        """Raise 403 unless this server's authorizer lets the user do all of that."""
+        """Raise 403 unless this server's authorizer allows the user all that the rule needs."""
         for right in rule.rights:
             if not await self.may(right):
                 what = "" if right.resource == RESOURCE else f" {right.resource}"
                 raise HTTPError(403, f"You may not {right.action}{what} here.")
 
     def check_page(self) -> None:
-        """Raise 403 where a page from elsewhere may have made the browser ask this with its cookie:
-        Jupyter lets it where nothing is changed, but a GET here costs Slurm's commands.
+        """Raise 403 if a page from elsewhere may have made the browser ask this with its cookie:
+        Jupyter allows that for requests that change nothing, but a GET here costs Slurm's commands.
 
-        What a browser says in these headers no page can change; one that says nothing of it (an
-        old one, or where this server is asked for without TLS) has to show where it comes from.
+        No page can change these headers of a browser. A browser without them (an old one, or one
+        that reaches this server without TLS) has to show the origin.
         """
         headers = self.request.headers
         if headers.get("Sec-Fetch-Site") in _OURS or self.check_referer():
@@ -57,7 +57,7 @@ class Guarded(JupyterHandler):
         return bool(await ensure_async(allowed))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Answer every error with a Problem, those of the server itself too."""
+        """Answer every error with a Problem, also those of the server itself."""
         error = kwargs.get("exc_info", (None, None, None))[1]
         if isinstance(error, JupyterSlurmError):
             self.set_status(error.status)

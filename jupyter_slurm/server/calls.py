@@ -1,8 +1,7 @@
-"""One table of the calls: the rights that each needs, and how it is asked for. What the calls do is
-`api.py`'s matter.
+"""One table of the calls: the rights that each needs, and the HTTP methods. `api.py` says what the
+calls do.
 
-A call that is not in the table is not served: a new one is put here by a person who has thought
-about it.
+The server does not serve a call that is not in the table: adding one needs thought.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from jupyter_slurm.jobs.kinds import KINDS
 from jupyter_slurm.wire import JobKind
 
 Action = Literal["read", "write", "execute"]
-"""Jupyter's own words, which an authorizer judges by."""
+"""Jupyter's own words, by which an authorizer decides."""
 
 RESOURCE = "jupyter_slurm"
 """The resource that an authorizer is asked about."""
@@ -37,9 +36,9 @@ class Right:
 @dataclass(frozen=True, slots=True)
 class Rule:
     rights: tuple[Right, ...]
-    """All of them are asked for."""
+    """The rights; the user needs all."""
     get: bool = False
-    """GET may ask for it: such a call changes nothing and has scalars as arguments."""
+    """Whether GET may ask for it: such a call changes nothing and has scalars as arguments."""
 
 
 _READ, _WRITE, EXECUTE = Right("read"), Right("write"), Right("execute")
@@ -65,12 +64,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         Rule((EXECUTE,)),
     )
 )
-"""The agent's calls. `execute` is what gives the powers of the user's account somewhere: programs
-of the caller's choice, any file, the network there. Whether a cluster is this machine, or has its
-homes in common with it, cannot be known, so it makes no difference; nor does a path of this machine
-that lies in the server's folder, since the other end of such a call is a path on the cluster. Nor
-does it that `preview` and `attachable` change nothing: a job names folders, images and files of
-variables, and what they say of it tells which of these there are, and how large."""
+"""The agent's calls. `execute` covers the calls that give the powers of the user's account
+somewhere: programs of the caller's choice, any file, the network there. A cluster may be this
+machine, or share its homes, and we cannot know that, so it makes no difference; nor does a path of
+this machine in the server's folder, since the other end of such a call is a path on the cluster.
+Nor does it matter that `preview` and `attachable` change nothing: a job names folders, images and
+files of variables, and the answer reveals which of these exist, and how large they are."""
 
 OWN: Mapping[str, Rule] = MappingProxyType(
     dict.fromkeys("kernels kernel_meant spec".split(), Rule((_READ,)))
@@ -91,15 +90,15 @@ OWN: Mapping[str, Rule] = MappingProxyType(
         "agent": Rule((EXECUTE,)),
     }
 )
-"""The routes that are the server's own. `lab` is the page that waits for a lab, `lab_entry` what
-lets a browser in (a POST to that page's address), `lab-proxy` a lab below the server's address."""
+"""The server's own routes. `lab` is the page that waits for a lab, `lab_entry` the login of a
+browser (a POST to that page's address), `lab-proxy` a lab below the server's address."""
 
 WATCHED = frozenset("changes queue_changes node_changes logs usage".split())
-"""Those that wait for news from a cursor on, which the WebSocket serves."""
+"""The calls that wait for news after a cursor; the WebSocket serves them."""
 
 
 def packed_query(name: str, arguments: Mapping[str, str]) -> bytes:
-    """Return the body of a call whose arguments came in an address. RequestError."""
+    """Return the body of a call with the arguments of an address. RequestError."""
     call = calls()[name]
     try:
         given = msgspec.convert(arguments, type=call.arguments, strict=False)
@@ -109,24 +108,24 @@ def packed_query(name: str, arguments: Mapping[str, str]) -> bytes:
 
 
 def with_caller(name: str, body: bytes, caller: str) -> bytes:
-    """Add `caller` to the body where the call wants to know it and the body does not say."""
+    """Add `caller` to the body if the call takes one and the body names none."""
     if not asks_for_caller(calls()[name]):
         return body
     try:
         given = msgspec.json.decode(body or b"{}", type=dict[str, msgspec.Raw])
     except NOT_JSON:
-        return body  # the agent says what is wrong with it
+        return body  # the agent reports what is wrong with it
     return msgspec.json.encode({"caller": caller, **given})
 
 
 def with_jupyter(body: bytes, base_url: str) -> bytes:
-    """Return the body of `submit`; where the job is a lab, it is to be shown below `base_url`."""
+    """Return the body of `submit`; if the job is a lab, ask to show it below `base_url`."""
     try:
         given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         spec = msgspec.json.decode(given["spec"], type=dict[str, msgspec.Raw])
         kind = msgspec.json.decode(spec["kind"], type=JobKind)
     except (*NOT_JSON, KeyError):
-        return body  # a cell, or what the agent says what is wrong with
+        return body  # a cell, or a body in which the agent reports what is wrong
     if not KINDS[kind].is_web_server:
         return body
     spec["jupyter_base_url"] = msgspec.Raw(msgspec.json.encode(base_url))

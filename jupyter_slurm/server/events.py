@@ -1,6 +1,6 @@
 """Job states on Jupyter's event bus, for extensions of others: one event for each change.
 
-Nothing is asked for it: the answers that pass here to clients of `changes` are all there is.
+This asks the agent for nothing: it sees only the answers that pass to clients of `changes`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SCHEMA = Path(__file__).with_name("job_state.yaml")
 
 
 class _Job(msgspec.Struct):
-    """The part of a job that is read."""
+    """The part of a job that this reads."""
 
     id: str
     cluster: str
@@ -33,7 +33,7 @@ class _Changes(msgspec.Struct):
 
 
 class JobStates:
-    """Knows the last state of each job, and tells `emit` of another one."""
+    """The last state of each job; a new one goes to `emit`."""
 
     SCHEMA_ID: ClassVar[str] = "urn:jupyter-slurm:job-state:1"
 
@@ -42,18 +42,18 @@ class JobStates:
         self._known: dict[str, _Job] = {}
 
     def see(self, call: str, value: bytes) -> None:
-        """Take what the agent has answered to `call`."""
+        """Take the agent's answer to `call`."""
         if call != "changes":
             return
         try:
             changes = msgspec.json.decode(value, type=_Changes)
         except msgspec.MsgspecError:
-            return  # of another version: those that watch are told
+            return  # of another version: the watching clients get an error
         beginning = changes.whole and not self._known
         for job in changes.jobs:
             before = self._known.get(job.id)
             if before is not None and job.revision < before.revision:
-                continue  # an older answer that has come later
+                continue  # an older answer that arrives later
             self._known[job.id] = job
             if not beginning and (before is None or before.state != job.state):
                 self._tell(job)

@@ -1,4 +1,4 @@
-"""The extension's life in a Jupyter server: its routes, what its kernels are told, its end."""
+"""The extension's life in a Jupyter server: its routes, the environment of its kernels, its end."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/lab-proxy/([a-z2-7]{8})(/.*)", lab_proxy_handler()),
     (r"/jupyter-slurm/.*", NoSuchRoute),
 )
-"""All of them, below the server's base URL."""
+"""All routes, below the server's base URL."""
 
 
 class SlurmApp(ExtensionApp):
@@ -88,7 +88,7 @@ class SlurmApp(ExtensionApp):
     async def stop_extension(self) -> None:
         """Close what the server holds: jobs go on, and so does the agent."""
         if not hasattr(self, "feed"):
-            return  # a server that ended before it had begun
+            return  # the server ended before it had begun
         for page in list(self.clients):
             page.close()
         for terminal in list(self.terminals):
@@ -98,8 +98,8 @@ class SlurmApp(ExtensionApp):
 
     def _tell_kernels(self) -> None:
         """Tell kernels whether pages show jobs themselves, and where the agent is: a kernel
-        inherits this process's environment, and may have folders of its own. An agent that was told
-        to this server already holds, where it can be on this host."""
+        inherits this process's environment, and may have folders of its own. Keep an agent's path
+        that this server has already, if it can be on this host."""
         folders = map(Path, jupyter_path("labextensions"))
         if any((folder / "jupyter-slurm" / "package.json").is_file() for folder in folders):
             os.environ[CARDS_VARIABLE] = "live"

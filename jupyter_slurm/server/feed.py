@@ -2,8 +2,8 @@
 
 A place is a call, its arguments and a cursor. A client with an older cursor is brought up to date
 by a poll of its own and meets the others at the next news, so steadily there is one poll for each
-call and arguments, however many watch, and none when nobody does. Answers are passed on unread but
-for the cursor. Nothing here knows of WebSockets, or what the calls are about.
+call and arguments, however many watch, and none when nobody does. It reads only the cursor of the
+answers that it passes on. Nothing here knows of WebSockets, or what the calls are about.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Ask = Callable[[str, bytes, float], Awaitable[Answer]]
 _WAIT_S = 15.0
 _LEAST_WAIT_S = 1.0
 _MANY_POLLS = 64
-"""More than these take turns: each waits for a shorter time."""
+"""The most polls that wait their full time; with more, each waits for a shorter time."""
 _PACE_S = 0.1
-"""A job that writes without pause is told of ten times a second."""
+"""The pause between values: for a job that writes without pause, ten a second."""
 _STILL_S = 0.5
-"""How soon one asks again that was sent away at once with nothing new."""
+"""How soon a client asks again after an immediate answer with nothing new."""
 _BACK_OFF_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 
 
@@ -42,18 +42,18 @@ class Watch:
     call: str
     args: dict[str, Any]
     cursor: str
-    """The cursor behind the last value that was taken."""
+    """The cursor behind the last value that the client took."""
     give: Callable[[bytes], bool]
-    """Takes a value. False: not now; the feed lets go of the watch, whose cursor stays."""
+    """Takes a value. False: not now; the feed drops the watch, whose cursor stays."""
     fail: Callable[[bytes], None]
-    """Takes a problem: it is tried again, and the next value says that it is over."""
+    """Takes a problem: the feed tries again, and the next value means that it is over."""
     paced: bool = False
-    """After a value nothing is asked for until `Feed.go_on`: a slow reader is told of the end of
-    what has come meanwhile, not of all that it could not read in time."""
+    """After a value the feed asks for nothing until `Feed.go_on`: a slow reader gets the newest
+    part of what has come meanwhile, not all that it could not read in time."""
     _held: bool = False
-    """It is paced, and has a value that it has not done with."""
+    """Whether it is paced, and the client has not finished its last value."""
     _last: int = 0
-    """The hash of what it was told last."""
+    """The hash of the last value that it got."""
     _failures: int = 0
     _poll: _Poll | None = field(default=None, repr=False)
 
@@ -63,7 +63,7 @@ class _Place(NamedTuple):
     args: bytes
     cursor: str
     first: bool
-    """Answered at once, and told even when there is nothing new."""
+    """Whether it wants an answer at once, even with nothing new."""
 
 
 @dataclass(eq=False)
@@ -71,19 +71,19 @@ class _Poll:
     place: _Place
     watches: set[Watch] = field(default_factory=set)
     hurry: asyncio.Event = field(default_factory=asyncio.Event)
-    """A new client has come, which does not wait for a pause to be over."""
+    """Set when a new client has come, which does not wait for the end of a pause."""
     task: asyncio.Task[None] | None = None
 
 
 class _Told(msgspec.Struct):
-    """All that is read of a value."""
+    """The part of a value that the feed reads."""
 
     cursor: str
     end: bool = False
 
 
 class Feed:
-    """Polls for clients that watch. `seen` is told of every value, once."""
+    """The polls for clients that watch. `seen` gets every value, once."""
 
     def __init__(self, ask: Ask, caller: str, seen: Callable[[str, bytes], None]) -> None:
         self._ask = ask
@@ -92,7 +92,7 @@ class Feed:
         self._polls: dict[_Place, _Poll] = {}
 
     def watch(self, watch: Watch) -> None:
-        """Watch: the first value comes at once, whether or not there is something new."""
+        """Begin a watch: its first value comes at once, whether or not there is something new."""
         self._join(watch, first=True).hurry.set()
 
     def unwatch(self, watch: Watch) -> None:
@@ -179,7 +179,7 @@ class Feed:
 
 
 def _told(answer: Answer) -> _Told | bytes:
-    """Return what a value says of itself, or the problem."""
+    """Return the part of a value that the feed reads, or the problem."""
     if answer.status != 200:
         return answer.body
     try:

@@ -1,7 +1,7 @@
-"""Jobs made of what lies on this server: a line and a text, a notebook or script; its output as a
-file. What makes them jobs is `headless.py`'s; permissions are `own.py`'s.
+"""Jobs made from this server's files: a line and a text, a notebook or script; its output as a
+file. `headless.py` makes them jobs; `own.py` checks permissions.
 
-Files are read and written by the server's own contents manager, with its rules and hooks.
+The server's own contents manager reads and writes files, with its rules and hooks.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Folders:
 
     @property
     def root(self) -> Path:
-        """The folder of the contents. RequestError: they are not files of this machine."""
+        """Return the folder of the contents. RequestError: they are not files of this machine."""
         if not isinstance(self.contents, FileManagerMixin):
             raise RequestError(
                 "The files of this Jupyter server are not on its own disk, so jobs cannot be made "
@@ -110,14 +110,14 @@ class Folders:
 
     def placed(self, spec: JobSpec, folder: Path) -> JobSpec:
         """Return the job made in `folder`. NotFoundError: there is nothing to push. HTTPError: the
-        user may not push, nor see by this which folders there are."""
+        user may not push, nor learn by this which folders exist."""
         if spec.push is not None and not self._pushes:
             raise HTTPError(403, "You may not execute here, which `--push` needs.")
         cluster = spec.cluster or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
         return placed(msgspec.structs.replace(spec, cluster=cluster), folder)
 
     async def text(self, path: str) -> str:
-        """Return a file's content. HTTPError: it is not there, hidden, or not text."""
+        """Return a file's content. HTTPError: the file is missing, hidden, or not text."""
         model = await ensure_async(
             self.contents.get(path, content=True, type="file", format="text")
         )
@@ -140,7 +140,7 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
     if command := kind_for(made).command:
         _, spec = job_spec(made, ask(named(command), words), job_id=job_id, notebook=called)
     else:
-        # The words that only a cell can mean have their sense in a notebook's.
+        # The options that only a cell can use are useful only in a notebook's.
         plain = notebook is None
         asked = headless.request(words) if plain else line.parse_with_arguments(words)
         request = headless.resolved(api, asked, called)
@@ -195,13 +195,13 @@ def executed(api: Api, folders: Folders, job_id: str) -> tuple[str, dict[str, An
 
 
 def note_given(api: Api, job_id: str) -> None:
-    """Note that an ended job has given its executed notebook, all that is wanted of it."""
+    """Note that an ended job has given its executed notebook, its only result."""
     if api.job(job_id).state.final:
         api.delivered(job_id)
 
 
 class TextPages:
-    """All that a job has written so far as text, page by page; each call of `next` may block."""
+    """All text that a job has written so far, page by page; each call of `next` may block."""
 
     def __init__(self, api: Api, job_id: str, task: int | None = None) -> None:
         self.job = api.job(job_id)

@@ -1,4 +1,4 @@
-"""The routes that relay a call to the agent; what is the server's own is in `own.py`."""
+"""The routes that relay a call to the agent; `own.py` has the server's own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 
 class Handler(Guarded, APIHandler):
-    """A route that has to do with the agent."""
+    """A route that calls the agent."""
 
     def initialize(self, relay: Relay) -> None:
         self.relay = relay
@@ -62,8 +62,8 @@ class Handler(Guarded, APIHandler):
         self.finish(msgspec.json.encode(value))
 
     def query(self) -> dict[str, str]:
-        """Return the address's arguments, without those that are not the call's: the token, and the
-        number that JupyterLab adds against caches."""
+        """Return the address's arguments, without two that do not belong to the call: the token,
+        and the number that JupyterLab adds against caches."""
         names = (name for name in self.request.query_arguments if not name.isdigit())
         return {
             name: self.get_query_argument(name, strip=False) for name in names if name != "token"
@@ -124,9 +124,9 @@ class NoSuchRoute(Handler):
 
 
 def browser_is_elsewhere(request: HTTPServerRequest) -> bool:
-    """Tell whether the browser may be on another machine than this server, where this one's ports
-    are of no use: below a hub, whose proxy is on this machine or not, or asked for by another name
-    than this machine's own."""
+    """Tell whether the browser may be on another machine than this server, so that it cannot reach
+    our ports: below a hub, whose proxy is on this machine or not, or at another name than this
+    machine's own."""
     return HUB_VARIABLE in os.environ or not _OWN_NAME.fullmatch(request.host_name)
 
 

@@ -1,6 +1,6 @@
 """The routes of remote kernels: their kernelspecs, which lie on the machine of this server.
 
-What a kernelspec says, and what is refused, is `kernel/spec.py`'s.
+`kernel/spec.py` makes and checks the kernelspecs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Labs below this server's own address: `{base_url}jupyter-slurm/lab-proxy/ID/…`.
 
-For browsers that are on another machine than this server (JupyterHub, Binder). Which lab that is
-only the agent says; no port and no host comes from an address. What a lab's pages are shown below
-this address have the powers of this session, which is why a cluster's profile has to allow it
-(`lab_same_origin`). What is ours does not go to the lab all the same: no cookie, no token, no name
-of this server.
+For browsers that are on another machine than this server (JupyterHub, Binder). Only the agent says
+which lab that is; no port and no host comes from an address. A lab's pages below this address have
+the powers of this session, so a cluster's profile has to allow that (`lab_same_origin`). Even so
+nothing of ours goes to the lab: no cookie, no token, no name of this server.
 """
 
 from __future__ import annotations
@@ -27,38 +26,38 @@ _GOES_THERE = (
     "Accept Accept-Encoding Accept-Language Cache-Control Content-Type If-Match If-Modified-Since "
     "If-None-Match If-Range If-Unmodified-Since Pragma Range User-Agent X-Requested-With"
 ).split()
-"""Headers of a request. All others stay here: a proxy in front of this server may name its users in
-any of them."""
+"""Headers of a request that go to the lab. All others stay here: a proxy in front of this server
+may name its users in any of them."""
 _SECRETS = frozenset(("token", "_xsrf"))
 """The arguments of an address that stay here."""
 _OF_A_LOGIN = "v1.token."
-"""The protocols of a WebSocket whose names begin so hold a Jupyter's token."""
+"""The beginning of the names of a WebSocket's protocols that contain a Jupyter's token."""
 _STAYS_THERE = (
     "accept-ch alt-svc clear-site-data nel proxy-authenticate report-to service-worker-allowed "
     "set-cookie strict-transport-security www-authenticate x-lighttpd-send-file x-sendfile"
 ).split()
-"""Headers of an answer that would hold for more than the lab, or that a proxy in front of this
-server obeys."""
+"""Headers of an answer that would affect more than the lab, or that a proxy in front of this server
+obeys."""
 _OBEYED_BY_PROXIES = "x-accel-"
-"""nginx: other files are sent in the answer's place, e.g."""
+"""For nginx: e.g. to send other files in place of the answer."""
 _VISIT = ("navigate", "document")
 _STREAM = "text/event-stream"
 
 
 class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
-    """A user of this server's labs may do in one whatever its own pages can."""
+    """The proxy: a user of this server's labs may do in one whatever its own pages can."""
 
     def initialize(self, relay: Relay) -> None:
         self.relay = relay
         self.absolute_url = True
-        """The lab's server has the same base URL: nothing in what it says is to be rewritten."""
+        """The lab's server has the same base URL, so its answers need no rewriting."""
 
     async def prepare(self) -> None:  # type: ignore[override]
         await super().prepare()
         if self._finished:
-            return  # sent away, to log in
+            return  # redirected to the login
         if self.request.method in ("GET", "HEAD") and not self._is_visit():
-            self.check_page()  # the lab takes our word, and so looks at no origin itself
+            self.check_page()  # the lab trusts us, and so does not check the origin itself
         await self.permit(OWN["lab-proxy"])
         job_id = self.path_args[0]
         entry = await self.relay.with_agent(lambda agent: agent.lab_entry(job_id))
@@ -69,8 +68,8 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         self.entry: LabEntry = entry
 
     def _is_visit(self) -> bool:
-        """Tell whether a person goes there, and nothing in another page asks; of WebSockets the
-        origin is looked at when they open."""
+        """Tell whether a user goes there, rather than another page's request; WebSockets check the
+        origin when they open."""
         headers = self.request.headers
         if headers.get("Upgrade", "").lower() == "websocket":
             return True
@@ -85,7 +84,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         return str(super().get_login_url())
 
     def check_xsrf_cookie(self) -> None:
-        """Check as all our pages do: the lab has no cookie here, and takes our word."""
+        """Check as all our pages do: the lab has no cookie here, and trusts us."""
         JupyterHandler.check_xsrf_cookie(self)
 
     @authenticated
@@ -109,7 +108,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         await self.proxy_open(_HOST, self.entry.port, path)
 
     def proxy_request_headers(self) -> dict[str, str]:
-        """Return the headers, for WebSockets too. Without an Origin: it was looked at here."""
+        """Return the headers, for WebSockets too, without an Origin, which was checked here."""
         headers = self.request.headers
         kept = {name: headers[name] for name in _GOES_THERE if name in headers}
         host = self.entry.login_url.removeprefix("http://").partition("/")[0]

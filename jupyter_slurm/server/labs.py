@@ -1,9 +1,9 @@
-"""The waiting room of a lab: a page that shows how far it is, and then goes in.
+"""The waiting room of a lab: a page that shows how far the lab is, and then enters it.
 
-What it shows it asks for by the calls that every page may use; in the user's language it
-is put by the JupyterLab that is open beside it. The token is given to a POST alone, and the page
-hands it on by another: it is in no address and in no log. Where the browser is on another machine
-the page goes to what `lab_proxy.py` serves, and sees no token at all.
+The page uses the calls that every page may use; the JupyterLab that is open beside it translates
+its text. Only a POST returns the token, and the page passes it on by another POST: no address and
+no log has it. If the browser is on another machine, the page goes to what `lab_proxy.py` serves,
+and sees no token at all.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ NO_PROXY = (
 
 
 class LabHandler(Handler):
-    """`GET lab/ID`: the page. `POST lab/ID`: what lets a browser in -> LabEntry."""
+    """`GET lab/ID`: the page. `POST lab/ID`: the login of a browser -> LabEntry."""
 
     nonce: str | None = None
-    """The nonce of the page's own script, where the answer is the page."""
+    """The nonce of the page's own script, if the answer is the page."""
 
     @property
     def content_security_policy(self) -> str:
@@ -63,7 +63,7 @@ class LabHandler(Handler):
 
 
 class NoProxyHandler(Handler):
-    """In place of `lab_proxy.py` where jupyter-server-proxy is not installed."""
+    """The handler in place of `lab_proxy.py` if jupyter-server-proxy is not installed."""
 
     @authenticated
     async def get(self, *_: str) -> None:

@@ -1,4 +1,4 @@
-"""The REST part as an OpenAPI 3.1 document, made of the table and types that serve it."""
+"""The REST part as an OpenAPI 3.1 document, made from the table and types that serve it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ _OWN = tuple(
         ("kernel_remove", kernels.KernelName, kernels.Kernels, kernels.removed),
     )
 )
-"""Beside them there are `logfile` and the WebSocket, which OpenAPI has no good words for."""
+"""The server's own routes, without `logfile` and the WebSocket, which OpenAPI cannot describe
+well."""
 
 _REF = "#/components/schemas/{name}"
 

@@ -1,4 +1,4 @@
-"""The routes that are the server's own: jobs made of its files, a log as a file, what there is."""
+"""The server's own routes: jobs made from its files, a log as a file, the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _FileHandler(Handler):
 
 class _LineHandler(_FileHandler):
     async def asked(self, name: str) -> Callable[[Api], JobSpec]:
-        """Return a function, which may block, that makes the job's spec of the body."""
+        """Return a function, which may block, that makes the job's spec from the body."""
         await self.permit(OWN[name])
         wish = self.wish(files.LineWish)
         pushes = await self.may(EXECUTE)
@@ -106,7 +106,7 @@ class LogHandler(Handler):
         except StreamClosedError:
             return
         except JupyterSlurmError:
-            self.detach().close()  # an end in good order would say that this was all
+            self.detach().close()  # a normal end would mean that this was all
             return
         self.finish(set_content_type="text/plain; charset=utf-8")
 

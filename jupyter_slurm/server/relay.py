@@ -1,7 +1,7 @@
 """The one way from the Jupyter server to the agent: blocking calls meet the event loop here.
 
-Nothing here knows the callers or what they ask. The first caller starts the agent; what becomes of
-it later is the client's own matter, which finds or starts another one.
+Nothing here knows the callers or their calls. The first caller starts the agent; later the client
+itself finds or starts another one.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from jupyter_slurm.wire import Problem
 
 _CALLS = 48
 _WAITS = 96
-"""Most requests at the agent at once: those that want an answer, and those that wait for news. The
-second cannot keep the first from being asked, and the agent (256 threads) has room for others."""
+"""The most requests at the agent at once: for answers, and for news. Those that wait for news
+cannot block the others, and the agent (256 threads) has room for other clients."""
 
 _INTERNAL = Problem(
     code="internal", message="This failed inside the Jupyter server, whose log says more."
@@ -39,19 +39,19 @@ class Answer(NamedTuple):
 
 
 class Relay:
-    """Asks the agent for everybody on this server."""
+    """The relay to the agent for everybody on this server."""
 
     def __init__(self, connect: Callable[[], AgentClient]) -> None:
-        """Prepare to relay; `connect` gives the client, and may take its time."""
+        """Prepare to relay; `connect` returns the client, and may take long."""
         self._connect = connect
         self._client: AgentClient | None = None
         self._calls = asyncio.Semaphore(_CALLS)
         self._waits = asyncio.Semaphore(_WAITS)
         self.caller = f"server-{secrets.token_hex(8)}"
-        """The caller of logins that were begun here: the user of this server."""
+        """The caller of logins that begin here: the user of this server."""
 
     async def ask(self, name: str, body: bytes, wait_s: float = 0.0) -> Answer:
-        """Return the agent's answer, unread; what kept it from answering is an answer too."""
+        """Return the agent's answer, unread; an error that prevents one is an answer too."""
 
         def work(agent: AgentClient) -> Answer:
             return Answer(*agent.relay(name, body, wait_s))
@@ -65,7 +65,7 @@ class Relay:
             return Answer(500, msgspec.json.encode(_INTERNAL))
 
     async def with_agent(self, work: Callable[[AgentClient], _T]) -> _T:
-        """Return what `work`, which may block, makes of the agent. Raises what it raises."""
+        """Call `work`, which may block, with the agent; return its result or raise its error."""
         return await self._with_agent(work, self._calls)
 
     def close(self) -> None:
@@ -75,12 +75,12 @@ class Relay:
     async def _with_agent(self, work: Callable[[AgentClient], _T], places: asyncio.Semaphore) -> _T:
         await places.acquire()
         future = in_thread(lambda: work(self._agent()))
-        # The place is free when the thread has ended, whether or not somebody still waits for it.
+        # The place is free when the thread has ended, whether or not a caller still waits for it.
         future.add_done_callback(lambda _: places.release())
         return await asyncio.shield(future)
 
     def _agent(self) -> AgentClient:
-        """Return the client, connecting without a lock: a slow agent keeps nobody waiting."""
+        """Return the client, connecting without a lock, so that a slow agent delays nobody."""
         client = self._client
         if client is None:
             client = self._client = self._connect()
@@ -88,7 +88,7 @@ class Relay:
 
 
 def in_thread(work: Callable[[], _T]) -> asyncio.Future[_T]:
-    """Run `work` in a thread of its own, for which the end of the process does not wait."""
+    """Run `work` in a thread of its own; the end of the process does not wait for it."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_T] = loop.create_future()
 

@@ -1,9 +1,9 @@
 """The WebSocket of a terminal in a job: permissions, and its bytes between the page and the agent.
 
-The page speaks as it does to Jupyter's own terminals (terminado): JSON arrays whose first item says
-what they are. `["set_size", rows, columns]` comes first, and `["stdin", text]`; back go `["stdout",
-text]` and, last, why there is no more: `exited` with a status, `taken`, `lost`, or `problem` with a
-Problem. Nothing lasts longer than the WebSocket.
+The page sends what it sends to Jupyter's own terminals (terminado): JSON arrays whose first item
+says what they are. `["set_size", rows, columns]` comes first, then `["stdin", text]`; back go
+`["stdout", text]` and, last, the reason for the end: `exited` with a status, `taken`, `lost`, or
+`problem` with a Problem. Nothing lasts longer than the WebSocket.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from jupyter_slurm.wire.terminal_frames import ALIVE_EVERY_S, DATA, EXIT, SAID, 
 
 _PIECE_BYTES = 1 << 16
 _UNTAKEN_BYTES = 8 * 1024 * 1024
-"""The most bytes that are typed or pasted ahead; the far end takes what its program reads."""
+"""The most bytes typed or pasted ahead; the far end takes what its program reads."""
 _MOST_CELLS = 0xFFFF
 _OUR_WORDS = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 """The variables of xterm.js."""
@@ -45,7 +45,7 @@ Send = Callable[[bytes], Awaitable[Any]]
 
 
 class Terminal:
-    """One page's: opened when it is known how large the page shows it."""
+    """One page's terminal, opened once the page has sent its size."""
 
     def __init__(self, connect: Callable[[], Awaitable[socket.socket]], send: Send) -> None:
         """Take `send`, whose answer is awaited until the message has left; then read more."""
@@ -57,7 +57,7 @@ class Terminal:
         """Input that came before the far end could take it."""
 
     def take(self, message: str | bytes) -> None:
-        """Take a message from the page. RequestError: not understood, or more than is kept."""
+        """Take a message from the page. RequestError: not understood, or too much input ahead."""
         match _decoded(message):
             case ["set_size", int(rows), int(columns), *_] if _fits(rows) and _fits(columns):
                 if self._task is None:
@@ -70,7 +70,8 @@ class Terminal:
                 raise RequestError("Not understood: a terminal's size or what is typed was meant.")
 
     def close(self) -> None:
-        """Leave it; the program in the job is hung up, or waits where the job keeps it."""
+        """Leave the terminal; the program in the job gets a hangup, or waits if the job keeps
+        it."""
         if self._task is not None:
             self._task.cancel()
 
@@ -178,7 +179,7 @@ class TerminalHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler)
 
 
 def _opened(agent: AgentClient, job_id: str) -> socket.socket:
-    """Open the job's own terminal where it is one, else one beside what it runs."""
+    """Open the job's own terminal if it has one, else one beside its program."""
     job = agent.job(job_id)
     beside = not kind_of(job).has_terminal
     sock = agent.terminal(TerminalRequest(job_id=job.id, code=shell.ANY_SHELL, beside=beside))

@@ -1,9 +1,9 @@
-"""The WebSocket: permissions, what a client watches, and what it has not read yet; no polls.
+"""The WebSocket: permissions, a client's watches, and its unread values; no polls.
 
-Nothing but reading goes this way. A client's unread values are bounded: what comes beyond is not
-kept, and is asked for again, from the cursor the client has, once it has read the rest. What has
-left for a page lies in its browser unseen, however slow that is: what comes in bulk is paced by
-the page itself, which says of each value when it has shown it.
+Clients only read by it. A client's unread values are bounded: this drops the values beyond the
+bound, and asks for them again, from the client's cursor, once it has read the rest. Values sent to
+a page lie in its browser unseen, however slow that is: so the page itself paces what comes in bulk,
+and says of each value when it has shown it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _UNREAD_BYTES = 4 * 1024 * 1024
 _WATCHES = 256
 """The most watches of one client."""
 _WISH_BYTES = 16 * 1024
-"""The most bytes of one message: what is watched is remembered (`_REMEMBERED`)."""
+"""The most bytes of one message, since this remembers the watches (`_REMEMBERED`)."""
 _ALIVE_S = 7.0
-"""A page that has heard nothing for longer than some of these takes the line for broken."""
+"""A page that gets nothing for some of these intervals treats the line as broken."""
 _REMEMBERED = 1024
 _NOT_THEIRS = ("cursor", "wait_s", "caller")
-"""Arguments that are the feed's to give."""
+"""Arguments that the feed sets, not the client."""
 
 
 class _Wish(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,21 +46,21 @@ class _Wish(msgspec.Struct, forbid_unknown_fields=True):
     args: dict[str, Any] = msgspec.field(default_factory=dict)
     cursor: str = ""
     paced: bool = False
-    """The page says of every value when it has shown it; the next one is asked for then."""
+    """Whether the page says of every value when it has shown it; only then ask for the next one."""
     taken: int | None = None
     unwatch: int | None = None
 
 
 class Client:
-    """One WebSocket's watches, and what is on the way to it."""
+    """One WebSocket's watches, and the values on the way to it."""
 
     def __init__(self, feed: Feed, send: Callable[[bytes], Any]) -> None:
-        """Prepare to watch; `send` gives what can be awaited until the message has left."""
+        """Prepare to watch; `send` returns an awaitable that ends when the message has left."""
         self._feed = feed
         self._send = send
         self._watches: dict[int, Watch] = {}
         self._left: OrderedDict[int, _Wish] = OrderedDict()
-        """The wishes that went by a number, with the cursor of the last value that was sent."""
+        """The wishes by their number, with the cursor of the last value that was sent."""
         self._behind: set[Watch] = set()
         self._unread: deque[bytes] = deque()
         self._unread_bytes = 0
@@ -92,8 +92,8 @@ class Client:
             self._sender.cancel()
 
     def _watch(self, number: int, wish: _Wish) -> None:
-        """Begin to watch. What goes by this number already goes on, and what went by it before goes
-        on from the last value that was sent: the client wrote its cursor before it had that."""
+        """Begin to watch. A watch with this number goes on; an earlier one with it resumes after
+        the last value that was sent: the client wrote its cursor before it had that."""
         args = {name: value for name, value in wish.args.items() if name not in _NOT_THEIRS}
         now = self._watches.get(number)
         if now is not None and (now.call, now.args) == (wish.call, args):
@@ -142,7 +142,7 @@ class Client:
         self._put_problem(b'{"watch":%d,"problem":%b}' % (number, problem))
 
     def _put_problem(self, message: bytes) -> None:
-        """Tell of a problem, unless the client does not read: its errors have no bounds."""
+        """Report a problem, unless the client does not read: its errors have no bounds."""
         if self._unread_bytes < _UNREAD_BYTES:
             self._put(message)
 
@@ -163,7 +163,7 @@ class Client:
             self._feed.watch(self._behind.pop())
 
     async def _say_so(self) -> None:
-        """Send an empty message where there is nothing else to say."""
+        """Send an empty message if there is no other."""
         while True:
             self._said_anything = False
             await asyncio.sleep(_ALIVE_S)
@@ -185,8 +185,8 @@ class WatchHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler):
         await super().get(*args, **kwargs)
 
     def get_compression_options(self) -> dict[str, Any]:
-        """Compress a little: a listing gets a tenth as long by it, for 3 ms of work a megabyte,
-        worth it for a user at home behind a slow line. More work gains little."""
+        """Compress a little: a listing shrinks to a tenth, for 3 ms of work a megabyte, worth it
+        for a user at home behind a slow line. More work gains little."""
         return {"compression_level": 1}
 
     def open(self, *args: str, **kwargs: str) -> None:
