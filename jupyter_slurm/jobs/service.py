@@ -38,10 +38,9 @@ from jupyter_slurm.jobs.records.changes import changes
 from jupyter_slurm.jobs.records.store import Record, Store
 from jupyter_slurm.jobs.steering import Steering
 from jupyter_slurm.jobs.submission import identity, payload
-from jupyter_slurm.jobs.submission.dependencies import with_dependency
 from jupyter_slurm.jobs.submission.on_login import LoginSubmitter
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
-from jupyter_slurm.jobs.submission.resolve import resolve
+from jupyter_slurm.jobs.submission.resolve import resolve, with_dependency
 from jupyter_slurm.jobs.submission.resolved import UNASKED, Resolved, image_of, resolved
 from jupyter_slurm.jobs.submission.session_cells import CellSubmitter
 from jupyter_slurm.jobs.submission.submit import Submitter

@@ -56,19 +56,20 @@ def shell(request: pytest.FixtureRequest) -> Iterator[pexpect.spawn]:
     child.close(force=True)
 
 
-@pytest.mark.parametrize(("typed", "word"), LINES)
-def test_tab_completes_a_word(shell: pexpect.spawn, typed: str, word: str) -> None:
-    shell.send(f"{typed}\t")
-    shell.expect_exact(f"{typed.rpartition(' ')[0]} {word} ")
+def test_tab_completes_a_word(shell: pexpect.spawn) -> None:
+    for typed, word in LINES:
+        shell.send(f"{typed}\t")
+        shell.expect_exact(f"{typed.rpartition(' ')[0]} {word} ")
+        shell.sendintr()
+        shell.expect("now>")
 
 
-@pytest.mark.parametrize(("typed", "word"), LINES)
-def test_tab_completes_a_word_in_fish(typed: str, word: str) -> None:
-    script = "jupyter-slurm completion fish | source; complete -C $argv[1]"
-    ran = subprocess.run(
-        ["fish", "--no-config", "-c", script, typed], capture_output=True, text=True, check=True
-    )
-    assert [line.partition("\t")[0] for line in ran.stdout.splitlines()] == [word]
+def test_tab_completes_a_word_in_fish() -> None:
+    script = "jupyter-slurm completion fish | source; for typed in $argv; complete -C $typed; end"
+    argv = ["fish", "--no-config", "-c", script, *(typed for typed, _ in LINES)]
+    ran = subprocess.run(argv, capture_output=True, text=True, check=True)
+    found = [line.partition("\t")[0] for line in ran.stdout.splitlines()]
+    assert found == [word for _, word in LINES]
 
 
 def test_other_words_of_jupyter_are_left_to_who_has_them(shell: pexpect.spawn) -> None:

@@ -80,7 +80,7 @@ class Lab:
     def live_jobs(self) -> list[str]:
         """Return the names of the jobs that have not ended, as far as its agent knows."""
         jobs = json.loads(self._asked("GET", "jupyter-slurm/api/jobs"))
-        return [one["name"] for one in jobs if not JobState(one["state"]).is_final]
+        return [one["name"] for one in jobs if not JobState(one["state"]).final]
 
     def _asked(self, method: str, path: str) -> bytes:
         token = {"Authorization": f"token {self.token}"}

@@ -1,11 +1,20 @@
-"""Ask a cluster for what only it knows of a job, and resolve the job with that."""
+"""Ask a cluster, and our own records, for what only they know of a job, and resolve it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import msgspec
+
+from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission.resolved import Resolved, Site, resolved, run_by
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.slurm.option_values import with_slurm_ids
+from jupyter_slurm.wire import Job, JobSpec, Message
+
+_DEPENDENCY = "dependency"
 
 
 def resolve(spec: JobSpec, cluster: SlurmCluster, job_dir: JobDir | None = None) -> Resolved:
@@ -18,3 +27,49 @@ def resolve(spec: JobSpec, cluster: SlurmCluster, job_dir: JobDir | None = None)
         file = cluster.find_image(image, runtime.name, runtime.fetched)
     folder = job_dir or JobDir(cluster.job_root() / spec.id)
     return resolved(spec, profile, Site(str(cluster.transport.home()), folder, file))
+
+
+def with_dependency(job: Resolved, book: Book, wait_s: float) -> Resolved:
+    """Return the job with Slurm's ids in place of ours in `--dependency`, a batch script's own
+    directive included. Wait up to `wait_s` for jobs that are being submitted. RequestError names
+    one that it cannot depend on."""
+    asked, cluster = job.effective_options.get(_DEPENDENCY), job.profile.name
+
+    def slurm_id(job_id: str) -> str:
+        book.wait(lambda: _told(_job(book, job_id)), wait_s)
+        before = _job(book, job_id)
+        if before.cluster != cluster:
+            raise _refused(job_id, f"it is on {before.cluster}, and this one goes to {cluster}.")
+        if before.slurm_id is None:
+            raise _refused(job_id, "Slurm does not have it.")
+        return before.slurm_id
+
+    sent = asked and with_slurm_ids(asked, slurm_id)
+    if not sent or sent == asked:
+        return job
+    spec = msgspec.structs.replace(job.spec, options={**job.spec.options, _DEPENDENCY: sent})
+    return replace(job, spec=spec, options={**job.options, _DEPENDENCY: sent})
+
+
+def _told(job: Job) -> bool:
+    """Tell whether it is known if Slurm has the job; a cell of a session Slurm never has."""
+    return job.slurm_id is not None or job.state.final or job.session is not None or job.on_login
+
+
+def _job(book: Book, job_id: str) -> Job:
+    try:
+        return book.job(job_id)
+    except JupyterSlurmError as exc:
+        raise RequestError(
+            f"There is no job `{job_id}` here, so `--dependency` cannot wait for it.",
+            hint=Message.of("`{slurm} jobs` lists yours; any other is named by Slurm's number."),
+            option=_DEPENDENCY,
+        ) from exc
+
+
+def _refused(job_id: str, why: str) -> RequestError:
+    return RequestError(
+        f"`--dependency` cannot wait for the job {job_id}: {why}",
+        hint="Name jobs that are in the queue of the same cluster.",
+        option=_DEPENDENCY,
+    )
