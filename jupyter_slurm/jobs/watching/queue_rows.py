@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.foreign import unreadable
 from jupyter_slurm.jobs.kinds import kind_of
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 _MOST_GPUS = 10**9
 _CLOCKS_DIFFER_S = 300.0
 """By so much the controller's may be behind."""
+_SHOWN = tuple({*QueueRow._fields} & {*QueueEntry.__struct_fields__} - {"reason", "limit_s"})
+"""The fields that an entry takes as they are from its row, where they have the same name."""
+_shown = attrgetter(*_SHOWN)
 
 
 def is_same(record: Record, row: QueueRow | ControlRow) -> bool:
@@ -132,25 +136,17 @@ def entry_of(row: QueueRow, job: Job | None) -> QueueEntry:
     these only what we have sent ourselves is known.
     """
     waits = row.state == "PENDING" and row.reason not in (None, "", "None")
+    shown: dict[str, Any] = dict(zip(_SHOWN, _shown(row), strict=True))
     return QueueEntry(
-        slurm_id=row.slurm_id,
-        state=row.state,
-        name=row.name or "",
-        user=row.user or "",
-        partition=row.partition or "",
+        **shown,
         array_id=row.array_job_id,
-        account=row.account,
-        qos=row.qos,
-        priority=row.priority,
         reason=row.reason if waits else None,
         why=_why(row.reason) if waits else None,
         nodes=row.nodelist,
-        node_count=row.node_count,
         gpus=gpus_of(row) or (job.gpus if job else 0),
         submitted_s=row.submit_s,
         started_s=row.start_s if not waits else None,
         start_estimate_s=row.start_s if waits else None,
-        elapsed_s=row.elapsed_s,
         limit_s=int(row.limit_s) if row.limit_s is not None else None,
         id=job.id if job else None,
     )
