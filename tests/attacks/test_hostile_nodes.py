@@ -28,6 +28,8 @@ from tests.ssh.profile import SshSlurm, write_profile
 MIB = 1 << 20
 MOST_MIB = 300
 """What the agent may ever hold."""
+LINE_MIB = 100
+"""How long a line of output is that should not be: all of it has to be read to be left out."""
 ENDS_S = 200.0
 
 HERE = """\
@@ -126,8 +128,6 @@ class There:
     api: AgentClient
     shared: Path
     """A folder that the jobs and this machine see."""
-    line_mib: int
-    """How long a line of output is that should not be."""
 
     def submit(self, asked: JobSpec, cluster: str) -> str:
         return self.api.submit(replace(asked, cluster=cluster)).id
@@ -190,8 +190,7 @@ def there(
         write_profile(config, name, settings | changes)
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(config))
     api = AgentClient(agent_home.socket, COMMAND)
-    # All of it has to be read, and over SSH deciphered, to be left out.
-    yield There(api, tmp_path, 500 if request.param == "here" else 100)
+    yield There(api, tmp_path)
     api.close()
 
 
@@ -204,7 +203,7 @@ def test_ten_hostile_jobs_at_once(there: There) -> None:
     api = there.api
     for job_id in [there.submit(spec("print('warm')"), "friendly") for _ in range(2)]:
         there.followed(job_id)
-    begin = f"LINE_MIB = {there.line_mib}\n{HERE}"
+    begin = f"LINE_MIB = {LINE_MIB}\n{HERE}"
     hostile = {what: there.submit(spec(begin + code), "hostile") for what, code in CELLS.items()}
     relay = there.submit(spec("import time; time.sleep(1000)"), "hostile")
     with ThreadPoolExecutor(16) as pool:
@@ -225,7 +224,7 @@ def test_ten_hostile_jobs_at_once(there: There) -> None:
     assert "[This line is longer than 16.8 MB: the rest of it is not shown.]" in line
     # The runner's first record may come in the midst of it.
     left_out = re.findall(r"\[Here it ends: ([0-9.]+) MB were left out.\]", line)
-    assert sum(map(float, left_out)) > 0.8 * there.line_mib
+    assert sum(map(float, left_out)) > 0.8 * LINE_MIB
     assert line.endswith("after it\n")
     assert "a pipe, a device or a folder where a file should be" in shown["a pipe for output"][1]
     assert "a pipe, a device or a folder where a file should be" in shown["a device for output"][1]

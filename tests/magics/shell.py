@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -88,6 +89,8 @@ class Shell:
 
 def make_shell(monkeypatch: pytest.MonkeyPatch, *, notebook: bool) -> Iterator[Shell]:
     """`notebook`: it passes for one whose displays can be changed."""
+    # IPython collects garbage at the end of a shell: of this one, not of all that is loaded by now.
+    gc.freeze()
     ip = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
     ip.display_pub = KeepingPublisher(shell=ip)
     ip.colors = "nocolor"
