@@ -27,7 +27,7 @@ from jupyter_slurm.containers.enroot_containers import (
     INSIDE,
     JOB_DIR,
     EnrootContainers,
-    Way,
+    StartMode,
     check_destination,
 )
 from jupyter_slurm.containers.enroot_errors import explained_by_enroot
@@ -160,13 +160,13 @@ exit "$rc"
 class Enroot(EnrootContainers):
     name = "enroot"
 
-    def started(self, argv: Sequence[str], box: Box, way: Way) -> Launch:
+    def started(self, argv: Sequence[str], box: Box, mode: StartMode) -> Launch:
         image = image_of(box, self.name)
         for mount in box.mounts:
             check_destination(mount)
         conf = _conf([*box.mounts, Mount(box.job_dir, JOB_DIR)])
         inside = in_workdir(argv, box, JOB_DIR, f". {JOB_DIR}/{_ENVIRONMENT}\n{INSIDE}")
-        terminal = "" if way is Way.PROGRAM else way.value
+        terminal = "" if mode is StartMode.PROGRAM else mode.value
         return Launch(("/bin/sh", "-c", _START, "sh", box.job_dir, image, conf, terminal, *inside))
 
     def explain(self, log_tail: str) -> Explained | None:

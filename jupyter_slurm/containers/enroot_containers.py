@@ -71,8 +71,8 @@ exec "$@"
 """
 
 
-class Way(Enum):
-    """The way to start a program in a container."""
+class StartMode(Enum):
+    """The mode in which a program is started in a container."""
 
     PROGRAM = "program"
     """The job's own, with a file of its process id."""
@@ -89,7 +89,7 @@ class EnrootContainers(ABC):
     image_suffixes = IMAGE_SUFFIXES
 
     @abstractmethod
-    def started(self, argv: Sequence[str], box: Box, way: Way) -> Launch:
+    def started(self, argv: Sequence[str], box: Box, mode: StartMode) -> Launch:
         """Launch a program in a container of its own."""
 
     def fetched(self, reference: Reference) -> str | None:
@@ -102,16 +102,18 @@ class EnrootContainers(ABC):
         return JOB_DIR
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
-        return replace(self.started(argv, box, Way.PROGRAM), pid_file=f"{box.job_dir}/{_PID_FILE}")
+        return replace(
+            self.started(argv, box, StartMode.PROGRAM), pid_file=f"{box.job_dir}/{_PID_FILE}"
+        )
 
     def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
-        return self.started(argv, box, Way.TERMINAL)
+        return self.started(argv, box, StartMode.TERMINAL)
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
         """Launch in the container of the job's program, by its process id; if that is not possible,
         in a new one, which lacks what was changed in the job's."""
         _, _, text, _, folder = in_workdir((), box, JOB_DIR)
-        own = self.started((), box, Way.BESIDE)
+        own = self.started((), box, StartMode.BESIDE)
         words = (box.job_dir, text, folder, str(len(own.argv)), *own.argv, *argv)
         return replace(own, argv=("/bin/sh", "-c", _BESIDE, "sh", *words))
 

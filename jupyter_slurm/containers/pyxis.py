@@ -29,7 +29,7 @@ from jupyter_slurm.containers.enroot_containers import (
     INSIDE,
     JOB_DIR,
     EnrootContainers,
-    Way,
+    StartMode,
     check_destination,
     is_plain,
 )
@@ -160,9 +160,9 @@ unset JSLURM_LOG
 )
 
 _TERMINAL = {
-    Way.PROGRAM: "",
-    Way.TERMINAL: "--pty",
-    Way.BESIDE: "--pty --overlap --mem=0",
+    StartMode.PROGRAM: "",
+    StartMode.TERMINAL: "--pty",
+    StartMode.BESIDE: "--pty --overlap --mem=0",
 }
 # The step's end is that of its terminal, which what was left in the background would keep open
 # where Slurm tracks processes by their parents (proctrack/linuxproc).
@@ -185,11 +185,11 @@ _SRUN = re.compile(r"^srun: (?:error: |fatal: )?(.*)$", re.MULTILINE)
 class Pyxis(EnrootContainers):
     name = "pyxis"
 
-    def started(self, argv: Sequence[str], box: Box, way: Way) -> Launch:
+    def started(self, argv: Sequence[str], box: Box, mode: StartMode) -> Launch:
         image = image_of(box, self.name)
         kept = image.startswith("@")
         mounts, links = _mounts(box)
-        if way is not Way.PROGRAM:
+        if mode is not StartMode.PROGRAM:
             argv = ("/bin/sh", "-c", _SWEEP, "sh", *argv)
         return Launch(
             (
@@ -199,7 +199,7 @@ class Pyxis(EnrootContainers):
                 "sh",
                 box.job_dir,
                 image if kept else "",
-                _TERMINAL[way],
+                _TERMINAL[mode],
                 *(() if kept else (f"--container-image={image}",)),
                 f"--container-mounts={mounts}",
                 *_OPTIONS,
