@@ -57,14 +57,14 @@ class NoJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """The way to the cluster: `error` says why it is closed, None that it is open. It opens again
+class Reachability:
+    """Whether the cluster can be reached: `error` says why not, None that it can. It can again
     by itself, or with a login."""
 
     error: JupyterSlurmError | None
 
 
-Event = Went | Hindered | NoJob | Way
+Event = Went | Hindered | NoJob | Reachability
 
 
 class Life:
@@ -190,7 +190,7 @@ class Life:
                 # What was said before still holds while this is tried again.
                 tried = connection.state is ConnectionState.CONNECTING
                 if connection.cluster == job.cluster and not tried:
-                    self._tell(Way(_hindrance(connection)))
+                    self._tell(Reachability(_hindrance(connection)))
             if job.id in changes.gone:
                 self._tell(NoJob(*words.forgotten(job.id)))
                 return

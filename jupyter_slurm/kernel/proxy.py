@@ -243,7 +243,7 @@ class Proxy:
             case job_life.Hindered(error):
                 if not self._up:
                     self._waiting.tell(words.hindrance(error, self._cluster))
-            case job_life.Way(error):
+            case job_life.Reachability(error):
                 self._cut.way(error, time.monotonic())
             case job_life.NoJob(why, advice):
                 self._end(why, advice)
