@@ -171,9 +171,9 @@ class Service:
         if known.profile.partitions:
             with suppress(JupyterSlurmError):  # why it does not answer, the others tell
                 checks += doctor.examine_partitions(known.profile, self.cluster_info(cluster))
-        way = known.way.connection
-        sessions = None if way is None else way.sessions_limit
-        remarks = {} if way is None else {hop.label: hop.remarks for hop in way.hops}
+        ssh = known.access.connection
+        sessions = None if ssh is None else ssh.sessions_limit
+        remarks = {} if ssh is None else {hop.label: hop.remarks for hop in ssh.hops}
         connection = self._clusters.connection(known)
         records = doctor.examine_records(self._book.store.set_aside())
         return [*doctor.examine_way(connection, sessions, remarks), *checks, *records]
@@ -248,8 +248,8 @@ class Service:
             self._book.record(spec.id)
             return None
         cluster = self._cluster_for(spec)
-        if cluster.way.connection is not None:  # else it would go by itself after a later login
-            cluster.way.connection.check_login()
+        if cluster.access.connection is not None:  # else it would go by itself after a later login
+            cluster.access.connection.check_login()
         if isinstance(spec, CellSpec) and spec.session is not None:
             cell: CellSpec = kind_of(spec).completed(spec, cluster.profile)
             record = self._sessions.new_record(cell)

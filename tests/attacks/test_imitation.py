@@ -76,8 +76,8 @@ def certificate_for(names: tuple[str, ...]) -> HostCertificate:
     )
 
 
-class Way:
-    """A way to a cluster whose host asks `prompt`."""
+class AskingConnection:
+    """A connection to a host that asks `prompt`."""
 
     def __init__(self, prompt: Prompt) -> None:
         self.state = ConnectionState.CLOSED
@@ -107,7 +107,7 @@ class Way:
 def test_a_host_that_speaks_of_your_key_is_warned_of(
     tmp_path: Path, prompt: Prompt, named: bool
 ) -> None:
-    login = Login("far", Way(prompt), lambda: None)
+    login = Login("far", AskingConnection(prompt), lambda: None)
     try:
         connection: Connection = login.connect("me", 20.0)
         assert connection.question is not None

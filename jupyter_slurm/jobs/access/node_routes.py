@@ -107,7 +107,7 @@ class NodeRoutes:
         wait_for(partial(self.cluster.transport.carry, sock, seen, port))
 
     def _node_login(self) -> NodeLogin:
-        connection = self.cluster.way.connection
+        connection = self.cluster.access.connection
         if connection is None:
             raise ForwardError("The cluster is this machine: there is no login to go on from.")
         # With it comes paramiko, which users without a remote cluster need not import.

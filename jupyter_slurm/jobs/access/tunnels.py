@@ -156,7 +156,7 @@ class Tunnels:
             return ("direct",)
         loopback = is_loopback(target.host)
         routes = _TO_LOOPBACK if loopback else _TO_NODE
-        if self._clusters.named(target.cluster).way.connection is None:
+        if self._clusters.named(target.cluster).access.connection is None:
             routes = tuple(route for route in routes if route != "hop")
         best = self._worked.get((target.cluster, loopback))
         return tuple(sorted(routes, key=lambda route: route != best))

@@ -12,7 +12,7 @@ from itertools import count
 
 from jupyter_slurm.errors import ConfigError, JupyterSlurmError, RequestError
 from jupyter_slurm.jobs.cluster.logins import Login, Logins
-from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster, Way
+from jupyter_slurm.jobs.cluster.slurm_cluster import ClusterAccess, SlurmCluster
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.watching.watcher import Watch
 from jupyter_slurm.profiles.profile import ClusterProfile
@@ -54,20 +54,20 @@ class Clusters:
             known = self._open.get(profile.name)
             if known is not None and known.profile == profile:
                 return known
-            same = None if known is None else known.way.again(known.profile, profile)
+            same = None if known is None else known.access.again(known.profile, profile)
             if same is not None:
                 return self._opened(SlurmCluster(profile, same))  # with its login
-            cluster = SlurmCluster(profile, self._way_to(profile))
+            cluster = SlurmCluster(profile, self._access_to(profile))
             if known is not None:
-                known.way.close()
+                known.access.close()
             return self._opened(cluster)
 
     def _lock_of(self, name: str) -> threading.RLock:
         with self._lock:
             return self._locks.setdefault(name, threading.RLock())
 
-    def _way_to(self, profile: ClusterProfile) -> Way:
-        return Way.to(profile, on_change=lambda: self._way_changed(profile.name))
+    def _access_to(self, profile: ClusterProfile) -> ClusterAccess:
+        return ClusterAccess.to(profile, on_change=lambda: self._connection_changed(profile.name))
 
     def _opened(self, cluster: SlurmCluster) -> SlurmCluster:
         """Replace the open cluster of the same name."""
@@ -80,25 +80,29 @@ class Clusters:
         return cluster
 
     def _by_the_configuration_of_now(self, cluster: SlurmCluster) -> SlurmCluster:
-        """Return the cluster, with a new way if ~/.ssh/config says so by now. ConfigError."""
-        old = cluster.way.connection
+        """Return the cluster, with a new access if ~/.ssh/config says so by now. ConfigError."""
+        old = cluster.access.connection
         if old is None or old.state in _STANDS:
             return cluster
         with self._lock_of(cluster.name):
             now = self._open.get(cluster.name, cluster)
             if now is not cluster:
                 return now
-            way = self._way_to(cluster.profile)
-            if way.connection is None or way.connection.hops == old.hops:
+            access = self._access_to(cluster.profile)
+            if access.connection is None or access.connection.hops == old.hops:
                 return cluster
-            cluster.way.close()
-            return self._opened(SlurmCluster(cluster.profile, way))
+            cluster.access.close()
+            return self._opened(SlurmCluster(cluster.profile, access))
 
-    def _way_changed(self, name: str) -> None:
+    def _connection_changed(self, name: str) -> None:
         """Wake waiting calls. Any lock may be held here: take none of ours but the logins' own."""
         cluster, watch = self._open.get(name), self._watches.get(name)
-        way = cluster.way.connection if cluster is not None else None
-        if watch is not None and way is not None and way.state is ConnectionState.OPEN:
+        connection = cluster.access.connection if cluster is not None else None
+        if (
+            watch is not None
+            and connection is not None
+            and connection.state is ConnectionState.OPEN
+        ):
             watch.way_opened()
         self.logins.notify()
         self._stir()
@@ -135,9 +139,9 @@ class Clusters:
 
     def disconnect(self, cluster: str | None = None) -> Connection:
         known = self.named(cluster)
-        if known.way.connection is not None:
-            known.way.connection.disconnect()
-            self.logins.of(known.name, known.way.connection).give_up()
+        if known.access.connection is not None:
+            known.access.connection.disconnect()
+            self.logins.of(known.name, known.access.connection).give_up()
         return self.connection(known)
 
     def connection(self, cluster: SlurmCluster, caller: str = "") -> Connection:
@@ -149,8 +153,8 @@ class Clusters:
 
     def login(self, cluster: SlurmCluster) -> Login | None:
         """Return the cluster's login; None: the cluster is this machine."""
-        way = cluster.way.connection
-        return None if way is None else self.logins.of(cluster.name, way)
+        connection = cluster.access.connection
+        return None if connection is None else self.logins.of(cluster.name, connection)
 
     def connections(self) -> list[Connection]:
         """Return the connection of every cluster; one with wrong files or ssh settings says so."""
@@ -247,4 +251,4 @@ class Clusters:
         for watch in list(self._watches.values()):
             watch.close()
         for cluster in self._open.values():
-            cluster.way.close()
+            cluster.access.close()

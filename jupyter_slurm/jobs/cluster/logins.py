@@ -26,8 +26,8 @@ _JOIN_S = 5.0
 _log = logging.getLogger(__name__)
 
 
-class Way(Protocol):
-    """The part of a `transport.connection.Connection` that a Login needs."""
+class LoginConnection(Protocol):
+    """The part of an `SshConnection` that a Login needs."""
 
     @property
     def state(self) -> ConnectionState: ...
@@ -72,10 +72,12 @@ class _Attempt:
 class Login:
     """The login of one cluster. `answered` says whether a person had to answer for it."""
 
-    def __init__(self, cluster: str, way: Way, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, cluster: str, connection: LoginConnection, on_change: Callable[[], None]
+    ) -> None:
         """Call `on_change`, with locks held, whenever `seen_by` may say something else."""
         self._cluster = cluster
-        self._way = way
+        self._connection = connection
         self._on_change = on_change
         self._changed = threading.Condition()
         self._attempt: _Attempt | None = None
@@ -113,7 +115,7 @@ class Login:
             return self._seen_by(caller)
 
     def notify(self) -> None:
-        """Make waiting calls look again: the way has changed."""
+        """Make waiting calls look again: the connection has changed."""
         with self._changed:
             self._notify()
 
@@ -151,13 +153,13 @@ class Login:
 
     def _joined(self, caller: str) -> _Attempt | None:
         """Return the login under way, the last one if this caller has not heard of its end, or a
-        new one; None: the way is open."""
+        new one; None: the connection is open."""
         attempt = self._attempt
         if attempt is not None and (not attempt.ended or caller in attempt.callers):
             attempt.callers.add(caller)
             attempt.asked = attempt.asked or caller
             return attempt
-        if self._way.state is ConnectionState.OPEN:
+        if self._connection.state is ConnectionState.OPEN:
             return None
         attempt = self._attempt = _Attempt(caller)
         attempt.given_up = self._closed
@@ -196,8 +198,8 @@ class Login:
         return attempt.question if mine else None
 
     def _seen_by(self, caller: str) -> Connection:
-        attempt, way = self._attempt, self._way
-        state, since_s = way.state, way.since_s
+        attempt, connection = self._attempt, self._connection
+        state, since_s = connection.state, connection.since_s
         if attempt is not None and not attempt.ended and state is not ConnectionState.OPEN:
             asking = attempt.question is not None
             state = ConnectionState.ASKING if asking else ConnectionState.CONNECTING
@@ -206,11 +208,11 @@ class Login:
             cluster=self._cluster,
             state=state,
             since_s=since_s,
-            hosts=way.hosts,
+            hosts=connection.hosts,
             question=self._question_for(caller),
-            problem=way.problem,
-            round_trip_s=way.round_trip_s,
-            via_openssh=way.via_openssh,
+            problem=connection.problem,
+            round_trip_s=connection.round_trip_s,
+            via_openssh=connection.via_openssh,
         )
 
     # --- the login's own thread ---
@@ -226,7 +228,7 @@ class Login:
 
         error: JupyterSlurmError | None = None
         try:
-            self._way.open(ask)
+            self._connection.open(ask)
         except JupyterSlurmError as exc:
             error = exc
         except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
@@ -282,16 +284,16 @@ class Logins:
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
         self._lock = threading.Lock()
-        self._logins: dict[str, tuple[Way, Login]] = {}
+        self._logins: dict[str, tuple[LoginConnection, Login]] = {}
 
-    def of(self, cluster: str, way: Way) -> Login:
-        """Return the login of this way; a new way (the profile has changed) gets its own."""
+    def of(self, cluster: str, connection: LoginConnection) -> Login:
+        """Return the login of this connection; a new one (the profile has changed) gets its own."""
         with self._lock:
             known = self._logins.get(cluster)
-            if known is not None and known[0] is way:
+            if known is not None and known[0] is connection:
                 return known[1]
-            login = Login(cluster, way, self._on_change)
-            self._logins[cluster] = (way, login)
+            login = Login(cluster, connection, self._on_change)
+            self._logins[cluster] = (connection, login)
         if known is not None:
             known[1].close()
         return login
@@ -319,7 +321,10 @@ class Logins:
         """Tell whether an open connection would need a person if it were lost."""
         with self._lock:
             known = list(self._logins.values())
-        return any(login.answered and way.state is ConnectionState.OPEN for way, login in known)
+        return any(
+            login.answered and connection.state is ConnectionState.OPEN
+            for connection, login in known
+        )
 
     def close(self) -> None:
         with self._lock:

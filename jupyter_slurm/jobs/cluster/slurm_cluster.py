@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _SECRET_BYTES = 8
 
 
-class Way(NamedTuple):
-    """How a cluster's machine is reached."""
+class ClusterAccess(NamedTuple):
+    """The transport to a cluster's machine, and the connection below it."""
 
     transport: Transport
     connection: SshConnection | None = None
@@ -44,8 +44,8 @@ class Way(NamedTuple):
 
     @classmethod
     def to(cls, profile: ClusterProfile, on_change: Callable[[], None]) -> Self:
-        """Return a way that opens nothing yet. `on_change` is called, in any thread, whenever the
-        connection is opened, lost or closed. ConfigError: the ssh configuration."""
+        """Return an access that opens nothing yet. It calls `on_change`, in any thread, whenever
+        the connection is opened, lost or closed. ConfigError: the ssh configuration."""
         if profile.host is None:
             return cls(LocalTransport(path=profile.path, env=profile.env))
         # paramiko takes 0.15 s to import: only users of a remote cluster pay for it.
@@ -58,7 +58,7 @@ class Way(NamedTuple):
         return cls(SshTransport(connection, path=profile.path, env=profile.env), connection)
 
     def again(self, old: ClusterProfile, new: ClusterProfile) -> Self | None:
-        """Return this way, made for `old`, as `new` needs it; None: another has to be made."""
+        """Return this access, made for `old`, as `new` needs it; None: another has to be made."""
         if _differ(old, new, "host", "user", "port", "jump", "hint"):
             return None
         if not _differ(old, new, "path", "env"):
@@ -82,12 +82,12 @@ def _differ(old: ClusterProfile, new: ClusterProfile, *settings: str) -> bool:
 
 
 class SlurmCluster:
-    """A profile, the way to its machine, and how often each command was run there."""
+    """A profile, the access to its machine, and how often each command was run there."""
 
-    def __init__(self, profile: ClusterProfile, way: Way) -> None:
+    def __init__(self, profile: ClusterProfile, access: ClusterAccess) -> None:
         self.profile = profile
-        self.way = way
-        self.transport = way.transport
+        self.access = access
+        self.transport = access.transport
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._version_lock = threading.Lock()
@@ -218,7 +218,7 @@ class SlurmCluster:
         """Return srun's version, asked for once in each connection: what depends on it
         (`slurm/srun.py`) changes only between releases years apart. None: it is not told now."""
         with self._version_lock:
-            connection = self.way.connection
+            connection = self.access.connection
             now = 0 if connection is None else connection.generation
             if self._srun_version is None or self._srun_version[0] != now:
                 try:

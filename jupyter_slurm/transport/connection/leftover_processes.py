@@ -27,7 +27,7 @@ class Process(NamedTuple):
     """The process leads a group, and stands for all of it."""
 
 
-class Way(Protocol):
+class LoginTransport(Protocol):
     """A login's transport."""
 
     def is_active(self) -> bool: ...
@@ -38,20 +38,20 @@ class LeftoverProcesses:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[Process, weakref.ref[Way]] = {}
+        self._known: dict[Process, weakref.ref[LoginTransport]] = {}
 
-    def began(self, process: Process, way: Way) -> None:
+    def began(self, process: Process, transport: LoginTransport) -> None:
         """Note a process that ends with this login."""
         with self._lock:
-            self._known[process] = weakref.ref(way)
+            self._known[process] = weakref.ref(transport)
             while len(self._known) > _MOST:
                 del self._known[next(iter(self._known))]
 
     def channel_closed(self, process: Process) -> None:
         """Forget a process that its closed channel has ended, where its login stands."""
         with self._lock:
-            way = self._known.get(process)
-            if way is not None and _stands(way()):
+            transport = self._known.get(process)
+            if transport is not None and _stands(transport()):
                 del self._known[process]
 
     def ended(self, process: Process) -> None:
@@ -61,8 +61,8 @@ class LeftoverProcesses:
     def lost(self) -> list[Process]:
         """Return the processes whose login has ended."""
         with self._lock:
-            return [one for one, way in self._known.items() if not _stands(way())]
+            return [one for one, transport in self._known.items() if not _stands(transport())]
 
 
-def _stands(way: Way | None) -> bool:
-    return way is not None and way.is_active()
+def _stands(transport: LoginTransport | None) -> bool:
+    return transport is not None and transport.is_active()

@@ -97,10 +97,10 @@ def test_a_connection_that_stands_is_kept_whatever_the_configuration_says_by_now
     write_profile(tmp_path / "config", "far", {"host": "far"})
     ssh_config.write_text(sshd.stanza("far"))
     clusters.connect("far", "me", PATIENCE_S)
-    way = clusters.named("far").way
+    access = clusters.named("far").access
     ssh_config.write_text("Host far\n  HostName 127.0.0.1\n  Port 1\n")
     clusters.connect("far", "me", PATIENCE_S)
-    assert clusters.named("far").way is way
+    assert clusters.named("far").access is access
 
 
 @pytest.mark.parametrize(("change", "kept"), [({"poll_s": 3.0}, True), ({"port": 1}, False)])
@@ -115,10 +115,10 @@ def test_a_changed_profile_keeps_the_login_where_the_way_is_the_same(
     write_profile(tmp_path / "config", "far", {"host": "far"})
     ssh_config.write_text(sshd.stanza("far"))
     clusters.connect("far", "me", PATIENCE_S)
-    old = clusters.named("far").way.connection
+    old = clusters.named("far").access.connection
     assert old is not None
     write_profile(tmp_path / "config", "far", {"host": "far"} | change)
-    assert (clusters.named("far").way.connection is old) is kept
+    assert (clusters.named("far").access.connection is old) is kept
     assert (old.state is ConnectionState.OPEN) is kept
 
 

@@ -143,7 +143,7 @@ def test_how_long_a_round_trip_takes_is_no_news(told: Told, clusters: Clusters) 
     clusters.connect("far", "me", PATIENCE_S)
     while told.now().connections is not None:
         pass
-    connection = clusters.named("far").way.connection
+    connection = clusters.named("far").access.connection
     assert connection is not None
     connection.round_trip_s = 9.0
     assert told.now().connections is None
