@@ -34,7 +34,7 @@ _Host = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,
 _Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
 
 
-class _Line(msgspec.Struct, frozen=True, kw_only=True):
+class _LabProgress(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     """That of `LabStep`, or how it has ended."""
     python: tuple[int, int, int] | None = None
@@ -138,11 +138,11 @@ class Lab(ByPython[LabSpec]):
         return "It was shut down from inside."
 
 
-def _last_line(tail: bytes) -> _Line | None:
+def _last_line(tail: bytes) -> _LabProgress | None:
     """Return what the end of its file holds; None: it has no whole line yet."""
     for line in reversed(tail[: tail.rfind(b"\n") + 1].splitlines()):
         try:
-            return read_json(line, _Line, PROGRESS_BYTES)
+            return read_json(line, _LabProgress, PROGRESS_BYTES)
         except MalformedError:
             continue
     return None
