@@ -23,7 +23,7 @@ from typing import Any
 
 from jupyter_slurm.errors import JupyterSlurmError, TransportError
 from jupyter_slurm.kernel import node_messages
-from jupyter_slurm.kernel.frames import NUMBER, Line, message_body, parts_of
+from jupyter_slurm.kernel.frames import NUMBER, NodeLine, message_body, parts_of
 from jupyter_slurm.wire.framing import ALIVE
 
 _ALIVE_S, _SILENCE_S = 20.0, 90.0
@@ -167,7 +167,7 @@ class Far:
             except Exception as exc:  # noqa: BLE001 - a worker never dies silently
                 self._tell(Cut(TransportError(f"The way to the kernel failed: {exc!r}.")))
             else:
-                line = Line(sock)
+                line = NodeLine(sock)
                 error = TransportError("The line to the kernel was cut.")
                 try:
                     worked = self._talk(line)
@@ -185,7 +185,7 @@ class Far:
             tries += 1
             self._ends.wait(pause_s)
 
-    def _talk(self, line: Line) -> bool:
+    def _talk(self, line: NodeLine) -> bool:
         """Talk until the line ends; return whether the kernel has answered."""
         where = {
             "client": self._client,
@@ -218,14 +218,14 @@ class Far:
             self._take_leave(line)
         return line.welcomed
 
-    def _take_leave(self, line: Line) -> None:
+    def _take_leave(self, line: NodeLine) -> None:
         """Tell the other end what has been passed on: otherwise it would send that again to the
         next line, and so to the same client twice."""
         if line.welcomed and self._passed_on > line.told:
             line.say(b"K", NUMBER.pack(self._passed_on))
         line.flush()
 
-    def _hear(self, line: Line) -> bool:
+    def _hear(self, line: NodeLine) -> bool:
         frames = line.receive()
         news: list[News] = []
         for kind, body in frames or ():
@@ -249,7 +249,7 @@ class Far:
             self._tell(*news)
         return frames is not None and not line.taken
 
-    def _welcome(self, line: Line, welcome: node_messages.Welcome) -> Opened:
+    def _welcome(self, line: NodeLine, welcome: node_messages.Welcome) -> Opened:
         is_another = self._boot not in ("", welcome.boot)
         self._boot = welcome.boot
         self._forget(welcome.got)
@@ -263,7 +263,7 @@ class Far:
         line.sent = self._first - 1
         return Opened(welcome.info, welcome.count, welcome.busy, is_another)
 
-    def _fill(self, line: Line) -> None:
+    def _fill(self, line: NodeLine) -> None:
         with self._lock:
             while line.sent + 1 < self._first + len(self._kept):
                 if len(line.outbox) > _PENDING_MOST:

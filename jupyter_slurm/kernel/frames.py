@@ -28,7 +28,7 @@ CHANNELS = {"shell": b"s", "control": b"c", "stdin": b"i", "iopub": b"o", "ours"
 _NAMES = {letter: name for name, letter in CHANNELS.items()}
 
 
-class Line:
+class NodeLine:
     """One line, in frames; it never waits. Its input is bounded, whoever sends it."""
 
     def __init__(self, sock: socket.socket) -> None:

@@ -50,8 +50,8 @@ class Holder(object):
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind("\0" + name)
         self.listener.listen(8)
-        self.line = None  # type: Optional[frames.Line]
-        self.coming = []  # type: List[frames.Line]
+        self.line = None  # type: Optional[frames.KernelLine]
+        self.coming = []  # type: List[frames.KernelLine]
         self.client = ""
         self.boot = uuid.uuid4().hex
         self.got = 0
@@ -126,7 +126,7 @@ class Holder(object):
                 self.part()
 
     def fill(self, line):
-        # type: (frames.Line) -> None
+        # type: (frames.KernelLine) -> None
         """Fill the line with messages that come together in one go. Where they are not complete,
         ask the client for an answer (`receive`)."""
         now_s = time.monotonic()
@@ -301,10 +301,10 @@ class Holder(object):
             sock = framing.accepted(self.listener)
             if sock is None:
                 return  # the others get their turn in the next round
-            self.coming.append(frames.Line(sock))
+            self.coming.append(frames.KernelLine(sock))
 
     def hear(self, line):
-        # type: (frames.Line) -> None
+        # type: (frames.KernelLine) -> None
         found = line.receive()
         if found is None:
             if line is self.line:
@@ -324,7 +324,7 @@ class Holder(object):
                 self.take(body)
 
     def begin(self, line, told):
-        # type: (frames.Line, Dict[str, Any]) -> None
+        # type: (frames.KernelLine, Dict[str, Any]) -> None
         if line in self.coming:
             self.coming.remove(line)
         if self.line is not None and self.line is not line:

@@ -154,14 +154,14 @@ class Kept(object):
         return at
 
 
-class Line(framing.Line):
+class KernelLine(framing.Line):
     """The line to the kernel's client; it never waits."""
 
     def __init__(self, sock):
         # type: (socket.socket) -> None
         # Deflate adds 5 bytes to each 16 KiB of noise.
         most = MESSAGE_MOST + (MESSAGE_MOST >> 10)
-        super(Line, self).__init__(sock.fileno(), sock.fileno(), sock, most)
+        super(KernelLine, self).__init__(sock.fileno(), sock.fileno(), sock, most)
         self.packer = None  # type: Any
         self.unpacker = zlib and zlib.decompressobj(-15)  # type: Any
         self.sent = 0
@@ -179,7 +179,7 @@ class Line(framing.Line):
     def receive(self):
         # type: () -> Optional[List[Tuple[bytes, bytes]]]
         """Return the frames, unpacked; None also when what is packed is not a message."""
-        found = super(Line, self).receive()
+        found = super(KernelLine, self).receive()
         if found is None:
             return None
         try:

@@ -51,7 +51,7 @@ PENDING_MOST = 256 * 1024
 """No more is read from one side while so much waits for the other."""
 
 
-class Line(framing.Line):
+class TerminalLine(framing.Line):
     """The line to the user's terminal."""
 
     begun = False
@@ -62,7 +62,7 @@ class Terminal(object):
     one line, and the program ends with it."""
 
     def __init__(self, argv, env, line=None, listener=None, keep_s=0.0):
-        # type: (List[str], Dict[str, str], Optional[Line], Optional[socket.socket], float) -> None
+        # type: (List[str], Dict[str, str], Optional[TerminalLine], Optional[socket.socket], float) -> None
         self.argv = argv
         self.env = env
         self.line = line
@@ -203,7 +203,7 @@ class Terminal(object):
             self.line.say(DATA, data)
 
     def take_frames(self, line):
-        # type: (Line) -> None
+        # type: (TerminalLine) -> None
         found = line.receive()
         if found is None:
             self.part()
@@ -219,7 +219,7 @@ class Terminal(object):
             self.program.write()
 
     def begin(self, line, told):
-        # type: (Line, Dict[str, Any]) -> None
+        # type: (TerminalLine, Dict[str, Any]) -> None
         line.begun = True
         if self.program is None:
             env = terminal_pty.dressed(self.env, told["env"])
@@ -238,7 +238,7 @@ class Terminal(object):
         if self.line is not None:
             self.line.say(TAKEN)
             self.part()
-        self.line = Line(sock.fileno(), sock.fileno(), sock)
+        self.line = TerminalLine(sock.fileno(), sock.fileno(), sock)
 
     def part(self):
         # type: () -> None

@@ -94,7 +94,7 @@ def step():
     if "hold" in setup:
         visit(setup["hold"])
         return
-    terminal.Terminal(setup["run"], dict(os.environ), line=terminal.Line(0, 1)).run()
+    terminal.Terminal(setup["run"], dict(os.environ), line=terminal.TerminalLine(0, 1)).run()
 
 
 def main():

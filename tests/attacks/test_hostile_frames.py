@@ -18,7 +18,7 @@ import pytest
 
 from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.kernel import node_messages
-from jupyter_slurm.kernel.frames import NUMBER, Line, parts_of
+from jupyter_slurm.kernel.frames import NUMBER, NodeLine, parts_of
 from jupyter_slurm.transport import caps
 from jupyter_slurm.transport.files import ustar
 from jupyter_slurm.transport.files.manifest import TooManyError, parse_listing
@@ -111,7 +111,7 @@ def test_frames_of_a_kernel() -> None:
         for said in hostile(COUNT, "kernel", short_head):
             ours, theirs = socket.socketpair()
             with ours, theirs:
-                line = Line(ours)
+                line = NodeLine(ours)
                 try:
                     for piece in pieces(said, generator):
                         theirs.sendall(piece)
@@ -143,7 +143,7 @@ def test_a_kernels_message_that_unpacks_without_end_is_refused() -> None:
     assert len(bomb) < MIB
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        line = Line(ours)
+        line = NodeLine(ours)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         frame = struct.pack(">cI", b"Z", len(bomb)) + bomb
         *some, last = (frame[at : at + (1 << 16)] for at in range(0, len(frame), 1 << 16))

@@ -229,14 +229,14 @@ def test_that_a_cell_has_begun_is_said_with_what_it_gives(
 ) -> None:
     """Said alone, what comes behind it would wait for a round trip of the network."""
     kinds: list[bytes] = []
-    receive = frames.Line.receive
+    receive = frames.KernelLine.receive
 
-    def received(line: frames.Line) -> list[tuple[bytes, bytes]] | None:
+    def received(line: frames.KernelLine) -> list[tuple[bytes, bytes]] | None:
         found = receive(line)
         kinds.extend(kind for kind, _ in found or ())
         return found
 
-    monkeypatch.setattr(frames.Line, "receive", received)
+    monkeypatch.setattr(frames.KernelLine, "receive", received)
     code = (
         f"import sys; sys.path.insert(0, {str(NODE)!r}); import kernel, kernel_frames\n"
         "kernel_frames.QUIET_S = 1e6\nsys.exit(kernel.main(sys.argv))"

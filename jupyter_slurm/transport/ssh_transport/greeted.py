@@ -11,7 +11,7 @@ from paramiko.common import cMSG_CHANNEL_DATA
 from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.transport.connect_callbacks import Greeting
 from jupyter_slurm.transport.ssh_transport.pump import Carried
-from jupyter_slurm.transport.ssh_transport.stream import Line, SharedChannel
+from jupyter_slurm.transport.ssh_transport.stream import ChannelLine, SharedChannel
 
 
 class Greeted:
@@ -20,7 +20,7 @@ class Greeted:
 
     def __init__(
         self,
-        line: Line,
+        line: ChannelLine,
         greeting: Greeting,
         carried: Carried,
         told: Callable[[SharedChannel, ForwardError | None], None],

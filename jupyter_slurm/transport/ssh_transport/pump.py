@@ -20,7 +20,7 @@ from typing import Protocol
 
 from jupyter_slurm.errors import ConnectionLostError
 from jupyter_slurm.transport.ssh_transport.frames import Batch
-from jupyter_slurm.transport.ssh_transport.stream import Line, SharedChannel
+from jupyter_slurm.transport.ssh_transport.stream import ChannelLine, SharedChannel
 
 _LOG = logging.getLogger(__name__)
 _BUFFERS_A_CALL = 512
@@ -40,7 +40,7 @@ class PumpLine(Protocol):
         """Note that the connection is of no use any more."""
 
 
-class CarryingLine(Line, PumpLine, Protocol):
+class CarryingLine(ChannelLine, PumpLine, Protocol):
     """The part of a connection that a carried socket needs."""
 
 

@@ -34,7 +34,7 @@ _EXTENDED_HEAD_BYTES = 8
 """Before the data: which stream it is of, and its length (RFC 4254 §5.2)."""
 
 
-class Sink(Protocol):
+class ChannelSink(Protocol):
     """The receiver of a channel's data, called by the reading thread: it must not wait."""
 
     def deliver(self, views: list[memoryview]) -> None: ...
@@ -46,7 +46,7 @@ class Sink(Protocol):
         """Note that the peer takes more."""
 
 
-class Line(Protocol):
+class ChannelLine(Protocol):
     """The part of a connection that a channel needs."""
 
     active: bool
@@ -63,7 +63,7 @@ class Line(Protocol):
     def took(self, channel: SharedChannel, n: int) -> None:
         """Note that `n` bytes of the channel have reached their reader."""
 
-    def direct(self, channel: SharedChannel, sink: Sink | None) -> None:
+    def direct(self, channel: SharedChannel, sink: ChannelSink | None) -> None:
         """Send the channel's data to `sink` from now on; None: to its buffer."""
 
     def send_batch(self, channel: SharedChannel, batch: Batch, size: int) -> None:
@@ -72,18 +72,18 @@ class Line(Protocol):
 
 class SharedChannel(paramiko.Channel):
     if TYPE_CHECKING:
-        line: Line
+        line: ChannelLine
         _close_internal: Any
         _pipe: Any
         _send_eof: Any
         _set_closed: Any
         _wait_for_send_window: Any
 
-    def __init__(self, chanid: int, line: Line, window: Window) -> None:
+    def __init__(self, chanid: int, line: ChannelLine, window: Window) -> None:
         super().__init__(chanid)
         self.line = line
         self.window = window
-        self.sink: Sink | None = None
+        self.sink: ChannelSink | None = None
         self.gone = threading.Event()
         """The server has closed it too, or is lost: what it counted for is free again."""
 
@@ -245,7 +245,7 @@ class Receiving:
 
 
 def receive_into(
-    line: Line,
+    line: ChannelLine,
     channel: SharedChannel,
     receiving: Receiving,
     sink: BinaryIO,
@@ -280,7 +280,7 @@ def receive_into(
 
 
 def send_all(
-    line: Line,
+    line: ChannelLine,
     channel: SharedChannel,
     source: Iterable[bytes | memoryview] | BinaryIO,
     stop: threading.Event,
@@ -309,7 +309,7 @@ def send_all(
     return total
 
 
-def _wait_for_room(line: Line, channel: SharedChannel, stop: threading.Event) -> int:
+def _wait_for_room(line: ChannelLine, channel: SharedChannel, stop: threading.Event) -> int:
     """Return how many bytes the peer takes now."""
     with channel.lock:
         while True:
