@@ -78,7 +78,7 @@ class VariablesHeader(msgspec.Struct, frozen=True, kw_only=True):
     plain_buffers: tuple[int, ...] = ()
 
 
-class _Sink:
+class _PickleSink:
     """Takes a pickle: a short one is kept, a long one lies in the file behind `room_bytes` for the
     header. Without a file nothing is kept: it is seen whether there can be a pickle."""
 
@@ -116,7 +116,7 @@ class _Sink:
 
 @dataclass(slots=True)
 class _Pickled:
-    stream: _Sink
+    stream: _PickleSink
     buffers: list[memoryview | Strided]
     by_value: bool
     met: set[int]
@@ -153,7 +153,7 @@ def _write(
     room_bytes = (
         1024 + len(msgspec.json.encode(names)) + _NUMBER_BYTES * (_MOST_BUFFERS + len(large))
     )
-    sink = _Sink(file, room_bytes)
+    sink = _PickleSink(file, room_bytes)
     others = [name for name in names if name not in large]
     try:
         ids = {name: id(namespace[name]) for name in large if type(namespace[name]) is not str}
@@ -208,7 +208,7 @@ def _write_all(file: io.FileIO, data: bytes | bytearray | memoryview, at: int) -
 
 
 def _pickle(
-    values: list[object], protocol: int, sink: _Sink, watched: Set[int] = frozenset()
+    values: list[object], protocol: int, sink: _PickleSink, watched: Set[int] = frozenset()
 ) -> _Pickled:
     """Pickle by the standard library where that works, else by cloudpickle; `watched`: ids of
     objects to look for in the values.
@@ -230,7 +230,7 @@ def _dump(
     pickler: type[pickle.Pickler],
     values: list[object],
     protocol: int,
-    sink: _Sink,
+    sink: _PickleSink,
     watched: Set[int],
 ) -> _Pickled:
     beside = Beside(_MOST_BUFFERS)
@@ -272,7 +272,7 @@ def _cannot_travel(
     reasons: list[str] = []
     for name in names:
         try:
-            _pickle([namespace[name]], protocol, _Sink())
+            _pickle([namespace[name]], protocol, _PickleSink())
         except Exception as exc:  # noqa: BLE001 - whatever a __reduce__ raises is the reason
             reasons.append(
                 f"{name!r} cannot be sent: {_innermost(namespace[name], protocol, exc)}."
@@ -289,7 +289,7 @@ def _innermost(value: object, protocol: int, error: Exception) -> str:
     for _ in range(_SEARCHED_DEPTH):
         for label, part in _parts(value):
             try:
-                _pickle([part], protocol, _Sink())
+                _pickle([part], protocol, _PickleSink())
             except Exception as exc:  # noqa: BLE001 - as above
                 where, value, error = where + label, part, exc
                 break

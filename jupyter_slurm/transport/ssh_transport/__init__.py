@@ -36,9 +36,9 @@ from jupyter_slurm.transport.ssh_transport.greeted import Greeted
 from jupyter_slurm.transport.ssh_transport.pump import Carried
 from jupyter_slurm.transport.ssh_transport.queue import QueuedTransport
 from jupyter_slurm.transport.ssh_transport.stream import (
+    ChannelSink,
     Receiving,
     SharedChannel,
-    Sink,
     receive_into,
     send_all,
 )
@@ -134,9 +134,9 @@ class SharedTransport(QueuedTransport):
         far end was greeted: bytes then flow both ways, each with its own end, and `sock` is closed
         after both. Where it raises, `sock` is still the caller's: ChannelException (1: sshd forbids
         it, 2: the port cannot be reached), ForwardError (the greeting was not answered well)."""
-        answer = _Answer()
-        self.carry_soon(sock, host, port, timeout_s, answer, greeting)
-        answer.wait()
+        reply = _ChannelReply()
+        self.carry_soon(sock, host, port, timeout_s, reply, greeting)
+        reply.wait()
 
     def carry_soon(
         self,
@@ -167,9 +167,9 @@ class SharedTransport(QueuedTransport):
         self._answer(channel.chanid, problem)
 
     def _open(self, kind: str, extra: bytes, window_bytes: int, timeout_s: float) -> SharedChannel:
-        answer = _Answer()
-        channel = self._request(kind, extra, window_bytes, timeout_s, answer)
-        answer.wait()
+        reply = _ChannelReply()
+        channel = self._request(kind, extra, window_bytes, timeout_s, reply)
+        reply.wait()
         return channel
 
     def _request(
@@ -268,7 +268,7 @@ class SharedTransport(QueuedTransport):
         finally:
             self.direct(channel, None)
 
-    def direct(self, channel: SharedChannel, sink: Sink | None) -> None:
+    def direct(self, channel: SharedChannel, sink: ChannelSink | None) -> None:
         channel.sink = sink
         if sink is None:
             self.packetizer.sinks.pop(channel.chanid, None)
@@ -344,7 +344,7 @@ class SharedTransport(QueuedTransport):
         super()._ended()
 
 
-class _Answer:
+class _ChannelReply:
     """The outcome of a request for a channel."""
 
     def __init__(self) -> None:

@@ -67,7 +67,7 @@ _BUFFERS = 512
 _U32 = struct.Struct(">I")
 
 
-class Sink(Protocol):
+class DataSink(Protocol):
     """The receiver of a channel's data, called in the reading thread: it must not block."""
 
     def deliver(self, views: list[memoryview]) -> None: ...
@@ -108,7 +108,7 @@ class SharedPacketizer(Packetizer):
         self._count = self._bytes_in = self._bytes_out = 0
         self._keyed_s = time.monotonic()
         self.as_expected = takes_whole_packets()
-        self.sinks: dict[int, Sink] = {}
+        self.sinks: dict[int, DataSink] = {}
         self.unsent_bytes = 0
         self.sent_bytes = 0
         self.on_stuck: Callable[[], None] = lambda: None
@@ -197,7 +197,7 @@ class SharedPacketizer(Packetizer):
     def read_message(self) -> tuple[int, Message]:
         """Return the next packet that is not data for a sink. NeedRekeyException: begin an exchange
         of keys, then call again; nothing is lost."""
-        sink: Sink | None = None
+        sink: DataSink | None = None
         views: list[memoryview] = []
         try:
             while True:
@@ -227,7 +227,7 @@ class SharedPacketizer(Packetizer):
         message.seqno = self._count - 1
         return plain[1], message
 
-    def _sink_of(self, plain: bytes) -> Sink | None:
+    def _sink_of(self, plain: bytes) -> DataSink | None:
         if plain[1] != MSG_CHANNEL_DATA or len(plain) < 10:
             return None
         return self.sinks.get(_U32.unpack_from(plain, 2)[0])
