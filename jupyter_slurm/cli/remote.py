@@ -20,7 +20,7 @@ from jupyter_slurm.views.connections import (
     connected,
     connection_row,
     reach,
-    target,
+    tunnel_ends,
     tunnel_row,
 )
 
@@ -57,9 +57,9 @@ def tunnel(args: Asked, connect: Connect) -> int:
         api.close_tunnel(tunnel_id)
         say(f"Tunnel {tunnel_id} is closed.\n")
     if args.target is not None:
-        goal = target(api, args.target, args.local_port)
+        ends = tunnel_ends(api, args.target, args.local_port)
         opened = api.forward(
-            goal.host, goal.port, cluster_name(args.cluster), goal.job_id, goal.local_port
+            ends.host, ends.port, cluster_name(args.cluster), ends.job_id, ends.local_port
         )
         say(as_json(opened) if args.json else reach(opened) + "\n")
     elif not args.close:

@@ -23,7 +23,7 @@ from jupyter_slurm.views.connections import (
     connected,
     connection_row,
     reach,
-    target,
+    tunnel_ends,
     tunnel_row,
 )
 from jupyter_slurm.wire import Transfer
@@ -68,9 +68,9 @@ def tunnel(session: Session, asked: Asked) -> Table | None:
         say(f"Tunnel {tunnel_id} is closed.")
     if asked.target is None:
         return None if asked.close else tunnels(session, asked)
-    goal = target(session.api, asked.target, asked.local_port)
+    ends = tunnel_ends(session.api, asked.target, asked.local_port)
     cluster = asked.cluster or session.cluster
-    opened = session.api.forward(goal.host, goal.port, cluster, goal.job_id, goal.local_port)
+    opened = session.api.forward(ends.host, ends.port, cluster, ends.job_id, ends.local_port)
     say(reach(opened))
     return None
 

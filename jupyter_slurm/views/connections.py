@@ -13,7 +13,7 @@ from jupyter_slurm.readable import duration
 from jupyter_slurm.wire import Connection, ConnectionState, Tunnel
 
 
-class Target(NamedTuple):
+class TunnelEnds(NamedTuple):
     """The place where a tunnel is to lead, and the port here (0: any)."""
 
     host: str
@@ -71,12 +71,12 @@ def tunnel_row(tunnel: Tunnel) -> tuple[str, ...]:
     )
 
 
-def target(api: Api, aim: str, local_port: str) -> Target:
+def tunnel_ends(api: Api, aim: str, local_port: str) -> TunnelEnds:
     """Parse `PORT`, `JOB:PORT` or `HOST:PORT`. A job is one that is known here. RequestError."""
     where, _, port = aim.rpartition(":")
     job_id = _job_id(api, where) if where else None
     host = "localhost" if job_id or not where else where.removeprefix("[").removesuffix("]")
-    return Target(host, _port(port), job_id, _port(local_port) if local_port != "0" else 0)
+    return TunnelEnds(host, _port(port), job_id, _port(local_port) if local_port != "0" else 0)
 
 
 def reach(tunnel: Tunnel) -> str:

@@ -24,7 +24,7 @@ SAVING = f'step "{_SAVING}"\n'
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class NewImage:
     """An image to make: its place, and its maker's data."""
 
     folder: str
@@ -41,18 +41,18 @@ class Target:
         return f"{image_folder.stem(self.name)}+{self.version}"
 
 
-def render(target: Target, suffixes: Sequence[str], text: str) -> str:
+def render(image: NewImage, suffixes: Sequence[str], text: str) -> str:
     """Return the whole script. It exits 0 once the image is there, made now or earlier."""
     return _FRAME.format(
-        folder=shlex.quote(target.folder),
-        name=shlex.quote(target.name),
-        tool=target.tool,
-        lock=shlex.quote(f".{image_folder.stem(target.name)}.lock"),
-        stem=shlex.quote(target.stem),
+        folder=shlex.quote(image.folder),
+        name=shlex.quote(image.name),
+        tool=image.tool,
+        lock=shlex.quote(f".{image_folder.stem(image.name)}.lock"),
+        stem=shlex.quote(image.stem),
         # A folder, which has no suffix, is looked for last: a file's name begins with its name.
         suffixes=" ".join(shlex.quote(one) for one in sorted(suffixes, reverse=True)),
-        record=shlex.quote(image_folder.record_name(target.name, target.tool)),
-        begun=shlex.quote(image_folder.begun_record(target.name, target.digest, target.base)),
+        record=shlex.quote(image_folder.record_name(image.name, image.tool)),
+        begun=shlex.quote(image_folder.begun_record(image.name, image.digest, image.base)),
         text=shlex.quote(_STEP + text),
         beginning=_BEGINNING,
     )

@@ -39,7 +39,7 @@ _TRUSTED: tuple[Route, ...] = ("relay", "hop", "direct")
 """Whose refusal tells most."""
 
 
-class _Target(NamedTuple):
+class _TunnelTarget(NamedTuple):
     cluster: str
     host: str
     port: int
@@ -49,7 +49,7 @@ class _Target(NamedTuple):
 class _Open:
     """A tunnel, as it was opened."""
 
-    def __init__(self, room: Tunnels, target: _Target, local_port: int) -> None:
+    def __init__(self, room: Tunnels, target: _TunnelTarget, local_port: int) -> None:
         self.id = secrets.token_hex(4)
         self.target = target
         self.route: Route = room.order(target)[0]
@@ -64,7 +64,7 @@ class Tunnels:
         self._book = book
         self._clusters = clusters
         self._lock = threading.Lock()
-        self._open: dict[_Target, _Open] = {}
+        self._open: dict[_TunnelTarget, _Open] = {}
         self._routes: dict[str, NodeRoutes] = {}
         """By our job's id."""
         self._worked: dict[tuple[str, bool], Route] = {}
@@ -90,7 +90,7 @@ class Tunnels:
             raise RequestError(f"`{host}:{port}` is not HOST:PORT.")
         job = None if job_id is None else self._running(job_id)
         name = self._clusters.named(cluster if job is None else job.cluster).name
-        target = _Target(name, host, port, None if job is None else job.id)
+        target = _TunnelTarget(name, host, port, None if job is None else job.id)
         with self._lock:
             known = self._open.get(target)
         if known is None and job is None:
@@ -150,7 +150,7 @@ class Tunnels:
             one.forward.close()
         self._tidy()
 
-    def order(self, target: _Target) -> tuple[Route, ...]:
+    def order(self, target: _TunnelTarget) -> tuple[Route, ...]:
         """Return the routes to the target, the best first."""
         if target.job_id is None:
             return ("direct",)
@@ -187,7 +187,7 @@ class Tunnels:
             return
         raise _by_no_route(failures)
 
-    def _check_host(self, target: _Target) -> None:
+    def _check_host(self, target: _TunnelTarget) -> None:
         """Raise ForwardError where the login machine finds no host of that name."""
         try:
             ipaddress.ip_address(target.host)

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from jupyter_slurm.containers import credentials, image_folder
 from jupyter_slurm.containers.images import names_in
 from jupyter_slurm.containers.making import MAKERS, WITHIN_SLURM, Maker, maker_for
-from jupyter_slurm.containers.making.script import Target, render
+from jupyter_slurm.containers.making.script import NewImage, render
 from jupyter_slurm.containers.mounts import home_expanded
 from jupyter_slurm.containers.recipe import read_recipe
 from jupyter_slurm.containers.references import Reference, parse_reference
@@ -93,11 +93,11 @@ class Images:
         if record is not None and record.digest == digest and not spec.again and store.has(record):
             return ImageBuild(image=_image(store, maker.tool, record))
         version = image_folder.version(digest, spec.id if spec.again else None)
-        target = Target(str(store.path), name, maker.tool, digest, base, version)
+        new = NewImage(str(store.path), name, maker.tool, digest, base, version)
         image = Image(
             name=name,
             origin=ImageOrigin.PULLED if spec.recipe is None else ImageOrigin.BUILT,
-            path=str(store.path / target.stem),
+            path=str(store.path / new.stem),
             tool=maker.tool,
             base=base,
             digest=digest,
@@ -106,7 +106,7 @@ class Images:
         for one in self._book.live():
             if one.job.fingerprint == mark:
                 return ImageBuild(image=image, job=one.job)
-        code = render(target, maker.suffixes, text(maker, version))
+        code = render(new, maker.suffixes, text(maker, version))
         on_login = cluster.profile.build_on == "login" and runtime not in WITHIN_SLURM
         job = _job(spec, cluster.name, name, code, mark, on_login=on_login)
         return ImageBuild(image=image, job=self._submit(job))

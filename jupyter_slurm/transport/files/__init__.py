@@ -17,7 +17,7 @@ from pathlib import Path
 from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError, TooMuchError
 from jupyter_slurm.transport import Completed, TimedOutError, Transport, caps
 from jupyter_slurm.transport.files.difference import Difference, difference, surplus
-from jupyter_slurm.transport.files.download import Download, Target, is_safe_name
+from jupyter_slurm.transport.files.download import Download, DownloadFolder, is_safe_name
 from jupyter_slurm.transport.files.ignore import STATE, Exclusion, Patterns
 from jupyter_slurm.transport.files.loads import (
     PASSES,
@@ -296,7 +296,7 @@ def _bring(
     if not (what.files or what.links or what.folders):
         return {}
     os.makedirs(root, exist_ok=True)  # noqa: PTH103 (bytes)
-    target = Target(root)
+    target = DownloadFolder(root)
     download = Download(
         transport, sides.root, target, lambda name: names.get(name, name), outcome, progress, stop
     )

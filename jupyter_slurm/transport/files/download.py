@@ -88,7 +88,7 @@ def is_safe_name(name: bytes) -> bool:
     return all(part not in (b"", b".", b"..") for part in name.split(b"/")) and b"\0" not in name
 
 
-class Target:
+class DownloadFolder:
     """The folder here, written to without ever following a link below it."""
 
     def __init__(self, root: bytes) -> None:
@@ -162,7 +162,7 @@ class Download:
         self,
         transport: Transport,
         root: str,
-        target: Target,
+        target: DownloadFolder,
         local_name: Callable[[bytes], bytes],
         outcome: Outcome,
         progress: Progress,

@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_slurm.containers.image_folder import Record, read_record
 from jupyter_slurm.containers.making import MAKERS, maker_for
-from jupyter_slurm.containers.making.script import Failure, Target, read_failure, render
+from jupyter_slurm.containers.making.script import Failure, NewImage, read_failure, render
 from jupyter_slurm.containers.pyxis import SRUN, STEP
 from jupyter_slurm.containers.recipe import read_recipe
 from jupyter_slurm.containers.references import parse_reference
@@ -38,9 +38,9 @@ def plain(text: str) -> str:
 @pytest.mark.parametrize("recipe", _RECIPES)
 @pytest.mark.parametrize("runtime", MAKERS)
 def test_every_tool_makes_every_form_and_the_text_is_posix_sh(runtime: str, recipe: str) -> None:
-    target = Target("/a b", "mine", "x", "0" * 64, "it's", _VERSION)
+    image = NewImage("/a b", "mine", "x", "0" * 64, "it's", _VERSION)
     texts = [built(runtime, recipe), MAKERS[runtime].pull(parse_reference("a.org/b:c"), _VERSION)]
-    for text in [*texts, *(render(target, MAKERS[runtime].suffixes, text) for text in texts)]:
+    for text in [*texts, *(render(image, MAKERS[runtime].suffixes, text) for text in texts)]:
         for shell in ("dash", "bash"):
             subprocess.run([shell, "-n"], input=text, text=True, check=True)
 
@@ -180,8 +180,8 @@ def test_a_runtime_without_images_is_refused() -> None:
     ("step", "doing"), [('step "pulling it"', "pulling it"), ("false", "beginning")]
 )
 def test_what_a_failed_script_said_is_read_again(step: str, doing: str) -> None:
-    target = Target("/nowhere", "mine", "docker", "0" * 64, None, _VERSION)
-    text = render(target, (".tar",), f"{step} || :\nexit 7\n")
+    image = NewImage("/nowhere", "mine", "docker", "0" * 64, None, _VERSION)
+    text = render(image, (".tar",), f"{step} || :\nexit 7\n")
     done = subprocess.run(
         ["sh", "-c", text.replace("folder=/nowhere", "folder=$(mktemp -d)")],
         capture_output=True,
