@@ -41,7 +41,7 @@ class How(Enum):
     LOST = "lost"  # for an unknown reason
 
 
-class Outcome(NamedTuple):
+class TerminalEnd(NamedTuple):
     how: How
     status: int | None = None
     """The program's exit status, as a shell reports it; None: it has not exited."""
@@ -51,7 +51,9 @@ class _Signalled(SystemExit):
     """SIGTERM or SIGHUP, as an exception, so that the terminal is restored first."""
 
 
-def lend(sock: socket.socket, keyboard: int, screen: int, environ: Mapping[str, str]) -> Outcome:
+def lend(
+    sock: socket.socket, keyboard: int, screen: int, environ: Mapping[str, str]
+) -> TerminalEnd:
     """Lend the terminal until the program there ends or either side goes away; close `sock`.
 
     `keyboard` and `screen` are descriptors of a terminal. Call it only in the main thread.
@@ -132,7 +134,7 @@ class _Session:
         self._said_s = time.monotonic()
         self.modes = Modes()
 
-    def run(self, environ: Mapping[str, str]) -> Outcome:
+    def run(self, environ: Mapping[str, str]) -> TerminalEnd:
         self._sock.setblocking(False)
         self._put(terminal_frames.begin(*_size(self._screen), environ))
         while True:
@@ -140,7 +142,7 @@ class _Session:
             if outcome is not None:
                 return outcome
 
-    def _step(self) -> Outcome | None:
+    def _step(self) -> TerminalEnd | None:
         reads: list[Any] = [self._sock, self._changed]
         if len(self._outbox) < _PENDING_MOST:
             reads.append(self._keyboard)
@@ -159,7 +161,7 @@ class _Session:
             self._say(ALIVE)
         return outcome or self._flush()
 
-    def _read_keys(self) -> Outcome | None:
+    def _read_keys(self) -> TerminalEnd | None:
         try:
             data = os.read(self._keyboard, _PIECE_BYTES)
         except OSError:
@@ -170,9 +172,9 @@ class _Session:
         if self._escapes.asked:
             self._escapes.asked = False
             self._note(_HELP)
-        return Outcome(How.LEFT) if self._escapes.left or not data else None
+        return TerminalEnd(How.LEFT) if self._escapes.left or not data else None
 
-    def _receive(self) -> Outcome | None:
+    def _receive(self) -> TerminalEnd | None:
         try:
             data = self._sock.recv(_PIECE_BYTES)
         except BlockingIOError:
@@ -180,7 +182,7 @@ class _Session:
         except OSError:
             data = b""
         if not data:
-            return Outcome(How.LOST)
+            return TerminalEnd(How.LOST)
         try:
             for kind, body in self._inbox.take(data):
                 outcome = self._take(kind, body)
@@ -188,19 +190,19 @@ class _Session:
                     return outcome
         except GarbledError as exc:
             self._note(f"The line from the job is garbled: {exc}.")
-            return Outcome(How.LOST)
-        return Outcome(How.LOST) if self._inbox.ended else None
+            return TerminalEnd(How.LOST)
+        return TerminalEnd(How.LOST) if self._inbox.ended else None
 
-    def _take(self, kind: bytes, body: bytes) -> Outcome | None:
+    def _take(self, kind: bytes, body: bytes) -> TerminalEnd | None:
         if kind == DATA:
             self.modes.see(body)
             _write_all(self._screen, body)
         elif kind == SAID:
             self._note(body.decode(errors="replace"))
         elif kind == TAKEN:
-            return Outcome(How.TAKEN)
+            return TerminalEnd(How.TAKEN)
         elif kind == EXIT:
-            return Outcome(How.EXITED, terminal_frames.status_of(body))
+            return TerminalEnd(How.EXITED, terminal_frames.status_of(body))
         return None
 
     def _note(self, text: str) -> None:
@@ -213,14 +215,14 @@ class _Session:
         self._outbox += said
         self._said_s = time.monotonic()
 
-    def _flush(self) -> Outcome | None:
+    def _flush(self) -> TerminalEnd | None:
         try:
             while self._outbox:
                 del self._outbox[: self._sock.send(self._outbox[:_PIECE_BYTES])]
         except BlockingIOError:
             pass
         except OSError:
-            return Outcome(How.LOST)
+            return TerminalEnd(How.LOST)
         return None
 
 

@@ -16,7 +16,7 @@ import msgspec
 from jupyter_slurm.api import Api, Terminals
 from jupyter_slurm.cli import console, follow
 from jupyter_slurm.cli.command import Connect
-from jupyter_slurm.cli.console import How, Outcome
+from jupyter_slurm.cli.console import How, TerminalEnd
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.say import note
 from jupyter_slurm.cli.table import in_words_of_a_terminal
@@ -114,7 +114,7 @@ def _welcome(job: Job, now_s: float) -> str:
     return f"[{where}; ~. at the beginning of a line leaves]"
 
 
-def _after(api: Api, job: Job, outcome: Outcome, *, is_own: bool, keep_s: float | None) -> int:
+def _after(api: Api, job: Job, outcome: TerminalEnd, *, is_own: bool, keep_s: float | None) -> int:
     """Say what became of the terminal, and return the exit code."""
     if outcome.how is How.EXITED:
         if is_own:

@@ -58,7 +58,7 @@ class Transfers:
     ) -> Transfer:
         """Begin the push. RequestError: `local` is not an absolute path."""
 
-        def work(one: _Running) -> files.Outcome:
+        def work(one: _Running) -> files.TransferReport:
             with self._alone(cluster, remote, one.stop):
                 return files.push(
                     transport, Path(local), remote, exclude=exclude, progress=one, stop=one.stop
@@ -76,7 +76,7 @@ class Transfers:
     ) -> Transfer:
         """Begin the pull. RequestError: `local` is not an absolute path."""
 
-        def work(one: _Running) -> files.Outcome:
+        def work(one: _Running) -> files.TransferReport:
             with self._alone_here(local, one.stop):
                 return files.pull(
                     transport, remote, Path(local), exclude=exclude, progress=one, stop=one.stop
@@ -97,7 +97,7 @@ class Transfers:
             )
         folder, local = JobDir(PurePosixPath(job.job_dir)), job.fetch_to
 
-        def work(one: _Running) -> files.Outcome:
+        def work(one: _Running) -> files.TransferReport:
             with self._alone_here(local, one.stop):
                 try:
                     # Later than job.sh: not what was pushed, which may be older than what is here.
@@ -111,7 +111,7 @@ class Transfers:
                         stop=one.stop,
                     )
                 except NotFoundError:
-                    return files.Outcome()
+                    return files.TransferReport()
 
         return self._begin(_Running(job.cluster, "pull", _absolute(local), str(folder.work)), work)
 
@@ -131,7 +131,7 @@ class Transfers:
         folder = pushed_folder(local)
         target = mirror_of(job_dir, places.host(), folder)
 
-        def work(one: _Running) -> files.Outcome:
+        def work(one: _Running) -> files.TransferReport:
             with self._alone("", str(target), one.stop):
                 return files.mirror(
                     transport,
@@ -205,7 +205,7 @@ class Transfers:
             raise NotFoundError(f"There is no transfer {transfer_id!r}.")
         return one
 
-    def _begin(self, one: _Running, work: Callable[[_Running], files.Outcome]) -> Transfer:
+    def _begin(self, one: _Running, work: Callable[[_Running], files.TransferReport]) -> Transfer:
         with self._lock:
             ended = [key for key, known in self._running.items() if known.has_ended]
             for key in ended[: max(0, len(ended) - _KEPT)]:
@@ -283,7 +283,7 @@ class _Running:
             self._bytes += size_bytes
             self._tell()
 
-    def run(self, work: Callable[[_Running], files.Outcome]) -> None:
+    def run(self, work: Callable[[_Running], files.TransferReport]) -> None:
         try:
             outcome = work(self)
             self._end(None, outcome)
@@ -293,7 +293,7 @@ class _Running:
             _log.exception("the transfer %s stumbled", self.id)
             self._end(Problem(code="error", message=f"A fault of ours: {exc!r}."), None)
 
-    def _end(self, problem: Problem | None, outcome: files.Outcome | None) -> None:
+    def _end(self, problem: Problem | None, outcome: files.TransferReport | None) -> None:
         with self._news:
             if outcome is not None:
                 self._failed, self._left_out = map(_behind, (outcome.failed, outcome.left_out))

@@ -21,8 +21,8 @@ from jupyter_slurm.transport.files.download import Download, DownloadFolder, is_
 from jupyter_slurm.transport.files.ignore import STATE, Exclusion, Patterns
 from jupyter_slurm.transport.files.loads import (
     PASSES,
-    Outcome,
     Progress,
+    TransferReport,
     Unwatched,
     absolute,
     check_stop,
@@ -39,7 +39,7 @@ from jupyter_slurm.transport.files.manifest import (
 )
 from jupyter_slurm.transport.files.upload import Upload
 
-__all__ = ["Outcome", "Progress", "mirror", "pull", "push"]
+__all__ = ["Progress", "TransferReport", "mirror", "pull", "push"]
 
 _TIMEOUT_S = 600.0
 _NAMED = 200
@@ -74,7 +74,7 @@ def push(
     exclude: Sequence[str] = (),
     progress: Progress | None = None,
     stop: threading.Event | None = None,
-) -> Outcome:
+) -> TransferReport:
     """Make the folder or file `remote` like `local`. A file pushed to a folder goes into it.
 
     `exclude`: patterns beside those of .gitignore. NotFoundError, FileAccessError, RequestError;
@@ -82,7 +82,7 @@ def push(
     there.
     """
     watcher = progress or Unwatched()
-    outcome = Outcome()
+    outcome = TransferReport()
     again: dict[bytes, str] = {}
     for _ in range(PASSES):
         check_stop(stop)
@@ -109,7 +109,7 @@ def mirror(
     exclude: Sequence[str] = (),
     progress: Progress | None = None,
     stop: threading.Event | None = None,
-) -> Outcome:
+) -> TransferReport:
     """Push a folder as `push` does, after which `remote` holds nothing else; then run `then` there,
     in the same round trip where that can be, unless something failed.
 
@@ -118,7 +118,7 @@ def mirror(
     at: a holder of the lock that finds it old may remove it.
     """
     watcher = progress or Unwatched()
-    outcome = Outcome()
+    outcome = TransferReport()
     again: dict[bytes, str] = {}
     done = False
     path, here = absolute(transport, remote), os.fsencode(local)
@@ -154,7 +154,7 @@ def pull(
     since: str = "",
     progress: Progress | None = None,
     stop: threading.Event | None = None,
-) -> Outcome:
+) -> TransferReport:
     """Make the folder or file `local` like `remote`. A file pulled to a folder goes into it.
 
     `include`: only files that match one of these patterns; `since`: only what has changed after
@@ -162,7 +162,7 @@ def pull(
     just what one wants back. Errors as in `push`.
     """
     watcher = progress or Unwatched()
-    outcome = Outcome()
+    outcome = TransferReport()
     again: dict[bytes, str] = {}
     try:
         for _ in range(PASSES):
@@ -226,7 +226,7 @@ def _few(names: Sequence[bytes]) -> Sequence[bytes]:
     return names if len(names) <= _NAMED and sum(map(len, names)) <= _NAMED_BYTES else ()
 
 
-def _plan(progress: Progress, what: Difference, outcome: Outcome) -> None:
+def _plan(progress: Progress, what: Difference, outcome: TransferReport) -> None:
     size_bytes = sum(entry.size_bytes for _, entry in what.files)
     count = len(what.files) + len(what.links)
     progress.planned(outcome.files + count, outcome.size_bytes + size_bytes, outcome.same)
@@ -254,7 +254,10 @@ def _sides_of_pull(transport: Transport, remote: str, local: Path, since: str) -
 
 
 def _chosen(
-    there: dict[bytes, Entry], exclude: Sequence[str], include: Sequence[str], outcome: Outcome
+    there: dict[bytes, Entry],
+    exclude: Sequence[str],
+    include: Sequence[str],
+    outcome: TransferReport,
 ) -> dict[bytes, Entry]:
     """Return what is asked for, of names that may be used."""
     exclusion = Exclusion(exclude)
@@ -276,7 +279,7 @@ def _bring(
     transport: Transport,
     sides: _Sides,
     entries: dict[bytes, Entry],
-    outcome: Outcome,
+    outcome: TransferReport,
     progress: Progress,
     stop: threading.Event | None,
 ) -> dict[bytes, str]:

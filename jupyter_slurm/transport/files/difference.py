@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from jupyter_slurm.transport.files.loads import Outcome, shown
+from jupyter_slurm.transport.files.loads import TransferReport, shown
 from jupyter_slurm.transport.files.manifest import Entry, Listing, same
 
 
@@ -37,7 +37,7 @@ def surplus(wanted: dict[bytes, Entry], there: dict[bytes, Entry]) -> list[bytes
     return tops
 
 
-def difference(wanted: Listing, there: dict[bytes, Entry], outcome: Outcome) -> Difference:
+def difference(wanted: Listing, there: dict[bytes, Entry], outcome: TransferReport) -> Difference:
     """Return what has to be sent; what cannot be goes into `outcome`."""
     for name, why in wanted.unread.items():
         outcome.failed[name] = f"It cannot be read: {why}."
@@ -61,7 +61,7 @@ def difference(wanted: Listing, there: dict[bytes, Entry], outcome: Outcome) -> 
     return what
 
 
-def _is_conflict(name: bytes, entry: Entry, other: Entry | None, outcome: Outcome) -> bool:
+def _is_conflict(name: bytes, entry: Entry, other: Entry | None, outcome: TransferReport) -> bool:
     if other is None or entry.kind == other.kind or "folder" not in (entry.kind, other.kind):
         return False
     outcome.failed[name] = (
@@ -70,7 +70,7 @@ def _is_conflict(name: bytes, entry: Entry, other: Entry | None, outcome: Outcom
     return True
 
 
-def _travels(name: bytes, entry: Entry, outcome: Outcome) -> bool:
+def _travels(name: bytes, entry: Entry, outcome: TransferReport) -> bool:
     if entry.kind == "other":
         outcome.left_out[name] = "It is neither a file nor a folder."
     elif entry.kind == "link" and not stays_inside(name, entry.link):

@@ -51,7 +51,7 @@ class Unwatched:
 
 
 @dataclass(slots=True)
-class Outcome:
+class TransferReport:
     files: int = 0
     size_bytes: int = 0
     same: int = 0

@@ -23,7 +23,7 @@ from jupyter_slurm.transport.login.private_keys import (
     public_blob,
 )
 from jupyter_slurm.transport.login.server_text import shown, shown_line
-from jupyter_slurm.transport.login.userauth import Outcome, PasswordExpiredError, Round, UserAuth
+from jupyter_slurm.transport.login.userauth import AuthResult, PasswordExpiredError, Round, UserAuth
 from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.wire import QuestionKind
 
@@ -77,16 +77,16 @@ class _Login:
             outcome = self._auth.none()
             self._greeting = self._auth.banner
             self._report.greeting = shown(self._greeting)
-            while outcome is not Outcome.SUCCESS:
+            while outcome is not AuthResult.SUCCESS:
                 outcome = self._next()
         except ConnectionLostError as exc:
             self._note()
             raise self._report.ended(asked=self._asked > 0) from exc
         return self._by_person
 
-    def _next(self) -> Outcome:
+    def _next(self) -> AuthResult:
         """One step: the first method that the host takes and that we have something left for."""
-        steps: dict[str, Callable[[], Outcome | None]] = {
+        steps: dict[str, Callable[[], AuthResult | None]] = {
             "publickey": self._publickey,
             "keyboard-interactive": self._keyboard_interactive,
             "password": self._password,
@@ -95,7 +95,7 @@ class _Login:
             if name in self._auth.methods:
                 outcome = step()
                 if outcome is not None:
-                    if outcome is Outcome.PARTIAL:
+                    if outcome is AuthResult.PARTIAL:
                         self._report.accepted.append(name)
                         self._report.silent_interactive = False
                     return outcome
@@ -106,7 +106,7 @@ class _Login:
 
     # --- keys ---
 
-    def _publickey(self) -> Outcome | None:
+    def _publickey(self) -> AuthResult | None:
         """None: there is no key left to try."""
         for identity in self._keys:
             if self._auth.failures >= self._most_key_failures():
@@ -114,7 +114,7 @@ class _Login:
                 self._keys = iter(())
                 return None
             outcome = self._try_key(identity)
-            if outcome in {Outcome.SUCCESS, Outcome.PARTIAL}:
+            if outcome in {AuthResult.SUCCESS, AuthResult.PARTIAL}:
                 return outcome
         return None
 
@@ -123,7 +123,7 @@ class _Login:
         questions = {"keyboard-interactive", "password"} & set(self._auth.methods)
         return _MOST_FAILURES - bool(questions)
 
-    def _try_key(self, identity: Identity) -> Outcome:
+    def _try_key(self, identity: Identity) -> AuthResult:
         name = shown_line(identity.name)
         try:
             blob = identity.blob
@@ -131,21 +131,21 @@ class _Login:
                 key = self._unlocked.private_key(identity.path, self._passphrase)
                 blob = public_blob(key)
             if not blob:
-                return Outcome.FAILURE
+                return AuthResult.FAILURE
             chosen = algorithm(blob, self._accepted)
             if chosen is None or not self._auth.wants(chosen, blob):
                 self._report.refused_keys.append(name)
-                return Outcome.FAILURE
+                return AuthResult.FAILURE
             if key_type(blob).startswith("sk-"):  # on a security key, which has to be touched
                 if not self._may_ask(self._prompt(f"Touch the security key of {name}.")):
-                    return Outcome.FAILURE
+                    return AuthResult.FAILURE
                 self._by_person = True
             signer = sign(identity, self._hop, self._unlocked, self._passphrase)
             outcome = self._auth.publickey(chosen, blob, signer)
         except CannotSignError as exc:
             self._report.refused_keys.append(f"{name} ({exc})")
-            return Outcome.FAILURE
-        if outcome is Outcome.FAILURE:
+            return AuthResult.FAILURE
+        if outcome is AuthResult.FAILURE:
             self._report.refused_keys.append(f"{name} ({key_type(blob)})")
         return outcome
 
@@ -158,14 +158,14 @@ class _Login:
 
     # --- questions ---
 
-    def _keyboard_interactive(self) -> Outcome | None:
+    def _keyboard_interactive(self) -> AuthResult | None:
         """None: the host asks nothing this way, or nobody is there to be asked."""
         if self._report.silent_interactive or not self._may_ask(self._prompt("")):
             return None
         asked_before = self._asked
         outcome = self._auth.keyboard_interactive(self._answers)
         self._by_person = True  # without a question too: it may have rung their phone
-        if outcome is Outcome.FAILURE:
+        if outcome is AuthResult.FAILURE:
             if self._asked == asked_before:
                 self._report.silent_interactive = True
             else:
@@ -188,7 +188,7 @@ class _Login:
             answers.append(self._put(prompt._replace(kind=kind, instruction=instruction)))
         return answers
 
-    def _password(self) -> Outcome | None:
+    def _password(self) -> AuthResult | None:
         """None: nobody is there to be asked."""
         prompt = self._prompt(f"{self._hop.label}'s password:")
         if not self._may_ask(prompt):
@@ -200,7 +200,7 @@ class _Login:
         except PasswordExpiredError as exc:
             self._note()
             raise self._report.password_expired() from exc
-        if outcome is Outcome.FAILURE:
+        if outcome is AuthResult.FAILURE:
             self._count_wrong()
         return outcome
 

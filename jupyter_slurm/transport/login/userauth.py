@@ -39,7 +39,7 @@ Sign = Callable[[bytes, str], bytes]
 """(data, algorithm) -> a signature as it goes over the wire: the algorithm's name and the bytes."""
 
 
-class Outcome(Enum):
+class AuthResult(Enum):
     SUCCESS = "success"
     PARTIAL = "partial"  # accepted, and the host wants another method too
     FAILURE = "failure"
@@ -104,34 +104,34 @@ class UserAuth:
         """What the host said when it ended the connection."""
         self._transport = transport
         self._user = user
-        self._last = Outcome.FAILURE
+        self._last = AuthResult.FAILURE
         self._handler = _Handler(transport, user)
         transport.auth_handler = self._handler  # type: ignore[assignment]
         transport._parse_disconnect = self._note_farewell  # type: ignore[attr-defined]
         self._begun = False
 
-    def none(self) -> Outcome:
+    def none(self) -> AuthResult:
         """Succeeds where a host wants nothing; else the way to learn its methods."""
-        return self._outcome(self._request("none"))
+        return self._result(self._request("none"))
 
     def wants(self, algorithm: str, blob: bytes) -> bool:
         """Whether the host would take a signature of this public key or certificate."""
         return self._reply_of(self._request("publickey", False, algorithm, blob)) is not None
 
-    def publickey(self, algorithm: str, blob: bytes, sign: Sign) -> Outcome:
+    def publickey(self, algorithm: str, blob: bytes, sign: Sign) -> AuthResult:
         session = Message()
         session.add_string(self._transport.session_id or b"")
         request = ("publickey", True, algorithm, blob)
         signature = sign(session.asbytes() + self._message(*request).asbytes(), algorithm)
-        return self._outcome(self._request(*request, signature))
+        return self._result(self._request(*request, signature))
 
-    def password(self, password: str) -> Outcome:
+    def password(self, password: str) -> AuthResult:
         """PasswordExpiredError."""
         if self._reply_of(self._request("password", False, password)) is not None:
             raise PasswordExpiredError
         return self._last
 
-    def keyboard_interactive(self, answer: Callable[[Round], Sequence[str]]) -> Outcome:
+    def keyboard_interactive(self, answer: Callable[[Round], Sequence[str]]) -> AuthResult:
         number, message = self._request("keyboard-interactive", "", "")
         rounds = 0
         while number == _OF_THE_METHOD:
@@ -145,7 +145,7 @@ class UserAuth:
             for text in answers:
                 response.add_string(text)
             number, message = self._exchange(response)
-        return self._outcome((number, message))
+        return self._result((number, message))
 
     # --- messages ---
 
@@ -195,19 +195,19 @@ class UserAuth:
         """The method's own message, or None: `_last` then holds how it ended."""
         if reply[0] == _OF_THE_METHOD:
             return reply[1]
-        self._last = self._outcome(reply)
+        self._last = self._result(reply)
         return None
 
-    def _outcome(self, reply: tuple[int, Message]) -> Outcome:
+    def _result(self, reply: tuple[int, Message]) -> AuthResult:
         number, message = reply
         if number == _SUCCESS:
-            return Outcome.SUCCESS
+            return AuthResult.SUCCESS
         first = not self.methods
         self.methods = tuple(message.get_list())
         if message.get_boolean():
-            return Outcome.PARTIAL
+            return AuthResult.PARTIAL
         self.failures += not first
-        return Outcome.FAILURE
+        return AuthResult.FAILURE
 
     def _note_farewell(self, message: Message) -> None:
         message.get_int()

@@ -23,7 +23,7 @@ from jupyter_slurm.errors import (
     RequestError,
 )
 from jupyter_slurm.transport import Completed, caps
-from jupyter_slurm.transport.files import Outcome, loads, mirror, pull, push, ustar
+from jupyter_slurm.transport.files import TransferReport, loads, mirror, pull, push, ustar
 from jupyter_slurm.transport.local import LocalTransport
 
 MIB = 1 << 20
@@ -128,14 +128,14 @@ def tree(folder: Path) -> dict[bytes, object]:
     return found
 
 
-Mover = Callable[[Watched, Path, Path], Outcome]
+Mover = Callable[[Watched, Path, Path], TransferReport]
 
 
-def _push(far: Watched, source: Path, target: Path) -> Outcome:
+def _push(far: Watched, source: Path, target: Path) -> TransferReport:
     return push(far, source, str(target))
 
 
-def _pull(far: Watched, source: Path, target: Path) -> Outcome:
+def _pull(far: Watched, source: Path, target: Path) -> TransferReport:
     return pull(far, str(source), target)
 
 
@@ -871,7 +871,7 @@ def test_few_names_are_asked_for_so_that_others_need_not_be_listed(
 # --- a mirror ---------------------------------------------------------------------------------
 
 
-def mirrored(far: Watched, source: Path, target: Path, *then: str) -> Outcome:
+def mirrored(far: Watched, source: Path, target: Path, *then: str) -> TransferReport:
     return mirror(far, source, str(target), lock=f"{target}.lock", then=then or ("true",))
 
 
