@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from .reason_table import Entry
+from .reason_table import Meaning
 
 _OWNED = re.compile(
     r"(?P<owner>Assoc|QOS)(?P<scope>Grp|Max|Min)"
@@ -44,21 +44,23 @@ THINGS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def explain_limit(reason: str) -> Entry | None:
+def explain_limit(reason: str) -> Meaning | None:
     """Return the sentence for a limit's code; None if it is not one."""
     match = _PER_OWNER.fullmatch(reason) or _OWNED.fullmatch(reason)
     if match is None:
         return None
     thing = THINGS[match["resource"].lower()]
-    entry = _owned(match, thing) if match.re is _OWNED else _per_owner(match["unit"], match["who"])
-    return entry._replace(thing=thing)
+    meaning = (
+        _owned(match, thing) if match.re is _OWNED else _per_owner(match["unit"], match["who"])
+    )
+    return meaning._replace(thing=thing)
 
 
-def _owned(match: re.Match[str], thing: str) -> Entry:
+def _owned(match: re.Match[str], thing: str) -> Meaning:
     owner = _OWNERS[match["owner"]]
     unit = match["unit"] or ""
     if match["scope"] == "Min":
-        return Entry(
+        return Meaning(
             f"It asks for less {{thing}} than {owner} demands.",
             "Ask for more, or submit it again with another --qos.",
             never_starts=True,
@@ -68,66 +70,66 @@ def _owned(match: re.Match[str], thing: str) -> Entry:
     return _own(thing, owner, unit)
 
 
-def _per_owner(unit: str | None, who: str) -> Entry:
+def _per_owner(unit: str | None, who: str) -> Meaning:
     whose = "your jobs" if who == "User" else "the jobs of the account{account}"
     if unit:
-        return Entry(
+        return Meaning(
             f"The time that {whose} may still run, counted in {{thing}}, is used up by running "
             "ones.",
             "Wait for some of them to end, or ask for a shorter --time.",
         )
-    return Entry(
+    return Meaning(
         f"The limit on {{thing}} for {whose} together is reached in the QOS{{qos}}.",
         "Wait for some of them to end, or use another --qos.",
     )
 
 
-def _shared(thing: str, owner: str, unit: str) -> Entry:
+def _shared(thing: str, owner: str, unit: str) -> Meaning:
     if unit == "Minutes" or thing == "run time":
-        return Entry(
+        return Meaning(
             f"The budget of {owner} ({{thing}} over time) is used up.",
             "It will not start without a new allocation: ask who is in charge of the project, or "
             "use another --account.",
             never_starts=True,
         )
     if unit == "RunMinutes":
-        return Entry(
+        return Meaning(
             f"The running jobs of {owner} have reserved all that it may use of {{thing}} over "
             "time.",
             "Wait for some of them to end, or ask for a shorter --time.",
         )
-    return Entry(
+    return Meaning(
         f"Everyone in {owner} together, your own jobs included, uses all the {{thing}} it may "
         "have.",
         "Wait for some of those jobs to end.",
     )
 
 
-def _own(thing: str, owner: str, unit: str) -> Entry:
+def _own(thing: str, owner: str, unit: str) -> Meaning:
     if thing == "run time":
-        return Entry(
+        return Meaning(
             f"Its time limit is longer than {owner} allows.",
             "Submit it again with a shorter --time, or another --qos.",
             never_starts=True,
         )
     if thing in ("running jobs", "jobs in the queue"):
-        return Entry(
+        return Meaning(
             f"You have as many {{thing}} as {owner} allows.",
             "Wait for some of them to end; many small tasks go better into one array.",
         )
     if unit == "PerUser":
-        return Entry(
+        return Meaning(
             f"Your running jobs already use all the {{thing}} that {owner} gives to one user.",
             "Wait for your own jobs to end, ask for less, or use another --qos.",
         )
     if unit == "RunMinutes":
-        return Entry(
+        return Meaning(
             f"Running jobs have reserved all that {owner} allows of {{thing}} over time.",
             "Wait for some of them to end, or ask for a shorter --time.",
         )
     each = {"PerNode": "on one node", "MinutesPerJob": "times its time limit"}.get(unit, "")
     asked = f"more {{thing}} {each}".rstrip()
-    return Entry(
+    return Meaning(
         f"It asks for {asked} than {owner} allows to one job.",
         "Submit it again and ask for less, or use another --qos.",
         never_starts=True,

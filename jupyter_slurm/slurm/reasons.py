@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from jupyter_slurm.wire import Message, Text, filled
 
 from .limit_reasons import explain_limit
-from .reason_table import PREFIXES, REASONS, Entry
+from .reason_table import PREFIXES, REASONS, Meaning
 
 _EXIT_SIGNAL = re.compile(r"RaisedSignal:([0-9]+)")
 
@@ -79,10 +79,10 @@ def explain(
     )
 
 
-def _find(text: str) -> Entry | None:
-    if entry := REASONS.get(text or "None"):
-        return entry
-    for pattern, entry in PREFIXES:
+def _find(text: str) -> Meaning | None:
+    if meaning := REASONS.get(text or "None"):
+        return meaning
+    for pattern, meaning in PREFIXES:
         if re.match(pattern, text):
-            return entry
+            return meaning
     return explain_limit(text)
