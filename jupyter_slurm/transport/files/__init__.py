@@ -29,8 +29,8 @@ from jupyter_slurm.transport.files.loads import (
     succeeded,
 )
 from jupyter_slurm.transport.files.manifest import (
-    Entry,
     Listing,
+    ManifestEntry,
     TooManyError,
     entry_of,
     listing_argv,
@@ -186,7 +186,7 @@ def pull(
 class _Sides:
     root: str
     """The folder there."""
-    there: dict[bytes, Entry]
+    there: dict[bytes, ManifestEntry]
     wanted: Listing = field(default_factory=lambda: Listing("folder"))
     sources: dict[bytes, bytes] | bytes = b""
     """The folder here, or the path here of a single file."""
@@ -254,16 +254,16 @@ def _sides_of_pull(transport: Transport, remote: str, local: Path, since: str) -
 
 
 def _chosen(
-    there: dict[bytes, Entry],
+    there: dict[bytes, ManifestEntry],
     exclude: Sequence[str],
     include: Sequence[str],
     outcome: TransferReport,
-) -> dict[bytes, Entry]:
+) -> dict[bytes, ManifestEntry]:
     """Return what is asked for, of names that may be used."""
     exclusion = Exclusion(exclude)
     patterns = Patterns(include) if include else None
     behind: set[bytes] = set()
-    chosen: dict[bytes, Entry] = {}
+    chosen: dict[bytes, ManifestEntry] = {}
     for name, entry in there.items():
         is_folder = entry.kind == "folder"
         if not is_safe_name(name) or name.partition(b"/")[0] == STATE:
@@ -278,7 +278,7 @@ def _chosen(
 def _bring(
     transport: Transport,
     sides: _Sides,
-    entries: dict[bytes, Entry],
+    entries: dict[bytes, ManifestEntry],
     outcome: TransferReport,
     progress: Progress,
     stop: threading.Event | None,
@@ -316,7 +316,7 @@ def _bring(
     return download.again
 
 
-def _look(path: bytes) -> Entry | None:
+def _look(path: bytes) -> ManifestEntry | None:
     try:
         return entry_of(os.lstat(path), path)
     except OSError:

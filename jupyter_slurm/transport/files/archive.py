@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from jupyter_slurm.transport.files import ustar
 from jupyter_slurm.transport.files.loads import MIB, Progress, quoted
-from jupyter_slurm.transport.files.manifest import Entry
+from jupyter_slurm.transport.files.manifest import ManifestEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class Batch:
     """The part of it that goes in one archive."""
 
     gone: Sequence[bytes] = ()
-    folders: Mapping[bytes, Entry] = field(default_factory=dict)
-    files: Sequence[tuple[bytes, Entry]] = ()
+    folders: Mapping[bytes, ManifestEntry] = field(default_factory=dict)
+    files: Sequence[tuple[bytes, ManifestEntry]] = ()
     """And links."""
 
     @property
@@ -61,7 +61,7 @@ class Archive:
         self.failed: dict[bytes, str] = {}
 
     def stream(self) -> Iterator[bytes]:
-        chunks = [_header(b"files", Entry("folder", 0o755, 0, 0))]
+        chunks = [_header(b"files", ManifestEntry("folder", 0o755, 0, 0))]
         for name, entry in self._batch.folders.items():
             ours = entry._replace(mode=entry.mode | 0o700)  # else nothing could be put in it
             chunks.append(_header(b"files/" + name, ours))
@@ -77,7 +77,7 @@ class Archive:
         yield b"".join([*chunks, *member(b"place.sh", self._place_sh()), ustar.END])
         self._progress.moved(len(self.sent) - files, self.size_bytes - content)
 
-    def _member(self, name: bytes, entry: Entry) -> Iterator[bytes]:
+    def _member(self, name: bytes, entry: ManifestEntry) -> Iterator[bytes]:
         """Yield one member; nothing for a file that has changed, is gone or cannot be read."""
         if entry.kind == "link":
             self.sent.add(name)
@@ -99,7 +99,7 @@ class Archive:
         finally:
             os.close(file)
 
-    def _content(self, name: bytes, entry: Entry, file: int) -> Iterator[bytes]:
+    def _content(self, name: bytes, entry: ManifestEntry, file: int) -> Iterator[bytes]:
         size = entry.size_bytes
         first = os.read(file, min(size + 1, MIB)) if size else b""
         if size <= len(first) and not (len(first) == size and is_still(os.fstat(file), entry)):
@@ -162,7 +162,7 @@ def _in_lots(names: Sequence[bytes]) -> Iterator[list[bytes]]:
 _KINDS = {"file": ustar.FILE, "folder": ustar.FOLDER, "link": ustar.SYMLINK}
 
 
-def _header(name: bytes, entry: Entry) -> bytes:
+def _header(name: bytes, entry: ManifestEntry) -> bytes:
     return ustar.header(
         name,
         size_bytes=entry.size_bytes if entry.kind == "file" else 0,
@@ -177,5 +177,5 @@ def member(name: bytes, content: bytes) -> tuple[bytes, bytes]:
     return ustar.header(name, size_bytes=len(content)), ustar.padded(content)
 
 
-def is_still(info: os.stat_result, entry: Entry) -> bool:
+def is_still(info: os.stat_result, entry: ManifestEntry) -> bool:
     return info.st_size == entry.size_bytes and info.st_mtime_ns == entry.mtime_ns

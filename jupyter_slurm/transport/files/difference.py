@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from jupyter_slurm.transport.files.loads import TransferReport, shown
-from jupyter_slurm.transport.files.manifest import Entry, Listing, same
+from jupyter_slurm.transport.files.manifest import Listing, ManifestEntry, same
 
 
 @dataclass(slots=True)
@@ -14,13 +14,13 @@ class Difference:
 
     gone: list[bytes] = field(default_factory=list)
     """To be removed there, with all that is in it."""
-    folders: dict[bytes, Entry] = field(default_factory=dict)
+    folders: dict[bytes, ManifestEntry] = field(default_factory=dict)
     """That are not there yet, outer ones first."""
-    links: list[tuple[bytes, Entry]] = field(default_factory=list)
-    files: list[tuple[bytes, Entry]] = field(default_factory=list)
+    links: list[tuple[bytes, ManifestEntry]] = field(default_factory=list)
+    files: list[tuple[bytes, ManifestEntry]] = field(default_factory=list)
 
 
-def surplus(wanted: dict[bytes, Entry], there: dict[bytes, Entry]) -> list[bytes]:
+def surplus(wanted: dict[bytes, ManifestEntry], there: dict[bytes, ManifestEntry]) -> list[bytes]:
     """Take out of `there` what `wanted` lacks, or what only one of them has as a folder, with all
     that is in it; return the topmost names."""
     tops: list[bytes] = []
@@ -37,7 +37,9 @@ def surplus(wanted: dict[bytes, Entry], there: dict[bytes, Entry]) -> list[bytes
     return tops
 
 
-def difference(wanted: Listing, there: dict[bytes, Entry], outcome: TransferReport) -> Difference:
+def difference(
+    wanted: Listing, there: dict[bytes, ManifestEntry], outcome: TransferReport
+) -> Difference:
     """Return what has to be sent; what cannot be goes into `outcome`."""
     for name, why in wanted.unread.items():
         outcome.failed[name] = f"It cannot be read: {why}."
@@ -61,7 +63,9 @@ def difference(wanted: Listing, there: dict[bytes, Entry], outcome: TransferRepo
     return what
 
 
-def _is_conflict(name: bytes, entry: Entry, other: Entry | None, outcome: TransferReport) -> bool:
+def _is_conflict(
+    name: bytes, entry: ManifestEntry, other: ManifestEntry | None, outcome: TransferReport
+) -> bool:
     if other is None or entry.kind == other.kind or "folder" not in (entry.kind, other.kind):
         return False
     outcome.failed[name] = (
@@ -70,7 +74,7 @@ def _is_conflict(name: bytes, entry: Entry, other: Entry | None, outcome: Transf
     return True
 
 
-def _travels(name: bytes, entry: Entry, outcome: TransferReport) -> bool:
+def _travels(name: bytes, entry: ManifestEntry, outcome: TransferReport) -> bool:
     if entry.kind == "other":
         outcome.left_out[name] = "It is neither a file nor a folder."
     elif entry.kind == "link" and not stays_inside(name, entry.link):

@@ -43,8 +43,8 @@ from jupyter_slurm.transport.files.loads import (
     succeeded,
 )
 from jupyter_slurm.transport.files.manifest import (
-    Entry,
     Listing,
+    ManifestEntry,
     listing_argv,
     parse_listing,
     same,
@@ -110,7 +110,7 @@ class DownloadFolder:
             self._open(STATE + b"/" + name if name else STATE)
         return self.root + b"/" + STATE + (b"/" + name if name else b"")
 
-    def place(self, arrived: bytes, name: bytes, entry: Entry) -> None:
+    def place(self, arrived: bytes, name: bytes, entry: ManifestEntry) -> None:
         """Move the file `arrived`, which is whole, to `name`. OSError."""
         os.chmod(arrived, (entry.mode & 0o777) | 0o600)  # noqa: PTH101 (bytes)
         os.utime(arrived, ns=(entry.mtime_ns, entry.mtime_ns))
@@ -181,7 +181,7 @@ class Download:
         self._sparse: frozenset[bytes] = frozenset()
         self.again: dict[bytes, str] = {}
 
-    def bring(self, files: Sequence[tuple[bytes, Entry]]) -> None:
+    def bring(self, files: Sequence[tuple[bytes, ManifestEntry]]) -> None:
         small = [one for one in files if one[1].size_bytes < BIG_BYTES]
         large = [one for one in files if one[1].size_bytes >= BIG_BYTES and self._fits(*one)]
         parts = [part for one in large for part in self._missing_parts(*one)]
@@ -209,7 +209,7 @@ class Download:
 
     # --- archives ---
 
-    def _bring_archive(self, lot: list[tuple[bytes, Entry]]) -> None:
+    def _bring_archive(self, lot: list[tuple[bytes, ManifestEntry]]) -> None:
         check_stop(self._stop)
         asked = dict(lot)
         with tempfile.TemporaryFile(dir=os.fsdecode(self._target.state())) as archive:
@@ -229,7 +229,7 @@ class Download:
             for name in believed.keys() - arrived - self._outcome.failed.keys():
                 self._outcome.failed[name] = f"It cannot be read there: {_line_of(name, words)}"
 
-    def _unpack(self, archive: BinaryIO, asked: dict[bytes, Entry]) -> Iterator[bytes]:
+    def _unpack(self, archive: BinaryIO, asked: dict[bytes, ManifestEntry]) -> Iterator[bytes]:
         """Put in place what was asked for, and yield its names."""
         temporary = self._target.state() + b"/" + secrets.token_hex(8).encode()
         seen: dict[bytes, ustar.Member] = {}
@@ -251,7 +251,12 @@ class Download:
                 yield name
 
     def _write(
-        self, archive: BinaryIO, member: ustar.Member, temporary: bytes, name: bytes, entry: Entry
+        self,
+        archive: BinaryIO,
+        member: ustar.Member,
+        temporary: bytes,
+        name: bytes,
+        entry: ManifestEntry,
     ) -> None:
         at, end = member.offset, member.offset + member.size_bytes
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -271,7 +276,7 @@ class Download:
             os.close(file)
         self._target.place(temporary, self._local_name(name), entry)
 
-    def _still_same(self, asked: dict[bytes, Entry]) -> dict[bytes, Entry]:
+    def _still_same(self, asked: dict[bytes, ManifestEntry]) -> dict[bytes, ManifestEntry]:
         """Return what is still as listed, as tar complained: it was not changed meanwhile."""
         now = self._list(list(asked))
         return {
@@ -290,7 +295,7 @@ class Download:
 
     # --- large files ---
 
-    def _missing_parts(self, name: bytes, entry: Entry) -> list[Part]:
+    def _missing_parts(self, name: bytes, entry: ManifestEntry) -> list[Part]:
         key = key_of(name, entry).encode()
         folder = Path(os.fsdecode(self._target.state(b"parts/" + key)))
         for old in folder.parent.glob(f"{key.decode().partition('-')[0]}-*"):
@@ -302,7 +307,7 @@ class Download:
         self._progress.moved(0, entry.size_bytes - left)
         return missing
 
-    def _fits(self, name: bytes, entry: Entry) -> bool:
+    def _fits(self, name: bytes, entry: ManifestEntry) -> bool:
         """Tell whether there is room for it here; a file with holes may say any size."""
         disk = os.statvfs(self._target.root)
         free_bytes = disk.f_bavail * disk.f_frsize if disk.f_blocks else _MOST_BYTES
@@ -316,7 +321,7 @@ class Download:
         )
         return False
 
-    def _parts_folder(self, name: bytes, entry: Entry) -> bytes:
+    def _parts_folder(self, name: bytes, entry: ManifestEntry) -> bytes:
         return self._target.state(b"parts/" + key_of(name, entry).encode())
 
     def _bring_part(self, part: Part) -> None:
@@ -338,7 +343,7 @@ class Download:
             said = shown(done.stderr).strip().rpartition("\n")[2]
             self.again[part.name] = said if done.returncode else CHANGED
 
-    def _with_holes(self, files: Mapping[bytes, Entry]) -> frozenset[bytes]:
+    def _with_holes(self, files: Mapping[bytes, ManifestEntry]) -> frozenset[bytes]:
         """Return the files that are mostly holes there."""
         found: set[bytes] = set()
         names = list(files)
@@ -379,7 +384,7 @@ class Download:
         self._progress.moved(0, arrived - told)
         return done, arrived
 
-    def _finish(self, files: Sequence[tuple[bytes, Entry]]) -> None:
+    def _finish(self, files: Sequence[tuple[bytes, ManifestEntry]]) -> None:
         """Put the large files in place whose parts have all arrived of one and the same file."""
         now = self._list([name for name, _ in files]).entries
         for name, entry in files:
@@ -429,7 +434,7 @@ def _write_all(file: BinaryIO, content: bytes) -> None:
         content = content[file.write(content) :]
 
 
-def _most_archived(asked: dict[bytes, Entry]) -> int:
+def _most_archived(asked: dict[bytes, ManifestEntry]) -> int:
     """Return the most bytes of their archive: files may have grown since they were listed."""
     sizes = sum(entry.size_bytes + 2 * len(name) for name, entry in asked.items())
     return 2 * sizes + len(asked) * _MEMBER_BYTES + BATCH_BYTES

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from jupyter_slurm.errors import ConnectionLostError, FileAccessError, RequestError
 from jupyter_slurm.transport import Completed, Transport
-from jupyter_slurm.transport.files.manifest import Entry
+from jupyter_slurm.transport.files.manifest import ManifestEntry
 
 MIB = 1 << 20
 BIG_BYTES = 64 * MIB
@@ -66,7 +66,7 @@ class Part:
     """A stretch of a large file."""
 
     name: bytes
-    entry: Entry
+    entry: ManifestEntry
     index: int
 
     @property
@@ -82,12 +82,12 @@ class Part:
         return self.offset + self.size_bytes
 
 
-def parts_of(name: bytes, entry: Entry) -> list[Part]:
+def parts_of(name: bytes, entry: ManifestEntry) -> list[Part]:
     count = -(-entry.size_bytes // PART_BYTES)
     return [Part(name, entry, index) for index in range(count)]
 
 
-def key_of(name: bytes, entry: Entry) -> str:
+def key_of(name: bytes, entry: ManifestEntry) -> str:
     """Name the folder where a large file's parts gather: `NAME-VERSION`. A file that has changed
     has another, so that parts of two versions never meet."""
     version = f"{entry.size_bytes} {entry.mtime_ns}".encode()
@@ -95,10 +95,10 @@ def key_of(name: bytes, entry: Entry) -> str:
 
 
 def batches(
-    files: Iterable[tuple[bytes, Entry]], names_bytes: int
-) -> Iterator[list[tuple[bytes, Entry]]]:
+    files: Iterable[tuple[bytes, ManifestEntry]], names_bytes: int
+) -> Iterator[list[tuple[bytes, ManifestEntry]]]:
     """Yield files in lots of up to `BATCH_BYTES` and about `names_bytes` of names."""
-    lot: list[tuple[bytes, Entry]] = []
+    lot: list[tuple[bytes, ManifestEntry]] = []
     size = names = 0
     for name, entry in files:
         if lot and (size + entry.size_bytes > BATCH_BYTES or names + len(name) > names_bytes):

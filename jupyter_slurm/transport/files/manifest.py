@@ -31,7 +31,7 @@ class TooManyError(ValueError):
     """More is listed than is taken."""
 
 
-class Entry(NamedTuple):
+class ManifestEntry(NamedTuple):
     kind: Kind
     mode: int
     """Permission bits, without set-uid and the like."""
@@ -45,13 +45,13 @@ class Entry(NamedTuple):
 class Listing:
     top: Kind | None
     """The kind of the path itself; None: nothing is there."""
-    entries: dict[bytes, Entry] = field(default_factory=dict)
+    entries: dict[bytes, ManifestEntry] = field(default_factory=dict)
     """Folders before what is in them. A top that is not a folder is the one entry, named b""."""
     unread: dict[bytes, str] = field(default_factory=dict)
     """Paths that could not be looked at, and why."""
 
 
-def same(one: Entry, other: Entry) -> bool:
+def same(one: ManifestEntry, other: ManifestEntry) -> bool:
     """Tell whether nothing need be sent. Of the mode only the owner's `x` counts: the rest is often
     the file system's own business."""
     if one.kind != other.kind:
@@ -98,10 +98,10 @@ def scan(root: bytes, exclusion: Exclusion) -> Listing:
     return found
 
 
-def entry_of(info: os.stat_result, path: bytes) -> Entry:
+def entry_of(info: os.stat_result, path: bytes) -> ManifestEntry:
     kind = _KINDS.get(stat.S_IFMT(info.st_mode), "other")
     link = os.readlink(path) if kind == "link" else b""  # noqa: PTH115 (bytes)
-    return Entry(kind, info.st_mode & 0o777, info.st_size, info.st_mtime_ns, link)
+    return ManifestEntry(kind, info.st_mode & 0o777, info.st_size, info.st_mtime_ns, link)
 
 
 _KINDS: dict[int, Kind] = {
@@ -158,7 +158,9 @@ def parse_listing(stdout: bytes, stderr: bytes = b"", *, most_files: int = caps.
     top, form, rest = [*stdout.split(b"\n", 2), b"", b""][:3]
     if top == b"none":
         return Listing(None)
-    readers: dict[bytes, tuple[Callable[[bytes], Iterator[tuple[bytes, Entry]]], bytes, int]] = {
+    readers: dict[
+        bytes, tuple[Callable[[bytes], Iterator[tuple[bytes, ManifestEntry]]], bytes, int]
+    ] = {
         b"printf": (_from_printf, b"\0", 6),
         b"stat": (_from_stat, b"//\n", 1),
     }
@@ -180,7 +182,7 @@ def parse_listing(stdout: bytes, stderr: bytes = b"", *, most_files: int = caps.
 _LETTERS: dict[bytes, Kind] = {b"f": "file", b"d": "folder", b"l": "link"}
 
 
-def _from_printf(text: bytes) -> Iterator[tuple[bytes, Entry]]:
+def _from_printf(text: bytes) -> Iterator[tuple[bytes, ManifestEntry]]:
     at = 0
     while at < len(text):
         end = min(at + _LISTED_BYTES, len(text))
@@ -202,7 +204,7 @@ def _from_printf(text: bytes) -> Iterator[tuple[bytes, Entry]]:
         ):
             yield (
                 path[2:],
-                Entry(
+                ManifestEntry(
                     _LETTERS.get(letter, "other"),
                     _number(mode, 8) & 0o777,
                     _number(size),
@@ -227,7 +229,7 @@ def _time_ns(text: bytes) -> int:
     return _number(seconds) * _SECOND + _number(digits[:9].ljust(9, b"0"))
 
 
-def _from_stat(text: bytes) -> Iterator[tuple[bytes, Entry]]:
+def _from_stat(text: bytes) -> Iterator[tuple[bytes, ManifestEntry]]:
     for record in text.split(b"//\n"):
         if not record:
             continue
@@ -236,7 +238,7 @@ def _from_stat(text: bytes) -> Iterator[tuple[bytes, Entry]]:
         bits = _number(mode, 16) & 0xFFFF
         kind = _KINDS.get(stat.S_IFMT(bits), "other")
         mtime_ns = _number(seconds) * _SECOND
-        yield path[2:], Entry(kind, bits & 0o777, _number(size), mtime_ns, link)
+        yield path[2:], ManifestEntry(kind, bits & 0o777, _number(size), mtime_ns, link)
 
 
 def _complaints(stderr: bytes) -> dict[bytes, str]:

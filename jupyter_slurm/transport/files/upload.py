@@ -38,7 +38,7 @@ from jupyter_slurm.transport.files.loads import (
     shown,
     succeeded,
 )
-from jupyter_slurm.transport.files.manifest import Entry
+from jupyter_slurm.transport.files.manifest import ManifestEntry
 
 _NAMES_BYTES = 4 * MIB
 
@@ -145,7 +145,7 @@ class Upload:
         self._finish(large, lock)
         return False
 
-    def _goes_in_parts(self, name: bytes, entry: Entry) -> bool:
+    def _goes_in_parts(self, name: bytes, entry: ManifestEntry) -> bool:
         """Tell whether it is large, or mostly holes, which tar(1) over there would fill."""
         if entry.size_bytes < _LEAST_HOLES_BYTES:
             return False
@@ -185,7 +185,9 @@ class Upload:
 
     # --- large files ---
 
-    def _missing_parts(self, files: Sequence[tuple[bytes, Entry]]) -> tuple[deque[Part], bool]:
+    def _missing_parts(
+        self, files: Sequence[tuple[bytes, ManifestEntry]]
+    ) -> tuple[deque[Part], bool]:
         """Return the missing parts, and whether a stream can hold more than one of them."""
         missing: deque[Part] = deque()
         if not files:
@@ -297,7 +299,7 @@ class Upload:
             check_stop(self._stop)
             yield chunk
 
-    def _finish(self, files: Sequence[tuple[bytes, Entry]], lock: str) -> None:
+    def _finish(self, files: Sequence[tuple[bytes, ManifestEntry]], lock: str) -> None:
         """Put the large files in place, whose parts have all arrived."""
         ready = [one for one in files if one[0] not in self.again and self._unchanged(*one)]
         if not ready:
@@ -331,7 +333,7 @@ class Upload:
         self._outcome.size_bytes += sum(e.size_bytes for name, e in ready if name not in left)
         self._progress.moved(len(ready) - len(left), 0)
 
-    def _unchanged(self, name: bytes, entry: Entry) -> bool:
+    def _unchanged(self, name: bytes, entry: ManifestEntry) -> bool:
         try:
             still = is_still(os.stat(self.path(name)), entry)  # noqa: PTH116 (bytes)
         except OSError:

@@ -19,7 +19,7 @@ import paramiko
 from jupyter_slurm.errors import HostKeyError
 from jupyter_slurm.transport.ask import Ask, Prompt
 from jupyter_slurm.transport.hostkeys import host_certificate, known_hosts_file
-from jupyter_slurm.transport.hostkeys.known_hosts_file import Entry
+from jupyter_slurm.transport.hostkeys.known_hosts_file import KnownHostsEntry
 from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.wire import QuestionKind
 
@@ -102,8 +102,8 @@ def _names(hop: Hop) -> tuple[str, ...]:
 class _Known(NamedTuple):
     """The lines that are about a hop."""
 
-    named: list[Entry]
-    without_port: list[Entry]
+    named: list[KnownHostsEntry]
+    without_port: list[KnownHostsEntry]
 
     @classmethod
     def of(cls, hop: Hop) -> _Known:
@@ -114,7 +114,7 @@ class _Known(NamedTuple):
             [entry for entry in entries for other in others if entry.names_host(other)],
         )
 
-    def that_count(self) -> list[Entry]:
+    def that_count(self) -> list[KnownHostsEntry]:
         """Return the entries that count, as in OpenSSH: what is known of a host without the port
         holds for its other ports as long as no key is known with the port."""
         if any(not entry.marker for entry in self.named):
@@ -122,7 +122,7 @@ class _Known(NamedTuple):
         return self.named + self.without_port
 
 
-def _refuse_revoked(hop: Hop, shown: _Shown, lines: Sequence[Entry]) -> None:
+def _refuse_revoked(hop: Hop, shown: _Shown, lines: Sequence[KnownHostsEntry]) -> None:
     authority = shown.certificate.authority if shown.certificate else shown.blob
     for entry in lines:
         if entry.marker == "revoked" and entry.blob in (shown.blob, authority):
@@ -134,7 +134,7 @@ def _refuse_revoked(hop: Hop, shown: _Shown, lines: Sequence[Entry]) -> None:
             )
 
 
-def _is_trusted(hop: Hop, shown: _Shown, lines: Sequence[Entry]) -> bool:
+def _is_trusted(hop: Hop, shown: _Shown, lines: Sequence[KnownHostsEntry]) -> bool:
     if any(not entry.marker and entry.blob == shown.blob for entry in lines):
         return True
     certificate = shown.certificate
@@ -147,7 +147,7 @@ def _is_trusted(hop: Hop, shown: _Shown, lines: Sequence[Entry]) -> bool:
     )
 
 
-def _changed(hop: Hop, shown: _Shown, gone: Sequence[Entry]) -> HostKeyError:
+def _changed(hop: Hop, shown: _Shown, gone: Sequence[KnownHostsEntry]) -> HostKeyError:
     old = next((entry for entry in gone if entry.key_type == shown.key_type), gone[0])
     remedy = shlex.join(("ssh-keygen", "-R", _names(hop)[0], "-f", str(old.path)))
     return HostKeyError(
@@ -161,7 +161,7 @@ def _changed(hop: Hop, shown: _Shown, gone: Sequence[Entry]) -> HostKeyError:
     )
 
 
-def _vouch(hop: Hop, shown: _Shown, others: Sequence[Entry], ask: Ask) -> None:
+def _vouch(hop: Hop, shown: _Shown, others: Sequence[KnownHostsEntry], ask: Ask) -> None:
     """Return when a person or the configuration takes the unknown key for the right one."""
     key = _described(shown.key_type, shown.blob)
     name = _names(hop)[0]

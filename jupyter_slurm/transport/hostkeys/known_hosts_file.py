@@ -30,7 +30,7 @@ _HASHED = b"|1|"
 _NOT_TO_BE_WRITTEN = frozenset("@?*#|'\"\\,! \t\r\n")
 
 
-class Entry(NamedTuple):
+class KnownHostsEntry(NamedTuple):
     """One line: a key that holds for `names`."""
 
     path: Path
@@ -53,13 +53,13 @@ class Entry(NamedTuple):
         return matches_any(name, patterns)
 
 
-def read(paths: Iterable[Path]) -> tuple[Entry, ...]:
+def read(paths: Iterable[Path]) -> tuple[KnownHostsEntry, ...]:
     """Read every line that can be understood, file by file. A file that is not there or may not be
     read has none, and a bad line is passed over, as OpenSSH does."""
     return tuple(entry for path in paths for entry in _entries(path))
 
 
-def _entries(path: Path) -> Iterator[Entry]:
+def _entries(path: Path) -> Iterator[KnownHostsEntry]:
     try:
         text = path.read_bytes()
     except OSError:
@@ -70,7 +70,7 @@ def _entries(path: Path) -> Iterator[Entry]:
             yield entry
 
 
-def _entry(path: Path, number: int, fields: list[bytes]) -> Entry | None:
+def _entry(path: Path, number: int, fields: list[bytes]) -> KnownHostsEntry | None:
     if not fields or fields[0].startswith(b"#"):
         return None
     marker: Marker = ""
@@ -88,7 +88,7 @@ def _entry(path: Path, number: int, fields: list[bytes]) -> Entry | None:
     # The blob says its type again; a line of which the two differ is damaged.
     if _strings(blob)[:1] != [key_type]:
         return None
-    return Entry(path, number, marker, names, key_type.decode("ascii", "replace"), blob)
+    return KnownHostsEntry(path, number, marker, names, key_type.decode("ascii", "replace"), blob)
 
 
 def _strings(blob: bytes) -> list[bytes]:
