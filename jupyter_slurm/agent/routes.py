@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     status: int
     body: bytes
 
@@ -55,11 +55,11 @@ class Desk:
         """When the last request came or was answered, on the monotonic clock."""
         self.closed = False
 
-    async def answer(self, name: str, body: bytes) -> Answer:
-        """Return the answer of the call `name`; never raise."""
+    async def answer(self, name: str, body: bytes) -> Response:
+        """Return the response to the call `name`; never raise."""
         self.last_request_s = monotonic()
         if self.closed:
-            return Answer(503, msgspec.json.encode(retiring()))
+            return Response(503, msgspec.json.encode(retiring()))
         call = calls().get(name)
         if call is None:
             return _unknown(name)
@@ -100,22 +100,22 @@ class Desk:
             return False
         return True
 
-    def _answer(self, call: Call, body: bytes) -> Answer:
-        def work() -> Answer:
+    def _answer(self, call: Call, body: bytes) -> Response:
+        def work() -> Response:
             outcome = self._methods[call.name](**call.unpack(body))
-            return Answer(200, msgspec.json.encode(outcome))
+            return Response(200, msgspec.json.encode(outcome))
 
         return self.guarded(call.name, work)
 
-    def guarded(self, name: str, work: Callable[[], Answer]) -> Answer:
-        """Return the result of `work`, or its error, as an answer."""
+    def guarded(self, name: str, work: Callable[[], Response]) -> Response:
+        """Return the result of `work`, or its error, as a response."""
         try:
             return work()
         except JupyterSlurmError as exc:
-            return Answer(exc.status, body_of(exc))
+            return Response(exc.status, body_of(exc))
         except Exception as exc:  # noqa: BLE001 - the caller must hear of it, the agent must live
             _log.exception("%s failed", name)
-            return Answer(500, msgspec.json.encode(self._internal(name, exc)))
+            return Response(500, msgspec.json.encode(self._internal(name, exc)))
 
     def _internal(self, name: str, exc: Exception) -> Problem:
         return Problem(
@@ -125,12 +125,12 @@ class Desk:
         )
 
 
-def _unknown(name: str) -> Answer:
+def _unknown(name: str) -> Response:
     error = AgentError(
         f"The agent knows no call {name!r}.",
         hint="If jupyter-slurm was just installed anew, restart the kernel.",
     )
-    return Answer(404, body_of(error))
+    return Response(404, body_of(error))
 
 
 class _Handler(RequestHandler):
@@ -145,14 +145,14 @@ class _Handler(RequestHandler):
     def on_connection_close(self) -> None:
         self.hung_up = True
 
-    def give(self, answer: Answer) -> None:
+    def give(self, response: Response) -> None:
         if self.hung_up:
             return
-        self.set_status(answer.status)
+        self.set_status(response.status)
         self.set_header("Content-Type", "application/json")
         if self.desk.closed:
             self.set_header("Connection", "close")
-        self.finish(answer.body)
+        self.finish(response.body)
 
     def write_error(self, status_code: int, **kwargs: object) -> None:
         """Give Tornado's own refusals (wrong method, malformed request) the form of ours."""
@@ -168,15 +168,15 @@ class _Hello(_Handler):
     def get(self) -> None:
         self.desk.last_request_s = monotonic()
         if self.desk.closed:
-            self.give(Answer(503, msgspec.json.encode(retiring())))
+            self.give(Response(503, msgspec.json.encode(retiring())))
         else:
-            self.give(Answer(200, msgspec.json.encode(self.hello)))
+            self.give(Response(200, msgspec.json.encode(self.hello)))
 
 
 class _Retire(_Handler):
     def post(self) -> None:
         self.retire()
-        self.give(Answer(200, b"{}"))
+        self.give(Response(200, b"{}"))
 
 
 class _Call(_Handler):

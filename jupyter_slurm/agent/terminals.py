@@ -17,7 +17,7 @@ from tornado.iostream import IOStream
 from tornado.web import RequestHandler
 
 from jupyter_slurm.agent.protocol import NOT_JSON, PREFIX, TERMINAL, UPGRADED, retiring
-from jupyter_slurm.agent.routes import Answer, Desk, Route
+from jupyter_slurm.agent.routes import Desk, Response, Route
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import TerminalRequest
 
@@ -39,18 +39,18 @@ class _Terminal(RequestHandler):
     async def post(self) -> None:
         opened: list[socket.socket] = []
 
-        def work() -> Answer:
+        def work() -> Response:
             opened.append(self._open(_request(self.request.body)))
-            return Answer(101, b"")
+            return Response(101, b"")
 
         if self._desk.closed:
-            answer = Answer(503, msgspec.json.encode(retiring()))
+            response = Response(503, msgspec.json.encode(retiring()))
         else:
-            answer = await self._desk.counted(lambda: self._desk.guarded(TERMINAL, work))
+            response = await self._desk.counted(lambda: self._desk.guarded(TERMINAL, work))
         if not opened:
-            self.set_status(answer.status)
+            self.set_status(response.status)
             self.set_header("Content-Type", "application/json")
-            self.finish(answer.body)
+            self.finish(response.body)
         elif self._hung_up:
             opened[0].close()
         else:

@@ -19,9 +19,9 @@ import msgspec
 
 from jupyter_slurm.agent.protocol import body_of
 from jupyter_slurm.errors import AgentError
-from jupyter_slurm.server.relay import Answer
+from jupyter_slurm.server.relay import AgentAnswer
 
-Ask = Callable[[str, bytes, float], Awaitable[Answer]]
+Ask = Callable[[str, bytes, float], Awaitable[AgentAnswer]]
 """A call's name, its body and the `wait_s` in it -> the answer; never raises."""
 
 _WAIT_S = 15.0
@@ -146,7 +146,7 @@ class Feed:
             for watch in watches:
                 self._fail(watch, told)
 
-    async def _asked(self, place: _Place, args: Mapping[str, object]) -> Answer:
+    async def _asked(self, place: _Place, args: Mapping[str, object]) -> AgentAnswer:
         wait_s = 0.0 if place.first else self._wait_s()
         body: dict[str, Any] = {**args, "cursor": place.cursor, "wait_s": wait_s}
         if place.call == "changes":
@@ -178,7 +178,7 @@ class Feed:
         self._join(watch, first=True, pause_s=pause_s)
 
 
-def _told(answer: Answer) -> _Told | bytes:
+def _told(answer: AgentAnswer) -> _Told | bytes:
     """Return the part of a value that the feed reads, or the problem."""
     if answer.status != 200:
         return answer.body

@@ -25,7 +25,7 @@ from jupyter_slurm.server.calls import (
     with_caller,
     with_jupyter,
 )
-from jupyter_slurm.server.relay import Answer, Relay
+from jupyter_slurm.server.relay import AgentAnswer, Relay
 
 _OWN_NAME = re.compile(r"localhost|127(\.[0-9]+){3}|\[?::1\]?|.+\.localhost")
 _T = TypeVar("_T")
@@ -47,7 +47,7 @@ class Handler(Guarded, APIHandler):
         if not isinstance(value, JupyterSlurmError):
             super().log_exception(typ, value, tb)
 
-    def give(self, answer: Answer) -> None:
+    def give(self, answer: AgentAnswer) -> None:
         self.set_status(answer.status)
         self.finish(answer.body)
 
@@ -69,7 +69,7 @@ class Handler(Guarded, APIHandler):
             name: self.get_query_argument(name, strip=False) for name in names if name != "token"
         }
 
-    async def ask(self, name: str, body: bytes) -> Answer:
+    async def ask(self, name: str, body: bytes) -> AgentAnswer:
         if len(body) > MAX_BODY_BYTES:
             raise RequestError(
                 f"{name} would send {len(body) / 2**20:.0f} MiB, and the agent takes "

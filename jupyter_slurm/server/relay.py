@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class Answer(NamedTuple):
+class AgentAnswer(NamedTuple):
     status: int
     body: bytes
 
@@ -50,19 +50,19 @@ class Relay:
         self.caller = f"server-{secrets.token_hex(8)}"
         """The caller of logins that begin here: the user of this server."""
 
-    async def ask(self, name: str, body: bytes, wait_s: float = 0.0) -> Answer:
+    async def ask(self, name: str, body: bytes, wait_s: float = 0.0) -> AgentAnswer:
         """Return the agent's answer, unread; an error that prevents one is an answer too."""
 
-        def work(agent: AgentClient) -> Answer:
-            return Answer(*agent.relay(name, body, wait_s))
+        def work(agent: AgentClient) -> AgentAnswer:
+            return AgentAnswer(*agent.relay(name, body, wait_s))
 
         try:
             return await self._with_agent(work, self._waits if wait_s else self._calls)
         except JupyterSlurmError as exc:
-            return Answer(exc.status, body_of(exc))
+            return AgentAnswer(exc.status, body_of(exc))
         except Exception:  # noqa: BLE001 - the caller must hear of it
             _log.exception("jupyter-slurm: %s could not be asked for", name)
-            return Answer(500, msgspec.json.encode(_INTERNAL))
+            return AgentAnswer(500, msgspec.json.encode(_INTERNAL))
 
     async def with_agent(self, work: Callable[[AgentClient], _T]) -> _T:
         """Call `work`, which may block, with the agent; return its result or raise its error."""

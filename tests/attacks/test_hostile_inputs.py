@@ -59,7 +59,7 @@ from jupyter_slurm.slurm import (
 )
 from jupyter_slurm.transport import Completed
 from jupyter_slurm.transport.login import server_text
-from jupyter_slurm.transport.shell.far_shell import Answer, ShellGoneError, introduction
+from jupyter_slurm.transport.shell.far_shell import ShellAnswer, ShellGoneError, introduction
 from jupyter_slurm.transport.shell.helper import completed
 from jupyter_slurm.wire import JobKind, JobState, Lab, LabStep
 from tests.attacks.hostile import spoilt
@@ -316,7 +316,9 @@ PARSERS: Mapping[str, tuple[Parser, list[bytes]]] = {
         [b"0c1d7a3e-5f2b-4d7e-9a51-1b2c3d4e5f60 71 5300 70 5200", b"- 71 5300", b"-"],
     ),
     "how a command has ended": (
-        lambda data: completed(Answer(data.decode(errors="replace"), data, b""), "x").returncode,
+        lambda data: completed(
+            ShellAnswer(data.decode(errors="replace"), data, b""), "x"
+        ).returncode,
         [b"0", b"137", b"missing", b"denied"],
     ),
     "started.N.json": (parse_started, [STARTED]),

@@ -14,7 +14,7 @@ from jupyter_slurm.agent.protocol import body_of
 from jupyter_slurm.errors import AgentError
 from jupyter_slurm.server import feed as feed_module
 from jupyter_slurm.server.feed import Feed, Watch
-from jupyter_slurm.server.relay import Answer
+from jupyter_slurm.server.relay import AgentAnswer
 
 CALLER = "server-1"
 
@@ -30,11 +30,11 @@ class Log:
         self.waiting = 0
         self._news = asyncio.Condition()
 
-    async def __call__(self, name: str, body: bytes, wait_s: float) -> Answer:
+    async def __call__(self, name: str, body: bytes, wait_s: float) -> AgentAnswer:
         args = msgspec.json.decode(body)
         self.asked.append((name, args, wait_s))
         if self.broken:
-            return Answer(503, body_of(AgentError("It is gone.")))
+            return AgentAnswer(503, body_of(AgentError("It is gone.")))
         at = int(args["cursor"] or 0)
         if wait_s and not self.ended:
             self.waiting += 1
@@ -42,7 +42,7 @@ class Log:
                 await self._news.wait_for(lambda: len(self.text) > at or self.ended or self.broken)
             self.waiting -= 1
         told = {"text": self.text[at:], "cursor": str(len(self.text)), "end": self.ended}
-        return Answer(200, msgspec.json.encode(told))
+        return AgentAnswer(200, msgspec.json.encode(told))
 
     async def write(self, text: str) -> None:
         async with self._news:
@@ -249,8 +249,8 @@ def test_somebody_new_does_not_wait_for_a_pause(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_answer_that_is_not_understood_is_a_problem() -> None:
     async def main() -> None:
-        async def ask(name: str, body: bytes, wait_s: float) -> Answer:
-            return Answer(200, b'{"revision": 5}')
+        async def ask(name: str, body: bytes, wait_s: float) -> AgentAnswer:
+            return AgentAnswer(200, b'{"revision": 5}')
 
         feed, reader = Feed(ask, CALLER, lambda call, value: None), Reader()
         feed.watch(reader.watch)

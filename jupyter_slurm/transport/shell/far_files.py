@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import FileAccessError
 from jupyter_slurm.transport import Span, caps
-from jupyter_slurm.transport.shell.far_shell import Answer
+from jupyter_slurm.transport.shell.far_shell import ShellAnswer
 from jupyter_slurm.transport.shell.words import quote_path, raw
 
 _MISSING = (b"no such file", b"not a directory", b"nonexistent directory")
@@ -42,7 +42,7 @@ def most_read(spans: Sequence[Span]) -> int:
     return max(limits, default=0) + caps.WORDS_BYTES
 
 
-def read_answer(span: Span, answer: Answer) -> bytes | None:
+def read_answer(span: Span, answer: ShellAnswer) -> bytes | None:
     """Return what was read; None: there is no such file. FileAccessError."""
     if answer.status == "0" and not answer.stderr:
         if span.limit is None and len(answer.stdout) > caps.FILE_BYTES:
@@ -69,7 +69,7 @@ def listing_script(folder: PurePosixPath) -> bytes:
     )
 
 
-def listing_answer(answer: Answer) -> list[str]:
+def listing_answer(answer: ShellAnswer) -> list[str]:
     names = []
     for name in answer.stdout.split(b"/")[:-1]:
         try:

@@ -18,7 +18,12 @@ from paramiko import SSHException
 
 from jupyter_slurm.errors import ConnectionLostError
 from jupyter_slurm.transport import Completed, caps
-from jupyter_slurm.transport.shell.far_shell import Answer, FarShell, FloodError, ShellGoneError
+from jupyter_slurm.transport.shell.far_shell import (
+    FarShell,
+    FloodError,
+    ShellAnswer,
+    ShellGoneError,
+)
 from jupyter_slurm.transport.shell.helper import completed
 from jupyter_slurm.transport.shell.words import quote, words
 
@@ -96,7 +101,7 @@ def receive(
     stderr, marked, status = bytes(said).rpartition(shell.mark(number))
     if not marked:
         raise ShellGoneError("the shell over there has ended", begun=True)
-    return completed(Answer(status.decode().strip(), b"", stderr), argv[0])
+    return completed(ShellAnswer(status.decode().strip(), b"", stderr), argv[0])
 
 
 def converse(shell: FarShell, argv: Sequence[str], kill: Callable[[int], None]) -> socket.socket:

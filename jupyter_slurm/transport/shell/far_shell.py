@@ -104,7 +104,7 @@ class FloodError(Exception):
         self.most_bytes = most_bytes
 
 
-class Answer(NamedTuple):
+class ShellAnswer(NamedTuple):
     status: str
     stdout: bytes
     stderr: bytes
@@ -239,7 +239,7 @@ class FarShell:
         stop: threading.Event | None = None,
         *,
         most_bytes: int = caps.OUTPUT_BYTES,
-    ) -> Answer:
+    ) -> ShellAnswer:
         """Return what has come since the last answer. SilentError; ShellGoneError, also for `stop`;
         FloodError: more than `most_bytes` on standard output, or too much on the other."""
         out_mark = _Mark(self._out, self.mark(number) + b" ")
@@ -254,7 +254,7 @@ class FarShell:
             if out_mark.found() and err_mark.found():
                 stdout, status = out_mark.cut()
                 stderr, _ = err_mark.cut()
-                return Answer(status, stdout, stderr)
+                return ShellAnswer(status, stdout, stderr)
             if len(self._out) > most_out and (most_out > most_bytes or not out_mark.found()):
                 raise FloodError("standard output", most_bytes)
             if len(self._err) > most_err and (most_err > caps.ERRORS_BYTES or not err_mark.found()):
@@ -293,7 +293,7 @@ class FarShell:
         timeout_s: float,
         stop: threading.Event | None = None,
         then: Callable[[], object] = lambda: None,
-    ) -> Answer:
+    ) -> ShellAnswer:
         """Send a line and the stream that belongs to it, and take in what comes meanwhile.
 
         `then` is called, in another thread, when all has been sent; from then on the time counts.
@@ -319,7 +319,7 @@ class FarShell:
 
     def _answer_while(
         self, sending: _Sending, number: int, timeout_s: float, stop: threading.Event | None
-    ) -> Answer:
+    ) -> ShellAnswer:
         while sending.thread.is_alive():
             with suppress(SilentError):
                 return self.answer(number, time.monotonic() + _STOP_LOOK_S, stop)

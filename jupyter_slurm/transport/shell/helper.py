@@ -21,9 +21,9 @@ from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import Completed, TimedOutError, caps
 from jupyter_slurm.transport.login.server_text import shown_line
 from jupyter_slurm.transport.shell.far_shell import (
-    Answer,
     FarShell,
     FloodError,
+    ShellAnswer,
     ShellGoneError,
     SilentError,
 )
@@ -93,7 +93,7 @@ class Helper:
     def alive(self) -> bool:
         return self._shell.alive
 
-    def ask(self, *scripts: bytes, timeout_s: float, most_bytes: int) -> list[Answer]:
+    def ask(self, *scripts: bytes, timeout_s: float, most_bytes: int) -> list[ShellAnswer]:
         """Return the answers to scripts that the shell runs itself, in one round trip, none of them
         of more than `most_bytes`.
 
@@ -122,7 +122,7 @@ class Helper:
             answer = self._answer(number, time.monotonic() + timeout_s, most_bytes)
         return completed(answer, argv[0])
 
-    def _answer(self, number: int, deadline_s: float, most_bytes: int) -> Answer:
+    def _answer(self, number: int, deadline_s: float, most_bytes: int) -> ShellAnswer:
         """Return the answer of the shell that obeys. Where it was killed with the line before it,
         nobody answers; the one that hands on notices by the next line, and an empty one does no
         harm."""
@@ -150,7 +150,7 @@ class Helper:
         stream: Iterable[bytes | memoryview],
         timeout_s: float,
         what: str,
-    ) -> Answer:
+    ) -> ShellAnswer:
         """Run `work`, which finds exactly `size_bytes` of `stream` on descriptor 3, must read them
         all, and must mark its end. The time counts from when everything has been sent."""
         (number,), line = self._shell.numbered(
@@ -299,7 +299,7 @@ def command(argv: Sequence[str], env: Mapping[str, str] | None) -> bytes:
     return b"_e() { %b}; %b; _e() { :; }" % (exports(env), run) if env else run
 
 
-def completed(answer: Answer, program: str) -> Completed:
+def completed(answer: ShellAnswer, program: str) -> Completed:
     """Return the program's end. TransportError: no such program, or none that may be run.
     ConnectionLostError: the answer does not say how it has ended."""
     if answer.status == "missing":

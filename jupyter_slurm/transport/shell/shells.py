@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import TimedOutError, caps
 from jupyter_slurm.transport.connection import SshConnection
-from jupyter_slurm.transport.shell.far_shell import Answer, FarShell, ShellGoneError
+from jupyter_slurm.transport.shell.far_shell import FarShell, ShellAnswer, ShellGoneError
 from jupyter_slurm.transport.shell.helper import DEFINITIONS, Helper, Helpers
 from jupyter_slurm.transport.shell.words import exports, quote, raw
 
@@ -87,11 +87,11 @@ class Shells:
 
     def twice(
         self, *scripts: bytes, timeout_s: float = _FILES_S, most_bytes: int = caps.OUTPUT_BYTES
-    ) -> list[Answer]:
+    ) -> list[ShellAnswer]:
         """Return the answers to scripts that may be run again where they were interrupted, each of
         at most `most_bytes`."""
 
-        def work(helper: Helper) -> list[Answer]:
+        def work(helper: Helper) -> list[ShellAnswer]:
             return helper.ask(*scripts, timeout_s=timeout_s, most_bytes=most_bytes)
 
         try:
