@@ -32,7 +32,7 @@ _LOCK_S = 10.0
 
 
 class Kernel(msgspec.Struct, kw_only=True):
-    """The record of one kernel as it is kept on disk."""
+    """A kernel, as its record keeps it on disk."""
 
     job_id: str
     words: tuple[str, ...]
@@ -46,12 +46,12 @@ class Kernel(msgspec.Struct, kw_only=True):
     """The user has ended it, or wants a new one: where its job has ended, another may be submitted.
     """
     left: bool = False
-    """Its process was ended by a client that may start the next one now (`Known.leave`)."""
+    """Its process was ended by a client that may start the next one now (`KernelRecord.leave`)."""
     info: dict[str, Any] | None = None
     """What the far kernel has said of itself."""
 
 
-class Known:
+class KernelRecord:
     """The record of one kernel, held by its lock until `close` or the process's end.
 
     `expected`: what the latest kernel with the same words has said of itself; None: there was no
@@ -123,7 +123,7 @@ class Known:
         os.close(self._lock)
 
 
-def opened(connection_file: Path, words: tuple[str, ...], notebook: str | None) -> Known:
+def opened(connection_file: Path, words: tuple[str, ...], notebook: str | None) -> KernelRecord:
     """Return the record of the kernel with that connection file; in place of an empty one, perhaps
     that of the same notebook, left by a Jupyter that is gone, or one that was left a moment ago.
     ConfigError: another process has it."""
@@ -133,18 +133,20 @@ def opened(connection_file: Path, words: tuple[str, ...], notebook: str | None) 
     lock = _locked(folder / f"{name}.lock", _LOCK_S)
     if lock is None:
         raise ConfigError(f"Another process runs the kernel {name} already.")
-    known = Known(name, folder, lock, words)
-    if known.kernel is None:
+    record = KernelRecord(name, folder, lock, words)
+    if record.kernel is None:
         for left in _left_behind(folder, words, notebook):
             assert left.kernel is not None
-            known.keep(msgspec.structs.replace(left.kernel, left=False))
+            record.keep(msgspec.structs.replace(left.kernel, left=False))
             left.forget()
             left.close()
             break
-    return known
+    return record
 
 
-def _left_behind(folder: Path, words: tuple[str, ...], notebook: str | None) -> Iterator[Known]:
+def _left_behind(
+    folder: Path, words: tuple[str, ...], notebook: str | None
+) -> Iterator[KernelRecord]:
     """Yield the kernels of this notebook that nobody runs and nobody has ended, the newest first;
     without a notebook, those that were left."""
     found = sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime)
@@ -156,7 +158,7 @@ def _left_behind(folder: Path, words: tuple[str, ...], notebook: str | None) -> 
             continue
         lock = _locked(path.with_suffix(".lock"), 0.0)
         if lock is not None:
-            yield Known(path.stem, folder, lock, words)
+            yield KernelRecord(path.stem, folder, lock, words)
 
 
 def _locked(path: Path, patience_s: float) -> int | None:

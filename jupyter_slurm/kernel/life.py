@@ -23,7 +23,7 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.kernel import words
-from jupyter_slurm.kernel.known import Kernel, Known
+from jupyter_slurm.kernel.known import Kernel, KernelRecord
 from jupyter_slurm.wire import Connection, ConnectionState, Job, JobSpec, TerminalRequest
 
 _WAIT_S = 20.0
@@ -74,13 +74,13 @@ class Life:
     def __init__(
         self,
         connect: Callable[[], Client],
-        known: Known,
+        record: KernelRecord,
         make_spec: Callable[[str], JobSpec],
         new_kernel: Callable[[], Kernel],
         wake: Callable[[], None],
     ) -> None:
         self._connect = connect
-        self._known = known
+        self._record = record
         self._make_spec = make_spec
         self._new_kernel = new_kernel
         self._wake = wake
@@ -108,7 +108,7 @@ class Life:
         since Jupyter soon kills a kernel that does not end. JupyterSlurmError: the agent could not
         be asked."""
         self._ends.set()  # before the job's id is read: no other is submitted from now on
-        kernel = self._known.kernel
+        kernel = self._record.kernel
         if kernel is None or not (kernel.submitted or self._api):
             return
         api = self._api or self._connect()
@@ -134,21 +134,21 @@ class Life:
                 self._wait_for_better()
             except JupyterSlurmError as exc:
                 # Tried again only when the user restarts the kernel.
-                self._known.forget()
+                self._record.forget()
                 self._tell(NoJob(*words.refused(exc)))
                 return None
         return None
 
     def _begin(self) -> Job | None:
         api = self._api = self._api or self._connect()
-        kernel = self._known.kernel
+        kernel = self._record.kernel
         if kernel is not None and kernel.submitted:
             try:
                 job = api.job(kernel.job_id)
             except NotFoundError:
                 job = None
             if job is not None and not (job.state.final and kernel.released):
-                self._known.change(released=False)
+                self._record.change(released=False)
                 return job
             if job is None and not kernel.released:
                 self._tell(NoJob(*words.forgotten(kernel.job_id)))
@@ -156,11 +156,11 @@ class Life:
             kernel = None
         if kernel is None:
             kernel = self._new_kernel()
-            self._known.keep(kernel)  # before it is submitted: this very id is tried again
+            self._record.keep(kernel)  # before it is submitted: this very id is tried again
         if self._ends.is_set():
             return None
         job = api.submit(self._make_spec(kernel.job_id))
-        self._known.change(submitted=True)
+        self._record.change(submitted=True)
         return job
 
     def _wait_for_better(self) -> None:

@@ -24,7 +24,7 @@ from jupyter_slurm.kernel.channels import Channels
 from jupyter_slurm.kernel.cut import CutNotice
 from jupyter_slurm.kernel.far import Far
 from jupyter_slurm.kernel.frames import MESSAGE_MOST, TooLargeError
-from jupyter_slurm.kernel.known import Known
+from jupyter_slurm.kernel.known import KernelRecord
 from jupyter_slurm.kernel.life import Life
 from jupyter_slurm.kernel.messages import UNSIGNED, Message
 from jupyter_slurm.kernel.waiting import Waiting
@@ -79,7 +79,7 @@ class Proxy:
         self,
         channels: Channels,
         life: Life,
-        known: Known,
+        record: KernelRecord,
         open_line: Callable[[Job], socket.socket],
         wakeup: Wakeup,
         session: str,
@@ -88,7 +88,7 @@ class Proxy:
         self._cluster = cluster
         self._channels = channels
         self._life = life
-        self._known = known
+        self._record = record
         self._open_line = open_line
         self._wakeup = wakeup
         self._answers = Answers(channels.send, session)
@@ -160,9 +160,9 @@ class Proxy:
                 self._waiting.take(channel, message, self._info())
 
     def _info(self) -> dict[str, Any]:
-        kernel = self._known.kernel
+        kernel = self._record.kernel
         own = None if kernel is None else kernel.info
-        return own or self._known.expected or own_info()
+        return own or self._record.expected or own_info()
 
     def _hand_on(self, channel: str, message: Message) -> None:
         assert self._far is not None
@@ -205,12 +205,12 @@ class Proxy:
         self._answers.state("busy", message)
         if restart:
             ended = self._over is not None or self._ended_s is not None
-            self._known.change(restart=self._up and not ended, released=True)
+            self._record.change(restart=self._up and not ended, released=True)
         else:
-            self._known.change(released=True)
+            self._record.change(released=True)
             with suppress(JupyterSlurmError):  # it ends by itself, when nobody comes for it
                 self._life.cancel()
-                self._known.forget()
+                self._record.forget()
         content = {"status": "ok", "restart": restart}
         self._answers.reply(channel, message, content)
         self._answers.publish("shutdown_reply", content, message)
@@ -220,18 +220,20 @@ class Proxy:
     def _end_job_unless_inherited(self) -> None:
         """End the job unless another process inherits it: a restart by such a client is another
         process, which goes on in the same job."""
-        if self._known.kernel is None:
+        if self._record.kernel is None:
             return
         if self._up and self._ended_s is None:
-            self._known.change(restart=True)
-        self._known.leave()
+            self._record.change(restart=True)
+        self._record.leave()
         give_up_s = time.monotonic() + _HEIR_S
-        while self._known.is_left and time.monotonic() < give_up_s and os.getppid() == self._parent:
+        while (
+            self._record.is_left and time.monotonic() < give_up_s and os.getppid() == self._parent
+        ):
             time.sleep(0.05)
-        if self._known.take_back():
+        if self._record.take_back():
             with suppress(JupyterSlurmError):  # it ends by itself, when nobody comes for it
                 self._life.cancel()
-                self._known.forget()
+                self._record.forget()
 
     # --- from the job ---
 
@@ -321,7 +323,7 @@ class Proxy:
         self._cut.line_open(time.monotonic())
         if opened.is_another:
             self._lost_kernel(words.another())
-        kernel = self._known.kernel
+        kernel = self._record.kernel
         if kernel is not None and kernel.restart and not self._restarting:
             self._restarting = True
             far.command(command="restart")
@@ -329,11 +331,11 @@ class Proxy:
             self._ready(opened.info)
 
     def _ready(self, info: dict[str, Any]) -> None:
-        kernel = self._known.kernel
+        kernel = self._record.kernel
         if kernel is not None and kernel.info != info:
-            self._known.learn(info)
+            self._record.learn(info)
         if kernel is not None and kernel.restart:
-            self._known.change(restart=False)
+            self._record.change(restart=False)
         if not self._up:
             self._up = True
             for channel, message in self._waiting.let_go():

@@ -46,7 +46,7 @@ class Holder(object):
     def __init__(self, name, idle_s):
         # type: (str, float) -> None
         self.idle_s = idle_s
-        self.process = kernel_process.Process()
+        self.process = kernel_process.KernelProcess()
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind("\0" + name)
         self.listener.listen(8)

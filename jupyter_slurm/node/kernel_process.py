@@ -106,7 +106,7 @@ class Replies(object):
         return found
 
 
-class Process(object):
+class KernelProcess(object):
     """The ipykernel process, started again where needed, each time with a folder and a session of
     its own."""
 

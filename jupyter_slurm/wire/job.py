@@ -36,7 +36,7 @@ class JobKind(StrEnum):
     LAB = "lab"
 
 
-class _OfAKind(Struct, frozen=True, kw_only=True, tag_field="kind"):
+class _KindDefaults(Struct, frozen=True, kw_only=True, tag_field="kind"):
     """The defaults, for any job, of values that only some kinds have."""
 
     @property
@@ -56,7 +56,7 @@ class _OfAKind(Struct, frozen=True, kw_only=True, tag_field="kind"):
         return False
 
 
-class _Spec(_OfAKind, frozen=True, kw_only=True):
+class _Spec(_KindDefaults, frozen=True, kw_only=True):
     """The fields that the specifications of all kinds have. Submitting the same id twice is one
     job."""
 
@@ -175,7 +175,7 @@ JobSpec = CellSpec | ProgramSpec | TerminalSpec | ScriptSpec | SessionSpec | Ker
 SpecT = TypeVar("SpecT", bound=JobSpec)
 
 
-class _Job(_OfAKind, frozen=True, kw_only=True):
+class _Job(_KindDefaults, frozen=True, kw_only=True):
     """A job as the agent knows it. Each change raises `revision`."""
 
     id: str

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from jupyter_slurm.kernel.known import Kernel, Known, opened
+from jupyter_slurm.kernel.known import Kernel, KernelRecord, opened
 from jupyter_slurm.kernel.life import Life
 from jupyter_slurm.wire import CellSpec, JobSpec
 
 
 @pytest.fixture
-def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Known]:
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelRecord]:
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
     one = opened(tmp_path / "kernel-1.json", (), None)
     one.keep(Kernel(job_id="aaaaaaaa", words=()))
@@ -26,7 +26,7 @@ def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Known]:
 
 
 def test_what_two_threads_know_of_a_kernel_is_kept_both(
-    known: Known, monkeypatch: pytest.MonkeyPatch
+    record: KernelRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replace = msgspec.structs.replace
 
@@ -37,15 +37,17 @@ def test_what_two_threads_know_of_a_kernel_is_kept_both(
             other.join(0.5)  # it waits for the lock, where that is held
         return changed
 
-    other = threading.Thread(target=known.change, kwargs={"submitted": True})
+    other = threading.Thread(target=record.change, kwargs={"submitted": True})
     monkeypatch.setattr(msgspec.structs, "replace", submitted_meanwhile)
-    known.change(released=True)
+    record.change(released=True)
     other.join()
-    assert known.kernel is not None
-    assert (known.kernel.released, known.kernel.submitted) == (True, True)
+    assert record.kernel is not None
+    assert (record.kernel.released, record.kernel.submitted) == (True, True)
 
 
-def test_a_kernel_that_is_ended_while_its_job_is_submitted_leaves_no_job(known: Known) -> None:
+def test_a_kernel_that_is_ended_while_its_job_is_submitted_leaves_no_job(
+    record: KernelRecord,
+) -> None:
     asked, may_go_on = threading.Event(), threading.Event()
     cancelled: list[str] = []
 
@@ -58,7 +60,7 @@ def test_a_kernel_that_is_ended_while_its_job_is_submitted_leaves_no_job(known: 
     nobody: Any = None
     life = Life(
         lambda: api,
-        known,
+        record,
         lambda job_id: CellSpec(id=job_id, name="n", code=""),
         nobody,
         lambda: None,

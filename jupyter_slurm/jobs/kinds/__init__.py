@@ -29,14 +29,14 @@ KINDS: Mapping[JobKind, Kind[Any]] = MappingProxyType(
 )
 
 
-class _OfAKind(Protocol):
+class _HasKind(Protocol):
     """Has a kind, as `JobSpec` and `Job` do."""
 
     @property
     def kind(self) -> JobKind: ...
 
 
-def kind_of(job: _OfAKind) -> Kind[Any]:
+def kind_of(job: _HasKind) -> Kind[Any]:
     """Return what the job's kind decides."""
     return KINDS[job.kind]
 

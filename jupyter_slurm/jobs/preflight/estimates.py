@@ -29,7 +29,7 @@ class Outlook:
     checks: tuple[Check, ...] = ()
 
 
-class _Known:
+class _ClusterEstimates:
     """The estimates of one cluster."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class _Known:
 class Estimates:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _ClusterEstimates] = {}
 
     def ask(self, cluster: SlurmCluster, submission: Submission) -> Outlook:
         """Return what `sbatch --test-only` says, cached. LoginNeededError, TransportError."""
@@ -58,9 +58,9 @@ class Estimates:
                 known.kept[key] = (time.monotonic(), outlook)
             return known.kept[key][1]
 
-    def _of(self, cluster: str) -> _Known:
+    def _of(self, cluster: str) -> _ClusterEstimates:
         with self._lock:
-            return self._known.setdefault(cluster, _Known())
+            return self._known.setdefault(cluster, _ClusterEstimates())
 
 
 def _estimate(cluster: SlurmCluster, argv: list[str], script: str) -> Outlook:

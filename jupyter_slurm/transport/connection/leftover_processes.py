@@ -14,7 +14,7 @@ _MOST = 64
 """The most that are kept: of many machines behind one name, one may never be seen again."""
 
 
-class Process(NamedTuple):
+class RemoteProcess(NamedTuple):
     """So that no other is taken for it: numbers are given again, also to somebody else's, and one
     name may lead to several machines."""
 
@@ -38,27 +38,27 @@ class LeftoverProcesses:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[Process, weakref.ref[LoginTransport]] = {}
+        self._known: dict[RemoteProcess, weakref.ref[LoginTransport]] = {}
 
-    def began(self, process: Process, transport: LoginTransport) -> None:
+    def began(self, process: RemoteProcess, transport: LoginTransport) -> None:
         """Note a process that ends with this login."""
         with self._lock:
             self._known[process] = weakref.ref(transport)
             while len(self._known) > _MOST:
                 del self._known[next(iter(self._known))]
 
-    def channel_closed(self, process: Process) -> None:
+    def channel_closed(self, process: RemoteProcess) -> None:
         """Forget a process that its closed channel has ended, where its login stands."""
         with self._lock:
             transport = self._known.get(process)
             if transport is not None and _stands(transport()):
                 del self._known[process]
 
-    def ended(self, process: Process) -> None:
+    def ended(self, process: RemoteProcess) -> None:
         with self._lock:
             self._known.pop(process, None)
 
-    def lost(self) -> list[Process]:
+    def lost(self) -> list[RemoteProcess]:
         """Return the processes whose login has ended."""
         with self._lock:
             return [one for one, transport in self._known.items() if not _stands(transport())]

@@ -41,7 +41,7 @@ def known_algorithms(hop: Hop) -> tuple[str, ...]:
 
     Without this a host with several keys would show one that is not in the file.
     """
-    entries = _Known.of(hop).that_count()
+    entries = _HopEntries.of(hop).that_count()
     types = {entry.key_type for entry in entries if not entry.marker}
     plain = [a for kind, names in _ALGORITHMS.items() if kind in types for a in names]
     certified = [a + host_certificate.SUFFIX for names in _ALGORITHMS.values() for a in names]
@@ -57,7 +57,7 @@ def check(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
     wants only known ones. What `ask` raises goes through.
     """
     shown = _Shown.of(key)
-    known = _Known.of(hop)
+    known = _HopEntries.of(hop)
     _refuse_revoked(hop, shown, known.named + known.without_port)
     if _is_trusted(hop, shown, known.that_count()):
         return
@@ -99,14 +99,14 @@ def _names(hop: Hop) -> tuple[str, ...]:
     return (hop.host,) if hop.port == 22 else (f"[{hop.host}]:{hop.port}", hop.host)
 
 
-class _Known(NamedTuple):
+class _HopEntries(NamedTuple):
     """The lines that are about a hop."""
 
     named: list[KnownHostsEntry]
     without_port: list[KnownHostsEntry]
 
     @classmethod
-    def of(cls, hop: Hop) -> _Known:
+    def of(cls, hop: Hop) -> _HopEntries:
         entries = known_hosts_file.read(hop.known_hosts)
         name, *others = _names(hop)
         return cls(

@@ -25,7 +25,7 @@ from paramiko import Channel, SSHException
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import caps
-from jupyter_slurm.transport.connection.leftover_processes import LeftoverProcesses, Process
+from jupyter_slurm.transport.connection.leftover_processes import LeftoverProcesses, RemoteProcess
 from jupyter_slurm.transport.login.server_text import shown
 from jupyter_slurm.transport.shell.words import quote, words
 
@@ -202,7 +202,7 @@ class FarShell:
             self.group = shell[0]
             leads = not sshd or self._sessions.via_openssh
             pid, began = shell if leads else sshd
-            process, leftovers = Process(boot, pid, began, leads), self._sessions.leftovers
+            process, leftovers = RemoteProcess(boot, pid, began, leads), self._sessions.leftovers
             leftovers.began(process, self.channel.get_transport())
             if leads:
                 self._stack.callback(leftovers.channel_closed, process)
@@ -382,7 +382,7 @@ class FarShell:
         self._stack.close()
 
 
-def _end(one: Process) -> bytes:
+def _end(one: RemoteProcess) -> bytes:
     target = -one.pid if one.leads else one.pid
     return words(["_end", one.boot, str(one.pid), str(one.began), str(target)])
 
