@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from jupyter_slurm.commands.asked import of_cells
+from jupyter_slurm.commands.arguments import of_cells
 from jupyter_slurm.commands.command import Command
 from jupyter_slurm.commands.table import CELL, FORM, KERNEL_ADD, LAB_START, SUBMIT
 from jupyter_slurm.slurm.options import OPTIONS

@@ -9,7 +9,7 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import check_text
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.profiles import save
 from jupyter_slurm.wire import CellSpec
 
@@ -19,7 +19,7 @@ _HELLO = (
 )
 
 
-def listed(args: Asked, connect: Connect) -> int:
+def listed(args: Arguments, connect: Connect) -> int:
     known = connect().clusters()
     if args.json:
         say(as_json(known))
@@ -45,7 +45,7 @@ def listed(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def test(args: Asked, connect: Connect) -> int:
+def test(args: Arguments, connect: Connect) -> int:
     """Print what doctor finds, then run a tiny job. Return 1 when something is wrong."""
     api = connect()
     checks = api.doctor(args.name)
@@ -66,14 +66,14 @@ def test(args: Asked, connect: Connect) -> int:
     return code or (1 if any(check.ok is False for check in checks) else 0)
 
 
-def remove(args: Asked, connect: Connect) -> int:
+def remove(args: Arguments, connect: Connect) -> int:
     del connect
     path = save.remove_profile(args.name)
     say(f"`{args.name}` is removed: {path}. Its jobs go on.\n")
     return 0
 
 
-def default(args: Asked, connect: Connect) -> int:
+def default(args: Arguments, connect: Connect) -> int:
     del connect
     path = save.set_default(args.name)
     say(f"Jobs that name no cluster go to `{args.name}` now ({path}).\n")

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.commands import completing
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.profiles.reading import load_profiles
 from jupyter_slurm.wire import Job, JobKind
@@ -61,7 +61,7 @@ complete -c jupyter -n '__fish_seen_subcommand_from slurm' -f -a '(__jupyter_slu
 )
 
 
-def completion(args: Asked, _connect: Connect) -> int:
+def completion(args: Arguments, _connect: Connect) -> int:
     """Print the script for the shell, or the completions of a line's last word."""
     if args.line is None:
         say(_SCRIPTS[args.shell])

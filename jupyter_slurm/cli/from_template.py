@@ -10,7 +10,7 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.dialogue import Dialogue
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.errors import ConfigError, RequestError
 from jupyter_slurm.profiles import save, templates
 from jupyter_slurm.profiles.reading import load_profiles
@@ -19,7 +19,7 @@ from jupyter_slurm.profiles.templates import Template
 from jupyter_slurm.slurm.options import suggest
 
 
-def listed(args: Asked, connect: Connect) -> int:
+def listed(args: Arguments, connect: Connect) -> int:
     del connect
     known = {name: templates.read(name).about for name in templates.names()}
     if args.json:
@@ -30,7 +30,7 @@ def listed(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def add(args: Asked, talk: Dialogue) -> bool:
+def add(args: Arguments, talk: Dialogue) -> bool:
     """Write the profile if the user agrees; return whether they did. RequestError, ConfigError."""
     template = _named(args.template)
     talk.say(f"{template.about}.")
@@ -61,7 +61,7 @@ def _named(name: str) -> Template:
     )
 
 
-def _settings(args: Asked, template: Template, talk: Dialogue) -> dict[str, Setting]:
+def _settings(args: Arguments, template: Template, talk: Dialogue) -> dict[str, Setting]:
     """Return the file's settings: the template's name, and what differs from the template."""
     given = _given(args)
     variables = _variables(args.var, template)
@@ -81,7 +81,7 @@ def _settings(args: Asked, template: Template, talk: Dialogue) -> dict[str, Sett
     return {"template": template.name, **given, "vars": variables}
 
 
-def _given(args: Asked) -> dict[str, Setting]:
+def _given(args: Arguments) -> dict[str, Setting]:
     """Return the settings that the options give."""
     defaults = {"partition": args.partition, "account": args.account}
     settings: dict[str, Setting | None] = {

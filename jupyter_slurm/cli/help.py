@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from collections.abc import Mapping
 
 from jupyter_slurm.cli.table import in_words_of_a_terminal
-from jupyter_slurm.commands.asked import below, commands, of_cells
+from jupyter_slurm.commands.arguments import below, commands, of_cells
 from jupyter_slurm.commands.command import Command, OurOption, options_of
 
 _DESCRIPTION = "Jobs on a Slurm cluster: the same ones in terminals and in notebooks."

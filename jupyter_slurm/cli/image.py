@@ -19,7 +19,7 @@ from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.client.login import typed_unseen
 from jupyter_slurm.commands import packages_here
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.image_line import ImageRequest, parse_image, removed
 from jupyter_slurm.commands.table import IMAGE_BUILD, IMAGE_PULL
 from jupyter_slurm.errors import NotFoundError, RequestError
@@ -27,7 +27,7 @@ from jupyter_slurm.readable import moment
 from jupyter_slurm.wire import Image, ImageSpec, new_id
 
 
-def listed(args: Asked, connect: Connect) -> int:
+def listed(args: Arguments, connect: Connect) -> int:
     found = connect().images(cluster_name(args.cluster))
     if args.json:
         say(as_json(found))
@@ -39,7 +39,7 @@ def listed(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def build(args: Asked, connect: Connect) -> int:
+def build(args: Arguments, connect: Connect) -> int:
     """Build the recipe from FILE, else from standard input. Return the job's exit code."""
     request = parse_image(IMAGE_BUILD, args)
     here = packages_here.read() if request.env_from_here else None
@@ -49,19 +49,19 @@ def build(args: Asked, connect: Connect) -> int:
     return _make(request, request.build_spec(new_id(), text, here), connect)
 
 
-def pull(args: Asked, connect: Connect) -> int:
+def pull(args: Arguments, connect: Connect) -> int:
     request = parse_image(IMAGE_PULL, args)
     return _make(request, request.pull_spec(new_id()), connect)
 
 
-def remove(args: Asked, connect: Connect) -> int:
+def remove(args: Arguments, connect: Connect) -> int:
     api = connect()
     for name in args.names:
         say(f"{removed(name, api.remove_image(name, cluster_name(args.cluster)))}\n")
     return 0
 
 
-def login(args: Asked, connect: Connect) -> int:
+def login(args: Arguments, connect: Connect) -> int:
     """Log in to a registry, with a password typed unseen or a line on standard input."""
     user = args.user or ""
     if not user and "nvcr.io" not in args.registry:

@@ -15,7 +15,7 @@ from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.job import Verb, cancel_each, steer_each
 from jupyter_slurm.readable import duration, visible
@@ -30,14 +30,14 @@ def cluster_name(asked: str | None) -> str | None:
     return asked or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
 
 
-def doctor(args: Asked, connect: Connect) -> int:
+def doctor(args: Arguments, connect: Connect) -> int:
     """Print the checks; return 1 when something is wrong."""
     checks = connect().doctor(cluster_name(args.cluster))
     say(as_json(checks) if args.json else "".join(map(check_text, checks)))
     return 1 if any(check.ok is False for check in checks) else 0
 
 
-def jobs(args: Asked, connect: Connect) -> int:
+def jobs(args: Arguments, connect: Connect) -> int:
     api = connect()
     known = api.jobs(args.cluster)
     note("".join(map(check_text, api.status().checks)))
@@ -51,7 +51,7 @@ def jobs(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def info(args: Asked, connect: Connect) -> int:
+def info(args: Arguments, connect: Connect) -> int:
     """Print a table if the terminal is wide enough for it, else lines."""
     told = connect().cluster_info(cluster_name(args.cluster))
     if args.json:
@@ -68,7 +68,7 @@ def info(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def queue(args: Asked, connect: Connect) -> int:
+def queue(args: Arguments, connect: Connect) -> int:
     entries = connect().queue(cluster_name(args.cluster))
     if args.json:
         say(as_json(entries))
@@ -80,7 +80,7 @@ def queue(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def logs(args: Asked, connect: Connect) -> int:
+def logs(args: Arguments, connect: Connect) -> int:
     """Print the job's stdout and stderr in order; with `--follow`, until the job ends."""
     api = connect()
     job = api.job(args.id)
@@ -97,18 +97,18 @@ def note_ended_earlier(job: Job, word: str) -> None:
         note(f"{said}\n")
 
 
-def why(args: Asked, connect: Connect) -> int:
+def why(args: Arguments, connect: Connect) -> int:
     job = connect().why(args.id)
     note_ended_earlier(job, args.id)
     say(as_json(job) if args.json else in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
     return 0
 
 
-def cancel(args: Asked, connect: Connect) -> int:
+def cancel(args: Arguments, connect: Connect) -> int:
     return _all_told(cancel_each(connect(), args.ids))
 
 
-def steer(verb: Verb, args: Asked, connect: Connect) -> int:
+def steer(verb: Verb, args: Arguments, connect: Connect) -> int:
     return _all_told(steer_each(connect(), verb, args.ids))
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, table
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.kernel import spec
 
 
-def add(args: Asked, connect: Connect) -> int:
+def add(args: Arguments, connect: Connect) -> int:
     made = spec.add(spec.meant(args, connect().clusters()))
     say(f"{made.display_name} is in Jupyter's picker, as `{made.name}`.\n")
     return 0
 
 
-def listed(args: Asked, _connect: Connect) -> int:
+def listed(args: Arguments, _connect: Connect) -> int:
     found = spec.listed()
     if args.json:
         told = [{"name": s.name, "display_name": s.display_name, "words": s.words} for s in found]
@@ -33,7 +33,7 @@ def listed(args: Asked, _connect: Connect) -> int:
     return 0
 
 
-def remove(args: Asked, _connect: Connect) -> int:
+def remove(args: Arguments, _connect: Connect) -> int:
     for name in args.names:
         spec.remove(name)
         say(f"{name} is no longer in Jupyter's picker.\n")

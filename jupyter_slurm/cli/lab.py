@@ -16,7 +16,7 @@ from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.client import lab_page
 from jupyter_slurm.commands import labs
-from jupyter_slurm.commands.asked import Asked, job_spec
+from jupyter_slurm.commands.arguments import Arguments, job_spec
 from jupyter_slurm.job import log_pages, placed, until_ready
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.views import card
@@ -26,7 +26,7 @@ _WAIT_S = 20.0
 _TICK_S = 2.0
 
 
-def start(args: Asked, connect: Connect) -> int:
+def start(args: Arguments, connect: Connect) -> int:
     request, spec = job_spec(LabSpec, args, job_id=new_id())
     cluster = request.cluster or cluster_name(None)
     spec = placed(msgspec.structs.replace(spec, cluster=cluster))
@@ -42,7 +42,7 @@ def start(args: Asked, connect: Connect) -> int:
     return open_lab(api, job, browser=not args.no_browser)
 
 
-def open_named(args: Asked, connect: Connect) -> int:
+def open_named(args: Arguments, connect: Connect) -> int:
     api = connect()
     job = labs.named(api.jobs(), args.name, cluster_name(args.cluster))
     return open_lab(api, job, browser=not args.no_browser)
@@ -105,7 +105,7 @@ def ready(api: Api, job: Job) -> tuple[Job, list[Output]]:
     return job, unsaid
 
 
-def stop(args: Asked, connect: Connect) -> int:
+def stop(args: Arguments, connect: Connect) -> int:
     api = connect()
     jobs, cluster = api.jobs(), cluster_name(args.cluster)
     for job in [labs.named(jobs, name, cluster) for name in args.names or (None,)]:
@@ -114,7 +114,7 @@ def stop(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def extend(args: Asked, connect: Connect) -> int:
+def extend(args: Arguments, connect: Connect) -> int:
     api = connect()
     job = labs.named(api.jobs(), args.name, cluster_name(args.cluster))
     job = api.extend(job.id, args.time)
@@ -122,7 +122,7 @@ def extend(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def listed(args: Asked, connect: Connect) -> int:
+def listed(args: Arguments, connect: Connect) -> int:
     jobs = connect().jobs()
     lab_page.remove_old(jobs)
     found = jobs_of(JobKind.LAB, jobs)

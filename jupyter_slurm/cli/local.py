@@ -13,7 +13,7 @@ from jupyter_slurm import local_cluster, places
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.command import OWN_GPUS
 from jupyter_slurm.errors import AgentError, RequestError
 from jupyter_slurm.local_cluster import LocalSpec, LocalStatus
@@ -24,7 +24,7 @@ from jupyter_slurm.wire import AgentStatus
 _SHAPE = ("nodes", "cpus", "gpu_type", "accounting", "runtime")
 
 
-def up(args: Asked, connect: Connect) -> int:
+def up(args: Arguments, connect: Connect) -> int:
     """Start the cluster; what the options do not set stays as it last was."""
     del connect
     known = local_cluster.status(args.name)
@@ -44,7 +44,7 @@ def up(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def _gpus(args: Asked, known: LocalStatus | None) -> dict[str, Any]:
+def _gpus(args: Arguments, known: LocalStatus | None) -> dict[str, Any]:
     """Return the GPUs of the shape: this machine's own if it has any and the options ask for no
     others. Look for them anew whenever the cluster comes up: some may have come or gone."""
     if args.gpus not in (None, OWN_GPUS):
@@ -70,7 +70,7 @@ def _type_given(known: LocalStatus | None) -> str | None:
     return known.spec.gpu_type
 
 
-def down(args: Asked, connect: Connect) -> int:
+def down(args: Arguments, connect: Connect) -> int:
     if local_cluster.status(args.name) is None:
         say(f"There is no private cluster `{args.name}`.\n")
         return 0
@@ -93,7 +93,7 @@ def _forget_jobs(cluster: str, connect: Connect) -> None:
         os.kill(found.pid, signal.SIGTERM)
 
 
-def status(args: Asked, connect: Connect) -> int:
+def status(args: Arguments, connect: Connect) -> int:
     """Report the cluster and the agent; start neither."""
     del connect
     cluster = local_cluster.status(args.name)
@@ -109,7 +109,7 @@ def status(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def agent(args: Asked, connect: Connect) -> int:
+def agent(args: Arguments, connect: Connect) -> int:
     """Report or stop the agent; jobs go on, and the next command starts the agent again."""
     del connect
     found = _agent()

@@ -21,7 +21,7 @@ from jupyter_slurm.cli import from_template
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.dialogue import Dialogue
 from jupyter_slurm.client.login import TerminalAnswerer, log_in
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.errors import (
     ConfigError,
     ConnectionLostError,
@@ -45,7 +45,7 @@ _JOBS = ".jupyter-slurm/jobs"
 _HERE = "this machine"
 
 
-def add(args: Asked, connect: Connect) -> int:
+def add(args: Arguments, connect: Connect) -> int:
     """Add the cluster; return 1, and keep nothing, if the user does not agree."""
     save.check_new(args.name)
     talk = Dialogue(asks=not args.yes)
@@ -86,7 +86,7 @@ def add(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def _add_from_template(args: Asked, talk: Dialogue, connect: Connect) -> int:
+def _add_from_template(args: Arguments, talk: Dialogue, connect: Connect) -> int:
     if not from_template.add(args, talk):
         return 1
     _make_default(connect(), args.name, talk)
@@ -96,7 +96,7 @@ def _add_from_template(args: Asked, talk: Dialogue, connect: Connect) -> int:
 # --- the way there ----------------------------------------------------------------------------
 
 
-def _way(args: Asked, talk: Dialogue) -> dict[str, Setting]:
+def _way(args: Arguments, talk: Dialogue) -> dict[str, Setting]:
     """Return host, user, port and jump hosts from the options; ask for a missing host."""
     given: str | None = args.host
     if given is None:
@@ -199,7 +199,7 @@ def _folder_text(folder: Folder) -> str:
 
 
 def _chosen(
-    args: Asked, talk: Dialogue, found: Description, info: ClusterInfo
+    args: Arguments, talk: Dialogue, found: Description, info: ClusterInfo
 ) -> Mapping[str, Setting]:
     """Ask for the settings other than the way, one by one, and propose a default for each."""
     runtimes = [name for name in containers.RUNTIMES if name in found.runtimes] + ["none"]
@@ -228,7 +228,7 @@ def _chosen(
     }
 
 
-def _partition(args: Asked, talk: Dialogue, partitions: Sequence[Partition]) -> str:
+def _partition(args: Arguments, talk: Dialogue, partitions: Sequence[Partition]) -> str:
     """Return the partition from the options or the user; "" if Slurm has a default of its own."""
     if args.partition is not None or any(one.default for one in partitions):
         return args.partition or ""
@@ -236,7 +236,7 @@ def _partition(args: Asked, talk: Dialogue, partitions: Sequence[Partition]) -> 
     return talk.choice("Partition for jobs that name none", names, _first(names, ""), option="")
 
 
-def _account(args: Asked, talk: Dialogue, accounts: Sequence[str]) -> str:
+def _account(args: Arguments, talk: Dialogue, accounts: Sequence[str]) -> str:
     if args.account is not None or len(accounts) < 2:
         return args.account or ""
     return talk.choice(

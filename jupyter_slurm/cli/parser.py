@@ -24,7 +24,7 @@ from jupyter_slurm.cli import (
 )
 from jupyter_slurm.cli.command import Command, Connect
 from jupyter_slurm.cli.say import say
-from jupyter_slurm.commands.asked import ask, find
+from jupyter_slurm.commands.arguments import find, read_arguments
 from jupyter_slurm.commands.command import options_of
 from jupyter_slurm.commands.scanner import asks_for_help, with_values
 
@@ -96,9 +96,9 @@ def parse(words: Sequence[str]) -> Callable[[Connect], int]:
         return partial(_help, named, 0)
     if not behind and any(argument.is_needed for argument in command.arguments):
         return partial(_help, named, 2)
-    asked = ask(command, behind)
-    asked.words = with_values(asked.words, os.environ)
-    return partial(COMMANDS[command.name], asked)
+    args = read_arguments(command, behind)
+    args.words = with_values(args.words, os.environ)
+    return partial(COMMANDS[command.name], args)
 
 
 def _help(words: Sequence[str], code: int, _connect: Connect) -> int:

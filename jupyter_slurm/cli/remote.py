@@ -12,7 +12,7 @@ from jupyter_slurm.cli.progress import follow_transfer
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.client.login import TerminalAnswerer, log_in
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.views.connections import (
     CONNECTION_HEAD,
@@ -25,7 +25,7 @@ from jupyter_slurm.views.connections import (
 )
 
 
-def login(args: Asked, connect: Connect) -> int:
+def login(args: Arguments, connect: Connect) -> int:
     """Log in, for every terminal and notebook."""
     cluster = cluster_name(args.cluster)
     connection = log_in(connect(), cluster, TerminalAnswerer(), secrets.token_hex(8))
@@ -33,13 +33,13 @@ def login(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def logout(args: Asked, connect: Connect) -> int:
+def logout(args: Arguments, connect: Connect) -> int:
     connection = connect().disconnect(cluster_name(args.cluster))
     say(f"The connection to {connection.cluster} is {connection.state}. Jobs go on.\n")
     return 0
 
 
-def connections(args: Asked, connect: Connect) -> int:
+def connections(args: Arguments, connect: Connect) -> int:
     found = connect().connections()
     if args.json:
         say(as_json(found))
@@ -50,7 +50,7 @@ def connections(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def tunnel(args: Asked, connect: Connect) -> int:
+def tunnel(args: Arguments, connect: Connect) -> int:
     """Open a tunnel, which outlives this command, close some, or list them."""
     api = connect()
     for tunnel_id in args.close:
@@ -67,7 +67,7 @@ def tunnel(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def _list(args: Asked, connect: Connect) -> None:
+def _list(args: Arguments, connect: Connect) -> None:
     found = connect().tunnels()
     if args.json:
         say(as_json(found))
@@ -77,7 +77,7 @@ def _list(args: Asked, connect: Connect) -> None:
     say(table(head, rows) if found else "No tunnel is open.\n")
 
 
-def push(args: Asked, connect: Connect) -> int:
+def push(args: Arguments, connect: Connect) -> int:
     local = Path(args.local).expanduser().absolute()
     if not local.exists():
         raise NotFoundError(f"There is no {local}.")
@@ -88,7 +88,7 @@ def push(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def pull(args: Asked, connect: Connect) -> int:
+def pull(args: Arguments, connect: Connect) -> int:
     name = PurePosixPath(args.remote).name
     local = args.local or _named("" if name in ("~", "..") else name, "LOCAL")
     path = Path(local).expanduser().absolute()

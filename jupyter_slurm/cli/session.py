@@ -12,7 +12,7 @@ from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.commands import sessions
-from jupyter_slurm.commands.asked import Asked, job_spec
+from jupyter_slurm.commands.arguments import Arguments, job_spec
 from jupyter_slurm.job import placed, until_ready
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.readable import duration
@@ -20,7 +20,7 @@ from jupyter_slurm.views import card
 from jupyter_slurm.wire import Job, JobKind, SessionSpec, new_id
 
 
-def start(args: Asked, connect: Connect) -> int:
+def start(args: Arguments, connect: Connect) -> int:
     request, spec = job_spec(SessionSpec, args, job_id=new_id())
     spec = placed(msgspec.structs.replace(spec, cluster=request.cluster or cluster_name(None)))
     api = connect()
@@ -41,7 +41,7 @@ def start(args: Asked, connect: Connect) -> int:
     return 1 if job.state.final else 0
 
 
-def stop(args: Asked, connect: Connect) -> int:
+def stop(args: Arguments, connect: Connect) -> int:
     api = connect()
     jobs, owner = api.jobs(), sessions.Owner(None)
     cluster = cluster_name(args.cluster)
@@ -51,7 +51,7 @@ def stop(args: Asked, connect: Connect) -> int:
     return 0
 
 
-def listed(args: Asked, connect: Connect) -> int:
+def listed(args: Arguments, connect: Connect) -> int:
     found = jobs_of(JobKind.SESSION, connect().jobs())
     if args.json:
         say(as_json(found))

@@ -22,7 +22,7 @@ from jupyter_slurm.cli.say import note
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.commands import shell
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.shell import Shell
 from jupyter_slurm.errors import ForwardError, RequestError
 from jupyter_slurm.job import placed, until_ready
@@ -39,7 +39,7 @@ _LOST = 255
 """The exit code of ssh for a lost connection."""
 
 
-def run(args: Asked, connect: Connect) -> int:
+def run(args: Arguments, connect: Connect) -> int:
     wanted = shell.parse(args)
     cluster = wanted.request.cluster or cluster_name(None)
     return open_shell(connect(), wanted, cluster)

@@ -18,7 +18,7 @@ from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.client.login import LoginDeclined
 from jupyter_slurm.commands import headless, line
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import kind_of
@@ -27,7 +27,7 @@ from jupyter_slurm.views import card
 from jupyter_slurm.wire import Job, JobSpec, new_id
 
 
-def submit(args: Asked, connect: Connect) -> int:
+def submit(args: Arguments, connect: Connect) -> int:
     """Submit a file and, unless `--detach`, follow the job; return its exit code."""
     file, request = Path(args.file), headless.request(args.words)
     if not file.is_file():
@@ -54,7 +54,7 @@ def submit(args: Asked, connect: Connect) -> int:
     return _follow(api, job, _cancel if request.on_interrupt == "cancel" else _leave)
 
 
-def attach(args: Asked, connect: Connect) -> int:
+def attach(args: Arguments, connect: Connect) -> int:
     """Show all of a job's output, from its beginning, and wait for its end."""
     api = connect()
     job = api.job(args.id)

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jupyter_slurm.commands.asked import below, of_cells
+from jupyter_slurm.commands.arguments import below, of_cells
 from jupyter_slurm.commands.command import Command, OurOption, Place, options_of
 from jupyter_slurm.commands.scanner import scan
 from jupyter_slurm.commands.table import CELL

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from jupyter_slurm.commands.asked import Asked, of_job
+from jupyter_slurm.commands.arguments import Arguments, of_job
 from jupyter_slurm.commands.command import Command
 from jupyter_slurm.commands.line import Request
 from jupyter_slurm.commands.packages_here import Here
@@ -65,18 +65,20 @@ class ImageRequest:
         )
 
 
-def parse_image(command: Command, asked: Asked, *, defaults: Request | None = None) -> ImageRequest:
+def parse_image(
+    command: Command, args: Arguments, *, defaults: Request | None = None
+) -> ImageRequest:
     """Read the words after `image build` or `image pull`. RequestError names the wrong word.
     `defaults` are the notebook's for all cells."""
     told = [] if defaults is None else _defaults(defaults)
-    own = vars(asked)
+    own = vars(args)
     return ImageRequest(
-        name=asked.name,
+        name=args.name,
         file=own.get("file"),
         base=own.get("from") or None,
         env_from_here=own.get("env_from_here", False),
-        again=asked.rebuild,
-        request=of_job(command, [*told, *asked.words]),
+        again=args.rebuild,
+        request=of_job(command, [*told, *args.words]),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_slurm.commands import line
-from jupyter_slurm.commands.asked import Asked, of_job
+from jupyter_slurm.commands.arguments import Arguments, of_job
 from jupyter_slurm.commands.table import SHELL
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import TerminalRequest, TerminalSpec
@@ -53,17 +53,17 @@ class Shell:
         return TerminalRequest(job_id=job_id, code=self.code, beside=self.beside)
 
 
-def parse(asked: Asked, before: Sequence[str] = ()) -> Shell:
+def parse(args: Arguments, before: Sequence[str] = ()) -> Shell:
     """Read the words. RequestError names the wrong one. `before`: options for every job, which
     count only if one is submitted."""
-    request = of_job(SHELL, asked.words)
-    if asked.job is not None:
-        if asked.words or asked.keep is not None:
-            word = asked.words[0] if asked.words else "--keep"
+    request = of_job(SHELL, args.words)
+    if args.job is not None:
+        if args.words or args.keep is not None:
+            word = args.words[0] if args.words else "--keep"
             told = f"`{word}` is for a job that is submitted; with --job there is one already."
             raise RequestError(told, hint=f"`%slurm {SHELL.usage('terminal')}`")
     else:
-        request = line.parse([*before, *asked.words])
-        if asked.new:
+        request = line.parse([*before, *args.words])
+        if args.new:
             raise RequestError("--new is for another terminal in a job: --job ID --new.")
-    return Shell(asked.job, asked.new, request, asked.keep, asked.rest)
+    return Shell(args.job, args.new, request, args.keep, args.rest)

@@ -1,7 +1,7 @@
 """PURE: every command, once: its words, its arguments and options, where it may be used, its help.
 
 `jupyter slurm …`, `%slurm …`, `%%slurm`, their help, completion and `docs/reference.md` are made
-from it. `asked.py` reads words by it. Nothing here knows what a command does.
+from it. `arguments.py` reads words by it. Nothing here knows what a command does.
 """
 
 from __future__ import annotations

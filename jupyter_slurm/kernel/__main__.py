@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from jupyter_slurm.client import AgentClient, connect
-from jupyter_slurm.commands.asked import ask, job_spec
+from jupyter_slurm.commands.arguments import job_spec, read_arguments
 from jupyter_slurm.commands.table import KERNEL_ADD
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import placed
@@ -54,7 +54,7 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
     client: AgentClient | None = None
 
     def make_spec(job_id: str) -> JobSpec:
-        wanted = ask(KERNEL_ADD, asked.words)
+        wanted = read_arguments(KERNEL_ADD, asked.words)
         _, made = job_spec(KernelSpec, wanted, job_id=job_id, notebook=notebook)
         return msgspec.structs.replace(placed(made), cluster=cluster)
 

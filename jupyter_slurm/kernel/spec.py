@@ -24,7 +24,7 @@ from jupyter_core import paths
 
 from jupyter_slurm import places
 from jupyter_slurm.commands import line
-from jupyter_slurm.commands.asked import Asked, ask, of_job
+from jupyter_slurm.commands.arguments import Arguments, of_job, read_arguments
 from jupyter_slurm.commands.command import OurOption
 from jupyter_slurm.commands.scanner import take
 from jupyter_slurm.commands.table import KERNEL_ADD
@@ -67,14 +67,14 @@ def stored(words: Sequence[str]) -> Stored:
     return Stored((*rest, *env), (*rest, digest))
 
 
-def meant(asked: Asked, clusters: Iterable[Cluster]) -> RemoteKernel:
+def meant(args: Arguments, clusters: Iterable[Cluster]) -> RemoteKernel:
     """Return the kernel that `kernel add` is asked for; write nothing.
 
     RequestError: a word is not valid, or the name is taken. NotFoundError: there is no such
     cluster.
     """
-    request = of_job(KERNEL_ADD, asked.words)
-    words = [*asked.words, *(["--idle", asked.typed["idle"]] if asked.idle else [])]
+    request = of_job(KERNEL_ADD, args.words)
+    words = [*args.words, *(["--idle", args.typed["idle"]] if args.idle else [])]
     known = {one.name: one for one in clusters}
     usual = os.environ.get("JUPYTER_SLURM_CLUSTER") or next(
         (one.name for one in known.values() if one.default), None
@@ -84,8 +84,8 @@ def meant(asked: Asked, clusters: Iterable[Cluster]) -> RemoteKernel:
         raise NotFoundError(f"There is no cluster `{cluster}`.", hint="`jupyter slurm clusters`")
     if request.cluster is None:
         words = ["--cluster", cluster, *words]
-    shown = asked.display_name or display_name(request, cluster)
-    name = asked.name or _name_of(shown)
+    shown = args.display_name or display_name(request, cluster)
+    name = args.name or _name_of(shown)
     return RemoteKernel(
         name=name,
         display_name=shown,
@@ -98,7 +98,7 @@ def meant(asked: Asked, clusters: Iterable[Cluster]) -> RemoteKernel:
 def parse(words: Sequence[str]) -> line.Request:
     """Read the options of a job among a kernelspec's words. RequestError names the one that is not
     valid."""
-    return of_job(KERNEL_ADD, ask(KERNEL_ADD, words).words)
+    return of_job(KERNEL_ADD, read_arguments(KERNEL_ADD, words).words)
 
 
 def display_name(request: line.Request, cluster: str) -> str:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from jupyter_slurm.commands.asked import Asked, ask, find
+from jupyter_slurm.commands.arguments import Arguments, find, read_arguments
 from jupyter_slurm.commands.line import parse
 from jupyter_slurm.commands.shell import parse as parse_shell
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
@@ -32,13 +32,13 @@ from jupyter_slurm.views.preview_text import MARKS
 from jupyter_slurm.wire import Job, JobState, QueueEntry
 
 
-def _shell(session: Session, asked: Asked) -> None:
+def _shell(session: Session, args: Arguments) -> None:
     """Open a terminal in a job, inside the terminal that IPython runs in; in a notebook, which has
     no terminal, submit the job and show what to type in one."""
     # Front ends otherwise share only the Api; here they share all that is done with it.
     from jupyter_slurm.cli.shell import open_shell, submitted  # noqa: PLC0415
 
-    wanted = parse_shell(asked, session.with_defaults(()))
+    wanted = parse_shell(args, session.with_defaults(()))
     cluster = wanted.request.cluster
     if not in_place():
         open_shell(session.api, wanted, cluster)
@@ -52,7 +52,7 @@ def _shell(session: Session, asked: Asked) -> None:
     say(f"A notebook has no terminal: open one, and type `{command}`.")
 
 
-Command = Callable[[Session, Asked], object]
+Command = Callable[[Session, Arguments], object]
 
 
 def run(session: Session, words: Sequence[str]) -> object:
@@ -60,21 +60,21 @@ def run(session: Session, words: Sequence[str]) -> object:
     if not words:
         return show_queue(session)
     command, behind = find(list(words), "notebook")
-    return COMMANDS[command.name](session, ask(command, behind, "notebook"))
+    return COMMANDS[command.name](session, read_arguments(command, behind, "notebook"))
 
 
 def show_queue(session: Session) -> object:
     """Return the live queue if the front end is a notebook that can show it, else the jobs as a
     table."""
     if not in_place():
-        return _jobs(session, Asked(cluster=None))
+        return _jobs(session, Arguments(cluster=None))
     from jupyter_slurm.magics.queue_widget import QueueWidget  # noqa: PLC0415 - loads ipywidgets
 
     return QueueWidget(session.agent, session.cluster)
 
 
-def _jobs(session: Session, asked: Asked) -> Table:
-    jobs = session.api.jobs(asked.cluster or session.used_cluster)
+def _jobs(session: Session, args: Arguments) -> Table:
+    jobs = session.api.jobs(args.cluster or session.used_cluster)
     unread = [str(check.sentence) for check in session.api.status().checks]
     now_s = time.time()
     return Table(
@@ -103,8 +103,8 @@ def _note(job: Job) -> str:
     return f"%slurm attach {job.id} brings its outcome"
 
 
-def _queue(session: Session, asked: Asked) -> Table:
-    entries = session.api.queue(asked.cluster or session.cluster)
+def _queue(session: Session, args: Arguments) -> Table:
+    entries = session.api.queue(args.cluster or session.cluster)
     now_s = time.time()
     return Table(
         ("Slurm", "User", "Name", "Partition", "State", "Time", "GPUs", "Node or reason", "ID"),
@@ -130,8 +130,8 @@ def _queue_row(entry: QueueEntry, now_s: float) -> tuple[str, ...]:
     )
 
 
-def _info(session: Session, asked: Asked) -> Table:
-    info = session.api.cluster_info(asked.cluster or session.cluster)
+def _info(session: Session, args: Arguments) -> Table:
+    info = session.api.cluster_info(args.cluster or session.cluster)
     rows = offer_text.rows(info)
     # Leave out a column that says nothing here.
     kept = [at for at in range(len(offer_text.HEAD)) if any(row[at] for row in rows)]
@@ -142,7 +142,7 @@ def _info(session: Session, asked: Asked) -> Table:
     )
 
 
-def _clusters(session: Session, _asked: Asked) -> Table:
+def _clusters(session: Session, _args: Arguments) -> Table:
     return Table(
         ("Cluster", "Host", "Runtime", "Images", "From", "Problem"),
         tuple(
@@ -159,16 +159,16 @@ def _clusters(session: Session, _asked: Asked) -> Table:
     )
 
 
-def _doctor(session: Session, asked: Asked) -> None:
+def _doctor(session: Session, args: Arguments) -> None:
     """Say in sentences what works on the cluster and what does not."""
-    for check in session.api.doctor(asked.cluster or session.cluster):
+    for check in session.api.doctor(args.cluster or session.cluster):
         say(f"{MARKS[check.ok]} {check.sentence}")
         if check.hint:
             say(f"  {check.hint}")
 
 
-def _use(session: Session, asked: Asked) -> None:
-    cluster, options = asked.name, asked.words
+def _use(session: Session, args: Arguments) -> None:
+    cluster, options = args.name, args.words
     known = [one.name for one in session.api.clusters()]
     if cluster not in known:
         near = suggest(cluster, tuple(known))
@@ -181,24 +181,24 @@ def _use(session: Session, asked: Asked) -> None:
     say(f"Cells go to {cluster}" + (f" with {' '.join(options)}." if options else "."))
 
 
-def _why(session: Session, asked: Asked) -> None:
-    job = session.api.why(asked.id)
-    warn_ended_earlier(job, asked.id)
+def _why(session: Session, args: Arguments) -> None:
+    job = session.api.why(args.id)
+    warn_ended_earlier(job, args.id)
     session.show_card(job)
 
 
-def _logs(session: Session, asked: Asked) -> None:
-    job = session.api.job(asked.id)
-    warn_ended_earlier(job, asked.id)
-    job_id, task = job.id, asked.task
-    if asked.to is not None:
-        path = Path(asked.to).expanduser()
+def _logs(session: Session, args: Arguments) -> None:
+    job = session.api.job(args.id)
+    warn_ended_earlier(job, args.id)
+    job_id, task = job.id, args.task
+    if args.to is not None:
+        path = Path(args.to).expanduser()
         with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
             for part in read_whole_log(session.api, job_id, task):
                 file.write(part)
         say(f"Written to {path}.")
         return
-    say(_last(session, job_id, asked.lines, task))
+    say(_last(session, job_id, args.lines, task))
 
 
 def _last(session: Session, job_id: str, lines: int | None, task: int | None) -> str:
@@ -222,16 +222,16 @@ def _last(session: Session, job_id: str, lines: int | None, task: int | None) ->
     return text.removesuffix("\n")
 
 
-def _attach(session: Session, asked: Asked) -> None:
-    attach(session, asked.id)
+def _attach(session: Session, args: Arguments) -> None:
+    attach(session, args.id)
 
 
-def _cancel(session: Session, asked: Asked) -> None:
-    _all_told(cancel_each(session.api, asked.ids))
+def _cancel(session: Session, args: Arguments) -> None:
+    _all_told(cancel_each(session.api, args.ids))
 
 
-def _steer(verb: Verb, session: Session, asked: Asked) -> None:
-    _all_told(steer_each(session.api, verb, asked.ids))
+def _steer(verb: Verb, session: Session, args: Arguments) -> None:
+    _all_told(steer_each(session.api, verb, args.ids))
 
 
 def _all_told(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> None:
@@ -248,7 +248,7 @@ def _all_told(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> None:
         raise failed[-1]
 
 
-def _help(_session: Session, _asked: Asked) -> None:
+def _help(_session: Session, _args: Arguments) -> None:
     say(line_help())
 
 

@@ -9,7 +9,7 @@ import time
 from functools import partial
 
 from jupyter_slurm.commands import packages_here
-from jupyter_slurm.commands.asked import Asked, ask
+from jupyter_slurm.commands.arguments import Arguments, read_arguments
 from jupyter_slurm.commands.image_line import ImageRequest, parse_image, removed
 from jupyter_slurm.commands.table import IMAGE_CELL, IMAGE_PULL
 from jupyter_slurm.errors import LoginNeededError, RequestError
@@ -25,16 +25,16 @@ from jupyter_slurm.wire import ImageSpec, new_id
 
 def build(session: Session, line: str, text: str) -> JobHandle | None:
     """Make the image that the cell describes, as `cell.run` runs a cell."""
-    asked = ask(IMAGE_CELL, session.words(line), "notebook")
-    request = parse_image(IMAGE_CELL, asked, defaults=session.defaults())
+    args = read_arguments(IMAGE_CELL, session.words(line), "notebook")
+    request = parse_image(IMAGE_CELL, args, defaults=session.defaults())
     here = packages_here.read() if request.env_from_here else None
     if here is not None and here.left_out:
         say(f"Only on this machine, and so left out: {', '.join(here.left_out)}.")
     return _make(session, request, request.build_spec(new_id(), text, here, session.notebook))
 
 
-def pull(session: Session, asked: Asked) -> JobHandle | None:
-    request = parse_image(IMAGE_PULL, asked, defaults=session.defaults())
+def pull(session: Session, args: Arguments) -> JobHandle | None:
+    request = parse_image(IMAGE_PULL, args, defaults=session.defaults())
     return _make(session, request, request.pull_spec(new_id(), session.notebook))
 
 
@@ -44,21 +44,21 @@ def _make(session: Session, request: ImageRequest, spec: ImageSpec) -> JobHandle
     if made.job is None:
         say(f"The image {made.image.name} is there, and nothing has changed: {made.image.path}")
         return None
-    asked = request.request
-    if session.settings.detach if asked.detach is None else asked.detach:
+    options = request.request
+    if session.settings.detach if options.detach is None else options.detach:
         return JobHandle(session.api, made.job)
-    on_interrupt = asked.on_interrupt or session.settings.on_interrupt
+    on_interrupt = options.on_interrupt or session.settings.on_interrupt
     bring(
         session,
         made.job,
         cancel_on_interrupt=on_interrupt == "cancel",
-        raise_on_failure=asked.raise_on_failure,
+        raise_on_failure=options.raise_on_failure,
     )
     return None
 
 
-def listed(session: Session, asked: Asked) -> Table:
-    found = session.api.images(asked.cluster or session.cluster)
+def listed(session: Session, args: Arguments) -> Table:
+    found = session.api.images(args.cluster or session.cluster)
     now_s = time.time()
     return Table(
         ("Image", "From", "Size", "Made", "Where"),
@@ -76,15 +76,15 @@ def listed(session: Session, asked: Asked) -> Table:
     )
 
 
-def remove(session: Session, asked: Asked) -> None:
-    cluster = asked.cluster or session.cluster
+def remove(session: Session, args: Arguments) -> None:
+    cluster = args.cluster or session.cluster
     with Worker(session.person, cluster) as worker:
-        for name in asked.names:
+        for name in args.names:
             say(removed(name, worker(partial(session.api.remove_image, name, cluster))))
 
 
-def login(session: Session, asked: Asked) -> None:
-    registry, user = asked.registry, asked.user or ""
+def login(session: Session, args: Arguments) -> None:
+    registry, user = args.registry, args.user or ""
     person = answerer()
     try:
         if not user and "nvcr.io" not in registry:
@@ -95,5 +95,5 @@ def login(session: Session, asked: Asked) -> None:
             "This front end cannot ask for a password.",
             hint=f"In a terminal: jupyter slurm image login {registry}",
         ) from exc
-    path = session.api.registry_login(registry, user, password, asked.cluster or session.cluster)
+    path = session.api.registry_login(registry, user, password, args.cluster or session.cluster)
     say(f"The login to {registry} is in {path}, which only you can read.")

@@ -9,7 +9,7 @@ import time
 
 from jupyter_slurm.client import lab_page
 from jupyter_slurm.commands import labs
-from jupyter_slurm.commands.asked import Asked, job_spec
+from jupyter_slurm.commands.arguments import Arguments, job_spec
 from jupyter_slurm.errors import CellFailed
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
@@ -23,9 +23,9 @@ from jupyter_slurm.views.card import title, told_to_end
 from jupyter_slurm.wire import Job, JobKind, LabSpec, new_id
 
 
-def start(session: Session, asked: Asked) -> None:
+def start(session: Session, args: Arguments) -> None:
     before = session.with_defaults(())
-    request, spec = job_spec(LabSpec, asked, job_id=new_id(), before=before)
+    request, spec = job_spec(LabSpec, args, job_id=new_id(), before=before)
     spec = placed(spec)
     if request.dry_run:
         show_preview(session.api.preview(spec))
@@ -35,8 +35,8 @@ def start(session: Session, asked: Asked) -> None:
         _wait_and_open(session, worker, job, waits=not request.detach)
 
 
-def open_named(session: Session, asked: Asked) -> None:
-    job = labs.named(session.api.jobs(), asked.name, asked.cluster or session.cluster)
+def open_named(session: Session, args: Arguments) -> None:
+    job = labs.named(session.api.jobs(), args.name, args.cluster or session.cluster)
     with Worker(session.person, job.cluster) as worker:
         _wait_and_open(session, worker, job, waits=True)
 
@@ -67,20 +67,20 @@ def _wait_and_open(session: Session, worker: Worker, job: Job, *, waits: bool) -
         say(f"Opening {page} in a browser of this machine logs in there.")
 
 
-def stop(session: Session, asked: Asked) -> None:
-    jobs, cluster = session.api.jobs(), asked.cluster or session.cluster
-    for job in [labs.named(jobs, name, cluster) for name in asked.names or (None,)]:
+def stop(session: Session, args: Arguments) -> None:
+    jobs, cluster = session.api.jobs(), args.cluster or session.cluster
+    for job in [labs.named(jobs, name, cluster) for name in args.names or (None,)]:
         say(told_to_end(session.api.cancel(job.id)))
     lab_page.remove_old(session.api.jobs())
 
 
-def extend(session: Session, asked: Asked) -> None:
-    job = labs.named(session.api.jobs(), asked.name, asked.cluster or session.cluster)
-    job = session.api.extend(job.id, asked.time)
+def extend(session: Session, args: Arguments) -> None:
+    job = labs.named(session.api.jobs(), args.name, args.cluster or session.cluster)
+    job = session.api.extend(job.id, args.time)
     say(labs.extended(job, time.time()))
 
 
-def listed(session: Session, _asked: Asked) -> Table:
+def listed(session: Session, _args: Arguments) -> Table:
     jobs = session.api.jobs()
     lab_page.remove_old(jobs)
     found, now_s = jobs_of(JobKind.LAB, jobs), time.time()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.magics.follow import Worker
 from jupyter_slurm.magics.frontend import say
@@ -29,53 +29,53 @@ from jupyter_slurm.views.connections import (
 from jupyter_slurm.wire import Transfer
 
 
-def login(session: Session, asked: Asked) -> None:
+def login(session: Session, args: Arguments) -> None:
     """Log in if that is needed, and say how the connection stands."""
-    say(connected(session.person.log_in(asked.cluster or session.cluster)))
+    say(connected(session.person.log_in(args.cluster or session.cluster)))
 
 
-def logout(session: Session, asked: Asked) -> None:
-    closed = session.api.disconnect(asked.cluster or session.cluster)
+def logout(session: Session, args: Arguments) -> None:
+    closed = session.api.disconnect(args.cluster or session.cluster)
     say(f"The connection to {closed.cluster} is {closed.state}. Jobs go on.")
 
 
-def connections(session: Session, _asked: Asked) -> Table:
+def connections(session: Session, _args: Arguments) -> Table:
     now_s = time.time()
     rows = (connection_row(one, now_s) for one in session.api.connections())
     return Table(CONNECTION_HEAD, tuple(rows))
 
 
-def push(session: Session, asked: Asked) -> None:
-    path = _here(asked.local)
+def push(session: Session, args: Arguments) -> None:
+    path = _here(args.local)
     if not path.exists():
         raise NotFoundError(f"There is no {path}.")
-    cluster = asked.cluster or session.cluster
-    there = asked.remote or path.resolve().name or _no_name("REMOTE")
-    _follow(session, cluster, lambda: session.agent.push(str(path), there, cluster, asked.exclude))
+    cluster = args.cluster or session.cluster
+    there = args.remote or path.resolve().name or _no_name("REMOTE")
+    _follow(session, cluster, lambda: session.agent.push(str(path), there, cluster, args.exclude))
 
 
-def pull(session: Session, asked: Asked) -> None:
-    name, cluster = PurePosixPath(asked.remote).name, asked.cluster or session.cluster
-    here = asked.local or (name if name not in ("~", "..") else "") or _no_name("LOCAL")
-    path, remote = str(_here(here)), asked.remote
-    _follow(session, cluster, lambda: session.agent.pull(remote, path, cluster, asked.exclude))
+def pull(session: Session, args: Arguments) -> None:
+    name, cluster = PurePosixPath(args.remote).name, args.cluster or session.cluster
+    here = args.local or (name if name not in ("~", "..") else "") or _no_name("LOCAL")
+    path, remote = str(_here(here)), args.remote
+    _follow(session, cluster, lambda: session.agent.pull(remote, path, cluster, args.exclude))
 
 
-def tunnel(session: Session, asked: Asked) -> Table | None:
+def tunnel(session: Session, args: Arguments) -> Table | None:
     """Open a tunnel, close some, or list them."""
-    for tunnel_id in asked.close:
+    for tunnel_id in args.close:
         session.api.close_tunnel(tunnel_id)
         say(f"Tunnel {tunnel_id} is closed.")
-    if asked.target is None:
-        return None if asked.close else tunnels(session, asked)
-    ends = tunnel_ends(session.api, asked.target, asked.local_port)
-    cluster = asked.cluster or session.cluster
+    if args.target is None:
+        return None if args.close else tunnels(session, args)
+    ends = tunnel_ends(session.api, args.target, args.local_port)
+    cluster = args.cluster or session.cluster
     opened = session.api.forward(ends.host, ends.port, cluster, ends.job_id, ends.local_port)
     say(reach(opened))
     return None
 
 
-def tunnels(session: Session, _asked: Asked) -> Table:
+def tunnels(session: Session, _args: Arguments) -> Table:
     found = session.api.tunnels()
     caption = "" if found else "No tunnel is open."
     return Table(TUNNEL_HEAD, tuple(map(tunnel_row, found)), caption=caption)

@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 
 from jupyter_slurm.commands import sessions
-from jupyter_slurm.commands.asked import Asked, job_spec
+from jupyter_slurm.commands.arguments import Arguments, job_spec
 from jupyter_slurm.commands.line import Request
 from jupyter_slurm.errors import CellFailed
 from jupyter_slurm.job import placed
@@ -57,10 +57,10 @@ def _named(state: State, name: str, cluster: str | None = None) -> Job:
     return job
 
 
-def start(state: State, asked: Asked) -> None:
+def start(state: State, args: Arguments) -> None:
     """Start a session and wait until it runs; it is the notebook's session from then on."""
     before, notebook = state.with_defaults(()), state.notebook
-    request, spec = job_spec(SessionSpec, asked, job_id=new_id(), notebook=notebook, before=before)
+    request, spec = job_spec(SessionSpec, args, job_id=new_id(), notebook=notebook, before=before)
     spec = placed(spec)
     if request.dry_run:
         show_preview(state.api.preview(spec))
@@ -101,21 +101,21 @@ def _wait(state: State, worker: Worker, card: LiveCard) -> None:
     wait_until_ready(state.api, worker, card, sessions.is_ready, "%slurm session stop", show)
 
 
-def stop(state: State, asked: Asked) -> None:
-    for job in [_named(state, name, asked.cluster) for name in asked.names or ("",)]:
+def stop(state: State, args: Arguments) -> None:
+    for job in [_named(state, name, args.cluster) for name in args.names or ("",)]:
         if job.state.final:
             say(f"{title(job)} has ended already: {job.why or job.state}")
         else:
             say(told_to_end(state.api.cancel(job.id)))
 
 
-def use(state: State, asked: Asked) -> None:
-    job = _named(state, asked.name, asked.cluster)
+def use(state: State, args: Arguments) -> None:
+    job = _named(state, args.name, args.cluster)
     state.used_session = job.id
     say(f"`%%slurm --session` cells go to {title(job)}, which is {job.state}.")
 
 
-def listed(state: State, _asked: Asked) -> Table:
+def listed(state: State, _args: Arguments) -> Table:
     jobs = state.api.jobs()
     now_s = time.time()
     cells = [job.session for job in jobs if job.session is not None]

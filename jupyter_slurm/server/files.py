@@ -18,7 +18,7 @@ from tornado.web import HTTPError
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands import headless, line
-from jupyter_slurm.commands.asked import ask, job_spec, named
+from jupyter_slurm.commands.arguments import job_spec, named, read_arguments
 from jupyter_slurm.commands.braces import expand
 from jupyter_slurm.commands.notebooks import Executed
 from jupyter_slurm.errors import CodeError, RequestError
@@ -138,7 +138,9 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
     made = line.by_text(wish.code) if wish.kind is None else KINDS[wish.kind].spec
     spec: JobSpec
     if command := kind_for(made).command:
-        _, spec = job_spec(made, ask(named(command), words), job_id=job_id, notebook=called)
+        _, spec = job_spec(
+            made, read_arguments(named(command), words), job_id=job_id, notebook=called
+        )
     else:
         # The options that only a cell can use are useful only in a notebook's.
         plain = notebook is None

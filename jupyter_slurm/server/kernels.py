@@ -11,7 +11,7 @@ from tornado.web import authenticated
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands import line
-from jupyter_slurm.commands.asked import ask
+from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.braces import expand
 from jupyter_slurm.commands.table import KERNEL_ADD
 from jupyter_slurm.errors import RequestError
@@ -46,7 +46,7 @@ class Kernels(msgspec.Struct, frozen=True):
 
 def meant(api: Api, wish: KernelWish) -> RemoteKernel:
     """The kernel that a line asks for; nothing is written. RequestError, NotFoundError."""
-    return spec.meant(ask(KERNEL_ADD, words(wish.line)), api.clusters())
+    return spec.meant(read_arguments(KERNEL_ADD, words(wish.line)), api.clusters())
 
 
 def added(api: Api, wish: KernelWish) -> RemoteKernel:

@@ -18,7 +18,7 @@ from jupyter_slurm import places
 from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.cli import main
 from jupyter_slurm.client import AgentClient
-from jupyter_slurm.commands.asked import ask
+from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.scanner import with_values
 from jupyter_slurm.commands.table import KERNEL_ADD
 from jupyter_slurm.errors import RequestError
@@ -86,7 +86,7 @@ def found(top: Path) -> list[str]:
 
 
 def added(*words: str) -> RemoteKernel:
-    return spec.add(spec.meant(ask(KERNEL_ADD, words), CLUSTERS))
+    return spec.add(spec.meant(read_arguments(KERNEL_ADD, words), CLUSTERS))
 
 
 def argv_of(home: Path, name: str) -> list[str]:
@@ -163,7 +163,10 @@ def test_a_kernelspec_of_an_earlier_release_works_and_is_told_of(
 def test_a_value_can_stay_out_of_every_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", SECRET)
     words = with_values(["--env", "TOKEN", "--name", "mine"], os.environ)
-    assert spec.meant(ask(KERNEL_ADD, words), CLUSTERS).words[2:] == ("--env", f"TOKEN={SECRET}")
+    assert spec.meant(read_arguments(KERNEL_ADD, words), CLUSTERS).words[2:] == (
+        "--env",
+        f"TOKEN={SECRET}",
+    )
     with pytest.raises(RequestError, match="exports no variable `OTHER`"):
         with_values(["--env=OTHER"], os.environ)
 
@@ -171,7 +174,7 @@ def test_a_value_can_stay_out_of_every_command_line(monkeypatch: pytest.MonkeyPa
 def test_nobody_names_a_file_of_values_in_a_line(home: Path) -> None:
     """What a form sends must not tell which files there are."""
     with pytest.raises(RequestError, match="env-file"):
-        spec.meant(ask(KERNEL_ADD, ["--env-file", str(home)]), CLUSTERS)
+        spec.meant(read_arguments(KERNEL_ADD, ["--env-file", str(home)]), CLUSTERS)
 
 
 def test_folders_are_made_for_the_user_alone_and_so_are_those_above(home: Path) -> None:

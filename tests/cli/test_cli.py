@@ -21,7 +21,7 @@ from jupyter_slurm.cli import main
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.commands import notebooks
-from jupyter_slurm.commands.asked import below
+from jupyter_slurm.commands.arguments import below
 from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.wire import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_slurm.commands.asked import ask
+from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.image_line import ImageRequest, parse_image
 from jupyter_slurm.commands.line import parse, split
 from jupyter_slurm.commands.packages_here import Here
@@ -15,7 +15,7 @@ _HERE = Here(("numpy==1.26",), (), (), "3.11")
 
 
 def asked(*words: str) -> ImageRequest:
-    return parse_image(IMAGE_CELL, ask(IMAGE_CELL, words, "notebook"))
+    return parse_image(IMAGE_CELL, read_arguments(IMAGE_CELL, words, "notebook"))
 
 
 def test_ours_sbatchs_and_the_name_in_any_order() -> None:
@@ -36,7 +36,7 @@ def test_ours_sbatchs_and_the_name_in_any_order() -> None:
 def test_of_a_notebooks_defaults_those_count_that_say_where() -> None:
     defaults = parse(split("--cluster far --partition gpu --gpus 2 --image x --time 5"))
     request = parse_image(
-        IMAGE_CELL, ask(IMAGE_CELL, ["mine", "--partition", "cpu"]), defaults=defaults
+        IMAGE_CELL, read_arguments(IMAGE_CELL, ["mine", "--partition", "cpu"]), defaults=defaults
     )
     assert request.request.cluster == "far"
     assert dict(request.request.options) == {"partition": "cpu"}
@@ -63,7 +63,7 @@ def test_the_packages_of_here_come_before_the_recipes_own() -> None:
 
 def test_a_command_line_may_name_a_file() -> None:
     for file in ("recipe.txt", "-"):
-        request = parse_image(IMAGE_BUILD, ask(IMAGE_BUILD, ["mine", file]))
+        request = parse_image(IMAGE_BUILD, read_arguments(IMAGE_BUILD, ["mine", file]))
         assert (request.name, request.file) == ("mine", file)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jupyter_slurm
-from jupyter_slurm.commands.asked import commands
+from jupyter_slurm.commands.arguments import commands
 from jupyter_slurm.commands.command import Place
 
 BELOW = "agent jobs transport containers slurm profiles wire".split()

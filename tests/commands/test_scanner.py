@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_slurm.commands import headless, image_line, line, shell
-from jupyter_slurm.commands.asked import ask, job_spec, named
+from jupyter_slurm.commands.arguments import job_spec, named, read_arguments
 from jupyter_slurm.commands.line import Request
 from jupyter_slurm.commands.scanner import asks_for_help, before_arguments, scan, with_values
 from jupyter_slurm.commands.table import CELL, IMAGE_CELL, LAB_START, SESSION_START, SHELL
@@ -20,8 +20,8 @@ from jupyter_slurm.wire import LabSpec, SessionSpec, SpecT
 
 
 def started(made: type[SpecT], words: list[str]) -> tuple[Request, SpecT]:
-    asked = ask(named(kind_for(made).command), words)
-    return job_spec(made, asked, job_id="abcdefgh")
+    args = read_arguments(named(kind_for(made).command), words)
+    return job_spec(made, args, job_id="abcdefgh")
 
 
 PLACES: dict[str, Callable[[list[str]], Request]] = {
@@ -30,10 +30,10 @@ PLACES: dict[str, Callable[[list[str]], Request]] = {
     "submit": headless.request,
     "session start": lambda words: started(SessionSpec, words)[0],
     "lab start": lambda words: started(LabSpec, words)[0],
-    "shell": lambda words: shell.parse(ask(SHELL, words)).request,
+    "shell": lambda words: shell.parse(read_arguments(SHELL, words)).request,
     "kernel add": kernel_spec.parse,
     "%%slurm_image": lambda words: (
-        image_line.parse_image(IMAGE_CELL, ask(IMAGE_CELL, ["env", *words])).request
+        image_line.parse_image(IMAGE_CELL, read_arguments(IMAGE_CELL, ["env", *words])).request
     ),
 }
 NAMES = sorted(
@@ -70,21 +70,21 @@ def test_any_value_in_any_order_gives_the_same_request(
     ],
 )
 def test_an_idle_time_is_told_from_a_comment(words: list[str], idle_s: int | None) -> None:
-    assert ask(SESSION_START, words).idle == idle_s
+    assert read_arguments(SESSION_START, words).idle == idle_s
 
 
 def test_what_a_command_has_of_its_own_is_no_value_of_a_flag() -> None:
     request, made = started(LabSpec, ["--exclusive", "--install", "--comment", "--install"])
     assert made.install
     assert request.options["comment"] == "--install"
-    assert not ask(LAB_START, ["--comment", "--install"]).install
+    assert not read_arguments(LAB_START, ["--comment", "--install"]).install
 
 
 def test_a_shell_is_opened_beside_where_new_is_no_value() -> None:
-    assert shell.parse(ask(SHELL, ["--job", "abcdefgh", "--new"])).beside
-    asked = shell.parse(ask(SHELL, ["--comment", "--new", "--", "--comment", "--job"]))
-    assert not asked.beside
-    assert asked.command == ("--comment", "--job")
+    assert shell.parse(read_arguments(SHELL, ["--job", "abcdefgh", "--new"])).beside
+    parsed = shell.parse(read_arguments(SHELL, ["--comment", "--new", "--", "--comment", "--job"]))
+    assert not parsed.beside
+    assert parsed.command == ("--comment", "--job")
 
 
 @given(st.lists(st.one_of(LOOKS_LIKE, st.text(max_size=4))))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.commands import sessions
-from jupyter_slurm.commands.asked import ask, job_spec
+from jupyter_slurm.commands.arguments import job_spec, read_arguments
 from jupyter_slurm.commands.line import split
 from jupyter_slurm.commands.table import SESSION_START
 from jupyter_slurm.errors import NotFoundError, RequestError
@@ -35,8 +35,8 @@ def session(**fields: Any) -> Job:
 
 
 def start(words: str) -> SessionSpec:
-    asked = ask(SESSION_START, split(words))
-    return job_spec(SessionSpec, asked, job_id="s2s2s2s2", notebook="/n/fit.ipynb")[1]
+    args = read_arguments(SESSION_START, split(words))
+    return job_spec(SessionSpec, args, job_id="s2s2s2s2", notebook="/n/fit.ipynb")[1]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from jupyter_slurm.commands import shell
-from jupyter_slurm.commands.asked import ask
+from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.shell import Shell
 from jupyter_slurm.commands.table import SHELL
 from jupyter_slurm.errors import RequestError
@@ -15,7 +15,7 @@ from jupyter_slurm.wire import JobKind
 
 
 def parse(words: Sequence[str], before: Sequence[str] = ()) -> Shell:
-    return shell.parse(ask(SHELL, words), before)
+    return shell.parse(read_arguments(SHELL, words), before)
 
 
 def test_options_of_a_cell_are_those_of_the_job() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_slurm.cli import parser
-from jupyter_slurm.commands.asked import Asked, ask, commands, find, of_job
+from jupyter_slurm.commands.arguments import Arguments, commands, find, of_job, read_arguments
 from jupyter_slurm.commands.command import Argument, Command, OurOption, Place, options_of
 from jupyter_slurm.commands.table import CELL, IMAGE_CELL, SECTIONS
 from jupyter_slurm.errors import RequestError
@@ -39,15 +39,15 @@ VALUES: dict[Callable[[str], Any], st.SearchStrategy[str]] = {
 OTHERS = [["--partition", "debug"], ["-c", "2"], ["--exclusive"], ["--time=30m"]]
 
 
-def in_terminal(command: Command, words: list[str]) -> Asked:
+def in_terminal(command: Command, words: list[str]) -> Arguments:
     found = cast("partial[int]", parser.parse([*command.words, *words]))
-    return cast("Asked", found.args[-1])
+    return cast("Arguments", found.args[-1])
 
 
-def in_notebook(command: Command, words: list[str]) -> Asked:
+def in_notebook(command: Command, words: list[str]) -> Arguments:
     found, behind = find([*command.words, *words], "notebook")
     assert found is command
-    return ask(found, behind, "notebook")
+    return read_arguments(found, behind, "notebook")
 
 
 @st.composite
@@ -115,10 +115,10 @@ def test_any_value_of_any_option_in_any_order_asks_for_the_same(
             continue
         words, expected = data.draw(asked_for(command, place))
         if command is IMAGE_CELL:
-            asked = ask(command, words, place)
+            args = read_arguments(command, words, place)
         else:
-            asked = (in_terminal if place == "terminal" else in_notebook)(command, words)
-        assert {name: getattr(asked, name) for name in expected} == expected
+            args = (in_terminal if place == "terminal" else in_notebook)(command, words)
+        assert {name: getattr(args, name) for name in expected} == expected
         if command.only is None and not place_of_its_own(command):
             assert in_terminal(command, words) == in_notebook(command, words)
 
@@ -155,12 +155,12 @@ def test_what_cannot_be_is_named(words: str, said: str) -> None:
 
 def read_whole(words: list[str]) -> None:
     command, behind = find(words, "notebook")
-    asked = ask(command, behind, "notebook")
+    args = read_arguments(command, behind, "notebook")
     if command.of_job:
-        of_job(command, asked.words)
+        of_job(command, args.words)
 
 
 def test_words_behind_two_dashes_are_no_options() -> None:
     command, behind = find(["push", "--exclude", "--", "--", "--odd", "-f"], "notebook")
-    asked = ask(command, behind, "notebook")
-    assert (asked.local, asked.remote, asked.exclude) == ("--odd", "-f", ("--",))
+    args = read_arguments(command, behind, "notebook")
+    assert (args.local, args.remote, args.exclude) == ("--odd", "-f", ("--",))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.commands.asked import ask
+from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.shell import Shell, parse
 from jupyter_slurm.commands.table import SHELL
 from jupyter_slurm.wire import JobKind, JobState
@@ -18,7 +18,7 @@ from tests.ssh.waiting import wait_until
 ground = test_cells.ground
 """At its end nothing is left of any container or process."""
 
-LOGIN = parse(ask(SHELL, []))
+LOGIN = parse(read_arguments(SHELL, []))
 CHANGES = pytest.mark.parametrize("ground", ["pyxis", "enroot"], indirect=True)
 """A program can change what it has of its image there."""
 
@@ -99,7 +99,7 @@ def test_another_terminal_is_in_the_container_of_the_first(ground: Ground) -> No
     first = opened(ground, job.id)
     first.prompted()
     first.answer("echo >/opt/mine")
-    second = opened(ground, job.id, parse(ask(SHELL, ["--job", job.id, "--new"])))
+    second = opened(ground, job.id, parse(read_arguments(SHELL, ["--job", job.id, "--new"])))
     second.prompted()
     assert second.answer("ls /opt") == "mine\r\n"
     second.type("exit 4")

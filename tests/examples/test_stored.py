@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from jupyter_slurm.commands.asked import ask, find
+from jupyter_slurm.commands.arguments import find, read_arguments
 from jupyter_slurm.commands.image_line import parse_image
 from jupyter_slurm.commands.line import parse, split
 from jupyter_slurm.commands.table import IMAGE_CELL
@@ -50,7 +50,7 @@ def test_it_names_only_options_and_words_that_exist(path: Path) -> None:
             assert set(asked.options) <= set(OPTIONS)
             assert set(read_directives(rest)) <= set(OPTIONS)
         if magic == "%%slurm_image":
-            parse_image(IMAGE_CELL, ask(IMAGE_CELL, words))
+            parse_image(IMAGE_CELL, read_arguments(IMAGE_CELL, words))
         for line in cell.source.splitlines():
             if line.startswith("%slurm "):
                 find(split(line)[1:], "notebook")

@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_slurm import places
 from jupyter_slurm.cli import main
-from jupyter_slurm.commands.asked import ask
+from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.table import KERNEL_ADD
 from jupyter_slurm.errors import (
     ConfigError,
@@ -33,7 +33,7 @@ CLUSTERS = (
 
 
 def meant(words: Sequence[str]) -> RemoteKernel:
-    return spec.meant(ask(KERNEL_ADD, words), CLUSTERS)
+    return spec.meant(read_arguments(KERNEL_ADD, words), CLUSTERS)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from jupyter_slurm.cli import main
-from jupyter_slurm.commands import asked
+from jupyter_slurm.commands import arguments
 from jupyter_slurm.magics import manual
 
 FILE = Path(__file__).with_name("help.txt")
@@ -21,7 +21,7 @@ FILE = Path(__file__).with_name("help.txt")
 
 def commands() -> list[list[str]]:
     """Return the words of every command, `[]` for the program itself."""
-    return [[], *(list(command.words) for command in asked.commands("terminal"))]
+    return [[], *(list(command.words) for command in arguments.commands("terminal"))]
 
 
 def help_of(words: list[str]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.commands.asked import ask
+from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.shell import parse
 from jupyter_slurm.commands.table import SHELL
 from jupyter_slurm.errors import ForwardError, NotFoundError, RequestError
@@ -20,7 +20,7 @@ from tests.jobs.conftest import Site, over_ssh, spec
 from tests.near_end import NearEnd
 from tests.ssh.waiting import wait_until
 
-LOGIN = parse(ask(SHELL, []))
+LOGIN = parse(read_arguments(SHELL, []))
 OLD_SRUN = """#!/bin/sh
 if [ "$1" = --version ]; then echo "slurm 20.02.7"; exit; fi
 echo "$@" >"$(dirname "$0")/words"

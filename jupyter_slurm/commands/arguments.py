@@ -52,7 +52,7 @@ def of_cells(command: Command) -> dict[str, OurOption]:
     }
 
 
-class Asked(SimpleNamespace):
+class Arguments(SimpleNamespace):
     """The value of each argument and option of a command, with `_` for `-`. If the command takes a
     job's options too, `words` has those. `rest` has the words behind `--`; `typed` has the text of
     each given option, the last one's."""
@@ -85,39 +85,39 @@ def find(words: list[str], place: Place) -> tuple[Command, list[str]]:
     return found, words
 
 
-def ask(command: Command, words: Sequence[str], place: Place = "terminal") -> Asked:
+def read_arguments(command: Command, words: Sequence[str], place: Place = "terminal") -> Arguments:
     """Read the words behind a command. RequestError names the wrong word."""
     known = options_of(command, place)
-    asked = Asked(
+    args = Arguments(
         typed={}, words=[], rest=(), **{_field(name): _unset(one) for name, one in known.items()}
     )
-    _place(asked, _take(asked, words, command, known), command, place)
+    _place(args, _take(args, words, command, known), command, place)
     for name, option in known.items():
-        if option.required and getattr(asked, _field(name)) is None:
+        if option.required and getattr(args, _field(name)) is None:
             told = f"`{command.name}` needs --{name} {option.metavar}."
             raise RequestError(told, hint=_usage(command, place))
-    return asked
+    return args
 
 
 def _take(
-    asked: Asked, words: Sequence[str], command: Command, known: Mapping[str, OurOption]
+    args: Arguments, words: Sequence[str], command: Command, known: Mapping[str, OurOption]
 ) -> list[str]:
     """Take the options; return the other words, which are for the arguments."""
     plain: list[str] = []
     for item in scan(words, known):
         if item.name is not None and item.name in known:
-            _set(asked, item.name, known[item.name], item.value)
+            _set(args, item.name, known[item.name], item.value)
         elif item.words[0] == "--" and command.rest:
-            asked.rest = item.words[1:]
+            args.rest = item.words[1:]
         elif _is_plain(item, command):
             plain += item.words[item.words[0] == "--" :]
         elif command.of_job:
-            asked.words += item.words
+            args.words += item.words
         else:
             raise RequestError(f"`%slurm {command.name}` has no option `{item.words[0]}`.")
     is_needed = any(argument.is_needed for argument in command.arguments)
-    if not plain and is_needed and _may_lack_value(asked.words[-2:-1]):
-        plain = [asked.words.pop()]  # `submit --session FILE`: the session needs no name
+    if not plain and is_needed and _may_lack_value(args.words[-2:-1]):
+        plain = [args.words.pop()]  # `submit --session FILE`: the session needs no name
     return plain
 
 
@@ -149,7 +149,7 @@ def of_job(command: Command, words: Sequence[str]) -> line.Request:
 
 def job_spec(
     made: type[SpecT],
-    asked: Asked,
+    args: Arguments,
     *,
     job_id: str,
     notebook: str | None = None,
@@ -158,9 +158,9 @@ def job_spec(
     """Make the job that the command of its kind asks for, with the options `before` for every job.
     RequestError names the wrong word."""
     command = named(kind_for(made).command)
-    request = of_job(command, [*before, *asked.words])
+    request = of_job(command, [*before, *args.words])
     own = {
-        option.says: getattr(asked, _field(name))
+        option.says: getattr(args, _field(name))
         for name, option in command.options.items()
         if option.says
     }
@@ -177,11 +177,11 @@ def _unset(option: OurOption) -> Any:
     return option.default if option.metavar else False
 
 
-def _set(asked: Asked, name: str, option: OurOption, text: str | None) -> None:
+def _set(args: Arguments, name: str, option: OurOption, text: str | None) -> None:
     if not option.metavar:
         if text is not None:
             raise RequestError(f"--{name} takes no value, not `{text}`.", option=name)
-        setattr(asked, _field(name), True)
+        setattr(args, _field(name), True)
         return
     if text is None:
         raise RequestError(f"--{name} needs a value: --{name} {option.metavar}.", option=name)
@@ -190,12 +190,12 @@ def _set(asked: Asked, name: str, option: OurOption, text: str | None) -> None:
         value = read(text)
     except ValueError as exc:
         raise RequestError(f"--{name}: {exc}", option=name) from exc
-    asked.typed[name] = text
-    before = getattr(asked, _field(name))
-    setattr(asked, _field(name), (*before, value) if option.repeated else value)
+    args.typed[name] = text
+    before = getattr(args, _field(name))
+    setattr(args, _field(name), (*before, value) if option.repeated else value)
 
 
-def _place(asked: Asked, plain: Sequence[str], command: Command, place: Place) -> None:
+def _place(args: Arguments, plain: Sequence[str], command: Command, place: Place) -> None:
     """Assign the words that are not options to the arguments, in order."""
     usage, left = _usage(command, place), tuple(plain)
     for argument in command.arguments:
@@ -205,12 +205,12 @@ def _place(asked: Asked, plain: Sequence[str], command: Command, place: Place) -
         if argument.choices and given[0] not in argument.choices:
             raise RequestError(f"`{given[0]}` is not {argument.usage}.", hint=usage)
         if argument.is_many:
-            setattr(asked, argument.name, given)
-        elif given or not hasattr(asked, argument.name):
-            setattr(asked, argument.name, given[0] if given else None)
+            setattr(args, argument.name, given)
+        elif given or not hasattr(args, argument.name):
+            setattr(args, argument.name, given[0] if given else None)
     if left:
         if command.of_job:
-            of_job(command, asked.words)  # an unknown option explains more than the word behind it
+            of_job(command, args.words)  # an unknown option explains more than the word behind it
         raise RequestError(f"`{left[0]}` is one word too many.", hint=usage)
 
 
