@@ -20,10 +20,10 @@ _SAME = {"name": "job-name"}
 
 
 def main() -> None:
-    print(json.dumps([_told(name) for name in FORM]))  # noqa: T201
+    print(json.dumps([_form_option(name) for name in FORM]))  # noqa: T201
 
 
-def _told(name: str) -> dict[str, object]:
+def _form_option(name: str) -> dict[str, object]:
     of = [command for command in (CELL, *_COMMANDS.values()) if name in command.options]
     theirs = OPTIONS.get(_SAME.get(name, name) if of else name)
     words = [f"--{name}"]

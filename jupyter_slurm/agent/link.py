@@ -58,19 +58,19 @@ class Link:
         AgentError: no agent answers or starts, it ended again and again, or it did not answer
         within `timeout_s`.
         """
-        connection, answer = self._asked(name, body, timeout_s)
+        connection, answer = self._exchange(name, body, timeout_s)
         self._idle.append(connection)
         return answer
 
     def stream(self, name: str, body: bytes, timeout_s: float) -> socket.socket | tuple[int, bytes]:
         """Ask as `ask` does; if the answer is 101, return the connection, still unread."""
-        connection, answer = self._asked(name, body, timeout_s)
+        connection, answer = self._exchange(name, body, timeout_s)
         if answer[0] == 101:
             return connection.into_stream()
         self._idle.append(connection)
         return answer
 
-    def _asked(
+    def _exchange(
         self, name: str, body: bytes, timeout_s: float
     ) -> tuple[AgentConnection, tuple[int, bytes]]:
         deadline_s = None

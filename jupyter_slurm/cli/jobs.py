@@ -105,14 +105,14 @@ def why(args: Arguments, connect: Connect) -> int:
 
 
 def cancel(args: Arguments, connect: Connect) -> int:
-    return _all_told(cancel_each(connect(), args.ids))
+    return _report_each(cancel_each(connect(), args.ids))
 
 
 def steer(verb: Verb, args: Arguments, connect: Connect) -> int:
-    return _all_told(steer_each(connect(), verb, args.ids))
+    return _report_each(steer_each(connect(), verb, args.ids))
 
 
-def _all_told(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> int:
+def _report_each(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> int:
     failed = False
     for job_id, told in outcomes:
         if isinstance(told, JupyterSlurmError):

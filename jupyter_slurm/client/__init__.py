@@ -79,7 +79,7 @@ def find() -> AgentClient | None:
     return client if client.reaches() else None
 
 
-def _asked(
+def _remote_call(
     method: Callable[Concatenate[Any, _P], _R],
 ) -> Callable[Concatenate[AgentClient, _P], _R]:
     """Make the client's side of one of Api's methods."""
@@ -135,66 +135,66 @@ class AgentClient:
         return call.unpack_answer(*self.relay(name, call.pack(named), wait_s))
 
     # --- clusters ---
-    clusters = _asked(Api.clusters)
-    cluster_info = _asked(Api.cluster_info)
-    doctor = _asked(Api.doctor)
-    describe = _asked(Api.describe)
+    clusters = _remote_call(Api.clusters)
+    cluster_info = _remote_call(Api.cluster_info)
+    doctor = _remote_call(Api.doctor)
+    describe = _remote_call(Api.describe)
 
     # --- connections ---
-    connect = _asked(Api.connect)
-    answer = _asked(Api.answer)
-    disconnect = _asked(Api.disconnect)
-    connections = _asked(Api.connections)
+    connect = _remote_call(Api.connect)
+    answer = _remote_call(Api.answer)
+    disconnect = _remote_call(Api.disconnect)
+    connections = _remote_call(Api.connections)
 
     # --- tunnels ---
-    forward = _asked(Api.forward)
-    tunnels = _asked(Api.tunnels)
-    close_tunnel = _asked(Api.close_tunnel)
+    forward = _remote_call(Api.forward)
+    tunnels = _remote_call(Api.tunnels)
+    close_tunnel = _remote_call(Api.close_tunnel)
 
     # --- files ---
-    push = _asked(Api.push)
-    pull = _asked(Api.pull)
-    fetch = _asked(Api.fetch)
-    transfer = _asked(Api.transfer)
-    stop_transfer = _asked(Api.stop_transfer)
-    list_folder = _asked(Api.list_folder)
-    file_entry = _asked(Api.file_entry)
-    read_file = _asked(Api.read_file)
-    write_file = _asked(Api.write_file)
-    make_folder = _asked(Api.make_folder)
-    rename_file = _asked(Api.rename_file)
-    remove_file = _asked(Api.remove_file)
+    push = _remote_call(Api.push)
+    pull = _remote_call(Api.pull)
+    fetch = _remote_call(Api.fetch)
+    transfer = _remote_call(Api.transfer)
+    stop_transfer = _remote_call(Api.stop_transfer)
+    list_folder = _remote_call(Api.list_folder)
+    file_entry = _remote_call(Api.file_entry)
+    read_file = _remote_call(Api.read_file)
+    write_file = _remote_call(Api.write_file)
+    make_folder = _remote_call(Api.make_folder)
+    rename_file = _remote_call(Api.rename_file)
+    remove_file = _remote_call(Api.remove_file)
 
     # --- jobs ---
-    submit = _asked(Api.submit)
-    preview = _asked(Api.preview)
-    attachable = _asked(Api.attachable)
-    job = _asked(Api.job)
-    jobs = _asked(Api.jobs)
-    adopt = _asked(Api.adopt)
-    details = _asked(Api.details)
-    changes = _asked(Api.changes)
-    usage = _asked(Api.usage)
-    logs = _asked(Api.logs)
-    result = _asked(Api.result)
-    delivered = _asked(Api.delivered)
-    cancel = _asked(Api.cancel)
-    hold = _asked(Api.hold)
-    release = _asked(Api.release)
-    cancel_many = _asked(Api.cancel_many)
-    requeue = _asked(Api.requeue)
-    extend = _asked(Api.extend)
-    why = _asked(Api.why)
-    forget = _asked(Api.forget)
+    submit = _remote_call(Api.submit)
+    preview = _remote_call(Api.preview)
+    attachable = _remote_call(Api.attachable)
+    job = _remote_call(Api.job)
+    jobs = _remote_call(Api.jobs)
+    adopt = _remote_call(Api.adopt)
+    details = _remote_call(Api.details)
+    changes = _remote_call(Api.changes)
+    usage = _remote_call(Api.usage)
+    logs = _remote_call(Api.logs)
+    result = _remote_call(Api.result)
+    delivered = _remote_call(Api.delivered)
+    cancel = _remote_call(Api.cancel)
+    hold = _remote_call(Api.hold)
+    release = _remote_call(Api.release)
+    cancel_many = _remote_call(Api.cancel_many)
+    requeue = _remote_call(Api.requeue)
+    extend = _remote_call(Api.extend)
+    why = _remote_call(Api.why)
+    forget = _remote_call(Api.forget)
 
     # --- images ---
-    images = _asked(Api.images)
-    make_image = _asked(Api.make_image)
-    remove_image = _asked(Api.remove_image)
-    registry_login = _asked(Api.registry_login)
+    images = _remote_call(Api.images)
+    make_image = _remote_call(Api.make_image)
+    remove_image = _remote_call(Api.remove_image)
+    registry_login = _remote_call(Api.registry_login)
 
     # --- labs ---
-    lab_entry = _asked(Api.lab_entry)
+    lab_entry = _remote_call(Api.lab_entry)
 
     # --- terminals ---
     def terminal(self, request: TerminalRequest) -> socket.socket:
@@ -205,14 +205,14 @@ class AgentClient:
         raise error_of(TERMINAL, *answer)
 
     # --- the queue ---
-    queue = _asked(Api.queue)
-    queue_changes = _asked(Api.queue_changes)
-    node_changes = _asked(Api.node_changes)
-    history = _asked(Api.history)
-    command = _asked(Api.command)
+    queue = _remote_call(Api.queue)
+    queue_changes = _remote_call(Api.queue_changes)
+    node_changes = _remote_call(Api.node_changes)
+    history = _remote_call(Api.history)
+    command = _remote_call(Api.command)
 
     # --- the agent ---
-    status = _asked(Api.status)
+    status = _remote_call(Api.status)
 
 
 def _check_platform() -> None:

@@ -124,7 +124,7 @@ def add(kernel: RemoteKernel) -> RemoteKernel:
         values = line.parse([word for one in env for word in (_ENV, one)]).env
         places.write_private(file, msgspec.json.encode(values).decode())
         words += [_VALUES, os.fspath(file)]
-    told = {
+    kernelspec = {
         "argv": [
             sys.executable,
             *_interpreter_options(),
@@ -135,7 +135,7 @@ def add(kernel: RemoteKernel) -> RemoteKernel:
         "interrupt_mode": "message",
         "metadata": {"debugger": True},
     }
-    places.write_private(folder / _SPEC, json.dumps(told, indent=1, ensure_ascii=False))
+    places.write_private(folder / _SPEC, json.dumps(kernelspec, indent=1, ensure_ascii=False))
     if not env:
         file.unlink(missing_ok=True)
     made = _read(folder)
@@ -163,8 +163,12 @@ def exposed() -> list[str]:
     """Return the names of those of an earlier release, which have values of `--env` in the
     kernelspec itself."""
     folders = sorted(_folder().glob("*"))
-    found = [(folder.name, told) for folder in folders if (told := _told(folder)) is not None]
-    return [name for name, told in found if take(_words_of(told), "env", _STORED)[1]]
+    found = [
+        (folder.name, kernelspec)
+        for folder in folders
+        if (kernelspec := _kernelspec(folder)) is not None
+    ]
+    return [name for name, kernelspec in found if take(_words_of(kernelspec), "env", _STORED)[1]]
 
 
 def _interpreter_options() -> list[str]:
@@ -233,30 +237,30 @@ def _shown(words: Sequence[str]) -> tuple[str, ...]:
 
 def _read(folder: Path) -> RemoteKernel | None:
     """Read a kernel's folder; None: it is not a kernel in a job."""
-    told = _told(folder)
-    if told is None:
+    kernelspec = _kernelspec(folder)
+    if kernelspec is None:
         return None
-    words = _shown(_words_of(told))
+    words = _shown(_words_of(kernelspec))
     try:
         cluster = parse(words).cluster
     except RequestError:  # an earlier release's, or edited
         cluster = None
-    shown = str(told.get("display_name", ""))
+    shown = str(kernelspec.get("display_name", ""))
     return RemoteKernel(name=folder.name, display_name=shown, words=words, cluster=cluster)
 
 
-def _told(folder: Path) -> dict[str, Any] | None:
+def _kernelspec(folder: Path) -> dict[str, Any] | None:
     """Read a kernelspec; None: it is not there or not ours."""
     try:
-        told: dict[str, Any] = json.loads((folder / _SPEC).read_text(encoding="utf-8"))
-        argv = told["argv"]
+        kernelspec: dict[str, Any] = json.loads((folder / _SPEC).read_text(encoding="utf-8"))
+        argv = kernelspec["argv"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     if "-m" not in argv or argv[argv.index("-m") :][1:2] != [MODULE]:
         return None
-    return told
+    return kernelspec
 
 
-def _words_of(told: dict[str, Any]) -> list[str]:
-    argv: list[str] = told["argv"]
+def _words_of(kernelspec: dict[str, Any]) -> list[str]:
+    argv: list[str] = kernelspec["argv"]
     return argv[argv.index("-m") + 2 : -2]

@@ -227,14 +227,14 @@ def _attach(session: Session, args: Arguments) -> None:
 
 
 def _cancel(session: Session, args: Arguments) -> None:
-    _all_told(cancel_each(session.api, args.ids))
+    _report_each(cancel_each(session.api, args.ids))
 
 
 def _steer(verb: Verb, session: Session, args: Arguments) -> None:
-    _all_told(steer_each(session.api, verb, args.ids))
+    _report_each(steer_each(session.api, verb, args.ids))
 
 
-def _all_told(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> None:
+def _report_each(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> None:
     """Say what became of each job, then raise an error if one failed; a failure does not stop the
     others."""
     told = list(outcomes)

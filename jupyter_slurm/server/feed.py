@@ -75,8 +75,8 @@ class _Poll:
     task: asyncio.Task[None] | None = None
 
 
-class _Told(msgspec.Struct):
-    """The part of a value that the feed reads."""
+class _Position(msgspec.Struct):
+    """The part of a value that the feed reads: where to go on."""
 
     cursor: str
     end: bool = False
@@ -132,21 +132,21 @@ class Feed:
             return
         began_s = monotonic()
         try:
-            answer = await self._asked(poll.place, args)
+            answer = await self._poll_agent(poll.place, args)
         finally:
             del self._polls[poll.place]
-        told = _told(answer)
+        found = _position(answer)
         watches = list(poll.watches)
-        if isinstance(told, _Told):
+        if isinstance(found, _Position):
             self._seen(poll.place.call, answer.body)
             pause_s = _PACE_S - (monotonic() - began_s)
             for watch in watches:
-                self._tell(watch, poll.place, answer.body, told, pause_s)
+                self._tell(watch, poll.place, answer.body, found, pause_s)
         else:
             for watch in watches:
-                self._fail(watch, told)
+                self._fail(watch, found)
 
-    async def _asked(self, place: _Place, args: Mapping[str, object]) -> AgentAnswer:
+    async def _poll_agent(self, place: _Place, args: Mapping[str, object]) -> AgentAnswer:
         wait_s = 0.0 if place.first else self._wait_s()
         body: dict[str, Any] = {**args, "cursor": place.cursor, "wait_s": wait_s}
         if place.call == "changes":
@@ -156,17 +156,19 @@ class Feed:
     def _wait_s(self) -> float:
         return max(_LEAST_WAIT_S, _WAIT_S * min(1.0, _MANY_POLLS / len(self._polls)))
 
-    def _tell(self, watch: Watch, place: _Place, value: bytes, told: _Told, pause_s: float) -> None:
+    def _tell(
+        self, watch: Watch, place: _Place, value: bytes, position: _Position, pause_s: float
+    ) -> None:
         watch._poll = None
         is_news = place.first or hash(value) != watch._last
         if is_news and not watch.give(value):
             return
-        if not is_news and told.cursor == place.cursor and pause_s > 0:
+        if not is_news and position.cursor == place.cursor and pause_s > 0:
             pause_s = _STILL_S
-        watch.cursor, watch._last, watch._failures = told.cursor, hash(value), 0
-        if is_news and watch.paced and not told.end:
+        watch.cursor, watch._last, watch._failures = position.cursor, hash(value), 0
+        if is_news and watch.paced and not position.end:
             watch._held = True
-        elif not told.end:
+        elif not position.end:
             self._join(watch, first=False, pause_s=max(0.0, pause_s))
 
     def _fail(self, watch: Watch, problem: bytes) -> None:
@@ -178,12 +180,12 @@ class Feed:
         self._join(watch, first=True, pause_s=pause_s)
 
 
-def _told(answer: AgentAnswer) -> _Told | bytes:
+def _position(answer: AgentAnswer) -> _Position | bytes:
     """Return the part of a value that the feed reads, or the problem."""
     if answer.status != 200:
         return answer.body
     try:
-        return msgspec.json.decode(answer.body, type=_Told)
+        return msgspec.json.decode(answer.body, type=_Position)
     except msgspec.MsgspecError as exc:
         return body_of(
             AgentError(

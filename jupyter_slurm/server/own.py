@@ -23,7 +23,7 @@ class _FileHandler(Handler):
 
 
 class _LineHandler(_FileHandler):
-    async def asked(self, name: str) -> Callable[[Api], JobSpec]:
+    async def spec_maker(self, name: str) -> Callable[[Api], JobSpec]:
         """Return a function, which may block, that makes the job's spec from the body."""
         await self.permit(OWN[name])
         wish = self.wish(files.LineWish)
@@ -42,7 +42,7 @@ class SpecHandler(_LineHandler):
 
     @authenticated
     async def post(self) -> None:
-        self.give_value(await self.relay.with_agent(await self.asked("spec")))
+        self.give_value(await self.relay.with_agent(await self.spec_maker("spec")))
 
 
 class OutlookHandler(_LineHandler):
@@ -50,7 +50,7 @@ class OutlookHandler(_LineHandler):
 
     @authenticated
     async def post(self) -> None:
-        spec = await self.asked("outlook")
+        spec = await self.spec_maker("outlook")
         self.give_value(await self.relay.with_agent(lambda api: files.outlook(api, spec(api))))
 
 

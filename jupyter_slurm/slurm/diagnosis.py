@@ -242,22 +242,22 @@ def diagnose(
     Slurm's own verdict counts first, then the log, then the code.
     """
     if state in _CAUSES:
-        return _told(_CAUSES[state])
+        return _explanation(_CAUSES[state])
     if state in _ENDS:
         return _ENDS[state]
     if state == "COMPLETED" and not exit_code and not signal:
         return None
     if signal == _SIG_OOM:
-        return _told(_MEMORY)
+        return _explanation(_MEMORY)
     if signal == _SIG_NO_OUTPUT:
         return _OUTPUT_FILE
     for sign in (_TIMEOUT, _NODE, _PREEMPTED, *_SIGNS):
         if sign.pattern.search(log_tail):
-            return replace(_told(sign), suggested=True)
+            return replace(_explanation(sign), suggested=True)
     return _by_number(exit_code, signal)
 
 
-def _told(sign: _Sign) -> Explanation:
+def _explanation(sign: _Sign) -> Explanation:
     return Explanation(sign.code, sign.sentence, sign.advice)
 
 

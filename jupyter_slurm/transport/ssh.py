@@ -103,15 +103,15 @@ class SshTransport:
                 delivery.work, delivery.size_bytes, delivery.stream(), timeout_s, argv[0]
             )
         )
-        told = answer.stderr.decode(errors="replace").strip()
+        said = answer.stderr.decode(errors="replace").strip()
         if answer.status == NOT_PRIVATE:
-            raise not_private(folder, told)
+            raise not_private(folder, said)
         if answer.status == NOT_PLACED:
             raise FileAccessError(
                 f"The job's files cannot be written to {folder} over there.",
                 hint="Is the disk full, or over quota? `job_root` of the cluster says where jobs "
                 "live.",
-                detail=told or None,
+                detail=said or None,
             )
         for upload in delivery.uploads:
             upload.unlink(missing_ok=True)
@@ -247,7 +247,7 @@ class SshTransport:
         greeting: Greeting | None,
         answered: Answered,
     ) -> None:
-        def told(problem: BaseException | None) -> None:
+        def on_carried(problem: BaseException | None) -> None:
             if problem is None:
                 answered(None)
             elif isinstance(problem, TimeoutError):
@@ -267,7 +267,7 @@ class SshTransport:
             gateway = self.connection.hops[-1].label
             raise ForwardError(f"{host}:{port} did not answer {gateway} in time.")
 
-        by.carry_soon(sock, host, port, _CARRY_S, told, greeting)
+        by.carry_soon(sock, host, port, _CARRY_S, on_carried, greeting)
 
     def _refusal(self, said: paramiko.ChannelException, target: str) -> ForwardError:
         gateway = self.connection.hops[-1].label

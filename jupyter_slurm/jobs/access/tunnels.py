@@ -105,7 +105,7 @@ class Tunnels:
                 hint=f"Use that one, or close tunnel {known.id} first.",
             )
         self._tidy()
-        return self._told(known)
+        return self._tunnel_of(known)
 
     def into(self, job_id: str, place: Callable[[Job], Place]) -> Carry:
         """Return a `Carry` to the door of a lab, wherever `place` says that it is now, until
@@ -129,7 +129,7 @@ class Tunnels:
     def tunnels(self) -> list[Tunnel]:
         """Return the tunnels, the oldest first."""
         self._tidy()
-        return [self._told(one) for one in list(self._open.values())]
+        return [self._tunnel_of(one) for one in list(self._open.values())]
 
     def close_tunnel(self, tunnel_id: str) -> None:
         """Close the tunnel. NotFoundError: no tunnel has this id."""
@@ -270,7 +270,7 @@ class Tunnels:
             return exc.problem()
         return None
 
-    def _told(self, one: _Open) -> Tunnel:
+    def _tunnel_of(self, one: _Open) -> Tunnel:
         target = one.target
         return Tunnel(
             id=one.id,

@@ -49,7 +49,7 @@ class Adoption:
             ours = self._ours(known, row)
             if ours is not None:
                 return ours
-            record = _record(known, row, _asked(known, whole_id))
+            record = _record(known, row, _control_row(known, whole_id))
             self._book.add(record)
         self._clusters.watch(known).ask_now()
         return record.job
@@ -69,7 +69,7 @@ def _listed(cluster: SlurmCluster, slurm_id: str) -> QueueRow:
 
     Whose job it is only squeue tells: in a record of scontrol's a name can look like its owner.
     """
-    rows = squeue.parse(_told(cluster, squeue.one_argv(slurm_id)))
+    rows = squeue.parse(_output_of(cluster, squeue.one_argv(slurm_id)))
     if not rows:
         raise NotFoundError(
             f"Slurm knows no job {slurm_id} on {cluster.name}.",
@@ -84,13 +84,13 @@ def _listed(cluster: SlurmCluster, slurm_id: str) -> QueueRow:
     return leading(rows)
 
 
-def _asked(cluster: SlurmCluster, slurm_id: str) -> ControlRow | None:
+def _control_row(cluster: SlurmCluster, slurm_id: str) -> ControlRow | None:
     """Return what scontrol alone tells of the job; None: it has been forgotten meanwhile."""
-    rows = scontrol.parse_jobs(_told(cluster, scontrol.job_argv(slurm_id)))
+    rows = scontrol.parse_jobs(_output_of(cluster, scontrol.job_argv(slurm_id)))
     return min(rows, key=lambda row: states.is_terminal(row.state), default=None)
 
 
-def _told(cluster: SlurmCluster, argv: list[str]) -> bytes:
+def _output_of(cluster: SlurmCluster, argv: list[str]) -> bytes:
     """Return the command's output; nothing for a job that Slurm does not know."""
     try:
         return cluster.ask(argv)

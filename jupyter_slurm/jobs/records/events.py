@@ -71,9 +71,9 @@ def _found(last: JobEvent | None, old: Job | None, new: Job, now_s: float) -> It
     elif _has_begun(state, old, new):
         state = JobState.RUNNING
         yield JobEvent(time_s=new.started_s or now_s, state=state, text=_began(new))
-    asked = _asked(old, new)
-    if asked:
-        yield JobEvent(time_s=now_s, state=state, text=asked)
+    cancel_text = _cancel_text(old, new)
+    if cancel_text:
+        yield JobEvent(time_s=now_s, state=state, text=cancel_text)
     if new.state in _WAITS and _waits_for(new) not in (None, old and _waits_for(old)):
         yield JobEvent(time_s=now_s, state=new.state, text=new.why or new.reason)
     if new.state is not state and new.state in _PASSING:
@@ -112,7 +112,7 @@ def _began(job: Job) -> Text:
     )
 
 
-def _asked(old: Job | None, new: Job) -> str | None:
+def _cancel_text(old: Job | None, new: Job) -> str | None:
     before = old.cancel_requested_s if old is not None else None
     if (before is None) == (new.cancel_requested_s is None):
         return None

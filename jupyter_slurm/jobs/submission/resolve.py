@@ -36,7 +36,7 @@ def with_dependency(job: Resolved, book: Book, wait_s: float) -> Resolved:
     asked, cluster = job.effective_options.get(_DEPENDENCY), job.profile.name
 
     def slurm_id(job_id: str) -> str:
-        book.wait(lambda: _told(_job(book, job_id)), wait_s)
+        book.wait(lambda: _is_settled(_job(book, job_id)), wait_s)
         before = _job(book, job_id)
         if before.cluster != cluster:
             raise _refused(job_id, f"it is on {before.cluster}, and this one goes to {cluster}.")
@@ -51,7 +51,7 @@ def with_dependency(job: Resolved, book: Book, wait_s: float) -> Resolved:
     return replace(job, spec=spec, options={**job.options, _DEPENDENCY: sent})
 
 
-def _told(job: Job) -> bool:
+def _is_settled(job: Job) -> bool:
     """Tell whether it is known if Slurm has the job; a cell of a session Slurm never has."""
     return job.slurm_id is not None or job.state.final or job.session is not None or job.on_login
 

@@ -55,7 +55,7 @@ class HostCertificate(NamedTuple):
         if not now_s < self.valid_before:
             return "it has expired"
         if not any(matches(host, principal) for principal in self.principals):
-            return f"it is for {_told(self.principals)}, not for {host}"
+            return f"it is for {_shown_principals(self.principals)}, not for {host}"
         if self.critical_options:
             return "it has options that are not understood"
         if not self._is_signed():
@@ -77,14 +77,14 @@ class HostCertificate(NamedTuple):
             return False
 
 
-def _told(principals: Sequence[str]) -> str:
+def _shown_principals(principals: Sequence[str]) -> str:
     """Return the first that look like names of hosts. The host that shows a certificate may have
     made it, and would put a fingerprint there for a person to compare, or a question of ours."""
     if not principals:
         return "no host at all"
     names = [one for one in principals if _NAME.fullmatch(one)]
-    told = names[:_MOST_NAMES]
-    return ", ".join([*told, *(["others"] if len(principals) > len(told) else [])])
+    shown = names[:_MOST_NAMES]
+    return ", ".join([*shown, *(["others"] if len(principals) > len(shown) else [])])
 
 
 def parse(blob: bytes) -> HostCertificate | None:

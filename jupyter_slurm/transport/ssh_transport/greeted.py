@@ -15,20 +15,20 @@ from jupyter_slurm.transport.ssh_transport.stream import ChannelLine, SharedChan
 
 
 class Greeted:
-    """Gets the channel's data before `carried` does. `told` is called with None or what is wrong,
-    perhaps more than once."""
+    """Gets the channel's data before `carried` does. `on_greeted` is called with None or what is
+    wrong, perhaps more than once."""
 
     def __init__(
         self,
         line: ChannelLine,
         greeting: Greeting,
         carried: Carried,
-        told: Callable[[SharedChannel, ForwardError | None], None],
+        on_greeted: Callable[[SharedChannel, ForwardError | None], None],
     ) -> None:
         self._line = line
         self._greeting = greeting
         self._carried = carried
-        self._told = told
+        self._on_greeted = on_greeted
         self._heard = b""
 
     @property
@@ -51,17 +51,17 @@ class Greeted:
         try:
             last = self._greeting.last(self._heard[:size])
         except ForwardError as exc:
-            self._told(self.channel, exc)
+            self._on_greeted(self.channel, exc)
             return
         self._say(last)
         self._line.direct(self.channel, self._carried)
         self._line.took(self.channel, size)
         if rest := self._heard[size:]:
             self._carried.deliver([memoryview(rest)])
-        self._told(self.channel, None)
+        self._on_greeted(self.channel, None)
 
     def ended(self) -> None:
-        self._told(self.channel, ForwardError("Whoever is there has hung up."))
+        self._on_greeted(self.channel, ForwardError("Whoever is there has hung up."))
 
     def writable(self) -> None:
         """Do nothing: what is said fits into any window."""
