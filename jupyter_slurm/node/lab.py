@@ -100,7 +100,7 @@ server.tornado_settings = dict(
 """
 
 
-class Told(object):
+class ProgressFile(object):
     """The file that reports how far the lab is: lines of JSON, of which the last counts."""
 
     def __init__(self, path: str) -> None:
@@ -136,7 +136,7 @@ class Lab(object):
         with open(os.path.join(folder, "key"), "rb") as file:
             key = file.read().strip()
         self.token = token_of(key)
-        self.tell = Told(os.path.join(folder, "lab.%s.jsonl" % attempt))
+        self.tell = ProgressFile(os.path.join(folder, "lab.%s.jsonl" % attempt))
         self.key = key
         self.port = None  # type: Optional[lab_port.Port]
         self.server = None  # type: Optional[subprocess.Popen[bytes]]

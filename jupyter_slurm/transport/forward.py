@@ -37,7 +37,7 @@ answer too."""
 Admit = Callable[[bytes, int], bool]
 """Looks at the first bytes of a connection, which nobody has taken yet, to the port of that number.
 True: it goes where the port leads; False: there are too few to tell. ForwardError: it does not."""
-Told = Callable[[socket.socket, JupyterSlurmError], None]
+TellClient = Callable[[socket.socket, JupyterSlurmError], None]
 """Takes over the socket of a client that cannot be connected, and tells it; may take a while."""
 
 _PATIENCE_S = 20.0
@@ -87,7 +87,7 @@ class Forward:
         local_port: int = 0,
         *,
         patience_s: float = _PATIENCE_S,
-        tell: Told | None = None,
+        tell: TellClient | None = None,
         admit: Admit | None = None,
     ) -> None:
         self._carry = carry
