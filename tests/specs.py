@@ -10,7 +10,7 @@ from jupyter_slurm.jobs.kinds import KINDS
 from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
 
 
-def asked(code: str = "", *, kind: JobKind = JobKind.CELL, **fields: Any) -> JobSpec:
+def job_spec(code: str = "", *, kind: JobKind = JobKind.CELL, **fields: Any) -> JobSpec:
     """Return a job of that kind; of one that has no code, `code` is left out."""
     make = KINDS[kind].spec
     if "code" in make.__struct_fields__:

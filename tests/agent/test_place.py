@@ -12,7 +12,7 @@ from jupyter_slurm.agent.place import SOCKET_VARIABLE, socket_path
 from tests.agent.home import AgentHome
 
 
-def told(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
+def told_socket(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     path = folder / "agent.sock"
     monkeypatch.setenv(SOCKET_VARIABLE, str(path))
     return path
@@ -21,14 +21,14 @@ def told(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
 def test_the_one_that_was_told_where_its_folder_is_here(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = told(monkeypatch, agent_home.folder)
+    path = told_socket(monkeypatch, agent_home.folder)
     assert socket_path() == path
 
 
 def test_this_hosts_own_where_that_folder_is_not(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told(monkeypatch, agent_home.folder / "not here")
+    told_socket(monkeypatch, agent_home.folder / "not here")
     assert socket_path() == agent_home.socket
 
 
@@ -37,7 +37,7 @@ def test_a_folder_of_another_host_counts_only_while_somebody_listens_there(
 ) -> None:
     folder = agent_home.folder / f"jupyter-slurm-{places.host()}-else"
     folder.mkdir()
-    path = told(monkeypatch, folder)
+    path = told_socket(monkeypatch, folder)
     assert socket_path() == agent_home.socket
     with socket.socket(socket.AF_UNIX) as listens:
         listens.bind(str(path))

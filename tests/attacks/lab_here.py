@@ -119,7 +119,7 @@ def lab_here(folder: Path, far: FarServer) -> Iterator[LabHere]:
         here.book.close()
 
 
-def asked(port: int, request: bytes, address: str = "127.0.0.1") -> bytes:
+def answer_to(port: int, request: bytes, address: str = "127.0.0.1") -> bytes:
     """What whoever listens there answers until they hang up; b"" where they do so at once."""
     got = b""
     # They may be sent away before they have said all.

@@ -22,7 +22,7 @@ KEY = "/home/alice/.ssh/id_ed25519"
 OURS = f"Passphrase of the key {KEY}:"
 
 
-def asked(tmp_path: Path, question: Asked) -> list[str]:
+def lines_read(tmp_path: Path, question: Asked) -> list[str]:
     """The lines that the person reads until they have answered, the one with the cursor last."""
     api = FakeApi(tmp_path)
     api.need_login(question)
@@ -32,7 +32,7 @@ def asked(tmp_path: Path, question: Asked) -> list[str]:
 
 
 def test_a_hosts_question_begins_no_line_as_one_of_this_machine_does(tmp_path: Path) -> None:
-    ours = asked(tmp_path, Asked(QuestionKind.PASSPHRASE, OURS, "x"))
+    ours = lines_read(tmp_path, Asked(QuestionKind.PASSPHRASE, OURS, "x"))
     assert ours == [f"Stays on this machine. {OURS} "]
     imitations = [
         Asked(QuestionKind.SECRET, OURS, "x"),
@@ -43,7 +43,7 @@ def test_a_hosts_question_begins_no_line_as_one_of_this_machine_does(tmp_path: P
     ]
     begins = re.compile(rf"Sent to {HOST}: |{HOST} says:$|Careful: |  \| ")
     for imitation in imitations:
-        lines = asked(tmp_path, imitation)
+        lines = lines_read(tmp_path, imitation)
         assert [line for line in lines if not begins.match(line)] == []
         assert [line for line in lines if len(line) > 80 and not line.startswith("Careful")] == []
 

@@ -21,7 +21,7 @@ from tests.attacks.lab_here import (
     OTHER_PYTHON,
     FarServer,
     LabHere,
-    asked,
+    answer_to,
     lab_here,
     one_request,
     page,
@@ -125,7 +125,7 @@ def test_no_request_by_another_name_gets_to_the_lab(
     name = here.host.partition(":")[0]
     for host in (one.format(port=port, name=name) for one in FOREIGN):
         request = f"GET /lab HTTP/1.1\r\nHost: {host}\r\nCookie: {SECRET}\r\n\r\n".encode()
-        assert asked(port, request, address).startswith(b"HTTP/1.1 421 "), host
+        assert answer_to(port, request, address).startswith(b"HTTP/1.1 421 "), host
     assert far.got == []
 
 
@@ -155,7 +155,7 @@ def test_no_request_by_another_name_gets_to_the_lab(
 def test_what_can_be_read_in_two_ways_or_is_another_protocol_does_not_get_to_the_lab(
     here: LabHere, far: FarServer, words: str
 ) -> None:
-    answer = asked(port_of(here), words.format(host=here.host).encode())
+    answer = answer_to(port_of(here), words.format(host=here.host).encode())
     assert answer[:13] in {b"", b"HTTP/1.1 421 "}
     assert far.got == []
 
@@ -191,7 +191,7 @@ def test_by_its_name_all_bytes_get_to_the_lab_as_they_were_sent(
     cookie = "theme=" + "x" * 20_000
     first = f"GET /lab HTTP/1.1\r\nhost:\t{host} \r\nCookie: {cookie}\r\n\r\n".encode()
     second = f"POST /api HTTP/1.1\r\nHost: {host}\r\nContent-Length: 4\r\n\r\nbody".encode()
-    assert asked(port_of(here), first + second).count(b"HTTP/1.1 200 OK") == 2
+    assert answer_to(port_of(here), first + second).count(b"HTTP/1.1 200 OK") == 2
     assert b"".join(far.got) == first + second
 
 
@@ -209,7 +209,7 @@ def test_who_says_too_much_before_the_end_of_a_head_is_sent_away(
     here: LabHere, far: FarServer
 ) -> None:
     endless = f"GET /lab HTTP/1.1\r\nHost: {here.host}\r\nX: ".encode() + b"x" * (1 << 17)
-    assert asked(port_of(here), endless) == b""
+    assert answer_to(port_of(here), endless) == b""
     assert far.got == []
 
 
@@ -246,7 +246,7 @@ def test_somebody_who_opens_many_connections_keeps_the_owner_out_for_no_moment(
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as crowd:
         assert crowd.stdout is not None
         assert crowd.stdout.readline() == b"there\n"
-        assert asked(port, request).startswith(b"HTTP/1.1 200 OK")
+        assert answer_to(port, request).startswith(b"HTTP/1.1 200 OK")
         crowd.communicate()
     assert far.got == [request]
 
@@ -257,7 +257,7 @@ def test_what_the_page_says_to_who_came_astray_is_nothing_of_the_lab(here: LabHe
     for host in ("localhost", "[::1]", "evil.example"):
         browser = "Accept: text/html\r\nSec-Fetch-Mode: navigate\r\n"
         request = f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\n{browser}\r\n"
-        answer = asked(port, request.encode())
+        answer = answer_to(port, request.encode())
         assert (b"Open the lab again" in answer) is (host != "evil.example")
         for word in (name, "abcdefgh", "site"):
             assert word.encode() not in answer
@@ -270,7 +270,7 @@ def test_a_connection_that_a_browser_opens_before_it_knows_what_for_is_there_whe
     with ExitStack() as stack:
         address = ("127.0.0.1", port_of(here))
         early = [stack.enter_context(socket.create_connection(address, 30)) for _ in range(6)]
-        assert asked(port_of(here), request).startswith(b"HTTP/1.1 200 OK")
+        assert answer_to(port_of(here), request).startswith(b"HTTP/1.1 200 OK")
         for one in early:
             one.sendall(request)
             assert one.recv(15) == b"HTTP/1.1 200 OK"

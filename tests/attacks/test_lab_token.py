@@ -18,7 +18,7 @@ from playwright.sync_api import Browser
 from jupyter_slurm.commands import labs
 from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.transport.forward import Forward
-from tests.attacks.lab_here import JOB_ID, FarServer, LabHere, asked, lab_here, other_user, page
+from tests.attacks.lab_here import JOB_ID, FarServer, LabHere, answer_to, lab_here, other_user, page
 from tests.ssh.sshd import free_port
 from tests.transport.carrier import Carrier
 from tests.ui.conftest import chromium, new_page
@@ -98,7 +98,7 @@ def test_a_lab_whose_number_is_taken_on_one_loopback_gets_another_number(here: L
             after = here.open()
             assert after.port != before.port
             for address in LOOPBACKS:
-                answer = asked(after.port, b"GET / HTTP/1.1\r\n\r\n", address)
+                answer = answer_to(after.port, b"GET / HTTP/1.1\r\n\r\n", address)
                 assert answer.startswith(b"HTTP/1.1 421 ")
             here.close()
 
@@ -160,7 +160,7 @@ def replay(here: LabHere, far: FarServer, old_host: str, cookie: bytes) -> None:
             b"POST /login HTTP/1.1\r\n" + first + b"Content-Length: 70\r\n\r\n" + body,
         ):
             for address in LOOPBACKS:
-                assert asked(lab.port, request, address).startswith(b"HTTP/1.1 421 ")
+                assert answer_to(lab.port, request, address).startswith(b"HTTP/1.1 421 ")
     assert len(far.got) == number
 
 

@@ -233,14 +233,14 @@ def test_the_page_of_the_documentation_has_the_same_table() -> None:
     for name, rule in {**RULES, **OWN}.items():
         by_rights.setdefault(rule.rights, []).append(name)
     rows = [
-        f"| {_asked(rights)} | {', '.join(f'`{name}`' for name in sorted(names))} |"
+        f"| {_rights_text(rights)} | {', '.join(f'`{name}`' for name in sorted(names))} |"
         for rights, names in sorted(by_rights.items(), key=lambda one: _order(one[0]))
     ]
     table = "\n".join(["| asked of the authorizer | calls |", "|---|---|", *rows])
     assert table in DOCUMENT.read_text(encoding="utf-8"), table
 
 
-def _asked(rights: tuple[Right, ...]) -> str:
+def _rights_text(rights: tuple[Right, ...]) -> str:
     others = [f"`{one.action}` on `{one.resource}`" for one in rights[1:]]
     return ", and ".join([f"`{rights[0].action}`", *others])
 

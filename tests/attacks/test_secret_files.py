@@ -31,7 +31,7 @@ from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import Cluster, JobKind, JobState, RemoteKernel
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
-from tests.specs import asked
+from tests.specs import job_spec
 from tests.ssh.waiting import wait_until
 
 SECRET = "hf-4f2a91"
@@ -226,7 +226,7 @@ def test_a_jobs_environment_is_in_no_process_record_or_file_that_another_reads(
     own: dict[str, int] = {"idle_s": 600} if kind is JobKind.SESSION else {}
     # Another for each process of the tests, which see each other's processes.
     secret = f"{SECRET}-{os.getpid()}"
-    spec = asked(code, kind=kind, name="t", env={"TOKEN": secret}, **own)
+    spec = job_spec(code, kind=kind, name="t", env={"TOKEN": secret}, **own)
     api.submit(spec)
     try:
         wait_until(lambda: api.job(spec.id).state is JobState.RUNNING)

@@ -256,8 +256,11 @@ def at_once(cluster: SlurmCluster, count: int, folder: Path) -> list[tuple[str, 
         commands = difference(before, connect().status().commands)
         lines += [
             (f"{count} {where}: processes of Slurm's commands meanwhile", str(here)),
-            (f"{count} {where}: commands run", told(commands)),
-            (f"{count} {where}: requests to slurmctld", told(difference(asked, requests(cluster)))),
+            (f"{count} {where}: commands run", counts_text(commands)),
+            (
+                f"{count} {where}: requests to slurmctld",
+                counts_text(difference(asked, requests(cluster))),
+            ),
         ]
     return lines
 
@@ -307,7 +310,7 @@ def difference(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str,
     return {kind: count for kind, count in counts.items() if count}
 
 
-def told(counts: Mapping[str, int]) -> str:
+def counts_text(counts: Mapping[str, int]) -> str:
     ordered = sorted(counts.items(), key=lambda one: -one[1])
     return ", ".join(f"{kind} {count}" for kind, count in ordered) or "none"
 

@@ -60,7 +60,7 @@ def commands(ground: Ground, way: Way, rounds: int) -> list[Row]:
                 {
                     "ours": lambda: seconds(ours),
                     "theirs": lambda: seconds(lambda: subprocess.run(master, check=True)),
-                    "floor": lambda: seconds(lambda: _told(shell)),
+                    "floor": lambda: seconds(lambda: _run_program(shell)),
                 },
                 rounds,
             )
@@ -83,7 +83,7 @@ def _waiting_shell() -> Iterator[subprocess.Popen[bytes]]:
         shell.stdin.close()
 
 
-def _told(shell: subprocess.Popen[bytes]) -> None:
+def _run_program(shell: subprocess.Popen[bytes]) -> None:
     assert shell.stdin is not None
     assert shell.stdout is not None
     shell.stdin.write(shlex.join(_PROGRAM).encode() + b"; echo $?\n")

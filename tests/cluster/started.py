@@ -16,14 +16,14 @@ def started(what: str, start: Callable[[], _Made]) -> _Made:
     try:
         return start()
     except Exception as exc:
-        first = _told(exc)
+        first = _error_text(exc)
     try:
         return start()
     except Exception as exc:
-        again = _told(exc)
+        again = _error_text(exc)
     why = again if again == first else f"{first}; and once more: {again}"
     pytest.fail(f"{what} could not be started: {why}", pytrace=False)
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

@@ -14,13 +14,13 @@ from jupyter_slurm.errors import RequestError
 _HERE = Here(("numpy==1.26",), (), (), "3.11")
 
 
-def asked(*words: str) -> ImageRequest:
+def parsed(*words: str) -> ImageRequest:
     return parse_image(IMAGE_CELL, read_arguments(IMAGE_CELL, words, "notebook"))
 
 
 def test_ours_sbatchs_and_the_name_in_any_order() -> None:
     line = "--from pytorch:22.11 -p gpu mine --time=30m --cluster far --rebuild --detach"
-    request = asked(*split(line))
+    request = parsed(*split(line))
     spec = request.build_spec("aaaaaaaa", "pip install x\n", None, "n.ipynb")
     assert (spec.name, spec.base, spec.cluster, spec.again) == (
         "mine",
@@ -43,18 +43,18 @@ def test_of_a_notebooks_defaults_those_count_that_say_where() -> None:
 
 
 def test_what_is_pulled_has_no_recipe() -> None:
-    spec = asked("ubuntu:22.04").pull_spec("aaaaaaaa")
+    spec = parsed("ubuntu:22.04").pull_spec("aaaaaaaa")
     assert (spec.base, spec.recipe, spec.name) == ("ubuntu:22.04", None, "")
 
 
 def test_the_packages_of_here_come_before_the_recipes_own() -> None:
-    request = asked("mine", "--env-from-here")
+    request = parsed("mine", "--env-from-here")
     spec = request.build_spec("aaaaaaaa", "pip install x\n", _HERE)
     assert (spec.base, spec.recipe) == (
         "python:3.11-slim",
         "pip:\n  numpy==1.26\npip install x\n",
     )
-    based = asked("mine", "--env-from-here", "--from", "a")
+    based = parsed("mine", "--env-from-here", "--from", "a")
     assert based.build_spec("aaaaaaaa", "", _HERE).base == "a"
     for text in ("#!/bin/sh\n", "FROM x\n", "Bootstrap: docker\n"):
         with pytest.raises(RequestError, match="--env-from-here"):
@@ -81,5 +81,5 @@ def test_a_command_line_may_name_a_file() -> None:
 )
 def test_what_cannot_be_is_named(line: str, said: str) -> None:
     with pytest.raises(RequestError) as caught:
-        asked(*split(line))
+        parsed(*split(line))
     assert said in str(caught.value)

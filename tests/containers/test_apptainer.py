@@ -101,11 +101,11 @@ def test_an_image_is_needed() -> None:
 
 
 @pytest.fixture(params=["dash", "bash --posix", "bash"])
-def told(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., list[str]]:
+def run_script(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., list[str]]:
     """Runs the script by a shell on a node that has `program`, a stand-in that prints what it was
     told, and the variables of `env`."""
 
-    def told(program: str = "apptainer", **env: str) -> list[str]:
+    def run_script(program: str = "apptainer", **env: str) -> list[str]:
         tool = tmp_path / program
         tool.write_text('#!/bin/sh\nprintf \'%s\\n\' "${0##*/}" "$@" ; env >&2\n')
         tool.chmod(0o755)
@@ -123,31 +123,33 @@ def told(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., list[s
         said = done.stdout.splitlines()
         return said[: said.index("--pwd=/")]
 
-    return told
+    return run_script
 
 
-def test_a_job_without_gpus_is_shown_none(told: Callable[..., list[str]]) -> None:
+def test_a_job_without_gpus_is_shown_none(run_script: Callable[..., list[str]]) -> None:
     quiet = ["apptainer", "--nocolor", "--quiet", "exec"]
-    assert told() == quiet
-    assert told(CUDA_VISIBLE_DEVICES="") == quiet
-    assert told(CUDA_VISIBLE_DEVICES="NoDevFiles") == quiet
+    assert run_script() == quiet
+    assert run_script(CUDA_VISIBLE_DEVICES="") == quiet
+    assert run_script(CUDA_VISIBLE_DEVICES="NoDevFiles") == quiet
 
 
-def test_a_job_with_gpus_is_given_their_drivers_libraries(told: Callable[..., list[str]]) -> None:
-    assert told(CUDA_VISIBLE_DEVICES="0,1")[3:] == ["exec", "--nv"]
-    assert told(ROCR_VISIBLE_DEVICES="0")[3:] == ["exec", "--rocm"]
+def test_a_job_with_gpus_is_given_their_drivers_libraries(
+    run_script: Callable[..., list[str]],
+) -> None:
+    assert run_script(CUDA_VISIBLE_DEVICES="0,1")[3:] == ["exec", "--nv"]
+    assert run_script(ROCR_VISIBLE_DEVICES="0")[3:] == ["exec", "--rocm"]
 
 
 def test_a_node_that_has_the_tool_under_its_other_name_will_do(
-    told: Callable[..., list[str]],
+    run_script: Callable[..., list[str]],
 ) -> None:
-    assert told("singularity")[:3] == ["singularity", "--nocolor", "--quiet"]
+    assert run_script("singularity")[:3] == ["singularity", "--nocolor", "--quiet"]
 
 
 def test_what_is_said_of_the_nodes_own_programs_is_taken_away(
-    told: Callable[..., list[str]],
+    run_script: Callable[..., list[str]],
 ) -> None:
-    told(PYTHONPATH="/x y", CONDA_PREFIX="/x\n*", **{"BASH_FUNC_x%%": "() { echo; }"})
+    run_script(PYTHONPATH="/x y", CONDA_PREFIX="/x\n*", **{"BASH_FUNC_x%%": "() { echo; }"})
 
 
 _DIGEST = "sha256:" + 64 * "0"

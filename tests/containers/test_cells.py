@@ -145,17 +145,17 @@ class Ground:
     cluster: str | None = None
     """None: the site's own."""
 
-    def asked(self, code: str, **changes: Any) -> JobSpec:
+    def job_spec(self, code: str, **changes: Any) -> JobSpec:
         its = {"image": self.means.image, "runtime": self.means.runtime, "cluster": self.cluster}
         return spec(code, **its, **changes)
 
     def run(self, code: str, **changes: Any) -> Job:
-        return self.site.wait(self.site.service.submit(self.asked(code, **changes)).id)
+        return self.site.wait(self.site.service.submit(self.job_spec(code, **changes)).id)
 
     def started(self, code: str, **changes: Any) -> Job:
         """As soon as it has printed something."""
         service = self.site.service
-        job = service.submit(self.asked(code, **changes))
+        job = service.submit(self.job_spec(code, **changes))
         wait_until(
             lambda: service.logs(job.id, "", wait_s=1, budget_bytes=None).outputs != (),
             _PATIENCE_S,

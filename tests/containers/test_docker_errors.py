@@ -11,7 +11,7 @@ PULL = "The image could not be pulled: "
 START = "The container could not be started: "
 
 
-def said(*lines: str) -> str:
+def log_of(*lines: str) -> str:
     return "\n".join(["a banner of the node", *lines, END])
 
 
@@ -135,7 +135,7 @@ def said(*lines: str) -> str:
     ],
 )
 def test_a_failure_is_told_by_its_step_in_the_tools_own_words(line: str, sentence: str) -> None:
-    explained = DOCKER.explain(said(line, "", "Run 'docker run --help' for more information"))
+    explained = DOCKER.explain(log_of(line, "", "Run 'docker run --help' for more information"))
     assert explained is not None
     assert str(explained.sentence).startswith(sentence)
     assert explained.advice
@@ -144,17 +144,17 @@ def test_a_failure_is_told_by_its_step_in_the_tools_own_words(line: str, sentenc
 @pytest.mark.parametrize("pulling", ["Unable to find image 'a:1' locally", "Trying to pull a:1..."])
 def test_an_unknown_failure_of_a_pull_is_one_of_the_pull(pulling: str) -> None:
     error = "docker: Error response from daemon: a new one."
-    explained = DOCKER.explain(said(pulling, "1: Pulling from a", error))
+    explained = DOCKER.explain(log_of(pulling, "1: Pulling from a", error))
     assert explained is not None
     assert str(explained.sentence) == "The image could not be pulled: a new one."
     done = "Status: Downloaded newer image for a:1"
-    explained = DOCKER.explain(said(pulling, "1: Pulling from a", done, error))
+    explained = DOCKER.explain(log_of(pulling, "1: Pulling from a", done, error))
     assert explained is not None
     assert str(explained.sentence) == "The container could not be started: a new one."
 
 
 def test_of_several_errors_it_is_the_last() -> None:
-    explained = DOCKER.explain(said("Error: a first one", "Error: another."))
+    explained = DOCKER.explain(log_of("Error: a first one", "Error: another."))
     assert explained is not None
     assert str(explained.sentence) == "The container could not be started: another."
 

@@ -68,11 +68,11 @@ def begin(site: Site, code: str, image: str = "demo:1", **changes: Any) -> Job:
 
 
 def until_it_says(site: Site, job: Job, words: str) -> None:
-    def said() -> bool:
+    def is_shown() -> bool:
         outputs = site.service.logs(job.id, "", wait_s=1, budget_bytes=None).outputs
         return words in "".join(getattr(output, "text", "") for output in outputs)
 
-    wait_until(said, _PATIENCE_S)
+    wait_until(is_shown, _PATIENCE_S)
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ def ready(ground: Ground, job: Job) -> Job:
 @test_cells.each_launched
 def test_a_lab_runs_a_notebook_in_the_image_and_ends_with_all_that_it_was(ground: Ground) -> None:
     site = ground.site
-    asked = ground.asked("", kind=JobKind.LAB, **with_jupyterlab(ground))
+    asked = ground.job_spec("", kind=JobKind.LAB, **with_jupyterlab(ground))
     job = ready(ground, site.service.submit(asked))
     one = LabVisitor.of(job)
     assert one.log_in(site.service.lab_entry(job.id)).status_code == 302
@@ -66,7 +66,7 @@ def test_a_lab_runs_a_notebook_in_the_image_and_ends_with_all_that_it_was(ground
 @pytest.mark.parametrize("ground", ["none"], indirect=True)
 def test_of_a_lab_whose_server_has_to_be_killed_nothing_is_left(ground: Ground) -> None:
     site = ground.site
-    job = ready(ground, site.service.submit(ground.asked("", kind=JobKind.LAB)))
+    job = ready(ground, site.service.submit(ground.job_spec("", kind=JobKind.LAB)))
     servers = [one for one, words in processes(job) if "-m jupyterlab" in words]
     # What it forks has its command line until it becomes another program.
     server = min(servers, key=psutil.Process.create_time)

@@ -20,7 +20,7 @@ ground = test_cells.ground
 def shown(ground: Ground, session: Job, code: str, **changes: Any) -> list[str]:
     """The value of a cell's last expression; it has to end well."""
     site = ground.site
-    sent = site.service.submit(ground.asked(code, session=session.id, **changes))
+    sent = site.service.submit(ground.job_spec(code, session=session.id, **changes))
     job = site.wait(sent.id, limit_s=_PATIENCE_S)
     assert job.state is JobState.COMPLETED, (job.why, site.text(job.id, "stderr"))
     return [o.data["text/plain"] for o in site.outputs(job.id) if isinstance(o, ExecuteResult)]
@@ -30,12 +30,14 @@ def shown(ground: Ground, session: Job, code: str, **changes: Any) -> list[str]:
 def test_a_session_keeps_its_state_and_ends_with_all_that_it_was(ground: Ground) -> None:
     site = ground.site
     session = site.service.submit(
-        ground.asked("", kind=JobKind.SESSION, idle_s=600, env={"SAID": "a, b"})
+        ground.job_spec("", kind=JobKind.SESSION, idle_s=600, env={"SAID": "a, b"})
     )
     assert shown(ground, session, "import os\nkept = os.environ['SAID']") == []
     assert shown(ground, session, "kept, os.getuid()") == [f"('a, b', {os.getuid()})"]
     endless = site.service.submit(
-        ground.asked("import time\nprint('begun', flush=True)\ntime.sleep(600)", session=session.id)
+        ground.job_spec(
+            "import time\nprint('begun', flush=True)\ntime.sleep(600)", session=session.id
+        )
     )
     wait_until(lambda: "begun" in _text(ground, endless), _PATIENCE_S)
     site.service.cancel(endless.id)

@@ -37,7 +37,7 @@ def there(ground: Ground, job_id: str) -> str:
 
 @test_cells.each_launched
 def test_a_job_of_its_own_in_the_image(ground: Ground) -> None:
-    asked = ground.asked(LOGIN.code, kind=JobKind.TERMINAL, env={"MINE": "a b"})
+    asked = ground.job_spec(LOGIN.code, kind=JobKind.TERMINAL, env={"MINE": "a b"})
     job = ground.site.service.submit(asked)
     near = opened(ground, job.id)
     near.prompted()
@@ -95,7 +95,7 @@ def test_what_a_cell_has_changed_in_its_container_is_there(ground: Ground) -> No
 
 @CHANGES
 def test_another_terminal_is_in_the_container_of_the_first(ground: Ground) -> None:
-    job = ground.site.service.submit(ground.asked(LOGIN.code, kind=JobKind.TERMINAL))
+    job = ground.site.service.submit(ground.job_spec(LOGIN.code, kind=JobKind.TERMINAL))
     first = opened(ground, job.id)
     first.prompted()
     first.answer("echo >/opt/mine")

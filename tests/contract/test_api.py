@@ -25,7 +25,7 @@ from jupyter_slurm.wire import (
     Stream,
 )
 from tests.cluster.plugin import SlurmCluster
-from tests.specs import asked
+from tests.specs import job_spec
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 PATIENCE_S = 120.0
@@ -33,7 +33,7 @@ PATIENCE_S = 120.0
 
 def spec(code: str, **changes: Any) -> JobSpec:
     job_id = "".join(secrets.choice(LETTERS) for _ in range(8))
-    return asked(code, id=job_id, name="t", **changes)
+    return job_spec(code, id=job_id, name="t", **changes)
 
 
 def sleeper(**changes: Any) -> JobSpec:

@@ -33,7 +33,7 @@ def init(address: str) -> None:
 
 
 def nodes() -> list[str]:
-    found: list[str] = _asked("nodes")
+    found: list[str] = _call("nodes")
     return found
 
 
@@ -48,14 +48,14 @@ class remote:
         return self
 
     def remote(self, *args: object) -> Future[Any]:
-        return self._pool.submit(_asked, "task", self._code, args)
+        return self._pool.submit(_call, "task", self._code, args)
 
 
 def get(futures: list[Future[Any]]) -> list[Any]:
     return [one.result() for one in futures]
 
 
-def _asked(*question: object) -> Any:
+def _call(*question: object) -> Any:
     with _WAYS[-1]() as way:
         way.send(question)
         return way.recv()

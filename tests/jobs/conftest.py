@@ -18,7 +18,7 @@ from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.service import Service
 from jupyter_slurm.wire import Job, JobSpec, JobState, Output, Stream
 from tests.cluster.plugin import SlurmCluster, jupyter_homes
-from tests.specs import asked
+from tests.specs import job_spec
 from tests.ssh.profile import SshSlurm, write_profile
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
@@ -38,7 +38,7 @@ IMPATIENT = {"command_timeout_s": 3.0, "submit_timeout_s": 3.0}
 def spec(code: str, **changes: Any) -> JobSpec:
     """A cell for the node's own Python."""
     job_id = "".join(secrets.choice(LETTERS) for _ in range(8))
-    return asked(code, id=job_id, **changes)
+    return job_spec(code, id=job_id, **changes)
 
 
 class Site:

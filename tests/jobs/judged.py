@@ -60,7 +60,7 @@ def partition(name: str, **changes: Any) -> Partition:
     return Partition(name=name, **{**settings, **changes})
 
 
-def told(*partitions: Partition, **changes: Any) -> ClusterInfo:
+def cluster_info(*partitions: Partition, **changes: Any) -> ClusterInfo:
     settings: dict[str, Any] = {
         "name": "sd",
         "slurm_version": "22.05.8",
@@ -76,7 +76,7 @@ def job(words: str) -> Resources:
     return resources_of(parse_options(words.split()))
 
 
-def said(
+def objections_to(
     words: str, profile: ClusterProfile = PROFILE, info: ClusterInfo | None = None
 ) -> list[Objection]:
     found = Judge(profile, info).objections(job(words))

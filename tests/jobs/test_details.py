@@ -15,7 +15,7 @@ from tests.ssh.profile import write_profile
 from tests.ssh.waiting import wait_until
 
 
-def told(details: JobDetails) -> list[str]:
+def states_of(details: JobDetails) -> list[str]:
     return [event.state.value for event in details.events]
 
 
@@ -32,7 +32,7 @@ def test_a_cell_with_all_that_was_sent_for_it(site: Site) -> None:
     assert details.record["JobId"] == job.slurm_id
     assert details.record["TimeLimit"] == "00:05:00"
     assert "s3cret" not in repr(details)
-    assert told(details) == ["SUBMITTING", "PENDING", "RUNNING", "COMPLETED"]
+    assert states_of(details) == ["SUBMITTING", "PENDING", "RUNNING", "COMPLETED"]
     assert details.events[-1].text == job.why
 
 
@@ -88,7 +88,7 @@ def test_what_sbatch_has_refused_has_its_words_and_no_record(site: Site) -> None
     with pytest.raises(Exception, match="partition"):
         site.service.submit(asked)
     details = site.service.details(asked.id)
-    assert told(details) == ["SUBMITTING", "REJECTED"]
+    assert states_of(details) == ["SUBMITTING", "REJECTED"]
     assert details.events[-1].text == details.job.why
     assert details.record == {}
 
@@ -129,7 +129,7 @@ def test_a_job_whose_folder_is_gone_has_no_code_any_more(site: Site) -> None:
     details = site.restart().details(job.id)
     assert (details.code, details.script) == (None, None)
     assert details.command
-    assert told(details)[-1] == "COMPLETED"
+    assert states_of(details)[-1] == "COMPLETED"
 
 
 def test_without_a_way_to_the_cluster_what_is_known_here_is_told(
@@ -148,7 +148,7 @@ def test_without_a_way_to_the_cluster_what_is_known_here_is_told(
     assert "127.0.0.1" in str(details.problem.message)
     assert (details.code, details.record) == (None, {})
     assert details.command[:2] == ("sbatch", "--parsable")
-    assert told(details)[-1] == "COMPLETED"
+    assert states_of(details)[-1] == "COMPLETED"
 
 
 def test_a_job_that_there_is_not(site: Site) -> None:

@@ -18,7 +18,9 @@ NOBODY: Any = None
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Proxy, list[tuple[str, Message]]]]:
+def proxy_and_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[tuple[Proxy, list[tuple[str, Message]]]]:
     """A proxy whose kernel is up, and what its clients hear; a message may be of 100,000 bytes."""
     monkeypatch.setattr(frames, "MESSAGE_MOST", 100_000)
     heard: list[tuple[str, Message]] = []
@@ -33,9 +35,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Proxy, list[tuple[st
 
 
 def test_a_request_that_is_too_large_to_be_sent_is_answered_at_once(
-    told: tuple[Proxy, list[tuple[str, Message]]],
+    proxy_and_heard: tuple[Proxy, list[tuple[str, Message]]],
 ) -> None:
-    proxy, heard = told
+    proxy, heard = proxy_and_heard
     proxy._take("shell", made("execute_request", {"code": "#" * 100_000}, session="user"))
     kinds = [(channel, message.kind) for channel, message in heard]
     assert kinds == [
@@ -50,9 +52,9 @@ def test_a_request_that_is_too_large_to_be_sent_is_answered_at_once(
 
 
 def test_what_is_too_large_and_has_no_answer_is_told_in_the_cell_that_runs(
-    told: tuple[Proxy, list[tuple[str, Message]]],
+    proxy_and_heard: tuple[Proxy, list[tuple[str, Message]]],
 ) -> None:
-    proxy, heard = told
+    proxy, heard = proxy_and_heard
     proxy._take("shell", made("execute_request", {"code": "1"}, session="user"))
     proxy._take("shell", made("comm_msg", {"data": "x" * 100_000}, session="user"))
     ((channel, message),) = heard

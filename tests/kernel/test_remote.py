@@ -257,33 +257,33 @@ def test_another_user_of_the_node_gets_nothing(home: Home) -> None:
 
 def test_a_kernel_asks_the_cluster_little(home: Home) -> None:
     home.add("--mem", "300M")
-    before = asked(home)
+    before = command_counts(home)
     kernels = [home.start(), home.start()]
     for kernel in kernels:
         kernel.value("print(1)")
     jobs = home.jobs()
     # What Slurm gave it is asked once, when the queue first shows that it runs.
     wait_until(lambda: all(home.api.job(job.id).usage is not None for job in jobs))
-    begun = asked(home) - before
+    begun = command_counts(home) - before
     assert {name: begun[name] for name in ("sbatch", "srun", "scontrol")} == {
         "sbatch": 2,
         "srun": 2 + 1,  # its version, once for the cluster
         "scontrol": 2,
     }
     for kernel, job in zip(kernels, reversed(jobs), strict=True):
-        before, began_s = asked(home), time.monotonic()
+        before, began_s = command_counts(home), time.monotonic()
         kernel.manager.shutdown_kernel()
         assert home.until_job(job.id).state is JobState.CANCELLED
         took_s = time.monotonic() - began_s
-        ended = asked(home) - before
+        ended = command_counts(home) - before
         assert ended["scancel"] == 1
         # Once whether the id is that job's still; then, after pauses that double, from a quarter of
         # a second to three seconds, how it has ended.
         assert 2 <= ended["scontrol"] <= 2 + math.log2(max(1.0, took_s / 0.25)) + took_s / 3
-    assert asked(home)["srun"] == begun["srun"]
+    assert command_counts(home)["srun"] == begun["srun"]
 
 
-def asked(home: Home) -> Counter[str]:
+def command_counts(home: Home) -> Counter[str]:
     """How often each of Slurm's commands was run."""
     counts = home.api.status().commands.items()
     return Counter({name.removeprefix("local "): count for name, count in counts})

@@ -136,7 +136,7 @@ def test_a_second_job_waits_for_the_machines_one_gpu(home: Path) -> None:
 
 
 # --- the command ---
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """What `jupyter slurm` with these words prints, which must succeed."""
     code = main(words)
     out, err = capsys.readouterr()
@@ -154,7 +154,7 @@ def test_up_takes_the_machines_gpus_and_a_job_finds_its_own(
     home: Path, nvidia_smi: NvidiaSmi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nvidia_smi(MIXED)
-    out = told(capsys, "up", "--cpus", "4", "--memory", "2G")
+    out = printed(capsys, "up", "--cpus", "4", "--memory", "2G")
     assert f"and 3 GPUs of this machine's ({H100}, {L4})." in out
     known = status()
     assert known is not None
@@ -165,25 +165,25 @@ def test_what_of_gpus_was_asked_for_stays_and_gpus_that_are_gone_are_told_of(
     home: Path, nvidia_smi: NvidiaSmi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nvidia_smi("0, NVIDIA L4\n")
-    assert "1 GPU of this machine's (l4) on n1" in told(
+    assert "1 GPU of this machine's (l4) on n1" in printed(
         capsys, "up", "--gpu-type", "l4", "--nodes", "2", "--cpus", "4", "--memory", "2G"
     )
     nvidia_smi("No devices were found", status=6)
-    assert "(l4)" in told(capsys, "up"), "it is up, and nobody need be asked"
-    told(capsys, "down")
+    assert "(l4)" in printed(capsys, "up"), "it is up, and nobody need be asked"
+    printed(capsys, "down")
     assert main(["up"]) == 2
     assert "has no GPU that can be used" in capsys.readouterr().err
     nvidia_smi("0, NVIDIA L4\n1, NVIDIA L4\n")
-    told(capsys, "up")
+    printed(capsys, "up")
     assert own() == (Gpu(0, "l4"), Gpu(1, "l4"))
     assert main(["up", "--gpus", "3"]) == 1
     assert "2 GPUs of this machine's (l4) on n1" in capsys.readouterr().err
-    told(capsys, "down")
-    assert "and 3 pretended GPUs (l4)." in told(capsys, "up", "--gpus", "3")
-    told(capsys, "down")
-    assert "and 3 pretended GPUs (l4)." in told(capsys, "up")
-    told(capsys, "down")
-    assert "and 2 GPUs of this machine's" in told(capsys, "up", "--gpus", "own")
+    printed(capsys, "down")
+    assert "and 3 pretended GPUs (l4)." in printed(capsys, "up", "--gpus", "3")
+    printed(capsys, "down")
+    assert "and 3 pretended GPUs (l4)." in printed(capsys, "up")
+    printed(capsys, "down")
+    assert "and 2 GPUs of this machine's" in printed(capsys, "up", "--gpus", "own")
 
 
 def test_own_gpus_are_not_pretended_where_there_are_none(

@@ -181,7 +181,7 @@ api.need_login(Asked(QuestionKind.SECRET, "Password:", "s3cret"))
 """
 
 
-def asked(kernel: Kernel) -> dict[str, Any]:
+def input_request(kernel: Kernel) -> dict[str, Any]:
     """What the front end is to ask for."""
     message = kernel.client.get_stdin_msg(timeout=60)
     assert message["msg_type"] == "input_request"
@@ -192,7 +192,7 @@ def asked(kernel: Kernel) -> dict[str, Any]:
 def test_a_cells_login_is_typed_masked_and_leaves_no_trace_in_its_outputs(kernel: Kernel) -> None:
     kernel.run(LOGIN)
     request = kernel.client.execute("%%slurm\nprint('there')", allow_stdin=True)
-    question = asked(kernel)
+    question = input_request(kernel)
     assert question == {"prompt": "Sent to alice@gateway.example.org: Password: ", "password": True}
     kernel.client.input("s3cret")
     reply = kernel.reply(request)
@@ -204,7 +204,7 @@ def test_a_cells_login_is_typed_masked_and_leaves_no_trace_in_its_outputs(kernel
 def test_interrupting_a_cells_login_declines_it(kernel: Kernel) -> None:
     kernel.run(LOGIN)
     request = kernel.client.execute("%slurm login", allow_stdin=True)
-    asked(kernel)
+    input_request(kernel)
     kernel.manager.interrupt_kernel()
     reply = kernel.reply(request)
     assert reply.content["ename"] == "LoginDeclined"

@@ -52,7 +52,7 @@ def labs(api: AgentClient) -> list[Job]:
     return [job for job in api.jobs() if job.kind is JobKind.LAB]
 
 
-def said(reply: Reply) -> str:
+def text_of(reply: Reply) -> str:
     assert reply.content["status"] == "ok", (reply.content, reply.text)
     return reply.text
 
@@ -60,16 +60,16 @@ def said(reply: Reply) -> str:
 def test_a_lab_is_started_from_a_cell_and_opened_in_the_browser(
     api: AgentClient, kernel: Kernel, tmp_path: Path
 ) -> None:
-    text = said(kernel.run("%slurm lab start --runtime none --name mine --idle 2h"))
+    text = text_of(kernel.run("%slurm lab start --runtime none --name mine --idle 2h"))
     [job] = labs(api)
     assert job.lab is not None
     assert "It is open in the browser." in text
-    assert job.lab.url not in text + said(kernel.run("%slurm lab list"))
+    assert job.lab.url not in text + text_of(kernel.run("%slurm lab list"))
     told = tmp_path / "told"
     wait_until(lambda: told.exists() and told.stat().st_size > 0)
     page = Path(told.read_text(encoding="utf-8").removeprefix("file://"))
     assert api.lab_entry(job.id).token in page.read_text(encoding="utf-8")
     assert api.lab_entry(job.id).token not in text
-    assert job.id in said(kernel.run("%slurm lab stop mine"))
+    assert job.id in text_of(kernel.run("%slurm lab stop mine"))
     wait_until(lambda: labs(api)[0].state.final, PATIENCE_S)
     assert "there is no such word" in kernel.run("%slurm lab begin").content["evalue"]

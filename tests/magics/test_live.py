@@ -105,14 +105,14 @@ def test_a_card_that_is_shown_of_an_older_job_does_not_stay_behind(card: LiveCar
     after = msgspec.structs.replace(before, state=JobState.RUNNING, revision=1)
     late = LiveCard(before)
 
-    def asked(call: int) -> None:
+    def on_call(call: int) -> None:
         if call == 2:  # that it runs was in the first answer
             live.add(late)
         elif call == 4:
             live.drop(late.job.id)
             live.drop(card.job.id)
 
-    agent = cast("Api", Polled((card.job, after), asked))
+    agent = cast("Api", Polled((card.job, after), on_call))
     live = LiveCards(lambda: agent)
     live.add(card)
     assert live._thread is not None

@@ -71,7 +71,7 @@ def start() -> Iterator[Start]:
         process.communicate()
 
 
-def said(process: subprocess.Popen[str]) -> str:
+def read_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline()
 
@@ -90,7 +90,7 @@ def memory_mib(processes: usage.Processes) -> float:
 def test_the_scripts_children_count_and_nobody_elses(start: Start, job_id: str) -> None:
     script = start(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])")
     stranger = start(HOLDS, "another")
-    said(stranger)
+    read_line(stranger)
     ours = usage.Processes(script.pid, job_id, None)
     wait_until(lambda: cpu_s(ours) > 0.3)
     assert memory_mib(ours) < 100
@@ -98,7 +98,7 @@ def test_the_scripts_children_count_and_nobody_elses(start: Start, job_id: str) 
 
 def test_memory_is_what_they_hold_now(start: Start, job_id: str) -> None:
     script = start(HOLDS)
-    said(script)
+    read_line(script)
     assert 150 < memory_mib(usage.Processes(script.pid, job_id, None)) < 250
 
 
@@ -108,7 +108,7 @@ def test_what_has_the_jobs_id_in_its_environment_is_the_jobs(
 ) -> None:
     """As the processes of a container, or of a step of srun, which descend from no script."""
     container = start(HOLDS, job_id, **others)
-    said(container)
+    read_line(container)
     assert memory_mib(usage.Processes(NOBODY, job_id, None)) > 150
     assert memory_mib(usage.Processes(NOBODY, job_id, "another's")) == 0
     assert memory_mib(usage.Processes(NOBODY, job_id[:-1], None)) == 0
@@ -121,7 +121,7 @@ def test_one_that_becomes_another_program_is_seen_to_be_the_jobs(start: Start, j
         "import os, sys; print(flush=True); sys.stdin.readline();"
         f"os.execve(sys.executable, ['python', '-c', {HOLDS!r}], {environment})"
     )
-    said(shell)
+    read_line(shell)
     processes = usage.Processes(NOBODY, job_id, None)
     assert memory_mib(processes) == 0
     assert shell.stdin is not None
@@ -145,13 +145,13 @@ def test_a_child_that_was_counted_still_is_when_its_parents_are_gone(
         "os.wait(); print(flush=True); time.sleep(600)\n"
     )
     ours = usage.Processes(script.pid, job_id, None)
-    daemon = psutil.Process(int(said(script)))
+    daemon = psutil.Process(int(read_line(script)))
     try:
         cpu_s(ours)
         assert script.stdin is not None
         script.stdin.write("\n")
         script.stdin.flush()
-        said(script)
+        read_line(script)
         before_s = cpu_s(ours)
         wait_until(lambda: cpu_s(ours) > before_s + 0.3)
     finally:
@@ -165,7 +165,7 @@ def test_what_a_child_has_used_counts_when_it_has_ended(start: Start, job_id: st
         f"subprocess.run([sys.executable, '-c', {used!r}])\n"
         "print(flush=True); time.sleep(600)"
     )
-    said(script)
+    read_line(script)
     # /proc has whole ticks, of user's and system's time each: up to two of 10 ms are missing.
     assert cpu_s(usage.Processes(script.pid, job_id, None)) >= 0.48
 
@@ -217,7 +217,7 @@ def test_a_container_outside_of_the_jobs_cgroup_is_added_to_it(
 ) -> None:
     stat = f"anon {3 << 20}\nfile 0\nshmem 0\n"
     folder(tmp_path, "job_7", cpu__stat="usage_usec 0\n", memory__stat=stat)
-    said(start(HOLDS, job_id))
+    read_line(start(HOLDS, job_id))
     meter = usage.Meter(
         usage.Processes(NOBODY, job_id, None), of_job(tmp_path, "0::/job_7/step_batch")
     )

@@ -28,7 +28,7 @@ from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile, Storage
 from jupyter_slurm.views.preview_text import preview_lines
 from jupyter_slurm.wire import JobKind, JobSpec, Preview
-from tests.specs import asked
+from tests.specs import job_spec
 
 Shown = Callable[[bytes], str]
 """Write the content of a file as text; it ends with a newline."""
@@ -107,7 +107,7 @@ def _here(kind: JobKind, runtime: str) -> tuple[JobSpec, ClusterProfile]:
     if kind is not JobKind.SCRIPT:
         spec["env"] = {"OMP_NUM_THREADS": "4", "TOKEN": "it's $ecret"}
     profile = ClusterProfile(name="here", origin="recorded", job_env={"SITE": "a b"})
-    return asked(**spec), profile
+    return job_spec(**spec), profile
 
 
 def _staged(kind: JobKind, runtime: str) -> tuple[JobSpec, ClusterProfile]:
@@ -128,7 +128,7 @@ def _staged(kind: JobKind, runtime: str) -> tuple[JobSpec, ClusterProfile]:
         setup="ulimit -n 4096",
         defaults={"partition": "long", "time": "4h"},
     )
-    return asked(**spec), profile
+    return job_spec(**spec), profile
 
 
 def _of(kind: JobKind, runtime: str) -> dict[str, Any]:

@@ -323,7 +323,7 @@ def running_server(
             stderr=log,
         )
     try:
-        info = _told(process, Path(env["JUPYTER_RUNTIME_DIR"]), home / "server.log")
+        info = _server_info(process, Path(env["JUPYTER_RUNTIME_DIR"]), home / "server.log")
         sock = info["sock"] or None
         base: str = info["base_url"]
         url = f"http://localhost{base}" if sock else info["url"]
@@ -349,7 +349,7 @@ c.PasswordIdentityProvider.hashed_password = {password!r}
 """
 
 
-def _told(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> dict[str, Any]:
+def _server_info(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> dict[str, Any]:
     """What the server's own file says of it, once it says something."""
     path = runtime / f"jpserver-{process.pid}.json"
     deadline = time.monotonic() + _START_S

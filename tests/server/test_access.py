@@ -71,7 +71,7 @@ c.ServerApp.authorizer_class = Guard
 """
 
 
-def asked(client: Client, verb: str, path: str, **headers: str) -> Answer:
+def answer_to(client: Client, verb: str, path: str, **headers: str) -> Answer:
     """No argument is right, so whoever gets through changes nothing."""
     body = b'{"nothing": 1}' if verb == "POST" else None
     return client.ask(verb, path, body, **headers)
@@ -125,7 +125,9 @@ def test_the_table_has_every_route_and_verb() -> None:
 
 def answers(client: Client, **headers: str) -> dict[str, Answer]:
     """Of all routes."""
-    return {f"{verb} {path}": asked(client, verb, path, **headers) for verb, path in ROUTES_BY_VERB}
+    return {
+        f"{verb} {path}": answer_to(client, verb, path, **headers) for verb, path in ROUTES_BY_VERB
+    }
 
 
 def let_through(answers: dict[str, Answer]) -> set[str]:
@@ -251,7 +253,7 @@ def test_no_other_verb_does_or_tells_anything(served: Served) -> None:
     client = served.client()
     for path in {WATCH, TERMINAL, *(path for _, path in ROUTES_BY_VERB)}:
         for verb in OTHER_VERBS:
-            assert asked(client, verb, path).status == 405, (verb, path)
+            assert answer_to(client, verb, path).status == 405, (verb, path)
 
 
 def watch_status(client: Client, origin: str | None = None) -> int:

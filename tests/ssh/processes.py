@@ -32,7 +32,7 @@ def runs(one: psutil.Process) -> bool:
     return False
 
 
-def told(process: psutil.Process) -> str:
+def process_text(process: psutil.Process) -> str:
     """All that says why it is still there: also what the kernel has it wait in."""
     try:
         with process.oneshot():

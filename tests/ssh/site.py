@@ -25,7 +25,7 @@ from tests.ssh import network, site_slurm
 from tests.ssh.kept import Keeper
 from tests.ssh.network import Machine
 from tests.ssh.odd_users import Person, make_gateway
-from tests.ssh.processes import name_of, told, words_of
+from tests.ssh.processes import name_of, process_text, words_of
 from tests.ssh.profile import write_profile
 from tests.ssh.sshd import Client, Sshd
 from tests.ssh.waiting import wait_until
@@ -201,7 +201,7 @@ class Site:
         wait_until(
             lambda: self.programs(machine) == [],
             _PATIENCE_S,
-            lambda: "\n".join(told(one) for one in self.processes(machine)),
+            lambda: "\n".join(process_text(one) for one in self.processes(machine)),
         )
 
     def end_jobs(self) -> None:

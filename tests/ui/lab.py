@@ -74,15 +74,15 @@ class Lab:
     def end_kernels(self) -> None:
         """And terminals: as one who shuts all of them down."""
         for kind, named in (("sessions", "id"), ("terminals", "name")):
-            for one in json.loads(self._asked("GET", f"api/{kind}")):
-                self._asked("DELETE", f"api/{kind}/{one[named]}")
+            for one in json.loads(self._request("GET", f"api/{kind}")):
+                self._request("DELETE", f"api/{kind}/{one[named]}")
 
     def live_jobs(self) -> list[str]:
         """Return the names of the jobs that have not ended, as far as its agent knows."""
-        jobs = json.loads(self._asked("GET", "jupyter-slurm/api/jobs"))
+        jobs = json.loads(self._request("GET", "jupyter-slurm/api/jobs"))
         return [one["name"] for one in jobs if not JobState(one["state"]).final]
 
-    def _asked(self, method: str, path: str) -> bytes:
+    def _request(self, method: str, path: str) -> bytes:
         token = {"Authorization": f"token {self.token}"}
         asked = Request(self.url + path, method=method, headers=token)
         with urlopen(asked, timeout=PATIENCE_S) as answer:

@@ -77,16 +77,16 @@ def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_
     runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
     expect(runs.filter(has_text="steered")).to_contain_text("n1")
 
-    def asked(limit: str) -> None:
+    def extend_by(limit: str) -> None:
         menu(page, row(sidebar, "steered"), "More time…")
         dialog = page.get_by_role("dialog")
         dialog.get_by_role("textbox").fill(limit)
         dialog.get_by_role("button", name="Ask Slurm for it").click()
 
-    asked("+1h")
+    extend_by("+1h")
     limit = ("squeue", "-h", "-o", "%l", "-j", slurm_id)
     wait_until(lambda: cluster.run(*limit).stdout.strip() == "2:00:00")
-    asked("soon")
+    extend_by("soon")
     expect(page.get_by_role("alert").filter(has_text="is not a time")).to_be_visible()
     assert cluster.run(*limit).stdout.strip() == "2:00:00"
 

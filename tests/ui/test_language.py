@@ -99,7 +99,7 @@ def test_sidebar_form_and_what_is_said_before_a_job_is_sent_are_in_each_language
             page.get_by_text(words["Slurm job"][0], exact=True).click()
             form = page.get_by_role("form", name=words["Slurm job"][0])
             expect(form.get_by_text(words["Slurm expects it to start at once."][0])).to_be_visible()
-            said = _said(answers[-1])
+            said = _check_texts(answers[-1])
             assert [one for one in said if "nodes idle" in str(one)]
             shown = form.inner_text()
             assert [one for one in said if str(one) in shown] == []
@@ -108,7 +108,7 @@ def test_sidebar_form_and_what_is_said_before_a_job_is_sent_are_in_each_language
             gpus = form.get_by_role("textbox", name=words["GPUs"][0], exact=True)
             gpus.fill("9")
             expect(gpus).to_have_attribute("aria-invalid", "true")
-            said = _said(answers[-1])
+            said = _check_texts(answers[-1])
         [refused] = [one for one in said if isinstance(one, Message) and one.text == REFUSED]
         expected = str(Message(words[REFUSED][0], refused.args))
         expect(form.get_by_text(expected)).to_be_visible()
@@ -146,7 +146,7 @@ def test_a_lab_that_waits_and_the_settings_page_are_in_the_users_language(
     expect(page.get_by_label("Avisar quando um job começa")).to_be_checked()
 
 
-def _said(answer: Response) -> list[Text]:
+def _check_texts(answer: Response) -> list[Text]:
     """What the agent says in an answer to `outlook`."""
     checks = msgspec.convert(answer.json()["checks"], list[Check])
     return [text for one in checks for text in (one.sentence, one.hint) if text]

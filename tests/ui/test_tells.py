@@ -78,7 +78,7 @@ def test_a_job_is_counted_and_told_of_once_from_its_start_to_its_end_and_not_by_
     desk.goto(address)
     expect(item).to_have_text("Slurm")
     desk.wait_for_timeout(2_000)  # in which it would have been told
-    expect(_told(desk)).to_have_count(0)
+    expect(_alert(desk)).to_have_count(0)
 
 
 def test_of_many_short_jobs_one_notification_at_a_time_is_seen(
@@ -136,14 +136,14 @@ def test_the_browser_tells_by_itself_where_that_is_wanted_and_the_page_is_not_se
     page.evaluate(_RECORDER)
     adopt(page, held)
     cluster.run("scontrol", "release", held)
-    expect(_told(page)).to_contain_text("running")
+    expect(_alert(page)).to_contain_text("running")
     assert page.evaluate("told") == []  # nobody has asked for it
     page.reload()
     at_rest(page)
     page.evaluate(_RECORDER)
     expect(item).to_have_text("Slurm 1 ▶ 0 ◷")
     page.wait_for_timeout(2_000)  # in which it would have been told
-    expect(_told(page)).to_have_count(0)  # it was there already
+    expect(_alert(page)).to_have_count(0)  # it was there already
     page.keyboard.press("Control+,")
     page.get_by_placeholder("Search settings…").last.fill("Slurm")
     wanted = page.get_by_label("Notifications of the browser, too")
@@ -156,7 +156,7 @@ def test_the_browser_tells_by_itself_where_that_is_wanted_and_the_page_is_not_se
     wanted.uncheck()
 
 
-def _told(page: Page) -> Locator:
+def _alert(page: Page) -> Locator:
     return page.get_by_role("alert").filter(has_text=_TOLD)
 
 
@@ -189,7 +189,7 @@ def test_sidebar_and_views_are_opened_from_status_bar_and_palette_and_settings_a
     adopt(desk, held)
     cluster.run("scontrol", "release", held)
     expect(desk.get_by_role("button", name="Slurm:")).to_have_text("Slurm 1 ▶ 0 ◷")
-    expect(_told(desk)).to_have_count(0)
+    expect(_alert(desk)).to_have_count(0)
     cluster.run("scancel", held)
-    expect(_told(desk)).to_contain_text("cancelled")
+    expect(_alert(desk)).to_contain_text("cancelled")
     start.check()

@@ -7,7 +7,7 @@ from typing import Any
 
 from jupyter_slurm.views import offer_text
 from jupyter_slurm.wire import Association, ClusterInfo, InUse, Qos, Reservation
-from tests.jobs.judged import NOW_S, partition, told
+from tests.jobs.judged import NOW_S, cluster_info, partition
 
 GPU = partition(
     "gpu",
@@ -43,7 +43,7 @@ def offered(**changes: Any) -> ClusterInfo:
             Reservation(name="gone", start_s=1, end_s=2, maintenance=True, partitions={}),
         ),
     }  # fmt: skip
-    return told(GPU, CPU, **{**settings, **changes})
+    return cluster_info(GPU, CPU, **{**settings, **changes})
 
 
 def test_a_partition_is_told_with_all_that_one_chooses_by() -> None:
@@ -79,7 +79,7 @@ def test_what_is_mine_and_what_is_kept_for_others_stands_below() -> None:
 
 
 def test_without_accounting_there_is_one_line() -> None:
-    bare = told(CPU, accounting=False, enforced=())
+    bare = cluster_info(CPU, accounting=False, enforced=())
     assert len(list(offer_text.lines(bare, NOW_S))) == 1
     assert not any("QOS long: " in line for line in offer_text.lines(offered(enforced=()), NOW_S))
 

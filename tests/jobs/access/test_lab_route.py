@@ -82,16 +82,16 @@ def node() -> Node:
 
 
 @pytest.fixture
-def told() -> list[Route]:
+def remembered() -> list[Route]:
     """The ways that were told to be remembered."""
     return []
 
 
 @pytest.fixture
-def way(node: Node, told: list[Route]) -> Callable[..., LabRoute]:
+def way(node: Node, remembered: list[Route]) -> Callable[..., LabRoute]:
     def make(usual: Route | None = None, port: tuple[str, int] | None = PORT) -> LabRoute:
         place = Place("jslurm-lab-x", port, b"key")
-        return LabRoute(cast("NodeRoutes", node), place, usual, told.append)
+        return LabRoute(cast("NodeRoutes", node), place, usual, remembered.append)
 
     return make
 
@@ -103,7 +103,7 @@ def carry(way: LabRoute) -> None:
 
 
 def test_a_port_that_can_be_got_to_is_the_way_and_no_relay_is_begun(
-    node: Node, way: Callable[..., LabRoute], told: list[Route]
+    node: Node, way: Callable[..., LabRoute], remembered: list[Route]
 ) -> None:
     one = way()
     one.prepare()
@@ -111,7 +111,7 @@ def test_a_port_that_can_be_got_to_is_the_way_and_no_relay_is_begun(
     carry(one)
     carry(one)
     assert node.came == ["direct"] * 3
-    assert told == ["direct"]
+    assert remembered == ["direct"]
 
 
 def test_where_the_login_machine_gets_to_no_port_a_login_on_the_node_may(
@@ -123,7 +123,7 @@ def test_where_the_login_machine_gets_to_no_port_a_login_on_the_node_may(
 
 
 def test_a_door_without_a_port_or_one_that_nobody_gets_to_is_come_to_by_the_relay(
-    node: Node, way: Callable[..., LabRoute], told: list[Route]
+    node: Node, way: Callable[..., LabRoute], remembered: list[Route]
 ) -> None:
     carry(way(port=None))
     node.open = set()
@@ -131,14 +131,14 @@ def test_a_door_without_a_port_or_one_that_nobody_gets_to_is_come_to_by_the_rela
     one.prepare()
     carry(one)
     assert node.came == ["relay"] * 3
-    assert told == ["relay"]
+    assert remembered == ["relay"]
 
 
 @pytest.mark.parametrize("usual", [None, "relay"])
 def test_a_port_that_says_nothing_keeps_nobody_waiting_and_is_used_when_it_answers(
     node: Node,
     way: Callable[..., LabRoute],
-    told: list[Route],
+    remembered: list[Route],
     usual: Route | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -150,14 +150,14 @@ def test_a_port_that_says_nothing_keeps_nobody_waiting_and_is_used_when_it_answe
     carry(one)
     assert node.came == ["relay", "relay"]
     node.silent.set()
-    wait_until(lambda: told == ["direct"])
+    wait_until(lambda: remembered == ["direct"])
     carry(one)
     assert node.came[2:] == ["direct", "direct"]
     assert node.rests == 1
 
 
 def test_a_way_that_leads_nowhere_any_more_is_left_and_found_again(
-    node: Node, way: Callable[..., LabRoute], told: list[Route]
+    node: Node, way: Callable[..., LabRoute], remembered: list[Route]
 ) -> None:
     one = way()
     carry(one)
@@ -166,7 +166,7 @@ def test_a_way_that_leads_nowhere_any_more_is_left_and_found_again(
     assert node.came == ["direct", "direct", "relay"]
     node.open = {"direct"}
     carry(one)  # has it looked for again
-    wait_until(lambda: len(told) == 2)
+    wait_until(lambda: len(remembered) == 2)
     node.came.clear()
     carry(one)
     assert node.came == ["direct"]
@@ -186,7 +186,7 @@ def test_a_lost_line_is_told_and_does_not_make_the_way_a_bad_one(
 
 
 def test_a_line_that_is_lost_while_it_is_looked_says_nothing_of_the_way(
-    node: Node, way: Callable[..., LabRoute], told: list[Route]
+    node: Node, way: Callable[..., LabRoute], remembered: list[Route]
 ) -> None:
     one = way()
     node.lost = ConnectionLostError("The line is lost.")
@@ -194,4 +194,4 @@ def test_a_line_that_is_lost_while_it_is_looked_says_nothing_of_the_way(
     node.lost = None
     carry(one)
     assert node.came == ["relay", "direct", "direct"]
-    assert told == ["direct"]
+    assert remembered == ["direct"]

@@ -42,13 +42,13 @@ class Ground:
         made = self.engine.run("images", "--quiet", "jupyter-slurm/image")
         return [*self.engine.containers(), *self.engine.run(*unnamed).split(), *made.split()]
 
-    def asked(self, recipe: str | None, name: str = "mine", **changes: Any) -> ImageSpec:
+    def image_spec(self, recipe: str | None, name: str = "mine", **changes: Any) -> ImageSpec:
         changes = {"base": self.base, "runtime": self.runtime, **changes}
         return ImageSpec(id=spec("").id, name=name, recipe=recipe, **changes)
 
     def build(self, recipe: str, **changes: Any) -> ImageBuild:
         """Once it is there."""
-        build = self.site.service.make_image(self.asked(recipe, **changes))
+        build = self.site.service.make_image(self.image_spec(recipe, **changes))
         if build.job is not None:
             job = self.site.wait(build.job.id, limit_s=180)
             assert job.state is JobState.COMPLETED, self.site.text(job.id)
@@ -58,7 +58,7 @@ class Ground:
         outputs = self.site.service.logs(job_id, budget_bytes=None).outputs
         return "".join(one.text for one in outputs if isinstance(one, Stream))
 
-    def told(self, command: str, image: str = "mine") -> str:
+    def output_in(self, command: str, image: str = "mine") -> str:
         """What a program in the image prints."""
         asked = spec(
             f"#!/bin/sh\n{command}", kind=JobKind.PROGRAM, image=image, runtime=self.runtime
@@ -133,7 +133,7 @@ def test_a_script_makes_an_image_that_a_cell_runs_in_and_that_is_not_made_twice(
     first = ground.build(MADE)
     assert first.job is not None
     assert "The image mine is there" in ground.site.text(first.job.id)
-    assert ground.told("cat /opt/made") == "it's 42\n"
+    assert ground.output_in("cat /opt/made") == "it's 42\n"
     again = ground.build(MADE)
     assert again.job is None
     assert Path(again.image.path).is_dir() is ground.makes_folders
@@ -141,7 +141,7 @@ def test_a_script_makes_an_image_that_a_cell_runs_in_and_that_is_not_made_twice(
     assert [path.name for path in ground.folder.glob(".*") if "partial" in path.name] == []
     changed = ground.build(MADE + "echo more >>/opt/made\n")
     assert changed.job is not None
-    assert ground.told("cat /opt/made") == "it's 42\nmore\n"
+    assert ground.output_in("cat /opt/made") == "it's 42\nmore\n"
     assert Path(again.image.path).exists()
 
 
@@ -168,11 +168,11 @@ def test_packages_are_put_into_an_image_that_was_made_before(ground: Ground) -> 
     lines = ground.build(recipe, base="base")
     assert lines.job is not None
     assert "pip says hello" in ground.site.text(lines.job.id)
-    assert ground.told("cat /opt/pip") == (
+    assert ground.output_in("cat /opt/pip") == (
         "-m pip install --no-cache-dir numpy < 2 tqdm\n-m pip install --no-cache-dir x\n"
     )
     ground.build(_PIP + "# changed\n", name="base")
-    again = ground.site.service.make_image(ground.asked(recipe, base="base"))
+    again = ground.site.service.make_image(ground.image_spec(recipe, base="base"))
     assert again.job is not None
     ground.site.service.cancel(again.job.id)
     ground.site.wait(again.job.id)
@@ -184,13 +184,13 @@ def test_a_dockerfile_stands_on_an_image_that_was_made_before(ground: Ground) ->
         'FROM base\nENV A="b c"\nWORKDIR /srv\nRUN echo $A >here \\\n  && cat /opt/made >>here\n'
     )
     ground.build(dockerfile, base=None)
-    assert ground.told("cat /srv/here; echo $A") == "b c\nit's 42\nb c\n"
+    assert ground.output_in("cat /srv/here; echo $A") == "b c\nit's 42\nb c\n"
 
 
 def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground) -> None:
     recipe = "#!/bin/sh\necho 'no such luck' >&2\nexit 3"
     before = ground.left_in_engine()
-    build = ground.site.service.make_image(ground.asked(recipe))
+    build = ground.site.service.make_image(ground.image_spec(recipe))
     assert build.job is not None
     job = ground.site.wait(build.job.id, limit_s=120)
     assert job.state is JobState.FAILED
@@ -204,7 +204,7 @@ def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground) -> None:
     assert ground.left_in_engine() == before
     with pytest.raises(NotFoundError):
         ground.site.service.remove_image("mine")
-    again = ground.site.service.make_image(ground.asked(recipe))
+    again = ground.site.service.make_image(ground.image_spec(recipe))
     assert again.job is not None
     assert ground.site.wait(again.job.id, limit_s=120).state is JobState.FAILED
 
@@ -215,7 +215,7 @@ _ENDLESS = "#!/bin/sh\necho begun\nwhile :; do sleep 1; done"
 def test_one_that_is_cancelled_leaves_nothing(ground: Ground, tmp_path: Path) -> None:
     service = ground.site.service
     before = ground.left_in_engine()
-    build = service.make_image(ground.asked(_ENDLESS))
+    build = service.make_image(ground.image_spec(_ENDLESS))
     assert build.job is not None
     job_id = build.job.id
     wait_until(lambda: "begun" in ground.so_far(job_id), 120)
@@ -228,7 +228,7 @@ def test_one_that_is_cancelled_leaves_nothing(ground: Ground, tmp_path: Path) ->
 @pytest.mark.parametrize("ground", [docker], ids=["docker"], indirect=True)
 def test_what_a_killed_build_leaves_in_the_engine_goes_with_the_next(ground: Ground) -> None:
     before = ground.left_in_engine()
-    build = ground.site.service.make_image(ground.asked(_ENDLESS))
+    build = ground.site.service.make_image(ground.image_spec(_ENDLESS))
     assert build.job is not None
     job_id = build.job.id
     wait_until(lambda: "begun" in ground.so_far(job_id), 120)
@@ -237,7 +237,7 @@ def test_what_a_killed_build_leaves_in_the_engine_goes_with_the_next(ground: Gro
             process.kill()
     assert ground.site.wait(job_id, limit_s=120).state.final
     wait_until(lambda: ground.engine is not None and not ground.engine.containers(), 60)
-    failing = ground.site.service.make_image(ground.asked("#!/bin/sh\nexit 3"))
+    failing = ground.site.service.make_image(ground.image_spec("#!/bin/sh\nexit 3"))
     assert failing.job is not None
     ground.site.wait(failing.job.id, limit_s=120)
     assert ground.left_in_engine() == before
@@ -245,7 +245,7 @@ def test_what_a_killed_build_leaves_in_the_engine_goes_with_the_next(ground: Gro
 
 def test_two_who_ask_for_the_same_at_once_get_one_job(ground: Ground) -> None:
     with ThreadPoolExecutor(2) as pool:
-        asked = [ground.asked("#!/bin/sh\nsleep 5") for _ in range(2)]
+        asked = [ground.image_spec("#!/bin/sh\nsleep 5") for _ in range(2)]
         first, second = pool.map(ground.site.service.make_image, asked)
     assert first.job is not None
     assert second.job is not None
@@ -283,7 +283,7 @@ def test_what_was_removed_leaves_a_nodes_engine_with_the_next_job_there(ground: 
     ground.build(MADE + "# other\n", name="other")
     (node,) = ground.site.service.remove_image("mine")
     assert mine in ground.left_in_engine()
-    assert ground.told("cat /opt/made", image="other") == "it's 42\n"
+    assert ground.output_in("cat /opt/made", image="other") == "it's 42\n"
     wait_until(lambda: mine not in ground.left_in_engine(), 60)
     wait_until(lambda: not list(ground.folder.glob(".mine+*")), 60)
     assert ground.site.service.remove_image("other") == [node]
@@ -298,5 +298,5 @@ def test_what_cannot_be_made_is_refused_before_there_is_a_job(ground: Ground) ->
         ("mine", "FROM x\nCOPY a b", None, "COPY a b"),
     ):
         with pytest.raises(RequestError, match=said):
-            ground.site.service.make_image(ground.asked(recipe, name, base=base))
+            ground.site.service.make_image(ground.image_spec(recipe, name, base=base))
     assert ground.site.service.jobs() == []

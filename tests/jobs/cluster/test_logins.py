@@ -46,7 +46,7 @@ def nobody() -> None:
     """Waits for a change."""
 
 
-def asked(found: Connection) -> Question:
+def question_of(found: Connection) -> Question:
     assert found.state is ConnectionState.ASKING
     assert found.question is not None
     return found.question
@@ -55,9 +55,9 @@ def asked(found: Connection) -> Question:
 def test_questions_come_one_by_one_to_the_caller_who_began() -> None:
     way = ScriptedWay("Password: ", "Code: ")
     login = Login("arandu", way, nobody)
-    first = asked(login.connect("notebook", PATIENCE_S))
+    first = question_of(login.connect("notebook", PATIENCE_S))
     assert (first.prompt, first.host, first.cluster) == ("Password: ", "alice@gateway", "arandu")
-    second = asked(login.answer(first.id, "secret", PATIENCE_S))
+    second = question_of(login.answer(first.id, "secret", PATIENCE_S))
     assert second.prompt == "Code: "
     found = login.answer(second.id, "123456", PATIENCE_S)
     assert found.state is ConnectionState.OPEN
@@ -78,7 +78,7 @@ def test_a_login_without_questions_is_open_at_once_and_not_done_twice() -> None:
 def test_two_callers_share_one_login_and_only_the_first_is_asked() -> None:
     way = ScriptedWay("Code: ")
     login = Login("arandu", way, nobody)
-    question = asked(login.connect("first", PATIENCE_S))
+    question = question_of(login.connect("first", PATIENCE_S))
     other = login.connect("second", 0.0)
     assert other.state is ConnectionState.ASKING
     assert other.question is None
@@ -98,15 +98,15 @@ def test_a_question_that_lies_unanswered_is_offered_to_others(
     way = ScriptedWay("Code: ")
     login = Login("arandu", way, nobody)
     login.connect("closed its laptop", PATIENCE_S)
-    question = asked(login.connect("second", PATIENCE_S))
+    question = question_of(login.connect("second", PATIENCE_S))
     assert login.answer(question.id, "1", PATIENCE_S).state is ConnectionState.OPEN
 
 
 def test_an_answer_that_comes_too_late_changes_nothing() -> None:
     way = ScriptedWay("Password: ", "Code: ")
     login = Login("arandu", way, nobody)
-    first = asked(login.connect("a", PATIENCE_S))
-    second = asked(login.answer(first.id, "secret", PATIENCE_S))
+    first = question_of(login.connect("a", PATIENCE_S))
+    second = question_of(login.answer(first.id, "secret", PATIENCE_S))
     assert login.answer(first.id, "again", 0.0).question == second
     login.answer(second.id, "1", PATIENCE_S)
     assert way.answers == ["secret", "1"]
@@ -115,14 +115,14 @@ def test_an_answer_that_comes_too_late_changes_nothing() -> None:
 def test_declining_ends_the_login_for_everybody_who_waits() -> None:
     way = ScriptedWay("Code: ")
     login = Login("arandu", way, nobody)
-    question = asked(login.connect("first", PATIENCE_S))
+    question = question_of(login.connect("first", PATIENCE_S))
     login.connect("second", 0.0)
     with pytest.raises(LoginError, match="broken off"):
         login.answer(question.id, None, PATIENCE_S)
     with pytest.raises(LoginError):
         login.connect("second", PATIENCE_S)
     assert way.opened == 1
-    assert asked(login.connect("second", PATIENCE_S))
+    assert question_of(login.connect("second", PATIENCE_S))
     assert way.opened == 2
     login.close()
 
@@ -135,9 +135,9 @@ def test_a_question_is_the_next_ones_once_its_caller_has_gone() -> None:
     login.left("somebody else")
     assert login.connect("second", 0.0).question is None
     login.left("a terminal")
-    question = asked(login.connect("third", 0.0))
+    question = question_of(login.connect("third", 0.0))
     assert login.connect("second", 0.0).question is None
-    assert asked(login.answer(question.id, "secret", PATIENCE_S)).prompt == "Code: "
+    assert question_of(login.answer(question.id, "secret", PATIENCE_S)).prompt == "Code: "
     assert login.connect("second", 0.0).question is None
     login.close()
 
@@ -168,7 +168,7 @@ def test_closing_ends_a_login_that_waits_for_a_person() -> None:
     way = ScriptedWay("Code: ")
     every = Logins(nobody)
     login = every.of("arandu", way)
-    question = asked(login.connect("a", PATIENCE_S))
+    question = question_of(login.connect("a", PATIENCE_S))
     assert every.asking(question.id) is login
     every.close()
     with pytest.raises(LoginError):

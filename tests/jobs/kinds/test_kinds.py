@@ -14,7 +14,7 @@ from jupyter_slurm.jobs.kinds import KINDS, jobs_of, kind_of
 from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.wire import JobKind
 from tests.jobs.records.test_book import record
-from tests.specs import asked
+from tests.specs import job_spec
 
 PACKAGE = Path(jupyter_slurm.__file__).parent
 NAMES = frozenset(kind.value for kind in JobKind)
@@ -31,7 +31,7 @@ def test_a_job_and_what_was_asked_for_are_of_the_same_kind() -> None:
     for kind in JobKind:
         job = record(kind=kind).job
         own: dict[str, Any] = {"idle_s": 60} if kind is JobKind.SESSION else {}
-        spec = asked(kind=kind, **own)
+        spec = job_spec(kind=kind, **own)
         assert spec.kind is kind
         assert kind_of(job) is kind_of(spec) is KINDS[kind]
         assert jobs_of(kind, [job]) == [job]

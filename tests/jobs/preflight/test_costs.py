@@ -10,7 +10,15 @@ from jupyter_slurm.jobs.preflight.partition_facts import KnownPartition, known_p
 from jupyter_slurm.profiles.profile import ClusterProfile, PartitionLimits
 from jupyter_slurm.views.preview_text import cost_text
 from jupyter_slurm.wire import Check, ClusterInfo, Cost, Reservation
-from tests.jobs.judged import BARE, NOW_S, PROFILE, assert_translatable, job, partition, told
+from tests.jobs.judged import (
+    BARE,
+    NOW_S,
+    PROFILE,
+    assert_translatable,
+    cluster_info,
+    job,
+    partition,
+)
 
 # --- prices -------------------------------------------------------------------------------------
 
@@ -51,18 +59,18 @@ def test_billing_is_the_sum_of_what_is_weighed_or_the_largest() -> None:
     weights = {"cpu": 1.0, "mem": 0.25 / 1024, "gres/gpu": 2.0}
     here = partition("small", default=True, billing=weights)
     words = "--time 1h -c 4 --mem 8G --gres gpu:1"
-    assert price(words, BARE, told(here)).billing_hours == 4 + 2 + 2
-    assert price(words, BARE, told(here, max_tres=True)).billing_hours == 4
-    whole = price("--time 1h --exclusive", BARE, told(here)).billing_hours
+    assert price(words, BARE, cluster_info(here)).billing_hours == 4 + 2 + 2
+    assert price(words, BARE, cluster_info(here, max_tres=True)).billing_hours == 4
+    whole = price("--time 1h --exclusive", BARE, cluster_info(here)).billing_hours
     assert whole == 8 + 4 + 8
-    assert price(words, BARE, told()).billing_hours is None
+    assert price(words, BARE, cluster_info()).billing_hours is None
 
 
 def test_a_job_without_a_time_is_priced_for_what_the_partition_gives_it() -> None:
-    short = told(partition("small", default=True, default_time_s=600))
+    short = cluster_info(partition("small", default=True, default_time_s=600))
     assert price("", BARE, short).limit_s == 600
     assert price("-p small").limit_s == 3600
-    endless = told(partition("small", default=True, limit_s=None))
+    endless = cluster_info(partition("small", default=True, limit_s=None))
     assert cost(job(""), Judge(BARE, endless).partition(job(""))) is None
     assert limit_s(job("--time 9d"), KnownPartition("a")) == 9 * 86400
     assert limit_s(job("--time 9d"), Judge(PROFILE).partition(job("-p small"))) == 3600
@@ -81,14 +89,14 @@ def meets(words: str, info: ClusterInfo) -> list[Check]:
 
 
 def test_what_is_free_is_told_with_its_time() -> None:
-    (free,) = meets("", told())
+    (free,) = meets("", cluster_info())
     assert str(free.sentence).startswith("small at ")
     assert str(free.sentence).endswith(": 1 of 2 nodes idle, 3 of 8 GPUs free.")
-    (no_gpus,) = meets("", told(partition("small", default=True, free_gpus=None)))
+    (no_gpus,) = meets("", cluster_info(partition("small", default=True, free_gpus=None)))
     assert str(no_gpus.sentence).endswith(": 1 of 2 nodes idle.")
-    assert meets("-p elsewhere", told()) == []
-    here = known_partitions(PROFILE, told())["small"]
-    (about, *_) = outlook(job(""), here, told(), NOW_S)
+    assert meets("-p elsewhere", cluster_info()) == []
+    here = known_partitions(PROFILE, cluster_info())["small"]
+    (about, *_) = outlook(job(""), here, cluster_info(), NOW_S)
     assert str(about.sentence).startswith("small (K40) at ")
 
 
@@ -104,7 +112,7 @@ def kept(**changes: Any) -> Reservation:
 
 
 def roomy(*reservations: Reservation) -> ClusterInfo:
-    return told(partition("small", default=True, limit_s=864000), reservations=reservations)
+    return cluster_info(partition("small", default=True, limit_s=864000), reservations=reservations)
 
 
 def test_maintenance_that_the_time_limit_runs_into_is_told_with_the_time_that_fits() -> None:

@@ -47,7 +47,7 @@ class Sbatch:
         return Completed(self.returncode, b"", self.words.encode())
 
 
-def asked(cluster: object) -> SlurmCluster:
+def as_cluster(cluster: object) -> SlurmCluster:
     return cast("SlurmCluster", cluster)
 
 
@@ -82,14 +82,14 @@ def test_the_same_question_is_put_once_whatever_the_jobs_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sbatch, known = Sbatch(), Estimates()
-    first = known.ask(asked(sbatch), submission("aaaaaaaa", "--time=5"))
+    first = known.ask(as_cluster(sbatch), submission("aaaaaaaa", "--time=5"))
     assert first.start_s == 1795271469
-    assert known.ask(asked(sbatch), submission("bbbbbbbb", "--time=5")) == first
+    assert known.ask(as_cluster(sbatch), submission("bbbbbbbb", "--time=5")) == first
     assert len(sbatch.asked) == 1
-    known.ask(asked(sbatch), submission("cccccccc", "--time=6"))
+    known.ask(as_cluster(sbatch), submission("cccccccc", "--time=6"))
     assert [argv[2] for argv in sbatch.asked] == ["--time=5", "--time=6"]
     monkeypatch.setattr(estimates, "KEPT_S", 0.0)
-    known.ask(asked(sbatch), submission("dddddddd", "--time=5"))
+    known.ask(as_cluster(sbatch), submission("dddddddd", "--time=5"))
     assert len(sbatch.asked) == 3
 
 
@@ -97,7 +97,7 @@ def test_two_who_ask_at_once_are_one() -> None:
     sbatch, known = Sbatch(), Estimates()
     with ThreadPoolExecutor(8) as pool:
         ids = [f"aaaaaaa{letter}" for letter in "abcdefgh"]
-        told = [*pool.map(lambda id_: known.ask(asked(sbatch), submission(id_)), ids)]
+        told = [*pool.map(lambda id_: known.ask(as_cluster(sbatch), submission(id_)), ids)]
     assert len(set(told)) == len(sbatch.asked) == 1
 
 
@@ -115,7 +115,7 @@ def test_what_a_slow_controller_says_serves_those_who_have_waited_for_it(
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     slow, known = Slow(), Estimates()
     for id_ in ("aaaaaaaa", "bbbbbbbb"):
-        known.ask(asked(slow), submission(id_))
+        known.ask(as_cluster(slow), submission(id_))
     assert len(slow.asked) == 1
 
 
@@ -123,12 +123,12 @@ def test_what_a_slow_controller_says_serves_those_who_have_waited_for_it(
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_each_release_says(release: str) -> None:
     sbatch = Sbatch(stderr(release, "sbatch_test_only"))
-    told = Estimates().ask(asked(sbatch), submission("aaaaaaaa"))
+    told = Estimates().ask(as_cluster(sbatch), submission("aaaaaaaa"))
     assert (told.start_s or 0) > 1_700_000_000
     assert told.checks == ()
     for name in refusals(release):
         refused = Sbatch(stderr(release, name), 1)
-        told = Estimates().ask(asked(refused), submission("aaaaaaaa"))
+        told = Estimates().ask(as_cluster(refused), submission("aaaaaaaa"))
         assert told.start_s is None
         assert [check.ok for check in told.checks] == [False]
         assert str(told.checks[0].sentence).startswith("Slurm would refuse it: ")
@@ -143,13 +143,13 @@ def test_what_each_release_says(release: str) -> None:
     ],
 )
 def test_what_it_says_of_itself_is_left_out(words: str) -> None:
-    told = Estimates().ask(asked(Sbatch(words, 1)), submission("aaaaaaaa"))
+    told = Estimates().ask(as_cluster(Sbatch(words, 1)), submission("aaaaaaaa"))
     assert str(told.checks[0].sentence) == "Slurm would refuse it: Invalid qos specification"
 
 
 @pytest.mark.parametrize("words", ["", "sbatch: Job 7 to start at N/A using 1 processors\n"])
 def test_no_word_of_when_is_no_objection(words: str) -> None:
-    told = Estimates().ask(asked(Sbatch(words)), submission("aaaaaaaa"))
+    told = Estimates().ask(as_cluster(Sbatch(words)), submission("aaaaaaaa"))
     assert told.start_s is None
     assert not any(check.ok is False for check in told.checks)
 
@@ -159,8 +159,8 @@ def test_a_controller_that_does_not_answer_is_no_objection() -> None:
         def run(self, argv: Sequence[str], *, stdin: bytes = b"") -> Completed:
             raise ControllerError("Slurm's controller on c does not answer.")
 
-    told = Estimates().ask(asked(Silent()), submission("aaaaaaaa"))
+    told = Estimates().ask(as_cluster(Silent()), submission("aaaaaaaa"))
     assert [check.ok for check in told.checks] == [None]
     busy = Sbatch("sbatch: error: Socket timed out on send/recv operation\n", 1)
-    told = Estimates().ask(asked(busy), submission("aaaaaaaa"))
+    told = Estimates().ask(as_cluster(busy), submission("aaaaaaaa"))
     assert [check.ok for check in told.checks] == [None]

@@ -16,7 +16,16 @@ from jupyter_slurm.jobs.preflight.resources import resources_of
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.views.preview_text import cost_text
 from jupyter_slurm.wire import ClusterInfo, Qos
-from tests.jobs.judged import ALL, BARE, PROFILE, TEMPLATE, only, partition, said, told
+from tests.jobs.judged import (
+    ALL,
+    BARE,
+    PROFILE,
+    TEMPLATE,
+    cluster_info,
+    objections_to,
+    only,
+    partition,
+)
 
 # --- refused, warned of, let through ------------------------------------------------------------
 
@@ -34,7 +43,7 @@ from tests.jobs.judged import ALL, BARE, PROFILE, TEMPLATE, only, partition, sai
     ],
 )
 def test_an_objection_says_which_option_it_is_about(words: str, option: str) -> None:
-    assert only(said(words)).check().option == option
+    assert only(objections_to(words)).check().option == option
 
 
 @pytest.mark.parametrize(
@@ -65,7 +74,7 @@ def test_an_objection_says_which_option_it_is_about(words: str, option: str) -> 
 def test_what_the_persons_own_profile_rules_out_is_certain(
     words: str, sentence: str, hint: str
 ) -> None:
-    found = only(said(words))
+    found = only(objections_to(words))
     assert sentence in str(found.sentence)
     assert hint in str(found.hint)
     assert "change it in /etc/clusters.toml" in str(found.hint)
@@ -77,7 +86,7 @@ def test_what_the_persons_own_profile_rules_out_is_certain(
     ["-p small --time 2h", "-p small -N 2", "-p long --gres gpu:3", "-p small -c 25", "--qos x"],
 )
 def test_what_only_a_template_says_is_a_warning(words: str) -> None:
-    found = only(said(words, TEMPLATE))
+    found = only(objections_to(words, TEMPLATE))
     assert not found.certain
     assert "(the template says)" in str(found.sentence)
     assert found.check().ok is None
@@ -98,33 +107,33 @@ def test_what_only_a_template_says_is_a_warning(words: str) -> None:
     ],
 )
 def test_what_may_be_is_not_objected_to(words: str) -> None:
-    assert said(words) == []
+    assert objections_to(words) == []
 
 
 def test_a_profile_need_not_name_every_partition() -> None:
-    found = only(said("-p smal"))
+    found = only(objections_to("-p smal"))
     assert str(found.sentence) == "There is no partition `smal`; did you mean `small`?"
     assert str(found.hint) == "Partitions: small, long."
     assert not found.certain
 
 
 def test_several_partitions_that_all_will_not_do_are_objected_to() -> None:
-    assert only(said("-p small,long --gres gpu:3")).certain
+    assert only(objections_to("-p small,long --gres gpu:3")).certain
 
 
 def test_a_partition_that_only_the_profile_has_is_none_once_the_cluster_was_asked() -> None:
-    found = only(said("-p long", PROFILE, told()))
+    found = only(objections_to("-p long", PROFILE, cluster_info()))
     assert str(found.sentence) == "There is no partition `long`."
     assert str(found.hint) == "Partitions: small."
     assert found.certain
 
 
 def test_a_held_job_is_only_warned_of() -> None:
-    assert not only(said("-p small --time 2h --hold")).certain
+    assert not only(objections_to("-p small --time 2h --hold")).certain
 
 
 def test_where_nothing_is_known_nothing_is_said() -> None:
-    assert said("-p gpu --time 99d --gres gpu:99 --qos x -A y", BARE) == []
+    assert objections_to("-p gpu --time 99d --gres gpu:99 --qos x -A y", BARE) == []
 
 
 # --- what the cluster says --------------------------------------------------------------------
@@ -150,56 +159,56 @@ def test_what_the_cluster_refuses_is_certain_where_it_enforces_it(
     words: str, sentence: str
 ) -> None:
     known = {"qos": ("normal",), "accounts": ("physics",)}
-    found = only(said(words, BARE, told(**known)))
+    found = only(objections_to(words, BARE, cluster_info(**known)))
     assert str(found.sentence) == sentence
     assert (found.certain, found.by) == (True, Source.CLUSTER)
-    assert not only(said(words, BARE, told(enforced=(), **known))).certain
+    assert not only(objections_to(words, BARE, cluster_info(enforced=(), **known))).certain
 
 
 def test_the_cluster_knows_better_than_the_profile() -> None:
-    info = told(
+    info = cluster_info(
         partition(
             "small", limit_s=None, cpus=128, memory_mib=10**6, gpus_per_node=16, gpus=144, nodes=9
         )
     )
     words = "-p small --time 9d -N 5 --gres gpu:9 -c 100 --mem 100G"
-    assert len(said(words)) == 5
-    assert said(words, PROFILE, info) == []
+    assert len(objections_to(words)) == 5
+    assert objections_to(words, PROFILE, info) == []
 
 
 def test_the_type_of_a_gpu_is_told_apart_without_case() -> None:
-    assert said("--gres gpu:A100:1", BARE, told()) == []
+    assert objections_to("--gres gpu:A100:1", BARE, cluster_info()) == []
 
 
 def test_a_partition_without_gpus_names_those_with_some() -> None:
-    info = told(
+    info = cluster_info(
         partition("cpu", default=True, gpus=0, gpus_per_node=0, gpu_types=()), partition("gpu")
     )
-    found = only(said("--gres gpu:1", BARE, info))
+    found = only(objections_to("--gres gpu:1", BARE, info))
     assert str(found.sentence) == "cpu has no GPUs."
     assert str(found.hint) == "Partitions with GPUs: gpu."
 
 
 def test_a_hidden_partition_may_be_named() -> None:
-    assert said("-p secret", BARE, told(hidden=("secret",))) == []
+    assert objections_to("-p secret", BARE, cluster_info(hidden=("secret",))) == []
 
 
 def test_a_partition_that_is_down_makes_jobs_wait() -> None:
-    found = only(said("-p small", BARE, told(partition("small", up=False))))
+    found = only(objections_to("-p small", BARE, cluster_info(partition("small", up=False))))
     assert (str(found.sentence), found.certain) == ("The partition small is down.", False)
 
 
 def test_a_partition_that_takes_only_some_qos_and_accounts() -> None:
-    info = told(
+    info = cluster_info(
         partition("small", default=True, allow_qos=("long",), allow_accounts=("chem",)),
         qos=("normal", "long"),
         accounts=("physics", "chem"),
     )
-    assert [str(one.sentence) for one in said("--qos normal -A physics", BARE, info)] == [
+    assert [str(one.sentence) for one in objections_to("--qos normal -A physics", BARE, info)] == [
         "The partition does not take the QOS `normal`.",
         "The partition does not take the account `physics`.",
     ]
-    assert said("--qos long -A chem", BARE, info) == []
+    assert objections_to("--qos long -A chem", BARE, info) == []
 
 
 @given(
@@ -210,7 +219,7 @@ def test_a_partition_that_takes_only_some_qos_and_accounts() -> None:
         )
     ),
     st.sampled_from([PROFILE, TEMPLATE, BARE]),
-    st.sampled_from([None, told(), told(enforced=())]),
+    st.sampled_from([None, cluster_info(), cluster_info(enforced=())]),
 )
 def test_any_job_can_be_judged_and_priced(
     words: list[str], profile: ClusterProfile, info: ClusterInfo | None
@@ -236,7 +245,7 @@ SHORT = Qos(name="short", limit_s=1200, per_job={"gres/gpu": 1, "mem": 2048, "x"
 
 def of_qos(words: str, qos: Qos = SHORT, **changes: Any) -> list[Objection]:
     settings: dict[str, Any] = {"qos": ("normal", "short"), "enforced": (*ALL, "limits")}
-    return said(words, BARE, told(**{**settings, **changes, "qos_limits": (qos,)}))
+    return objections_to(words, BARE, cluster_info(**{**settings, **changes, "qos_limits": (qos,)}))
 
 
 def test_what_a_qos_allows_is_certain_where_it_denies() -> None:
@@ -265,13 +274,15 @@ def test_a_qos_that_does_not_deny_lets_jobs_wait_for_ever() -> None:
 def test_a_qos_lifts_the_limits_of_a_partition_but_not_the_number_of_its_nodes() -> None:
     wide = Qos(name="short", beyond=("time", "nodes"))
     here = partition("small", default=True, max_nodes=1)
-    info = told(here, qos=("normal", "short"), qos_limits=(wide,))
-    assert said("--qos short --time 9d -N 2", BARE, info) == []
-    assert len(said("--qos normal --time 9d -N 2", BARE, info)) == 2
-    assert only(said("--qos short -N 3", BARE, info)).certain
+    info = cluster_info(here, qos=("normal", "short"), qos_limits=(wide,))
+    assert objections_to("--qos short --time 9d -N 2", BARE, info) == []
+    assert len(objections_to("--qos normal --time 9d -N 2", BARE, info)) == 2
+    assert only(objections_to("--qos short -N 3", BARE, info)).certain
 
 
 def test_the_only_qos_of_a_person_is_that_of_their_jobs() -> None:
     assert len(of_qos("--time 30m", qos=SHORT)) == 0
-    info = told(qos=("short",), qos_limits=(SHORT,))
-    assert str(only(said("--time 30m", BARE, info)).sentence).startswith("A job of the QOS `short`")
+    info = cluster_info(qos=("short",), qos_limits=(SHORT,))
+    assert str(only(objections_to("--time 30m", BARE, info)).sentence).startswith(
+        "A job of the QOS `short`"
+    )

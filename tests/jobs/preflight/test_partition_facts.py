@@ -10,11 +10,13 @@ from jupyter_slurm.jobs.preflight.partition_facts import (
     differences,
     known_partitions,
 )
-from tests.jobs.judged import BARE, PROFILE, TEMPLATE, partition, told
+from tests.jobs.judged import BARE, PROFILE, TEMPLATE, cluster_info, partition
 
 
 def test_where_the_profile_is_out_of_date_it_is_told() -> None:
-    info = told(partition("small", limit_s=7200, cpus=24, memory_mib=32768, gpus_per_node=4))
+    info = cluster_info(
+        partition("small", limit_s=7200, cpus=24, memory_mib=32768, gpus_per_node=4)
+    )
     assert list(differences(PROFILE, info)) == [
         "The cluster does not have what the profile names: `long`.",
         "`small` has a time limit of 2 h, not 1 h, as the profile says.",
@@ -27,19 +29,19 @@ def test_where_the_profile_is_out_of_date_it_is_told() -> None:
 def test_a_profile_that_agrees_has_no_differences() -> None:
     here = partition("small", cpus=24, memory_mib=65600, gpus_per_node=2, max_nodes=1)
     there = partition("long", limit_s=31 * 86400, cpus=24, gpus_per_node=2)
-    assert list(differences(PROFILE, told(here, there))) == []
-    assert list(differences(PROFILE, told(here, hidden=("long",)))) == []
+    assert list(differences(PROFILE, cluster_info(here, there))) == []
+    assert list(differences(PROFILE, cluster_info(here, hidden=("long",)))) == []
 
 
 def test_each_figure_keeps_who_says_it() -> None:
     alone = known_partitions(PROFILE, None)["small"]
     assert alone.limit_s == Figure(3600, Source.PROFILE)
     assert alone.memory_mib == Figure(65536, Source.PROFILE)
-    both = known_partitions(PROFILE, told())
+    both = known_partitions(PROFILE, cluster_info())
     assert list(both) == ["small"], "the cluster has no other"
-    assert list(known_partitions(PROFILE, told(hidden=("long",)))) == ["small", "long"]
+    assert list(known_partitions(PROFILE, cluster_info(hidden=("long",)))) == ["small", "long"]
     assert both["small"].limit_s == Figure(3600, Source.CLUSTER)
     assert both["small"].cost == 36
     assert known_partitions(TEMPLATE, None)["long"].limit_s == Figure(31 * 86400, Source.TEMPLATE)
-    endless = known_partitions(BARE, told(partition("x", limit_s=None)))["x"]
+    endless = known_partitions(BARE, cluster_info(partition("x", limit_s=None)))["x"]
     assert endless.limit_s == Figure(math.inf, Source.CLUSTER)

@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.wire import Association, InUse, Qos
-from tests.jobs.judged import ALL, BARE, only, partition, said, told
+from tests.jobs.judged import ALL, BARE, cluster_info, objections_to, only, partition
 
 MINE = Association(account="physics", qos=("normal", "gpu"), default=True)
 
@@ -22,7 +22,7 @@ def judged(words: str, *qos: Qos, **changes: Any) -> list[Objection]:
         "enforced": (*ALL, "limits"),
         "qos_limits": qos or (Qos(name="normal"),),
     }
-    return said(words, BARE, told(**{**settings, **changes}))
+    return objections_to(words, BARE, cluster_info(**{**settings, **changes}))
 
 
 def using(**changes: Any) -> tuple[InUse, ...]:

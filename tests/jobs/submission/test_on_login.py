@@ -340,7 +340,7 @@ def test_an_image_is_made_on_the_login_machine_for_the_nodes_or_it_says_where_th
     assert ground.site.service.job(first.job.id).slurm_id is None
     assert "jupyter-slurm: building" in ground.site.text(first.job.id)
     assert "The image mine is there" in ground.site.text(first.job.id)
-    assert ground.told("cat /opt/made") == "it's 42\n"
+    assert ground.output_in("cat /opt/made") == "it's 42\n"
     assert ground.build(MADE).job is None
     assert [path.name for path in ground.folder.glob(".*") if "partial" in path.name] == []
     one_that_is_not_made_says_where_it_failed(ground)
@@ -348,7 +348,7 @@ def test_an_image_is_made_on_the_login_machine_for_the_nodes_or_it_says_where_th
 
 def one_that_is_not_made_says_where_it_failed(ground: Ground) -> None:
     recipe = "#!/bin/sh\necho 'no luck' >&2\nexit 3"
-    build = ground.site.service.make_image(ground.asked(recipe, name="other"))
+    build = ground.site.service.make_image(ground.image_spec(recipe, name="other"))
     assert build.job is not None
     job = ground.site.wait(build.job.id, limit_s=120)
     assert job.state is JobState.FAILED
@@ -361,7 +361,7 @@ def one_that_is_not_made_says_where_it_failed(ground: Ground) -> None:
 def test_two_ask_at_once_and_cancelling_ends_the_one_that_is_made(ground: Ground) -> None:
     recipe = "#!/bin/sh\necho begun\nwhile :; do sleep 1; done"
     with ThreadPoolExecutor(2) as pool:
-        asked = [ground.asked(recipe) for _ in range(2)]
+        asked = [ground.image_spec(recipe) for _ in range(2)]
         first, second = pool.map(ground.site.service.make_image, asked)
     assert first.job is not None
     assert second.job is not None

@@ -16,7 +16,7 @@ from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.wire import JobKind
-from tests.specs import asked
+from tests.specs import job_spec
 
 FOLDER = JobDir(PurePosixPath("/jobs/50% off/abcdefgh"))
 VALUES = {"ignore-pbs": "", "open-mode": "append"}
@@ -27,7 +27,7 @@ IMAGE = Site("/home/alice", FOLDER, "/images/pytorch")
 def prepared(
     *, profile: dict[str, Any] | None = None, site: Site | None = None, **changes: Any
 ) -> Submission:
-    spec = asked(**{"id": "abcdefgh", "name": "fit", "code": "1", **changes})
+    spec = job_spec(**{"id": "abcdefgh", "name": "fit", "code": "1", **changes})
     known = ClusterProfile(name="c", origin="test", **(profile or {}))
     return prepare(resolved(spec, known, site or HOME))
 

@@ -22,7 +22,7 @@ from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile, Storage
 from jupyter_slurm.wire import JobKind
-from tests.specs import asked
+from tests.specs import job_spec
 from tests.ssh.waiting import wait_until
 
 GUIDES: dict[str, dict[str, Any]] = {
@@ -50,7 +50,7 @@ def profile(**settings: Any) -> ClusterProfile:
 def prepared(
     folder: Path | str, known: ClusterProfile, image_file: str | None = None, **changes: Any
 ) -> Submission:
-    spec = asked(**{"id": "abcdefgh", "name": "fit", "code": "1", **changes})
+    spec = job_spec(**{"id": "abcdefgh", "name": "fit", "code": "1", **changes})
     site = Site("/prj/a", JobDir(PurePosixPath(folder)), image_file)
     return prepare(resolved(spec, known, site))
 

@@ -39,7 +39,7 @@ def sleeper(site: Site) -> str:
     return site.service.submit(asked).id
 
 
-def asked(site: Site, program: str = "squeue") -> int:
+def times_run(site: Site, program: str = "squeue") -> int:
     """How often it was run over there."""
     return site.service.status().commands.get(f"{site.cluster.name} {program}", 0)
 
@@ -90,9 +90,9 @@ def lookers(site: Site, count: int) -> Iterator[None]:
 def test_squeue_is_run_once_an_interval_however_many_look(site: Site, count: int) -> None:
     job_id = sleeper(site)
     with lookers(site, count):
-        began_s, before = time.monotonic(), asked(site)
-        wait_until(lambda: asked(site) - before >= 8, PATIENCE_S)
-        run, passed_s = asked(site) - before, time.monotonic() - began_s
+        began_s, before = time.monotonic(), times_run(site)
+        wait_until(lambda: times_run(site) - before >= 8, PATIENCE_S)
+        run, passed_s = times_run(site) - before, time.monotonic() - began_s
     # More at most: one under way, and for the first who looks at all, and at everyone's.
     assert run <= passed_s / POLL_S + 3
     site.service.cancel(job_id)
@@ -104,11 +104,11 @@ def test_nobody_who_looks_and_no_job_is_no_squeue_and_no_sinfo(site: Site) -> No
     cursor = site.service.changes().cursor
 
     def quiet() -> bool:
-        before = asked(site), asked(site, "sinfo")
+        before = times_run(site), times_run(site, "sinfo")
         assert before[0]
         assert before[1]
         site.service.changes(cursor, A_MOMENT_S)
-        return (asked(site), asked(site, "sinfo")) == before
+        return (times_run(site), times_run(site, "sinfo")) == before
 
     wait_until(quiet, PATIENCE_S)
 

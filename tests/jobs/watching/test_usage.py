@@ -48,7 +48,7 @@ def to_the_end(site: Site, job_id: str, cursor: str = "") -> list[UsageChanges]:
     return found
 
 
-def asked(site: Site) -> Counter[str]:
+def command_counts(site: Site) -> Counter[str]:
     """How often each of Slurm's commands was run."""
     counts: Counter[str] = Counter()
     for name, count in site.service.status().commands.items():
@@ -74,7 +74,7 @@ def test_a_running_cell_is_measured_and_every_sample_comes_once(site: Site) -> N
     rest = to_the_end(site, job.id, cursor)
     assert all(changes.problem is None for changes in rest)
     assert rest[-1].job.state is JobState.CANCELLED
-    assert not asked(site)["sstat"]
+    assert not command_counts(site)["sstat"]
 
 
 def test_one_that_waits_has_no_samples_and_that_is_no_problem(site: Site) -> None:
@@ -120,10 +120,10 @@ def test_a_cell_of_a_session_has_the_samples_of_its_time(site: Site) -> None:
 def test_slurm_is_asked_once_for_all_who_look_at_a_batch_script(site: Site) -> None:
     job = site.service.submit(spec(SCRIPT, kind=JobKind.SCRIPT))
     site.wait(job.id, JobState.RUNNING)
-    assert not asked(site)["sstat"]
+    assert not command_counts(site)["sstat"]
     for _ in range(5):
         site.service.usage(job.id)
-    assert asked(site)["sstat"] == 1
+    assert command_counts(site)["sstat"] == 1
     site.service.cancel(job.id)
 
 

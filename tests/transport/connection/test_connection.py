@@ -759,11 +759,11 @@ def test_who_opens_it_while_its_loss_is_told_keeps_what_they_get(
 ) -> None:
     sshd = make_sshd()
 
-    def told() -> None:
+    def reopen() -> None:
         if connection.state == "lost":
             connection.open()
 
-    connection = connect(sshd.hop(), on_change=told)
+    connection = connect(sshd.hop(), on_change=reopen)
     connection.open()
     (first,) = connection.links
     first.transport.close()
