@@ -61,8 +61,15 @@ class Terminal(object):
     """A program on a pseudo-terminal and the line to its user. `listener` None: there is only this
     one line, and the program ends with it."""
 
-    def __init__(self, argv, env, line=None, listener=None, keep_s=0.0):
-        # type: (List[str], Dict[str, str], Optional[TerminalLine], Optional[socket.socket], float) -> None
+    def __init__(
+        self,
+        argv,  # type: List[str]
+        env,  # type: Dict[str, str]
+        line=None,  # type: Optional[TerminalLine]
+        listener=None,  # type: Optional[socket.socket]
+        keep_s=0.0,  # type: float
+    ):
+        # type: (...) -> None
         self.argv = argv
         self.env = env
         self.line = line

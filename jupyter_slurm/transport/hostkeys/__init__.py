@@ -155,7 +155,8 @@ def _changed(hop: Hop, shown: _Shown, gone: Sequence[KnownHostsEntry]) -> HostKe
         " pretends to be it, so nothing was sent there.",
         detail=(
             f"now:   {_described(shown.key_type, shown.blob)}\n"
-            f"known: {_described(old.key_type, old.blob)} ({old.place})" + _told_of(shown.flaw(hop))
+            f"known: {_described(old.key_type, old.blob)} ({old.place})"
+            f"{_flaw_text(shown.flaw(hop))}"
         ),
         hint=f"Only when the host's administrators confirm the new key: {remedy}",
     )
@@ -168,7 +169,7 @@ def _vouch(hop: Hop, shown: _Shown, others: Sequence[KnownHostsEntry], ask: Ask)
     if hop.strict == "yes":
         raise HostKeyError(
             f"No key of {hop.label} is known, and StrictHostKeyChecking is yes.",
-            detail=f"It shows {key}{_told_of(shown.flaw(hop))}",
+            detail=f"It shows {key}{_flaw_text(shown.flaw(hop))}",
             hint=f"Add the key to {hop.known_hosts[0]} when the host's administrators confirm it.",
         )
     if hop.strict in ("accept-new", "no") and not others:
@@ -184,7 +185,7 @@ def _vouch(hop: Hop, shown: _Shown, others: Sequence[KnownHostsEntry], ask: Ask)
         kind=QuestionKind.HOST_KEY,
         host=hop.label,
         text=f"Is this the key of {name}, and shall it be remembered?",
-        instruction="\n".join(said) + _told_of(shown.flaw(hop)),
+        instruction="\n".join(said) + _flaw_text(shown.flaw(hop)),
     )
     if ask(prompt).strip().lower() != "yes":
         raise HostKeyError(
@@ -212,5 +213,5 @@ def _described(key_type: str, blob: bytes) -> str:
     return f"{kind} SHA256:{digest}"
 
 
-def _told_of(flaw: str | None) -> str:
+def _flaw_text(flaw: str | None) -> str:
     return "" if flaw is None else f"\nIts certificate was not taken: {flaw}."
