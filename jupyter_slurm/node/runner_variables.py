@@ -79,7 +79,7 @@ def store(
     partial = path + ".partial"
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        sink = PickleSink(descriptor, _room_bytes(present, plain))
+        sink = Sink(descriptor, _room_bytes(present, plain))
         if only_data:
             there, pickled = [], dump([], sink)  # type: Tuple[List[str], Pickled]
         else:
@@ -105,7 +105,7 @@ def _pickled(
     plain: "runner_plain.Plain",
     namespace: "Dict[str, Any]",
     failed: "Dict[str, str]",
-    sink: "PickleSink",
+    sink: "Sink",
 ) -> "Tuple[List[str], Pickled]":
     """Pickle all variables that are not written as data, and those that share an object with them,
     together, so that it stays shared. Return the names and the pickle."""
@@ -128,7 +128,7 @@ def _pickled(
         plain.leave_out(shared)
 
 
-class PickleSink:
+class Sink:
     """A place for a pickle: a short one is kept, a long one lies in the file behind `room_bytes`
     for the header. Without a file the sink keeps nothing, and only shows whether pickling works."""
 
@@ -173,9 +173,7 @@ class Pickled:
     """A pickle: where its stream is, the buffers beside it, which of the watched objects are in it,
     and whether the stream holds code by value."""
 
-    def __init__(
-        self, stream: PickleSink, buffers: "List[runner_plain.Buffer]", met: "Set[int]"
-    ) -> None:
+    def __init__(self, stream: Sink, buffers: "List[runner_plain.Buffer]", met: "Set[int]") -> None:
         self.stream = stream
         self.buffers = buffers
         self.met = met
@@ -183,9 +181,7 @@ class Pickled:
 
 
 def dump(
-    values: "List[Any]",
-    sink: "Optional[PickleSink]" = None,
-    watched: "AbstractSet[int]" = frozenset(),
+    values: "List[Any]", sink: "Optional[Sink]" = None, watched: "AbstractSet[int]" = frozenset()
 ) -> Pickled:
     """Pickle into `sink`, with the standard library where that works, else with cloudpickle.
     `watched` has the ids of objects to look for in the pickle.
@@ -194,7 +190,7 @@ def dump(
     made again by cloudpickle, which sends what it means by value.
     """
     protocol = min(5, pickle.HIGHEST_PROTOCOL)
-    sink = PickleSink() if sink is None else sink
+    sink = Sink() if sink is None else sink
     try:
         pickled = _dump(pickle.Pickler, values, protocol, sink, watched)
     except Exception:
@@ -216,11 +212,7 @@ def dump(
 
 
 def _dump(
-    pickler: "Any",
-    values: "List[Any]",
-    protocol: int,
-    sink: PickleSink,
-    watched: "AbstractSet[int]",
+    pickler: "Any", values: "List[Any]", protocol: int, sink: Sink, watched: "AbstractSet[int]"
 ) -> Pickled:
     import runner_plain  # noqa: PLC0415 - what is written, not what is read
 

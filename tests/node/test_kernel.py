@@ -229,14 +229,14 @@ def test_that_a_cell_has_begun_is_said_with_what_it_gives(
 ) -> None:
     """Said alone, what comes behind it would wait for a round trip of the network."""
     kinds: list[bytes] = []
-    receive = frames.KernelLine.receive
+    receive = frames.NodeLine.receive
 
-    def received(line: frames.KernelLine) -> list[tuple[bytes, bytes]] | None:
+    def received(line: frames.NodeLine) -> list[tuple[bytes, bytes]] | None:
         found = receive(line)
         kinds.extend(kind for kind, _ in found or ())
         return found
 
-    monkeypatch.setattr(frames.KernelLine, "receive", received)
+    monkeypatch.setattr(frames.NodeLine, "receive", received)
     code = (
         f"import sys; sys.path.insert(0, {str(NODE)!r}); import kernel, kernel_frames\n"
         "kernel_frames.QUIET_S = 1e6\nsys.exit(kernel.main(sys.argv))"
