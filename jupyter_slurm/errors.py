@@ -38,7 +38,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from jupyter_slurm.readable import coloured, visible_lines
-from jupyter_slurm.wire import Problem, Text, together
+from jupyter_slurm.wire import Problem, Text, filled, together
 
 
 class JupyterSlurmError(Exception):
@@ -57,10 +57,13 @@ class JupyterSlurmError(Exception):
         hint: Text | None = None,
         detail: str | None = None,
         option: str | None = None,
+        **args: object,
     ) -> None:
-        super().__init__(str(message))
-        self.message = message
-        self.hint = hint
+        """Initialize the error. `args`: what stands in the places of `message` and `hint`, where
+        these are literals."""
+        self.message = filled(message, args)
+        self.hint = hint and filled(hint, args)
+        super().__init__(str(self.message))
         self.detail = detail
         self.option = option
 
@@ -111,8 +114,9 @@ class CodeError(RequestError):
         detail: str | None = None,
         option: str | None = None,
         traceback: tuple[str, ...] = (),
+        **args: object,
     ) -> None:
-        super().__init__(message, hint=hint, detail=detail, option=option)
+        super().__init__(message, hint=hint, detail=detail, option=option, **args)
         self.traceback = traceback
 
     def _render_traceback_(self) -> list[str]:
@@ -229,8 +233,9 @@ class CellFailed(JupyterSlurmError):
         option: str | None = None,
         traceback: tuple[str, ...] = (),
         job_id: str | None = None,
+        **args: object,
     ) -> None:
-        super().__init__(message, hint=hint, detail=detail, option=option)
+        super().__init__(message, hint=hint, detail=detail, option=option, **args)
         self.traceback = traceback
         self.job_id = job_id
 

@@ -1,8 +1,8 @@
 """Prints, as a JSON list, the English texts of what the agent says: the codes of its messages.
 
-For wire.mjs. As gettext's tools do, it reads literals: those of `Message.of`, wherever that is
-called, and whole sentences in the modules below, in which nothing varies. Of the reasons' tables,
-which are filled in when a job waits, it takes what comes out.
+For wire.mjs. As gettext's tools do, it reads literals: those of `Message.of` and of errors, except
+what only a terminal or a notebook can show, and whole sentences in the modules below, which have
+no arguments. Of the reasons' tables, which are filled in when a job waits, it takes what comes out.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 import jupyter_slurm
+from jupyter_slurm import errors
 from jupyter_slurm.jobs.cluster import slurm_cluster
 from jupyter_slurm.jobs.kinds import KINDS
 from jupyter_slurm.jobs.kinds.kind import Kind
@@ -38,6 +39,9 @@ _SENTENCES = (
     *(events, verdict, script, diagnosis, rejections),
     *(preview, slurm_cluster, costs, limits, one_process, policies),
 )
+_ELSEWHERE = {"cli", "kernel", "local_cluster", "magics", "job.py"}
+_ERRORS = {name for name, one in vars(errors).items() if inspect.isclass(one)}
+_PLACE = re.compile(r"\{\w+\}")
 _SENTENCE = re.compile(r"(?=.*[a-z]:? )[-A-Z`%].*[.?]", re.DOTALL)
 _WORD = re.compile(r"[^\W\d]", re.UNICODE)
 _UNITS = ("", "RunMinutes", "PerUser", "PerNode", "MinutesPerJob")
@@ -48,35 +52,43 @@ _RESOURCES = ("Cpu", "Jobs", "Wall")
 
 def main() -> None:
     package = Path(jupyter_slurm.__file__).parent
-    found = {text for file in package.rglob("*.py") for text in _of_messages(file)}
+    files = (
+        one for one in package.rglob("*.py") if one.relative_to(package).parts[0] not in _ELSEWHERE
+    )
+    found = {text for file in files for text in _of_messages(file)}
     found |= {text for module in _SENTENCES for text in _sentences(module)}
     found |= {*_reasons(), *limit_reasons.THINGS.values()}
-    json.dump(sorted(text for text in found if _WORD.search(text)), sys.stdout)
+    json.dump(sorted(text for text in found if _WORD.search(_PLACE.sub("", text))), sys.stdout)
 
 
 def _of_messages(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Message.of":
-            yield ast.literal_eval(node.args[0])
+        if not isinstance(node, ast.Call):
+            continue
+        if ast.unparse(node.func) == "Message.of":
+            yield from _literals(node.args[0])
+        elif ast.unparse(node.func) in _ERRORS:
+            told = [*node.args[:1], *(one.value for one in node.keywords if one.arg == "hint")]
+            yield from (text for one in told for text in _literals(one))
+
+
+def _literals(node: ast.AST) -> Iterator[str]:
+    """Yield the text of a literal, or of both branches of a condition."""
+    if isinstance(node, ast.IfExp):
+        yield from (*_literals(node.body), *_literals(node.orelse))
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
 
 
 def _sentences(module: ModuleType) -> Iterator[str]:
     tree = ast.parse(inspect.getsource(module))
     nodes = list(ast.walk(tree))
-    left_out = _refusals(tree) | {node.value for node in nodes if isinstance(node, ast.Expr)}
+    left_out = {node.value for node in nodes if isinstance(node, ast.Expr)}
     left_out |= {part for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in nodes:
         text = node.value if isinstance(node, ast.Constant) and node not in left_out else None
         if isinstance(text, str) and _SENTENCE.fullmatch(text):
             yield text
-
-
-def _refusals(tree: ast.AST) -> set[ast.AST]:
-    """Find the nodes of `check` methods: their errors reach whoever submits a job, and no job shows
-    them."""
-    kinds = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-    methods = (one for kind in kinds for one in kind.body if isinstance(one, ast.FunctionDef))
-    return {part for one in methods if one.name == "check" for part in ast.walk(one)}
 
 
 def _reasons() -> Iterator[str]:

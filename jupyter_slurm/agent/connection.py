@@ -15,7 +15,7 @@ import msgspec
 from jupyter_slurm.agent.peers import check_socket_file, peer_uid
 from jupyter_slurm.agent.protocol import PREFIX, Hello
 from jupyter_slurm.errors import AgentError
-from jupyter_slurm.wire import Message, Problem
+from jupyter_slurm.wire import Problem
 
 GONE = (ConnectionError, FileNotFoundError, BlockingIOError, http.client.HTTPException)
 """The errors of a call when nobody listens, or when the agent ends during the call.
@@ -57,7 +57,9 @@ class AgentConnection(http.client.HTTPConnection):
         self.sock.settimeout(self.timeout)
         self.sock.connect(os.fspath(self._path))
         if (uid := peer_uid(self.sock)) != os.getuid():
-            raise AgentError(f"{self._path} is served by another user (uid {uid}).")
+            raise AgentError(
+                "{path} is served by another user (uid {uid}).", path=self._path, uid=uid
+            )
 
     def post(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
         """Return the answer's status and body. One of `GONE`, or AgentError after `timeout_s`."""
@@ -66,8 +68,11 @@ class AgentConnection(http.client.HTTPConnection):
             status, answer = self._exchange("POST", name, body)
         except TimeoutError as exc:
             raise AgentError(
-                f"The agent (pid {self.hello.pid}) has not answered {name} in {timeout_s:.0f} s.",
+                "The agent (pid {pid}) has not answered {name} in {timeout_s} s.",
                 hint="The cluster may be slow: try again. `jupyter slurm status` shows the agent.",
+                pid=self.hello.pid,
+                name=name,
+                timeout_s=f"{timeout_s:.0f}",
             ) from exc
         if status == 503 and _is_retiring(answer):
             raise NotDoneError("the agent is about to end")
@@ -89,13 +94,12 @@ class AgentConnection(http.client.HTTPConnection):
             status, answer = self._exchange(verb, name, body)
         except TimeoutError as exc:
             raise AgentError(
-                f"Something listens at {self._path}, but has not answered for "
-                f"{_HELLO_TIMEOUT_S:.0f} s.",
-                hint=Message.of(
-                    "If it hangs, end the process whose id is in {file}; `{slurm} doctor` says "
-                    "more.",
-                    file=self._path.parent / "agent.lock",
-                ),
+                "Something listens at {path}, but has not answered for {seconds} s.",
+                hint="If it hangs, end the process whose id is in {file}; `{slurm} doctor` says "
+                "more.",
+                path=self._path,
+                seconds=f"{_HELLO_TIMEOUT_S:.0f}",
+                file=self._path.parent / "agent.lock",
             ) from exc
         if status != 200:
             raise ConnectionResetError(f"the agent answered {name} with {status}")

@@ -127,8 +127,9 @@ class Desk:
 
 def _unknown(name: str) -> Response:
     error = AgentError(
-        f"The agent knows no call {name!r}.",
+        "The agent knows no call {name}.",
         hint="If jupyter-slurm was just installed anew, restart the kernel.",
+        name=repr(name),
     )
     return Response(404, body_of(error))
 
@@ -156,7 +157,13 @@ class _Handler(RequestHandler):
 
     def write_error(self, status_code: int, **kwargs: object) -> None:
         """Give Tornado's own refusals (wrong method, malformed request) the form of ours."""
-        self.finish(body_of(AgentError(f"{self.request.method} {self.request.path}: refused.")))
+        self.finish(
+            body_of(
+                AgentError(
+                    "{method} {path}: refused.", method=self.request.method, path=self.request.path
+                )
+            )
+        )
 
 
 class _NoSuchPath(_Handler):

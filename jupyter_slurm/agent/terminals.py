@@ -66,7 +66,7 @@ def _request(body: bytes) -> TerminalRequest:
     try:
         return msgspec.json.decode(body, type=TerminalRequest)
     except NOT_JSON as exc:
-        raise RequestError(f"{TERMINAL}: {exc}.") from exc
+        raise RequestError("{name}: {exc}.", name=TERMINAL, exc=exc) from exc
 
 
 def _hand_over(stream: IOStream, far: socket.socket) -> None:

@@ -208,7 +208,9 @@ def typed_unseen(prompt: str) -> str:
 def _not_open(connection: Connection) -> JupyterSlurmError:
     if connection.problem is not None:
         return from_problem(connection.problem)
-    return LoginError(f"The login on {connection.cluster} came to nothing.", hint="Log in again.")
+    return LoginError(
+        "The login on {cluster} came to nothing.", hint="Log in again.", cluster=connection.cluster
+    )
 
 
 def _ask(question: Question, answerer: Answerer) -> str:

@@ -74,10 +74,12 @@ def find(words: list[str], place: Place) -> tuple[Command, list[str]]:
             typed = " ".join(("%slurm", *(found.words if found else ())))
             near = suggest(word, tuple(there))
             raise RequestError(
-                f"`{typed} {word}`: there is no such word.",
-                hint=f"Did you mean `{typed} {near}`?"
-                if near in there
-                else f"There are: {', '.join(there)}.",
+                "`{typed} {word}`: there is no such word.",
+                hint="Did you mean `{typed} {near}`?" if near in there else "There are: {there}.",
+                typed=typed,
+                word=word,
+                near=near,
+                there=", ".join(there),
             )
         found, words = there[word], words[1:]
         there = below(found.words, place)
@@ -114,7 +116,9 @@ def _take(
         elif command.of_job:
             args.words += item.words
         else:
-            raise RequestError(f"`%slurm {command.name}` has no option `{item.words[0]}`.")
+            raise RequestError(
+                "`%slurm {name}` has no option `{words}`.", name=command.name, words=item.words[0]
+            )
     is_needed = any(argument.is_needed for argument in command.arguments)
     if not plain and is_needed and _may_lack_value(args.words[-2:-1]):
         plain = [args.words.pop()]  # `submit --session FILE`: the session needs no name
@@ -180,16 +184,23 @@ def _unset(option: OurOption) -> Any:
 def _set(args: Arguments, name: str, option: OurOption, text: str | None) -> None:
     if not option.metavar:
         if text is not None:
-            raise RequestError(f"--{name} takes no value, not `{text}`.", option=name)
+            raise RequestError(
+                "--{name} takes no value, not `{text}`.", option=name, name=name, text=text
+            )
         setattr(args, _field(name), True)
         return
     if text is None:
-        raise RequestError(f"--{name} needs a value: --{name} {option.metavar}.", option=name)
+        raise RequestError(
+            "--{name} needs a value: --{name} {metavar}.",
+            option=name,
+            name=name,
+            metavar=option.metavar,
+        )
     read: Callable[[str], Any] = option.read
     try:
         value = read(text)
     except ValueError as exc:
-        raise RequestError(f"--{name}: {exc}", option=name) from exc
+        raise RequestError("--{name}: {exc}", option=name, name=name, exc=exc) from exc
     args.typed[name] = text
     before = getattr(args, _field(name))
     setattr(args, _field(name), (*before, value) if option.repeated else value)
@@ -201,9 +212,16 @@ def _place(args: Arguments, plain: Sequence[str], command: Command, place: Place
     for argument in command.arguments:
         given, left = (left, ()) if argument.is_many else (left[:1], left[1:])
         if not given and argument.is_needed:
-            raise RequestError(f"`%slurm {command.name}` needs {argument.usage}.", hint=usage)
+            raise RequestError(
+                "`%slurm {name}` needs {usage}.",
+                hint=usage,
+                name=command.name,
+                usage=argument.usage,
+            )
         if argument.choices and given[0] not in argument.choices:
-            raise RequestError(f"`{given[0]}` is not {argument.usage}.", hint=usage)
+            raise RequestError(
+                "`{given}` is not {usage}.", hint=usage, given=given[0], usage=argument.usage
+            )
         if argument.is_many:
             setattr(args, argument.name, given)
         elif given or not hasattr(args, argument.name):
@@ -211,7 +229,7 @@ def _place(args: Arguments, plain: Sequence[str], command: Command, place: Place
     if left:
         if command.of_job:
             of_job(command, args.words)  # an unknown option explains more than the word behind it
-        raise RequestError(f"`{left[0]}` is one word too many.", hint=usage)
+        raise RequestError("`{left}` is one word too many.", hint=usage, left=left[0])
 
 
 def _usage(command: Command, place: Place) -> str:

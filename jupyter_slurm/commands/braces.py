@@ -44,9 +44,10 @@ def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
         if kept is not None:
             return f"{{{kept}}}"
         raise RequestError(
-            f"`{{{text}}}`: nothing is calculated in an option.",
-            hint="Put the value into a variable first. "
-            f"Write `{{{{{text}}}}}` for these very characters.",
+            "`{{text}}`: nothing is calculated in an option.",
+            hint="Put the value into a variable first. Write `{{{text}}}` for these very "
+            "characters.",
+            text=text,
         )
 
     return [_BRACES.sub(value, word) for word in words]
@@ -62,7 +63,10 @@ def _value_of(field: str, namespace: Mapping[str, object]) -> str:
         near = suggest(name, tuple(namespace))
         hint = f"Did you mean `{near}`? " if near in namespace else ""
         raise RequestError(
-            f"`{{{field}}}`: there is no variable `{name}` here.", hint=hint + as_text
+            "`{{field}}`: there is no variable `{name}` here.",
+            hint=hint + as_text,
+            field=field,
+            name=name,
         )
     value = namespace[name]
     try:
@@ -70,7 +74,9 @@ def _value_of(field: str, namespace: Mapping[str, object]) -> str:
             value = getattr(value, attribute) if attribute else cast("Any", value)[_item(item)]
         return format(value, form) if colon else str(value)
     except Exception as exc:  # any object's attribute may raise any exception
-        raise RequestError(f"`{{{field}}}` has no value: {exc}.", hint=as_text) from exc
+        raise RequestError(
+            "`{{field}}` has no value: {exc}.", hint=as_text, field=field, exc=exc
+        ) from exc
 
 
 def _item(text: str) -> object:

@@ -42,12 +42,17 @@ def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> 
             what = f"lab `{name}`" if name else "lab"
             where = f" on {cluster}" if cluster else ""
             raise NotFoundError(
-                f"There is no {what}{where}.",
-                hint=f"There is {there}: its id means it everywhere." if there else _START_ONE,
+                "There is no {what}{where}.",
+                hint="There is {there}: its id means it everywhere." if there else _START_ONE,
+                what=what,
+                where=where,
+                there=there,
             )
     live = [job for job in found if not job.state.final]
     if name is not None and len(live) > 1:
-        raise RequestError(f"`{name}` names {_those(live)}.", hint="Give the id of one.")
+        raise RequestError(
+            "`{name}` names {those}.", hint="Give the id of one.", name=name, those=_those(live)
+        )
     return (live or found)[0]
 
 

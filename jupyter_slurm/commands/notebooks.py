@@ -45,16 +45,22 @@ def _checked(text: str, name: str) -> dict[str, Any]:
     try:
         notebook = json.loads(text)
     except ValueError as exc:
-        raise RequestError(f"{name} is not a notebook: {exc}.") from exc
+        raise RequestError("{name} is not a notebook: {exc}.", name=name, exc=exc) from exc
     if not isinstance(notebook, dict) or notebook.get("nbformat") != 4:
         raise RequestError(
-            f"{name} is not a notebook of format 4.", hint="Open and save it in Jupyter once."
+            "{name} is not a notebook of format 4.",
+            hint="Open and save it in Jupyter once.",
+            name=name,
         )
     language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python")
     if language != "python":
-        raise RequestError(f"{name} is written in {language}; only Python runs.")
+        raise RequestError(
+            "{name} is written in {language}; only Python runs.", name=name, language=language
+        )
     if not _has_cells(notebook):
-        raise RequestError(f"{name} is not a notebook: its cells are not what they should be.")
+        raise RequestError(
+            "{name} is not a notebook: its cells are not what they should be.", name=name
+        )
     return notebook
 
 

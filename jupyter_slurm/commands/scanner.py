@@ -131,9 +131,10 @@ def _with_value(text: str, variables: Mapping[str, str]) -> str:
         return text
     if text not in variables:
         raise RequestError(
-            f"--env: this shell exports no variable `{text}`.",
+            "--env: this shell exports no variable `{text}`.",
             hint="`export` it, or say NAME=VALUE, which other users of this machine can see while "
             "the command runs.",
             option="env",
+            text=text,
         )
     return f"{text}={variables[text]}"

@@ -45,7 +45,9 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
     live = [job for job in mine if not job.state.final]
     if len({job.cluster for job in live}) > 1:
         told = _those(live, owner)
-        raise RequestError(f"`{name}` names {told}.", hint="Give the id of one, or --cluster.")
+        raise RequestError(
+            "`{name}` names {told}.", hint="Give the id of one, or --cluster.", name=name, told=told
+        )
     if not mine:
         others = [job for job in found if not job.state.final]
         hint = f"`{name}` is {_those(others, owner)}: its id means it everywhere."
@@ -77,8 +79,12 @@ def check_cluster(job: Job, cluster: str | None) -> None:
     """Raise RequestError if the session does not run on the cluster that the user named."""
     if cluster not in (None, job.cluster):
         raise RequestError(
-            f"The session {job.name} ({job.id}) runs on {job.cluster}, not on {cluster}.",
+            "The session {name} ({id}) runs on {cluster}, not on {wanted}.",
             hint="Leave out --cluster.",
+            name=job.name,
+            id=job.id,
+            cluster=job.cluster,
+            wanted=cluster,
         )
 
 

@@ -61,7 +61,7 @@ def parse(args: Arguments, before: Sequence[str] = ()) -> Shell:
         if args.words or args.keep is not None:
             word = args.words[0] if args.words else "--keep"
             told = f"`{word}` is for a job that is submitted; with --job there is one already."
-            raise RequestError(told, hint=f"`%slurm {SHELL.usage('terminal')}`")
+            raise RequestError(told, hint="`%slurm {usage}`", usage=SHELL.usage("terminal"))
     else:
         request = line.parse([*before, *args.words])
         if args.new:

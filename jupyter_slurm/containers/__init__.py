@@ -43,7 +43,10 @@ def runtime_named(name: str) -> Runtime:
         return RUNTIMES[name]
     near = difflib.get_close_matches(name, RUNTIMES, n=1)
     raise RequestError(
-        f"There is no runtime {name!r}.",
-        hint=(f"Did you mean {near[0]}? " if near else "") + f"Known: {', '.join(RUNTIMES)}.",
+        "There is no runtime {name}.",
+        hint="Did you mean {near}? Known: {known}." if near else "Known: {known}.",
         option="runtime",
+        name=repr(name),
+        near="".join(near),
+        known=", ".join(RUNTIMES),
     )

@@ -110,9 +110,13 @@ def _mount(mount: Mount) -> str:
     dst = without_nul(mount.dst, "the mount point")
     for path in (src, dst):
         if not posixpath.isabs(path):
-            raise RequestError(f"Apptainer needs absolute paths to mount, not {path!r}.")
+            raise RequestError(
+                "Apptainer needs absolute paths to mount, not {path}.", path=repr(path)
+            )
     if posixpath.normpath(dst) == "/":
-        raise RequestError(f"{src} cannot be mounted at {dst}.", hint="Say --mount SRC:/mnt/NAME.")
+        raise RequestError(
+            "{src} cannot be mounted at {dst}.", hint="Say --mount SRC:/mnt/NAME.", src=src, dst=dst
+        )
     if not _NOT_FOR_BIND.search(src + dst):
         return f"--bind={src}:{dst}{':ro' if mount.read_only else ''}"
     fields = ["type=bind", f"source={src}", f"destination={dst}"]

@@ -132,11 +132,14 @@ class Charliecloud:
 def _bind(src: str, dst: str) -> str:
     if ":" in src:
         raise RequestError(
-            f"Charliecloud cannot mount {src}: its path has a colon.",
+            "Charliecloud cannot mount {src}: its path has a colon.",
             hint="Make a symbolic link without one and name that.",
+            src=src,
         )
     if not posixpath.isabs(src):
-        raise RequestError(f"Charliecloud needs an absolute path to mount, not {src!r}.")
+        raise RequestError(
+            "Charliecloud needs an absolute path to mount, not {src}.", src=repr(src)
+        )
     return f"--bind={without_nul(src, 'the path to mount')}:{without_nul(dst, 'the mount point')}"
 
 
@@ -144,11 +147,14 @@ def _destination(mount: Mount) -> str:
     dst = posixpath.normpath(mount.dst)
     if mount.read_only:
         raise RequestError(
-            f"Charliecloud cannot mount {mount.src} read-only.", hint="Leave `:ro` off."
+            "Charliecloud cannot mount {src} read-only.", hint="Leave `:ro` off.", src=mount.src
         )
     if dst in {"/", "/mnt"} or (dst + "/").startswith(_JOB_DIR + "/"):
         raise RequestError(
-            f"{mount.src} cannot be mounted at {mount.dst}.", hint="Say --mount SRC:/mnt/NAME."
+            "{src} cannot be mounted at {dst}.",
+            hint="Say --mount SRC:/mnt/NAME.",
+            src=mount.src,
+            dst=mount.dst,
         )
     return dst
 

@@ -50,11 +50,13 @@ def login(registry: str, user: str, password: str) -> Login:
     registry = registry.removeprefix("https://").removeprefix("docker://").rstrip("/")
     if not _REGISTRY.fullmatch(registry):
         raise RequestError(
-            f"{registry!r} is not the name of a registry.", hint="Say e.g. nvcr.io or ghcr.io."
+            "{registry} is not the name of a registry.",
+            hint="Say e.g. nvcr.io or ghcr.io.",
+            registry=repr(registry),
         )
     user = user or (NGC_USER if registry == NGC else "")
     if not user or not password:
-        raise RequestError(f"A login to {registry} needs a user and a password.")
+        raise RequestError("A login to {registry} needs a user and a password.", registry=registry)
     if re.search(r"[\x00-\x1f\x7f]", user + password) or ":" in user:
         raise RequestError("The user or the password has a character that no tool takes.")
     return Login("docker.io" if _HUB.fullmatch(registry) else registry, user, password)
@@ -98,8 +100,9 @@ def _json(old: bytes | None, new: Login) -> bytes:
         ) from exc
     if keeper:
         raise RequestError(
-            f"On the cluster logins are kept by a program of its own ({keeper}).",
+            "On the cluster logins are kept by a program of its own ({keeper}).",
             hint="Log in there, with the container tool itself.",
+            keeper=keeper,
         )
     key = _HUB_KEY if new.registry == "docker.io" else new.registry
     token = base64.b64encode(f"{new.user}:{new.password}".encode()).decode()

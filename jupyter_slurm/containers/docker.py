@@ -76,8 +76,10 @@ class Docker:
         tag = docker_tag(image)
         if tag is None and image.startswith("/"):
             raise RequestError(
-                f"{self.name} takes images by name, not the file {image}.",
+                "{name} takes images by name, not the file {image}.",
                 hint="Load it on the node (`docker load`, `podman load`), and say its name.",
+                name=self.name,
+                image=image,
             )
         before = before_program(shlex.quote(f"{box.job_dir}/{ENVIRONMENT}"))
         inside = in_workdir(argv, box, box.job_dir, before)

@@ -66,8 +66,10 @@ def check(text: str) -> None:
     for word, rest in _instructions(text):
         if word in ("COPY", "ADD") and not rest.startswith("--from="):
             raise RequestError(
-                f"`{word} {rest}`: a cell has no files beside it.",
+                "`{word} {rest}`: a cell has no files beside it.",
                 hint="Fetch them with RUN, write them with RUN, or mount them: --mount.",
+                word=word,
+                rest=rest,
             )
 
 
@@ -135,7 +137,8 @@ def _variables(word: str, rest: str) -> list[Step]:
 
 def _refused(line: str) -> RequestError:
     return RequestError(
-        f"This cluster's container tool takes no Dockerfiles, and `{line}` cannot be translated "
-        "for it.",
+        "This cluster's container tool takes no Dockerfiles, and `{line}` cannot "
+        "be translated for it.",
         hint="FROM, RUN, ENV, ARG and WORKDIR can; or write a setup script (#!…) with --from.",
+        line=line,
     )

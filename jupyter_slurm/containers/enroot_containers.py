@@ -133,9 +133,10 @@ def container_name(name: str) -> str:
     """Return the name. RequestError: no container can have it."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", name):
         raise RequestError(
-            f"{name!r} is not the name of a container that is kept on a node.",
+            "{name} is not the name of a container that is kept on a node.",
             hint="Say --image @NAME, with the name that `enroot list` shows there; for pyxis "
             "without the `pyxis_` before it.",
+            name=repr(name),
         )
     return name
 
@@ -143,18 +144,25 @@ def container_name(name: str) -> str:
 def check_destination(mount: Mount) -> None:
     """Raise RequestError if enroot cannot mount there, or if that would hide the job's folder."""
     if not posixpath.isabs(mount.src):
-        raise RequestError(f"enroot needs an absolute path to mount, not {mount.src!r}.")
+        raise RequestError(
+            "enroot needs an absolute path to mount, not {src}.", src=repr(mount.src)
+        )
     dst = posixpath.normpath(without_nul(mount.dst, "the mount point"))
     if not is_plain(dst):
         raise RequestError(
-            f"{mount.src} cannot be mounted at {mount.dst}: enroot reads blanks, commas, colons, "
+            "{src} cannot be mounted at {dst}: enroot reads blanks, commas, colons, "
             "quotes, $ and \\ there as its own.",
             hint="What is mounted may be called anything; say a plain name behind it: "
             "--mount SRC:/mnt/NAME.",
+            src=mount.src,
+            dst=mount.dst,
         )
     if dst in {"/", "/mnt"} or (dst + "/").startswith(JOB_DIR + "/"):
         raise RequestError(
-            f"{mount.src} cannot be mounted at {mount.dst}.", hint="Say --mount SRC:/mnt/NAME."
+            "{src} cannot be mounted at {dst}.",
+            hint="Say --mount SRC:/mnt/NAME.",
+            src=mount.src,
+            dst=mount.dst,
         )
 
 

@@ -54,8 +54,9 @@ def check_name(name: str) -> None:
     """Raise RequestError if an image cannot have that name (it must be valid for every tool)."""
     if not _BUILT.fullmatch(name) or len(name) > _LONGEST:
         raise RequestError(
-            f"{name!r} is not a name for an image that is built here.",
+            "{name} is not a name for an image that is built here.",
             hint="Small letters and digits, with `.`, `_` or `-` between them: my-pytorch.",
+            name=repr(name),
         )
 
 

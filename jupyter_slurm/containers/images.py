@@ -69,19 +69,24 @@ def find_image(
     offered = sorted({*aliases, *ours(), *there})
     is_path = reference.startswith(("/", "~/"))
     raise NotFoundError(
-        f"There is no {f'file {tried}' if is_path else f'image {reference!r}'} on this cluster.",
+        "There is no file {file} on this cluster."
+        if is_path
+        else "There is no image {image} on this cluster.",
         hint=_hint(reference, offered),
         detail=f"Looked for {tried}." if tried and not is_path else None,
         option="image",
+        file=tried,
+        image=repr(reference),
     )
 
 
 def _kept(wanted: str, kept: Callable[[str], str] | None) -> str:
     if kept is None:
         raise RequestError(
-            f"{wanted!r} names a container that a node keeps, and this runtime keeps none.",
+            "{wanted} names a container that a node keeps, and this runtime keeps none.",
             hint="pyxis and enroot have; for all others say the image: --image NAME.",
             option="image",
+            wanted=repr(wanted),
         )
     return kept(wanted.removeprefix("@"))
 
@@ -89,12 +94,15 @@ def _kept(wanted: str, kept: Callable[[str], str] | None) -> str:
 def check_name(reference: str) -> None:
     """Raise RequestError for an empty name, a relative path, or more than a line of text."""
     if not reference or "\0" in reference or "\n" in reference:
-        raise RequestError(f"{reference!r} is not the name of an image.", option="image")
+        raise RequestError(
+            "{reference} is not the name of an image.", option="image", reference=repr(reference)
+        )
     if reference.startswith("."):
         raise RequestError(
-            f"The image {reference!r} is a relative path.",
+            "The image {reference} is a relative path.",
             hint="Give its absolute path on the cluster, or one that begins with ~/.",
             option="image",
+            reference=repr(reference),
         )
 
 

@@ -23,14 +23,19 @@ def parse_mount(text: str, home: str) -> Mount:
     dst = rest[0] if rest else None
     mode = rest[1] if len(rest) > 1 else "rw"
     if not src or dst == "" or mode not in {"ro", "rw"} or len(rest) > 2:
-        raise RequestError(f"--mount {text!r} is not understood.", hint=_FORM, option="mount")
+        raise RequestError(
+            "--mount {text} is not understood.", hint=_FORM, option="mount", text=repr(text)
+        )
     src = home_expanded(src, home)
     for path in (src, dst or src):
         if not posixpath.isabs(path):
             raise RequestError(
-                f"--mount {text!r}: {path} is not an absolute path.",
-                hint=f"{_FORM} SRC may begin with ~/, your home on the cluster.",
+                "--mount {text}: {path} is not an absolute path.",
+                hint="{form} SRC may begin with ~/, your home on the cluster.",
                 option="mount",
+                text=repr(text),
+                path=path,
+                form=_FORM,
             )
     return Mount(src, dst or src, read_only=mode == "ro")
 

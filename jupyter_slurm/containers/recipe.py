@@ -127,7 +127,10 @@ def _packages(text: str) -> list[tuple[str, tuple[str, ...]]]:
             listed += _listed(section, content.removeprefix("- "))
         else:
             raise RequestError(
-                f"Line {number} of the recipe is not understood: {content}", hint=FORMS
+                "Line {number} of the recipe is not understood: {content}",
+                hint=FORMS,
+                number=number,
+                content=content,
             )
     if section is not None:
         found.append((section, tuple(listed)))
@@ -148,20 +151,23 @@ def _split(words: str, number: int) -> list[str]:
         return shlex.split(words)
     except ValueError as exc:
         raise RequestError(
-            f"Line {number} of the recipe cannot be split into words: {str(exc).lower()}."
+            "Line {number} of the recipe cannot be split into words: {exc}.",
+            number=number,
+            exc=str(exc).lower(),
         ) from exc
 
 
 def _check(tool: str, words: Sequence[str]) -> None:
     if not words:
-        raise RequestError(f"The recipe installs nothing with {tool}.", hint=FORMS)
+        raise RequestError("The recipe installs nothing with {tool}.", hint=FORMS, tool=tool)
     for word, following in zip(words, (*words[1:], ""), strict=True):
         named = following if word in ("-r", "--requirement", "-e", "--editable") else word
         local = named.startswith(("./", "../", "/", "~")) and not named.startswith("//")
         if local or word in ("-r", "--requirement", "-e", "--editable"):
             raise RequestError(
-                f"The recipe names a file, {named}, and a cell brings none.",
+                "The recipe names a file, {named}, and a cell brings none.",
                 hint="Write the packages themselves into the recipe.",
+                named=named,
             )
 
 

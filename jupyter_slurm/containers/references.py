@@ -70,9 +70,10 @@ def parse_reference(text: str) -> Reference:
     )
     if not good:
         raise RequestError(
-            f"{text!r} is not the name of an image.",
+            "{text} is not the name of an image.",
             hint="Say NAME:TAG, REGISTRY/NAME:TAG, or an absolute path on the cluster.",
             option="image",
+            text=repr(text),
         )
     if registry is None:
         registry, name, tag = _short(name, tag)

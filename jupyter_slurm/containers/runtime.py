@@ -117,9 +117,10 @@ def image_of(box: Box, runtime: str) -> str:
     """Return the box's image. RequestError: it has none."""
     if box.image is None:
         raise RequestError(
-            f"The runtime {runtime} needs an image.",
+            "The runtime {runtime} needs an image.",
             hint="Say --image NAME, or --runtime none for the node's own Python.",
             option="image",
+            runtime=runtime,
         )
     return without_nul(box.image, "the image's name")
 
@@ -127,7 +128,7 @@ def image_of(box: Box, runtime: str) -> str:
 def without_nul(text: str, what: str) -> str:
     """Return `text`. RequestError: it has NUL, the one character that no argument can have."""
     if "\0" in text:
-        raise RequestError(f"There is a NUL character in {what}.")
+        raise RequestError("There is a NUL character in {what}.", what=what)
     return text
 
 

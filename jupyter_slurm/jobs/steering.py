@@ -124,7 +124,7 @@ class Steering:
             if wanted:
                 cluster.ask(scancel.cancel_argv(wanted))
         except ValueError as exc:
-            raise RequestError(f"{exc}.") from exc
+            raise RequestError("{exc}.", exc=exc) from exc
         except CommandError as exc:
             # scancel goes on after one that it could not end, and names it.
             refused = scancel.not_ended(exc.detail or "", wanted)
@@ -168,27 +168,34 @@ class Steering:
             if refused is None:
                 raise
             self._book.change(job_id, no_requeue=refused)
-            raise RequestError(f"Job {job_id} goes on. {refused}", detail=exc.detail) from exc
+            raise RequestError(
+                "Job {job} goes on. {refused}", detail=exc.detail, job=job_id, refused=refused
+            ) from exc
 
     def extend(self, job_id: str, limit: str) -> Job:
         job = self._book.job(job_id)
         if job.state.final or job.slurm_id is None:
-            raise RequestError(f"Job {job.id} is {job.state}: it has no time limit to change.")
+            raise RequestError(
+                "Job {id} is {state}: it has no time limit to change.", id=job.id, state=job.state
+            )
         try:
             argv = scontrol.time_limit_argv(job.slurm_id, limit.strip())
         except ValueError as exc:
-            raise RequestError(f"{exc}.", hint="As in `+1h`, or `4h` for all of it.") from exc
+            raise RequestError(
+                "{exc}.", hint="As in `+1h`, or `4h` for all of it.", exc=exc
+            ) from exc
         try:
             self._steer(job, argv)
         except CommandError as exc:
             if not scontrol.is_denied(exc.detail or ""):
                 raise
             raise CommandError(
-                f"Slurm does not let you change the time limit of job {job.slurm_id} to that.",
+                "Slurm does not let you change the time limit of job {slurm_id} to that.",
                 hint="Most clusters let their users only lower it. Ask the cluster's support to "
                 "raise it while the job runs, or save what you have and start another with more "
                 "--time.",
                 detail=exc.detail,
+                slurm_id=job.slurm_id,
             ) from exc
         # Not from a listing: one may be under way that is older.
         answer = self._clusters.named(job.cluster).ask(scontrol.job_argv(job.slurm_id))
@@ -207,7 +214,12 @@ class Steering:
     def _update(self, job_id: str, verb: queue.Verb) -> Job:
         job = self._book.job(job_id)
         if job.state.final or job.slurm_id is None:
-            raise RequestError(f"Job {job.id} is {job.state}: there is nothing to {verb}.")
+            raise RequestError(
+                "Job {id} is {state}: there is nothing to {verb}.",
+                id=job.id,
+                state=job.state,
+                verb=verb,
+            )
         self._steer(job, scontrol.update_argv(verb, [job.slurm_id]))
         return self.why(job_id)
 
@@ -216,8 +228,11 @@ class Steering:
         cluster = self._clusters.named(job.cluster)
         if not ask_jobs(cluster, self._book.record(job.id)):
             raise NotFoundError(
-                f"Slurm knows nothing of job {job.id} any more.",
-                hint=f"Job {job.slurm_id} of {cluster.name}, if there is one, is another.",
+                "Slurm knows nothing of job {id} any more.",
+                hint="Job {slurm_id} of {name}, if there is one, is another.",
+                id=job.id,
+                slurm_id=job.slurm_id,
+                name=cluster.name,
             )
         cluster.ask(argv)
         self._clusters.watch(cluster).ask_now()
@@ -235,7 +250,10 @@ class Steering:
             return
         if not job.state.final:
             raise RequestError(
-                f"Job {job.id} has not ended: it is {job.state}.", hint="Cancel it first."
+                "Job {id} has not ended: it is {state}.",
+                hint="Cancel it first.",
+                id=job.id,
+                state=job.state,
             )
         folder, mirror = JobDir(PurePosixPath(job.job_dir)), record.mirror
         self._transfers.remove(

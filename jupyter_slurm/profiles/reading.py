@@ -71,17 +71,19 @@ class Profiles:
             return self.get(name)
         if self.wanted is not None:
             raise ConfigError(
-                f"{self.wanted_by}: the default cluster `{self.wanted}` is not defined"
-                f"{did_you_mean(self.wanted, self.clusters)}",
+                "{wanted_by}: the default cluster `{wanted}` is not defined{did_you_mean}",
                 hint=self._known(),
+                wanted_by=self.wanted_by,
+                wanted=self.wanted,
+                did_you_mean=did_you_mean(self.wanted, self.clusters),
             )
         if not self.clusters:
             raise ConfigError(_NO_CLUSTER, hint=self._known())
         raise ConfigError(
-            "There are several clusters and none is the default: "
-            f"{', '.join([*self.clusters, *self.broken])}.",
-            hint='Say which with --cluster, or write `default = "NAME"` at the top of '
-            f"{_user_file()}.",
+            "There are several clusters and none is the default: {names}.",
+            hint='Say which with --cluster, or write `default = "NAME"` at the top of {user_file}.',
+            names=", ".join([*self.clusters, *self.broken]),
+            user_file=_user_file(),
         )
 
     def get(self, name: str | None = None) -> ClusterProfile:
@@ -95,9 +97,11 @@ class Profiles:
         if error is not None:
             raise _another(error)
         raise NotFoundError(
-            f"There is no cluster `{name}`{did_you_mean(name, self.clusters)}",
+            "There is no cluster `{name}`{did_you_mean}",
             hint=self._known(),
             option="cluster",
+            name=name,
+            did_you_mean=did_you_mean(name, self.clusters),
         )
 
     def _default_name(self) -> str | None:

@@ -103,7 +103,7 @@ def packed_query(name: str, arguments: Mapping[str, str]) -> bytes:
     try:
         given = msgspec.convert(arguments, type=call.arguments, strict=False)
     except msgspec.ValidationError as exc:
-        raise RequestError(f"{name}: {exc}.") from exc
+        raise RequestError("{name}: {exc}.", name=name, exc=exc) from exc
     return msgspec.json.encode(given)
 
 

@@ -189,7 +189,8 @@ def _position(answer: AgentAnswer) -> _Position | bytes:
     except msgspec.MsgspecError as exc:
         return body_of(
             AgentError(
-                f"The agent's answer is not understood: {exc}.",
+                "The agent's answer is not understood: {exc}.",
                 hint="If jupyter-slurm was just installed anew, restart the Jupyter server.",
+                exc=exc,
             )
         )

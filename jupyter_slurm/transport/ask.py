@@ -10,7 +10,7 @@ import unicodedata
 from typing import NamedTuple, Protocol
 
 from jupyter_slurm.errors import LoginNeededError
-from jupyter_slurm.wire import Message, QuestionKind
+from jupyter_slurm.wire import QuestionKind
 
 _KEY = re.compile(
     r"pass\W?phrase|\b(?:private|rsa|dsa|ecdsa|ed25519)\W?key|\.ssh\b"
@@ -47,6 +47,7 @@ class Ask(Protocol):
 def nobody(prompt: Prompt) -> str:
     """Refuse to answer, for what happens by itself, e.g. coming back after a lost connection."""
     raise LoginNeededError(
-        f"{prompt.host} asks for an answer that only you can give.",
-        hint=Message.of("Log in: `{slurm} login`."),
+        "{host} asks for an answer that only you can give.",
+        hint="Log in: `{slurm} login`.",
+        host=prompt.host,
     )

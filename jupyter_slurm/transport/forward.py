@@ -277,7 +277,7 @@ class Forward:
             self._answered(arrival, exc)
         except Exception as exc:  # noqa: BLE001 (the thread never dies silently)
             _log.exception("a connection to port %d stumbled", self.local_port)
-            self._answered(arrival, ForwardError(f"The connection failed: {exc}."))
+            self._answered(arrival, ForwardError("The connection failed: {exc}.", exc=exc))
 
     # --- in any thread ---
 

@@ -93,9 +93,11 @@ class LocalTransport:
                 _place(f"{target}/{name}", content, ending)
         except OSError as exc:
             raise FileAccessError(
-                f"The job's files cannot be written to {target}: {exc.strerror or exc}.",
+                "The job's files cannot be written to {target}: {strerror}.",
                 hint="Is the disk full, or over quota? `job_root` of the cluster says where jobs "
                 "live.",
+                target=target,
+                strerror=exc.strerror or exc,
             ) from exc
         return self._run(argv, target, env, b"", timeout_s)
 
@@ -126,7 +128,9 @@ class LocalTransport:
         except IsADirectoryError:
             raise caps.no_file(path) from None
         except OSError as exc:
-            raise FileAccessError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+            raise FileAccessError(
+                "{path} cannot be read: {strerror}.", path=path, strerror=exc.strerror or exc
+            ) from exc
         if limit is None and len(data) > caps.FILE_BYTES:
             raise caps.too_large(path, caps.FILE_BYTES)
         return data
@@ -252,11 +256,14 @@ class LocalTransport:
             )
         except FileNotFoundError as exc:
             raise TransportError(
-                f"There is no program `{argv[0]}` on this machine.",
+                "There is no program `{argv}` on this machine.",
                 hint="`path` of the cluster's profile names the folders of Slurm's commands.",
+                argv=argv[0],
             ) from exc
         except OSError as exc:
-            raise TransportError(f"`{argv[0]}` cannot be run: {exc.strerror or exc}.") from exc
+            raise TransportError(
+                "`{argv}` cannot be run: {strerror}.", argv=argv[0], strerror=exc.strerror or exc
+            ) from exc
 
 
 def _connect(sock: socket.socket, host: str, port: int, greeting: Greeting | None) -> None:
@@ -264,7 +271,12 @@ def _connect(sock: socket.socket, host: str, port: int, greeting: Greeting | Non
         there = _greeted(socket.create_connection((host, port), _CONNECT_S), greeting)
     except (OSError, UnicodeError) as exc:  # UnicodeError: no name that a resolver could be asked
         words = getattr(exc, "strerror", None) or str(exc)
-        raise ForwardError(f"{host}:{port} cannot be reached from this machine: {words}.") from exc
+        raise ForwardError(
+            "{host}:{port} cannot be reached from this machine: {words}.",
+            host=host,
+            port=port,
+            words=words,
+        ) from exc
     there.settimeout(None)
     sock.settimeout(None)
     splice(sock, there)

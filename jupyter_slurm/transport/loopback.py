@@ -40,9 +40,10 @@ def listeners(port: int) -> list[socket.socket]:
         else:
             return [first, second]
     raise ForwardError(
-        f"Other programs listen at ::1, on the number of every port that was free at 127.0.0.1: "
-        f"{_NUMBERS} were tried.",
+        "Other programs listen at ::1, on the number of every port that was free "
+        "at 127.0.0.1: {tried} were tried.",
         hint="`ss -ltnp` shows who listens.",
+        tried=_NUMBERS,
     )
 
 
@@ -62,8 +63,12 @@ def _listener(address: str, port: int) -> socket.socket:
         owner = _owner(port) if number == errno.EADDRINUSE else None
         told = f" A program of {owner} listens there." if owner else ""
         raise ForwardError(
-            f"Port {port} of this machine cannot be used at {address}: {reason}.{told}",
+            "Port {port} of this machine cannot be used at {address}: {reason}.{told}",
             hint="Leave the local port out, and a free one is taken.",
+            port=port,
+            address=address,
+            reason=reason,
+            told=told,
         ) from exc
     listener.setblocking(False)
     return listener

@@ -52,11 +52,14 @@ class NodeLogin:
             self._standing().transport.carry(sock, host, port, _OPEN_S, greeting)
         except (paramiko.ChannelException, TimeoutError) as exc:
             raise ForwardError(
-                f"{host}:{port} cannot be reached from {self._node}.",
+                "{host}:{port} cannot be reached from {node}.",
                 detail=str(exc) or None,
+                host=host,
+                port=port,
+                node=self._node,
             ) from exc
         except ConnectionLostError as exc:
-            raise ForwardError(f"The login on {self._node} has ended.") from exc
+            raise ForwardError("The login on {node} has ended.", node=self._node) from exc
 
     def close(self) -> None:
         with self._lock:
@@ -108,5 +111,5 @@ def _hop(node: str, port: int | None, login: Hop) -> Hop:
 
 def _unusable(node: str, error: TransportError | ConfigError) -> ForwardError:
     return ForwardError(
-        f"There is no login on {node} without a question.", detail=str(error.message)
+        "There is no login on {node} without a question.", detail=str(error.message), node=node
     )

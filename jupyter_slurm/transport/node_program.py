@@ -111,15 +111,18 @@ def _after_first_word(channel: socket.socket, what: str, first: bytes, last: byt
                 return bytes(after)
             if len(said) > caps.WORDS_BYTES:
                 raise ForwardError(
-                    f"{what} could not be started inside the job: more than "
-                    f"{size(caps.WORDS_BYTES)} came before its first word.",
+                    "{what} could not be started inside the job: more than {most} came before "
+                    "its first word.",
                     hint="Does a prolog on the node print without end?",
+                    what=what,
+                    most=size(caps.WORDS_BYTES),
                 )
     words = said.partition(last)[2].decode(errors="replace").strip()
     raise ForwardError(
-        f"{what} could not be started inside the job.",
+        "{what} could not be started inside the job.",
         hint="Does the job still run?",
         detail=words[-_LAST_WORDS:] or None,
+        what=what,
     )
 
 
@@ -129,5 +132,7 @@ def _received(channel: socket.socket, what: str, deadline_s: float) -> bytes:
         return channel.recv(1 << 16)
     except TimeoutError as exc:
         raise ForwardError(
-            f"{what} inside the job was not heard of within {_START_S:g} s."
+            "{what} inside the job was not heard of within {seconds} s.",
+            what=what,
+            seconds=f"{_START_S:g}",
         ) from exc

@@ -55,14 +55,21 @@ class Relay:
             except ForwardError as exc:
                 if host.startswith(_DOOR):
                     raise ForwardError(
-                        f"{host} cannot be reached on the job's node: {exc.message}."
+                        "{host} cannot be reached on the job's node: {words}.",
+                        host=host,
+                        words=exc.message,
                     ) from exc
                 raise ForwardError(
-                    f"{host}:{port} cannot be reached from the job's node: {exc.message}.",
+                    "{host}:{port} cannot be reached from the job's node: {words}.",
                     hint="Does the program in the job listen there already?",
+                    host=host,
+                    port=port,
+                    words=exc.message,
                 ) from exc
         if reason:
-            raise ForwardError(f"The relay in the job is not what was sent there: {reason}.")
+            raise ForwardError(
+                "The relay in the job is not what was sent there: {reason}.", reason=reason
+            )
         raise ForwardError("The relay in the job ended while it was connecting.")
 
     def start(self) -> None:

@@ -108,10 +108,11 @@ class SshTransport:
             raise not_private(folder, said)
         if answer.status == NOT_PLACED:
             raise FileAccessError(
-                f"The job's files cannot be written to {folder} over there.",
+                "The job's files cannot be written to {folder} over there.",
                 hint="Is the disk full, or over quota? `job_root` of the cluster says where jobs "
                 "live.",
                 detail=said or None,
+                folder=folder,
             )
         for upload in delivery.uploads:
             upload.unlink(missing_ok=True)
@@ -153,8 +154,12 @@ class SshTransport:
         free_bytes = shutil.disk_usage(places.spool_dir()).free
         if most_bytes > free_bytes:
             raise FileAccessError(
-                f"{path} has {size(most_bytes)}, and {size(free_bytes)} are free on this machine.",
-                hint=f"Make room in {places.spool_dir()}.",
+                "{path} has {most_bytes}, and {free_bytes} are free on this machine.",
+                hint="Make room in {spool_dir}.",
+                path=path,
+                most_bytes=size(most_bytes),
+                free_bytes=size(free_bytes),
+                spool_dir=places.spool_dir(),
             )
         name = hashlib.sha256(f"{self.connection.name}\0{path}".encode(errors="surrogateescape"))
         target = places.spool_dir() / f"{name.hexdigest()[:32]}.fetched"
@@ -170,7 +175,7 @@ class SshTransport:
     def _download(self, path: PurePosixPath, file: BinaryIO, most_bytes: int) -> None:
         head = self.read(path, 0, _SMALL_BYTES)
         if head is None:
-            raise FileAccessError(f"{path} is not there.")
+            raise FileAccessError("{path} is not there.", path=path)
         left_bytes = most_bytes - len(head)
         if left_bytes < 0:
             raise caps.too_large(path, most_bytes)
@@ -184,7 +189,9 @@ class SshTransport:
             raise caps.too_large(path, most_bytes) from exc
         if done.returncode != 0:
             words = done.stderr.decode(errors="replace").strip()
-            raise FileAccessError(f"{path} cannot be read over there.", detail=words or None)
+            raise FileAccessError(
+                "{path} cannot be read over there.", detail=words or None, path=path
+            )
 
     # --- streams ---
 
@@ -265,7 +272,12 @@ class SshTransport:
             if self.connection.standing() is not by:
                 raise self._shells.lost()
             gateway = self.connection.hops[-1].label
-            raise ForwardError(f"{host}:{port} did not answer {gateway} in time.")
+            raise ForwardError(
+                "{host}:{port} did not answer {gateway} in time.",
+                host=host,
+                port=port,
+                gateway=gateway,
+            )
 
         by.carry_soon(sock, host, port, _CARRY_S, on_carried, greeting)
 
@@ -273,12 +285,18 @@ class SshTransport:
         gateway = self.connection.hops[-1].label
         if said.code == _PROHIBITED:
             return ForwardError(
-                f"{gateway} forwards no ports.",
+                "{gateway} forwards no ports.",
                 hint="Its administrators allow it (AllowTcpForwarding, PermitOpen), or choose "
                 "another route.",
                 detail=said.text,
+                gateway=gateway,
             )
-        return ForwardError(f"{target} cannot be reached from {gateway}.", detail=said.text)
+        return ForwardError(
+            "{target} cannot be reached from {gateway}.",
+            detail=said.text,
+            target=target,
+            gateway=gateway,
+        )
 
     def _look_once(self, script: bytes) -> bytes:
         (answer,) = self._shells.twice(script)

@@ -97,5 +97,5 @@ def _job_id(api: Api, word: str) -> str | None:
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= 65_535):
-        raise RequestError(f"`{text}` is not a port: a number from 1 to 65535.")
+        raise RequestError("`{text}` is not a port: a number from 1 to 65535.", text=text)
     return int(text)

@@ -50,9 +50,11 @@ def left_out(result: Result) -> VariableError | None:
     names = ", ".join(f"`{name}`" for name in result.failed)
     reasons = "\n".join(f"{name}: {reason}" for name, reason in result.failed.items())
     return VariableError(
-        f"The cell ended well, but {names} did not come back.",
+        "The cell ended well, but {names} did not come back.",
         detail=reasons,
-        hint=f"The job's files are in {result.job.job_dir}." if result.job.job_dir else None,
+        hint="The job's files are in {job_dir}." if result.job.job_dir else None,
+        names=names,
+        job_dir=result.job.job_dir,
     )
 
 

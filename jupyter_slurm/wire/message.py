@@ -42,10 +42,13 @@ Text = str | Message
 """A text for the user. A `str` has no arguments, or is another program's text."""
 
 
-def filled(text: str, args: Mapping[str, str | Message]) -> Text:
-    """Return a text of a table with the arguments that it has a place for."""
-    wanted = {found[1]: args[found[1]] for found in _PLACE.finditer(text) if found[1] in args}
-    return Message(text, wanted) if wanted else text
+def filled(text: Text, args: Mapping[str, object]) -> Text:
+    """Return a text with those of the arguments that it has a place for; a message as it is."""
+    if isinstance(text, Message):
+        return text
+    places = set(_PLACE.findall(text))
+    wanted = {name: args[name] for name in places & args.keys()}
+    return Message.of(text, **wanted) if wanted or _OURS in places else text
 
 
 def together(*texts: Text | None, between: str = " ") -> Text:

@@ -112,7 +112,7 @@ def test_a_path_is_taken_as_it_is() -> None:
 def test_what_is_not_there_is_named_with_what_is() -> None:
     with pytest.raises(NotFoundError) as caught:
         find("pytorch:22.1", {"/images": ["pytorch+22.11.sqfs", ".lock"]}, {"jax": "/x"})
-    assert caught.value.message == "There is no image 'pytorch:22.1' on this cluster."
+    assert str(caught.value.message) == "There is no image 'pytorch:22.1' on this cluster."
     detail = str(caught.value.detail)
     assert detail.startswith("Looked for pytorch+22.1, ")
     assert detail.endswith(" in /images.")
@@ -122,7 +122,7 @@ def test_what_is_not_there_is_named_with_what_is() -> None:
 def test_a_path_without_a_file_is_named() -> None:
     with pytest.raises(NotFoundError) as caught:
         find("/nope", {}, {})
-    assert caught.value.message == "There is no file /nope on this cluster."
+    assert str(caught.value.message) == "There is no file /nope on this cluster."
     assert caught.value.option == "image"
 
 

@@ -117,7 +117,7 @@ def test_a_job_that_finds_no_configuration_says_so_and_runs_once_the_profile_nam
     job = site.service.submit(spec("print('ran')"))
     assert job.problem is not None
     assert job.state is JobState.SUBMITTING
-    assert job.problem.message == "Slurm's commands find no configuration where they run."
+    assert str(job.problem.message) == "Slurm's commands find no configuration where they run."
     assert "SLURM_CONF" in str(job.problem.hint or "")
     unwanted = site.service.submit(spec(LONG))
     assert site.service.cancel(unwanted.id).state is JobState.CANCELLED
@@ -139,7 +139,7 @@ def test_sbatch_that_tries_for_long_is_told_of_and_a_cancellation_is_kept_for_it
     assert job.problem is not None
     why = "Slurm's commands cannot read their configuration file."
     wait_until(
-        lambda: (told := site.service.job(job.id).problem) is not None and told.message == why
+        lambda: (told := site.service.job(job.id).problem) is not None and str(told.message) == why
     )
     job = site.service.cancel(job.id)
     assert job.state is JobState.SUBMITTING

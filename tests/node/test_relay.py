@@ -160,7 +160,7 @@ def test_port_that_refuses_is_an_error_that_says_so(relay: Relay, host: str) -> 
     port = free_port()
     with pytest.raises(ForwardError) as caught:
         connected(relay, port, host)
-    assert caught.value.message == (
+    assert str(caught.value.message) == (
         f"{host}:{port} cannot be reached from the job's node: Connection refused."
     )
 
@@ -357,7 +357,7 @@ def test_program_that_cannot_start_is_an_error_with_its_own_words(
     relay = Relay(started.converse, refused, sys.executable)
     with pytest.raises(ForwardError) as caught:
         connected(relay, 1)
-    assert caught.value.message == "The relay could not be started inside the job."
+    assert str(caught.value.message) == "The relay could not be started inside the job."
     assert caught.value.detail == "srun: error: no such job"
     relay.close()
 

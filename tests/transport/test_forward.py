@@ -210,7 +210,7 @@ def test_failure_that_nobody_foresaw_is_told_and_the_port_goes_on(nothing_left: 
     forward = Forward(carry)
     assert is_reset(forward)
     assert forward.problem is not None
-    assert forward.problem.message == "The connection failed: odd."
+    assert str(forward.problem.message) == "The connection failed: odd."
     assert is_reset(forward)
     assert forward.problem.message == "Refused."
     forward.close()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from jupyter_slurm.wire import Message, Text, filled, together
+from jupyter_slurm.errors import NotFoundError, from_problem
+from jupyter_slurm.wire import Message, Problem, Text, filled, together
 
 
 def test_a_message_is_its_english_with_its_arguments() -> None:
@@ -61,3 +62,11 @@ def test_a_text_of_a_table_takes_the_arguments_that_it_has_a_place_for() -> None
 @pytest.mark.parametrize("text", ["It waits.", Message.of("It takes {what}.", what=Message("all"))])
 def test_a_text_survives_its_way(text: Text) -> None:
     assert msgspec.json.decode(msgspec.json.encode(text), type=Text) == text
+
+
+def test_an_error_is_its_sentences_and_their_arguments() -> None:
+    error = NotFoundError("There is no {path}.", hint="`{slurm} push {path}` sends it.", path="{x}")
+    assert str(error) == "There is no {x}.\n`%slurm push {x}` sends it."
+    sent = msgspec.json.decode(msgspec.json.encode(error.problem()), type=Problem)
+    assert sent.message == Message("There is no {path}.", {"path": "{x}"})
+    assert str(from_problem(sent)) == str(error)

@@ -72,8 +72,10 @@ def maker_for(runtime: str) -> Maker:
     if runtime in MAKERS:
         return MAKERS[runtime]
     raise RequestError(
-        f"Runtime {runtime} has no images to make.",
-        hint=f"Name a container tool with --runtime: {', '.join(MAKERS)}.",
+        "Runtime {runtime} has no images to make.",
+        hint="Name a container tool with --runtime: {tools}.",
+        runtime=runtime,
+        tools=", ".join(MAKERS),
     )
 
 

@@ -32,6 +32,7 @@ def refuse_definition(recipe: Recipe, tool: str) -> None:
     """Raise RequestError for an Apptainer definition."""
     if recipe.kind is Kind.DEFINITION:
         raise RequestError(
-            f"{tool} takes no Apptainer definitions.",
+            "{tool} takes no Apptainer definitions.",
             hint="Write what %post has as a setup script (#!/bin/sh), and say --from IMAGE.",
+            tool=tool,
         )

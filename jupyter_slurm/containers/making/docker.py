@@ -116,7 +116,8 @@ def _own(path: str) -> str:
     tag = docker_tag(path)
     if tag is None:
         raise RequestError(
-            f"Docker takes images by name, not the file {path}.",
+            "Docker takes images by name, not the file {path}.",
             hint="Load it where the image is to be made (`docker load`), and say its name.",
+            path=path,
         )
     return tag

@@ -97,15 +97,20 @@ class Labs:
         job = self._book.job(job_id)
         if not kind_of(job).is_web_server:
             raise RequestError(
-                f"Job {job.id} is not a lab.", hint=Message.of("`{slurm} lab list` lists yours.")
+                "Job {id} is not a lab.", hint="`{slurm} lab list` lists yours.", id=job.id
             )
         key = self._book.store.key(job.id)
         if job.state.final or job.lab is None or key is None:
-            raise RequestError(f"The lab {job.id} has ended: it is {job.state}.", hint=job.why)
+            raise RequestError(
+                "The lab {id} has ended: it is {state}.", hint=job.why, id=job.id, state=job.state
+            )
         if job.lab.step is not LabStep.READY:
             raise RequestError(
-                f"The lab {job.id} is not ready: it is {job.lab.step}, its job {job.state}.",
+                "The lab {id} is not ready: it is {step}, its job {state}.",
                 hint=job.why or Message.of("`{slurm} lab open {job}` waits for it.", job=job.id),
+                id=job.id,
+                step=job.lab.step,
+                state=job.state,
             )
         # As node/lab.py makes it.
         token = hmac.new(key.strip(), b"lab", hashlib.sha256).hexdigest()

@@ -17,7 +17,7 @@ from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell
 from jupyter_slurm.jobs.submission.session_cells import ask, ended, ends_s
-from jupyter_slurm.wire import CellSpec, Job, Message
+from jupyter_slurm.wire import CellSpec, Job
 
 
 class Sessions:
@@ -66,7 +66,6 @@ class Sessions:
         job = self._book.job(session_id)
         if not kind_of(job).takes_cells:
             raise RequestError(
-                f"Job {job.id} is not a session.",
-                hint=Message.of("`{slurm} session list` lists yours."),
+                "Job {id} is not a session.", hint="`{slurm} session list` lists yours.", id=job.id
             )
         return job

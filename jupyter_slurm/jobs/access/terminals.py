@@ -27,7 +27,7 @@ from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.slurm import srun
 from jupyter_slurm.slurm.versions import SlurmVersion, has_overlap
 from jupyter_slurm.transport import node_program
-from jupyter_slurm.wire import Job, JobState, Message, TerminalRequest
+from jupyter_slurm.wire import Job, JobState, TerminalRequest
 from jupyter_slurm.wire.framing import frame
 from jupyter_slurm.wire.terminal_frames import SETUP
 
@@ -88,9 +88,10 @@ def _begun(
         if version is not None and not has_overlap(version):
             raise ForwardError(
                 exc.message,
-                hint=f"Slurm {version} has no `srun --overlap` (since 20.11): a terminal has to "
+                hint="Slurm {version} has no `srun --overlap` (since 20.11): a terminal has to "
                 "wait until no other step of the job runs.",
                 detail=exc.detail,
+                version=version,
             ) from exc
         raise
     return channel
@@ -99,11 +100,14 @@ def _begun(
 def _place(job: Job) -> tuple[str, str]:
     """Return Slurm's id and the node where the job's script runs. RequestError: it does not run."""
     if job.state.final or job.state is JobState.FINISHING:
-        raise RequestError(f"Job {job.id} has ended: it is {job.state}.")
+        raise RequestError("Job {id} has ended: it is {state}.", id=job.id, state=job.state)
     if job.state not in _RUNS or not job.nodes or job.slurm_id is None:
         raise RequestError(
-            f"Job {job.id} does not run: it is {job.state}.",
-            hint=Message.of("`{slurm} why {job}` says what it waits for.", job=job.id),
+            "Job {id} does not run: it is {state}.",
+            hint="`{slurm} why {job}` says what it waits for.",
+            id=job.id,
+            state=job.state,
+            job=job.id,
         )
     return job.slurm_id, job.nodes[0]
 

@@ -25,7 +25,7 @@ from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.transport.connect_callbacks import Answered, call_back
 from jupyter_slurm.transport.forward import Carry, Forward
-from jupyter_slurm.wire import Job, JobState, Message, Problem, Tunnel
+from jupyter_slurm.wire import Job, JobState, Problem, Tunnel
 
 _RUNS = frozenset(
     (JobState.RUNNING, JobState.UNKNOWN, JobState.SUSPENDED, JobState.STOPPED, JobState.SIGNALING)
@@ -87,7 +87,7 @@ class Tunnels:
         """Return a tunnel to `host:port`, opened if need be. ForwardError: the local port is taken,
         the job does not run, or the login machine does not find the host."""
         if not 1 <= port <= 65535 or not host or not host.isprintable() or " " in host:
-            raise RequestError(f"`{host}:{port}` is not HOST:PORT.")
+            raise RequestError("`{host}:{port}` is not HOST:PORT.", host=host, port=port)
         job = None if job_id is None else self._running(job_id)
         name = self._clusters.named(cluster if job is None else job.cluster).name
         target = _TunnelTarget(name, host, port, None if job is None else job.id)
@@ -101,8 +101,12 @@ class Tunnels:
                 known = self._open[target] = _Open(self, target, local_port)
         if local_port not in (0, known.forward.local_port):
             raise ForwardError(
-                f"{host}:{port} is at port {known.forward.local_port} of this machine already.",
-                hint=f"Use that one, or close tunnel {known.id} first.",
+                "{host}:{port} is at port {local_port} of this machine already.",
+                hint="Use that one, or close tunnel {id} first.",
+                host=host,
+                port=port,
+                local_port=known.forward.local_port,
+                id=known.id,
             )
         self._tidy()
         return self._tunnel_of(known)
@@ -136,7 +140,7 @@ class Tunnels:
         with self._lock:
             found = next((one for one in self._open.values() if one.id == tunnel_id), None)
             if found is None:
-                raise NotFoundError(f"There is no tunnel {tunnel_id!r}.")
+                raise NotFoundError("There is no tunnel {tunnel_id}.", tunnel_id=repr(tunnel_id))
             del self._open[found.target]
         found.forward.close()
         self._tidy()
@@ -200,22 +204,24 @@ class Tunnels:
         done = transport.run(["sh", "-c", 'exec getent ahosts "$1"', "sh", target.host])
         if target.host.startswith("-") or done.returncode == _NOT_FOUND:
             raise ForwardError(
-                f"`{target.host}` is neither a job that is known here nor a host that the login "
-                f"machine of {target.cluster} finds.",
-                hint=Message.of(
-                    "`{slurm} jobs` lists jobs; a host is named as the login machine knows it."
-                ),
+                "`{host}` is neither a job that is known here nor a host that the login "
+                "machine of {cluster} finds.",
+                hint="`{slurm} jobs` lists jobs; a host is named as the login machine knows it.",
+                host=target.host,
+                cluster=target.cluster,
             )
 
     def _running(self, job_id: str) -> Job:
         """Return the job. NotFoundError; ForwardError: it does not run."""
         job = self._book.job(job_id)
         if job.state.final or job.state is JobState.FINISHING:
-            raise ForwardError(f"Job {job.id} has ended: it is {job.state}.")
+            raise ForwardError("Job {id} has ended: it is {state}.", id=job.id, state=job.state)
         if job.state not in _RUNS or not job.nodes or job.slurm_id is None:
             raise ForwardError(
-                f"Job {job.id} does not run: it is {job.state}.",
+                "Job {id} does not run: it is {state}.",
                 hint="A tunnel into a job works as soon as the job runs.",
+                id=job.id,
+                state=job.state,
             )
         return job
 

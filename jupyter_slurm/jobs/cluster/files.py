@@ -15,7 +15,7 @@ from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.slurm.fields import optional_float
 from jupyter_slurm.transport import Completed, Transport
-from jupyter_slurm.wire import FileContent, FileEntry, FileListing, Message
+from jupyter_slurm.wire import FileContent, FileEntry, FileListing
 
 MOST_BYTES = 40_000_000
 """The most of one file: it travels and is held whole, in base64, within what the agent takes."""
@@ -55,7 +55,7 @@ class Files:
         told = _find(over_there, path, ["-maxdepth", "1"])
         folder, *entries = told
         if folder.kind != "folder":
-            raise RequestError(f"{path} is not a folder.")
+            raise RequestError("{path} is not a folder.", path=path)
         return FileListing(folder=folder, entries=tuple(entries))
 
     def file_entry(self, path: str, cluster: str | None = None) -> FileEntry:
@@ -65,7 +65,7 @@ class Files:
         over_there = self._to(cluster)
         entry = _entry(over_there, path)
         if entry.kind != "file":
-            raise RequestError(f"{path} is not a file that can be read.")
+            raise RequestError("{path} is not a file that can be read.", path=path)
         content = None
         if entry.size_bytes <= MOST_BYTES:
             content = over_there.read(_absolute(path), 0, MOST_BYTES + 1)
@@ -94,7 +94,7 @@ class Files:
         argv = ["/bin/sh", "-c", code, "sh", str(_absolute(path)), str(_absolute(to))]
         done = over_there.run(argv)
         if done.returncode == _TAKEN:
-            raise RequestError(f"{to} is there already.")
+            raise RequestError("{to} is there already.", to=to)
         _done(done, path, "renamed")
         return _entry(over_there, to)
 
@@ -110,7 +110,7 @@ class Files:
 def _absolute(path: str) -> PurePosixPath:
     """Return the path. RequestError: it is not absolute, or holds `..` or a NUL."""
     if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
-        raise RequestError(f"{path!r} is not an absolute path.")
+        raise RequestError("{path} is not an absolute path.", path=repr(path))
     return PurePosixPath(path)
 
 
@@ -154,15 +154,20 @@ def _done(done: Completed, path: str, what: str) -> None:
     words = done.stderr.decode(errors="replace").strip()
     if "No such file or directory" in words:
         raise _missing(path)
-    raise FileAccessError(f"{path} cannot be {what} over there.", detail=words or None)
+    raise FileAccessError(
+        "{path} cannot be {what} over there.", detail=words or None, path=path, what=what
+    )
 
 
 def _missing(path: str) -> NotFoundError:
-    return NotFoundError(f"There is no {path} over there.")
+    return NotFoundError("There is no {path} over there.", path=path)
 
 
 def _too_large(path: str, verb: str) -> RequestError:
     return RequestError(
-        f"{path} is larger than {MOST_BYTES // 1_000_000} MB, which is too much for a browser.",
-        hint=Message.of("`{slurm} {verb}` takes files of any size.", verb=verb),
+        "{path} is larger than {most} MB, which is too much for a browser.",
+        hint="`{slurm} {verb}` takes files of any size.",
+        path=path,
+        most=MOST_BYTES // 1000000,
+        verb=verb,
     )

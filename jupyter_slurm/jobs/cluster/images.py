@@ -32,7 +32,6 @@ from jupyter_slurm.wire import (
     ImageSpec,
     Job,
     JobSpec,
-    Message,
     ProgramSpec,
 )
 
@@ -121,10 +120,9 @@ class Images:
         }
         if not found:
             raise NotFoundError(
-                f"There is no image {name!r} that was built or pulled here.",
-                hint=Message.of(
-                    "`{slurm} image ls` lists them; those of the site cannot be removed."
-                ),
+                "There is no image {name} that was built or pulled here.",
+                hint="`{slurm} image ls` lists them; those of the site cannot be removed.",
+                name=repr(name),
             )
         nodes: set[str] = set()
         for tool, one in found:
@@ -141,7 +139,7 @@ class Images:
         paths = credentials.files(runtime, new.registry)
         if not paths:
             maker_for(runtime)
-            raise RequestError(f"Runtime {runtime} has no registries.")
+            raise RequestError("Runtime {runtime} has no registries.", runtime=runtime)
         home = known.transport.home()
         for path in paths:
             old = known.transport.read(home / path)
@@ -150,8 +148,10 @@ class Images:
             done = known.transport.run(argv, stdin=content)
             if done.returncode != 0:
                 raise FileAccessError(
-                    f"{home / path} cannot be written on {known.name}.",
+                    "{home} cannot be written on {name}.",
                     detail=done.stderr.decode(errors="replace"),
+                    home=home / path,
+                    name=known.name,
                 )
         return str(home / paths[0])
 

@@ -233,7 +233,7 @@ class Login:
             error = exc
         except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
             _log.exception("the login on %s stumbled", self._cluster)
-            error = TransportError(f"The login stumbled over a fault of ours: {exc!r}.")
+            error = TransportError("The login stumbled over a fault of ours: {exc}.", exc=repr(exc))
         with self._changed:
             attempt.ended, attempt.error, attempt.question = True, error, None
             if error is None and answered:
@@ -268,14 +268,16 @@ class Login:
             self._on_change()
             answer, attempt.answer = attempt.answer, None
         if unanswered:
-            raise LoginError(f"Nobody has answered {prompt.host}.", hint="Log in again.")
+            raise LoginError("Nobody has answered {host}.", hint="Log in again.", host=prompt.host)
         if answer is None:
             raise _broken_off(prompt)
         return answer
 
 
 def _broken_off(prompt: Prompt) -> LoginError:
-    return LoginError(f"The login on {prompt.host} was broken off.", hint="Nothing was done.")
+    return LoginError(
+        "The login on {host} was broken off.", hint="Nothing was done.", host=prompt.host
+    )
 
 
 class Logins:

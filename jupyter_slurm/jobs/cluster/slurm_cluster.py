@@ -26,7 +26,6 @@ from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.slurm.versions import SlurmVersion, parse_version
 from jupyter_slurm.transport import Completed, TimedOutError, Transport
 from jupyter_slurm.transport.local import LocalTransport
-from jupyter_slurm.wire import Message
 
 if TYPE_CHECKING:
     from jupyter_slurm.transport.connection import SshConnection
@@ -108,17 +107,13 @@ class SlurmCluster:
         than ours. `slurm_conf`: SLURM_CONF where the user submits; None: it is not set there."""
         if slurm_conf is not None and self.profile.misses(slurm_conf):
             raise RequestError(
-                Message.of(
-                    "SLURM_CONF is {slurm_conf} where you submit, and the profile of {name} says "
-                    "nothing of it: the job would not go where your sbatch goes.",
-                    slurm_conf=slurm_conf,
-                    name=self.name,
-                ),
-                hint=Message.of(
-                    "Describe that cluster: `jupyter slurm clusters add NAME --host '' --env "
-                    "SLURM_CONF={slurm_conf}`.",
-                    slurm_conf=shlex.quote(slurm_conf),
-                ),
+                "SLURM_CONF is {slurm_conf} where you submit, and the profile of {name} "
+                "says nothing of it: the job would not go where your sbatch goes.",
+                hint="Describe that cluster: `jupyter slurm clusters add NAME --host '' --env "
+                "SLURM_CONF={quoted}`.",
+                slurm_conf=slurm_conf,
+                name=self.name,
+                quoted=shlex.quote(slurm_conf),
             )
 
     def find_image(
@@ -185,14 +180,12 @@ class SlurmCluster:
         if rejection is not None and rejection.category == "ambiguous":
             raise _silent(self.name, argv, words)
         raise CommandError(
-            Message.of(
-                "`{argv}` failed on {name} (exit code {returncode}).",
-                argv=argv[0],
-                name=self.name,
-                returncode=done.returncode,
-            ),
+            "`{argv}` failed on {name} (exit code {returncode}).",
             detail=words or None,
             hint=rejection.advice if rejection is not None and rejection.known else None,
+            argv=argv[0],
+            name=self.name,
+            returncode=done.returncode,
         )
 
     def deliver(
@@ -235,18 +228,19 @@ class SlurmCluster:
 
 def _silent(name: str, argv: Sequence[str], words: str) -> ControllerError:
     return ControllerError(
-        Message.of(
-            "Slurm's controller on {name} does not answer `{argv}`.", name=name, argv=argv[0]
-        ),
+        "Slurm's controller on {name} does not answer `{argv}`.",
         hint="Nothing is lost, it is asked again. `scontrol ping` tells whether it is up.",
         detail=words or None,
+        name=name,
+        argv=argv[0],
     )
 
 
 def silent_sbatch(name: str, said: str) -> ControllerError:
     """Return the error for an sbatch that was called and tries on."""
     return ControllerError(
-        Message.of("The `sbatch` on {name} has not answered yet.", name=name),
+        "The `sbatch` on {name} has not answered yet.",
         hint="It tries for some minutes. `scontrol ping` tells whether the controller is up.",
         detail=said or None,
+        name=name,
     )

@@ -92,8 +92,9 @@ class Transfers:
         """
         if not job.fetch or job.fetch_to is None:
             raise RequestError(
-                f"Job {job.id} was not told which files to give back.",
+                "Job {id} was not told which files to give back.",
                 hint="Say it when it is submitted, --fetch 'results/**', or use pull.",
+                id=job.id,
             )
         folder, local = JobDir(PurePosixPath(job.job_dir)), job.fetch_to
 
@@ -202,7 +203,9 @@ class Transfers:
         with self._lock:
             one = self._running.get(transfer_id)
         if one is None:
-            raise NotFoundError(f"There is no transfer {transfer_id!r}.")
+            raise NotFoundError(
+                "There is no transfer {transfer_id}.", transfer_id=repr(transfer_id)
+            )
         return one
 
     def _begin(self, one: _Running, work: Callable[[_Running], files.TransferReport]) -> Transfer:
@@ -374,11 +377,14 @@ def pushed_folder(local: str) -> Path:
     a folder to push."""
     folder = Path(_absolute(local))
     if not folder.is_dir():
-        raise NotFoundError(f"There is no folder {local} on this machine, to run the job in.")
+        raise NotFoundError(
+            "There is no folder {local} on this machine, to run the job in.", local=local
+        )
     if folder in (Path.home(), Path("/")):
         raise RequestError(
-            f"{local} as a whole cannot be pushed with a job.",
+            "{local} as a whole cannot be pushed with a job.",
             hint="Put what the job needs into a folder of its own, and name that: --push DIR.",
+            local=local,
         )
     return folder
 
@@ -386,6 +392,8 @@ def pushed_folder(local: str) -> Path:
 def _absolute(local: str) -> str:
     if not Path(local).is_absolute():
         raise RequestError(
-            f"{local!r} is a relative path.", hint="Say where it is on this machine, from / on."
+            "{local} is a relative path.",
+            hint="Say where it is on this machine, from / on.",
+            local=repr(local),
         )
     return local

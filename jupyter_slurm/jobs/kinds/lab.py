@@ -82,7 +82,9 @@ class Lab(ByPython[LabSpec]):
             raise RequestError("A lab cannot end as it begins: --idle is a time.")
         base_url = spec.jupyter_base_url
         if base_url is not None and not _BASE_URL.fullmatch(base_url):
-            raise RequestError(f"{base_url!r} is not a base URL of a Jupyter server.")
+            raise RequestError(
+                "{base_url} is not a base URL of a Jupyter server.", base_url=repr(base_url)
+            )
 
     def completed(self, spec: LabSpec, profile: ClusterProfile) -> LabSpec:
         return replace(

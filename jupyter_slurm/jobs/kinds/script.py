@@ -5,7 +5,7 @@ from __future__ import annotations
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.kind import Kind
-from jupyter_slurm.wire import Message, ScriptJob, ScriptSpec
+from jupyter_slurm.wire import ScriptJob, ScriptSpec
 
 
 class Script(Kind[ScriptSpec]):
@@ -25,7 +25,7 @@ class Script(Kind[ScriptSpec]):
         if spec.fetch and spec.push is None:
             raise RequestError(
                 "This batch script has no pushed folder, so `--fetch` has nothing to copy.",
-                hint=Message.of("Add `--push DIR`, or fetch them yourself with `{slurm} pull`."),
+                hint="Add `--push DIR`, or fetch them yourself with `{slurm} pull`.",
             )
         if not spec.code.startswith("#!"):
             raise RequestError(
@@ -45,7 +45,8 @@ class Script(Kind[ScriptSpec]):
         ):
             if given:
                 raise RequestError(
-                    f"A batch script is handed to sbatch as it is, without --{option}.",
+                    "A batch script is handed to sbatch as it is, without --{name}.",
                     hint="Do it in the script itself, or run a cell that begins with `#!`.",
                     option=option,
+                    name=option,
                 )

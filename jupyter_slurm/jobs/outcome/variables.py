@@ -358,8 +358,9 @@ def read_variables(
     """
     if expect is not None and digest_file(path) != expect:
         raise SignatureError(
-            f"The variables in {path.name} are not what the job wrote, so they were not read.",
+            "The variables in {name} are not what the job wrote, so they were not read.",
             hint="The file was changed or cut off on its way: fetch the result again.",
+            name=path.name,
         )
     with path.open("rb") as file:
         return _read(file, path, names, out_format)
@@ -399,10 +400,12 @@ def _read(
             found |= zip(header.names, values, strict=True)
     except Exception as exc:
         raise VariableError(
-            f"The variables {', '.join(held)} came back, but cannot be read here: "
-            f"{type(exc).__name__}: {exc}.",
+            "The variables {held} came back, but cannot be read here: {error}: {exc}.",
             hint="The packages they are made of must be installed here, in versions like the "
             "job's; or bring back plain values (numbers, dicts, NumPy arrays).",
+            held=", ".join(held),
+            error=type(exc).__name__,
+            exc=exc,
         ) from exc
     return {name: found[name] for name in names or held if name in found}
 
@@ -424,10 +427,11 @@ def _read_plain(
 def _pickled(names: Sequence[str]) -> SignatureError:
     told = ", ".join(f"`{name}`" for name in names)
     return SignatureError(
-        f"{told} came back as a pickle, which `--out-format data` does not let in, so nothing of "
-        "the result was read.",
+        "{told} came back as a pickle, which `--out-format data` does not let in, "
+        "so nothing of the result was read.",
         hint="The cell's own Python would not have written it: something else has, with the key "
         "that lies in the job's folder.",
+        told=told,
     )
 
 
@@ -448,18 +452,21 @@ def parse_header(whole: memoryview, path: Path) -> tuple[VariablesHeader, int]:
 
 
 def _cut_off(path: Path) -> VariableError:
-    return VariableError(f"{path.name} is not a complete file of variables.")
+    return VariableError("{name} is not a complete file of variables.", name=path.name)
 
 
 def _check_readable(header: VariablesHeader) -> None:
     theirs, ours = header.python[:2], sys.version_info[:2]
     if header.by_value and theirs != ours:
         raise VariableError(
-            f"The variables {', '.join(header.names)} hold functions or classes that the cell "
-            f"defines, as Python {theirs[0]}.{theirs[1]} wrote them; this is Python "
-            f"{ours[0]}.{ours[1]}, which cannot read them.",
-            hint="Bring back plain values (numbers, dicts, NumPy arrays), or use an image with "
-            f"Python {ours[0]}.{ours[1]}.",
+            "The variables {names} hold functions or classes that the cell defines, as "
+            "Python {theirs} wrote them; this is Python {ours}, "
+            "which cannot read them.",
+            hint="Bring back plain values (numbers, dicts, NumPy arrays), or use an image "
+            "with Python {ours}.",
+            names=", ".join(header.names),
+            theirs="{}.{}".format(*theirs),
+            ours="{}.{}".format(*ours),
         )
 
 

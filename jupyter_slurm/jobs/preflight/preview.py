@@ -196,9 +196,7 @@ def check_previewable(spec: JobSpec) -> None:
     if spec.session is not None:
         raise RequestError(
             "A cell of a session is not submitted by itself, so there is nothing to preview.",
-            hint=Message.of(
-                "`{slurm} session start … --dry-run` shows how its session would be submitted."
-            ),
+            hint="`{slurm} session start … --dry-run` shows how its session would be submitted.",
         )
 
 

@@ -19,7 +19,7 @@ from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.records.events import following
 from jupyter_slurm.jobs.records.journal import Journal, News, Revisions
 from jupyter_slurm.jobs.records.store import Record, Store
-from jupyter_slurm.wire import Job, Message
+from jupyter_slurm.wire import Job
 
 _UNWANTED_KEPT = 1_000
 
@@ -95,14 +95,16 @@ class Book:
             same = [r for r in self._records.values() if r.job.slurm_id == job_id]
         if not same:
             raise NotFoundError(
-                f"There is no job {job_id!r} here.", hint=Message.of("`{slurm} jobs` lists yours.")
+                "There is no job {job} here.", hint="`{slurm} jobs` lists yours.", job=repr(job_id)
             )
         same = [record for record in same if not record.job.state.final] or same
         if len({record.job.cluster for record in same}) > 1:
             jobs = ", ".join(f"{one.job.id} on {one.job.cluster}" for one in same)
             raise RequestError(
-                f"{job_id} is Slurm's id of jobs of several clusters: {jobs}.",
+                "{job} is Slurm's id of jobs of several clusters: {jobs}.",
                 hint="The id of eight letters means one of them.",
+                job=job_id,
+                jobs=jobs,
             )
         return max(same, key=lambda record: record.job.created_s)
 

@@ -39,12 +39,15 @@ def check_spec(spec: JobSpec) -> None:
     for what, text in _texts(msgspec.structs.asdict(spec), ""):
         _check_text(what, text, kind)
     if not _ID.fullmatch(spec.id):
-        raise RequestError(f"{brief(spec.id)!r} is not a job id: eight characters of a-z and 2-7.")
+        raise RequestError(
+            "{brief} is not a job id: eight characters of a-z and 2-7.", brief=repr(brief(spec.id))
+        )
     if not _NAME.fullmatch(spec.name):
         raise RequestError(
-            f"{brief(spec.name)!r} is not a name for a job.",
+            "{brief} is not a name for a job.",
             hint="Letters, digits, `.`, `_` and `-`, at most 64: `squeue --name` splits at others.",
             option="name",
+            brief=repr(brief(spec.name)),
         )
     _check_files(spec)
     kind.check(spec)
@@ -52,7 +55,9 @@ def check_spec(spec: JobSpec) -> None:
 
 def _check_files(spec: JobSpec) -> None:
     if spec.push is not None and not spec.push.startswith("/"):
-        raise RequestError(f"--push {spec.push!r} is not the full path of a folder here.")
+        raise RequestError(
+            "--push {push} is not the full path of a folder here.", push=repr(spec.push)
+        )
     if spec.push_exclude:
         _check_exclusion(spec)
     if spec.fetch and (spec.fetch_to is None or not spec.fetch_to.startswith("/")):
@@ -60,8 +65,9 @@ def _check_files(spec: JobSpec) -> None:
     for pattern in spec.fetch:
         if not pattern.strip() or ".." in pattern.split("/"):
             raise RequestError(
-                f"--fetch {pattern!r} names nothing in the folder that the job runs in.",
+                "--fetch {pattern} names nothing in the folder that the job runs in.",
                 hint="Patterns are those of .gitignore: results/**, *.png, /model.pt.",
+                pattern=repr(pattern),
             )
 
 
@@ -79,21 +85,25 @@ def check_environment(env: Mapping[str, str]) -> None:
     total_bytes = 0
     for name, value in env.items():
         if not _VARIABLE.fullmatch(name):
-            raise RequestError(f"{name!r} is not a name for an environment variable.", option="env")
+            raise RequestError(
+                "{name} is not a name for an environment variable.", option="env", name=repr(name)
+            )
         if _SHELLS.fullmatch(name):
             raise RequestError(
-                f"The environment variable {name} cannot be set: the node's shell has its own.",
+                "The environment variable {name} cannot be set: the node's shell has its own.",
                 hint="Take another name.",
                 option="env",
+                name=name,
             )
         size_bytes = len(f"{name}={value}".encode()) + 1
         total_bytes += size_bytes
         if size_bytes > _LONGEST_VALUE_BYTES or total_bytes > _LARGEST_ENVIRONMENT_BYTES:
             raise RequestError(
-                f"The environment variable {name} makes the environment too large: Linux takes "
-                "128 KiB for one variable, and 1 MiB are taken here for all.",
+                "The environment variable {name} makes the environment too large: Linux "
+                "takes 128 KiB for one variable, and 1 MiB are taken here for all.",
                 hint="Pass large values as variables (--in) or in a file.",
                 option="env",
+                name=name,
             )
 
 
@@ -116,12 +126,14 @@ def _texts(value: Any, what: str) -> Iterator[tuple[str, str]]:
 def _check_text(what: str, text: str, kind: Kind[Any]) -> None:
     where = {"code": "The cell", "cwd": "The folder"}.get(what, f"Its {what}")
     if "\0" in text and (what != "code" or not kind.is_python):
-        raise RequestError(f"{where} holds a NUL byte, which no program could read.")
+        raise RequestError("{where} holds a NUL byte, which no program could read.", where=where)
     try:
         text.encode()
     except UnicodeEncodeError as exc:
         raise RequestError(
-            f"{where} holds half a character ({text[exc.start]!a}, at {exc.start}), which cannot "
-            "be sent.",
+            "{where} holds half a character ({text}, at {start}), which cannot be sent.",
             hint="Text must be valid Unicode; names of files that are not UTF-8 cannot be used.",
+            where=where,
+            text=f"{text[exc.start]}",
+            start=exc.start,
         ) from exc

@@ -127,10 +127,11 @@ class LoginSubmitter(Submitter):
             return self._settle(host)
         return self._reject(
             SubmitError(
-                f"It could not be begun on the login machine of {self._cluster.name}.",
+                "It could not be begun on the login machine of {name}.",
                 hint="Is the disk full, or over quota? `job_root` of the cluster's profile says "
                 "where jobs live.",
                 detail=done.stderr.decode(errors="replace").strip() or None,
+                name=self._cluster.name,
             )
         )
 
@@ -212,4 +213,6 @@ def _unseen(job: Job, state: str, here: str) -> str:
 
 
 def _silent(cluster: SlurmCluster, error: TimedOutError) -> ConnectionLostError:
-    return ConnectionLostError(f"The login machine of {cluster.name} does not answer: {error}.")
+    return ConnectionLostError(
+        "The login machine of {name} does not answer: {error}.", name=cluster.name, error=error
+    )

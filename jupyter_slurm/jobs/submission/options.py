@@ -85,10 +85,11 @@ def _check_defaults(profile: ClusterProfile) -> None:
         if name not in _OURS and name not in sbatch_options.OPTIONS:
             guess = did_you_mean(name, (*sbatch_options.OPTIONS, *_OURS))
             raise RequestError(
-                f"`{name}` in the profile's defaults is not an option of sbatch"
-                f"{'.' if name in _ELSEWHERE else guess}",
+                "`{name}` in the profile's defaults is not an option of sbatch{guess}",
                 hint=_ELSEWHERE.get(name),
                 option=name,
+                name=name,
+                guess="." if name in _ELSEWHERE else guess,
             )
 
 
@@ -111,7 +112,9 @@ def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[st
         if name == "job-name":
             instead = "`--name NAME` says what the job is called."
         if instead is not None:
-            raise RequestError(f"`--{name}` cannot be used with a cell.", hint=instead, option=name)
+            raise RequestError(
+                "`--{name}` cannot be used with a cell.", hint=instead, option=name, name=name
+            )
     ours = {
         "job-name": slurm_name(spec),
         "comment": comment(spec, options.get("comment")),

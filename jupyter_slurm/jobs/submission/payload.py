@@ -67,14 +67,17 @@ def check_names(names: Iterable[str], namespace: Mapping[str, object]) -> None:
     for name in names:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise VariableError(
-                f"{name!r} is not the name of a variable.",
+                "{name} is not the name of a variable.",
                 hint="Give names, separated by commas: --in data,labels",
+                name=repr(name),
             )
         if name not in namespace:
             near = difflib.get_close_matches(name, [*namespace], n=1)
             raise VariableError(
-                f"There is no variable {name!r} in this notebook.",
-                hint=f"Did you mean {near[0]!r}?" if near else "Run the cell that sets it first.",
+                "There is no variable {name} in this notebook.",
+                hint="Did you mean {near}?" if near else "Run the cell that sets it first.",
+                name=repr(name),
+                near="".join(map(repr, near)),
             )
 
 
@@ -85,9 +88,10 @@ def check_python(by_value: bool, ours: tuple[int, int], theirs: tuple[int, int] 
     """
     if by_value and theirs is not None and ours != theirs:
         raise VariableError(
-            "The variables hold functions or classes that this notebook defines, as Python "
-            f"{ours[0]}.{ours[1]} writes them, and the cell runs in Python "
-            f"{theirs[0]}.{theirs[1]}, which cannot read them.",
-            hint="Define them in the cell, import them from a module, or run it in Python "
-            f"{ours[0]}.{ours[1]}.",
+            "The variables hold functions or classes that this notebook defines, as "
+            "Python {ours} writes them, and the cell runs in Python "
+            "{theirs}, which cannot read them.",
+            hint="Define them in the cell, import them from a module, or run it in Python {ours}.",
+            ours="{}.{}".format(*ours),
+            theirs="{}.{}".format(*theirs),
         )

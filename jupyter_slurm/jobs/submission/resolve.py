@@ -12,7 +12,7 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission.resolved import Resolved, Site, resolved, run_by
 from jupyter_slurm.slurm.option_values import with_slurm_ids
-from jupyter_slurm.wire import Job, JobSpec, Message
+from jupyter_slurm.wire import Job, JobSpec
 
 _DEPENDENCY = "dependency"
 
@@ -61,15 +61,18 @@ def _job(book: Book, job_id: str) -> Job:
         return book.job(job_id)
     except JupyterSlurmError as exc:
         raise RequestError(
-            f"There is no job `{job_id}` here, so `--dependency` cannot wait for it.",
-            hint=Message.of("`{slurm} jobs` lists yours; any other is named by Slurm's number."),
+            "There is no job `{job}` here, so `--dependency` cannot wait for it.",
+            hint="`{slurm} jobs` lists yours; any other is named by Slurm's number.",
             option=_DEPENDENCY,
+            job=job_id,
         ) from exc
 
 
 def _refused(job_id: str, why: str) -> RequestError:
     return RequestError(
-        f"`--dependency` cannot wait for the job {job_id}: {why}",
+        "`--dependency` cannot wait for the job {job}: {why}",
         hint="Name jobs that are in the queue of the same cluster.",
         option=_DEPENDENCY,
+        job=job_id,
+        why=why,
     )

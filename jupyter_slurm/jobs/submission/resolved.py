@@ -106,9 +106,11 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
     runtime, image = run_by(spec, profile)
     if not runtime.takes_image and spec.image:
         raise RequestError(
-            f"The runtime {runtime.name} takes no image, but {spec.image!r} was asked for.",
+            "The runtime {name} takes no image, but {image} was asked for.",
             hint="Leave out --image, or name a container runtime with --runtime.",
             option="image",
+            name=runtime.name,
+            image=repr(spec.image),
         )
     directives = read_directives(spec.code) if kind.is_as_written else {}
     mounts = (*(profile.mounts if runtime.takes_image else ()), *spec.mounts)
@@ -165,8 +167,11 @@ def _check_seen(profile: ClusterProfile, places: Iterable[tuple[str, str | None]
         for hidden in profile.storage.hidden:
             if path is not None and PurePosixPath(path).is_relative_to(hidden):
                 raise RequestError(
-                    f"{what}, {path}, lies in {hidden}, which the nodes of {profile.name} do not "
-                    "see.",
+                    "{what}, {path}, lies in {hidden}, which the nodes of {name} do not see.",
                     hint="Name a folder that they see. `storage.hidden` and `job_root` are in the "
                     "cluster's profile.",
+                    what=what,
+                    path=path,
+                    hidden=hidden,
+                    name=profile.name,
                 )

@@ -24,7 +24,7 @@ from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell, with_key
 from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.transport import TimedOutError
-from jupyter_slurm.wire import CellSpec, Job, JobState, Message, Text, together
+from jupyter_slurm.wire import CellSpec, Job, JobState, Text, together
 
 # Runs in the cell's folder. A line that was cut off (full disk) must not swallow this one, so it
 # begins with a newline. Nobody may be behind the FIFO: opened both ways it takes what is written.
@@ -42,7 +42,7 @@ def ask(cluster: SlurmCluster, folder: JobDir, verb: str, cell_id: str) -> None:
     try:
         done = cluster.transport.run(argv, timeout_s=_TIMEOUT_S)
     except TimedOutError as exc:
-        raise TransportError(f"The session's folder does not answer: {exc}.") from exc
+        raise TransportError("The session's folder does not answer: {exc}.", exc=exc) from exc
     if done.returncode != 0:
         raise _not_written(folder, done.stderr)
 
@@ -50,18 +50,21 @@ def ask(cluster: SlurmCluster, folder: JobDir, verb: str, cell_id: str) -> None:
 def ended(session: Job) -> SubmitError:
     why = f" {session.why}" if session.why else ""
     return SubmitError(
-        f"The session {session.name} ({session.id}) has ended as {session.state}.{why}",
-        hint=Message.of(
-            "`{slurm} session start [OPTIONS]` starts another; what this one held is gone."
-        ),
+        "The session {name} ({id}) has ended as {state}.{why}",
+        hint="`{slurm} session start [OPTIONS]` starts another; what this one held is gone.",
+        name=session.name,
+        id=session.id,
+        state=session.state,
+        why=why,
     )
 
 
 def _not_written(folder: JobDir, words: bytes) -> FileAccessError:
     return FileAccessError(
-        f"The session's folder {folder.path.parent} cannot be written.",
+        "The session's folder {parent} cannot be written.",
         hint="Is the disk full, or over quota?",
         detail=words.decode(errors="replace").strip() or None,
+        parent=folder.path.parent,
     )
 
 
@@ -103,7 +106,7 @@ class CellSubmitter(Submitter):
                 self._dir.path, files, argv, timeout_s=_TIMEOUT_S
             )
         except TimedOutError as exc:
-            raise TransportError(f"The session's folder does not answer: {exc}.") from exc
+            raise TransportError("The session's folder does not answer: {exc}.", exc=exc) from exc
         except ConnectionLostError:  # it may have been sent
             raise
         except TransportError:

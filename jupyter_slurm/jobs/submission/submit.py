@@ -146,7 +146,9 @@ class Submitter:
 
     def give_up(self, error: Exception) -> None:
         """Note a fault of ours: nothing more is tried until the next start of the agent."""
-        self._trouble(TransportError(f"The submission stumbled over a fault: {error!r}."))
+        self._trouble(
+            TransportError("The submission stumbled over a fault: {error}.", error=repr(error))
+        )
 
     def _step(self) -> bool:
         """Take the next step; return whether the submission is settled now."""
@@ -289,9 +291,9 @@ class Submitter:
             detail = words if rejection is not None and rejection.known else None
             return self._reject(SubmitError(sentence, hint=hint, detail=detail))
         raise ControllerError(
-            f"sbatch got no clear answer on {self._cluster.name}; whether the job was taken is "
-            "being found out.",
+            "sbatch got no clear answer on {name}; whether the job was taken is being found out.",
             detail=words or None,
+            name=self._cluster.name,
         )
 
     def _look_up(self) -> str | None:

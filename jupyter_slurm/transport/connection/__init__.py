@@ -30,7 +30,7 @@ from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.transport.ssh_transport import SharedTransport
 from jupyter_slurm.transport.ssh_transport.packets import check_paramiko
 from jupyter_slurm.transport.ssh_transport.stream import SharedChannel
-from jupyter_slurm.wire import ConnectionState, Message, Problem
+from jupyter_slurm.wire import ConnectionState, Problem
 
 _AGAIN_AFTER_S, _LONGEST_AGAIN_AFTER_S = 1.0, 10.0
 """Within this time after a failure, which doubles with each, it is told again, not tried again."""
@@ -173,15 +173,16 @@ class SshConnection:
         """Raise LoginNeededError where nothing goes before a person has logged in."""
         if self.state is ConnectionState.LOGIN_NEEDED:
             raise LoginNeededError(
-                f"The connection to {self.name} is closed until you log in again.",
-                hint=Message.of("Log in: `{slurm} login`."),
+                "The connection to {name} is closed until you log in again.",
+                hint="Log in: `{slurm} login`.",
                 detail=str(self.problem.message) if self.problem else None,
+                name=self.name,
             )
 
     def _as_lost(self) -> TransportError:
         problem = self.problem
         if problem is None:
-            return ConnectionLostError(f"The connection to {self.name} was lost.")
+            return ConnectionLostError("The connection to {name} was lost.", name=self.name)
         return TransportError(problem.message, hint=problem.hint, detail=problem.detail)
 
     def _try(self, attempt: _Attempt) -> None:
@@ -193,13 +194,14 @@ class SshConnection:
             attempt.error = exc
         except Exception as exc:  # noqa: BLE001 (whatever it is, others wait for its end)
             attempt.error = TransportError(
-                f"The login to {self.name} failed unexpectedly.",
+                "The login to {name} failed unexpectedly.",
                 hint="This is a defect of jupyter-slurm; its authors want to know of it.",
                 detail=f"{type(exc).__name__}: {exc}",
+                name=self.name,
             )
             attempt.error.__cause__ = exc
         except BaseException:
-            attempt.error = TransportError(f"The login to {self.name} was given up.")
+            attempt.error = TransportError("The login to {name} was given up.", name=self.name)
             raise
         finally:
             self._finish(attempt)
@@ -210,7 +212,7 @@ class SshConnection:
         error = attempt.error
         with self._changed:  # `close` comes before or after all of this
             if attempt.cancelled:
-                error = attempt.error = TransportError(f"{self.name} was disconnected.")
+                error = attempt.error = TransportError("{name} was disconnected.", name=self.name)
                 state = self._closed_as
             elif error is None:
                 state = ConnectionState.OPEN

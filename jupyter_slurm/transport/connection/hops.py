@@ -91,9 +91,10 @@ def _agree(transport: SharedTransport, hop: Hop, stream: reach.Stream) -> None:
         transport.start_client(timeout=hop.connect_timeout_s)
     except paramiko.ssh_exception.IncompatiblePeer as exc:
         raise TransportError(
-            f"{hop.label} and this program have no way of encrypting in common.",
+            "{label} and this program have no way of encrypting in common.",
             hint=Report(hop).master_hint(),
             detail=shown(str(exc)),
+            label=hop.label,
         ) from exc
     except (paramiko.SSHException, EOFError, OSError) as exc:
         raise _no_ssh(hop, stream, shown("\n".join(said)) or shown(str(exc))) from exc
@@ -120,15 +121,18 @@ def _overhear(transport: SharedTransport) -> list[str]:
 def _no_ssh(hop: Hop, stream: reach.Stream, detail: str) -> TransportError:
     if hop.proxy_command:
         return TransportError(
-            f"The ProxyCommand of {hop.label} leads to no SSH server: `{hop.proxy_command}`.",
+            "The ProxyCommand of {label} leads to no SSH server: `{proxy_command}`.",
             hint="Does the command work in a terminal?",
             detail=stream.words() or detail,
+            label=hop.label,
+            proxy_command=hop.proxy_command,
         )
     return TransportError(
-        f"{hop.label} ended the connection before the login began, or does not speak SSH.",
+        "{label} ended the connection before the login began, or does not speak SSH.",
         hint="After many connections or failed logins a host refuses more for some minutes; "
         "a firewall in between may do it too.",
         detail=detail,
+        label=hop.label,
     )
 
 
@@ -143,7 +147,9 @@ def _greet(transport: SharedTransport, hop: Hop) -> bool:
     except paramiko.ChannelException:
         return False
     except (ConnectionLostError, TimeoutError) as exc:
-        raise ConnectionLostError(f"{hop.label} ended the connection after the login.") from exc
+        raise ConnectionLostError(
+            "{label} ended the connection after the login.", label=hop.label
+        ) from exc
     # `exec_command` and `recv_exit_status` have no time-out of their own.
     too_long = threading.Timer(2 * _GREETING_TIMEOUT_S, transport.close)
     too_long.start()
@@ -151,7 +157,9 @@ def _greet(transport: SharedTransport, hop: Hop) -> bool:
         return _run_true(channel, Report(hop))
     except (paramiko.SSHException, EOFError, OSError) as exc:
         if not transport.is_active():
-            raise ConnectionLostError(f"{hop.label} ended the connection after the login.") from exc
+            raise ConnectionLostError(
+                "{label} ended the connection after the login.", label=hop.label
+            ) from exc
         # Refused; or a menu that waits for a choice, which is not our concern.
         return isinstance(exc, TimeoutError)
     finally:

@@ -26,6 +26,7 @@ from jupyter_slurm.transport.login.server_text import shown
 from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.transport.ssh_config.remarks import NOT_READ
 from jupyter_slurm.transport.ssh_transport import SharedTransport
+from jupyter_slurm.wire import together
 
 _NEXT_ADDRESS_S = 0.25
 """A host's next address is tried after this time, beside the first (RFC 8305)."""
@@ -74,24 +75,33 @@ def through(previous: SharedTransport, hop: Hop, gateway: str) -> Stream:
     except paramiko.ChannelException as exc:
         if exc.code == _FORBIDDEN:
             raise TransportError(
-                f"{gateway} does not let connections through to {_place(hop)}.",
+                "{gateway} does not let connections through to {place}.",
                 hint="Its administrators forbid it (AllowTcpForwarding, PermitOpen), or another "
                 "host is the one to jump from.",
                 detail=exc.text,
+                gateway=gateway,
+                place=_place(hop),
             ) from exc
         raise TransportError(
-            f"{gateway} cannot reach {_place(hop)}.",
+            "{gateway} cannot reach {place}.",
             hint="Is the name right, as that host knows it, and is the machine up?",
             detail=exc.text,
+            gateway=gateway,
+            place=_place(hop),
         ) from exc
     except TimeoutError as exc:
         raise TransportError(
-            f"{gateway} could not reach {_place(hop)} within {hop.connect_timeout_s:g} s.",
+            "{gateway} could not reach {place} within {connect_timeout_s} s.",
             hint="Is the machine up, and is it the right name as that host knows it?",
+            gateway=gateway,
+            place=_place(hop),
+            connect_timeout_s=f"{hop.connect_timeout_s:g}",
         ) from exc
     except ConnectionLostError as exc:
         raise TransportError(
-            f"The connection to {gateway} broke off on the way to {_place(hop)}."
+            "The connection to {gateway} broke off on the way to {place}.",
+            gateway=gateway,
+            place=_place(hop),
         ) from exc
 
 
@@ -115,9 +125,10 @@ def _by_tcp(hop: Hop) -> socket.socket:
     except (socket.gaierror, UnicodeError) as exc:
         hint = "Is the name right, is this machine online, or is a gateway (ProxyJump) needed?"
         raise TransportError(
-            f"There is no host {hop.host!r}: its name cannot be resolved.",
-            hint=f"{hint} {NOT_READ}" if NOT_READ in hop.remarks else hint,
+            "There is no host {host}: its name cannot be resolved.",
+            hint=together(hint, NOT_READ if NOT_READ in hop.remarks else None),
             detail=str(exc),
+            host=repr(hop.host),
         ) from exc
     sock = _first(_interleaved(found), hop)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -231,7 +242,9 @@ def _by_command(hop: Hop, command: str) -> Stream:
         ours.close()
         errors.close()
         raise TransportError(
-            f"The ProxyCommand of {hop.alias} cannot be run: {exc.strerror or exc}."
+            "The ProxyCommand of {alias} cannot be run: {strerror}.",
+            alias=hop.alias,
+            strerror=exc.strerror or exc,
         ) from exc
     finally:
         theirs.close()

@@ -15,7 +15,6 @@ import paramiko
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport.connection.hops import Link
 from jupyter_slurm.transport.ssh_transport.stream import SharedChannel
-from jupyter_slurm.wire import Message
 
 _MOST_SESSIONS = 8
 """sshd allows ten by default (MaxSessions); two are left for what its own side is still ending."""
@@ -48,9 +47,10 @@ class Sessions:
         """Yield a channel, closed at the end. TransportError, ConnectionLostError."""
         if not link.sessions:
             raise TransportError(
-                f"{link.hop.label} lets nobody run commands over SSH.",
+                "{label} lets nobody run commands over SSH.",
                 hint="Is it a gateway only? Its administrators allow sessions (MaxSessions), or "
                 "name the host that is meant for logins.",
+                label=link.hop.label,
             )
         channel = self._open(link, window_bytes, timeout_s)
         try:
@@ -94,11 +94,11 @@ class Sessions:
         if not link.alive:
             raise self._broken()
         raise TransportError(
-            f"{link.hop.label} allows {self.limit} commands at a time over one connection, and "
-            "none of them has ended in time.",
-            hint=Message.of(
-                "Commands that hang there keep their places. `{slurm} logout` ends them."
-            ),
+            "{label} allows {limit} commands at a time over one connection, and none "
+            "of them has ended in time.",
+            hint="Commands that hang there keep their places. `{slurm} logout` ends them.",
+            label=link.hop.label,
+            limit=self.limit,
         )
 
     def _take(self, timeout_s: float) -> bool:
@@ -127,4 +127,6 @@ class Sessions:
             self._changed.notify_all()  # the slot may be the only one, and is free
 
     def _broken(self) -> ConnectionLostError:
-        return ConnectionLostError(f"The connection to {self._name} broke while it was used.")
+        return ConnectionLostError(
+            "The connection to {name} broke while it was used.", name=self._name
+        )

@@ -175,8 +175,10 @@ def pull(
                 break
     except OSError as exc:
         raise FileAccessError(
-            f"The files cannot be written to {local}: {exc.strerror or exc}.",
+            "The files cannot be written to {local}: {strerror}.",
             hint="Is the disk full, or over quota? May you write there?",
+            local=local,
+            strerror=exc.strerror or exc,
         ) from exc
     outcome.failed |= again
     return outcome
@@ -205,10 +207,12 @@ def _sides_of_push(
         names = _few([name for name in wanted.entries if b"/" not in name])
         there = _list(transport, path, names, known=len(wanted.entries))
         if there.top not in (None, "folder"):
-            raise RequestError(f"{remote} is a file there, and {local} is a folder.")
+            raise RequestError(
+                "{remote} is a file there, and {local} is a folder.", remote=remote, local=local
+            )
         return _Sides(path, there.entries, wanted, here)
     if not os.path.exists(here):  # noqa: PTH110 (bytes)
-        raise NotFoundError(f"There is no {local} on this machine.")
+        raise NotFoundError("There is no {local} on this machine.", local=local)
     name = here.rpartition(b"/")[2]
     there = _list(transport, path, [name])
     entries = there.entries
@@ -242,10 +246,12 @@ def _sides_of_pull(transport: Transport, remote: str, local: Path, since: str) -
     here = os.fsencode(local.expanduser())
     is_folder = os.path.isdir(here)  # noqa: PTH112 (bytes)
     if listing.top is None:
-        raise NotFoundError(f"There is no {remote} on the cluster.")
+        raise NotFoundError("There is no {remote} on the cluster.", remote=remote)
     if listing.top == "folder":
         if not is_folder and os.path.exists(here):  # noqa: PTH110 (bytes)
-            raise RequestError(f"{local} is a file, and {remote} is a folder.")
+            raise RequestError(
+                "{local} is a file, and {remote} is a folder.", local=local, remote=remote
+            )
         return _Sides(path, listing.entries, listing, here)
     path, last = posixpath.split(path)
     name = os.fsencode(last)
@@ -344,14 +350,18 @@ def _list(
         return parse_listing(done.stdout, done.stderr, most_files=most_files)
     except (TooManyError, TooMuchError) as exc:
         raise FileAccessError(
-            f"There are more than {most_files:,} files in {path}, or their names are too long, so "
-            "nothing was copied.",
+            "There are more than {most_files} files in {path}, or their names are too "
+            "long, so nothing was copied.",
             hint="Copy the folders in it one after the other, or pack them there: `tar -cf`.",
             detail=str(exc) or None,
+            most_files=f"{most_files:,}",
+            path=path,
         ) from exc
     except ValueError as exc:
         words = done.stderr.decode(errors="backslashreplace")
-        raise FileAccessError(f"{path} cannot be listed there: {exc}.", detail=words) from exc
+        raise FileAccessError(
+            "{path} cannot be listed there: {exc}.", detail=words, path=path, exc=exc
+        ) from exc
 
 
 def _run(
@@ -360,4 +370,4 @@ def _run(
     try:
         return transport.run(argv, timeout_s=_TIMEOUT_S, most_bytes=most_bytes)
     except TimedOutError as exc:
-        raise FileAccessError(f"The files there do not answer: {exc}.") from exc
+        raise FileAccessError("The files there do not answer: {exc}.", exc=exc) from exc

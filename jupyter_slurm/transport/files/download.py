@@ -222,7 +222,9 @@ class Download:
                 arrived = set(self._unpack(archive, believed))
             except ustar.DamagedError as exc:
                 succeeded(done, f"The files cannot be read in {self._root}")
-                raise FileAccessError(f"The files of {self._root} came damaged: {exc}.") from exc
+                raise FileAccessError(
+                    "The files of {root} came damaged: {exc}.", root=self._root, exc=exc
+                ) from exc
         words = shown(done.stderr).strip()
         with self._lock:
             self.again |= dict.fromkeys(asked.keys() - believed.keys(), CHANGED)
@@ -291,7 +293,9 @@ class Download:
         try:
             return parse_listing(done.stdout)
         except ValueError as exc:
-            raise FileAccessError(f"{self._root} cannot be listed there: {exc}.") from exc
+            raise FileAccessError(
+                "{root} cannot be listed there: {exc}.", root=self._root, exc=exc
+            ) from exc
 
     # --- large files ---
 
@@ -411,9 +415,9 @@ class Download:
             return self._transport.receive(argv, sink, most_bytes=most_bytes, stop=self._stop)
         except TooMuchError as exc:
             raise FileAccessError(
-                f"More came of the files in {self._root} than was listed of them, so they were not "
-                "taken.",
+                "More came of the files in {root} than was listed of them, so they were not taken.",
                 hint="Do they grow now? Copy them once nobody writes to them.",
+                root=self._root,
             ) from exc
         finally:
             self._tell()

@@ -32,8 +32,11 @@ class Patterns:
                 self._spec += GitIgnoreSpec.from_lines([line])
             except ValueError as exc:
                 raise RequestError(
-                    f"{line!r} is not a pattern{where and f' ({where})'}: {exc}.",
+                    "{line} is not a pattern{where}: {exc}.",
                     hint="Patterns are those of .gitignore, e.g. `*.pyc`, `data/`, `!data/keep`.",
+                    line=repr(line),
+                    where=where and f" ({where})",
+                    exc=exc,
                 ) from exc
 
     def match(self, name: bytes, *, folder: bool) -> bool | None:

@@ -141,16 +141,19 @@ def succeeded(done: Completed, what: str) -> Completed:
         return done
     words = done.stderr.decode(errors="backslashreplace").strip()
     raise FileAccessError(
-        f"{what}.",
+        "{what}.",
         hint="Is the disk full, or over quota? May you write there?",
         detail=words[-2000:] or None,
+        what=what,
     )
 
 
 def absolute(transport: Transport, path: str) -> str:
     """Return a path there, without a last slash: relative ones and `~/…` are from the home."""
     if path.startswith("~") and path != "~" and not path.startswith("~/"):
-        raise RequestError(f"{path}: homes of others cannot be named so.", hint="Say /home/NAME/…")
+        raise RequestError(
+            "{path}: homes of others cannot be named so.", hint="Say /home/NAME/…", path=path
+        )
     if "\0" in path:
         raise RequestError("There is a NUL character in a path.")
     below = path.removeprefix("~").lstrip("/") if path.startswith("~") else path

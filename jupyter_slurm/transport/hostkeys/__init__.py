@@ -128,9 +128,12 @@ def _refuse_revoked(hop: Hop, shown: _Shown, lines: Sequence[KnownHostsEntry]) -
         if entry.marker == "revoked" and entry.blob in (shown.blob, authority):
             what = "key" if entry.blob == shown.blob else "certificate's authority"
             raise HostKeyError(
-                f"The {what} of {hop.label} is marked as revoked ({entry.place}):"
-                f" {_described(entry.key_type, entry.blob)}.",
+                "The {what} of {label} is marked as revoked ({place}): {described}.",
                 hint="Somebody may have stolen it. Ask the administrators of the host.",
+                what=what,
+                label=hop.label,
+                place=entry.place,
+                described=_described(entry.key_type, entry.blob),
             )
 
 
@@ -151,14 +154,16 @@ def _changed(hop: Hop, shown: _Shown, gone: Sequence[KnownHostsEntry]) -> HostKe
     old = next((entry for entry in gone if entry.key_type == shown.key_type), gone[0])
     remedy = shlex.join(("ssh-keygen", "-R", _names(hop)[0], "-f", str(old.path)))
     return HostKeyError(
-        f"The key of {hop.label} is not the one that is known. It may be another machine that"
-        " pretends to be it, so nothing was sent there.",
+        "The key of {label} is not the one that is known. It may be another "
+        "machine that pretends to be it, so nothing was sent there.",
         detail=(
             f"now:   {_described(shown.key_type, shown.blob)}\n"
             f"known: {_described(old.key_type, old.blob)} ({old.place})"
             f"{_flaw_text(shown.flaw(hop))}"
         ),
-        hint=f"Only when the host's administrators confirm the new key: {remedy}",
+        hint="Only when the host's administrators confirm the new key: {remedy}",
+        label=hop.label,
+        remedy=remedy,
     )
 
 
@@ -168,9 +173,11 @@ def _vouch(hop: Hop, shown: _Shown, others: Sequence[KnownHostsEntry], ask: Ask)
     name = _names(hop)[0]
     if hop.strict == "yes":
         raise HostKeyError(
-            f"No key of {hop.label} is known, and StrictHostKeyChecking is yes.",
+            "No key of {label} is known, and StrictHostKeyChecking is yes.",
             detail=f"It shows {key}{_flaw_text(shown.flaw(hop))}",
-            hint=f"Add the key to {hop.known_hosts[0]} when the host's administrators confirm it.",
+            hint="Add the key to {known_hosts} when the host's administrators confirm it.",
+            label=hop.label,
+            known_hosts=hop.known_hosts[0],
         )
     if hop.strict in ("accept-new", "no") and not others:
         return
@@ -189,8 +196,10 @@ def _vouch(hop: Hop, shown: _Shown, others: Sequence[KnownHostsEntry], ask: Ask)
     )
     if ask(prompt).strip().lower() != "yes":
         raise HostKeyError(
-            f"The key of {hop.label} was not accepted: {key}.",
+            "The key of {label} was not accepted: {key}.",
             hint="Log in again when you know the host's fingerprint.",
+            label=hop.label,
+            key=key,
         )
 
 

@@ -112,9 +112,13 @@ def _size(content: bytes | Path) -> int | None:
     except FileNotFoundError:
         return None
     except OSError as exc:
-        raise FileAccessError(f"{content} cannot be read: {exc.strerror or exc}.") from exc
+        raise FileAccessError(
+            "{content} cannot be read: {strerror}.", content=content, strerror=exc.strerror or exc
+        ) from exc
     if size > _LARGEST_BYTES:
-        raise FileAccessError(f"{content} is larger than the 8 GiB that can travel with a job.")
+        raise FileAccessError(
+            "{content} is larger than the 8 GiB that can travel with a job.", content=content
+        )
     return size
 
 
@@ -130,9 +134,11 @@ def _chunks(path: Path, size: int) -> Iterator[bytes]:
                 left -= len(chunk)
                 yield chunk
     except OSError as exc:
-        raise FileAccessError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+        raise FileAccessError(
+            "{path} cannot be read: {strerror}.", path=path, strerror=exc.strerror or exc
+        ) from exc
     if left:
-        raise FileAccessError(f"{path} became shorter while it was sent.")
+        raise FileAccessError("{path} became shorter while it was sent.", path=path)
 
 
 def _work(

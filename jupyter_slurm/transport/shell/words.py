@@ -58,8 +58,9 @@ def exports(env: Mapping[str, str] | None) -> bytes:
     for name in env or {}:
         if not _NAME.fullmatch(name):
             raise RequestError(
-                f"{name!r} cannot be the name of an environment variable on another machine.",
+                "{name} cannot be the name of an environment variable on another machine.",
                 hint="Letters, digits and _, not a digit first.",
+                name=repr(name),
             )
     return b"".join(
         b"export " + name.encode() + b"=" + quote(value) + b"; "

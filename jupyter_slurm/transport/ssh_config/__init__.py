@@ -143,8 +143,10 @@ def _refuse_circle(hops: Sequence[Hop]) -> None:
     names = [str(Destination(hop.alias, hop.user, hop.port)) for hop in hops]
     if len(set(names)) < len(names):
         raise ConfigError(
-            f"The way to {names[-1]} leads in a circle: {' → '.join(names)}.",
+            "The way to {names} leads in a circle: {way}.",
             hint="Give the jump host `ProxyJump none` in ~/.ssh/config.",
+            names=names[-1],
+            way=" → ".join(names),
         )
 
 
@@ -172,15 +174,18 @@ def _from_ssh(program: str, where: Destination, jump: str, config: Path | None) 
             timeout=_TIMEOUT_S,
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
-        raise ConfigError(f"`ssh -G {where.host}` did not answer: {exc}.") from exc
+        raise ConfigError(
+            "`ssh -G {host}` did not answer: {exc}.", host=where.host, exc=exc
+        ) from exc
     words = os.fsdecode(done.stderr)
     if done.returncode and ("option -- G" in words or "No user exists" in words):
         return None
     if done.returncode:
         raise ConfigError(
-            f"The SSH configuration for {where.host} cannot be used.",
-            hint=f"Try: ssh -G {where.host}",
+            "The SSH configuration for {host} cannot be used.",
+            hint="Try: ssh -G {host}",
             detail=words,
+            host=where.host,
         )
     options: dict[str, tuple[str, ...]] = {}
     for line in os.fsdecode(done.stdout).split("\n"):
@@ -222,7 +227,10 @@ def _hop(where: Destination, options: Options, tokens: Mapping[str, str], me: Th
     proxy = _first(options, "proxycommand", "none")
     strict = _first(options, "stricthostkeychecking", "ask").lower()
     if strict not in _STRICT:
-        raise ConfigError(f"StrictHostKeyChecking {strict!r} of the SSH configuration is unknown.")
+        raise ConfigError(
+            "StrictHostKeyChecking {strict} of the SSH configuration is unknown.",
+            strict=repr(strict),
+        )
     alias = _first(options, "hostkeyalias", "").lower()
     alive_s = seconds("ServerAliveInterval", _first(options, "serveraliveinterval", "0"))
     connect = _first(options, "connecttimeout", "none").lower()
@@ -292,5 +300,9 @@ def _flag(options: Options, keyword: str) -> bool:
 def _number(options: Options, keyword: str, default: int) -> int:
     text = _first(options, keyword, str(default))
     if not text.isdecimal():
-        raise ConfigError(f"{keyword} {text!r} of the SSH configuration is not a number.")
+        raise ConfigError(
+            "{keyword} {text} of the SSH configuration is not a number.",
+            keyword=keyword,
+            text=repr(text),
+        )
     return int(text)

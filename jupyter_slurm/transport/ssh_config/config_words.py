@@ -73,8 +73,9 @@ def destination(text: str) -> Destination:
         host, _, port = rest.partition(":")
     if (at and not user) or (port and not port.isdecimal()):
         raise ConfigError(
-            f"{text!r} does not name a host to reach over SSH.",
+            "{text} does not name a host to reach over SSH.",
             hint="Write [user@]host[:port] or ssh://user@host:port.",
+            text=repr(text),
         )
     return checked(Destination(host, user or None, int(port) if port else None))
 
@@ -87,16 +88,21 @@ def checked(where: Destination) -> Destination:
     """
     if not where.host or where.host.startswith("-") or _NOT_IN_A_HOST.search(where.host):
         raise ConfigError(
-            f"{where.host!r} cannot be the name of a host.",
+            "{host} cannot be the name of a host.",
             hint="A host is a name of DNS, an address, or a Host of ~/.ssh/config.",
+            host=repr(where.host),
         )
     if where.user is not None and (where.user.startswith("-") or _NOT_IN_A_USER.search(where.user)):
         raise ConfigError(
-            f"{where.user!r} cannot be the name of a user on {where.host}.",
+            "{user} cannot be the name of a user on {host}.",
             hint="Names of users have no quotes, semicolons or other signs of the shell in them.",
+            user=repr(where.user),
+            host=where.host,
         )
     if where.port is not None and not 0 < where.port < 65536:
-        raise ConfigError(f"{where.port} cannot be a port of {where.host}: it is 1 to 65535.")
+        raise ConfigError(
+            "{port} cannot be a port of {host}: it is 1 to 65535.", port=where.port, host=where.host
+        )
     return where
 
 
@@ -113,12 +119,18 @@ def expand(text: str, tokens: Mapping[str, str], *, environ: Mapping[str, str] |
             if token == "%":  # noqa: S105 (of ssh_config, not of a login)
                 return "%"
             if token not in tokens:
-                raise ConfigError(f"%{token} in {text!r} of the SSH configuration is not known.")
+                raise ConfigError(
+                    "%{token} in {text} of the SSH configuration is not known.",
+                    token=token,
+                    text=repr(text),
+                )
             return tokens[token]
         if environ is None:
             return found[0]
         if not name or not found["end"]:
-            raise ConfigError(f"${{…}} in {text!r} of the SSH configuration has no name or no end.")
+            raise ConfigError(
+                "${…} in {text} of the SSH configuration has no name or no end.", text=repr(text)
+            )
         return environ[name]
 
     return _TOKEN.sub(value, text)
@@ -133,7 +145,9 @@ def without_tilde(text: str, home: Path) -> str:
         try:
             home = Path(pwd.getpwnam(user).pw_dir)
         except KeyError as exc:
-            raise ConfigError(f"{text!r} of the SSH configuration names no known user.") from exc
+            raise ConfigError(
+                "{text} of the SSH configuration names no known user.", text=repr(text)
+            ) from exc
     return str(home / rest.lstrip("/"))
 
 
@@ -149,7 +163,11 @@ def split_paths(line: str) -> tuple[str, ...]:
 def seconds(keyword: str, text: str) -> float:
     """`90`, `2m`, `1h30m` in seconds. ConfigError."""
     if not re.fullmatch(rf"({_TIME.pattern})+", text, re.IGNORECASE):
-        raise ConfigError(f"{keyword} {text!r} of the SSH configuration is not a time.")
+        raise ConfigError(
+            "{keyword} {text} of the SSH configuration is not a time.",
+            keyword=keyword,
+            text=repr(text),
+        )
     return float(sum(int(n) * _SECONDS[unit.lower()] for n, unit in _TIME.findall(text)))
 
 

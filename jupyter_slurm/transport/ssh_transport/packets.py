@@ -402,9 +402,11 @@ def check_paramiko() -> None:
     ]
     if missing:
         raise TransportError(
-            f"paramiko {paramiko.__version__} lacks {', '.join(missing)}, so no SSH connection can "
-            "be made.",
-            hint=f"Install the release that this was written for: pip install 'paramiko=={_TRIED}'",
+            "paramiko {version} lacks {missing}, so no SSH connection can be made.",
+            hint="Install the release that this was written for: pip install 'paramiko=={tried}'",
+            version=paramiko.__version__,
+            missing=", ".join(missing),
+            tried=_TRIED,
         )
 
 

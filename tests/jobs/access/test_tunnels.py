@@ -239,7 +239,7 @@ def test_port_that_nothing_listens_on_is_told_by_the_one_who_is_nearest(
     assert is_reset(tunnel)
     problem = now(site, tunnel).problem
     assert problem is not None
-    assert problem.message == (
+    assert str(problem.message) == (
         f"localhost:{port} cannot be reached from the job's node: Connection refused."
     )
     assert "direct: " in (problem.detail or "")
@@ -271,7 +271,7 @@ def test_end_of_the_job_breaks_a_download_and_is_told(
         assert is_reset(tunnel)
     told = now(site, tunnel)
     assert told.problem is not None
-    assert told.problem.message == f"Job {job.id} has ended: it is CANCELLED."
+    assert str(told.problem.message) == f"Job {job.id} has ended: it is CANCELLED."
     assert told.connections == 0
     wait_until(lambda: not relays(site, job))
 

@@ -379,7 +379,7 @@ def test_an_account_that_has_expired_is_told_from_a_wrong_code(
     sshd = gateway()
     person.expire_account()
     error = refused(sshd, Answers(person.password, person.code()), identity_files=())
-    assert error.message == f"The account {sshd.hop().label} has expired."
+    assert str(error.message) == f"The account {sshd.hop().label} has expired."
     assert "expired" in str(error.detail)
 
 
@@ -401,7 +401,7 @@ def test_a_host_that_takes_keys_only_says_which_were_tried(
     sshd = make_sshd()
     stranger = make_key(tmp_path / "stranger")
     error = refused(sshd, identity_files=(stranger, tmp_path / "missing"))
-    assert error.message == (
+    assert str(error.message) == (
         f"{sshd.hop().label} takes keys only; no key was accepted: {stranger}."
     )
     assert "authorized_keys" in str(error.hint)
