@@ -14,7 +14,7 @@ import pytest
 from jupyter_slurm.agent.protocol import LONGEST_WAIT_S, MAX_BODY_BYTES, calls, release
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import AgentError, RequestError
-from jupyter_slurm.wire import CellSpec
+from jupyter_slurm.wire import CellSpec, Problem
 from tests.agent.home import AgentHome
 from tests.specs import known
 from tests.ssh.waiting import wait_until
@@ -74,7 +74,7 @@ def test_a_wrong_request_is_answered_by_a_problem_that_names_it(
 ) -> None:
     got, problem = ask(web, "POST", path, body)
     assert (got, problem["code"]) == (status, code)
-    assert words in problem["message"]
+    assert words in str(msgspec.convert(problem, Problem).message)
 
 
 def test_a_body_beyond_the_limit_is_not_read(web: Http) -> None:

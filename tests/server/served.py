@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+import msgspec
 import websocket
 from jupyter_server.auth.security import passwd
 
@@ -96,7 +97,7 @@ class Answer:
     @property
     def problem(self) -> Problem:
         assert self.status >= 400, self
-        return Problem(**json.loads(self.body))
+        return msgspec.json.decode(self.body, type=Problem)
 
 
 @dataclass

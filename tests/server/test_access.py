@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import msgspec
 import pytest
 import websocket
 from tornado.web import RequestHandler
@@ -14,6 +15,7 @@ from tornado.web import RequestHandler
 from jupyter_slurm.agent.protocol import calls
 from jupyter_slurm.server.calls import RULES, WATCHED, Right
 from jupyter_slurm.server.extension import ROUTES
+from jupyter_slurm.wire import Problem
 from tests.server.served import (
     AGENT,
     API,
@@ -303,7 +305,8 @@ def test_nothing_is_written_over_the_websocket(served: Served) -> None:
     with served.client().watch() as page:
         for name in sorted(RULES.keys() - WATCHED):
             page.say(watch=1, call=name, args={})
-            assert "cannot be watched" in page.hear()["problem"]["message"]
+            problem = msgspec.convert(page.hear()["problem"], Problem)
+            assert "cannot be watched" in str(problem.message)
 
 
 def test_who_asks_to_wait_for_ever_is_answered(served: Served) -> None:

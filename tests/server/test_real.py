@@ -15,7 +15,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_slurm.agent.connection import AgentConnection
-from jupyter_slurm.wire import JobSpec, new_id
+from jupyter_slurm.wire import JobSpec, Problem, new_id
 from tests.agent.home import AgentHome, ended
 from tests.cluster.plugin import SlurmCluster
 from tests.server.served import (
@@ -131,7 +131,7 @@ def test_a_page_has_a_terminal_in_a_job_of_the_size_that_it_shows(served: Served
         page.say("set_size", 24, 80)
         kind, problem = page.hear()
         assert (kind, problem["code"]) == ("problem", "request")
-        assert "has ended" in problem["message"]
+        assert "has ended" in str(msgspec.convert(problem, Problem).message)
 
 
 def test_a_whole_long_log_is_a_file(served: Served) -> None:
