@@ -40,7 +40,11 @@ _SENTENCES = (
     *(preview, slurm_cluster, costs, limits, one_process, policies),
 )
 _ELSEWHERE = {"cli", "kernel", "local_cluster", "magics", "job.py"}
-_ERRORS = {name for name, one in vars(errors).items() if inspect.isclass(one)}
+_ERRORS = {
+    name
+    for name, one in vars(errors).items()
+    if inspect.isclass(one) and issubclass(one, Exception) and one is not errors.CellFailed
+}
 _PLACE = re.compile(r"\{\w+\}")
 _SENTENCE = re.compile(r"(?=.*[a-z]:? )[-A-Z`%].*[.?]", re.DOTALL)
 _WORD = re.compile(r"[^\W\d]", re.UNICODE)
@@ -73,7 +77,10 @@ def _of_messages(file: Path) -> Iterator[str]:
 
 
 def _literals(node: ast.AST) -> Iterator[str]:
-    """Yield the text of a literal, or of both branches of a condition."""
+    """Yield the text of a literal, or of both branches of a condition. SystemExit: no catalogue can
+    have what an f-string makes."""
+    if isinstance(node, ast.JoinedStr):
+        sys.exit(f"Not a literal, so nobody can translate it: {ast.unparse(node)}")
     if isinstance(node, ast.IfExp):
         yield from (*_literals(node.body), *_literals(node.orelse))
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
