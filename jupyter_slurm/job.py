@@ -359,13 +359,39 @@ def read_result_variables(result: Result) -> dict[str, object]:
     """Return the variables that were asked for and came back, {} if there are none. SignatureError:
     something else came; nothing was read."""
     job = result.job
-    if result.variables is None or not isinstance(job, CellJob) or not job.names_out:
+    if not isinstance(job, CellJob):
         return {}
+    gathered = _read_gathered(result, job) if result.gathered else {}
+    if result.variables is None or not job.names_out:
+        return gathered
     from jupyter_slurm.jobs.outcome.variables import read_variables  # noqa: PLC0415
 
-    return read_variables(
+    own = read_variables(
         Path(result.variables),
         result.digest or "",  # do not read what the job has not signed
         names=job.names_out,
         out_format=job.out_format,
     )
+    return {**own, **gathered}
+
+
+def _read_gathered(result: Result, job: CellJob) -> dict[str, object]:
+    """Return the variables of `--gather`: lists over the ranks, of those that all ranks gave."""
+    from jupyter_slurm.jobs.outcome.variables import read_variables  # noqa: PLC0415
+
+    of_ranks = [
+        read_variables(
+            Path(one.variables),
+            one.digest or "",
+            names=job.names_gather,
+            out_format=job.out_format,
+        )
+        for one in result.gathered
+        if one.variables is not None
+    ]
+    whole = len(of_ranks) == len(result.gathered)
+    return {
+        name: [one[name] for one in of_ranks]
+        for name in job.names_gather
+        if whole and all(name in one for one in of_ranks)
+    }

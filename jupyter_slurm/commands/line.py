@@ -24,7 +24,7 @@ from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.readable import brief
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.directives import read_directives
-from jupyter_slurm.wire import CellSpec, OutFormat, ProgramSpec, SpecT
+from jupyter_slurm.wire import CellSpec, Engine, OutFormat, ProgramSpec, SpecT
 
 
 class Reuse(StrEnum):
@@ -59,6 +59,10 @@ class Request:
     push: str | None = None
     push_exclude: tuple[str, ...] = ()
     fetch: tuple[str, ...] = ()
+    launch: Engine | None = None
+    names_gather: tuple[str, ...] = ()
+    max_restarts: int = 0
+    mpi: str | None = None
     session: str | None = None
     """The name or id of a session, "" for the one of this notebook; None: a job of its own."""
     detach: bool | None = None
@@ -114,6 +118,10 @@ def parse(words: Sequence[str]) -> Request:
         names_in=_variables("in", ours.get("in", [])),
         names_out=_variables("out", ours.get("out", [])),
         out_format=_one_of("out-format", last.get("out-format")),
+        launch=_one_of("launch", last.get("launch")),
+        names_gather=_variables("gather", ours.get("gather", [])),
+        mpi=last.get("mpi"),
+        max_restarts=_count("max-restarts", last.get("max-restarts")),
         push=last.get("push"),
         push_exclude=_excluded(ours, options.get("exclude", "")),
         fetch=_patterns(ours.get("fetch", [])),
@@ -168,6 +176,10 @@ def spec(
         "names_out": request.names_out,
         "out_format": request.out_format,
         "session": request.session,
+        "launch": request.launch,
+        "names_gather": request.names_gather,
+        "max_restarts": request.max_restarts,
+        "mpi": request.mpi,
     }
     return made(
         id=job_id,
@@ -372,6 +384,12 @@ def _one_of(name: str, value: str | None) -> Any:
     if value not in (None, *choices):
         raise _wrong(name, f"--{name} is `{'` or `'.join(choices)}`, not `{value}`.")
     return value
+
+
+def _count(name: str, value: str | None) -> int:
+    if value is not None and not value.isdecimal():
+        raise _wrong(name, f"--{name} is a number from 0 on, not `{value}`.")
+    return int(value or 0)
 
 
 def _reuse(ours: Mapping[str, object]) -> Reuse:

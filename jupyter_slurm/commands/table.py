@@ -35,6 +35,12 @@ _OF_CELLS = MappingProxyType(
         "in": OurOption("NAMES", "variables of this notebook that the cell gets"),
         "out": OurOption("NAMES", "variables that come back into this notebook"),
         "out-format": OurOption("auto|data", "how: pickled where it must be, or as data alone"),
+        "launch": OurOption(
+            "torchrun|mpi|ray|dask", "run it on all nodes: in every rank, or once with workers"
+        ),
+        "gather": OurOption("NAMES", "variables that come back as lists over the ranks"),
+        "mpi": OurOption("TYPE", "how ranks of MPI find each other: pmix, pmi2 (srun --mpi)"),
+        "max-restarts": OurOption("N", "how often torchrun starts ranks again that have failed"),
         "env": OurOption("NAME=VALUE", "an environment variable for the cell; may be repeated"),
         "mount": OurOption("SRC[:DST[:ro]]", "a folder to see in the image; may be repeated"),
         "push": OurOption("DIR", "a folder of this machine: the job runs in a copy of it"),

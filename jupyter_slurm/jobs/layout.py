@@ -18,6 +18,15 @@ short that it arrives in one piece (`started.N.json` and `exit.N.json`; empty, t
     lab.N.jsonl               by node/lab.py: how far it is; the last line counts
     output.N.jsonl vars.N result.N.json                           by node/runner.py
 
+A job that a launcher spreads over nodes (`--launch`) has besides, R being a rank and K a node:
+
+    launch.json launch*.py engine   by us; `engine` runs its words in the image
+    world.N.json launch.N.jsonl result.N.json                     by node/launch.py
+    part.N.K.json                   by node/launch_part.py: why that node is not there
+    engine.N.json                   by the engine's program of the first node: where it is
+    output.N.R.jsonl vars.N.R result.N.R.json                     by node/runner.py; rank 0 writes
+                                    output.N.jsonl
+
 A session has the same; `cells/ID` is the folder of each of its cells, where N is 0:
 
     cells/ID/cell.py task.json key inputs.vars                    by us
@@ -68,8 +77,9 @@ class JobDir:
         """Return the log of the script, the container tool and a program without our runner."""
         return self.path / f"log.{attempt}"
 
-    def output(self, attempt: int) -> PurePosixPath:
-        return self.path / f"output.{attempt}.jsonl"
+    def output(self, attempt: int, rank: int = 0) -> PurePosixPath:
+        name = f"{attempt}.{rank}" if rank else str(attempt)
+        return self.path / f"output.{name}.jsonl"
 
     def usage(self, attempt: int) -> PurePosixPath:
         return self.path / f"usage.{attempt}.jsonl"
@@ -77,8 +87,14 @@ class JobDir:
     def lab(self, attempt: int) -> PurePosixPath:
         return self.path / f"lab.{attempt}.jsonl"
 
+    def launch(self, attempt: int) -> PurePosixPath:
+        return self.path / f"launch.{attempt}.jsonl"
+
     def variables(self, attempt: int) -> PurePosixPath:
         return self.path / f"vars.{attempt}"
+
+    def gathered(self, attempt: int, rank: int) -> PurePosixPath:
+        return self.path / f"vars.{attempt}.{rank}"
 
     def result(self, attempt: int) -> PurePosixPath:
         return self.path / f"result.{attempt}.json"
@@ -101,6 +117,9 @@ LAB = "lab.py"
 PROGRAM = "program"
 TERMINAL = "terminal.py"
 ENTER = "enter"
+LAUNCHER = "launch.py"
+LAUNCH = "launch.json"
+ENGINE = "engine"
 TASK = "task.json"
 KEY = "key"
 ENVIRONMENT = "env.sh"

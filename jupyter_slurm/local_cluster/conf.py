@@ -64,6 +64,8 @@ def _control(spec: LocalSpec, at: Setting) -> list[str]:
         f"AuthInfo=socket={places.munge_socket},cred_expire=5",
         f"StateSaveLocation={places.state}",
         f"SlurmdSpoolDir={places.spool('%n')}",
+        # The nodes share this machine's /tmp, and what PMIx puts there is named after the step.
+        f"TmpFS={places.spool('%n')}",
         f"SlurmctldPidFile={places.base}/run/slurmctld.pid",
         f"SlurmdPidFile={places.base}/run/slurmd-%n.pid",
         f"SlurmdLogFile={places.base}/log/slurmd-%n.log",

@@ -1,6 +1,6 @@
 """Runs a cell in a process of its own and writes down all that comes of it: the supervisor.
 
-    python3 -u runner.py JOBDIR ATTEMPT
+    python3 -u runner.py JOBDIR ATTEMPT [torchrun|mpi]
 
 Runs on the cluster, Python 3.6 and later, standard library only. This process imports nothing
 heavy and runs no code of the user's, so that it outlives whatever the cell does to itself. It reads
@@ -8,6 +8,9 @@ the cell's stdout, stderr and events (`runner_cell.py` is the other end), append
 each piece to `output.N.jsonl`, and signs `result.N.json` when the cell's process has ended.
 Its exit code: 0 the cell ended well, 1 it did not, 128 + n signal n ended it, 74 disk full; where
 the cell called sys.exit, what that gives.
+
+With the last word it is one rank of many (launch.py): rank R > 0 writes `output.N.R.jsonl`, and
+each rank `result.N.R.json`.
 """
 
 import codecs
@@ -45,6 +48,10 @@ NO_ROOM_EXIT = 74
 BLOCK_BYTES = 64
 """The block size of SHA-256, to which the key of an HMAC is padded."""
 END = b'{"type": "end"'
+PENDING = b'{"type": "pending"'
+"""Tells what it means if the cell's process ends now, until the next one (`runner_ranks.py`)."""
+RANK_OF = {"torchrun": "RANK", "mpi": "SLURM_PROCID"}
+"""The variables that tell a process which rank it is."""
 OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
 OUR_FRAME = '  File "%s/' % OUR_FOLDER.encode("ascii", "backslashreplace").decode()
 """A frame as faulthandler writes it."""
@@ -182,6 +189,7 @@ class Supervisor:
         self.streams = {stdout: Stream("stdout", output), stderr: Stream("stderr", output)}
         self.line = bytearray()
         self.end = None  # type: Optional[Dict[str, Any]]
+        self.pending = {}  # type: Dict[str, Any]
         self.status = 0
         self.usage = None  # type: Any
         self.poll = select.poll()
@@ -248,6 +256,8 @@ class Supervisor:
         for line in whole.split(b"\n"):
             if line.startswith(END):
                 self.end = json.loads(line.decode("ascii"))
+            elif line.startswith(PENDING):
+                self.pending = json.loads(line.decode("ascii"))
             else:
                 self.output.write(line + b"\n")
 
@@ -361,7 +371,9 @@ def hear_signals() -> int:
     return wakeup
 
 
-def supervise(job_dir: str, attempt: str, child: "List[int]", output: Output) -> int:
+def supervise(
+    job_dir: str, attempt: str, child: "List[int]", output: Output, rank: "Optional[int]" = None
+) -> int:
     """Watch the cell's process to its end and return the job's exit code. `child`: pid, pipes."""
     started_s = time.time()
     wakeup = hear_signals()
@@ -370,8 +382,12 @@ def supervise(job_dir: str, attempt: str, child: "List[int]", output: Output) ->
     supervisor.run()
     result = outcome(supervisor.end, supervisor.status)
     if result["status"] == "killed":
+        supervisor.pending.pop("type", None)
+        result.update(supervisor.pending)
         error = {"type": "error", "ename": result["ename"], "evalue": result["evalue"]}
-        output.write(to_line(dict(error, traceback=["%(ename)s: %(evalue)s" % error])))
+        result["traceback"] = ["%(ename)s: %(evalue)s" % error]
+        if rank != 0:  # launch.py writes there what has failed first, with its ranks
+            output.write(to_line(dict(error, traceback=result["traceback"])))
     usage = supervisor.usage
     result.update(
         started_s=started_s,
@@ -381,11 +397,16 @@ def supervise(job_dir: str, attempt: str, child: "List[int]", output: Output) ->
         lost_output_bytes=output.all_lost_bytes,
     )
     try:
-        signer.write(os.path.join(job_dir, "result.%s.json" % attempt), result)
+        signer.write(os.path.join(job_dir, "result.%s.json" % of_rank(attempt, rank)), result)
     except OSError as error:
         complain("the result cannot be written: %s" % error)
         return NO_ROOM_EXIT
     return int(result["exit_code"])
+
+
+def of_rank(attempt: str, rank: "Optional[int]") -> str:
+    """Return the middle of a file's name: the attempt, and the rank where there are many."""
+    return attempt if rank is None else "%s.%d" % (attempt, rank)
 
 
 def register_errors() -> None:
@@ -418,23 +439,26 @@ def start(live: "Callable[[List[int]], int]") -> "List[int]":
     sys.exit(live([writing for _, writing in pipes]))
 
 
-def live_for_a_cell(job_dir: str, attempt: str, pipes: "List[int]") -> int:
+def live_for_a_cell(
+    job_dir: str, attempt: str, pipes: "List[int]", rank: "Optional[int]" = None
+) -> int:
     """Run the cell in the process that was forked for it, and return its exit code."""
     import runner_cell  # noqa: PLC0415 - only the child needs it
 
-    return runner_cell.run(job_dir, attempt, pipes)
+    return runner_cell.run(job_dir, attempt, pipes, rank)
 
 
 def main(argv: "List[str]") -> int:
     job_dir, attempt = os.path.abspath(argv[1]), argv[2]
+    rank = int(os.environ[RANK_OF[argv[3]]]) if len(argv) > 3 else None
     register_errors()
     try:
-        output = Output(os.path.join(job_dir, "output.%s.jsonl" % attempt))
+        output = Output(os.path.join(job_dir, "output.%s.jsonl" % of_rank(attempt, rank or None)))
     except OSError as error:
         complain("output cannot be written, so the cell was not run: %s" % error)
         return NO_ROOM_EXIT
-    child = start(lambda pipes: live_for_a_cell(job_dir, attempt, pipes))
-    return supervise(job_dir, attempt, child, output)
+    child = start(lambda pipes: live_for_a_cell(job_dir, attempt, pipes, rank))
+    return supervise(job_dir, attempt, child, output, rank)
 
 
 if __name__ == "__main__":

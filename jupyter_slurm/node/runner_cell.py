@@ -89,6 +89,8 @@ class Cell:
         self.module = types.ModuleType("__main__")
         self.namespace = self.module.__dict__
         self.namespace["__builtins__"] = builtins
+        self.rank = None  # type: Optional[int]
+        """Which of many, where a launcher runs the cell in all of them."""
         self.run_async = None  # type: Optional[Callable[[Any], Any]]
         """The function that runs a coroutine, where the event loop is to outlive the cell."""
 
@@ -307,6 +309,11 @@ def run_cell(
     end["variables"] = None
     try:
         try:
+            interrupts.release()
+            if cell.rank is not None:
+                import runner_ranks  # noqa: PLC0415 - only where there are some
+
+                runner_ranks.check(job_dir, attempt, cell.publisher)
             load_inputs(job_dir, cell)
             cell.run()
         finally:
@@ -324,8 +331,8 @@ def run_cell(
         stopped = isinstance(error, KeyboardInterrupt) and interrupts.first is not None
         end["status"] = "interrupted" if stopped else "error"
         end["ename"], end["evalue"] = name_of(error), text_of(error)
-    elif task.get("names_out"):
-        end["variables"] = _store(task, job_dir, attempt, cell.namespace)
+    else:
+        end.update(_stored(task, job_dir, attempt, cell))
     caught_signal = interrupts.first and signal.Signals(interrupts.first).name
     end.update(traceback=lines, interrupted_by=caught_signal, python=list(sys.version_info[:3]))
     return end
@@ -339,7 +346,8 @@ def _report(cell: Cell, error: BaseException) -> "List[str]":
         lines = ["SystemExit: %s" % text_of(error)]
     else:
         lines = cell.render(error)
-    cell.publisher.error(name_of(error), text_of(error), lines)
+    if cell.rank != 0:  # launch.py writes there what has failed first, with its ranks
+        cell.publisher.error(name_of(error), text_of(error), lines)
     return lines
 
 
@@ -363,15 +371,25 @@ def text_of(error: BaseException) -> str:
         return "<an exception whose str() fails>"
 
 
-def _store(
-    task: "Dict[str, Any]", job_dir: str, attempt: str, namespace: "Dict[str, Any]"
-) -> "Dict[str, Any]":
+def _stored(task: "Dict[str, Any]", job_dir: str, attempt: str, cell: Cell) -> "Dict[str, Any]":
+    """Store what is to come back; return what the `end` record tells of it."""
+    told = {}
+    if task.get("names_out") and not cell.rank:
+        told["variables"] = _store(
+            task, "names_out", os.path.join(job_dir, "vars." + attempt), cell
+        )
+    if task.get("names_gather") and cell.rank is not None:
+        path = os.path.join(job_dir, "vars.%s.%d" % (attempt, cell.rank))
+        told["gathered"] = _store(task, "names_gather", path, cell)
+    return told
+
+
+def _store(task: "Dict[str, Any]", which: str, path: str, cell: Cell) -> "Dict[str, Any]":
     import runner_variables  # noqa: PLC0415 - 5 ms
 
-    names, only_data = task["names_out"], task.get("out_format") == "data"
-    path = os.path.join(job_dir, "vars." + attempt)
+    names, only_data = task[which], task.get("out_format") == "data"
     try:
-        return runner_variables.store(path, names, namespace, only_data)
+        return runner_variables.store(path, names, cell.namespace, only_data)
     except OSError as error:
         reason = "it could not be written: %s" % error
         return {
@@ -420,13 +438,15 @@ def make_main(cell: Cell) -> None:
     watch_imports(Finder(folder), cell)
 
 
-def run(job_dir: str, attempt: str, pipes: "List[int]") -> int:
+def run(job_dir: str, attempt: str, pipes: "List[int]", rank: "Optional[int]" = None) -> int:
     """Run the cell's process from its start to its end, and return its exit code."""
     interrupts = runner_process.Interrupts()
     publisher = open_process(pipes, interrupts)
     task, source = read_cell(job_dir)
     cell = Cell(source, task["cell_name"], publisher)
+    cell.rank = rank
     make_main(cell)
+    interrupts.hold()  # until there is somebody to tell how it ended
     interrupts.install()
     publisher.send(run_cell(task, job_dir, attempt, cell, interrupts))
     interrupts.restore()

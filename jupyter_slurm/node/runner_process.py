@@ -56,6 +56,15 @@ class Interrupts:
         """Prepare for another cell: the next signal interrupts it."""
         self.first, self.pending, self.armed = None, False, True
 
+    def hold(self) -> None:
+        """Keep what arrives until `release`."""
+        self.shields += 1
+
+    def release(self) -> None:
+        """Raise what has arrived since `hold`, if that was called."""
+        if self.shields:
+            self.__exit__()
+
     def restore(self) -> None:
         """Let signals end the process again: the cell is done, and has reported so."""
         for number in SIGNALS:

@@ -149,6 +149,9 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     qos: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
     """The QOS and accounts that exist, as far as they are known."""
+    interface: str = ""
+    """The network interface of the nodes that a job on many of them uses, `ib0`; "": whichever
+    reaches the other nodes."""
     poll_s: Seconds = 10.0
     command_timeout_s: Seconds = 60.0
     submit_timeout_s: Seconds = 180.0

@@ -19,6 +19,9 @@ from jupyter_slurm.wire.usage import Usage, UsageSample
 
 OutFormat = Literal["auto", "data"]
 """How variables come back: as data if that is exact and pickled if not, or as data alone."""
+Engine = Literal["torchrun", "mpi", "ray", "dask"]
+"""How the nodes of a job work together: each runs the code in all ranks, or once with many workers
+(ray, dask)."""
 
 
 def new_id() -> str:
@@ -47,6 +50,11 @@ class _KindDefaults(Struct, frozen=True, kw_only=True, tag_field="kind"):
     def session(self) -> str | None:
         """Return the id of the session that the job runs in, as cells may; it then has no
         `slurm_id`."""
+        return None
+
+    @property
+    def launch(self) -> Engine | None:
+        """Return how the job's nodes work together; None: its code runs on the first one alone."""
         return None
 
     @property
@@ -112,6 +120,14 @@ class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
     """The Python that wrote `inputs`, if that matters (code travels by value), else None."""
     session: str | None = None
     """The id of the session that the cell runs in; None: it runs in a job of its own."""
+    launch: Engine | None = None
+    names_gather: tuple[str, ...] = ()
+    """Variables of which each rank gives its own; they come back as lists."""
+    max_restarts: int = 0
+    """How often torchrun starts the ranks again when one has failed."""
+    mpi: str | None = None
+    """The way in which ranks of MPI find each other, as `srun --mpi=list` names it; None: the best
+    that the node has."""
 
 
 class ProgramSpec(_Spec, frozen=True, kw_only=True, tag="program"):
@@ -242,6 +258,11 @@ class _Job(_KindDefaults, frozen=True, kw_only=True):
         return ()
 
     @property
+    def names_gather(self) -> tuple[str, ...]:
+        """Return the names of the variables of which each rank gives its own."""
+        return ()
+
+    @property
     def idle_s(self) -> int | None:
         """Return how many seconds it may be idle before it ends; None: no limit."""
         return None
@@ -263,6 +284,11 @@ class CellJob(_Job, frozen=True, kw_only=True, tag="cell"):
     session: str | None = None
     session_ends_s: float | None = None
     """When that session's time is over, as known when the cell was sent."""
+    launch: Engine | None = None
+    names_gather: tuple[str, ...] = ()
+    ranks: int = 0
+    """How many ranks run the code, each with an output of its own; 0: it runs once, or that is not
+    known yet."""
 
 
 class ProgramJob(_Job, frozen=True, kw_only=True, tag="program"):

@@ -87,6 +87,14 @@ class LogChunk(Struct, frozen=True, kw_only=True):
     """How far the cluster's profile trusts `outputs`; the front end that shows them keeps to it."""
 
 
+class Gathered(Struct, frozen=True, kw_only=True):
+    """The variables of one rank that `--gather` names; the fields are as in `Result`."""
+
+    variables: str | None
+    digest: str | None
+    names: tuple[str, ...]
+
+
 class Result(Struct, frozen=True, kw_only=True):
     """How a cell ended, its signature checked."""
 
@@ -103,6 +111,8 @@ class Result(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
     """Variables that could not come back, and why."""
+    gathered: tuple[Gathered, ...] = ()
+    """By rank."""
 
 
 class Preview(Struct, frozen=True, kw_only=True):

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
 
+from jupyter_slurm.errors import MalformedError, RequestError
+from jupyter_slurm.foreign import read_json
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
-from jupyter_slurm.jobs.kinds.kind import Files
-from jupyter_slurm.wire import CellJob, CellSpec
+from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, Files
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.wire import CellJob, CellSpec, Job
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.submission.resolved import Resolved
     from jupyter_slurm.profiles.profile import ClusterProfile
+
+
+_RANKED = ("torchrun", "mpi")
+"""The engines that run the code in each rank."""
 
 
 class Cell(ByPython[CellSpec]):
@@ -25,7 +32,10 @@ class Cell(ByPython[CellSpec]):
 
     spec = CellSpec
     job = CellJob
-    identified_by = ("names_in", "names_out", "out_format")
+    identified_by = (
+        *("names_in", "names_out", "out_format"),
+        *("launch", "names_gather", "max_restarts", "mpi"),
+    )
     is_python = True
     runner = layout.RUNNER
     code_file = layout.CELL
@@ -35,9 +45,56 @@ class Cell(ByPython[CellSpec]):
     def completed(self, spec: CellSpec, profile: ClusterProfile) -> CellSpec:
         return replace(spec, out_format=spec.out_format or profile.out_format)
 
+    def check(self, spec: CellSpec) -> None:
+        _check_launch(spec)
+
     def files(self, spec: CellSpec, job: Resolved) -> Files:
-        variables = bool(spec.names_in or spec.names_out)
+        variables = bool(spec.names_in or spec.names_out or spec.names_gather)
         return own_files(spec) | runner_files(variables=variables)
+
+    def progress_file(self, job: Job, folder: JobDir) -> PurePosixPath | None:
+        return None if job.launch is None else folder.launch(job.restarts)
+
+    def progress(self, job: Job, tail: bytes) -> dict[str, Any]:
+        try:
+            return {"ranks": read_json(tail, _LaunchProgress, PROGRESS_BYTES).ranks}
+        except MalformedError:
+            return {}
+
+
+class _LaunchProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """What node/launch.py tells once all nodes are there."""
+
+    ranks: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+
+
+def _check_launch(spec: CellSpec) -> None:
+    """Raise RequestError for what only a job on many nodes can have, or not even that."""
+    if spec.launch is not None and spec.session is not None:
+        raise RequestError(
+            "A session runs on the nodes that it was started on, so --launch is not for its cells.",
+            option="launch",
+        )
+    if spec.names_gather and spec.launch not in _RANKED:
+        raise RequestError(
+            "--gather collects a variable of each rank, so it needs `--launch torchrun` or "
+            "`--launch mpi`.",
+            option="gather",
+        )
+    if both := sorted({*spec.names_gather} & {*spec.names_out}):
+        raise RequestError(
+            "{name} is named by --out and by --gather.",
+            hint="--out brings that of rank 0 alone, --gather a list over all ranks.",
+            option="gather",
+            name=both[0],
+        )
+    if spec.max_restarts and spec.launch != "torchrun":
+        raise RequestError(
+            "Only torchrun starts ranks again: `--max-restarts` needs `--launch torchrun`.",
+            option="max-restarts",
+        )
+    if spec.max_restarts < 0:
+        raise RequestError("--max-restarts is a number from 0 on.", option="max-restarts")
 
 
 def task(spec: CellSpec) -> bytes:
@@ -49,6 +106,8 @@ def task(spec: CellSpec) -> bytes:
             "names_in": spec.names_in,
             "names_out": spec.names_out,
             "out_format": spec.out_format,
+            **({"names_gather": spec.names_gather} if spec.names_gather else {}),
+            **({"engine": spec.launch} if spec.launch else {}),
         }
     )
 

@@ -120,7 +120,7 @@ class Kind(Generic[SpecT]):
         code = {self.code_file: spec.code.encode()} if self.code_file else {}
         return code | {n: text for one in self.node_files for n, text in node_files(one).items()}
 
-    def progress_file(self, folder: JobDir, attempt: int) -> PurePosixPath | None:
+    def progress_file(self, job: Job, folder: JobDir) -> PurePosixPath | None:
         """Return the file in which it tells how far it is; None: it does not."""
         return None
 

@@ -107,8 +107,8 @@ class Lab(ByPython[LabSpec]):
         }
         return {**super().files(spec, job), layout.KEY: b"", layout.TASK: msgspec.json.encode(task)}
 
-    def progress_file(self, folder: JobDir, attempt: int) -> PurePosixPath | None:
-        return folder.lab(attempt)
+    def progress_file(self, job: Job, folder: JobDir) -> PurePosixPath | None:
+        return folder.lab(job.restarts)
 
     def progress(self, job: Job, tail: bytes) -> dict[str, Any]:
         line = _last_line(tail)

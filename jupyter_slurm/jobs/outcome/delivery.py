@@ -31,10 +31,25 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome import array_tasks
 from jupyter_slurm.jobs.outcome.allocation import ask_accounting, ask_jobs, known_path, note_paths
 from jupyter_slurm.jobs.outcome.logs import Chunk, Cursor, LogReader, parse_cursor
-from jupyter_slurm.jobs.outcome.result import RunnerResult, check_asked, parse_result
+from jupyter_slurm.jobs.outcome.result import (
+    RunnerResult,
+    RunnerVariables,
+    check_asked,
+    parse_result,
+)
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record
-from jupyter_slurm.wire import Hello, Job, JobState, LogChunk, Result, Show, Stream
+from jupyter_slurm.wire import (
+    CellJob,
+    Gathered,
+    Hello,
+    Job,
+    JobState,
+    LogChunk,
+    Result,
+    Show,
+    Stream,
+)
 
 _RESULT_PATIENCE_S = 20.0
 _RESULT_PAUSE_S = 1.0
@@ -47,7 +62,7 @@ class Delivery:
     def __init__(self, book: Book, clusters: Clusters) -> None:
         self._book = book
         self._clusters = clusters
-        self._copies: dict[str, Path] = {}
+        self._copies: dict[str, list[Path]] = {}
         """Made for the job with that id."""
 
     def logs(
@@ -99,9 +114,10 @@ class Delivery:
         transport = cluster.transport
         folder = JobDir(PurePosixPath(job.job_dir))
         path, heading = record.stdout_path, ""
-        if job.tasks or task is not None:
+        rank = _rank(job, task)
+        if rank is None and (job.tasks or task is not None):
             path, heading = self._log_of_task(record, cluster, task)
-        reader = LogReader(transport, folder, kind_of(job), path)
+        reader = LogReader(transport, folder, kind_of(job), path, rank or 0)
         chunk = reader.read(position, job.restarts + 1, budget_bytes)
         if heading and not position.log and chunk.outputs:
             chunk.outputs.appendleft(Stream(name="stderr", text=heading))
@@ -192,12 +208,13 @@ class Delivery:
             return Result(job=job, status="none")
         found = parse_result(data, key)
         names, failed = _variables(found, job.names_out)
-        path = None
-        if found.variables is not None and names:
-            there = folder.variables(job.restarts)
-            path = transport.fetch(there, found.variables.bytes)
-            if path != Path(there):
-                self._copies[job.id] = path
+        path = self._fetched(job, found.variables, folder.variables(job.restarts))
+        gathered = []
+        for rank, one in enumerate(found.gathered):
+            check_asked([*one.names, *one.failed], job.names_gather)
+            failed |= {f"{name} of rank {rank}": why for name, why in one.failed.items()}
+            there = self._fetched(job, one, folder.gathered(job.restarts, rank))
+            gathered.append(Gathered(variables=there, digest=one.digest, names=one.names))
         return Result(
             job=job,
             status=found.status,
@@ -205,17 +222,42 @@ class Delivery:
             evalue=found.evalue,
             traceback=tuple(found.traceback),
             interrupted_by=found.interrupted_by,
-            variables=str(path) if path else None,
+            variables=path,
             digest=found.variables.digest if found.variables else None,
             names=names,
             failed=failed,
+            gathered=tuple(gathered),
         )
 
+    def _fetched(self, job: Job, told: RunnerVariables | None, there: PurePosixPath) -> str | None:
+        """Return the local path of a file of variables; None: none came back."""
+        if told is None or not told.names:
+            return None
+        transport = self._clusters.named(job.cluster).transport
+        path = transport.fetch(there, told.bytes)
+        if path != Path(there):
+            self._copies.setdefault(job.id, []).append(path)
+        return str(path)
+
     def served(self, job_id: str) -> None:
-        """Remove the copy that `result` made for this job: nobody waits for it any more."""
-        copy = self._copies.pop(job_id, None)
-        if copy is not None:
+        """Remove the copies that `result` made for this job: nobody waits for them any more."""
+        for copy in self._copies.pop(job_id, ()):
             copy.unlink(missing_ok=True)
+
+
+def _rank(job: Job, task: int | None) -> int | None:
+    """Return the rank whose output is asked for; None: the job has none. RequestError."""
+    if not isinstance(job, CellJob) or not job.ranks or task is None:
+        return None
+    if task >= job.ranks:
+        raise RequestError(
+            "Job {id} has no rank {task}.",
+            hint="It has {ranks}, from 0 on.",
+            id=job.id,
+            task=task,
+            ranks=job.ranks,
+        )
+    return task
 
 
 def _variables(

@@ -117,7 +117,7 @@ class Ending:
             Span(folder.started(job.restarts), 0, caps.FILE_BYTES),
             Span(folder.result(job.restarts), 0, caps.FILE_BYTES),
         ]
-        progress = kind_of(job).progress_file(folder, job.restarts)
+        progress = kind_of(job).progress_file(job, folder)
         if progress is not None:
             facts.append(Span(progress, -PROGRESS_BYTES))
         tails = [Span(path, -_TAIL_BYTES) for path in (folder.log(job.restarts), folder.slurm_out)]

@@ -95,11 +95,13 @@ class LogReader:
         job_dir: JobDir,
         kind: Kind[JobSpec],
         script_log: str | None = None,
+        rank: int = 0,
     ) -> None:
         self._transport = transport
         self._dir = job_dir
         self._kind = kind
         self._script_log = script_log
+        self._rank = rank
 
     def read(self, cursor: Cursor, attempts: int, budget_bytes: int | None) -> Chunk:
         """Return what has come since `cursor`. With a budget, older stream text is skipped and
@@ -225,9 +227,11 @@ class LogReader:
             data = self._transport.read(path, cursor.output, limit) or b""
 
     def _output_path(self, attempt: int) -> PurePosixPath | None:
-        return self._dir.output(attempt) if self._kind.has_records else None
+        return self._dir.output(attempt, self._rank) if self._kind.has_records else None
 
     def _log_path(self, attempt: int) -> PurePosixPath | None:
+        if self._rank:  # what tools say is shown with rank 0
+            return None
         if self._kind.is_as_written:
             if not self._script_log or self._script_log == os.devnull or attempt:
                 return None

@@ -59,6 +59,12 @@ class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
     ended_s: Moment
     peak_rss_mib: float
     cpu_s: float
+    ranks: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+    """How many ranks there were; 0: the code ran once."""
+    failed_ranks: str | None = None
+    """Those that failed in this way, `0-3,7`."""
+    gathered: tuple[RunnerVariables, ...] = ()
+    """The variables of each rank that `--gather` names."""
     lost_output_bytes: int = 0
     """Output that could not be written, since the disk was full."""
     python: tuple[int, int, int]

@@ -1,7 +1,7 @@
 """Says what a job of one process cannot use of what its options ask for. PURE.
 
-It is so until cells can run on many nodes; nothing of this is about a batch script or a program,
-which start tasks themselves.
+Nothing of this is about a batch script or a program, which start tasks themselves, nor about a job
+that a launcher spreads over its nodes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def objections(wanted: Resources, options: Iterable[str]) -> Iterator[Objection]
     if nodes > 1:
         yield Objection(
             Message.of("Its code runs once, on the first of {nodes} nodes.", nodes=nodes),
-            "Ask for --nodes 1, or start work on the others with `srun`.",
+            "`--launch torchrun`, `mpi`, `ray` or `dask` uses them all; else ask for --nodes 1.",
             certain=False,
             option="nodes",
         )
@@ -28,7 +28,7 @@ def objections(wanted: Resources, options: Iterable[str]) -> Iterator[Objection]
         yield Objection(
             Message.of("Its code runs once, not {tasks} times.", tasks=tasks),
             Message.of(
-                "For more CPUs give --cpus-per-task {tasks}; tasks are started with `srun`.",
+                "For more CPUs give --cpus-per-task {tasks}; `--launch mpi` runs it in each task.",
                 tasks=tasks,
             ),
             certain=False,

@@ -232,7 +232,7 @@ def _missing_folder(job: Resolved, cluster: SlurmCluster) -> Objection | None:
 
 
 def _of_one_process(job: Resolved, wanted: Resources) -> Iterator[Objection]:
-    if job.kind.runner is not None:
+    if job.kind.runner is not None and job.spec.launch is None:
         yield from one_process.objections(wanted, job.options)
 
 

@@ -74,7 +74,8 @@ def merged_options(
         sbatch_options.check_together(merged)
     except sbatch_options.OptionError as exc:
         raise RequestError(str(exc), option=exc.option) from exc
-    if not kind_of(spec).starts_tasks and merged.keys().isdisjoint(_SAYS_NODES):
+    one_node = spec.launch is None and not kind_of(spec).starts_tasks
+    if one_node and merged.keys().isdisjoint(_SAYS_NODES):
         # Slurm may spread --gpus over nodes as they are free, and the code would see a part.
         merged |= {"nodes": "1"} if gpus_of_option(merged.get("gpus", "")) else {}
     return merged

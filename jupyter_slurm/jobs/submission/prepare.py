@@ -14,7 +14,7 @@ from jupyter_slurm.containers.runtime import launch_beside, launch_in_terminal
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds import cell
 from jupyter_slurm.jobs.kinds.kind import Files, socket_name
-from jupyter_slurm.jobs.submission import staging
+from jupyter_slurm.jobs.submission import launching, staging
 from jupyter_slurm.jobs.submission.checks import check_spec
 from jupyter_slurm.jobs.submission.options import comment, of_script
 from jupyter_slurm.jobs.submission.resolved import Resolved
@@ -52,7 +52,8 @@ def prepare(job: Resolved) -> Submission:
     chdir = job.options.get("chdir")
     staged = staging.staged(job)
     options, signal = of_script(job.spec, job.job_dir, job.options, staged.reserve_s)
-    launch = _launch(job, chdir)
+    in_image = _launch(job, chdir)
+    launch = in_image if job.spec.launch is None else launching.launch(job)
     plan = ScriptPlan(
         title=f"{job.spec.name} ({job.spec.id})",
         job_dir=str(job.job_dir.path),
@@ -73,7 +74,12 @@ def prepare(job: Resolved) -> Submission:
         files[layout.ENVIRONMENT] = render_environment(job.environment).encode()
     files |= job.kind.files(job.spec, job)
     files[layout.USAGE] = node_file(layout.USAGE)
-    box, _ = _boxed(job, chdir)
+    box, inside = _boxed(job, chdir)
+    if isinstance(job.spec, CellSpec) and job.spec.launch is not None:
+        files |= launching.files(job, job.spec, in_image, inside)
+        engine = job.runtime.launch([], box)
+        ran = replace(plan, command=engine.argv, before="", runtime_setup=engine.setup)
+        files[layout.ENGINE] = render_enter(ran).encode()
     beside = launch_beside(job.runtime, [], box)
     entered = replace(plan, command=beside.argv, before="", runtime_setup=beside.setup)
     files[layout.ENTER] = render_enter(entered).encode()

@@ -92,8 +92,8 @@ class Resolved:
 
     @property
     def is_staged(self) -> bool:
-        """Tell whether that folder is copied to the node."""
-        return self.profile.storage.stage and self.runs_in_work
+        """Tell whether that folder is copied to the node; to many nodes it is not."""
+        return self.profile.storage.stage and self.runs_in_work and self.spec.launch is None
 
 
 def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:

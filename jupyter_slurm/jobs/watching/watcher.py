@@ -231,7 +231,7 @@ class Watch:
             wanted[folder.log(job.restarts)] = (job.id, self._output_grew)
             wanted[folder.started(job.restarts)] = (job.id, self._started)
             wanted[folder.started(job.restarts + 1)] = (job.id, self._started_again)
-            progress = kind.progress_file(folder, job.restarts)
+            progress = kind.progress_file(job, folder)
             if progress is not None:
                 wanted[progress] = (job.id, self._progress_told)
             if job.id not in self._ending:
@@ -268,7 +268,7 @@ class Watch:
             job = self._book.job(job_id)
             # It may have been put back since, and the next attempt has a file of its own.
             kind, folder = kind_of(job), JobDir(PurePosixPath(job.job_dir))
-            is_its_own = path == kind.progress_file(folder, job.restarts)
+            is_its_own = path == kind.progress_file(job, folder)
             if is_its_own and not job.state.final:
                 self._book.change(job_id, **kind.progress(job, data))
 

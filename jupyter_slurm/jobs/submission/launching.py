@@ -1,0 +1,55 @@
+"""A job that is spread over nodes: what its launcher gets. PURE.
+
+The batch script runs `node/launch.py` on the first node, outside any image, in place of the job's
+own program; that starts the same on each node by the script `engine`, in the image.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from jupyter_slurm.containers import Box, Launch
+from jupyter_slurm.containers.none import NoContainer
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs import layout
+from jupyter_slurm.jobs.kinds.kind import Files
+from jupyter_slurm.jobs.submission.payload import node_files
+from jupyter_slurm.jobs.submission.resolved import Resolved
+from jupyter_slurm.wire import CellSpec
+
+_RUNTIMES = frozenset(("none", "charliecloud", "apptainer", "singularity"))
+"""Those that run beside each other on a node, whoever starts them."""
+_TASKS = frozenset(("ntasks", "ntasks-per-node", "ntasks-per-gpu"))
+"""Options that say how many ranks there are; else there is one for each GPU."""
+
+
+def launch(job: Resolved) -> Launch:
+    """Return how the script starts the launcher. RequestError: the runtime has no way to."""
+    if job.runtime.name not in _RUNTIMES:
+        raise RequestError(
+            "--launch does not work with the runtime {name} yet.",
+            hint="Charliecloud, Apptainer and Singularity can do it, and --runtime none.",
+            option="launch",
+            name=job.runtime.name,
+        )
+    folder = str(job.job_dir.path)
+    words = [job.profile.python, "-uB", f"{folder}/{layout.LAUNCHER}", folder, "{attempt}"]
+    return NoContainer().launch(words, Box(job_dir=folder, workdir=folder))
+
+
+def files(job: Resolved, spec: CellSpec, in_image: Launch, inside: str) -> Files:
+    """Return the launcher's files, but for the script `engine`. `in_image`: how a program starts
+    there; `inside`: where it sees the job's folder."""
+    plan = {
+        "engine": spec.launch,
+        "inside": inside,
+        "in_image": job.in_image,
+        "pid_file": in_image.pid_file,
+        "by_task": not _TASKS.isdisjoint(job.options),
+        "interface": job.profile.interface or None,
+        "mpi": spec.mpi,
+        "max_restarts": spec.max_restarts,
+    }
+    ours = ("launch", "framing", "runner_ranks", "runner_engine")
+    found = {name: text for one in ours for name, text in node_files(one).items()}
+    return {**found, layout.LAUNCH: msgspec.json.encode(plan)}

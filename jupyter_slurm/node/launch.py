@@ -1,0 +1,507 @@
+"""The launcher of a job on many nodes: starts a part on each node, and lets the user's code begin
+only when all of them have found each other.
+
+    python3 -uB launch.py JOBDIR ATTEMPT
+
+Runs on the first node, outside any image, Python 3.6 and later, standard library only. Slurm starts
+the parts (launch_part.py), which connect to this program by whichever of its addresses reaches it,
+and then to each other. What is then known of the nodes goes into `world.N.json`, for the engine's
+program of each node (`launch_torchrun.py` …) in the image. The engine `mpi` has none: Slurm starts
+its ranks as a step of their own.
+Its exit code: the one of the rank that failed first; 69 when the nodes could not begin.
+"""
+
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
+
+import launch_line
+import launch_result
+import runner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds
+    from typing import Any, Dict, List, Optional, Tuple  # noqa: F401 - in comments
+
+JOIN_S = 55.0
+"""How long to wait for all parts once Slurm has been asked to start them."""
+CHECK_S = 20.0
+REST_S = 20.0
+"""How long the other nodes have to end after one has ended with a failure."""
+WORDS = 12
+"""How many of srun's own last lines are kept."""
+OWN_WORDS = ("srun:", "slurmstepd")
+UNAVAILABLE = 69
+"""EX_UNAVAILABLE of sysexits.h."""
+STEP_OPTIONS = (
+    "--export=ALL",
+    "--input=none",
+    "--cpu-bind=none",
+    "--kill-on-bad-exit=0",
+    "--wait=0",
+    "--mem=0",
+)
+"""A step waits for memory that another one holds, even where they overlap."""
+FOR_STEPS = (
+    "SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_TASKS_PER_NODE SLURM_DISTRIBUTION"
+)
+"""What the job asked for by task would divide the step in the same way. Slurm gives a step that
+asks for nothing all that the job has on its nodes."""
+RESOURCES = (
+    "SLURM_DISTRIBUTION SLURM_CPUS_PER_TASK SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_TRES_PER_TASK"
+)
+MEMORY = "SLURM_MEM_PER_NODE SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU"
+
+
+class LaunchError(Exception):
+    """The job's nodes cannot begin; says why, and what to do."""
+
+
+class Part(object):
+    """What runs on one node, as the launcher sees it."""
+
+    def __init__(self, hello, line):
+        # type: (Dict[str, Any], launch_line.Line) -> None
+        self.index = int(hello["index"])
+        self.name = str(hello["name"])
+        self.address = str(hello["address"])
+        self.port = int(hello["port"])
+        self.cpus = int(hello["cpus"])
+        self.gpus = int(hello["gpus"])
+        self.free_port = int(hello["free_port"])
+        self.machine = str(hello["machine"])
+        self.line = line
+        self.code = None  # type: Optional[int]
+        """How the engine's program ended there; None: it has not."""
+        self.tail = ""
+        self.gone = False
+
+
+class Step(object):
+    """A step of this job that srun runs; its own words are kept, and all others passed on."""
+
+    def __init__(self, argv, news):
+        # type: (List[str], queue.Queue[Any]) -> None
+        env = dict(os.environ)
+        for name in " ".join((FOR_STEPS, RESOURCES, MEMORY)).split():
+            env.pop(name, None)
+        self.words = []  # type: List[str]
+        # srun takes a signal for its process group as an order to end the step.
+        self.process = subprocess.Popen(
+            argv,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        thread = threading.Thread(target=self._follow, args=(news,))
+        thread.daemon = True
+        thread.start()
+
+    def _follow(self, news):
+        # type: (queue.Queue[Any]) -> None
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            text = line.decode("utf-8", "replace")
+            if text.startswith(OWN_WORDS):
+                self.words = (self.words + [text.strip()])[-WORDS:]
+            else:
+                sys.stderr.write(text)
+                sys.stderr.flush()
+        news.put(("step", self, self.process.wait()))
+
+    def said(self):
+        # type: () -> List[str]
+        """Return a sentence with the last of srun's errors that does not only tell how a task ended,
+        or nothing."""
+        errors = [one for one in self.words if "error:" in one and ": task " not in one]
+        return ["Slurm said: %s" % one for one in errors[-1:]]
+
+    def end(self):
+        # type: () -> None
+        """End the step. srun passes TERM on as its order to kill it."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(5.0)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+
+
+class Launcher(object):
+    """The state of one launch."""
+
+    def __init__(self, job_dir, attempt):
+        # type: (str, str) -> None
+        self.job_dir = job_dir
+        self.attempt = attempt
+        with open(os.path.join(job_dir, "launch.json"), encoding="utf-8") as file:
+            self.plan = json.load(file)
+        self.key = launch_line.read_key(job_dir)
+        self.names = launch_line.expand(os.environ.get("SLURM_JOB_NODELIST", ""))
+        self.parts = {}  # type: Dict[int, Part]
+        self.news = queue.Queue()  # type: queue.Queue[Any]
+        self.step = None  # type: Optional[Step]
+        """The step of the parts."""
+        self.ranks = None  # type: Optional[Step]
+        """That of the ranks of MPI."""
+        self.signalled = None  # type: Optional[int]
+        self.kinds = []  # type: List[str]
+        """Ways of MPI that are left to try."""
+        self.counts = []  # type: List[int]
+
+    # --- the parts ---
+
+    def start(self):
+        # type: () -> None
+        """Start a part on each node and wait until all have joined. Raise LaunchError."""
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.bind(("", 0))
+        listener.listen(512)
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        try:
+            found = launch_line.addresses(self.plan["interface"])
+        except OSError:
+            raise LaunchError(
+                "%s has no network interface %s, which the cluster's profile names as `interface`."
+                % (self.names[0], self.plan["interface"])
+            ) from None
+        program = os.path.join(self.job_dir, "launch_part.py")
+        words = [self.job_dir, self.attempt, str(listener.getsockname()[1]), ",".join(found)]
+        each = ["--nodes=%d" % len(self.names), "--ntasks=%d" % len(self.names)]
+        self.step = self._step(each + ["--ntasks-per-node=1", "--mpi=none"], program, words)
+        try:
+            self._join()
+        finally:
+            launch_line.shut(listener)
+        self._check()
+
+    def _step(self, options, program, words):
+        # type: (List[str], str, List[str]) -> Step
+        python = sys.executable or "python3"
+        overlap = ["--overlap"] if has_overlap() else []
+        argv = ["srun"] + overlap + list(STEP_OPTIONS) + options
+        return Step(argv + [python, "-uB", program] + words, self.news)
+
+    def _accept(self, listener):
+        # type: (socket.socket) -> None
+        while True:
+            try:
+                sock, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._talk, args=(sock,), daemon=True).start()
+
+    def _talk(self, sock):
+        # type: (socket.socket) -> None
+        """Hear one part, to its end."""
+        try:
+            line = launch_line.Line(sock, self.key, b"launcher")
+        except (OSError, launch_line.StrangerError):
+            sock.close()
+            return
+        line.keep_alive()
+        hello = line.read()
+        if hello is None:
+            return
+        part = Part(hello, line)
+        self.news.put(("joined", part, None))
+        message = line.read()
+        while message is not None:
+            self.news.put(("said", part, message))
+            message = line.read()
+        self.news.put(("gone", part, None))
+
+    def _next(self, deadline_s):
+        # type: (Optional[float]) -> Optional[Tuple[str, Any, Any]]
+        """Return what happens next, or None when the time is over."""
+        while True:
+            if self.signalled:
+                number, self.signalled = self.signalled, None
+                return "signal", None, number
+            left_s = 1.0 if deadline_s is None else min(1.0, deadline_s - time.monotonic())
+            try:
+                return self.news.get(timeout=max(left_s, 0.001))  # type: ignore[no-any-return]
+            except queue.Empty:
+                if deadline_s is not None and time.monotonic() >= deadline_s:
+                    return None
+
+    def _join(self):
+        # type: () -> None
+        deadline_s = time.monotonic() + JOIN_S
+        ended = False
+        while len(self.parts) < len(self.names):
+            event = self._next(deadline_s)
+            if event is None or (event[0] == "step" and not self.parts):
+                raise LaunchError(self._why_missing(event is None))
+            what, part, more = event
+            if what == "joined":
+                self.parts[part.index] = part
+            elif what == "gone":
+                raise LaunchError("%s was lost before all nodes were there." % part.name)
+            elif what == "step":
+                ended = True
+            elif what == "signal":
+                raise Cancelled(more)
+            if ended:
+                raise LaunchError(self._why_missing(False))
+
+    def _why_missing(self, waited):
+        # type: (bool) -> str
+        here = {part.name for part in self.parts.values()}
+        missing = [name for name in self.names if name not in here]
+        for index, name in enumerate(self.names):
+            told = launch_result.read_json(self._path("part.%s.%d.json" % (self.attempt, index)))
+            if told and name in missing:
+                return str(told.get("why"))
+        text = "%s did not start within %d s." if waited else "Slurm could not start %s."
+        text = text % ((named(missing), JOIN_S) if waited else named(missing))
+        return " ".join([text] + (self.step.said() if self.step else []))
+
+    def _check(self):
+        # type: () -> None
+        """Let each part connect to all others. Raise LaunchError: names those that cannot."""
+        where = {str(p.index): [p.name, p.address, p.port] for p in self.parts.values()}
+        for part in self.parts.values():
+            part.line.send({"check": where})
+        deadline_s = time.monotonic() + CHECK_S
+        waited = set(self.parts)
+        while waited:
+            event = self._next(deadline_s)
+            if event is None:
+                late = [self.parts[index].name for index in sorted(waited)]
+                raise LaunchError("%s did not say whether it reaches the others." % named(late))
+            what, part, more = event
+            if what == "signal":
+                raise Cancelled(more)
+            if what == "gone":
+                raise LaunchError("%s was lost before all nodes were there." % part.name)
+            if what == "said" and "reached" in more:
+                if more["reached"]:
+                    raise LaunchError("%s %s" % (more["reached"][0], FIREWALL))
+                waited.discard(part.index)
+
+    # --- the user's code ---
+
+    def run(self):
+        # type: () -> int
+        """Run the engine to its end and return the exit code."""
+        nodes = [self.parts[index] for index in sorted(self.parts)]
+        facts = [
+            {"name": p.name, "address": p.address, "cpus": p.cpus, "gpus": p.gpus} for p in nodes
+        ]
+        engine = self.plan["engine"]
+        counts = [part.gpus or 1 for part in nodes]
+        if self.plan["by_task"]:
+            counts = tasks_of(os.environ.get("SLURM_TASKS_PER_NODE", "1"), len(nodes))
+        ranks = sum(counts) if engine in launch_result.RANKED else 0
+        world = {"engine": engine, "nodes": facts, "port": nodes[0].free_port, "ranks": ranks}
+        world["processes"] = counts
+        if engine == "mpi":
+            self.kinds = ways_of_mpi()
+            world["ways"] = list(self.kinds)
+        data = json.dumps(world).encode("ascii")
+        runner.put(self._path("world.%s.json" % self.attempt), data)
+        told = {"ranks": ranks, "nodes": len(nodes)}
+        runner.put(self._path("launch.%s.jsonl" % self.attempt), runner.to_line(told))
+        for part in nodes:
+            part.line.send({"go": engine != "mpi"})
+        if engine == "mpi":
+            self._start_ranks(counts)
+        code = self._follow(nodes)
+        if not ranks:
+            return code
+        return launch_result.merge(self.job_dir, self.attempt, ranks, self._lost(nodes), code)
+
+    def _start_ranks(self, counts):
+        # type: (List[int]) -> None
+        machines = {part.machine for part in self.parts.values()}
+        if len(machines) < len(self.parts):
+            # Nodes that share a machine would take each other's memory: Open MPI names it after the
+            # host's name and the rank's number on its node.
+            os.environ.setdefault("OMPI_MCA_btl", "self,tcp")
+        if self.plan["mpi"]:
+            self.kinds = [self.plan["mpi"]]
+        self.counts = counts
+        self.ranks = self._ranks(self.kinds.pop(0), counts)
+
+    def _again(self):
+        # type: () -> bool
+        """Start the ranks by the next way, where the library of this one is missing here although
+        srun lists it; return False where nothing is left to try."""
+        assert self.ranks is not None
+        if not self.kinds or not any("MPI type" in words for words in self.ranks.words):
+            return False
+        self.ranks = self._ranks(self.kinds.pop(0), self.counts)
+        return True
+
+    def _ranks(self, kind, counts):
+        # type: (str, List[int]) -> Step
+        """Start the ranks of MPI, which srun tells of each other."""
+        each = ["--nodes=%d" % len(counts), "--ntasks=%d" % sum(counts), "--mpi=%s" % kind]
+        each += ["--distribution=block", "--ntasks-per-node=%d" % max(counts), "--overcommit"]
+        overlap = ["--overlap"] if has_overlap() else []
+        inside = self.plan["inside"]
+        words = ["python3" if self.plan["in_image"] else sys.executable, "-uB"]
+        words += ["%s/runner.py" % inside, inside, self.attempt, "mpi"]
+        options = [one for one in STEP_OPTIONS if "kill-on" not in one] + ["--kill-on-bad-exit=1"]
+        engine = os.path.join(self.job_dir, "engine")
+        return Step(["srun"] + overlap + options + each + ["/bin/bash", engine] + words, self.news)
+
+    def _follow(self, nodes):
+        # type: (List[Part]) -> int
+        """Wait for the end on all nodes; return the exit code of the first that failed."""
+        code = 0
+        deadline_s = None  # type: Optional[float]
+        while self.ranks is not None or any(p.code is None and not p.gone for p in nodes):
+            event = self._next(deadline_s)
+            if event is None:
+                return code
+            what, one, more = event
+            if what == "signal":
+                self._signal(nodes, more)
+            elif what == "step" and one is self.ranks and not self._again():
+                return code or (more if more >= 0 else 128 - more)
+            failed = self._ended(what, one, more)
+            if failed and not code:
+                code = failed
+                deadline_s = time.monotonic() + REST_S
+        return code
+
+    def _ended(self, what, one, more):
+        # type: (str, Any, Any) -> int
+        """Return the exit code of a part that has ended by this event, else 0."""
+        if what == "said" and "ended" in more:
+            one.code, one.tail = int(more["ended"]), str(more["tail"])
+            return int(one.code)
+        if what == "gone" and one.code is None:
+            one.gone = True
+            complain("%s is gone: Slurm or the network has lost this node." % one.name)
+            return UNAVAILABLE
+        return 0
+
+    def _signal(self, nodes, number):
+        # type: (List[Part], int) -> None
+        for part in nodes:
+            part.line.send({"signal": number})
+        if self.ranks is not None and self.ranks.process.poll() is None:
+            # The ranks get it from Slurm; srun would end the step.
+            words = ["--signal=%s" % signal.Signals(number).name, os.environ["SLURM_JOB_ID"]]
+            subprocess.call(["scancel"] + words, stdin=subprocess.DEVNULL)
+
+    def _lost(self, nodes):
+        # type: (List[Part]) -> Optional[str]
+        """Say on which node what went wrong, where no rank can have told of it."""
+        for part in nodes:
+            if part.gone:
+                return "%s was lost while the job ran." % part.name
+        for part in nodes:
+            if part.code:
+                words = part.tail.strip().splitlines()[-1:]
+                told = "On %s the program ended with exit code %d" % (part.name, part.code)
+                return ": ".join([told] + [one.replace("jupyter-slurm: ", "") for one in words])
+        return " ".join(self.ranks.said()) or None if self.ranks is not None else None
+
+    def close(self):
+        # type: () -> None
+        """Let all parts end what is left on their nodes, and end the steps."""
+        for part in self.parts.values():
+            part.line.send({"over": True})
+        if self.ranks is not None:
+            self.ranks.end()
+        if self.step is not None:
+            try:
+                self.step.process.wait(10.0)
+            except subprocess.TimeoutExpired:
+                self.step.end()
+
+    def _path(self, name):
+        # type: (str) -> str
+        return os.path.join(self.job_dir, name)
+
+
+class Cancelled(Exception):  # noqa: N818 - no error: somebody wanted it
+    """A signal came before the user's code had begun."""
+
+
+FIREWALL = (
+    "Is there a firewall between the nodes? If they share another network, name its interface by "
+    "`interface` in the cluster's profile."
+)
+
+
+def has_overlap():
+    # type: () -> bool
+    """Tell whether steps share CPUs only when they say so: since Slurm 20.11."""
+    try:
+        said = subprocess.check_output(["srun", "--help"], stderr=subprocess.STDOUT)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return b"--overlap" in said
+
+
+def tasks_of(text, nodes):
+    # type: (str, int) -> List[int]
+    """Return how many tasks each node has by a text of Slurm's, `2(x3),1`."""
+    counts = []  # type: List[int]
+    for part in text.split(","):
+        count, _, times = part.rstrip(")").partition("(x")
+        counts += [int(count)] * int(times or 1)
+    return (counts + [1] * nodes)[:nodes]
+
+
+def ways_of_mpi():
+    # type: () -> List[str]
+    """Return the ways that srun has in which the ranks of an MPI find each other, best first."""
+    said = subprocess.Popen(["srun", "--mpi=list"], stdout=-1, stderr=-2).communicate()[0]
+    kinds = said.decode("utf-8", "replace").split()
+    return [kind for kind in ("pmix", "pmi2") if kind in kinds] or ["none"]
+
+
+def named(names):
+    # type: (List[str]) -> str
+    shown = ", ".join(names[:8]) + (" and %d more" % (len(names) - 8) if len(names) > 8 else "")
+    return shown or "a node"
+
+
+def complain(sentence):
+    # type: (str) -> None
+    sys.stderr.write("jupyter-slurm: %s\n" % sentence)
+    sys.stderr.flush()
+
+
+def main(argv):
+    # type: (List[str]) -> int
+    job_dir, attempt = os.path.abspath(argv[1]), argv[2]
+    launcher = Launcher(job_dir, attempt)
+
+    def note(number, _frame):
+        # type: (int, Any) -> None
+        launcher.signalled = number
+
+    for number in runner.FORWARDED:
+        signal.signal(number, note)
+    try:
+        launcher.start()
+        return launcher.run()
+    except LaunchError as error:
+        complain(str(error))
+        return launch_result.fail(job_dir, attempt, "LaunchError", str(error), UNAVAILABLE)
+    except Cancelled as cancelled:
+        return 128 + int(cancelled.args[0])
+    finally:
+        launcher.close()
+
+
+if __name__ == "__main__":
+    code = main(sys.argv)
+    sys.stderr.flush()
+    os._exit(code)  # threads may still wait for what will not come

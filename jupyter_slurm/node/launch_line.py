@@ -1,0 +1,169 @@
+"""The lines between the launcher of a job on many nodes (launch.py) and its parts (launch_part.py).
+
+Runs on the cluster, Python 3.6 and later, standard library only. Everybody who can reach a node can
+connect to a port there. So each side of a connection first proves that it has the job's key, which
+travels in no direction: it sends 32 random bytes, and then the HMAC-SHA256 of its own and the other
+side's. After that come messages, each a frame (framing.py) with JSON.
+"""
+
+import array
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import re
+import socket
+import struct
+
+import framing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds
+    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+
+MESSAGE = b"M"
+MOST_BYTES = 4 << 20
+"""The size of the longest message: the names and addresses of all nodes."""
+RANDOM_BYTES = 32
+PROOF_BYTES = 32
+SHAKE_S = 5.0
+"""How long the other side has to prove itself."""
+SIOCGIFCONF, SIOCGIFADDR = 0x8912, 0x8915
+IFREQ_BYTES = 40
+MOST_INTERFACES = 256
+
+
+class StrangerError(Exception):
+    """What is at the other end does not have the job's key."""
+
+
+class Line(object):
+    """A connection to another program of the same job; blocking."""
+
+    def __init__(self, sock, key, side):
+        # type: (socket.socket, bytes, bytes) -> None
+        """Prove and check the key. Raise StrangerError, or OSError when it cannot be said or heard.
+        `side` is b"launcher" or b"part": what is said by one cannot be said back to it."""
+        sock.settimeout(SHAKE_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        other = b"part" if side == b"launcher" else b"launcher"
+        own = os.urandom(RANDOM_BYTES)
+        sock.sendall(own)
+        theirs = receive(sock, RANDOM_BYTES)
+        sock.sendall(hmac.new(key, side + own + theirs, hashlib.sha256).digest())
+        expected = hmac.new(key, other + theirs + own, hashlib.sha256).digest()
+        if not hmac.compare_digest(receive(sock, PROOF_BYTES), expected):
+            raise StrangerError("what answers there does not belong to this job")
+        sock.settimeout(None)
+        self.sock = sock
+
+    def send(self, message):
+        # type: (Dict[str, Any]) -> bool
+        """Send a message; return False when the other side has gone."""
+        try:
+            self.sock.sendall(framing.frame(MESSAGE, json.dumps(message).encode("ascii")))
+        except OSError:
+            return False
+        return True
+
+    def read(self):
+        # type: () -> Optional[Dict[str, Any]]
+        """Wait for the next message; return None when the other side has gone."""
+        try:
+            head = receive(self.sock, framing.HEAD.size)
+            kind, size = framing.HEAD.unpack(head)
+            if kind != MESSAGE or size > MOST_BYTES:
+                return None
+            message = json.loads(receive(self.sock, size).decode("ascii"))
+        except (OSError, ValueError):
+            return None
+        return message if isinstance(message, dict) else None
+
+    def keep_alive(self):
+        # type: () -> None
+        """Notice within about 20 s that the other machine has gone without a word."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+            option = getattr(socket, name, None)
+            if option is not None:
+                self.sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+    def close(self):
+        # type: () -> None
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+        self.sock.close()
+
+
+def receive(sock, size):
+    # type: (socket.socket, int) -> bytes
+    """Receive `size` bytes. Raise OSError when the other side closes before."""
+    data = b""
+    while len(data) < size:
+        more = sock.recv(size - len(data))
+        if not more:
+            raise OSError("the connection was closed")
+        data += more
+    return data
+
+
+def read_key(job_dir):
+    # type: (str) -> bytes
+    with open(os.path.join(job_dir, "key"), "rb") as file:
+        return hmac.new(file.read().strip(), b"launch", hashlib.sha256).digest()
+
+
+def machine():
+    # type: () -> str
+    """Return what is the same for two programs only if they share one network."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip() + os.readlink("/proc/self/ns/net")
+
+
+def addresses(wanted):
+    # type: (Optional[str]) -> List[str]
+    """Return this machine's IPv4 addresses, loopback last, for a job whose nodes are one machine.
+    `wanted`: the name of the one interface to use, or None. Raise OSError when there is no such
+    interface."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        if wanted:
+            name = struct.pack("256s", wanted.encode()[:15])
+            return [socket.inet_ntoa(fcntl.ioctl(probe, SIOCGIFADDR, name)[20:24])]
+        # netdevice(7): a struct ifconf of the memory's size and its place.
+        memory = array.array("B", bytes(IFREQ_BYTES * MOST_INTERFACES))
+        conf = struct.pack("iP", len(memory), memory.buffer_info()[0])
+        filled = struct.unpack("iP", fcntl.ioctl(probe, SIOCGIFCONF, conf))[0]
+    data = memory.tobytes()[:filled]
+    found = [socket.inet_ntoa(data[at + 20 : at + 24]) for at in range(0, filled, IFREQ_BYTES)]
+    return sorted(found, key=lambda address: address.startswith("127."))
+
+
+def expand(nodelist):
+    # type: (str) -> List[str]
+    """Return the names in a list of Slurm's, `n[1-3,07],login` (no `scontrol` is needed for it)."""
+    names = []  # type: List[str]
+    for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", nodelist):
+        made = [""]
+        for text, numbers in re.findall(r"([^\[\]]+)|\[([^\]]*)\]", part):
+            ends = [text] if text else [one for run in numbers.split(",") for one in _run(run)]
+            made = [beginning + end for beginning in made for end in ends]
+        names += made
+    return names
+
+
+def _run(run):
+    # type: (str) -> List[str]
+    first, _, last = run.partition("-")
+    if not last:
+        return [first]
+    return ["%0*d" % (len(first), number) for number in range(int(first), int(last) + 1)]
+
+
+def shut(listener):
+    # type: (socket.socket) -> None
+    """Close a listener, and let the thread return that waits in `accept`."""
+    with contextlib.suppress(OSError):
+        listener.shutdown(socket.SHUT_RDWR)
+    listener.close()

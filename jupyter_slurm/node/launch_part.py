@@ -1,0 +1,294 @@
+"""The part of a job on many nodes that runs on one of them, outside any image.
+
+    srun … python3 -uB launch_part.py JOBDIR ATTEMPT PORT ADDRESS,ADDRESS…
+
+Runs on each node, Python 3.6 and later, standard library only. It connects to the launcher
+(launch.py) by the first of these addresses that reaches it, tries whether it reaches the other
+parts, and starts the engine's program of this node, in the image (the script `engine`). It ends
+with the launcher, and ends before what it has started.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
+
+import launch_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds
+    from typing import Any, Dict, List, Optional, Tuple  # noqa: F401 - in comments
+
+REACH_S = 45.0
+"""How long to try to reach the launcher."""
+TRY_S = 3.0
+SEEN_S = 60.0
+"""How long a file that another node has written may take to be seen here (NFS)."""
+GRACE_S = 5.0
+"""How long programs have to end after SIGTERM."""
+TAIL_BYTES = 2000
+PORTS = (20000, 32767)
+"""Below those that Linux gives to connections by itself."""
+PR_SET_CHILD_SUBREAPER = 36
+FAILED = 70
+"""EX_SOFTWARE of sysexits.h."""
+
+
+class Part(object):
+    def __init__(self, job_dir, attempt):
+        # type: (str, str) -> None
+        self.job_dir = job_dir
+        self.attempt = attempt
+        self.index = int(os.environ.get("SLURM_NODEID", "0"))
+        self.name = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+        self.key = launch_line.read_key(job_dir)
+        self.program = None  # type: Optional[subprocess.Popen[bytes]]
+        self.usage = None  # type: Optional[subprocess.Popen[bytes]]
+        self.listener = None  # type: Optional[socket.socket]
+        with open(os.path.join(job_dir, "launch.json"), encoding="utf-8") as file:
+            self.plan = json.load(file)
+
+    # --- the others ---
+
+    def reach(self, port, addresses):
+        # type: (int, List[str]) -> launch_line.Line
+        """Return the line to the launcher. Exit when there is none, and leave the reason in a file:
+        there is no other way to tell."""
+        deadline_s = time.monotonic() + REACH_S
+        failed = {}  # type: Dict[str, str]
+        while time.monotonic() < deadline_s:
+            for address in addresses:
+                try:
+                    sock = socket.create_connection((address, port), TRY_S)
+                    return launch_line.Line(sock, self.key, b"part")
+                except (OSError, launch_line.StrangerError) as error:
+                    failed[address] = words(error)
+            time.sleep(0.2)
+        tried = "; ".join("at %s: %s" % one for one in failed.items())
+        why = "%s cannot reach the first node %s." % (self.name, tried)
+        path = os.path.join(self.job_dir, "part.%s.%d.json" % (self.attempt, self.index))
+        with open(path + ".partial", "w") as file:
+            json.dump({"why": why}, file)
+        os.replace(path + ".partial", path)
+        raise SystemExit(FAILED)
+
+    def listen(self, address):
+        # type: (str) -> int
+        """Let the other parts in, at this address alone; return the port."""
+        self.listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.listener.bind((address, 0))
+        self.listener.listen(512)
+        threading.Thread(target=self._answer, args=(self.listener,), daemon=True).start()
+        return int(self.listener.getsockname()[1])
+
+    def _answer(self, listener):
+        # type: (socket.socket) -> None
+        while True:
+            try:
+                sock, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._prove, args=(sock,), daemon=True).start()
+
+    def _prove(self, sock):
+        # type: (socket.socket) -> None
+        try:
+            launch_line.Line(sock, self.key, b"launcher").close()
+        except (OSError, launch_line.StrangerError):
+            sock.close()
+
+    def check(self, others):
+        # type: (Dict[str, Any]) -> List[str]
+        """Return a sentence for each of the others that cannot be reached."""
+        wrong = []
+        for index, (name, address, port) in sorted(others.items()):
+            if int(index) == self.index:
+                continue
+            try:
+                sock = socket.create_connection((address, port), TRY_S)
+                launch_line.Line(sock, self.key, b"part").close()
+            except (OSError, launch_line.StrangerError) as error:
+                told = (self.name, name, address, words(error))
+                wrong.append("%s cannot reach %s at %s: %s." % told)
+        return wrong
+
+    # --- what runs here ---
+
+    def go(self, line, with_engine):
+        # type: (launch_line.Line, bool) -> None
+        if self.listener is not None:
+            launch_line.shut(self.listener)
+        if self.index:
+            out = "usage.%s.%d.jsonl" % (self.attempt, self.index)
+            self.usage = subprocess.Popen(
+                [sys.executable, "-ISB", os.path.join(self.job_dir, "usage.py")]
+                + [os.path.join(self.job_dir, out), str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        if with_engine:
+            threading.Thread(target=self._engine, args=(line,), daemon=True).start()
+
+    def _engine(self, line):
+        # type: (launch_line.Line) -> None
+        """Run the engine's program to its end, and tell the launcher."""
+        world = os.path.join(self.job_dir, "world.%s.json" % self.attempt)
+        deadline_s = time.monotonic() + SEEN_S
+        while not os.path.exists(world) and time.monotonic() < deadline_s:
+            os.listdir(self.job_dir)  # makes NFS ask
+            time.sleep(0.05)
+        inside = self.plan["inside"]
+        python = "python3" if self.plan["in_image"] else sys.executable
+        name = "launch_%s.py" % self.plan["engine"]
+        self.program = subprocess.Popen(
+            ["/bin/bash", os.path.join(self.job_dir, "engine"), python, "-uB"]
+            + ["%s/%s" % (inside, name), inside, self.attempt, str(self.index)],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        tail = b""
+        assert self.program.stderr is not None
+        for text in self.program.stderr:
+            tail = (tail + text)[-TAIL_BYTES:]
+            os.write(2, text)
+        code = self.program.wait()
+        told = {"ended": code if code >= 0 else 128 - code, "tail": tail.decode("utf-8", "replace")}
+        line.send(told)
+
+    def signal(self, number):
+        # type: (int) -> None
+        """Hand a signal on to the engine's program."""
+        if self.program is None or self.program.poll() is not None:
+            return
+        pid = self.program.pid
+        if self.plan["pid_file"]:
+            path = self.plan["pid_file"].replace("{procid}", os.environ.get("SLURM_PROCID", "0"))
+            with contextlib.suppress(OSError, ValueError), open(path) as file:
+                pid = int(file.read())
+        os.kill(pid, number)
+
+    def end(self):
+        # type: () -> None
+        """End all that was started here, whoever its parent is by now."""
+        if self.usage is not None and self.usage.stdin is not None:
+            self.usage.stdin.close()
+        self.signal(signal.SIGTERM)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            deadline_s = time.monotonic() + GRACE_S
+            found = below(os.getpid())
+            for pid in found:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, number)
+            while below(os.getpid()) and time.monotonic() < deadline_s:
+                reap()
+                time.sleep(0.02)
+
+
+def below(top):
+    # type: (int) -> List[int]
+    """Return the processes below this one that have not ended."""
+    parents = {}  # type: Dict[int, int]
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name, "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            if fields[0] != b"Z":
+                parents[int(name)] = int(fields[1])
+    found = []
+    for pid in parents:
+        above = pid
+        while above in parents and above != top:
+            above = parents[above]
+        if above == top and pid != top:
+            found.append(pid)
+    return found
+
+
+def reap():
+    # type: () -> None
+    with contextlib.suppress(OSError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def words(error):
+    # type: (Exception) -> str
+    told = getattr(error, "strerror", None) or str(error)
+    return told[:1].lower() + told[1:]
+
+
+def cpus():
+    # type: () -> int
+    """Count the CPUs that the job has on this node."""
+    given = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    return int(given) if given.isdigit() else len(os.sched_getaffinity(0))
+
+
+def gpus():
+    # type: () -> int
+    """Count the GPUs that the job has on this node."""
+    told = os.environ.get("CUDA_VISIBLE_DEVICES") or os.environ.get("ROCR_VISIBLE_DEVICES") or ""
+    return 0 if told in ("", "NoDevFiles") else len(told.split(","))
+
+
+def free_port(address):
+    # type: (str) -> int
+    """Return a port that is free at this address, of those that nothing gets by chance."""
+    for port in random.sample(range(PORTS[0], PORTS[1]), 200):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
+            try:
+                sock.bind((address, port))
+            except OSError:
+                continue
+            return port
+    return 0
+
+
+def main(argv):
+    # type: (List[str]) -> int
+    job_dir, attempt, port, addresses = argv[1:5]
+    # What a program leaves behind comes to this one, and is ended with it.
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, lambda *_: None)  # Slurm sends them to all; the launcher says more
+    part = Part(job_dir, attempt)
+    line = part.reach(int(port), addresses.split(","))
+    line.keep_alive()
+    address = line.sock.getsockname()[0]
+    hello = {"index": part.index, "name": part.name, "address": address, "cpus": cpus()}
+    hello.update(
+        machine=launch_line.machine(),
+        gpus=gpus(),
+        port=part.listen(address),
+        free_port=free_port(address),
+    )
+    line.send(hello)
+    message = line.read()
+    while message is not None and "over" not in message:
+        if "check" in message:
+            line.send({"reached": part.check(message["check"])})
+        elif "go" in message:
+            part.go(line, message["go"])
+        elif "signal" in message:
+            part.signal(message["signal"])
+        message = line.read()
+    part.end()
+    return 0
+
+
+if __name__ == "__main__":
+    ended = main(sys.argv)
+    os._exit(ended)

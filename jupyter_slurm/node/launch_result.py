@@ -1,0 +1,130 @@
+"""The results of all ranks of a job -> its result.
+
+Runs on the first node, Python 3.6 and later, standard library only. Each rank has signed its own
+`result.N.R.json`; the one that is made of them is signed with the same key. Results are data here.
+"""
+
+import hmac
+import json
+import os
+import time
+
+import runner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds
+    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+
+RANKED = ("torchrun", "mpi")
+"""The engines that run the user's code in each of many ranks."""
+SEEN_S = 5.0
+"""How long a file that another node has written may take to be seen here (NFS)."""
+
+
+def read_json(path):
+    # type: (str) -> Optional[Dict[str, Any]]
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def fail(job_dir, attempt, name, sentence, code):
+    # type: (str, str, str, str, int) -> int
+    """Write that the job's code could not run, as its output and its result."""
+    now_s = time.time()
+    lines = ["%s: %s" % (name, sentence)]
+    record = {"type": "error", "ename": name, "evalue": sentence, "traceback": lines}
+    output = runner.Output(os.path.join(job_dir, "output.%s.jsonl" % attempt))
+    output.write(runner.to_line(record))
+    result = runner.outcome(None, code << 8)
+    result.update(status="error", ename=name, evalue=sentence, traceback=lines)
+    result.update(started_s=now_s, ended_s=now_s, peak_rss_mib=0.0, cpu_s=0.0)
+    signer = runner.Signer(os.path.join(job_dir, "key"))
+    signer.write(os.path.join(job_dir, "result.%s.json" % attempt), result)
+    return code
+
+
+def merge(job_dir, attempt, ranks, lost, code):
+    # type: (str, str, int, Optional[str], int) -> int
+    """Write the result of the job: the first rank's where all went well, else that of the rank that
+    failed first. `lost`: what is known of a failure that no rank has told. Return the exit code."""
+    signer = runner.Signer(os.path.join(job_dir, "key"))
+    found = read_results(job_dir, attempt, ranks, signer)
+    failed = [rank for rank in sorted(found) if found[rank]["status"] in ("error", "killed")]
+    stopped = [rank for rank in sorted(found) if found[rank]["status"] == "interrupted"]
+    missing = [rank for rank in range(ranks) if rank not in found]
+    if not failed and (missing or (code and not stopped)):
+        told = "Nothing is known of ranks %s." % listed(missing)
+        why = lost or (told if missing else "The ranks ended with exit code %d." % code)
+        return fail(job_dir, attempt, "RankLost", why, code or 1)
+    if failed:
+        first = min(failed, key=lambda rank: (found[rank]["ended_s"], rank))
+        same = [rank for rank in failed if is_same(found[rank], found[first])]
+        result = dict(found[first])
+        result["failed_ranks"] = listed(same)
+        heading = "On rank%s %s of %d:" % ("" if len(same) == 1 else "s", listed(same), ranks)
+        result["traceback"] = [heading] + result["traceback"]
+        record = {name: result[name] for name in ("ename", "evalue", "traceback")}
+        output = runner.Output(os.path.join(job_dir, "output.%s.jsonl" % attempt))
+        output.write(runner.to_line(dict(record, type="error")))
+    else:
+        result = dict(found[stopped[0] if stopped else 0])
+        gathered = [found[rank].get("gathered") for rank in range(ranks)]
+        if not stopped and any(gathered):
+            result["gathered"] = gathered
+    result["ranks"] = ranks
+    result["peak_rss_mib"] = max(one["peak_rss_mib"] for one in found.values())
+    result["cpu_s"] = round(sum(one["cpu_s"] for one in found.values()), 3)
+    signer.write(os.path.join(job_dir, "result.%s.json" % attempt), result)
+    return int(result["exit_code"])
+
+
+def is_same(one, other):
+    # type: (Dict[str, Any], Dict[str, Any]) -> bool
+    return all(one[name] == other[name] for name in ("ename", "traceback", "signal"))
+
+
+def read_results(job_dir, attempt, ranks, signer):
+    # type: (str, str, int, runner.Signer) -> Dict[int, Dict[str, Any]]
+    """Return the results that are signed with the job's key, by rank."""
+    found = {}  # type: Dict[int, Dict[str, Any]]
+    deadline_s = time.monotonic() + SEEN_S
+    while True:
+        for rank in range(ranks):
+            if rank not in found:
+                path = os.path.join(job_dir, "result.%s.%d.json" % (attempt, rank))
+                result = read_signed(path, signer)
+                if result is not None:
+                    found[rank] = result
+        if len(found) == ranks or time.monotonic() > deadline_s:
+            return found
+        os.listdir(job_dir)  # makes NFS ask
+        time.sleep(0.1)
+
+
+def read_signed(path, signer):
+    # type: (str, runner.Signer) -> Optional[Dict[str, Any]]
+    try:
+        with open(path, "rb") as file:
+            signature, _, body = file.read().partition(b"\n")
+    except OSError:
+        return None
+    if not hmac.compare_digest(signature, signer.sign(body).encode("ascii")):
+        return None
+    result = json.loads(body.decode("ascii"))
+    return result if isinstance(result, dict) else None
+
+
+def listed(numbers):
+    # type: (List[int]) -> str
+    """Return `0-3,7` for those numbers, which are in order."""
+    runs = []  # type: List[List[int]]
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join("%d" % a if a == b else "%d-%d" % (a, b) for a, b in runs)

@@ -1,0 +1,130 @@
+"""The program of one node of a job that `torchrun` starts, in the image.
+
+    python3 -uB launch_torchrun.py JOBDIR ATTEMPT INDEX
+
+Python 3.6 and later, standard library and PyTorch only. What `torchrun` guesses is said here: which
+node holds the rendezvous (it compares host names, which a wrong /etc/hosts breaks: pytorch#73656),
+this node's address, and the port, which the first node chooses as it opens it.
+"""
+
+import contextlib
+import datetime
+import json
+import logging
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
+
+import runner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds
+    from typing import Any, Dict, List  # noqa: F401 - in comments
+
+MISSING = 65
+TELL_S = 50.0
+STORE_S = 900
+LEAVE_S = 10.0
+
+
+def fail(sentence):
+    # type: (str) -> int
+    runner.complain(sentence)
+    return MISSING
+
+
+def read_json(path):
+    # type: (str) -> Dict[str, Any]
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)  # type: ignore[no-any-return]
+
+
+def rendezvous(job_dir, attempt, index, address):
+    # type: (str, str, int, str) -> Any
+    """Return the store by which the nodes meet: the first one opens it, and tells the others by a
+    file where it is."""
+    from torch.distributed import TCPStore  # noqa: PLC0415 - seconds
+
+    path = os.path.join(job_dir, "engine.%s.json" % attempt)
+    if index == 0:
+        store = TCPStore(address, 0, None, True, wait_for_workers=False)
+        runner.put(path, json.dumps({"address": address, "port": store.port}).encode())
+        return store
+    deadline_s = time.monotonic() + TELL_S
+    while not os.path.exists(path):
+        if time.monotonic() > deadline_s:
+            raise SystemExit(fail("the first node has not said where torchrun is to meet"))
+        os.listdir(job_dir)  # makes NFS ask
+        time.sleep(0.05)
+    where = read_json(path)
+    return TCPStore(where["address"], where["port"], None, False)
+
+
+def leave(store, index, nodes):
+    # type: (Any, int, int) -> None
+    """Keep the store of the first node until the others need it no more."""
+    keys = ["ended.%d" % one for one in range(1, nodes)]
+    with contextlib.suppress(RuntimeError, OSError):
+        if index:
+            store.set("ended.%d" % index, "")
+        elif keys:
+            store.wait(keys, datetime.timedelta(seconds=LEAVE_S))
+
+
+def main(argv):
+    # type: (List[str]) -> int
+    job_dir, attempt, index = os.path.abspath(argv[1]), argv[2], int(argv[3])
+    world = read_json(os.path.join(job_dir, "world.%s.json" % attempt))
+    plan = read_json(os.path.join(job_dir, "launch.json"))
+    level = os.environ.get("LOGLEVEL")
+    os.environ.setdefault("LOGLEVEL", "CRITICAL")  # what fails is told by the ranks themselves
+    try:
+        from torch.distributed import run  # noqa: PLC0415 - seconds
+        from torch.distributed.elastic.multiprocessing import Std  # noqa: PLC0415
+        from torch.distributed.elastic.multiprocessing.errors import (  # noqa: PLC0415
+            ChildFailedError,
+        )
+        from torch.distributed.launcher.api import elastic_launch  # noqa: PLC0415
+    except ImportError as error:
+        python = "Python %d.%d.%d" % sys.version_info[:3]
+        return fail("torchrun needs PyTorch 1.10 or later, and %s has none: %s" % (python, error))
+    if level is None:
+        del os.environ["LOGLEVEL"]
+    node = world["nodes"][index]
+    processes = world["processes"][index]
+    store = rendezvous(job_dir, attempt, index, node["address"])
+    # One thread for each process and CPU, where nothing is said: torchrun would say so, and take 1.
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, node["cpus"] // processes)))
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    words = [
+        "--nnodes=%d" % len(world["nodes"]),
+        "--nproc_per_node=%d" % processes,
+        "--max_restarts=%d" % plan["max_restarts"],
+        "--monitor_interval=0.2",
+        "--rdzv_backend=c10d",
+        "--rdzv_id=jupyter-slurm",
+        "--rdzv_endpoint=%s:%d" % (store.host, store.port),
+        "--rdzv_conf=is_host=false,timeout=%d" % STORE_S,
+    ]
+    parser = run.get_args_parser()
+    if any("--local_addr" in action.option_strings for action in parser._actions):
+        words.append("--local_addr=%s" % node["address"])
+    words += [os.path.join(job_dir, "runner.py"), job_dir, attempt, "torchrun"]
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    config, program, arguments = run.config_from_args(run.parse_args(words))
+    for name in ("redirects", "tee"):  # PyTorch before 2 does not find "none" with Python 3.11
+        if getattr(config, name, Std.NONE) is None:
+            setattr(config, name, Std.NONE)
+    try:
+        elastic_launch(config, program)(*arguments)
+    except ChildFailedError:
+        return 1  # what failed is told by the ranks themselves
+    finally:
+        leave(store, index, len(world["nodes"]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,71 @@
+"""One of many ranks: whether they are in one world, before the user's code runs in it.
+
+Runs on the cluster, Python 3.6 and later, standard library only. Ranks that do not find each other
+would otherwise each do all of the work, and nobody would see it.
+"""
+
+import json
+import os
+import signal
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds
+    from typing import Any, Dict  # noqa: F401 - in comments
+
+    import runner_display  # noqa: F401
+
+INIT_S = 50
+"""How long MPI may take until all ranks are there."""
+SIZE_OF = {"torchrun": "WORLD_SIZE", "mpi": "SLURM_NTASKS"}
+
+
+class WrongWorld(Exception):  # noqa: N818 - shown to people under this name
+    """The ranks have not found each other."""
+
+
+def check(job_dir, attempt, publisher):
+    # type: (str, str, runner_display.Publisher) -> None
+    """Raise WrongWorld where this rank was told of another number of ranks than was launched; and
+    watch over the import of mpi4py, which is when MPI begins."""
+    with open(os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8") as file:
+        world = json.load(file)
+    engine, ranks = world["engine"], world["ranks"]
+    told = os.environ.get(SIZE_OF[engine])
+    if told != str(ranks):
+        raise WrongWorld(
+            "%s told this rank that there are %s ranks, and Slurm gave the job %d."
+            % (engine, told, ranks)
+        )
+    if engine == "mpi":
+        watch_mpi(world, publisher)
+
+
+def watch_mpi(world, publisher):
+    # type: (Dict[str, Any], runner_display.Publisher) -> None
+    """Let the import of mpi4py.MPI raise WrongWorld where the ranks are alone; say why where MPI
+    ends the process instead, or never begins."""
+    finder = next(one for one in sys.meta_path if hasattr(one, "before") and hasattr(one, "after"))
+    others = "`srun --mpi=list` names %s here; --mpi NAME takes another." % ", ".join(world["ways"])
+
+    def begin():
+        # type: () -> None
+        told = "MPI did not begin: its ranks do not find each other by --mpi=%s. %s"
+        told = told % (os.environ.get("SLURM_MPI_TYPE", "none"), others)
+        publisher.send({"type": "pending", "ename": "WrongWorld", "evalue": told})
+        # MPI begins with Python's own lock held: no thread and no handler could end the wait.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(INIT_S)
+
+    def compare():
+        # type: () -> None
+        signal.alarm(0)
+        publisher.send({"type": "pending"})
+        size = sys.modules["mpi4py.MPI"].COMM_WORLD.Get_size()
+        if size != world["ranks"]:
+            told = "MPI made a world of %d, not of %d: it does not speak --mpi=%s. %s"
+            kind = os.environ.get("SLURM_MPI_TYPE", "none")
+            raise WrongWorld(told % (size, world["ranks"], kind, others))
+
+    finder.before["mpi4py.MPI"] = begin
+    finder.after["mpi4py.MPI"] = compare
