@@ -137,7 +137,7 @@ class Step(object):
 
 
 class Launcher(object):
-    """The state of one launch."""
+    """The state of one launch; what happens comes as `news` from threads that listen."""
 
     def __init__(self, job_dir, attempt):
         # type: (str, str) -> None
@@ -371,9 +371,13 @@ class Launcher(object):
             elif what == "step" and one is self.ranks and not self._again():
                 return code or (more if more >= 0 else 128 - more)
             failed = self._ended(what, one, more)
-            if failed and not code:
+            if self.plan["engine"] not in launch_result.RANKED:
+                if one in nodes[:1] and one.code is not None:
+                    return int(one.code)  # the code ran there; of the others it takes what is left
+            elif failed and not code:
                 code = failed
                 deadline_s = time.monotonic() + REST_S
+                self._signal(nodes, signal.SIGTERM)
         return code
 
     def _ended(self, what, one, more):

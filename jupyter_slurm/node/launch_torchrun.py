@@ -9,6 +9,7 @@ this node's address, and the port, which the first node chooses as it opens it.
 
 import contextlib
 import datetime
+import functools
 import json
 import logging
 import os
@@ -26,7 +27,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
 MISSING = 65
 TELL_S = 50.0
 STORE_S = 900
-LEAVE_S = 10.0
+LEAVE_DAYS = 365
 
 
 def fail(sentence):
@@ -64,13 +65,14 @@ def rendezvous(job_dir, attempt, index, address):
 
 def leave(store, index, nodes):
     # type: (Any, int, int) -> None
-    """Keep the store of the first node until the others need it no more."""
+    """Keep the store of the first node until the others need it no more; the launcher ends all
+    where one of them fails."""
     keys = ["ended.%d" % one for one in range(1, nodes)]
     with contextlib.suppress(RuntimeError, OSError):
         if index:
             store.set("ended.%d" % index, "")
         elif keys:
-            store.wait(keys, datetime.timedelta(seconds=LEAVE_S))
+            store.wait(keys, datetime.timedelta(LEAVE_DAYS))
 
 
 def main(argv):
@@ -86,7 +88,7 @@ def main(argv):
         from torch.distributed.elastic.multiprocessing.errors import (  # noqa: PLC0415
             ChildFailedError,
         )
-        from torch.distributed.launcher.api import elastic_launch  # noqa: PLC0415
+        from torch.distributed.launcher import api as launcher  # noqa: PLC0415
     except ImportError as error:
         python = "Python %d.%d.%d" % sys.version_info[:3]
         return fail("torchrun needs PyTorch 1.10 or later, and %s has none: %s" % (python, error))
@@ -114,11 +116,16 @@ def main(argv):
     words += [os.path.join(job_dir, "runner.py"), job_dir, attempt, "torchrun"]
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     config, program, arguments = run.config_from_args(run.parse_args(words))
+    # A node on which a rank has failed would wait five minutes for the others, so that they can read
+    # the store: `leave` keeps it for them.
+    launcher.LocalElasticAgent = functools.partial(
+        launcher.LocalElasticAgent, exit_barrier_timeout=0.1
+    )
     for name in ("redirects", "tee"):  # PyTorch before 2 does not find "none" with Python 3.11
         if getattr(config, name, Std.NONE) is None:
             setattr(config, name, Std.NONE)
     try:
-        elastic_launch(config, program)(*arguments)
+        launcher.elastic_launch(config, program)(*arguments)
     except ChildFailedError:
         return 1  # what failed is told by the ranks themselves
     finally:

@@ -1,0 +1,198 @@
+"""A cell on many nodes: real Slurm, real PyTorch, real Open MPI. The nodes are this machine's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.job import read_result_variables
+from jupyter_slurm.jobs.outcome.variables import write_variables
+from jupyter_slurm.wire import ErrorOutput, Job, JobState, Stream
+from tests.cluster.plugin import SlurmCluster
+from tests.jobs.conftest import Site, spec
+from tests.ssh.waiting import wait_until
+
+TORCH = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+total = torch.tensor([float(data[rank])])
+dist.all_reduce(total)
+print("rank", rank, "of", world, "on", os.environ["SLURMD_NODENAME"])
+total, mine = total.item(), rank * 10
+"""
+MPI = """
+from mpi4py import MPI
+import os
+world = MPI.COMM_WORLD
+print("rank", world.Get_rank(), "of", world.Get_size(), "on", os.environ["SLURMD_NODENAME"])
+total = world.allreduce(world.Get_rank())
+mine = world.Get_rank() * 10
+"""
+
+
+@pytest.fixture
+def nodes(
+    slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Site]:
+    """A site whose nodes' Python is the distribution's, which has PyTorch and mpi4py."""
+    site = Site(slurm_cluster, tmp_path, monkeypatch, python="/usr/bin/python3")
+    yield site
+    site.service.close()
+
+
+def text_of(site: Site, job: Job, rank: int | None = None) -> str:
+    chunk = site.service.logs(job.id, budget_bytes=None, task=rank)
+    return "".join(one.text for one in chunk.outputs if isinstance(one, Stream))
+
+
+def left_behind(job: Job) -> list[str]:
+    """Command lines of processes that have to do with the job."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if job.id in words:
+            found.append(words)
+    return found
+
+
+def test_torchrun_runs_the_cell_in_every_rank(nodes: Site, tmp_path: Path) -> None:
+    inputs = tmp_path / "inputs"
+    write_variables(inputs, ["data"], {"data": [1, 2, 3, 4]})
+    job = nodes.run(
+        TORCH,
+        launch="torchrun",
+        options={"nodes": "2", "gpus-per-node": "2"},
+        inputs=str(inputs),
+        names_in=("data",),
+        names_out=("total",),
+        names_gather=("mine",),
+    )
+    assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
+    assert job.ranks == 4  # type: ignore[union-attr]
+    variables = read_result_variables(nodes.service.result(job.id))
+    assert variables == {"total": 10.0, "mine": [0, 10, 20, 30]}
+    said = [text_of(nodes, job, rank) for rank in range(4)]
+    assert [words.split(" on ")[0] for words in said] == [f"rank {r} of 4" for r in range(4)]
+    assert {words.split()[-1] for words in said} == {"n1", "n2"}
+    assert text_of(nodes, job) == said[0]
+    with pytest.raises(RequestError, match="has no rank 4"):
+        nodes.service.logs(job.id, task=4)
+    assert left_behind(job) == []
+
+
+def test_mpi_runs_the_cell_in_every_task(nodes: Site) -> None:
+    job = nodes.run(
+        MPI,
+        launch="mpi",
+        options={"nodes": "2", "ntasks": "3"},
+        names_out=("total",),
+        names_gather=("mine",),
+    )
+    assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
+    variables = read_result_variables(nodes.service.result(job.id))
+    assert variables == {"total": 3, "mine": [0, 10, 20]}
+    assert text_of(nodes, job) == "rank 0 of 3 on n1\n"
+    assert text_of(nodes, job, 2) == "rank 2 of 3 on n2\n"
+    assert left_behind(job) == []
+
+
+def test_an_mpi_that_speaks_another_way_is_said_to(nodes: Site) -> None:
+    """Debian's Open MPI knows PMIx alone."""
+    job = nodes.run(MPI, launch="mpi", mpi="pmi2", options={"nodes": "2"})
+    result = nodes.service.result(job.id)
+    assert (job.state, result.ename) == (JobState.FAILED, "WrongWorld")
+    assert result.evalue == (
+        "MPI did not begin: its ranks do not find each other by --mpi=pmi2. "
+        "`srun --mpi=list` names pmix, pmi2 here; --mpi NAME takes another."
+    )
+
+
+def test_a_traceback_that_ranks_share_is_shown_once(nodes: Site) -> None:
+    job = nodes.run("1 / 0", launch="mpi", options={"nodes": "2", "ntasks": "4"})
+    assert (job.state, job.exit_code) == (JobState.FAILED, 1)
+    shown = [one for one in nodes.outputs(job.id) if isinstance(one, ErrorOutput)]
+    assert [(one.ename, one.traceback[0]) for one in shown] == [
+        ("ZeroDivisionError", "On ranks 0-3 of 4:")
+    ]
+
+
+def test_a_rank_that_fails_ends_the_others(nodes: Site) -> None:
+    code = "import os, time\nif os.environ['RANK'] == '1': raise ValueError('bad')\ntime.sleep(600)"
+    job = nodes.run(code, launch="torchrun", options={"nodes": "2"})
+    result = nodes.service.result(job.id)
+    assert (job.state, result.ename, result.evalue) == (JobState.FAILED, "ValueError", "bad")
+    shown = [one for one in nodes.outputs(job.id) if isinstance(one, ErrorOutput)]
+    assert [one.traceback[0] for one in shown] == ["On rank 1 of 2:"]
+    assert left_behind(job) == []
+
+
+def test_torchrun_starts_ranks_again_as_often_as_it_was_asked_to(nodes: Site) -> None:
+    code = (
+        "import os\nagain = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
+        "print('round', again)\nassert again == 1"
+    )
+    job = nodes.run(code, launch="torchrun", max_restarts=1, options={"nodes": "2"})
+    assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
+    assert text_of(nodes, job) == "round 0\nround 1\n"
+
+
+def test_cancelling_interrupts_every_rank_and_leaves_nothing(nodes: Site) -> None:
+    code = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
+    job = nodes.service.submit(spec(code, launch="torchrun", options={"nodes": "2"}))
+    wait_until(lambda: "begun" in nodes.so_far(job.id), 60)
+    nodes.service.cancel(job.id)
+    job = nodes.wait(job.id)
+    assert job.state is JobState.CANCELLED
+    wait_until(lambda: not left_behind(job), 60)
+
+
+def test_a_node_that_dies_is_named(nodes: Site) -> None:
+    code = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
+    job = nodes.service.submit(spec(code, launch="torchrun", options={"nodes": "2"}))
+    wait_until(lambda: "begun" in nodes.so_far(job.id), 60)
+    began_s = time.monotonic()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (folder / "cmdline").read_bytes().decode(errors="replace")
+            env = (folder / "environ").read_bytes()
+            if f"{job.id}/launch_part.py" in words and b"SLURMD_NODENAME=n2\0" in env:
+                os.kill(int(folder.name), signal.SIGKILL)
+    job = nodes.wait(job.id)
+    assert time.monotonic() - began_s < 60
+    assert job.state is JobState.FAILED
+    assert "n2 is gone" in nodes.text(job.id, "stderr")
+    wait_until(lambda: not left_behind(job), 60)
+
+
+def test_an_interface_that_the_nodes_lack_is_named(nodes: Site) -> None:
+    nodes.edit_profile(python="/usr/bin/python3", interface="ib7")
+    nodes.restart()
+    job = nodes.run("pass", launch="mpi", options={"nodes": "2"})
+    result = nodes.service.result(job.id)
+    assert (result.ename, result.evalue) == (
+        "LaunchError",
+        "n1 has no network interface ib7, which the cluster's profile names as `interface`.",
+    )
+
+
+def test_a_python_without_torch_is_said_at_once(
+    slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(slurm_cluster, tmp_path, monkeypatch)
+    job = site.run("pass", launch="torchrun", options={"nodes": "2"})
+    result = site.service.result(job.id)
+    assert result.ename == "RankLost"
+    assert result.evalue is not None
+    assert "torchrun needs PyTorch 1.10 or later, and Python 3." in result.evalue
+    site.service.close()

@@ -1,0 +1,219 @@
+"""What the launcher of a job on many nodes is made of: names, addresses, proofs, results."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_slurm.jobs.outcome.result import parse_result
+
+NODE = Path(__file__).parents[2] / "jupyter_slurm" / "node"
+KEY = b"0" * 64
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _node_folder() -> Any:
+    sys.path.insert(0, str(NODE))
+    yield
+    sys.path.remove(str(NODE))
+
+
+@pytest.fixture(scope="module")
+def line() -> Any:
+    import launch_line  # noqa: PLC0415
+
+    return launch_line
+
+
+@pytest.fixture(scope="module")
+def results() -> Any:
+    import launch_result  # noqa: PLC0415
+
+    return launch_result
+
+
+@pytest.mark.parametrize(
+    ("listed", "names"),
+    [
+        ("n1", ["n1"]),
+        ("n[1-3]", ["n1", "n2", "n3"]),
+        ("n[08-10],gpu", ["n08", "n09", "n10", "gpu"]),
+        ("a[1,3]b[1-2],c", ["a1b1", "a1b2", "a3b1", "a3b2", "c"]),
+        ("", []),
+    ],
+)
+def test_names_of_nodes_are_read_without_scontrol(line: Any, listed: str, names: list[str]) -> None:
+    assert line.expand(listed) == names
+
+
+def test_loopback_is_the_last_of_the_addresses(line: Any) -> None:
+    found = line.addresses(None)
+    assert found[-1].startswith("127.")
+    assert line.addresses("lo") == ["127.0.0.1"]
+    with pytest.raises(OSError, match="device"):
+        line.addresses("nonesuch0")
+
+
+def _both(line: Any, launcher_key: bytes, part_key: bytes) -> list[Any]:
+    """What comes of a handshake at either end: a line or an error."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    found: list[Any] = [None, None]
+
+    def end(at: int, sock: socket.socket, key: bytes, side: bytes) -> None:
+        try:
+            found[at] = line.Line(sock, key, side)
+        except (OSError, line.StrangerError) as error:
+            found[at] = error
+            sock.close()
+
+    here = socket.create_connection(listener.getsockname())
+    there, _ = listener.accept()
+    listener.close()
+    thread = threading.Thread(target=end, args=(0, there, launcher_key, b"launcher"))
+    thread.start()
+    end(1, here, part_key, b"part")
+    thread.join()
+    return found
+
+
+def test_two_that_have_the_key_talk(line: Any) -> None:
+    launcher, part = _both(line, KEY, KEY)
+    assert part.send({"hello": "é"})
+    assert launcher.read() == {"hello": "é"}
+    part.close()
+    assert launcher.read() is None
+    launcher.close()
+
+
+def test_one_without_the_key_is_a_stranger_to_both(line: Any) -> None:
+    launcher, part = _both(line, KEY, b"1" * 64)
+    assert not isinstance(launcher, line.Line)
+    assert not isinstance(part, line.Line)
+
+
+def test_what_one_side_says_does_not_open_the_other(line: Any) -> None:
+    """A part that sends back what it hears has shown nothing."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    here = socket.create_connection(listener.getsockname())
+    there, _ = listener.accept()
+
+    def mirror() -> None:
+        while data := here.recv(1024):
+            here.sendall(data)
+
+    thread = threading.Thread(target=mirror)
+    thread.start()
+    with pytest.raises(line.StrangerError):
+        line.Line(there, KEY, b"launcher")
+    for sock in (there, listener):
+        sock.close()
+    thread.join()
+    here.close()
+
+
+def test_ranks_are_listed_in_runs(results: Any) -> None:
+    assert results.listed([0, 1, 2, 5]) == "0-2,5"
+    assert results.listed([7]) == "7"
+    assert results.listed([]) == ""
+
+
+class Ranks:
+    """A job's folder with results of its ranks."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "key").write_bytes(KEY)
+
+    def put(self, rank: int, key: bytes = KEY, **changes: Any) -> None:
+        result = {
+            "status": "ok",
+            "exit_code": 0,
+            "ename": None,
+            "evalue": None,
+            "traceback": [],
+            "signal": None,
+            "interrupted_by": None,
+            "variables": None,
+            "started_s": 1.0,
+            "ended_s": 2.0,
+            "peak_rss_mib": 10.0 + rank,
+            "cpu_s": 1.0,
+            "lost_output_bytes": 0,
+            "python": [3, 11, 2],
+        }
+        body = json.dumps({**result, **changes}).encode() + b"\n"
+        signature = hmac.new(key, body, "sha256").hexdigest().encode()
+        (self.folder / f"result.0.{rank}.json").write_bytes(signature + b"\n" + body)
+
+    def fail(self, rank: int, name: str = "ValueError", **changes: Any) -> None:
+        told = {"ename": name, "evalue": "bad", "traceback": [f"{name}: bad"]}
+        self.put(rank, **{"status": "error", "exit_code": 1, **told, **changes})
+
+    def merged(self, count: int, lost: str | None = None, code: int = 0) -> tuple[int, Any]:
+        given = f"{str(self.folder)!r}, '0', {count}, {lost!r}, {code}"
+        words = f"import launch_result; print(launch_result.merge({given}))"
+        done = subprocess.run(
+            [sys.executable, "-c", words], cwd=NODE, capture_output=True, text=True, check=True
+        )
+        result = parse_result((self.folder / "result.0.json").read_bytes(), KEY)
+        return int(done.stdout), result
+
+    @property
+    def shown(self) -> list[Any]:
+        path = self.folder / "output.0.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> Ranks:
+    return Ranks(tmp_path)
+
+
+def test_the_first_ranks_result_is_the_jobs_where_all_went_well(ranks: Ranks) -> None:
+    for rank in range(3):
+        ranks.put(rank)
+    code, result = ranks.merged(3)
+    assert (code, result.status, result.ranks) == (0, "ok", 3)
+    assert result.peak_rss_mib == 12.0
+    assert result.cpu_s == 3.0
+    assert ranks.shown == []
+
+
+def test_what_all_ranks_say_is_said_once_with_their_numbers(ranks: Ranks) -> None:
+    for rank in range(4):
+        ranks.fail(rank, ended_s=3.0 - rank)
+    code, result = ranks.merged(4)
+    assert (code, result.ename, result.failed_ranks) == (1, "ValueError", "0-3")
+    [shown] = ranks.shown
+    assert shown["traceback"] == ["On ranks 0-3 of 4:", "ValueError: bad"]
+
+
+def test_the_rank_that_failed_first_explains_those_that_were_stopped(ranks: Ranks) -> None:
+    ranks.put(0, status="interrupted", exit_code=143, ename="KeyboardInterrupt", evalue="")
+    ranks.fail(1, ended_s=5.0, name="OSError")
+    ranks.fail(2, ended_s=4.0)
+    _, result = ranks.merged(3)
+    assert (result.ename, result.failed_ranks) == ("ValueError", "2")
+    assert result.traceback[0] == "On rank 2 of 3:"
+
+
+def test_a_rank_that_left_no_result_is_told_of(ranks: Ranks) -> None:
+    ranks.put(0)
+    code, result = ranks.merged(2, "n2 was lost while the job ran.", 69)
+    assert (code, result.status, result.ename) == (69, "error", "RankLost")
+    assert result.evalue == "n2 was lost while the job ran."
+
+
+def test_a_result_without_the_jobs_signature_counts_for_nothing(ranks: Ranks) -> None:
+    ranks.put(0)
+    ranks.put(1, key=b"another")
+    code, result = ranks.merged(2)
+    assert (code, result.evalue) == (1, "Nothing is known of ranks 1.")
