@@ -14,6 +14,7 @@ Its exit code: the one of the rank that failed first; 69 when the nodes could no
 import json
 import os
 import queue
+import re
 import signal
 import socket
 import subprocess
@@ -36,9 +37,16 @@ JOIN_S = 55.0
 CHECK_S = 20.0
 REST_S = 20.0
 """How long the other nodes have to end after one has ended with a failure."""
+SEEN_S, FAILED_S, HEARD_S = 60.0, 10.0, 1.0
+"""How long to wait until what the ranks have written on other nodes is seen here (nfs(5)): where
+all went well, where a rank may not have come to write anything, and where somebody said why."""
 WORDS = 12
 """How many of srun's own last lines are kept."""
 OWN_WORDS = ("srun:", "slurmstepd")
+BAD_EXIT = re.compile(r": tasks? [0-9,-]+: (?:Exited with exit code (\d+)|\S)")
+"""How srun says that tasks have failed."""
+TOGETHER_S = 1.0
+"""How long ranks have to fail for the same reason as the first of them; then all end."""
 UNAVAILABLE = 69
 """EX_UNAVAILABLE of sysexits.h."""
 STEP_OPTIONS = (
@@ -112,6 +120,9 @@ class Step(object):
         for line in self.process.stderr:
             text = line.decode("utf-8", "replace")
             if text.startswith(OWN_WORDS):
+                bad = BAD_EXIT.search(text)
+                if bad:
+                    news.put(("bad exit", self, int(bad.group(1) or 1)))
                 self.words = (self.words + [text.strip()])[-WORDS:]
             else:
                 sys.stderr.write(text)
@@ -120,8 +131,8 @@ class Step(object):
 
     def said(self):
         # type: () -> List[str]
-        """Return a sentence with the last of srun's errors that does not only tell how a task ended,
-        or nothing."""
+        """Return a sentence with the last of srun's errors that is not about the end of a task, or
+        nothing."""
         errors = [one for one in self.words if "error:" in one and ": task " not in one]
         return ["Slurm said: %s" % one for one in errors[-1:]]
 
@@ -154,6 +165,8 @@ class Launcher(object):
         self.ranks = None  # type: Optional[Step]
         """That of the ranks of MPI."""
         self.signalled = None  # type: Optional[int]
+        self.first = None  # type: Optional[Part]
+        """The first that failed."""
         self.kinds = []  # type: List[str]
         """Ways of MPI that are left to try."""
         self.counts = []  # type: List[int]
@@ -319,7 +332,10 @@ class Launcher(object):
         code = self._follow(nodes)
         if not ranks:
             return code
-        return launch_result.merge(self.job_dir, self.attempt, ranks, self._lost(nodes), code)
+        lost, said = self._lost(), any(part.tail.strip() for part in nodes)
+        patience_s = HEARD_S if said else FAILED_S if code else SEEN_S
+        found = launch_result.read_results(self.job_dir, self.attempt, ranks, patience_s)
+        return launch_result.merge(self.job_dir, self.attempt, ranks, found, lost, code)
 
     def _start_ranks(self, counts):
         # type: (List[int]) -> None
@@ -352,9 +368,11 @@ class Launcher(object):
         inside = self.plan["inside"]
         words = ["python3" if self.plan["in_image"] else sys.executable, "-uB"]
         words += ["%s/runner.py" % inside, inside, self.attempt, "mpi"]
-        options = [one for one in STEP_OPTIONS if "kill-on" not in one] + ["--kill-on-bad-exit=1"]
         engine = os.path.join(self.job_dir, "engine")
-        return Step(["srun"] + overlap + options + each + ["/bin/bash", engine] + words, self.news)
+        return Step(
+            ["srun"] + overlap + list(STEP_OPTIONS) + each + ["/bin/bash", engine] + words,
+            self.news,
+        )
 
     def _follow(self, nodes):
         # type: (List[Part]) -> int
@@ -368,6 +386,8 @@ class Launcher(object):
             what, one, more = event
             if what == "signal":
                 self._signal(nodes, more)
+            elif what == "bad exit" and not code:
+                code, deadline_s = more, time.monotonic() + TOGETHER_S
             elif what == "step" and one is self.ranks and not self._again():
                 return code or (more if more >= 0 else 128 - more)
             failed = self._ended(what, one, more)
@@ -375,7 +395,7 @@ class Launcher(object):
                 if one in nodes[:1] and one.code is not None:
                     return int(one.code)  # the code ran there; of the others it takes what is left
             elif failed and not code:
-                code = failed
+                code, self.first = failed, one
                 deadline_s = time.monotonic() + REST_S
                 self._signal(nodes, signal.SIGTERM)
         return code
@@ -401,17 +421,16 @@ class Launcher(object):
             words = ["--signal=%s" % signal.Signals(number).name, os.environ["SLURM_JOB_ID"]]
             subprocess.call(["scancel"] + words, stdin=subprocess.DEVNULL)
 
-    def _lost(self, nodes):
-        # type: (List[Part]) -> Optional[str]
+    def _lost(self):
+        # type: () -> Optional[str]
         """Say on which node what went wrong, where no rank can have told of it."""
-        for part in nodes:
-            if part.gone:
-                return "%s was lost while the job ran." % part.name
-        for part in nodes:
-            if part.code:
-                words = part.tail.strip().splitlines()[-1:]
-                told = "On %s the program ended with exit code %d" % (part.name, part.code)
-                return ": ".join([told] + [one.replace("jupyter-slurm: ", "") for one in words])
+        part = self.first
+        if part is not None and part.gone:
+            return "%s was lost while the job ran." % part.name
+        if part is not None:
+            words = part.tail.strip().splitlines()[-1:]
+            told = "On %s the program ended with exit code %d" % (part.name, part.code or 0)
+            return ": ".join([told] + [one.replace("jupyter-slurm: ", "") for one in words])
         return " ".join(self.ranks.said()) or None if self.ranks is not None else None
 
     def close(self):

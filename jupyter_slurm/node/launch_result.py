@@ -17,8 +17,6 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 RANKED = ("torchrun", "mpi")
 """The engines that run the user's code in each of many ranks."""
-SEEN_S = 5.0
-"""How long a file that another node has written may take to be seen here (NFS)."""
 
 
 def read_json(path):
@@ -47,12 +45,11 @@ def fail(job_dir, attempt, name, sentence, code):
     return code
 
 
-def merge(job_dir, attempt, ranks, lost, code):
-    # type: (str, str, int, Optional[str], int) -> int
+def merge(job_dir, attempt, ranks, found, lost, code):
+    # type: (str, str, int, Dict[int, Dict[str, Any]], Optional[str], int) -> int
     """Write the result of the job: the first rank's where all went well, else that of the rank that
-    failed first. `lost`: what is known of a failure that no rank has told. Return the exit code."""
-    signer = runner.Signer(os.path.join(job_dir, "key"))
-    found = read_results(job_dir, attempt, ranks, signer)
+    failed first. `found`: results by rank; `lost`: what is known of a failure that no rank has
+    told. Return the exit code."""
     failed = [rank for rank in sorted(found) if found[rank]["status"] in ("error", "killed")]
     stopped = [rank for rank in sorted(found) if found[rank]["status"] == "interrupted"]
     missing = [rank for rank in range(ranks) if rank not in found]
@@ -78,6 +75,7 @@ def merge(job_dir, attempt, ranks, lost, code):
     result["ranks"] = ranks
     result["peak_rss_mib"] = max(one["peak_rss_mib"] for one in found.values())
     result["cpu_s"] = round(sum(one["cpu_s"] for one in found.values()), 3)
+    signer = runner.Signer(os.path.join(job_dir, "key"))
     signer.write(os.path.join(job_dir, "result.%s.json" % attempt), result)
     return int(result["exit_code"])
 
@@ -87,11 +85,13 @@ def is_same(one, other):
     return all(one[name] == other[name] for name in ("ename", "traceback", "signal"))
 
 
-def read_results(job_dir, attempt, ranks, signer):
-    # type: (str, str, int, runner.Signer) -> Dict[int, Dict[str, Any]]
-    """Return the results that are signed with the job's key, by rank."""
+def read_results(job_dir, attempt, ranks, patience_s):
+    # type: (str, str, int, float) -> Dict[int, Dict[str, Any]]
+    """Return the results that are signed with the job's key, by rank; wait for those that are not
+    seen yet."""
+    signer = runner.Signer(os.path.join(job_dir, "key"))
     found = {}  # type: Dict[int, Dict[str, Any]]
-    deadline_s = time.monotonic() + SEEN_S
+    deadline_s = time.monotonic() + patience_s
     while True:
         for rank in range(ranks):
             if rank not in found:

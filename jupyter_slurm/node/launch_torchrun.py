@@ -65,8 +65,8 @@ def rendezvous(job_dir, attempt, index, address):
 
 def leave(store, index, nodes):
     # type: (Any, int, int) -> None
-    """Keep the store of the first node until the others need it no more; the launcher ends all
-    where one of them fails."""
+    """Keep the store of the first node until the others need it no more. Where one fails the
+    launcher ends all of them."""
     keys = ["ended.%d" % one for one in range(1, nodes)]
     with contextlib.suppress(RuntimeError, OSError):
         if index:
@@ -84,7 +84,10 @@ def main(argv):
     os.environ.setdefault("LOGLEVEL", "CRITICAL")  # what fails is told by the ranks themselves
     try:
         from torch.distributed import run  # noqa: PLC0415 - seconds
-        from torch.distributed.elastic.multiprocessing import Std  # noqa: PLC0415
+        from torch.distributed.elastic.multiprocessing import (  # noqa: PLC0415
+            SignalException,
+            Std,
+        )
         from torch.distributed.elastic.multiprocessing.errors import (  # noqa: PLC0415
             ChildFailedError,
         )
@@ -116,8 +119,8 @@ def main(argv):
     words += [os.path.join(job_dir, "runner.py"), job_dir, attempt, "torchrun"]
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     config, program, arguments = run.config_from_args(run.parse_args(words))
-    # A node on which a rank has failed would wait five minutes for the others, so that they can read
-    # the store: `leave` keeps it for them.
+    # A node on which a rank has failed would wait five minutes for the others, so that they can
+    # read the store: `leave` keeps it for them.
     launcher.LocalElasticAgent = functools.partial(
         launcher.LocalElasticAgent, exit_barrier_timeout=0.1
     )
@@ -128,8 +131,9 @@ def main(argv):
         launcher.elastic_launch(config, program)(*arguments)
     except ChildFailedError:
         return 1  # what failed is told by the ranks themselves
-    finally:
-        leave(store, index, len(world["nodes"]))
+    except SignalException as error:
+        return 128 + int(error.sigval)
+    leave(store, index, len(world["nodes"]))
     return 0
 
 

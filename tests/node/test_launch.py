@@ -158,8 +158,9 @@ class Ranks:
         self.put(rank, **{"status": "error", "exit_code": 1, **told, **changes})
 
     def merged(self, count: int, lost: str | None = None, code: int = 0) -> tuple[int, Any]:
-        given = f"{str(self.folder)!r}, '0', {count}, {lost!r}, {code}"
-        words = f"import launch_result; print(launch_result.merge({given}))"
+        where = f"{str(self.folder)!r}, '0', {count}"
+        words = f"from launch_result import *; found = read_results({where}, 0)\n"
+        words += f"print(merge({where}, found, {lost!r}, {code}))"
         done = subprocess.run(
             [sys.executable, "-c", words], cwd=NODE, capture_output=True, text=True, check=True
         )
