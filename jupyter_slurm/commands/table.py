@@ -372,7 +372,7 @@ _OF_JOBS = (
         "what a job has printed",
         arguments=_JOB,
         options=_options(
-            task=OurOption("N", "of an array: by its index", read=number),
+            task=OurOption("N", "of an array: by its index; or a rank of many", read=number),
             follow=OurOption("", "go on until the job ends", short="f", only="terminal"),
             lines=OurOption("LINES", "the last ones", short="n", read=lines, only="notebook"),
             to=OurOption("FILE", "into a file", only="notebook"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -30,15 +31,17 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.magics import sessions
 from jupyter_slurm.magics.follow import Following, Worker
-from jupyter_slurm.magics.frontend import say, warn
+from jupyter_slurm.magics.frontend import say, show, warn
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.transfer import follow_transfer
+from jupyter_slurm.views import other_ranks
 from jupyter_slurm.views.card import ended_earlier
 from jupyter_slurm.views.failure import failure, left_out
 from jupyter_slurm.wire import (
+    CellJob,
     CellSpec,
     InputPart,
     Job,
@@ -50,6 +53,8 @@ from jupyter_slurm.wire import (
 )
 
 _CANCEL_WAIT_S = 5.0
+_RANK_BYTES = 20_000
+"""So much is shown of the output of a rank that is not the cell's."""
 _OTHER: Mapping[InputPart, str] = MappingProxyType(
     {
         "options": "other options",
@@ -310,6 +315,7 @@ def bring(session: Session, job: Job, *, cancel_on_interrupt: bool, raise_on_fai
     with Worker(session.person, job.cluster) as worker:
         try:
             following.run(worker)
+            _show_other_ranks(session, worker, card.job)
             failed = _deliver(session, worker, card)
         except LoginDeclined:
             raise _left(session, card, waits_for=_AFTER_LOGIN) from None
@@ -344,6 +350,24 @@ def _deliver(session: Session, worker: Worker, card: LiveCard) -> JupyterSlurmEr
             warn(f"Its files did not come: {exc}")
     card.update(worker(lambda: api.delivered(job_id)))
     return failed
+
+
+def _show_other_ranks(session: Session, worker: Worker, job: Job) -> None:
+    """Show, folded, what the ranks have written whose output is not the cell's."""
+    if not isinstance(job, CellJob) or job.ranks < 2:
+        return
+    ranks = range(1, min(job.ranks, other_ranks.MOST + 1))
+    texts = {
+        rank: other_ranks.text_of(
+            worker(partial(session.api.logs, job.id, budget_bytes=_RANK_BYTES, task=rank)).outputs
+        )
+        for rank in ranks
+    }
+    if any(texts.values()):
+        left = job.ranks - len(ranks) - 1
+        more = f"{left} more ranks: `%slurm logs {job.id} --task RANK`" if left else ""
+        html, plain = other_ranks.as_html(texts, more), other_ranks.as_text(texts, job.id)
+        show({"text/html": html, "text/plain": plain}, {})
 
 
 def _remark(result: Result) -> None:

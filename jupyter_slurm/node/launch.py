@@ -133,7 +133,8 @@ class Step(object):
         # type: () -> List[str]
         """Return a sentence with the last of srun's errors that is not about the end of a task, or
         nothing."""
-        errors = [one for one in self.words if "error:" in one and ": task " not in one]
+        errors = [one for one in self.words if "error:" in one]
+        errors = [one for one in errors if not BAD_EXIT.search(one)]
         return ["Slurm said: %s" % one for one in errors[-1:]]
 
     def end(self):
@@ -332,9 +333,13 @@ class Launcher(object):
         code = self._follow(nodes)
         if not ranks:
             return code
-        lost, said = self._lost(), any(part.tail.strip() for part in nodes)
+        lost, said = self._lost(), any("jupyter-slurm: " in part.tail for part in nodes)
         patience_s = HEARD_S if said else FAILED_S if code else SEEN_S
         found = launch_result.read_results(self.job_dir, self.attempt, ranks, patience_s)
+        if code and not found and not said and (self.first is None or not self.first.gone):
+            # The image's tool has told in the job's log why nothing began: the verdict reads that.
+            complain(lost or "The ranks ended with exit code %d." % code)
+            return code
         return launch_result.merge(self.job_dir, self.attempt, ranks, found, lost, code)
 
     def _start_ranks(self, counts):

@@ -94,7 +94,9 @@ def main(argv):
         from torch.distributed.launcher import api as launcher  # noqa: PLC0415
     except ImportError as error:
         python = "Python %d.%d.%d" % sys.version_info[:3]
-        return fail("torchrun needs PyTorch 1.10 or later, and %s has none: %s" % (python, error))
+        return fail(
+            "torchrun needs PyTorch 1.10 or later, which %s cannot import: %s" % (python, error)
+        )
     if level is None:
         del os.environ["LOGLEVEL"]
     node = world["nodes"][index]

@@ -49,6 +49,11 @@ export function tasksOf({ tasks }: Pick<Job, 'tasks'>): [index: number, state: s
   return found.sort(([one], [other]) => one - other).slice(0, MOST);
 }
 
+/** The ranks of a job on many nodes, each in the job's own state: the first of many. */
+export function ranksOf({ state }: Pick<Job, 'state'>, ranks: number): [number, string][] {
+  return Array.from({ length: Math.min(ranks, MOST) }, (_, rank) => [rank, state]);
+}
+
 /** Characters of the tasks that are named of one state. */
 const NAMED = 60;
 

@@ -91,6 +91,7 @@ export interface Wire {
   FileContent?: FileContent;
   FileEntry?: FileEntry;
   FileListing?: FileListing;
+  Gathered?: Gathered;
   GpuSample?: GpuSample;
   Hello?: Hello;
   Image?: Image;
@@ -249,6 +250,9 @@ export interface CellJob {
   out_format: 'auto' | 'data';
   session: string | null;
   session_ends_s: number | null;
+  launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
+  names_gather: string[];
+  ranks: number;
 }
 /**
  * An error on its way to a person: see `errors.py` for the codes.
@@ -328,6 +332,10 @@ export interface CellSpec {
   inputs_memory_mib: number;
   inputs_python: [number, number] | null;
   session: string | null;
+  launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
+  names_gather: string[];
+  max_restarts: number;
+  mpi: string | null;
 }
 /**
  * What is new of jobs and connections since a cursor.
@@ -883,6 +891,14 @@ export interface FileListing {
   folder: FileEntry;
   entries: FileEntry[];
 }
+/**
+ * The variables of one rank that `--gather` names; the fields are as in `Result`.
+ */
+export interface Gathered {
+  variables: string | null;
+  digest: string | null;
+  names: string[];
+}
 export interface GpuSample {
   name: string;
   utilisation: number | null;
@@ -1217,6 +1233,7 @@ export interface Result {
   failed: {
     [k: string]: string;
   };
+  gathered: Gathered[];
 }
 /**
  * A batch script, handed to sbatch as written (%%sbatch).

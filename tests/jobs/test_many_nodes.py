@@ -15,6 +15,7 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import read_result_variables
 from jupyter_slurm.jobs.outcome.variables import write_variables
 from jupyter_slurm.wire import ErrorOutput, Job, JobState, Stream
+from tests.cluster.apptainer import ApptainerEngine
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
@@ -40,10 +41,14 @@ mine = world.Get_rank() * 10
 
 @pytest.fixture
 def nodes(
-    slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    slurm_cluster: SlurmCluster,
+    apptainer_engine: ApptainerEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
     """A site whose nodes' Python is the distribution's, which has PyTorch and mpi4py."""
-    site = Site(slurm_cluster, tmp_path, monkeypatch, python="/usr/bin/python3")
+    setup = f"PATH=$PATH:{apptainer_engine.bin}"
+    site = Site(slurm_cluster, tmp_path, monkeypatch, python="/usr/bin/python3", setup=setup)
     yield site
     site.service.close()
 
@@ -105,6 +110,40 @@ def test_mpi_runs_the_cell_in_every_task(nodes: Site) -> None:
     assert text_of(nodes, job) == "rank 0 of 3 on n1\n"
     assert text_of(nodes, job, 2) == "rank 2 of 3 on n2\n"
     assert left_behind(job) == []
+
+
+@pytest.mark.parametrize("runtime", ["charliecloud", "apptainer"])
+@pytest.mark.parametrize(("engine", "code"), [("torchrun", TORCH), ("mpi", MPI)])
+def test_in_an_image_the_ranks_are_the_same(
+    nodes: Site, tmp_path: Path, demo_image: Path, runtime: str, engine: str, code: str
+) -> None:
+    """What the image lacks it has from this machine, which is of the same distribution."""
+    job = nodes.run(
+        code.replace("data[rank]", "rank"),
+        launch=engine,
+        runtime=runtime,
+        image=str(demo_image),
+        mounts=("/usr:/usr", "/etc/alternatives:/etc/alternatives"),
+        options={"nodes": "2", "ntasks-per-node": "2"},
+        names_out=("total",),
+        names_gather=("mine",),
+    )
+    assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
+    variables = read_result_variables(nodes.service.result(job.id))
+    assert variables == {"total": 6, "mine": [0, 10, 20, 30]}
+    assert text_of(nodes, job, 3) == "rank 3 of 4 on n2\n"
+    assert left_behind(job) == []
+
+
+def test_an_image_that_cannot_be_run_is_explained_as_in_any_job(
+    nodes: Site, tmp_path: Path
+) -> None:
+    image = tmp_path / "empty"
+    image.mkdir()
+    options = {"nodes": "2"}
+    job = nodes.run("1", launch="torchrun", runtime="apptainer", image=str(image), options=options)
+    alone = nodes.run("1", runtime="apptainer", image=str(image))
+    assert (job.state, str(job.why)) == (alone.state, str(alone.why))
 
 
 def test_an_mpi_that_speaks_another_way_is_said_to(nodes: Site) -> None:
@@ -194,5 +233,5 @@ def test_a_python_without_torch_is_said_at_once(
     result = site.service.result(job.id)
     assert result.ename == "RankLost"
     assert result.evalue is not None
-    assert "torchrun needs PyTorch 1.10 or later, and Python 3." in result.evalue
+    assert "torchrun needs PyTorch 1.10 or later, which Python 3." in result.evalue
     site.service.close()

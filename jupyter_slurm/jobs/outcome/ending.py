@@ -329,6 +329,7 @@ class Ending:
             problem_since_s=None,
             start_estimate_s=None,
             **kind_of(job).at_end,
+            **({"ranks": evidence.result.ranks} if job.launch and evidence.result else {}),
             nodes=job.nodes or ((evidence.started.node,) if evidence.started else ()),
             started_s=started_s,
             ended_s=ended_s,

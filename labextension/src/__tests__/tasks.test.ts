@@ -1,4 +1,4 @@
-import { taskCount } from '../tasks';
+import { taskCount, ranksOf } from '../tasks';
 
 test.each([
   ['', 1],
@@ -12,4 +12,12 @@ test.each([
   ['7_[1-4,7,...]', null]
 ])('%s stands for %s tasks', (id, count) => {
   expect(taskCount(id)).toBe(count);
+});
+
+test('a job on many nodes has a log for each rank', () => {
+  expect(ranksOf({ state: 'RUNNING' }, 3)).toEqual([
+    [0, 'RUNNING'],
+    [1, 'RUNNING'],
+    [2, 'RUNNING']
+  ]);
 });

@@ -7,7 +7,7 @@ import { useCallback, useEffect, useMemo, useRef, useState, type JSX } from 'rea
 import { isFinal, stateWord, tone } from '../format';
 import { isSame } from '../messages';
 import { stateSign } from '../icons';
-import { tasksOf } from '../tasks';
+import { ranksOf, tasksOf } from '../tasks';
 import type { ISlurmModel } from '../tokens';
 import type { Job, Problem } from '../wire';
 import { BlockView, NearnessContext } from './blocks';
@@ -33,11 +33,13 @@ interface Props {
 export function LogPane(props: Props): JSX.Element {
   const { job, model, rendermime, trans } = props;
   const [budget, setBudget] = useState(FIRST_BYTES);
-  const all = useMemo(() => tasksOf(job), [job]);
+  const ranks = job.kind === 'cell' ? job.ranks : 0;
+  const all = useMemo(() => (ranks > 1 ? ranksOf(job, ranks) : tasksOf(job)), [job, ranks]);
   const [task, setTask] = useState<number | null>(null);
   // As it was when there were tasks first: what fails later does not take its place.
   const first = useRef<number | null>(null);
-  first.current ??= firstOf(all);
+  // Rank 0 has written what the cell shows, and what the others failed with.
+  first.current ??= ranks > 1 ? 0 : firstOf(all);
   const chosen = task ?? first.current;
   const { shown, ended, problem } = useLog(model, job.id, budget, chosen);
   const [wanted, setWanted] = useState<Wanted>('all');
@@ -66,7 +68,7 @@ export function LogPane(props: Props): JSX.Element {
         trans={trans}
       >
         {chosen === null ? null : (
-          <Tasks all={all} chosen={chosen} choose={setTask} trans={trans} />
+          <Tasks all={all} ranked={ranks > 1} chosen={chosen} choose={setTask} trans={trans} />
         )}
       </LogBar>
       {problem === null || isSame(problem, model.freshness.problem) ? null : (
@@ -121,17 +123,18 @@ export function LogPane(props: Props): JSX.Element {
 
 interface TasksProps {
   all: readonly [index: number, state: string][];
+  ranked: boolean;
   chosen: number;
   choose: (task: number) => void;
   trans: TranslationBundle;
 }
 
-/** Of an array: whose output is shown. */
-function Tasks({ all, chosen, choose, trans }: TasksProps): JSX.Element {
+/** Of an array, or of ranks: whose output is shown. */
+function Tasks({ all, ranked, chosen, choose, trans }: TasksProps): JSX.Element {
   return (
     <select
-      aria-label={trans.__('Task')}
-      title={trans.__('Which task of the array')}
+      aria-label={ranked ? trans.__('Rank') : trans.__('Task')}
+      title={ranked ? trans.__('Which rank of the job') : trans.__('Which task of the array')}
       value={chosen}
       onChange={event => {
         choose(Number(event.currentTarget.value));
@@ -139,7 +142,9 @@ function Tasks({ all, chosen, choose, trans }: TasksProps): JSX.Element {
     >
       {all.map(([index, state]) => (
         <option key={index} value={index}>
-          {trans.__('Task %1 %2', index, `${stateSign(state)} ${stateWord(state, trans)}`)}
+          {ranked
+            ? trans.__('Rank %1', index)
+            : trans.__('Task %1 %2', index, `${stateSign(state)} ${stateWord(state, trans)}`)}
         </option>
       ))}
     </select>

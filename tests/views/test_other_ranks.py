@@ -1,0 +1,30 @@
+"""What a cell shows of the ranks whose output is not its own."""
+
+from __future__ import annotations
+
+from jupyter_slurm.views.other_ranks import as_html, as_text, text_of
+from jupyter_slurm.wire import ErrorOutput, Output, Stream
+
+
+def test_each_rank_that_wrote_has_a_fold_of_its_own() -> None:
+    html = as_html({1: "a\nb", 2: "", 3: "<b>"}, "")
+    assert html.count("<details>") == 2
+    assert "<summary>Rank 1: 2 lines</summary>" in html
+    assert "<summary>Rank 3: 1 line</summary>" in html
+    assert "&lt;b&gt;" in html
+
+
+def test_where_nothing_folds_the_command_is_named() -> None:
+    assert as_text({1: "a\nb", 2: ""}, "abcdefgh") == (
+        "Other ranks wrote, too: 1 (2 lines). `%slurm logs abcdefgh --task RANK` shows it."
+    )
+
+
+def test_a_ranks_traceback_comes_behind_what_it_printed_without_colours() -> None:
+    outputs: list[Output] = [
+        Stream(name="stdout", text="begun\n"),
+        ErrorOutput(ename="E", evalue="x", traceback=("\x1b[0;31mE\x1b[0m: x\x07",)),
+    ]
+    assert text_of(outputs).startswith("begun\nE: x")
+    assert "\x1b" not in text_of(outputs)
+    assert "\x07" not in text_of(outputs)
