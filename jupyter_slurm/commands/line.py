@@ -163,6 +163,12 @@ def spec(
         raise RequestError(
             told, hint="Leave out --in and --out, or pass text by `--env NAME={name}`."
         )
+    if request.launch and "launch" not in made.__struct_fields__:
+        raise _wrong(
+            "launch",
+            "--launch runs Python on many nodes; this text starts with `#!`.",
+            "Start tasks with `srun` in it, or write the cell in Python.",
+        )
     if request.arguments and not traits.takes_arguments:
         told = "Only a script that begins with `#!` takes arguments after `--`."
         raise RequestError(told, hint="Python gets variables by `--in NAMES`.")
@@ -223,6 +229,7 @@ def _check_in_session(request: Request, kind: Kind[Any], options: Mapping[str, s
         "image": request.image,
         "runtime": request.runtime,
         "module": request.modules,
+        "launch": request.launch,
         "env": request.env,
         "mount": request.mounts,
         "push": request.push,

@@ -78,7 +78,11 @@ _JOBS = (Argument("ids", "ID", "a job's id, ours or Slurm's", "+", "job"),)
 _REBUILD = OurOption("", "make it anew even if nothing has changed")
 _NO_BROWSER = OurOption("", "only say where it is", only="terminal")
 _OF_IMAGES = ("cluster", "runtime", "detach", "wait", "on-interrupt", "no-raise")
-_NOT_KEPT = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
+_OF_RANKS = ("launch", "gather", "max-restarts", "mpi")
+_NOT_KEPT = (
+    *"in out out-format fetch attach fresh on-interrupt wait no-raise session".split(),
+    *_OF_RANKS,
+)
 
 _COMPLETION = Command(
     "completion",
@@ -288,8 +292,9 @@ SHELL = Command(
             read=keep_s,
         ),
     ),
-    refused=tuple(
-        "in out out-format attach fresh no-raise detach wait on-interrupt dry-run fetch".split()
+    refused=(
+        *"in out out-format attach fresh no-raise detach wait on-interrupt dry-run fetch".split(),
+        *_OF_RANKS,
     ),
     refusal="--{} means nothing for a terminal.",
     more="It is in a job of its own, which ends with it, or in a job that runs (--job), in its "
@@ -484,7 +489,7 @@ _IMAGES = (
 )
 
 FORM = tuple(
-    "cluster partition account qos gpus nodes ntasks cpus-per-task mem time image chdir "
+    "cluster partition account qos gpus nodes ntasks launch cpus-per-task mem time image chdir "
     "display-name name array idle module env install".split()
 )
 """The options that have a field of their own in JupyterLab's form, in the order of its line."""

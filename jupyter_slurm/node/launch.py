@@ -37,7 +37,7 @@ JOIN_S = 55.0
 CHECK_S = 20.0
 REST_S = 20.0
 """How long the other nodes have to end after one has ended with a failure."""
-SEEN_S, FAILED_S, HEARD_S = 60.0, 10.0, 1.0
+SEEN_S, FAILED_S, HEARD_S = 60.0, 5.0, 1.0
 """How long to wait until what the ranks have written on other nodes is seen here (nfs(5)): where
 all went well, where a rank may not have come to write anything, and where somebody said why."""
 WORDS = 12

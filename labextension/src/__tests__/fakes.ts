@@ -11,7 +11,15 @@ export type Fields = Own<Job>;
 
 /** What only jobs of a kind have. */
 const OWN = {
-  cell: { names_out: [], out_format: 'auto', session: null, session_ends_s: null },
+  cell: {
+    names_out: [],
+    out_format: 'auto',
+    session: null,
+    session_ends_s: null,
+    launch: null,
+    names_gather: [],
+    ranks: 0
+  },
   program: { on_login: false },
   terminal: {},
   script: {},

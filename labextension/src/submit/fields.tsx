@@ -331,13 +331,26 @@ const ABOVE: readonly Field[] = [
   ...(['gpus', 'nodes', 'ntasks', 'cpus-per-task', 'mem', 'time'] as const),
   ...(['image', 'chdir', 'module', 'env'] as const)
 ];
+/** How the nodes of a job work together, as `--launch` names it. */
+const ENGINES = ['torchrun', 'mpi', 'ray', 'dask'];
 const MADE: Partial<Record<Field, (props: FieldsProps) => JSX.Element>> = {
   'display-name': Title,
   name: Name,
+  launch: Launch,
   array: Indices,
   idle: Idle,
   install: Install
 };
+
+function Launch(props: FieldsProps): JSX.Element {
+  const { trans } = props;
+  return (
+    <Choice
+      {...common(props, 'launch', trans.__('On many nodes'))}
+      options={[{ value: '', text: trans.__('on the first alone') }, ...plain(ENGINES)]}
+    />
+  );
+}
 
 /** All that the groups above do not have. */
 function More(props: FieldsProps): JSX.Element {

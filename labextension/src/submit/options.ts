@@ -51,6 +51,13 @@ export const OPTIONS = [
     help: 'number of tasks'
   },
   {
+    name: 'launch',
+    words: ['--launch'],
+    flag: false,
+    kinds: ['code', 'file', 'cell'],
+    help: 'run it on all nodes: in every rank, or once with workers'
+  },
+  {
     name: 'cpus-per-task',
     words: ['--cpus-per-task', '-c'],
     flag: false,
