@@ -14,7 +14,8 @@ short that it arrives in one piece (`started.N.json` and `exit.N.json`; empty, t
     stage                     by job.sh: a link to the node's copy of work/ (submission/staging.py)
     slurm.out                 by Slurm: what happens around the script (login banners, slurmstepd)
     claim.N/ started.N.json log.N exit.N.json                     by job.sh
-    usage.N.jsonl             by node/usage.py, on the first node: what the job uses
+    usage.N.jsonl             by node/usage.py, on the first node: what the job uses there
+    usage.N.K.jsonl           the same on node K of several (1: the second)
     lab.N.jsonl               by node/lab.py: how far it is; the last line counts
     output.N.jsonl vars.N result.N.json                           by node/runner.py
 
@@ -81,8 +82,9 @@ class JobDir:
         name = f"{attempt}.{rank}" if rank else str(attempt)
         return self.path / f"output.{name}.jsonl"
 
-    def usage(self, attempt: int) -> PurePosixPath:
-        return self.path / f"usage.{attempt}.jsonl"
+    def usage(self, attempt: int, node: int = 0) -> PurePosixPath:
+        name = f"{attempt}.{node}" if node else str(attempt)
+        return self.path / f"usage.{name}.jsonl"
 
     def lab(self, attempt: int) -> PurePosixPath:
         return self.path / f"lab.{attempt}.jsonl"

@@ -1,9 +1,11 @@
-"""What a job uses on its first node, a line every few seconds, measured beside the program.
+"""What a job uses on one of its nodes, a line every few seconds, measured beside the program.
 
-    usage.py FILE PID    FILE: usage.N.jsonl; PID: of the job's script, with which our input ends
+    usage.py FILE PID    FILE: usage.N.jsonl on the first node, usage.N.K.jsonl on another; PID: of
+                         what runs the job there, with which our input ends
 
-Writes that file and nothing else, and ends with the script. Python 3.6, standard library. It should
-cost less than a hundredth of a core: the cost of a sample decides when the next may be taken.
+Writes that file and nothing else, and ends with that process. Python 3.6, standard library. It
+should cost less than a hundredth of a core: the cost of a sample decides when the next may be
+taken.
 """
 
 import json
@@ -43,12 +45,13 @@ def main() -> None:
     os.nice(10)
     job_id = os.environ.get("SLURM_JOB_ID", "")
     script = int(sys.argv[2])
-    processes = Processes(script, job_id, os.environ.get("SLURM_JOB_NAME"))
+    node = os.environ.get("SLURMD_NODENAME")
+    processes = Processes(script, job_id, os.environ.get("SLURM_JOB_NAME"), node)
     meter = Meter(processes, Cgroup.of_job(job_id))
-    follow(sys.argv[1], meter, Gpus.of_job())
+    follow(sys.argv[1], node or os.uname().nodename, meter, Gpus.of_job())
 
 
-def follow(path: str, meter: "Meter", gpus: "Gpus") -> None:
+def follow(path: str, node: str, meter: "Meter", gpus: "Gpus") -> None:
     began_s = time.monotonic()
     meter.look()
     rest_s = pause_s(0.0, 0.0)
@@ -57,6 +60,7 @@ def follow(path: str, meter: "Meter", gpus: "Gpus") -> None:
         cpus, memory_mib = meter.look()
         line = {
             "time_s": round(time.time(), 2),
+            "node": node,
             "cpus": round(cpus, 3),
             "memory_mib": round(memory_mib, 1),
             "gpus": gpus.look(),
@@ -158,13 +162,17 @@ class Processes:
     their environment (steps of srun, containers of an engine), and the descendants of all these.
     """
 
-    def __init__(self, script: int, job_id: str, name: "Optional[str]") -> None:
+    def __init__(
+        self, script: int, job_id: str, name: "Optional[str]", node: "Optional[str]" = None
+    ) -> None:
         """Set up the search. `name` is the job's name in Slurm: a node may have jobs of two
-        clusters with the same id."""
+        clusters with the same id. `node` is Slurm's name of this node: a machine may be several
+        nodes of a job (`jupyter slurm up --nodes 2`)."""
         self._script = script
         self._marks = [b"\0SLURM_JOB_ID=" + job_id.encode() + b"\0"]
         if name:
             self._marks.append(b"\0SLURM_JOB_NAME=" + os.fsencode(name) + b"\0")
+        self._node = None if node is None else os.fsencode(node)
         self._in_job = re.compile(b"/job_" + job_id.encode() + b"(/|$)", re.MULTILINE)
         self._ours = {}  # type: Dict[int, Tuple[int, bool]]
         """Process id -> its start, and whether it is outside of the job's cgroup."""
@@ -237,7 +245,10 @@ class Processes:
             environment = b"\0" + read("/proc/%d/environ" % pid)
         except OSError:
             return False
-        return all(mark in environment for mark in self._marks)
+        if not all(mark in environment for mark in self._marks):
+            return False
+        _, found, rest = environment.partition(b"\0SLURMD_NODENAME=")
+        return not found or self._node in (None, rest.partition(b"\0")[0])
 
     def _is_outside(self, pid: int) -> bool:
         try:

@@ -369,7 +369,7 @@ class JobDetails(Struct, frozen=True, kw_only=True):
 class UsageChanges(Struct, frozen=True, kw_only=True):
     cursor: str
     samples: tuple[UsageSample, ...]
-    """The samples after the cursor, the oldest first."""
+    """The samples after the cursor, the oldest first; of another node older ones may follow."""
     job: Job
     end: bool = False
     """Whether the job is final, and no more samples will come."""

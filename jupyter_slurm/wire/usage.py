@@ -34,10 +34,12 @@ class GpuSample(Struct, frozen=True, kw_only=True):
 
 
 class UsageSample(Struct, frozen=True, kw_only=True):
-    """What a job used at a moment, on its first node."""
+    """What a job used at a moment, on one of its nodes."""
 
     time_s: float
     cpus: float
     """The number of cores kept busy since the sample before."""
     memory_mib: float
     gpus: tuple[GpuSample, ...] = ()
+    node: str = ""
+    """The node's name. "": these are all of the job's nodes together, as Slurm samples them."""

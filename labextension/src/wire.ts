@@ -1354,11 +1354,12 @@ export interface UsageChanges {
   problem: Problem | null;
 }
 /**
- * What a job used at a moment, on its first node.
+ * What a job used at a moment, on one of its nodes.
  */
 export interface UsageSample {
   time_s: number;
   cpus: number;
   memory_mib: number;
   gpus: GpuSample[];
+  node: string;
 }

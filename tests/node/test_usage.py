@@ -114,6 +114,16 @@ def test_what_has_the_jobs_id_in_its_environment_is_the_jobs(
     assert memory_mib(usage.Processes(NOBODY, job_id[:-1], None)) == 0
 
 
+def test_what_runs_for_another_node_of_the_job_counts_there(start: Start, job_id: str) -> None:
+    """Of `jupyter slurm up --nodes 2` all nodes are one machine."""
+    read_line(start(HOLDS, job_id, SLURMD_NODENAME="n2"))
+    assert memory_mib(usage.Processes(NOBODY, job_id, None, "n2")) > 150
+    assert memory_mib(usage.Processes(NOBODY, job_id, None, None)) > 150
+    assert memory_mib(usage.Processes(NOBODY, job_id, None, "n1")) == 0
+    read_line(start(HOLDS, job_id))  # a container may not have been told
+    assert 150 < memory_mib(usage.Processes(NOBODY, job_id, None, "n1")) < 250
+
+
 def test_one_that_becomes_another_program_is_seen_to_be_the_jobs(start: Start, job_id: str) -> None:
     """The shell of a container is told of the job first, and then becomes the program."""
     environment = {"SLURM_JOB_ID": job_id}
@@ -326,6 +336,7 @@ def job(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         script = tmp_path / "job.sh"
         script.write_text(render_script(ScriptPlan("t", str(tmp_path), argv, python=python)))
         env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "SLURM_JOB_ID": tmp_path.name}
+        env["SLURMD_NODENAME"] = "n1"
         process = subprocess.Popen(["/bin/bash", script], env=env, start_new_session=True)
         started.append(process)
         return process
@@ -368,6 +379,7 @@ def test_a_job_is_measured_while_it_runs(
     assert all(later.time_s > earlier.time_s for earlier, later in pairwise(samples(tmp_path)))
     assert all(0 < one.cpus < 1.5 for one in at_work())
     assert all(150 < one.memory_mib < 300 for one in at_work())
+    assert {one.node for one in samples(tmp_path)} == {"n1"}
     assert (tmp_path / "usage.0.jsonl").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "log.0").read_text() == ""
 

@@ -1,4 +1,5 @@
-"""What a job uses over time: read where `node/usage.py` writes it, else as Slurm samples it.
+"""What a job uses over time: read where `node/usage.py` writes it on each of its nodes, else as
+Slurm samples it.
 
 Nothing is read, and nobody asked, but while somebody waits here.
 """
@@ -9,7 +10,10 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import PurePosixPath
+
+from msgspec import structs
 
 from jupyter_slurm.errors import (
     LoginNeededError,
@@ -25,11 +29,18 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.watching.slurm_samples import SlurmSamples
+from jupyter_slurm.transport import Span
 from jupyter_slurm.wire import Job, Problem, UsageChanges, UsageSample
 
 _MOST_LINE_BYTES = 65_536
-_CURSOR = re.compile(r"[0-9]{1,9}(:[0-9]{1,18}){2}")
+_MOST_NODES = 256
+"""Nodes after these are not read: with a thousand files each look would take its time."""
+_CURSOR = re.compile(
+    rf"[0-9]{{1,9}}:[0-9]{{1,18}}(,[0-9]{{1,18}}){{0,{_MOST_NODES - 1}}}:[0-9]{{1,18}}"
+)
+_NODE = re.compile(r"[A-Za-z0-9_.-]{1,255}")
 _PIECE_BYTES = 1 << 20
+"""At most so much is read at a time, of all the nodes' files together."""
 _FIRST_AFTER_S = 30.0
 """So long after its start a job that measures itself has written a sample."""
 _PAUSES_S = ((60.0, 2.0), (3600.0, 10.0))
@@ -40,13 +51,17 @@ _LATER_PAUSE_S = 30.0
 @dataclass(frozen=True, slots=True)
 class Cursor:
     attempt: int = 0
-    offset: int = 0
-    """In that attempt's file."""
+    offsets: tuple[int, ...] = (0,)
+    """In the files of that attempt, the first node's first; a node after these is at 0."""
     since_ms: int = 0
     """The time of Slurm's last sample."""
 
     def __str__(self) -> str:
-        return f"{self.attempt}:{self.offset}:{self.since_ms}"
+        return f"{self.attempt}:{','.join(map(str, self.offsets))}:{self.since_ms}"
+
+    @property
+    def is_start(self) -> bool:
+        return not (self.attempt or any(self.offsets) or self.since_ms)
 
 
 def parse_cursor(text: str) -> Cursor:
@@ -55,7 +70,8 @@ def parse_cursor(text: str) -> Cursor:
         return Cursor()
     if not _CURSOR.fullmatch(text):
         raise RequestError("{text} is not a cursor of a job's usage.", text=repr(text[:100]))
-    return Cursor(*map(int, text.split(":")))
+    attempt, offsets, since_ms = text.split(":")
+    return Cursor(int(attempt), tuple(map(int, offsets.split(","))), int(since_ms))
 
 
 def parse_samples(data: bytes) -> tuple[list[UsageSample], int]:
@@ -98,7 +114,7 @@ class Measured:
                 whole = True
             else:
                 samples, position, whole = self._read(job, position)
-                problem = _without_samples(job) if position == Cursor() and not samples else None
+                problem = _without_samples(job) if position.is_start and not samples else None
         except LoginNeededError:
             raise  # nothing comes before a person has logged in
         except TransportError as exc:  # the way there is lost for now
@@ -116,23 +132,39 @@ class Measured:
         if job.started_s is None:
             return [], position, True
         measured = self._book.job(job.session) if job.session is not None else job
-        folder = JobDir(PurePosixPath(measured.job_dir))
-        transport = self._clusters.named(job.cluster).transport
         samples: list[UsageSample] = []
         while True:
-            path = folder.usage(position.attempt)
-            data = transport.read(path, position.offset, _PIECE_BYTES) or b""
-            found, taken = parse_samples(data)
-            if not taken and len(data) == _PIECE_BYTES:  # no sample is so long: it is passed over
-                taken = len(data)
+            found, position, whole = self._read_attempt(measured, position)
             samples += found
-            position = replace(position, offset=position.offset + taken)
-            if len(data) == _PIECE_BYTES or position.attempt >= measured.restarts:
+            if not whole or position.attempt >= measured.restarts:
                 break
-            position = replace(position, attempt=position.attempt + 1, offset=0)
+            position = Cursor(position.attempt + 1)
         if job.session is not None:
             samples = [one for one in samples if _during(job, one)]
-        return samples, position, len(data) < _PIECE_BYTES
+        return samples, position, whole
+
+    def _read_attempt(self, job: Job, position: Cursor) -> tuple[list[UsageSample], Cursor, bool]:
+        """Do the same in the files of that attempt alone: a piece of each node's."""
+        folder = JobDir(PurePosixPath(job.job_dir))
+        count = max(1, min(len(job.nodes), _MOST_NODES), len(position.offsets))
+        offsets = [*position.offsets, *repeat(0, count - len(position.offsets))]
+        piece_bytes = _PIECE_BYTES // count
+        spans = [
+            Span(folder.usage(position.attempt, node), offset, piece_bytes)
+            for node, offset in enumerate(offsets)
+        ]
+        samples: list[UsageSample] = []
+        whole = True
+        for node, data in enumerate(self._clusters.named(job.cluster).transport.read_many(spans)):
+            found, taken = parse_samples(data or b"")
+            if data is not None and len(data) == piece_bytes:
+                whole = False
+                taken = taken or piece_bytes  # no sample is so long: it is passed over
+            offsets[node] += taken
+            name = job.nodes[node] if node < len(job.nodes) else ""
+            samples += (_named(one, name) for one in found)
+        samples.sort(key=lambda one: one.time_s)
+        return samples, replace(position, offsets=tuple(offsets)), whole
 
     def _ask_slurm(
         self, job: Job, position: Cursor
@@ -162,6 +194,12 @@ class Measured:
             return self._slurms.due_in_s(job)
         age_s = time.time() - (job.started_s or job.state_since_s)
         return next((pause for until, pause in _PAUSES_S if age_s < until), _LATER_PAUSE_S)
+
+
+def _named(sample: UsageSample, node: str) -> UsageSample:
+    """Return the sample with its node's name: `node` where it does not tell one. Before a job was
+    put back into the queue it may have run on other nodes than now."""
+    return sample if _NODE.fullmatch(sample.node) else structs.replace(sample, node=node)
 
 
 def _during(job: Job, sample: UsageSample) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
@@ -12,7 +15,9 @@ import pytest
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.watching.usage import parse_cursor
-from jupyter_slurm.wire import JobKind, JobState, UsageChanges, UsageSample
+from jupyter_slurm.transport import Span
+from jupyter_slurm.transport.local import LocalTransport
+from jupyter_slurm.wire import Job, JobKind, JobState, UsageChanges, UsageSample
 from tests.jobs.conftest import Site, spec
 
 HOLDS = """\
@@ -105,6 +110,68 @@ def test_the_samples_of_all_attempts_follow_each_other(site: Site) -> None:
     assert site.service.usage(job.id, changes.cursor).samples == ()
 
 
+def write_lines(job: Job, at: int, times: Iterable[int], **more: object) -> None:
+    """Append samples to the file of a job's node, as node/usage.py does there."""
+    path = Path(JobDir(PurePosixPath(job.job_dir)).usage(0, at))
+    with path.open("a") as file:
+        for time_s in times:
+            line = {"time_s": time_s, "cpus": 1, "memory_mib": 2, "gpus": [], **more}
+            file.write(json.dumps(line) + "\n")
+
+
+def test_every_node_of_a_job_is_told_by_its_name(site: Site) -> None:
+    job = site.run(SHORT, kind=JobKind.PROGRAM)
+    site.service._book.change(job.id, nodes=("n1", "n2", "n3"))
+    write_lines(job, 0, [10, 20])  # as it was written before a sample named its node
+    write_lines(job, 1, [11, 21], node="n2")
+    [changes] = to_the_end(site, job.id)
+    named = [(sample.time_s, sample.node) for sample in changes.samples]
+    assert named == [(10, "n1"), (11, "n2"), (20, "n1"), (21, "n2")]
+    write_lines(job, 1, [31], node="n2")
+    write_lines(job, 2, [32], node="<b>\n" * 999)  # a file may say anything
+    later = site.service.usage(job.id, changes.cursor)
+    assert [(one.time_s, one.node) for one in later.samples] == [(31, "n2"), (32, "n3")]
+    assert site.service.usage(job.id, later.cursor).samples == ()
+
+
+def test_a_cursor_of_the_time_when_one_node_was_measured_goes_on(site: Site) -> None:
+    job = site.run(SHORT, kind=JobKind.PROGRAM)
+    write_lines(job, 0, [10])
+    cursor = to_the_end(site, job.id)[-1].cursor
+    assert re.fullmatch(r"0:[0-9]+:0", cursor)
+    site.service._book.change(job.id, nodes=("n1", "n2"))
+    write_lines(job, 0, [20])
+    write_lines(job, 1, [21], node="n2")
+    changes = site.service.usage(job.id, cursor)
+    assert [sample.time_s for sample in changes.samples] == [20, 21]
+
+
+def test_the_files_of_all_nodes_are_read_in_one_round_trip_and_in_pieces(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = site.run(SHORT, kind=JobKind.PROGRAM)
+    site.service._book.change(job.id, nodes=tuple(f"n{node}" for node in range(64)))
+    for node in range(64):
+        write_lines(job, node, range(500), node=f"n{node}")
+    trips: list[int] = []
+    read_many = LocalTransport.read_many
+
+    def counted(transport: LocalTransport, spans: Sequence[Span]) -> list[bytes | None]:
+        found = read_many(transport, spans)
+        trips.append(sum(len(data or b"") for data in found))
+        return found
+
+    monkeypatch.setattr(LocalTransport, "read_many", counted)
+    answers = to_the_end(site, job.id)
+    assert len(trips) == len(answers) > 1
+    assert max(trips) <= 1 << 20
+    by_node = defaultdict(list)
+    for answer in answers:
+        for sample in answer.samples:
+            by_node[sample.node].append(sample.time_s)
+    assert list(by_node.values()) == [[*range(500)]] * 64
+
+
 def test_a_cell_of_a_session_has_the_samples_of_its_time(site: Site) -> None:
     session = site.service.submit(spec("", kind=JobKind.SESSION, idle_s=600))
     site.wait(session.id, JobState.RUNNING)
@@ -127,7 +194,19 @@ def test_slurm_is_asked_once_for_all_who_look_at_a_batch_script(site: Site) -> N
     site.service.cancel(job.id)
 
 
-@pytest.mark.parametrize("text", ["x", "1:2", "1:2:3:4", "-1:0:0", "0:-1:0", "0:0:" + "9" * 5000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x",
+        "1:2",
+        "1:2:3:4",
+        "-1:0:0",
+        "0:-1:0",
+        "0:0:" + "9" * 5000,
+        "0:1,:0",
+        f"0:{'1,' * 999}1:0",
+    ],
+)
 def test_a_cursor_that_is_none_of_ours_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match="not a cursor"):
         parse_cursor(text)
