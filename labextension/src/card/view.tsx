@@ -135,7 +135,7 @@ export function Facts({ job, freshness, connection, trans }: FactsProps): JSX.El
   );
 }
 
-function NoteLine({ note: { tone, text } }: { note: Note }): JSX.Element {
+export function NoteLine({ note: { tone, text } }: { note: Note }): JSX.Element {
   return (
     <p className="jp-slurm-CardNote" data-tone={tone}>
       <span aria-hidden="true">{SIGNS[tone]}</span>

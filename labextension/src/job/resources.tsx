@@ -1,15 +1,20 @@
-// What a job uses over time against what it asked for: CPUs, memory, each GPU; as charts, as a
-// table, and as sentences. What the numbers are is samples.ts's.
+// What a job uses over time against what it asked for: CPUs, memory, GPUs; as charts, as a table, and
+// as sentences. What the numbers are is samples.ts's; each node and GPU by itself is usetable.tsx's.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { useEffect, useMemo, useState, type JSX } from 'react';
-import { isFinal, memory, moment, visible } from '../format';
+import { NoteLine } from '../card/view';
+import { duration, isFinal, memory, moment, visible } from '../format';
 import { isSame } from '../messages';
 import type { ISlurmModel } from '../tokens';
 import type { Job, Problem, UsageSample } from '../wire';
 import { Chart } from './chart';
+import { byNode, gpusOf } from './measured';
 import { Trouble } from './parts';
-import { asked, average, charted, cpuShare, peak, seriesOf, thinned, type Series } from './samples';
+import { asked, average, charted, cpuShare, mean, peak, seriesOf, thinned } from './samples';
+import type { Series } from './samples';
+import { idleGpus } from './uses';
+import { cores, percent, UseTable } from './usetable';
 
 /** More than a chart has pixels would be drawn in vain; more rows would not be read. */
 const MOST_POINTS = 320;
@@ -31,13 +36,17 @@ interface Measured {
 export function ResourcesPane({ job, model, commands, trans }: Props): JSX.Element {
   const { samples, problem } = useUsage(model, job.id);
   const series = useMemo(() => seriesOf(samples, job), [samples, job]);
-  const sentences = useSentences(job, series, trans);
+  const sentences = useSentences(job, samples, series, trans);
+  const idle = useMemo(() => idleSentence(samples, job, trans), [samples, job, trans]);
   const shown = charted(series);
   return (
     <div className="jp-slurm-Resources">
       {problem === null || isSame(problem, model.freshness.problem) ? null : (
         <Trouble problem={problem} cluster={job.cluster} commands={commands} trans={trans} />
       )}
+      <div role="status">
+        {idle === null ? null : <NoteLine note={{ tone: 'look', text: idle }} />}
+      </div>
       {samples.length === 0 ? (
         problem === null ? (
           <p className="jp-slurm-Empty">{nothing(job, trans)}</p>
@@ -45,10 +54,11 @@ export function ResourcesPane({ job, model, commands, trans }: Props): JSX.Eleme
       ) : (
         <div className="jp-slurm-Charts">
           {shown.map(one => (
-            <SeriesChart key={`${one.kind} ${one.index}`} series={one} trans={trans} />
+            <SeriesChart key={keyOf(one)} series={one} trans={trans} />
           ))}
         </div>
       )}
+      <UseTable samples={samples} job={job} trans={trans} />
       {sentences.length === 0 ? null : <p>{sentences.join(' ')}</p>}
       {samples.length === 0 ? null : <Table series={shown} trans={trans} />}
     </div>
@@ -83,17 +93,44 @@ function nothing(job: Job, trans: TranslationBundle): string {
     : trans.__('It has not begun yet. What it uses is measured as soon as it runs.');
 }
 
-function useSentences(job: Job, series: readonly Series[], trans: TranslationBundle): string[] {
+/** What somebody should do something about; null: nothing. */
+function idleSentence(
+  samples: readonly UsageSample[],
+  job: Job,
+  trans: TranslationBundle
+): string | null {
+  const idle = idleGpus(samples, job);
+  if (idle === null) {
+    return null;
+  }
+  const since = duration(idle.forS - (idle.forS % 60));
+  return idle.of === 1
+    ? trans.__('GPU idle for %1.', since)
+    : trans.__('%1 of %2 GPUs idle for %3.', idle.gpus, idle.of, since);
+}
+
+function useSentences(
+  job: Job,
+  samples: readonly UsageSample[],
+  series: readonly Series[],
+  trans: TranslationBundle
+): string[] {
   return useMemo(() => {
-    const { cpus, memoryMib } = asked(job);
+    const nodes = byNode(samples, job);
+    const { cpus, memoryMib } = asked(job, nodes);
     const [cpu, used] = series;
-    const mean = cpu === undefined ? null : average(cpu.points);
-    const share = cpuShare(job) ?? (mean !== null && cpus ? Math.min(1, mean / cpus) : null);
-    const most = job.usage?.peak_memory_mib ?? (used === undefined ? null : peak(used.points));
-    const all = series
-      .filter(one => one.kind === 'gpu')
-      .map(one => (peak(one.points) === null ? null : average(one.points)));
-    const gpus = all.filter(one => one !== null);
+    const kept = cpu === undefined ? null : average(cpu.points);
+    const share = cpuShare(job) ?? (kept !== null && cpus ? Math.min(1, kept / cpus) : null);
+    const measured = used === undefined ? null : peak(used.points);
+    const told = job.usage?.peak_memory_mib ?? null;
+    // Of many nodes the job itself may tell of the largest of its processes only.
+    const most = nodes.length > 1 ? Math.max(measured ?? 0, told ?? 0) : (told ?? measured);
+    const all = gpusOf(nodes);
+    const gpus = all.filter(one => one.tells);
+    const busyParts = series
+      .filter(one => one.kind === 'gpu' || one.kind === 'gpus')
+      .filter(one => peak(one.points) !== null)
+      .map(one => average(one.points) ?? 0);
     const over = isFinal(job.state);
     const lines: string[] = [];
     if (share !== null) {
@@ -112,7 +149,7 @@ function useSentences(job: Job, series: readonly Series[], trans: TranslationBun
       );
     }
     if (gpus.length > 0) {
-      const busy = Math.round((gpus.reduce((sum, one) => sum + one, 0) / gpus.length) * 100);
+      const busy = Math.round((mean(busyParts) ?? 0) * 100);
       lines.push(
         trans._n(
           'Its GPU was busy for %2 % of the time.',
@@ -125,32 +162,51 @@ function useSentences(job: Job, series: readonly Series[], trans: TranslationBun
     if (gpus.length < all.length) {
       lines.push(trans.__('How busy its GPU is cannot be told: parts of a GPU (MIG) do not say.'));
     }
-    if (job.nodes.length > 1 && series.some(one => one.points.length > 0)) {
-      lines.push(trans.__('Measured on its first node, %1.', visible(job.nodes[0] ?? '')));
+    const own = nodes.filter(({ name }) => job.nodes.includes(name));
+    const [only] = own;
+    if (only !== undefined && own.length < job.nodes.length) {
+      lines.push(
+        own.length === 1 && only.name === job.nodes[0]
+          ? trans.__('Measured on its first node, %1.', visible(only.name))
+          : trans.__('Measured on %1 of its %2 nodes.', own.length, job.nodes.length)
+      );
     }
     return lines;
-  }, [job, series, trans]);
+  }, [job, samples, series, trans]);
 }
 
-function titleOf({ kind, index, name }: Series, trans: TranslationBundle): string {
+function keyOf({ kind, node, index }: Series): string {
+  return `${kind} ${node} ${index}`;
+}
+
+function titleOf({ kind, index, name, node }: Series, trans: TranslationBundle): string {
   switch (kind) {
     case 'cpu':
       return trans.__('CPU cores');
     case 'memory':
       return trans.__('Memory');
     case 'gpu':
-      return trans.__('GPU %1 (%2)', index, visible(name));
+      return node === ''
+        ? trans.__('GPU %1 (%2)', index, visible(name))
+        : trans.__('GPU %1 on %2 (%3)', index, visible(node), visible(name));
     case 'gpu-memory':
-      return trans.__('Memory of GPU %1', index);
+      return node === ''
+        ? trans.__('Memory of GPU %1', index)
+        : trans.__('Memory of GPU %1 on %2', index, visible(node));
+    case 'gpus':
+      return trans.__('GPUs, on average');
+    case 'gpus-memory':
+      return trans.__('Memory of all GPUs');
   }
 }
 
 function formatOf({ kind }: Series): (value: number) => string {
   switch (kind) {
     case 'cpu':
-      return value => String(Number(value.toFixed(1)));
+      return cores;
     case 'gpu':
-      return value => `${Math.round(value * 100)} %`;
+    case 'gpus':
+      return percent;
     default:
       return memory;
   }
@@ -214,7 +270,7 @@ function Table({ series, trans }: TableProps): JSX.Element {
             <tr>
               <th scope="col">{trans.__('Time')}</th>
               {series.map(one => (
-                <th scope="col" key={`${one.kind} ${one.index}`}>
+                <th scope="col" key={keyOf(one)}>
                   {titleOf(one, trans)}
                 </th>
               ))}
@@ -226,11 +282,7 @@ function Table({ series, trans }: TableProps): JSX.Element {
                 <th scope="row">{new Date(timeS * 1000).toLocaleTimeString()}</th>
                 {series.map((one, at) => {
                   const value = columns[at]?.[row]?.[1] ?? null;
-                  return (
-                    <td key={`${one.kind} ${one.index}`}>
-                      {value === null ? '–' : formatOf(one)(value)}
-                    </td>
-                  );
+                  return <td key={keyOf(one)}>{value === null ? '–' : formatOf(one)(value)}</td>;
                 })}
               </tr>
             ))}

@@ -1,48 +1,71 @@
 // What was measured of a job, made ready for charts and sentences: series, averages, what was asked
-// for. Pure: samples and a job in, numbers out.
+// for. Pure: samples and a job in, numbers out. What each node and GPU uses is uses.ts's.
 import type { Job, UsageSample } from '../wire';
+import { byNode, gpusOf, momentsOf, type Gpu, type NodeSamples, type NodesAt } from './measured';
 
 /** UTC epoch seconds and a value; null: it was not measured then. */
 export type Point = readonly [timeS: number, value: number | null];
 
 export interface Series {
-  kind: 'cpu' | 'memory' | 'gpu' | 'gpu-memory';
-  /** Of several of a kind. */
+  /** Of `gpus` and `gpus-memory` all GPUs together: how busy they are on average, what they hold. */
+  kind: 'cpu' | 'memory' | 'gpu' | 'gpu-memory' | 'gpus' | 'gpus-memory';
+  /** Of several of a kind on a node. */
   index: number;
   /** A GPU's name; '' otherwise. */
   name: string;
+  /** A GPU's node where there are several; '' otherwise. */
+  node: string;
   points: readonly Point[];
   /** What it had for itself; null: nobody set an amount. */
   limit: number | null;
 }
 
+/** More than so many nodes or GPUs are summed up. */
+export const MOST_SHOWN = 8;
 /**
- * One of each that was measured; a part of a GPU, as MIG makes them, does not say how busy it is, one
- * without memory of its own not how full that is, and such a series has no values. Samples are of the
- * job's first node alone.
+ * One of each that was measured, the nodes' CPUs and memory as sums, and many GPUs together; a part
+ * of a GPU, as MIG makes them, does not say how busy it is, one without memory of its own not how
+ * full that is, and such a series has no values.
  */
 export function seriesOf(samples: readonly UsageSample[], job: Job): Series[] {
-  const { cpus, memoryMib } = asked(job);
-  const over = (pick: (sample: UsageSample) => number | null | undefined): Point[] =>
-    samples.map(sample => [sample.time_s, pick(sample) ?? null]);
+  const nodes = byNode(samples, job);
+  const moments = momentsOf(nodes, job.started_s ?? 0);
+  const { cpus, memoryMib } = asked(job, nodes);
+  const over = (pick: (at: NodesAt) => number | null | undefined): Point[] =>
+    moments.map(([timeS, at]) => [timeS, pick(at) ?? null]);
   const series = (
     kind: Series['kind'],
     limit: number | null,
-    pick: (sample: UsageSample) => number | null | undefined,
-    index = 0,
-    name = ''
-  ): Series => ({ kind, index, name, points: over(pick), limit });
-  const most = samples.reduce<UsageSample['gpus']>(
-    (known, { gpus }) => (gpus.length > known.length ? gpus : known),
-    []
-  );
+    points: readonly Point[],
+    { index = 0, name = '', node = '' } = {}
+  ): Series => ({ kind, index, name, node, points, limit });
+  const each = ({ at, index, name, memoryMib: limit }: Gpu): Series[] => {
+    const what = { index, name, node: nodes.length > 1 ? (nodes[at]?.name ?? '') : '' };
+    const busy = over(all => all[at]?.gpus[index]?.utilisation);
+    const full = over(all => all[at]?.gpus[index]?.memory_mib);
+    return [series('gpu', 1, busy, what), series('gpu-memory', limit, full, what)];
+  };
+  const together = (gpus: readonly Gpu[]): Series[] => {
+    const told = (all: NodesAt, key: 'utilisation' | 'memory_mib'): number[] =>
+      all.flatMap(one => one?.gpus.map(gpu => gpu[key]) ?? []).filter(one => one !== null);
+    const busy = over(all => mean(told(all, 'utilisation')));
+    const full = over(all => total(told(all, 'memory_mib')));
+    const limit = total(gpus.map(one => one.memoryMib).filter(one => one !== null));
+    return [series('gpus', 1, busy), series('gpus-memory', limit, full)];
+  };
+  const gpus = gpusOf(nodes);
   return [
-    series('cpu', cpus, one => one.cpus),
-    series('memory', memoryMib, one => one.memory_mib),
-    ...most.flatMap((gpu, at) => [
-      series('gpu', 1, one => one.gpus[at]?.utilisation, at, gpu.name),
-      series('gpu-memory', gpu.memory_total_mib, one => one.gpus[at]?.memory_mib, at, gpu.name)
-    ])
+    series(
+      'cpu',
+      cpus,
+      over(at => sum(at.map(one => one?.cpus ?? 0)))
+    ),
+    series(
+      'memory',
+      memoryMib,
+      over(at => sum(at.map(one => one?.memory_mib ?? 0)))
+    ),
+    ...(gpus.length > MOST_SHOWN ? together(gpus) : gpus.flatMap(each))
   ];
 }
 
@@ -51,13 +74,18 @@ export function charted(series: readonly Series[]): Series[] {
   return series.filter(one => !one.kind.startsWith('gpu') || peak(one.points) !== null);
 }
 
-/** What the job asked for on each of its nodes. */
-export function asked(job: Job): { cpus: number | null; memoryMib: number | null } {
-  const nodes = Math.max(1, job.nodes.length);
+/** What the job asked for on those of its nodes that are measured. */
+export function asked(
+  job: Job,
+  nodes: readonly NodeSamples[]
+): { cpus: number | null; memoryMib: number | null } {
   const { cpus, memory_mib: memory } = job.usage ?? { cpus: null, memory_mib: null };
+  const all = Math.max(1, job.nodes.length);
+  const measured = nodes.filter(({ name }) => job.nodes.includes(name)).length;
+  const share = measured === 0 ? 1 : measured / all;
   return {
-    cpus: cpus === null ? null : cpus / nodes,
-    memoryMib: memory === null ? null : memory / nodes
+    cpus: cpus === null ? null : cpus * share,
+    memoryMib: memory === null ? null : memory * share
   };
 }
 
@@ -105,6 +133,15 @@ export function peak(points: readonly Point[]): number | null {
 export function cpuShare({ usage }: Job): number | null {
   const { cpu_s: used, cpus, elapsed_s: elapsed } = usage ?? {};
   return typeof used === 'number' && cpus && elapsed ? Math.min(1, used / (cpus * elapsed)) : null;
+}
+
+export function mean(values: readonly number[]): number | null {
+  return values.length === 0 ? null : sum(values) / values.length;
+}
+
+/** The sum; null: there is nothing to add. */
+export function total(values: readonly number[]): number | null {
+  return values.length === 0 ? null : sum(values);
 }
 
 function sum(values: readonly number[]): number {

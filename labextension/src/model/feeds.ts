@@ -198,6 +198,8 @@ function logArgs(jobId: string, budgetBytes: number, task: number | null): Recor
 
 export class UsageFeed extends Feed<UsageChanges> implements UsageView {
   samples: readonly UsageSample[] = [];
+  /** The time of each node's last sample. */
+  private readonly last = new Map<string, number>();
 
   constructor(
     socket: WatchSocket,
@@ -208,8 +210,14 @@ export class UsageFeed extends Feed<UsageChanges> implements UsageView {
 
   protected take(changes: UsageChanges): void {
     this.freshness = { ...this.freshness, problem: changes.problem };
-    const last = this.samples.at(-1)?.time_s ?? 0;
-    this.samples = [...this.samples, ...changes.samples.filter(one => one.time_s > last)];
+    const news = changes.samples.filter(({ node, time_s: timeS }) => {
+      const isNew = timeS > (this.last.get(node) ?? 0);
+      if (isNew) {
+        this.last.set(node, timeS);
+      }
+      return isNew;
+    });
+    this.samples = [...this.samples, ...news];
   }
 }
 

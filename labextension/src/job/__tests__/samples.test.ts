@@ -1,4 +1,5 @@
 import type { UsageSample } from '../../wire';
+import { byNode } from '../measured';
 import { asked, average, charted, cpuShare, peak, seriesOf, thinned, type Point } from '../samples';
 import { bytes, commandLine, languageOf } from '../words';
 import { job } from './fakes';
@@ -12,16 +13,17 @@ const usage = {
   gpus: null
 };
 
-const sample = (time_s: number, gpus: UsageSample['gpus'] = []): UsageSample => ({
-  time_s,
-  cpus: 1,
-  memory_mib: 100,
-  gpus
-});
+const sample = (
+  time_s: number,
+  gpus: UsageSample['gpus'] = [],
+  node = 'node1',
+  cpus = 1
+): UsageSample => ({ time_s, cpus, memory_mib: 100, gpus, node });
+
+const gpu = { name: 'H100', utilisation: 0.5, memory_mib: 10, memory_total_mib: 80 };
 
 describe('what was measured', () => {
   test('has a series for each thing, and what was asked for of it', () => {
-    const gpu = { name: 'H100', utilisation: 0.5, memory_mib: 10, memory_total_mib: 80 };
     const series = seriesOf([sample(1), sample(2, [gpu])], job({ usage }));
     expect(series.map(({ kind, limit }) => [kind, limit])).toEqual([
       ['cpu', 4],
@@ -49,8 +51,60 @@ describe('what was measured', () => {
     expect(peak(series[2]?.points ?? [])).toBe(0.9);
   });
 
-  test('is of the first of several nodes', () => {
-    expect(asked(job({ usage, nodes: ['a', 'b'] }))).toEqual({ cpus: 2, memoryMib: 4096 });
+  test('is set against what those of its nodes have that are measured', () => {
+    const two = job({ usage, nodes: ['a', 'b'] });
+    const first = [sample(1, [], 'a')];
+    expect(asked(two, byNode(first, two))).toEqual({ cpus: 2, memoryMib: 4096 });
+    const both = [...first, sample(1, [], 'b')];
+    expect(asked(two, byNode(both, two))).toEqual({ cpus: 4, memoryMib: 8192 });
+    const bySlurm = [sample(1, [], '')];
+    expect(asked(two, byNode(bySlurm, two))).toEqual({ cpus: 4, memoryMib: 8192 });
+  });
+
+  test('of several nodes is a sum, though each is measured in its own time', () => {
+    const two = job({ usage, nodes: ['a', 'b'], started_s: 0 });
+    const [cpus, memory] = seriesOf(
+      [
+        ...[10, 20, 30].map(at => sample(at, [], 'a', 1)),
+        ...[11, 21, 29].map(at => sample(at, [], 'b', 2))
+      ],
+      two
+    );
+    expect(cpus?.points).toEqual([
+      [11, 3],
+      [21, 3],
+      [30, 3]
+    ]);
+    expect(cpus?.limit).toBe(4);
+    expect(peak(memory?.points ?? [])).toBe(200);
+  });
+
+  test('of a node that is silent counts no more, nor does what was before it began anew', () => {
+    const two = job({ usage, nodes: ['a', 'b'], started_s: 0 });
+    const samples = [sample(10, [], 'b', 2), ...[10, 20, 300].map(at => sample(at, [], 'a'))];
+    const sums = (started_s: number): unknown[] =>
+      seriesOf(samples, { ...two, started_s })[0]?.points.map(([, value]) => value) ?? [];
+    expect(sums(0)).toEqual([3, 3, 1]);
+    expect(sums(15)).toEqual([3, 1, 1]);
+  });
+
+  test('has a series for each GPU of each node, and one for more than eight', () => {
+    const nodes = ['a', 'b'];
+    const gpus = (count: number): UsageSample[] =>
+      nodes.map(node =>
+        sample(
+          1,
+          Array.from({ length: count }, (_, at) => ({ ...gpu, utilisation: at === 0 ? 0 : 0.5 })),
+          node
+        )
+      );
+    const few = seriesOf(gpus(2), job({ nodes })).filter(one => one.kind === 'gpu');
+    expect(few.map(({ node, index }) => `${node}${index}`)).toEqual(['a0', 'a1', 'b0', 'b1']);
+    const many = seriesOf(gpus(5), job({ nodes })).slice(2);
+    expect(many.map(({ kind, limit, points }) => [kind, limit, points[0]?.[1]])).toEqual([
+      ['gpus', 1, 0.4],
+      ['gpus-memory', 800, 100]
+    ]);
   });
 
   test('is averaged over time, not over looks', () => {

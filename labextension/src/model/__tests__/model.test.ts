@@ -244,6 +244,23 @@ test('samples of use are taken once, whichever come again', () => {
   expect(view.samples.map(one => one.time_s)).toEqual([1, 2, 3]);
 });
 
+test('samples of a node that come later than those of another are taken', () => {
+  const view = model.usage('one');
+  const socket = FakeSocket.last.open();
+  const sample = (node: string, time_s: number): object => ({ node, time_s });
+  const value = { cursor: 'u', problem: null };
+  socket.say({ watch: 1, value: { ...value, samples: [sample('a', 1), sample('a', 9)] } });
+  socket.say({ watch: 1, value: { ...value, samples: [sample('b', 2), sample('b', 8)] } });
+  socket.say({ watch: 1, value: { ...value, samples: [sample('b', 8), sample('a', 10)] } });
+  expect(view.samples.map(one => `${one.node}${one.time_s}`)).toEqual([
+    'a1',
+    'a9',
+    'b2',
+    'b8',
+    'a10'
+  ]);
+});
+
 test('a hidden tab keeps what it knew and goes on from there', () => {
   model.watchJobs();
   const view = model.queue('a', false);
