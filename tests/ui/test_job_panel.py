@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.cluster.plugin import SlurmCluster
 from tests.ssh.waiting import wait_until
 from tests.ui.conftest import CHROMIUM, OPTIONS, new_page
 from tests.ui.lab import Lab, Notebook, at_rest
@@ -66,8 +69,20 @@ def _show(page: Page, tab: str) -> None:
     page.get_by_role("tab", name=tab, exact=True).click()
 
 
+def _tell_of_gpus(cluster: SlurmCluster, *busy: float) -> None:
+    """Append to what the newest job has measured, as where nvidia-smi tells of GPUs. It is of a
+    later time than what the job goes on to measure, which has none."""
+    files = cluster.folder.glob("**/jobs/*/usage.0.jsonl")
+    newest = max(files, key=lambda one: one.stat().st_mtime)
+    sizes = {"name": "H100", "memory_mib": 1024, "memory_total_mib": 81920}
+    gpus = [{**sizes, "utilisation": one} for one in busy]
+    sample = {"time_s": time.time() + 3600, "cpus": 1, "memory_mib": 300, "gpus": gpus}
+    with newest.open("a") as file:
+        file.write(json.dumps(sample) + "\n")
+
+
 def test_a_jobs_output_its_use_its_script_and_what_happened(
-    opened: Callable[..., Notebook],
+    opened: Callable[..., Notebook], cluster: SlurmCluster
 ) -> None:
     page = _open(opened([_CODE]))
     page.set_viewport_size({"width": 1400, "height": 900})
@@ -91,6 +106,10 @@ def test_a_jobs_output_its_use_its_script_and_what_happened(
     page.get_by_text("As a table").click()
     expect(page.get_by_role("table").get_by_role("row").nth(3)).to_be_visible()
     look(page, "job-resources")
+    _tell_of_gpus(cluster, 0.9, 0.25)
+    gpu = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="GPU 1"))
+    expect(gpu.get_by_role("cell").first).to_have_text("25 %")
+    look(page, "job-gpus")
     _show(page, "Script")
     expect(page.get_by_role("region", name="Batch script")).to_contain_text("#!/bin/bash")
     look(page, "job-script")

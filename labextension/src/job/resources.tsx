@@ -47,6 +47,7 @@ export function ResourcesPane({ job, model, commands, trans }: Props): JSX.Eleme
       <div role="status">
         {idle === null ? null : <NoteLine note={{ tone: 'look', text: idle }} />}
       </div>
+      <UseTable samples={samples} job={job} trans={trans} />
       {samples.length === 0 ? (
         problem === null ? (
           <p className="jp-slurm-Empty">{nothing(job, trans)}</p>
@@ -58,7 +59,6 @@ export function ResourcesPane({ job, model, commands, trans }: Props): JSX.Eleme
           ))}
         </div>
       )}
-      <UseTable samples={samples} job={job} trans={trans} />
       {sentences.length === 0 ? null : <p>{sentences.join(' ')}</p>}
       {samples.length === 0 ? null : <Table series={shown} trans={trans} />}
     </div>
@@ -188,11 +188,11 @@ function titleOf({ kind, index, name, node }: Series, trans: TranslationBundle):
     case 'gpu':
       return node === ''
         ? trans.__('GPU %1 (%2)', index, visible(name))
-        : trans.__('GPU %1 on %2 (%3)', index, visible(node), visible(name));
+        : trans.__('GPU %1 on %2', index, visible(node));
     case 'gpu-memory':
       return node === ''
         ? trans.__('Memory of GPU %1', index)
-        : trans.__('Memory of GPU %1 on %2', index, visible(node));
+        : trans.__('GPU %1 on %2: memory', index, visible(node));
     case 'gpus':
       return trans.__('GPUs, on average');
     case 'gpus-memory':

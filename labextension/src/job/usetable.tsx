@@ -44,7 +44,7 @@ export function UseTable({ samples, job, trans }: Props): JSX.Element | null {
   return (
     <>
       <div
-        className="jp-slurm-Scrolled"
+        className="jp-slurm-Scrolled jp-slurm-UsesBox"
         tabIndex={0}
         role="region"
         aria-label={trans.__('Nodes and GPUs')}
@@ -78,7 +78,7 @@ export function UseTable({ samples, job, trans }: Props): JSX.Element | null {
       </div>
       {many ? (
         <button
-          className="jp-slurm-Button"
+          className="jp-slurm-Button jp-slurm-UsesMore"
           aria-expanded={open}
           onClick={() => {
             setOpen(!open);

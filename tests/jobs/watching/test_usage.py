@@ -27,6 +27,15 @@ while True:
     sum(range(100_000))
     time.sleep(0.01)
 """
+ON_TWO_NODES = """\
+#!/bin/sh
+export FOLDER="$(dirname "$0")"
+exec srun --nodes=2 --ntasks-per-node=1 sh -c '
+  [ "$SLURM_NODEID" = 1 ] || exec sleep 600
+  sleep 600 | python3 -ISB "$FOLDER/usage.py" "$FOLDER/usage.0.1.jsonl" "$$" &
+  exec python3 -c "import time; held = bytearray(150 << 20); time.sleep(600)"
+'
+"""
 SCRIPT = "#!/bin/sh\n#SBATCH --output=/dev/null\nexec sleep 600\n"
 SHORT = "#!/bin/sh\n:"
 """Has ended before it is measured; a Python may take long enough to start on a busy machine."""
@@ -132,6 +141,21 @@ def test_every_node_of_a_job_is_told_by_its_name(site: Site) -> None:
     later = site.service.usage(job.id, changes.cursor)
     assert [(one.time_s, one.node) for one in later.samples] == [(31, "n2"), (32, "n3")]
     assert site.service.usage(job.id, later.cursor).samples == ()
+
+
+def test_what_a_launcher_measures_on_another_node_is_that_nodes(site: Site) -> None:
+    job = site.service.submit(
+        spec(ON_TWO_NODES, kind=JobKind.PROGRAM, options={"nodes": "2", "ntasks": "2"})
+    )
+    cursor, found = "", defaultdict[str, list[float]](list)
+    while not (found["n1"] and max(found["n2"], default=0) > 150):
+        samples, cursor = watched(site, job.id, 1, cursor)
+        for sample in samples:
+            found[sample.node].append(sample.memory_mib)
+    # Both nodes are this machine, and so each could take the other's processes for its own.
+    assert max(found["n1"]) < 150
+    assert found.keys() == {"n1", "n2"}
+    site.service.cancel(job.id)
 
 
 def test_a_cursor_of_the_time_when_one_node_was_measured_goes_on(site: Site) -> None:

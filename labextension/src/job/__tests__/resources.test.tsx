@@ -93,7 +93,7 @@ test('every node and GPU has a row, and an idle GPU is told of', async () => {
     'CPU cores',
     'Memory',
     ...['n1', '<b>n2'].flatMap(node =>
-      [0, 1].flatMap(at => [`GPU ${at} on ${node} (NVIDIA H100)`, `Memory of GPU ${at} on ${node}`])
+      [0, 1].flatMap(at => [`GPU ${at} on ${node}`, `GPU ${at} on ${node}: memory`])
     )
   ]);
   expect(place.textContent).toContain('Its memory was 4.0 GiB at most, of 32.0 GiB.');
