@@ -22,6 +22,8 @@ export interface Gpu {
 /** Each node's sample, by its place; undefined: it tells nothing of that moment. */
 export type NodesAt = readonly (UsageSample | undefined)[];
 
+/** A file may name as many as it likes; the agent reads those of 256 nodes. */
+const MOST_NODES = 512;
 /** A node that has not been measured for so long, or for three of its pauses, is silent. */
 const SILENT_S = 180;
 
@@ -30,10 +32,10 @@ export function byNode(samples: readonly UsageSample[], job: Job): NodeSamples[]
   const found = new Map<string, UsageSample[]>(job.nodes.map(name => [name, []]));
   for (const one of samples) {
     const same = found.get(one.node);
-    if (same === undefined) {
-      found.set(one.node, [one]);
-    } else {
+    if (same !== undefined) {
       same.push(one);
+    } else if (found.size < MOST_NODES) {
+      found.set(one.node, [one]);
     }
   }
   return [...found]

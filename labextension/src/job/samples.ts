@@ -46,10 +46,14 @@ export function seriesOf(samples: readonly UsageSample[], job: Job): Series[] {
     return [series('gpu', 1, busy, what), series('gpu-memory', limit, full, what)];
   };
   const together = (gpus: readonly Gpu[]): Series[] => {
-    const told = (all: NodesAt, key: 'utilisation' | 'memory_mib'): number[] =>
-      all.flatMap(one => one?.gpus.map(gpu => gpu[key]) ?? []).filter(one => one !== null);
-    const busy = over(all => mean(told(all, 'utilisation')));
-    const full = over(all => total(told(all, 'memory_mib')));
+    const busy = over(all => {
+      const { added, count } = allGpus(all, 'utilisation');
+      return count === 0 ? null : added / count;
+    });
+    const full = over(all => {
+      const { added, count } = allGpus(all, 'memory_mib');
+      return count === 0 ? null : added;
+    });
     const limit = total(gpus.map(one => one.memoryMib).filter(one => one !== null));
     return [series('gpus', 1, busy), series('gpus-memory', limit, full)];
   };
@@ -67,6 +71,25 @@ export function seriesOf(samples: readonly UsageSample[], job: Job): Series[] {
     ),
     ...(gpus.length > MOST_SHOWN ? together(gpus) : gpus.flatMap(each))
   ];
+}
+
+/** What those GPUs tell that tell it, added up, and how many these are; there may be very many. */
+function allGpus(
+  nodes: NodesAt,
+  key: 'utilisation' | 'memory_mib'
+): { added: number; count: number } {
+  let added = 0;
+  let count = 0;
+  for (const node of nodes) {
+    for (const gpu of node?.gpus ?? []) {
+      const value = gpu[key];
+      if (value !== null) {
+        added += value;
+        count += 1;
+      }
+    }
+  }
+  return { added, count };
 }
 
 /** Those that are drawn: what a GPU never says is not. */

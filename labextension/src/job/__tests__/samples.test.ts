@@ -107,6 +107,12 @@ describe('what was measured', () => {
     ]);
   });
 
+  test('is of so many nodes and no more, whatever a file says', () => {
+    const samples = Array.from({ length: 2_000 }, (_, at) => sample(at, [], `made-up-${at}`));
+    expect(byNode(samples, job())).toHaveLength(511);
+    expect(byNode([...samples, sample(1)], job())).toHaveLength(512);
+  });
+
   test('is averaged over time, not over looks', () => {
     const points: Point[] = [
       [0, 9],
