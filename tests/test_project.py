@@ -63,7 +63,15 @@ def test_the_map_names_nothing_that_is_not_there(document: str) -> None:
 def test_what_runs_on_the_node_needs_nothing_but_the_standard_library() -> None:
     paths = sorted((PACKAGE / "node").glob("*.py"))
     siblings = {one.stem for one in paths}
-    where_there = {"IPython", "cloudpickle", "zmq", "matplotlib", "matplotlib_inline", "traitlets"}
+    where_there = {
+        "IPython",
+        "cloudpickle",
+        "zmq",
+        "matplotlib",
+        "matplotlib_inline",
+        "traitlets",
+        "torch",
+    }
     known = siblings | set(sys.stdlib_module_names) | where_there
     assert [
         (path.name, name)

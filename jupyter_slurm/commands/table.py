@@ -35,9 +35,7 @@ _OF_CELLS = MappingProxyType(
         "in": OurOption("NAMES", "variables of this notebook that the cell gets"),
         "out": OurOption("NAMES", "variables that come back into this notebook"),
         "out-format": OurOption("auto|data", "how: pickled where it must be, or as data alone"),
-        "launch": OurOption(
-            "torchrun|mpi|ray|dask", "run it on all nodes: in every rank, or once with workers"
-        ),
+        "launch": OurOption("torchrun|mpi|ray|dask", "use all nodes: in ranks, or by workers"),
         "gather": OurOption("NAMES", "variables that come back as lists over the ranks"),
         "mpi": OurOption("TYPE", "how ranks of MPI find each other: pmix, pmi2 (srun --mpi)"),
         "max-restarts": OurOption("N", "how often torchrun starts ranks again that have failed"),
@@ -79,10 +77,8 @@ _REBUILD = OurOption("", "make it anew even if nothing has changed")
 _NO_BROWSER = OurOption("", "only say where it is", only="terminal")
 _OF_IMAGES = ("cluster", "runtime", "detach", "wait", "on-interrupt", "no-raise")
 _OF_RANKS = ("launch", "gather", "max-restarts", "mpi")
-_NOT_KEPT = (
-    *"in out out-format fetch attach fresh on-interrupt wait no-raise session".split(),
-    *_OF_RANKS,
-)
+_NOT_KEPT = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
+_NOT_KEPT += _OF_RANKS
 
 _COMPLETION = Command(
     "completion",
@@ -292,10 +288,7 @@ SHELL = Command(
             read=keep_s,
         ),
     ),
-    refused=(
-        *"in out out-format attach fresh no-raise detach wait on-interrupt dry-run fetch".split(),
-        *_OF_RANKS,
-    ),
+    refused=(*(one for one in _NOT_KEPT if one != "session"), "detach", "dry-run"),
     refusal="--{} means nothing for a terminal.",
     more="It is in a job of its own, which ends with it, or in a job that runs (--job), in its "
     "image. COMMAND runs instead of a shell; the exit code is the shell's. ~. at the beginning of "

@@ -14,7 +14,6 @@ Its exit code: the one of the rank that failed first; 69 when the nodes could no
 import json
 import os
 import queue
-import re
 import signal
 import socket
 import subprocess
@@ -26,6 +25,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` le
 
 import launch_line
 import launch_result
+import launch_step
 import runner
 
 TYPE_CHECKING = False
@@ -40,33 +40,10 @@ REST_S = 20.0
 SEEN_S, FAILED_S, HEARD_S = 60.0, 5.0, 1.0
 """How long to wait until what the ranks have written on other nodes is seen here (nfs(5)): where
 all went well, where a rank may not have come to write anything, and where somebody said why."""
-WORDS = 12
-"""How many of srun's own last lines are kept."""
-OWN_WORDS = ("srun:", "slurmstepd")
-BAD_EXIT = re.compile(r": tasks? [0-9,-]+: (?:Exited with exit code (\d+)|\S)")
-"""How srun says that tasks have failed."""
 TOGETHER_S = 1.0
 """How long ranks have to fail for the same reason as the first of them; then all end."""
 UNAVAILABLE = 69
 """EX_UNAVAILABLE of sysexits.h."""
-STEP_OPTIONS = (
-    "--export=ALL",
-    "--input=none",
-    "--cpu-bind=none",
-    "--kill-on-bad-exit=0",
-    "--wait=0",
-    "--mem=0",
-)
-"""A step waits for memory that another one holds, even where they overlap."""
-FOR_STEPS = (
-    "SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_TASKS_PER_NODE SLURM_DISTRIBUTION"
-)
-"""What the job asked for by task would divide the step in the same way. Slurm gives a step that
-asks for nothing all that the job has on its nodes."""
-RESOURCES = (
-    "SLURM_DISTRIBUTION SLURM_CPUS_PER_TASK SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_TRES_PER_TASK"
-)
-MEMORY = "SLURM_MEM_PER_NODE SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU"
 
 
 class LaunchError(Exception):
@@ -93,61 +70,6 @@ class Part(object):
         self.gone = False
 
 
-class Step(object):
-    """A step of this job that srun runs; its own words are kept, and all others passed on."""
-
-    def __init__(self, argv, news):
-        # type: (List[str], queue.Queue[Any]) -> None
-        env = dict(os.environ)
-        for name in " ".join((FOR_STEPS, RESOURCES, MEMORY)).split():
-            env.pop(name, None)
-        self.words = []  # type: List[str]
-        # srun takes a signal for its process group as an order to end the step.
-        self.process = subprocess.Popen(
-            argv,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        thread = threading.Thread(target=self._follow, args=(news,))
-        thread.daemon = True
-        thread.start()
-
-    def _follow(self, news):
-        # type: (queue.Queue[Any]) -> None
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            text = line.decode("utf-8", "replace")
-            if text.startswith(OWN_WORDS):
-                bad = BAD_EXIT.search(text)
-                if bad:
-                    news.put(("bad exit", self, int(bad.group(1) or 1)))
-                self.words = (self.words + [text.strip()])[-WORDS:]
-            else:
-                sys.stderr.write(text)
-                sys.stderr.flush()
-        news.put(("step", self, self.process.wait()))
-
-    def said(self):
-        # type: () -> List[str]
-        """Return a sentence with the last of srun's errors that is not about the end of a task, or
-        nothing."""
-        errors = [one for one in self.words if "error:" in one]
-        errors = [one for one in errors if not BAD_EXIT.search(one)]
-        return ["Slurm said: %s" % one for one in errors[-1:]]
-
-    def end(self):
-        # type: () -> None
-        """End the step. srun passes TERM on as its order to kill it."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(5.0)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-
-
 class Launcher(object):
     """The state of one launch; what happens comes as `news` from threads that listen."""
 
@@ -161,9 +83,9 @@ class Launcher(object):
         self.names = launch_line.expand(os.environ.get("SLURM_JOB_NODELIST", ""))
         self.parts = {}  # type: Dict[int, Part]
         self.news = queue.Queue()  # type: queue.Queue[Any]
-        self.step = None  # type: Optional[Step]
+        self.step = None  # type: Optional[launch_step.Step]
         """The step of the parts."""
-        self.ranks = None  # type: Optional[Step]
+        self.ranks = None  # type: Optional[launch_step.Step]
         """That of the ranks of MPI."""
         self.signalled = None  # type: Optional[int]
         self.first = None  # type: Optional[Part]
@@ -191,19 +113,13 @@ class Launcher(object):
         program = os.path.join(self.job_dir, "launch_part.py")
         words = [self.job_dir, self.attempt, str(listener.getsockname()[1]), ",".join(found)]
         each = ["--nodes=%d" % len(self.names), "--ntasks=%d" % len(self.names)]
-        self.step = self._step(each + ["--ntasks-per-node=1", "--mpi=none"], program, words)
+        each += ["--ntasks-per-node=1", "--mpi=none"]
+        self.step = launch_step.Step(each, [python(), "-uB", program] + words, self.news)
         try:
             self._join()
         finally:
             launch_line.shut(listener)
         self._check()
-
-    def _step(self, options, program, words):
-        # type: (List[str], str, List[str]) -> Step
-        python = sys.executable or "python3"
-        overlap = ["--overlap"] if has_overlap() else []
-        argv = ["srun"] + overlap + list(STEP_OPTIONS) + options
-        return Step(argv + [python, "-uB", program] + words, self.news)
 
     def _accept(self, listener):
         # type: (socket.socket) -> None
@@ -315,12 +231,12 @@ class Launcher(object):
         engine = self.plan["engine"]
         counts = [part.gpus or 1 for part in nodes]
         if self.plan["by_task"]:
-            counts = tasks_of(os.environ.get("SLURM_TASKS_PER_NODE", "1"), len(nodes))
+            counts = launch_step.tasks_of(os.environ.get("SLURM_TASKS_PER_NODE", "1"), len(nodes))
         ranks = sum(counts) if engine in launch_result.RANKED else 0
         world = {"engine": engine, "nodes": facts, "port": nodes[0].free_port, "ranks": ranks}
         world["processes"] = counts
         if engine == "mpi":
-            self.kinds = ways_of_mpi()
+            self.kinds = launch_step.ways_of_mpi()
             world["ways"] = list(self.kinds)
         data = json.dumps(world).encode("ascii")
         runner.put(self._path("world.%s.json" % self.attempt), data)
@@ -365,19 +281,15 @@ class Launcher(object):
         return True
 
     def _ranks(self, kind, counts):
-        # type: (str, List[int]) -> Step
+        # type: (str, List[int]) -> launch_step.Step
         """Start the ranks of MPI, which srun tells of each other."""
         each = ["--nodes=%d" % len(counts), "--ntasks=%d" % sum(counts), "--mpi=%s" % kind]
         each += ["--distribution=block", "--ntasks-per-node=%d" % max(counts), "--overcommit"]
-        overlap = ["--overlap"] if has_overlap() else []
         inside = self.plan["inside"]
-        words = ["python3" if self.plan["in_image"] else sys.executable, "-uB"]
+        words = ["python3" if self.plan["in_image"] else python(), "-uB"]
         words += ["%s/runner.py" % inside, inside, self.attempt, "mpi"]
         engine = os.path.join(self.job_dir, "engine")
-        return Step(
-            ["srun"] + overlap + list(STEP_OPTIONS) + each + ["/bin/bash", engine] + words,
-            self.news,
-        )
+        return launch_step.Step(each, ["/bin/bash", engine] + words, self.news)
 
     def _follow(self, nodes):
         # type: (List[Part]) -> int
@@ -466,32 +378,9 @@ FIREWALL = (
 )
 
 
-def has_overlap():
-    # type: () -> bool
-    """Tell whether steps share CPUs only when they say so: since Slurm 20.11."""
-    try:
-        said = subprocess.check_output(["srun", "--help"], stderr=subprocess.STDOUT)
-    except (OSError, subprocess.CalledProcessError):
-        return False
-    return b"--overlap" in said
-
-
-def tasks_of(text, nodes):
-    # type: (str, int) -> List[int]
-    """Return how many tasks each node has by a text of Slurm's, `2(x3),1`."""
-    counts = []  # type: List[int]
-    for part in text.split(","):
-        count, _, times = part.rstrip(")").partition("(x")
-        counts += [int(count)] * int(times or 1)
-    return (counts + [1] * nodes)[:nodes]
-
-
-def ways_of_mpi():
-    # type: () -> List[str]
-    """Return the ways that srun has in which the ranks of an MPI find each other, best first."""
-    said = subprocess.Popen(["srun", "--mpi=list"], stdout=-1, stderr=-2).communicate()[0]
-    kinds = said.decode("utf-8", "replace").split()
-    return [kind for kind in ("pmix", "pmi2") if kind in kinds] or ["none"]
+def python():
+    # type: () -> str
+    return sys.executable or "python3"
 
 
 def named(names):

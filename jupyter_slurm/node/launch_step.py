@@ -1,0 +1,123 @@
+"""Steps of a job on many nodes, as its launcher (launch.py) has Slurm start them.
+
+Runs on the first node, Python 3.6 and later, standard library only. Nothing here knows what runs in
+a step.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds
+    import queue  # noqa: F401 - in comments
+    from typing import Any, List  # noqa: F401 - in comments
+
+WORDS = 12
+"""How many of srun's own last lines are kept."""
+OWN_WORDS = ("srun:", "slurmstepd")
+BAD_EXIT = re.compile(r": tasks? [0-9,-]+: (?:Exited with exit code (\d+)|\S)")
+"""How srun says that tasks have failed."""
+STEP_OPTIONS = (
+    "--export=ALL",
+    "--input=none",
+    "--cpu-bind=none",
+    "--kill-on-bad-exit=0",
+    "--wait=0",
+    "--mem=0",
+)
+"""A step waits for memory that another one holds, even where they overlap."""
+ASKED_BY_THE_JOB = (
+    "NTASKS NPROCS NTASKS_PER_NODE TASKS_PER_NODE DISTRIBUTION CPUS_PER_TASK GPUS GPUS_PER_TASK "
+    "TRES_PER_TASK MEM_PER_NODE MEM_PER_CPU MEM_PER_GPU"
+)
+"""Variables (SLURM_…) that srun takes for options: what the job asked for by task would divide the
+step in the same way. Slurm gives a step that asks for nothing all that the job has there."""
+
+
+class Step(object):
+    """A step of this job that srun runs; its own words are kept, and all others passed on. Its end
+    is news, and so is a task that has failed."""
+
+    def __init__(self, options, program, news):
+        # type: (List[str], List[str], queue.Queue[Any]) -> None
+        env = dict(os.environ)
+        for name in ASKED_BY_THE_JOB.split():
+            env.pop("SLURM_" + name, None)
+        argv = ["srun"] + (["--overlap"] if has_overlap() else []) + list(STEP_OPTIONS)
+        argv += options + program
+        self.words = []  # type: List[str]
+        # srun takes a signal for its process group as an order to end the step.
+        self.process = subprocess.Popen(
+            argv,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        thread = threading.Thread(target=self._follow, args=(news,))
+        thread.daemon = True
+        thread.start()
+
+    def _follow(self, news):
+        # type: (queue.Queue[Any]) -> None
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            text = line.decode("utf-8", "replace")
+            if text.startswith(OWN_WORDS):
+                bad = BAD_EXIT.search(text)
+                if bad:
+                    news.put(("bad exit", self, int(bad.group(1) or 1)))
+                self.words = (self.words + [text.strip()])[-WORDS:]
+            else:
+                sys.stderr.write(text)
+                sys.stderr.flush()
+        news.put(("step", self, self.process.wait()))
+
+    def said(self):
+        # type: () -> List[str]
+        """Return a sentence with the last of srun's errors that is not about the end of a task, or
+        nothing."""
+        errors = [one for one in self.words if "error:" in one]
+        errors = [one for one in errors if not BAD_EXIT.search(one)]
+        return ["Slurm said: %s" % one for one in errors[-1:]]
+
+    def end(self):
+        # type: () -> None
+        """End the step. srun passes TERM on as its order to kill it."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(5.0)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+
+
+def has_overlap():
+    # type: () -> bool
+    """Tell whether steps share CPUs only when they say so: since Slurm 20.11."""
+    try:
+        said = subprocess.check_output(["srun", "--help"], stderr=subprocess.STDOUT)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return b"--overlap" in said
+
+
+def tasks_of(text, nodes):
+    # type: (str, int) -> List[int]
+    """Return how many tasks each node has by a text of Slurm's, `2(x3),1`."""
+    counts = []  # type: List[int]
+    for part in text.split(","):
+        count, _, times = part.rstrip(")").partition("(x")
+        counts += [int(count)] * int(times or 1)
+    return (counts + [1] * nodes)[:nodes]
+
+
+def ways_of_mpi():
+    # type: () -> List[str]
+    """Return the ways that srun has in which the ranks of an MPI find each other, best first."""
+    said = subprocess.Popen(["srun", "--mpi=list"], stdout=-1, stderr=-2).communicate()[0]
+    kinds = said.decode("utf-8", "replace").split()
+    return [kind for kind in ("pmix", "pmi2") if kind in kinds] or ["none"]
