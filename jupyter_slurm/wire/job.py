@@ -19,9 +19,8 @@ from jupyter_slurm.wire.usage import Usage, UsageSample
 
 OutFormat = Literal["auto", "data"]
 """How variables come back: as data if that is exact and pickled if not, or as data alone."""
-Engine = Literal["torchrun", "mpi", "ray", "dask"]
-"""How the nodes of a job work together: each runs the code in all ranks, or once with many workers
-(ray, dask)."""
+Engine = Literal["torchrun", "mpi"]
+"""How the nodes of a job work together: the code runs in each of many ranks."""
 
 
 def new_id() -> str:

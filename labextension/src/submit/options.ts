@@ -55,7 +55,7 @@ export const OPTIONS = [
     words: ['--launch'],
     flag: false,
     kinds: ['code', 'file', 'cell'],
-    help: 'use all nodes: in ranks, or by workers'
+    help: 'run it on all nodes, in each of many ranks'
   },
   {
     name: 'cpus-per-task',
