@@ -304,3 +304,30 @@ def _by_bar(page: Page, log: Locator) -> None:
     box = log.bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + box["width"] - 6, box["y"] + box["height"] / 3)
+
+
+_RANKS = """%%slurm --launch mpi --ntasks 3 --image python:3.11
+import os
+print("I am", os.environ["SLURM_PROCID"])"""
+
+
+def test_every_rank_has_its_output_folded_in_the_cell_and_its_log_in_the_panel(
+    opened: Callable[..., Notebook],
+) -> None:
+    notebook = opened([_RANKS])
+    page = notebook.page
+    notebook.run_all()
+    cell = notebook.cell(1)
+    expect(cell.get_by_text("I am 0", exact=True)).to_be_visible()
+    fold = cell.get_by_text("Rank 2: 1 line")
+    expect(fold).to_be_visible()
+    expect(cell.get_by_text("I am 2", exact=True)).to_be_hidden()
+    fold.click()
+    expect(cell.get_by_text("I am 2", exact=True)).to_be_visible()
+    look(page, "ranks-cell", cell)
+    cell.get_by_role("button", name="Open").click()
+    log = page.get_by_role("log", name="Output")
+    expect(log).to_contain_text("I am 0")
+    page.get_by_label("Rank").select_option("Rank 1")
+    expect(log).to_contain_text("I am 1")
+    look(page, "ranks-log")
