@@ -328,6 +328,6 @@ def test_every_rank_has_its_output_folded_in_the_cell_and_its_log_in_the_panel(
     cell.get_by_role("button", name="Open").click()
     log = page.get_by_role("log", name="Output")
     expect(log).to_contain_text("I am 0")
-    page.get_by_label("Rank").select_option("Rank 1")
+    page.get_by_label("Rank", exact=True).select_option("Rank 1")
     expect(log).to_contain_text("I am 1")
     look(page, "ranks-log")
