@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 JOIN_S = 55.0
 """How long to wait for all parts once Slurm has been asked to start them."""
+WORD_S = 5.0
 CHECK_S = 20.0
 REST_S = 20.0
 """How long the other nodes have to end after one has ended with a failure."""
@@ -167,22 +168,18 @@ class Launcher(object):
     def _join(self):
         # type: () -> None
         deadline_s = time.monotonic() + JOIN_S
-        ended = False
+        waited = True
         while len(self.parts) < len(self.names):
             event = self._next(deadline_s)
-            if event is None or (event[0] == "step" and not self.parts):
-                raise LaunchError(self._why_missing(event is None))
-            what, part, more = event
+            what, part, more = event or ("time", None, None)
             if what == "joined":
                 self.parts[part.index] = part
-            elif what == "gone":
-                raise LaunchError("%s was lost before all nodes were there." % part.name)
-            elif what == "step":
-                ended = True
             elif what == "signal":
                 raise Cancelled(more)
-            if ended:
-                raise LaunchError(self._why_missing(False))
+            elif what == "gone":  # srun, which ends a step that it cannot start whole, will say why
+                waited, deadline_s = False, time.monotonic() + WORD_S
+            elif what in ("time", "step"):
+                raise LaunchError(self._why_missing(waited and what == "time"))
 
     def _why_missing(self, waited):
         # type: (bool) -> str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -235,4 +235,22 @@ def test_a_python_without_torch_is_said_at_once(
     assert result.ename == "RankLost"
     assert result.evalue is not None
     assert "torchrun needs PyTorch 1.10 or later, which Python 3." in result.evalue
+    site.service.close()
+
+
+def test_a_node_that_slurm_cannot_reach_is_named(
+    private_cluster: Callable[..., SlurmCluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = private_cluster(nodes=2)
+    site = Site(cluster, tmp_path, monkeypatch)
+    frozen = cluster.daemons.pid("slurmd-n2")
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        job = site.run("pass", launch="mpi", options={"nodes": "2"})
+        result = site.service.result(job.id)
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+    assert result.ename == "LaunchError"
+    assert result.evalue is not None
+    assert result.evalue.startswith("Slurm could not start n2. Slurm said: srun: error: ")
     site.service.close()

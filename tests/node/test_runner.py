@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -482,3 +483,24 @@ def test_value_after_much_output_comes_last(run: RunCell) -> None:
     done = run("import sys\nprint('x' * 300_000)\nprint('y' * 300_000, file=sys.stderr)\n7")
     assert [type(output) for output in done.shown] == [Stream, Stream, ExecuteResult]
     assert not any(isinstance(output, ErrorOutput) for output in done.outputs)
+
+
+def test_a_signal_before_the_cell_begins_waits_until_somebody_can_tell_of_it() -> None:
+    code = (
+        "import os, signal, runner_process\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, runner_process.SIGNALS)\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+        "interrupts = runner_process.Interrupts()\n"
+        "interrupts.hold()\n"
+        "interrupts.install()\n"
+        "print('installed')\n"
+        "try:\n"
+        "    interrupts.release()\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted by', interrupts.first)\n"
+    )
+    node = Path(payload.__file__).parents[2] / "node"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=node, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "installed\ninterrupted by 15\n"
