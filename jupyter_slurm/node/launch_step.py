@@ -80,7 +80,7 @@ class Step(object):
         # type: () -> List[str]
         """Return a sentence with the last of srun's errors that is not about the end of a task, or
         nothing."""
-        errors = [one for one in self.words if "error:" in one]
+        errors = [one for one in self.words if one.startswith("srun: error:")]
         errors = [one for one in errors if not BAD_EXIT.search(one)]
         return ["Slurm said: %s" % one for one in errors[-1:]]
 

@@ -243,7 +243,8 @@ def test_a_node_that_slurm_cannot_reach_is_named(
 ) -> None:
     cluster = private_cluster(nodes=2)
     site = Site(cluster, tmp_path, monkeypatch)
-    frozen = cluster.daemons.pid("slurmd-n2")
+    frozen = next(one.pid for one in cluster.daemons.status() if one.node == "n2")
+    assert frozen is not None
     os.kill(frozen, signal.SIGSTOP)
     try:
         job = site.run("pass", launch="mpi", options={"nodes": "2"})
