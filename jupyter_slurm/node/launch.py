@@ -169,9 +169,9 @@ class Launcher(object):
         # type: () -> None
         deadline_s = time.monotonic() + JOIN_S
         waited = True
+        late = ("time", None, None)  # type: Tuple[str, Any, Any]
         while len(self.parts) < len(self.names):
-            event = self._next(deadline_s)
-            what, part, more = event or ("time", None, None)
+            what, part, more = self._next(deadline_s) or late
             if what == "joined":
                 self.parts[part.index] = part
             elif what == "signal":

@@ -105,7 +105,10 @@ def main(argv):
     # One thread for each process and CPU, where nothing is said: torchrun would say so, and take 1.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, node["cpus"] // processes)))
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    logs = os.path.join(job_dir, "torchrun.%s.%d" % (attempt, index))
+    os.makedirs(logs, exist_ok=True)
     words = [
+        "--log_dir=%s" % logs,  # else a folder in /tmp, which stays
         "--nnodes=%d" % len(world["nodes"]),
         "--nproc_per_node=%d" % processes,
         "--max_restarts=%d" % plan["max_restarts"],
