@@ -60,7 +60,7 @@ def text_of(site: Site, job: Job, rank: int | None = None) -> str:
 
 def left_behind(job: Job) -> list[str]:
     """Command lines of processes that have to do with the job, and what its engine left in /tmp."""
-    found = [str(one) for one in Path("/tmp").glob("torchelastic_*")]  # noqa: S108
+    found = [str(one) for one in Path("/tmp").glob("torchelastic_*")]
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
