@@ -228,7 +228,7 @@ SESSION_START = Command(
         )
     ),
     refused=tuple(_NOT_KEPT),
-    refusal="--{} belongs to the cells of a session, not to the session.",
+    refusal="--{} belongs to a cell, not to a session.",
     more="`%%slurm --session` cells run in it at once, in one process that keeps their variables; "
     "so does `jupyter slurm submit FILE --session [NAME]`.",
 )

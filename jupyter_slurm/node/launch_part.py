@@ -23,6 +23,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 
 import launch_line
+import launch_processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
@@ -184,44 +185,7 @@ class Part(object):
             self.usage.stdin.close()
         self.signal(signal.SIGTERM)
         for number in (signal.SIGTERM, signal.SIGKILL):
-            deadline_s = time.monotonic() + GRACE_S
-            found = below(os.getpid())
-            for pid in found:
-                with contextlib.suppress(OSError):
-                    os.kill(pid, number)
-            while below(os.getpid()) and time.monotonic() < deadline_s:
-                reap()
-                time.sleep(0.02)
-
-
-def below(top):
-    # type: (int) -> List[int]
-    """Return the processes below this one that have not ended."""
-    parents = {}  # type: Dict[int, int]
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open("/proc/%s/stat" % name, "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            if fields[0] != b"Z":
-                parents[int(name)] = int(fields[1])
-    found = []
-    for pid in parents:
-        above = pid
-        while above in parents and above != top:
-            above = parents[above]
-        if above == top and pid != top:
-            found.append(pid)
-    return found
-
-
-def reap():
-    # type: () -> None
-    with contextlib.suppress(OSError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+            launch_processes.end_below(number, GRACE_S)
 
 
 def words(error):

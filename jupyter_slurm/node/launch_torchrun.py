@@ -13,11 +13,13 @@ import functools
 import json
 import logging
 import os
+import signal
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 
+import launch_processes
 import runner
 
 TYPE_CHECKING = False
@@ -132,6 +134,8 @@ def main(argv):
     for name in ("redirects", "tee"):  # PyTorch before 2 does not find "none" with Python 3.11
         if getattr(config, name, Std.NONE) is None:
             setattr(config, name, Std.NONE)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):  # of the others torchrun makes an end
+        signal.signal(number, lambda number, _frame: launch_processes.signal_children(number))
     try:
         launcher.elastic_launch(config, program)(*arguments)
     except ChildFailedError:

@@ -197,6 +197,26 @@ def test_cancelling_interrupts_every_rank_and_leaves_nothing(nodes: Site) -> Non
     wait_until(lambda: not left_behind(job), 60)
 
 
+@pytest.mark.parametrize("engine", ["torchrun", "mpi"])
+def test_a_signal_before_the_end_interrupts_every_rank(nodes: Site, engine: str) -> None:
+    """`--signal`: each rank saves what it has."""
+    code = (
+        "import os, time\nprint('begun', flush=True)\n"
+        "try:\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    print('saved')\n"
+        "saved = True"
+    )
+    options = {"nodes": "2", "signal": "USR1@60"}
+    job = nodes.service.submit(spec(code, launch=engine, options=options, names_gather=("saved",)))
+    wait_until(lambda: "begun" in nodes.so_far(job.id), 60)
+    wait_until(lambda: "begun" in text_of(nodes, nodes.service.job(job.id), 1), 60)
+    slurm_id = nodes.service.job(job.id).slurm_id
+    nodes.cluster.run("scancel", "--batch", "--signal=USR1", str(slurm_id))
+    job = nodes.wait(job.id)
+    assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
+    assert text_of(nodes, job) == text_of(nodes, job, 1) == "begun\nsaved\n"
+    assert read_result_variables(nodes.service.result(job.id)) == {"saved": [True, True]}
+
+
 def test_a_node_that_dies_is_named(nodes: Site) -> None:
     code = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
     job = nodes.service.submit(spec(code, launch="torchrun", options={"nodes": "2"}))
