@@ -64,7 +64,7 @@ def test_what_starts_a_session_is_what_starts_a_cell() -> None:
 
 @pytest.mark.parametrize("word", ["--in a", "--out=a", "--fetch x", "--fresh", "--session"])
 def test_what_belongs_to_cells_is_refused(word: str) -> None:
-    with pytest.raises(RequestError, match="belongs to the cells of a session"):
+    with pytest.raises(RequestError, match="belongs to a cell, not to a session"):
         start(word)
 
 

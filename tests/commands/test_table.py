@@ -144,7 +144,7 @@ def test_every_command_is_done_in_every_place_where_it_may_be_used() -> None:
         ("image login r --user", "--user needs a value"),
         ("lab extend", "needs --time"),
         ("session start x", "Code goes below the line"),
-        ("session start --session", "belongs to the cells of a session"),
+        ("session start --session", "belongs to a cell, not to a session"),
         ("lab begin", "there is no such word"),
     ],
 )
