@@ -99,7 +99,7 @@ def run(
     if kind_of(spec).is_python:
         _check_syntax(session, spec)
     if request.dry_run:
-        _preview(session, spec)
+        _preview(session, request, spec)
         return None
     with Worker(session.person, spec.cluster) as worker:
         job = _find_or_submit(session, worker, request, spec)
@@ -122,10 +122,10 @@ def run(
     return None
 
 
-def _preview(session: Session, spec: JobSpec) -> None:
-    """Show what would be submitted, judged by the size of the variables that go in, as far as they
-    are there."""
-    if not _absent(session, spec):
+def _preview(session: Session, request: Request, spec: JobSpec) -> None:
+    """Show what would be submitted, judged by the size of the variables that go in. VariableError:
+    one of them is missing, and the cell has no job that it would attach to without."""
+    if not _absent(session, spec) or _earlier_without(session, request, spec) is None:
         spec = _with_inputs(session, spec)
     try:
         show_preview(session.api.preview(spec))
@@ -218,16 +218,21 @@ def _find(session: Session, request: Request, spec: JobSpec) -> Job | None:
 def _find_without(
     session: Session, request: Request, spec: JobSpec, absent: Sequence[str]
 ) -> Job | None:
-    """Return the same job when variables that go in are gone, as after a restart of the kernel: the
-    cell has nothing to submit, so it can mean nothing else."""
+    """Return the same job when variables that go in are gone, and say so."""
+    job = _earlier_without(session, request, spec)
+    if job is not None:
+        names = _listed([f"`{name}`" for name in absent])
+        _say_attached(request, job, f", with what {names} held when it was submitted")
+    return job
+
+
+def _earlier_without(session: Session, request: Request, spec: JobSpec) -> Job | None:
+    """Return the job of the same cell, whatever went into it: where variables are gone, as after a
+    restart of the kernel, the cell has nothing to submit, so it can mean nothing else."""
     earlier = None if request.reuse is Reuse.FRESH else session.api.attachable(spec)
     if earlier is None or earlier.job.cancel_requested_s is not None:
         return None
-    if not {*earlier.differs} <= {"in", "in?"}:
-        return None
-    names = _listed([f"`{name}`" for name in absent])
-    _say_attached(request, earlier.job, f", with what {names} held when it was submitted")
-    return earlier.job
+    return earlier.job if {*earlier.differs} <= {"in", "in?"} else None
 
 
 def _say_attached(request: Request, job: Job, how: str) -> None:
