@@ -37,6 +37,8 @@ from jupyter_slurm.errors import RequestError
 _SQUASH = (".sqfs", ".squashfs", ".sqsh")
 _JOB_DIR = "/mnt/job"
 _PID_FILE = "program.pid"
+_PID_FILE_OF_NODE = "program$JSLURM_NODE.pid"
+"""sh: of a job on many nodes each has its own."""
 
 _OPTIONS = (
     "--home",
@@ -75,7 +77,8 @@ _UNBLOCK = (
 """Python ignores two signals, and what is ignored stays so in the program that it becomes; env says
 in one line that the program is missing."""
 
-_UNBLOCK_SIGNALS = f"""printf "%s\\n" "$$" >{_JOB_DIR}/{_PID_FILE}
+_UNBLOCK_SIGNALS = f"""printf "%s\\n" "$$" >"{_JOB_DIR}/{_PID_FILE_OF_NODE}"
+unset JSLURM_NODE
 if command -v python3 >/dev/null; then
   folder=$1; shift; set -- "$folder" python3 -IS -c {shlex.quote(_UNBLOCK)} "$@"
 fi

@@ -81,7 +81,7 @@ class Docker:
                 name=self.name,
                 image=image,
             )
-        before = before_program(shlex.quote(f"{box.job_dir}/{ENVIRONMENT}"))
+        before = before_program(f'{shlex.quote(f"{box.job_dir}/")}"{ENVIRONMENT}"')
         inside = in_workdir(argv, box, box.job_dir, before)
         return Launch(
             (

@@ -5,8 +5,9 @@ groups, CPUs, memory, GPUs, environment), pass signals on, and leave no containe
 ends. `docker.py` has the words of the command line that need nothing of the node.
 """
 
-ENVIRONMENT = "node.sh"
-"""The file in the job dir with the job's environment; emptied when the program begins."""
+ENVIRONMENT = "node$JSLURM_NODE.sh"
+"""The file in the job dir with the job's environment; emptied when the program begins. sh: of a job
+on many nodes each has its own."""
 
 NOT_BEGUN = "the container did not start"
 """The line in the log if the engine has ended before the program had begun."""
@@ -35,9 +36,10 @@ _FACTS = r"""
 dir=$1 mount=$2 archive=$3 made=$4 count=$5; shift 5
 engine=
 while [ "$count" -gt 0 ]; do engine="$engine $1"; shift; count=$((count - 1)); done
-name=jslurm-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}
+name=jslurm-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}${JSLURM_NODE:-}
+environment=$dir/node${JSLURM_NODE:-}.sh
 say() { printf 'jupyter-slurm: %s\n' "$1" >&2; }
-set -- --name "$name" --label "jupyter-slurm.job=$SLURM_JOB_ID" --user "$(id -u):$(id -g)" "$@"
+set -- --name "$name" --env "JSLURM_NODE=${JSLURM_NODE:-}" --label "jupyter-slurm.job=$SLURM_JOB_ID" --user "$(id -u):$(id -g)" "$@"
 
 # The job dir by way of the home, where it is below: root may not look into a home on NFS.
 if [ -d "$HOME" ] && [ "$HOME" != / ]; then
@@ -103,7 +105,7 @@ umask 077
       printf "export %s=\047%s\047\n", name, value
     }
   }'
-} >"$dir/node.sh" || exit 74
+} >"$environment" || exit 74
 
 client='' signalled='' told=''
 alive() { kill -0 "$client" 2>/dev/null || [ -d "/proc/$client" ]; }
@@ -123,7 +125,7 @@ hand_on() {
 for signal in TERM INT USR1 USR2; do trap "hand_on $signal" "$signal"; done
 
 # Its name is gone at once. Some shared file systems can have none.
-pipe=$dir/stdin.$$
+pipe=$dir/stdin${JSLURM_NODE:-}.$$
 mkfifo "$pipe" 2>/dev/null || { pipe=/tmp/jslurm-$(id -u).$$; mkfifo "$pipe"; } || exit 74
 exec 9<>"$pipe" 8<"$pipe"
 rm "$pipe"
@@ -157,7 +159,7 @@ if [ -n "$archive" ]; then # others' folders cannot be written to
   [ -e "$note" ] || (: >"$note") 2>/dev/null
 fi
 [ -z "$told" ] || exit 143
-( setsid sh -c "$keeper" sh "$engine" "$name" "$dir/node.sh" "$archive" "$made" <&8 8<&- 9>&- \
+( setsid sh -c "$keeper" sh "$engine" "$name" "$environment" "$archive" "$made" <&8 8<&- 9>&- \
   >/dev/null 2>&1 & )
 $engine run --rm --interactive --init "$@" <&8 8<&- 9>&- &
 client=$!
@@ -174,7 +176,7 @@ while :; do
 done
 trap '' TERM INT USR1 USR2
 begun=1
-[ -s "$dir/node.sh" ] && begun=
+[ -s "$environment" ] && begun=
 if [ -z "$begun" ] && { [ -n "$told" ] || [ "$rc" -gt 128 ]; }; then
   # A client that was ended may leave what the engine is just about to make: 20.10 goes on with it.
   # Slurm kills no sooner than five seconds after TERM (KillWait, src/slurmd/slurmd/req.c).
@@ -208,5 +210,5 @@ def start_script(limits: str) -> str:
 
 
 def before_program(environment: str) -> str:
-    """Return shell text to run inside, before the program. `environment`: its path, quoted."""
-    return f"{_DEAD_MAN}. {environment}\n: >{environment}\n"
+    """Return shell text to run inside, before the program. `environment`: its path, as sh."""
+    return f"{_DEAD_MAN}. {environment}\n: >{environment}\nunset JSLURM_NODE\n"

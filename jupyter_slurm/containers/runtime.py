@@ -54,8 +54,8 @@ class Launch:
     setup: tuple[str, ...] = ()
     """POSIX sh lines, quoted, to run before; running them twice does no harm."""
     pid_file: str | None = None
-    """Path on the node of a file with the process id that gets the signals. None: the launched
-    process becomes the program."""
+    """Path on the node of a file with the process id that gets the signals; of a job on many nodes
+    `.K` comes before its ending on node K ≥ 1. None: the launched process becomes the program."""
 
 
 @dataclass(frozen=True, slots=True)

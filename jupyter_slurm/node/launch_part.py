@@ -151,9 +151,13 @@ class Part(object):
         inside = self.plan["inside"]
         python = "python3" if self.plan["in_image"] else sys.executable
         name = "launch_%s.py" % self.plan["engine"]
+        env = dict(os.environ)
+        if self.index:
+            env["JSLURM_NODE"] = ".%d" % self.index  # its files and containers have names of its own
         self.program = subprocess.Popen(
             ["/bin/bash", os.path.join(self.job_dir, "engine"), python, "-uB"]
             + ["%s/%s" % (inside, name), inside, self.attempt, str(self.index)],
+            env=env,
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
         )
@@ -173,7 +177,8 @@ class Part(object):
             return
         pid = self.program.pid
         if self.plan["pid_file"]:
-            path = self.plan["pid_file"].replace("{procid}", os.environ.get("SLURM_PROCID", "0"))
+            name, ending = os.path.splitext(self.plan["pid_file"])
+            path = name + (".%d" % self.index if self.index else "") + ending
             with contextlib.suppress(OSError, ValueError), open(path) as file:
                 pid = int(file.read())
         os.kill(pid, number)

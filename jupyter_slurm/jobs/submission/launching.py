@@ -17,8 +17,10 @@ from jupyter_slurm.jobs.submission.payload import node_files
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.wire import CellSpec
 
-_RUNTIMES = frozenset(("none", "charliecloud", "apptainer", "singularity"))
-"""Those that run beside each other on a node, whoever starts them."""
+_RUNTIMES = frozenset(("none", "charliecloud", "apptainer", "singularity", "docker", "sudo-docker"))
+"""Those that can be started by a step of srun."""
+_DAEMONS = frozenset(("docker", "sudo-docker"))
+"""Those whose containers are no children of the step, so that MPI does not find Slurm in them."""
 _TASKS = frozenset(("ntasks", "ntasks-per-node", "ntasks-per-gpu"))
 """Options that say how many ranks there are; else there is one for each GPU."""
 
@@ -28,7 +30,14 @@ def launch(job: Resolved) -> Launch:
     if job.runtime.name not in _RUNTIMES:
         raise RequestError(
             "--launch does not work with the runtime {name} yet.",
-            hint="Charliecloud, Apptainer and Singularity can do it, and --runtime none.",
+            hint="Docker, Charliecloud, Apptainer and Singularity can do it, and --runtime none.",
+            option="launch",
+            name=job.runtime.name,
+        )
+    if job.spec.launch == "mpi" and job.runtime.name in _DAEMONS:
+        raise RequestError(
+            "`--launch mpi` does not work with {name}: in its containers MPI does not find Slurm.",
+            hint="`--launch torchrun` does, and other runtimes can do both.",
             option="launch",
             name=job.runtime.name,
         )
