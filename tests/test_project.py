@@ -71,6 +71,7 @@ def test_what_runs_on_the_node_needs_nothing_but_the_standard_library() -> None:
         "matplotlib_inline",
         "traitlets",
         "torch",
+        "ray",
     }
     known = siblings | set(sys.stdlib_module_names) | where_there
     assert [

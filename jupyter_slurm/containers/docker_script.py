@@ -39,7 +39,8 @@ while [ "$count" -gt 0 ]; do engine="$engine $1"; shift; count=$((count - 1)); d
 name=jslurm-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}${JSLURM_NODE:-}
 environment=$dir/node${JSLURM_NODE:-}.sh
 say() { printf 'jupyter-slurm: %s\n' "$1" >&2; }
-set -- --name "$name" --env "JSLURM_NODE=${JSLURM_NODE:-}" --label "jupyter-slurm.job=$SLURM_JOB_ID" --user "$(id -u):$(id -g)" "$@"
+set -- --name "$name" --label "jupyter-slurm.job=$SLURM_JOB_ID" --user "$(id -u):$(id -g)" "$@"
+set -- --env "JSLURM_NODE=${JSLURM_NODE:-}" "$@"
 
 # The job dir by way of the home, where it is below: root may not look into a home on NFS.
 if [ -d "$HOME" ] && [ "$HOME" != / ]; then

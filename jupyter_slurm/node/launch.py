@@ -245,7 +245,7 @@ class Launcher(object):
             self._start_ranks(counts)
         code = self._follow(nodes)
         if not ranks:
-            return code
+            return self._of_first(nodes[0], code)
         lost, said = self._lost(), any("jupyter-slurm: " in part.tail for part in nodes)
         patience_s = HEARD_S if said else FAILED_S if code else SEEN_S
         found = launch_result.read_results(self.job_dir, self.attempt, ranks, patience_s)
@@ -306,8 +306,8 @@ class Launcher(object):
                 return code or (more if more >= 0 else 128 - more)
             failed = self._ended(what, one, more)
             if self.plan["engine"] not in launch_result.RANKED:
-                if one in nodes[:1] and one.code is not None:
-                    return int(one.code)  # the code ran there; of the others it takes what is left
+                if one in nodes[:1] and failed or nodes[0].code is not None:
+                    return nodes[0].code or failed  # the code ran there; it goes on without others
             elif failed and not code:
                 code, self.first = failed, one
                 deadline_s = time.monotonic() + REST_S
@@ -334,6 +334,20 @@ class Launcher(object):
             # The ranks get it from Slurm; srun would end the step.
             words = ["--signal=%s" % signal.Signals(number).name, os.environ["SLURM_JOB_ID"]]
             subprocess.call(["scancel"] + words, stdin=subprocess.DEVNULL)
+
+    def _of_first(self, part, code):
+        # type: (Part, int) -> int
+        """Return the code of the one node that ran the user's code; where that left no result, say
+        why."""
+        if os.path.exists(self._path("result.%s.json" % self.attempt)):
+            return code
+        own = "jupyter-slurm: " in part.tail
+        if not own and not part.gone:
+            return code  # the image's tool has told why in the job's log
+        self.first = part
+        why = part.tail.strip().splitlines()[-1].partition("jupyter-slurm: ")[2] if own else ""
+        why = why or self._lost() or ""
+        return launch_result.fail(self.job_dir, self.attempt, "LaunchError", why, code or 1)
 
     def _lost(self):
         # type: () -> Optional[str]

@@ -153,7 +153,9 @@ class Part(object):
         name = "launch_%s.py" % self.plan["engine"]
         env = dict(os.environ)
         if self.index:
-            env["JSLURM_NODE"] = ".%d" % self.index  # its files and containers have names of its own
+            env["JSLURM_NODE"] = (
+                ".%d" % self.index
+            )  # its files and containers have names of its own
         self.program = subprocess.Popen(
             ["/bin/bash", os.path.join(self.job_dir, "engine"), python, "-uB"]
             + ["%s/%s" % (inside, name), inside, self.attempt, str(self.index)],

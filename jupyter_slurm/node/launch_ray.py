@@ -100,21 +100,36 @@ class Ray(object):
         with open(os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8") as file:
             self.world = json.load(file)
         self.node = self.world["nodes"][index]
-        # Short: the path of a socket in it may have 107 characters.
-        self.folder = tempfile.mkdtemp(prefix="jslr-", dir="/tmp")
+        self.folder = ""
+        self.owns_folder = True
         self.process = None  # type: Optional[subprocess.Popen[str]]
         self.code = None  # type: Optional[subprocess.Popen[bytes]]
         self.told = []  # type: List[str]
         self.address = None  # type: Optional[str]
 
-    def prepare(self):
-        # type: () -> None
+    def prepare(self, folder):
+        # type: (Optional[str]) -> None
+        """Make Ray's folder, which has the same name on all nodes (`folder`; None: this is the
+        first), and put the token into it. Raise EngineError: it is somebody else's here."""
+        if folder is None:
+            # Short: the path of a socket in it may have 107 characters.
+            self.folder = tempfile.mkdtemp(prefix="jslr-", dir="/tmp")
+        else:
+            self.folder = folder
+            try:
+                os.mkdir(folder, 0o700)
+            except FileExistsError:
+                if os.lstat(folder).st_uid != os.getuid():
+                    told = "%s is another user's on %s." % (folder, self.node["name"])
+                    raise EngineError(told) from None
+                self.owns_folder = False  # both nodes are one machine
         with open(os.path.join(self.job_dir, "key"), "rb") as file:
             key = file.read().strip()
         token = hmac.new(key, b"ray " + self.attempt.encode(), hashlib.sha256).hexdigest()
         path = os.path.join(self.folder, "token")
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(token)
+        if self.owns_folder:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(token)
         os.environ.update(
             RAY_AUTH_MODE="token",
             RAY_AUTH_TOKEN_PATH=path,
@@ -153,12 +168,16 @@ class Ray(object):
         while not any("--block" in line for line in self.told):
             if self.process.poll() is not None or time.monotonic() > deadline_s:
                 last = [line for line in self.told if line.strip()][-3:]
-                raise EngineError("Ray does not start on %s: %s" % (self.node["name"], " ".join(last)))
+                raise EngineError(
+                    "Ray does not start on %s: %s" % (self.node["name"], " ".join(last))
+                )
             time.sleep(0.02)
         if head is None:
             found = ADDRESS.search("\n".join(self.told))
             if found is None:
-                raise EngineError("Ray has started on %s and does not say where." % self.node["name"])
+                raise EngineError(
+                    "Ray has started on %s and does not say where." % self.node["name"]
+                )
             self.address = found.group(1)
 
     def _read(self):
@@ -171,7 +190,7 @@ class Ray(object):
     def run(self):
         # type: () -> int
         """Run the user's code on this, the first, node; return its exit code."""
-        told = {"address": self.address, "dashboard": self.dashboard}
+        told = {"address": self.address, "dashboard": self.dashboard, "folder": self.folder}
         path = os.path.join(self.job_dir, "engine.%s.json" % self.attempt)
         runner.put(path, json.dumps(told).encode("ascii"))
         os.environ["RAY_ADDRESS"] = str(self.address)
@@ -182,8 +201,8 @@ class Ray(object):
         return code if code >= 0 else 128 - code
 
     def head(self):
-        # type: () -> str
-        """Return where the first node's Ray is. Raise EngineError: it does not say."""
+        # type: () -> Dict[str, Any]
+        """Return what the first node tells of its Ray. Raise EngineError: it does not."""
         path = os.path.join(self.job_dir, "engine.%s.json" % self.attempt)
         deadline_s = time.monotonic() + START_S
         while not os.path.exists(path):
@@ -192,7 +211,7 @@ class Ray(object):
             os.listdir(self.job_dir)  # makes NFS ask
             time.sleep(0.05)
         with open(path, encoding="utf-8") as file:
-            return str(json.load(file)["address"])
+            return json.load(file)  # type: ignore[no-any-return]
 
     def stay(self):
         # type: () -> int
@@ -207,7 +226,8 @@ class Ray(object):
         # type: () -> None
         for number in (signal.SIGTERM, signal.SIGKILL):
             launch_processes.end_below(number, GRACE_S)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.owns_folder and self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def main(argv):
@@ -235,10 +255,12 @@ def main(argv):
     for number in runner.FORWARDED:
         signal.signal(number, hand_on)
     try:
-        ray.prepare()
         if index:
-            ray.start(ray.head())
+            head = ray.head()
+            ray.prepare(head["folder"])
+            ray.start(head["address"])
             return ray.stay()
+        ray.prepare(None)
         ray.start(None)
         return ray.run()
     except EngineError as error:

@@ -314,6 +314,13 @@ def run_cell(
                 import runner_ranks  # noqa: PLC0415 - only where there are some
 
                 runner_ranks.check(job_dir, attempt, cell.publisher)
+            if task.get("engine") and cell.rank is None:
+                import runner_engine  # noqa: PLC0415 - only where there is one
+
+                with open(
+                    os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8"
+                ) as file:
+                    runner_engine.enter(task["engine"], json.load(file), cell.namespace)
             load_inputs(job_dir, cell)
             cell.run()
         finally:

@@ -19,8 +19,9 @@ from jupyter_slurm.wire.usage import Usage, UsageSample
 
 OutFormat = Literal["auto", "data"]
 """How variables come back: as data if that is exact and pickled if not, or as data alone."""
-Engine = Literal["torchrun", "mpi"]
-"""How the nodes of a job work together: the code runs in each of many ranks."""
+Engine = Literal["torchrun", "mpi", "ray"]
+"""How the nodes of a job work together: the code runs in each of many ranks, or once with workers
+on all nodes (ray)."""
 
 
 def new_id() -> str:

@@ -32,6 +32,18 @@ def made_image() -> Path:
     return Path(done.stdout.removesuffix(os.linesep))
 
 
+@pytest.fixture(scope="session")
+def engines_python() -> Path:
+    """A Python with Ray, made once in the user's cache folder."""
+    return started("A Python with Ray", _engines_python)
+
+
+def _engines_python() -> Path:
+    script = ROOT / "scripts" / "engines"
+    done = subprocess.run([script], stdout=subprocess.PIPE, text=True, check=True, timeout=280)
+    return Path(done.stdout.removesuffix(os.linesep))
+
+
 _LEFT_OUT = (
     "usr/share",
     "usr/bin/*perl*",

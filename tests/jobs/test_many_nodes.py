@@ -16,6 +16,7 @@ from jupyter_slurm.job import read_result_variables
 from jupyter_slurm.jobs.outcome.variables import write_variables
 from jupyter_slurm.wire import ErrorOutput, Job, JobState, Stream
 from tests.cluster.apptainer import ApptainerEngine
+from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
@@ -36,6 +37,19 @@ world = MPI.COMM_WORLD
 print("rank", world.Get_rank(), "of", world.Get_size(), "on", os.environ["SLURMD_NODENAME"])
 total = world.allreduce(world.Get_rank())
 mine = world.Get_rank() * 10
+"""
+
+
+RAY = """
+@ray.remote(num_cpus=1)
+def where(number):
+    import os, time
+    time.sleep(0.5)
+    return number, os.environ["SLURMD_NODENAME"]
+
+found = ray.get([where.remote(number) for number in range(8)])
+print("code on", os.environ["SLURMD_NODENAME"]) if (os := __import__("os")) else None
+numbers, names = [one for one, _ in found], sorted({name for _, name in found})
 """
 
 
@@ -134,6 +148,32 @@ def test_in_an_image_the_ranks_are_the_same(
     said = text_of(nodes, job, 3)  # torchrun itself says which node has which ranks
     assert said.startswith("rank 3 of 4 on n")
     assert left_behind(job) == []
+
+
+def test_in_docker_each_node_has_a_container_of_its_own(
+    nodes: Site, docker_engine: DockerEngine
+) -> None:
+    nodes.edit_profile(python="/usr/bin/python3", setup=docker_engine.setup)
+    nodes.restart()
+    job = nodes.run(
+        TORCH.replace("data[rank]", "rank"),
+        launch="torchrun",
+        runtime="docker",
+        image="demo:1",
+        mounts=("/usr:/usr", "/etc/alternatives:/etc/alternatives"),
+        options={"nodes": "2"},
+        names_out=("total",),
+        names_gather=("mine",),
+    )
+    assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
+    variables = read_result_variables(nodes.service.result(job.id))
+    assert variables == {"total": 1, "mine": [0, 10]}
+    wait_until(lambda: not docker_engine.containers(), 60)
+
+
+def test_mpi_in_docker_is_refused_before_anything_is_sent(nodes: Site) -> None:
+    with pytest.raises(RequestError, match="MPI does not find Slurm"):
+        nodes.service.submit(spec("1", launch="mpi", runtime="docker", image="demo:1"))
 
 
 def test_an_image_that_cannot_be_run_is_explained_as_in_any_job(
@@ -275,3 +315,44 @@ def test_a_node_that_slurm_cannot_reach_is_named(
     assert result.evalue is not None
     assert result.evalue.startswith("Slurm could not start n2. Slurm said: srun: error: ")
     site.service.close()
+
+
+@pytest.fixture
+def ray_nodes(
+    slurm_cluster: SlurmCluster,
+    engines_python: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Site]:
+    """A site whose nodes' Python has Ray."""
+    site = Site(slurm_cluster, tmp_path, monkeypatch, python=str(engines_python))
+    yield site
+    site.service.close()
+
+
+def ray_folders() -> set[Path]:
+    return {*Path("/tmp").glob("jslr-*"), *Path("/tmp").glob("ray")}
+
+
+def test_ray_runs_the_code_once_with_workers_on_all_nodes(ray_nodes: Site) -> None:
+    before = ray_folders()
+    job = ray_nodes.run(
+        RAY,
+        launch="ray",
+        options={"nodes": "2", "cpus-per-task": "4"},
+        names_out=("numbers", "names"),
+    )
+    assert job.state is JobState.COMPLETED, ray_nodes.outputs(job.id)
+    variables = read_result_variables(ray_nodes.service.result(job.id))
+    assert variables == {"numbers": [*range(8)], "names": ["n1", "n2"]}
+    assert text_of(ray_nodes, job) == "code on n1\n"
+    wait_until(lambda: not left_behind(job), 30)
+    assert ray_folders() == before
+
+
+def test_a_python_without_ray_is_said_at_once(nodes: Site) -> None:
+    job = nodes.run("1", launch="ray", options={"nodes": "2"})
+    result = nodes.service.result(job.id)
+    assert result.ename == "LaunchError"
+    assert result.evalue is not None
+    assert result.evalue.startswith("--launch ray needs Ray 2.54 or later, which Python 3.")

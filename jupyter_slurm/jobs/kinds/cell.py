@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from jupyter_slurm.profiles.profile import ClusterProfile
 
 
+_RANKED = ("torchrun", "mpi")
+"""The engines that run the code in each rank; with the others it runs once."""
+
+
 class Cell(ByPython[CellSpec]):
     """A cell, in a job of its own or in a session."""
 
@@ -71,7 +75,7 @@ def _check_launch(spec: CellSpec) -> None:
             "A session runs on the nodes that it was started on, so --launch is not for its cells.",
             option="launch",
         )
-    if spec.names_gather and spec.launch is None:
+    if spec.names_gather and spec.launch not in _RANKED:
         raise RequestError(
             "--gather collects a variable of each rank, so it needs `--launch torchrun` or "
             "`--launch mpi`.",

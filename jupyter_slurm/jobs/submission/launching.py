@@ -59,6 +59,6 @@ def files(job: Resolved, spec: CellSpec, in_image: Launch, inside: str) -> Files
         "mpi": spec.mpi,
         "max_restarts": spec.max_restarts,
     }
-    ours = ("launch", "framing", "runner_ranks")
+    ours = ("launch", "framing", "runner_ranks", "runner_engine")
     found = {name: text for one in ours for name, text in node_files(one).items()}
     return {**found, layout.LAUNCH: msgspec.json.encode(plan)}

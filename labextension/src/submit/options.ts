@@ -55,7 +55,7 @@ export const OPTIONS = [
     words: ['--launch'],
     flag: false,
     kinds: ['code', 'file', 'cell'],
-    help: 'run it on all nodes, in each of many ranks'
+    help: 'use all nodes: in ranks, or by workers'
   },
   {
     name: 'cpus-per-task',
