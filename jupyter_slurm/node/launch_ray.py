@@ -11,6 +11,7 @@ of whomever, is not met. Its processes are ended by their ids: `ray stop` would 
 import contextlib
 import hashlib
 import hmac
+import importlib.util
 import json
 import os
 import re
@@ -152,7 +153,8 @@ class Ray(object):
             self.dashboard = free_port("127.0.0.1")
             words += ["--head", "--port=0", "--dashboard-host=127.0.0.1"]
             words += ["--dashboard-port=%d" % self.dashboard]
-            words += ["--ray-client-server-port=%d" % free_port(address)]
+            if importlib.util.find_spec("grpc") is not None:  # it has a port by default then
+                words.append("--ray-client-server-port=%d" % free_port(address))
         else:
             words.append("--address=%s" % head)
         self.process = subprocess.Popen(
