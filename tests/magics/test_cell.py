@@ -168,6 +168,7 @@ def test_a_dry_run_of_a_cell_whose_job_is_there_needs_no_variables(
     assert "sbatch" in ran.shown[-1].data["text/plain"]
     fresh = shell.run("%%slurm --fresh --dry-run --in data\nlinger()")
     assert isinstance(fresh.error, VariableError)
+    api.finish(only_job(api))
 
 
 def test_braces_are_values_of_this_notebook_and_dollars_are_not(shell: Shell, api: FakeApi) -> None:
