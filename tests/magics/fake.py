@@ -396,9 +396,10 @@ def within(outputs: list[Output], budget_bytes: int | None) -> tuple[list[Output
     skipped_bytes = 0
     for output in reversed(outputs):
         if isinstance(output, Stream):
-            left -= len(output.text)
+            size_bytes = len(output.text.encode("utf-8", "replace"))
+            left -= size_bytes
             if left < 0:
-                skipped_bytes += len(output.text)
+                skipped_bytes += size_bytes
                 continue
         kept.append(output)
     return kept[::-1], skipped_bytes

@@ -284,21 +284,25 @@ def _again(cursor: Cursor) -> Stream:
 
 
 def _text_bytes(output: Output) -> int:
-    return len(output.text) if isinstance(output, Stream) else 0
+    if not isinstance(output, Stream):
+        return 0
+    return len(output.text) if output.text.isascii() else len(output.text.encode())
 
 
-def _drop_oldest(outputs: deque[Output], surplus: int) -> int:
-    """Take `surplus` characters of stream text from the front; return how many were taken."""
+def _drop_oldest(outputs: deque[Output], surplus_bytes: int) -> int:
+    """Take `surplus_bytes` of stream text from the front, and the rest of the character in which
+    they end; return how many bytes were taken."""
     dropped = 0
     kept: deque[Output] = deque()
-    while outputs and dropped < surplus:
+    while outputs and dropped < surplus_bytes:
         output = outputs.popleft()
         if not isinstance(output, Stream):
             kept.append(output)
             continue
-        rest = output.text[surplus - dropped :]
-        dropped += len(output.text) - len(rest)
+        data = output.text.encode()
+        rest = data[surplus_bytes - dropped :].lstrip(_CHARACTER_GOES_ON)
+        dropped += len(data) - len(rest)
         if rest:
-            kept.append(Stream(name=output.name, text=rest))
+            kept.append(Stream(name=output.name, text=rest.decode()))
     outputs.extendleft(reversed(kept))
     return dropped

@@ -71,6 +71,19 @@ def test_the_newest_text_is_kept_within_the_budget_and_displays_always(
     assert chunk.skipped_bytes == 300 + len(lines) - 50
 
 
+@pytest.mark.parametrize("character", ["ü", "語", "😀"])
+def test_a_budget_counts_bytes_and_cuts_at_a_character(
+    reader: LogReader, tmp_path: Path, character: str
+) -> None:
+    text = "x" + character * 1000
+    (tmp_path / "output.0.jsonl").write_text(stream("old") + stream(text) + stream("z"))
+    width = len(character.encode())
+    chunk = reader.read(Cursor(), 1, 50)
+    kept = "".join(o.text for o in chunk.outputs if isinstance(o, Stream))
+    assert kept == character * (49 // width) + "z"
+    assert chunk.skipped_bytes == 3 + 1 + width * (1000 - 49 // width)
+
+
 def test_pages_without_a_budget_add_up_to_everything(reader: LogReader, tmp_path: Path) -> None:
     texts = [f"{i:07d}" * 1000 for i in range(1000)]
     (tmp_path / "output.0.jsonl").write_text("".join(map(stream, texts)))
