@@ -18,11 +18,20 @@ from typing import Any
 import msgspec
 import pytest
 
+from jupyter_slurm import local_cluster
 from jupyter_slurm.api import Api
-from jupyter_slurm.cli import main
+from jupyter_slurm.cli import main, shell
+from jupyter_slurm.cli.console import How, TerminalEnd
 from jupyter_slurm.cli.follow import print_text
 from jupyter_slurm.cli.terminal import Terminal
-from jupyter_slurm.errors import CellFailed, CommandError, JupyterSlurmError
+from jupyter_slurm.errors import (
+    CellFailed,
+    CommandError,
+    ForwardError,
+    JupyterSlurmError,
+    LocalClusterError,
+)
+from jupyter_slurm.local_cluster import DaemonStatus, LocalSpec, LocalStatus
 from jupyter_slurm.views import card
 from jupyter_slurm.wire import ErrorOutput, Job, JobState, LogChunk, Stream, TransferState
 
@@ -87,8 +96,14 @@ COMMANDS = [
     "lab ls", "lab stop aaaaaaaa", "session ls", "session stop", "jobs --json", "queue --json",
     "clusters --json", "disconnect", "login", "submit --dry-run x.py",
     "tunnel aaaaaaaa:1", "kernel ls",
+    "image ls --json", "image rm x", "image build --detach x x.def", "image pull --detach x",
+    "image login registry --user me --password-stdin", "session ls --json",
+    "session start --detach", "session start --dry-run", "session stop aaaaaaaa",
 ]  # fmt: skip
-UNTIL_THE_END = ["attach aaaaaaaa", "push . far:x", "pull far:x ."]
+UNTIL_THE_END = [
+    "attach aaaaaaaa", "push . far:x", "pull far:x .", "image build x x.def", "image pull x",
+    "session start",
+]  # fmt: skip
 
 
 def test_there_are_words_to_steer_with() -> None:
@@ -111,7 +126,9 @@ def test_no_command_hands_them_to_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("secret\n"))
     Path("x.py").write_text("")
+    Path("x.def").write_text("FROM python:3.12\nRUN true\n")
     names = [name for name, member in vars(Api).items() if inspect.isfunction(member)]
     for refused in ((), names):
         with suppress(SystemExit):
@@ -141,6 +158,81 @@ def test_a_card_is_harmless_as_text() -> None:
 class Screen(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+def visible(written: str) -> str:
+    """What is left of it without the movements that our own progress line is made of."""
+    return re.sub(r"\x1b\[(?:K|A|J|\d*m)|\r", "", written)
+
+
+@pytest.mark.parametrize("state", [JobState.FAILED, JobState.PENDING, JobState.RUNNING])
+@pytest.mark.parametrize("command", ["shell", "shell --job aaaaaaaa"])
+@pytest.mark.parametrize("refused", [(), ("submit", "job"), ("terminal",), ("logs", "result")])
+def test_a_shell_hands_them_to_the_terminal_only_as_its_programs_output(
+    command: str,
+    state: JobState,
+    refused: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screens = {name: Screen() for name in ("stdin", "stdout", "stderr")}
+    for name, screen in screens.items():
+        monkeypatch.setattr(sys, name, screen)
+    monkeypatch.setattr(shell, "_END_S", 0.0)
+
+    class Api(HostileApi):
+        def logs(self, *_: object, **__: object) -> LogChunk:
+            if "logs" in refused:
+                raise CommandError(SAYS, hint=SAYS, detail=SAYS)
+            text = (Stream(name="stdout", text=SAYS),)
+            job = made(Job, state if state.final else JobState.RUNNING)
+            return LogChunk(outputs=text, cursor="", job=job, end=True)
+
+        def terminal(self, request: object) -> None:
+            raise ForwardError(SAYS, hint=SAYS, detail=f"{SAYS}\n{SAYS}")
+
+    with suppress(SystemExit):
+        main(command.split(), lambda: Api(state, *refused))
+    assert "title" in screens["stderr"].getvalue()
+    for screen in screens.values():
+        assert STEERING.search(visible(screen.getvalue())) is None, screen.getvalue()
+
+
+@pytest.mark.parametrize("how", How)
+def test_the_end_of_a_shell_is_told_harmlessly(
+    how: How, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, api = made(Job, JobState.RUNNING), HostileApi(JobState.FAILED)
+    for is_own in (True, False):
+        told = TerminalEnd(how, 0)
+        shell._after(typing.cast("Api", api), job, told, is_own=is_own, keep_s=1.0)
+        for text in capsys.readouterr():
+            assert STEERING.search(visible(text)) is None, text
+
+
+@pytest.mark.parametrize("command", ["up", "status", "down"])
+def test_what_this_machines_slurm_says_is_told_harmlessly(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    daemons = (DaemonStatus(program="slurmd", node=SAYS, pid=1, port=1),)
+    known = LocalStatus(LocalSpec(), Path(SAYS), Path(SAYS), SAYS, daemons)
+
+    def up(spec: LocalSpec, say: Any) -> LocalStatus:
+        say(SAYS)
+        return known
+
+    def down(name: str, *, purge: bool, say: Any) -> None:
+        say(SAYS)
+        raise LocalClusterError(SAYS, hint=SAYS, detail=SAYS)
+
+    monkeypatch.setattr(local_cluster, "up", up)
+    monkeypatch.setattr(local_cluster, "down", down)
+    monkeypatch.setattr(local_cluster, "own_gpus", lambda say: ())
+    monkeypatch.setattr(local_cluster, "status", lambda name: known)
+    main([command])
+    told = capsys.readouterr()
+    assert "title" in told.out + told.err
+    for text in told:
+        assert STEERING.search(text) is None, text
 
 
 COLOURED = f"\x1b[1;31mred\x1b[0m\r 50%|█ \x1b[A\x1b[K{SAYS}"
