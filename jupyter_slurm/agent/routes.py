@@ -19,7 +19,7 @@ from tornado.web import Application, RequestHandler
 
 from jupyter_slurm.agent.protocol import NOT_JSON, PREFIX, Call, Hello, body_of, calls, retiring
 from jupyter_slurm.errors import AgentError, JupyterSlurmError
-from jupyter_slurm.wire import Problem
+from jupyter_slurm.wire import Message, Problem
 
 _THREADS = 256
 """The most threads, made on demand, one for each request under way: most wait in long polls."""
@@ -120,8 +120,14 @@ class Desk:
     def _internal(self, name: str, exc: Exception) -> Problem:
         return Problem(
             code="internal",
-            message=f"{name} failed inside the agent, which is a bug: {type(exc).__name__}.",
-            hint=f"The agent goes on; its log says more: {self._log_path}",
+            message=Message.of(
+                "{call} failed inside the agent, which is a bug: {error}.",
+                call=name,
+                error=type(exc).__name__,
+            ),
+            hint=Message.of(
+                "The agent goes on; its log says more: {path}", path=str(self._log_path)
+            ),
         )
 
 

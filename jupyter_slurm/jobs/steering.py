@@ -21,7 +21,7 @@ from jupyter_slurm.jobs.submission.submit import withdraw
 from jupyter_slurm.jobs.watching.queue_rows import is_same
 from jupyter_slurm.slurm import scancel, scontrol, squeue
 from jupyter_slurm.slurm.rejections import explain_requeue
-from jupyter_slurm.wire import Job, JobState
+from jupyter_slurm.wire import Job, JobState, Message
 
 _AT_ONCE = 1000
 """Jobs that one scancel names: a command line has an end."""
@@ -214,12 +214,7 @@ class Steering:
     def _update(self, job_id: str, verb: queue.Verb) -> Job:
         job = self._book.job(job_id)
         if job.state.final or job.slurm_id is None:
-            raise RequestError(
-                "Job {id} is {state}: there is nothing to {verb}.",
-                id=job.id,
-                state=job.state,
-                verb=verb,
-            )
+            raise RequestError(_nothing_to(verb, job))
         self._steer(job, scontrol.update_argv(verb, [job.slurm_id]))
         return self.why(job_id)
 
@@ -266,3 +261,21 @@ class Steering:
     def _others_use(self, mirror: str | None, job_id: str) -> bool:
         records = self._book.records()
         return any(one.mirror == mirror and one.job.id != job_id for one in records)
+
+
+def _nothing_to(verb: queue.Verb, job: Job) -> Message:
+    """Return the refusal: a whole sentence for each verb, as a catalogue needs it."""
+    match verb:
+        case "hold":
+            text = Message.of(
+                "Job {id} is {state}: there is nothing to hold.", id=job.id, state=job.state
+            )
+        case "release":
+            text = Message.of(
+                "Job {id} is {state}: there is nothing to release.", id=job.id, state=job.state
+            )
+        case "requeue":
+            text = Message.of(
+                "Job {id} is {state}: there is nothing to requeue.", id=job.id, state=job.state
+            )
+    return text

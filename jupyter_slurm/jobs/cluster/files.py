@@ -15,7 +15,7 @@ from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.slurm.fields import optional_float
 from jupyter_slurm.transport import Completed, Transport
-from jupyter_slurm.wire import FileContent, FileEntry, FileListing
+from jupyter_slurm.wire import FileContent, FileEntry, FileListing, Message
 
 MOST_BYTES = 40_000_000
 """The most of one file: it travels and is held whole, in base64, within what the agent takes."""
@@ -80,12 +80,20 @@ class Files:
             raise _too_large(path, "push")
         over_there = self._to(cluster)
         argv = ["/bin/sh", "-c", _WRITE, "sh", str(_absolute(path))]
-        _done(over_there.send(argv, [content]), path, "written")
+        _done(
+            over_there.send(argv, [content]),
+            path,
+            Message.of("{path} cannot be written over there.", path=path),
+        )
         return _entry(over_there, path)
 
     def make_folder(self, path: str, cluster: str | None = None) -> FileEntry:
         over_there = self._to(cluster)
-        _done(over_there.run(["mkdir", "--", str(_absolute(path))]), path, "made")
+        _done(
+            over_there.run(["mkdir", "--", str(_absolute(path))]),
+            path,
+            Message.of("{path} cannot be made over there.", path=path),
+        )
         return _entry(over_there, path)
 
     def rename_file(self, path: str, to: str, cluster: str | None = None) -> FileEntry:
@@ -95,13 +103,17 @@ class Files:
         done = over_there.run(argv)
         if done.returncode == _TAKEN:
             raise RequestError("{to} is there already.", to=to)
-        _done(done, path, "renamed")
+        _done(done, path, Message.of("{path} cannot be renamed over there.", path=path))
         return _entry(over_there, to)
 
     def remove_file(self, path: str, cluster: str | None = None) -> None:
         code = 'if [ -d "$1" ] && ! [ -L "$1" ]; then rmdir -- "$1"; else rm -f -- "$1"; fi'
         argv = ["/bin/sh", "-c", code, "sh", str(_absolute(path))]
-        _done(self._to(cluster).run(argv), path, "removed")
+        _done(
+            self._to(cluster).run(argv),
+            path,
+            Message.of("{path} cannot be removed over there.", path=path),
+        )
 
     def _to(self, cluster: str | None) -> Transport:
         return self._clusters.named(cluster).transport
@@ -125,7 +137,7 @@ def _find(over_there: Transport, path: str, how: Sequence[str]) -> list[FileEntr
     entries = [one for one in told if one is not None]
     # What cannot be looked at in a folder is not shown, and no reason to show nothing.
     if not entries or (done.returncode != 0 and len(entries) == 1):
-        _done(done, path, "looked at")
+        _done(done, path, Message.of("{path} cannot be looked at over there.", path=path))
         raise _missing(path)
     return entries
 
@@ -148,15 +160,13 @@ def _read(told: bytes) -> FileEntry | None:
     )
 
 
-def _done(done: Completed, path: str, what: str) -> None:
+def _done(done: Completed, path: str, refusal: Message) -> None:
     if done.returncode == 0:
         return
     words = done.stderr.decode(errors="replace").strip()
     if "No such file or directory" in words:
         raise _missing(path)
-    raise FileAccessError(
-        "{path} cannot be {what} over there.", detail=words or None, path=path, what=what
-    )
+    raise FileAccessError(refusal, detail=words or None)
 
 
 def _missing(path: str) -> NotFoundError:
