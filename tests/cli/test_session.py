@@ -60,7 +60,7 @@ def test_words_that_cannot_be_are_refused(shell: Shell) -> None:
     shell.write("run.sh", "#!/bin/sh\ntrue\n")
     for words, told in (
         (("session", "begin"), "There are: start, stop, list"),
-        (("session", "start", "--out", "a"), "belongs to the cells"),
+        (("session", "start", "--out", "a"), "belongs to a cell"),
         (("session", "list", "all"), "`all` is one word too many"),
     ):
         code, _, err = shell.run(*words)

@@ -118,7 +118,7 @@ def what_belongs_to_the_session_is_refused_in_a_cell(kernel: Kernel) -> None:
         told = kernel.run(f"%%slurm --session {words}\n1").text
         assert f"{named} is not for a cell of a session" in told
     assert "runs Python only" in kernel.run("%%slurm --session\n#!/bin/sh\necho").text
-    assert "belongs to the cells" in kernel.run("%slurm session start --out x").text
+    assert "belongs to a cell" in kernel.run("%slurm session start --out x").text
     assert "not a length of time" in kernel.run("%slurm session start --idle 0").text
     (shown,) = ok(kernel.run("%slurm session start --dry-run")).displays()
     assert "session.py" in shown["content"]["data"]["text/plain"]
