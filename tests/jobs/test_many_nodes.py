@@ -160,7 +160,7 @@ def test_in_docker_each_node_has_a_container_of_its_own(
         launch="torchrun",
         runtime="docker",
         image="demo:1",
-        mounts=("/usr:/usr", "/etc/alternatives:/etc/alternatives"),
+        mounts=("/usr/lib:/usr/lib", "/etc/alternatives:/etc/alternatives"),
         options={"nodes": "2"},
         names_out=("total",),
         names_gather=("mine",),

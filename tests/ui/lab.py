@@ -127,7 +127,7 @@ def running_lab(
     with (home / "lab.log").open("wb") as log:
         process = subprocess.Popen(
             argv if machine is None else machine.argv(*argv),
-            env=env | {"JUPYTER_TOKEN": token},
+            env=env | {"JUPYTER_TOKEN": token, "PYTHONFAULTHANDLER": "1"},
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -137,10 +137,10 @@ def running_lab(
         yield Lab(url, token, folder, process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
-        _wait_for_its_end(process)
+        _wait_for_its_end(process, home / "lab.log")
 
 
-def _wait_for_its_end(process: subprocess.Popen[bytes]) -> None:
+def _wait_for_its_end(process: subprocess.Popen[bytes], log: Path) -> None:
     """A server that is ended while it answers a request for a file, which a page that is closed may
     have sent last, has shut everything down and then waits for the thread that read it, for ever:
     it hangs on the request's task (anyio 4 in jupyter_server 2, seen with py-spy). Whatever it is,
@@ -150,11 +150,12 @@ def _wait_for_its_end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         hung = psutil.Process(process.pid)
         listens = any(one.status == psutil.CONN_LISTEN for one in hung.net_connections("tcp"))
-        children = hung.children()
-        process.kill()
+        children = [" ".join(one.cmdline()) for one in hung.children()]
+        process.send_signal(signal.SIGABRT)  # faulthandler writes where each thread is
         process.wait()
         if listens or children:
-            raise
+            last = log.read_text(errors="replace")[-8000:]
+            raise AssertionError(f"JupyterLab hangs, {listens=}, {children=}:\n{last}") from None
 
 
 def _url(process: subprocess.Popen[bytes], runtime: Path, machine: Machine | None) -> str:
