@@ -125,6 +125,13 @@ def main(argv):
         words.append("--local_addr=%s" % node["address"])
     words += [os.path.join(job_dir, "runner.py"), job_dir, attempt, "torchrun"]
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    with contextlib.suppress(ImportError, AttributeError):
+        from torch.distributed.elastic.rendezvous import dynamic_rendezvous  # noqa: PLC0415
+
+        # Nodes are told apart by address, process id and a count. In containers on one machine all
+        # of these may be the same, and both would be taken for one node.
+        handler = dynamic_rendezvous.DynamicRendezvousHandler
+        handler._node_desc_generator._local_id = index
     config, program, arguments = run.config_from_args(run.parse_args(words))
     # A node on which a rank has failed would wait five minutes for the others, so that they can
     # read the store: `leave` keeps it for them.
