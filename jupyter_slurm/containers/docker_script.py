@@ -40,7 +40,7 @@ name=jslurm-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}${JSLURM_NODE:-}
 environment=$dir/node${JSLURM_NODE:-}.sh
 say() { printf 'jupyter-slurm: %s\n' "$1" >&2; }
 set -- --name "$name" --label "jupyter-slurm.job=$SLURM_JOB_ID" --user "$(id -u):$(id -g)" "$@"
-set -- --env "JSLURM_NODE=${JSLURM_NODE:-}" "$@"
+[ -z "${JSLURM_NODE:-}" ] || set -- --env "JSLURM_NODE=$JSLURM_NODE" "$@"
 
 # The job dir by way of the home, where it is below: root may not look into a home on NFS.
 if [ -d "$HOME" ] && [ "$HOME" != / ]; then
