@@ -30,14 +30,14 @@ def high_contrast(lab_home: tuple[Path, dict[str, str]]) -> Iterator[None]:
 @pytest.mark.usefixtures("high_contrast")
 def test_every_view_can_be_read_with_strong_contrast(page: Page, lab: Lab, sbatch: Sbatch) -> None:
     sbatch("runs strongly", "--gpus-per-node=1")
-    held = sbatch("held strongly", "-H")
+    held = sbatch("strongly held", "-H")
     sidebar = open_sidebar(page, lab)
     expect(page.locator("body")).to_have_attribute(
         "data-jp-theme-name", "JupyterLab Dark High Contrast"
     )
     adopt(page, held)
     expect(row(sidebar, "runs strongly")).to_contain_text("1 GPU")
-    row(sidebar, "held strongly").focus()
+    row(sidebar, "strongly held").focus()
     page.keyboard.press("Space")
 
     def shown(name: str) -> None:
@@ -53,7 +53,7 @@ def test_every_view_can_be_read_with_strong_contrast(page: Page, lab: Lab, sbatc
     sidebar.get_by_role("button", name="Nodes", exact=True).click()
     expect(page.get_by_role("rowheader", name="debug")).to_be_visible()
     shown("nodes")
-    row(sidebar, "held strongly").click()
+    row(sidebar, "strongly held").click()
     page.get_by_role("tab", name="Details", exact=True).click()
     expect(page.get_by_role("rowheader", name="JobId")).to_be_visible()
     shown("job")
