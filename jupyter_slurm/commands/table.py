@@ -35,7 +35,7 @@ _OF_CELLS = MappingProxyType(
         "in": OurOption("NAMES", "variables of this notebook that the cell gets"),
         "out": OurOption("NAMES", "variables that come back into this notebook"),
         "out-format": OurOption("auto|data", "how: pickled where it must be, or as data alone"),
-        "launch": OurOption("torchrun|mpi|ray", "use all nodes: in ranks, or by workers"),
+        "launch": OurOption("torchrun|mpi|ray|dask", "use all nodes: in ranks, or by workers"),
         "gather": OurOption("NAMES", "variables that come back as lists over the ranks"),
         "mpi": OurOption("TYPE", "how ranks of MPI find each other: pmix, pmi2 (srun --mpi)"),
         "max-restarts": OurOption("N", "how often torchrun starts ranks again that have failed"),

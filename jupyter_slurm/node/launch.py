@@ -231,14 +231,13 @@ class Launcher(object):
             counts = launch_step.tasks_of(os.environ.get("SLURM_TASKS_PER_NODE", "1"), len(nodes))
         ranks = sum(counts) if engine in launch_result.RANKED else 0
         world = {"engine": engine, "nodes": facts, "port": nodes[0].free_port, "ranks": ranks}
-        world["processes"] = counts
+        world.update(processes=counts, runner=self.plan["runner"])
         if engine == "mpi":
             self.kinds = launch_step.ways_of_mpi()
             world["ways"] = list(self.kinds)
         data = json.dumps(world).encode("ascii")
         runner.put(self._path("world.%s.json" % self.attempt), data)
-        told = {"ranks": ranks, "nodes": len(nodes)}
-        runner.put(self._path("launch.%s.jsonl" % self.attempt), runner.to_line(told))
+        self._tell({"ranks": ranks, "nodes": len(nodes)})
         for part in nodes:
             part.line.send({"go": engine != "mpi"})
         if engine == "mpi":
@@ -307,7 +306,9 @@ class Launcher(object):
             failed = self._ended(what, one, more)
             if self.plan["engine"] not in launch_result.RANKED:
                 if one in nodes[:1] and failed or nodes[0].code is not None:
-                    return nodes[0].code or failed  # the code ran there; it goes on without others
+                    return nodes[0].code or failed
+                if failed:  # the code, which runs on the first node, goes on without others
+                    self._tell({"said": self._why(one)})
             elif failed and not code:
                 code, self.first = failed, one
                 deadline_s = time.monotonic() + REST_S
@@ -352,14 +353,24 @@ class Launcher(object):
     def _lost(self):
         # type: () -> Optional[str]
         """Say on which node what went wrong, where no rank can have told of it."""
-        part = self.first
-        if part is not None and part.gone:
-            return "%s was lost while the job ran." % part.name
-        if part is not None:
-            words = part.tail.strip().splitlines()[-1:]
-            told = "On %s the program ended with exit code %d" % (part.name, part.code or 0)
-            return ": ".join([told] + [one.replace("jupyter-slurm: ", "") for one in words])
+        if self.first is not None:
+            return self._why(self.first)
         return " ".join(self.ranks.said()) or None if self.ranks is not None else None
+
+    def _why(self, part):
+        # type: (Part) -> str
+        """Say how a part has failed."""
+        if part.gone:
+            return "%s was lost while the job ran." % part.name
+        words = part.tail.strip().splitlines()[-1:]
+        told = "On %s the program ended with exit code %d" % (part.name, part.code or 0)
+        return ": ".join([told] + [one.replace("jupyter-slurm: ", "") for one in words])
+
+    def _tell(self, told):
+        # type: (Dict[str, Any]) -> None
+        """Tell those who watch the job, and the code where an engine runs it."""
+        with open(self._path("launch.%s.jsonl" % self.attempt), "ab", 0) as file:
+            file.write(runner.to_line(told))
 
     def close(self):
         # type: () -> None

@@ -1,70 +1,159 @@
-"""The program of one node of a job that Ray spreads over its nodes, in the image.
+"""Ray on one node of a job, in the image; on the first node also the user's code.
 
     python3 -uB launch_ray.py JOBDIR ATTEMPT INDEX
 
-Python 3.6 and later, standard library and Ray only. On the first node it also runs the user's code,
-once, and ends with it. Ray asks for a token (since 2.52), which only this job's files hold; all its
-ports are its own, and all its files lie in a folder of the job's, so that another Ray on the node,
-of whomever, is not met. Its processes are ended by their ids: `ray stop` would end others'.
+Python 3.6 and later, standard library and Ray only; what it has in common with Dask is in
+launch_engine.py. Ray asks for a token since 2.52, and only this job's processes have it: Ray's
+ports are open to everybody. No port is fixed, and all files lie in a folder of the job's, so that
+another Ray on the node, of whomever, is not met.
 """
 
-import contextlib
-import hashlib
-import hmac
 import importlib.util
 import json
 import os
 import re
-import shutil
-import signal
 import socket
-import subprocess
 import sys
-import tempfile
-import threading
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 
-import launch_processes
+import launch_engine
 import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
 
-MISSING = 65
-FAILED = 70
 OLDEST = (2, 52)
 """The first Ray that can ask for a token."""
-START_S = 50.0
-GRACE_S = 5.0
+UP = "--block"
+"""Ray's last words before it waits for its end."""
+DASHBOARD = re.compile(r"RAY_API_SERVER_ADDRESS='http://[^':]+:([0-9]+)'")
 SHARE = 0.3
 """Ray's own share of the memory for its object store; more would leave the code too little."""
-ADDRESS = re.compile(r"--address='?([^'\s]+:[0-9]+)")
-PR_SET_CHILD_SUBREAPER = 36
+SMALLEST_BYTES = 80 << 20
+"""The smallest object store that Ray accepts is 75 MiB."""
+START = (
+    "import json, sys\n"
+    "from ray.scripts import scripts\n"
+    "sys.argv = ['ray'] + json.loads(sys.stdin.readline())\n"
+    "scripts.main()\n"
+)
+"""Imports Ray's command line while the first node starts, and then runs what it is given."""
+OTHERS = (
+    "RAY_ADDRESS RAY_API_SERVER_ADDRESS RAY_AUTH_TOKEN RAY_GCS_SERVER_PORT RAY_NODE_IP_ADDRESS "
+    "RAY_NAMESPACE RAY_REDIS_ADDRESS RAY_JOB_ID"
+)
+"""Variables by which somebody's shell may lead to another Ray, or bring another token."""
 
 
-class EngineError(Exception):
-    """Ray does not begin; says why."""
+class Ray(launch_engine.Engine):
+    name = "Ray"
+    module = "ray"
+    needs = "Ray 2.52 or later"
+
+    @classmethod
+    def flaw(cls):
+        # type: () -> Optional[str]
+        spec = importlib.util.find_spec("ray")
+        places = list(spec.submodule_search_locations or []) if spec else []
+        for place in places:
+            found = version_in(os.path.join(place, "_version.py"))
+            if found is not None and found < OLDEST:
+                return "Ray %d.%d, which asks nobody for a token" % found
+        return None
+
+    def start(self):
+        # type: () -> None
+        self.temporary = os.path.join(self.node.folder, "r%d" % self.node.index)
+        token = os.path.join(self.node.folder, "token.%d" % self.node.index)
+        with open(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(self.node.secret("ray"))
+        env = dict(os.environ, **self.environment())
+        for name in OTHERS.split():
+            env.pop(name, None)
+        words = [sys.executable, "-c", START]
+        line = "" if self.node.index else json.dumps(self._words(None))
+        self.ray = launch_engine.Program(self.node.news, words, env, line)
+        self.programs.append(self.ray)
+        self.is_up = False
+        self.dashboard = None  # type: Optional[int]
+
+    def environment(self):
+        # type: () -> Dict[str, str]
+        """Return what Ray and the code have to know; the token is not in it."""
+        return {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": os.path.join(self.node.folder, "token.%d" % self.node.index),
+            "RAY_TMPDIR": self.node.folder,
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_DISABLE_IMPORT_WARNING": "1",
+        }
+
+    def hear(self, line):
+        # type: (str) -> None
+        found = DASHBOARD.search(line)
+        if found:
+            self.dashboard = int(found.group(1))
+        self.is_up = self.is_up or line.endswith(UP)
+
+    def lead(self):
+        # type: () -> Optional[Dict[str, Any]]
+        if not self.is_up:
+            return None
+        with open(os.path.join(self.temporary, "ray_current_cluster")) as file:
+            return {"address": file.read().strip(), "dashboard": self.dashboard}
+
+    def join(self, told):
+        # type: (Dict[str, Any]) -> None
+        self.ray.give(json.dumps(self._words(str(told["address"]))))
+
+    def _words(self, head):
+        # type: (Optional[str]) -> List[str]
+        """Return the command line: of the head, or of a node that joins the one at `head`."""
+        node = self.node
+        words = ["start", "--block", "--disable-usage-stats", "--log-color=false"]
+        words += ["--node-name=" + node.name, "--node-ip-address=" + node.address]
+        words += ["--num-cpus=%d" % node.cpus, "--num-gpus=%d" % node.gpus]
+        words += ["--dashboard-agent-listen-port=0"]  # else the same for every Ray
+        words += ["--temp-dir=" + self.temporary] + self._memory()
+        if head is not None:
+            return words + ["--address=" + head]
+        words += ["--head", "--port=0"]
+        words += ["--dashboard-host=127.0.0.1", "--dashboard-port=%d" % free_port("127.0.0.1")]
+        if importlib.util.find_spec("grpc") is not None:  # it opens a port of its own then: 10001
+            words.append("--ray-client-server-port=%d" % free_port(node.address))
+        return words
+
+    def _memory(self):
+        # type: () -> List[str]
+        """Return the options that keep Ray within the job's memory and the node's /dev/shm."""
+        limit = self.node.memory_bytes()
+        whole = limit or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        wanted = int(whole * SHARE)
+        shm = os.statvfs("/dev/shm")
+        room = int(shm.f_bavail * shm.f_frsize * 0.9)
+        words = [] if limit is None else ["--memory=%d" % max(limit - wanted, SMALLEST_BYTES)]
+        if room < min(wanted, 2 * SMALLEST_BYTES):
+            told = (room >> 20, self.node.name, self.node.folder)
+            text = "/dev/shm has %d MiB free on %s, so Ray keeps its objects in %s, which is slower"
+            runner.complain(text % told)
+            disk = os.statvfs(self.node.folder)
+            room = disk.f_bavail * disk.f_frsize // 2
+            words.append("--plasma-directory=" + self.node.folder)
+        store = max(SMALLEST_BYTES, min(wanted, room))
+        return words + ["--object-store-memory=%d" % store]
 
 
-def version():
-    # type: () -> None
-    """Raise EngineError where there is no Ray, or one that cannot ask for a token."""
-    python = "Python %d.%d.%d" % sys.version_info[:3]
+def version_in(path):
+    # type: (str) -> Optional[tuple[int, int]]
+    """Return the version that Ray's own file tells, or None. Importing Ray would take seconds."""
     try:
-        from ray import _version  # noqa: PLC0415
-    except ImportError as error:
-        raise EngineError(
-            "--launch ray needs Ray 2.54 or later, which %s cannot import: %s" % (python, error)
-        ) from None
-    found = tuple(int(part) for part in _version.version.split(".")[:2])
-    if found < OLDEST:
-        raise EngineError(
-            "--launch ray needs Ray 2.54 or later, which asks for a token; this is %s."
-            % _version.version
-        )
+        with open(path, encoding="utf-8") as file:
+            found = re.search(r"^version = [\"']([0-9]+)\.([0-9]+)", file.read(), re.M)
+    except OSError:
+        return None
+    return (int(found.group(1)), int(found.group(2))) if found else None
 
 
 def free_port(address):
@@ -74,205 +163,5 @@ def free_port(address):
         return int(sock.getsockname()[1])
 
 
-def store_bytes():
-    # type: () -> Optional[int]
-    """Return how much memory of the job to give to Ray's object store; None: Ray's own guess, where
-    the job has the whole node."""
-    per_node = os.environ.get("SLURM_MEM_PER_NODE", "")
-    per_cpu = os.environ.get("SLURM_MEM_PER_CPU", "")
-    cpus = os.environ.get("SLURM_CPUS_ON_NODE", "1")
-    mib = int(per_node) if per_node.isdigit() else 0
-    if not mib and per_cpu.isdigit():
-        mib = int(per_cpu) * int(cpus)
-    if not mib:
-        return None
-    shm = os.statvfs("/dev/shm")
-    return max(80 << 20, min(int(mib * SHARE) << 20, int(shm.f_bavail * shm.f_frsize * 0.9)))
-
-
-class Ray(object):
-    """Ray on this node."""
-
-    def __init__(self, job_dir, attempt, index):
-        # type: (str, str, int) -> None
-        self.job_dir = job_dir
-        self.attempt = attempt
-        self.index = index
-        with open(os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8") as file:
-            self.world = json.load(file)
-        self.node = self.world["nodes"][index]
-        self.folder = ""
-        self.owns_folder = True
-        self.process = None  # type: Optional[subprocess.Popen[str]]
-        self.code = None  # type: Optional[subprocess.Popen[bytes]]
-        self.told = []  # type: List[str]
-        self.address = None  # type: Optional[str]
-
-    def prepare(self, folder):
-        # type: (Optional[str]) -> None
-        """Make Ray's folder, which has the same name on all nodes (`folder`; None: this is the
-        first), and put the token into it. Raise EngineError: it is somebody else's here."""
-        if folder is None:
-            # Short: the path of a socket in it may have 107 characters.
-            self.folder = tempfile.mkdtemp(prefix="jslr-", dir="/tmp")
-        else:
-            self.folder = folder
-            try:
-                os.mkdir(folder, 0o700)
-            except FileExistsError:
-                if os.lstat(folder).st_uid != os.getuid():
-                    told = "%s is another user's on %s." % (folder, self.node["name"])
-                    raise EngineError(told) from None
-                self.owns_folder = False  # both nodes are one machine
-        with open(os.path.join(self.job_dir, "key"), "rb") as file:
-            key = file.read().strip()
-        token = hmac.new(key, b"ray " + self.attempt.encode(), hashlib.sha256).hexdigest()
-        path = os.path.join(self.folder, "token")
-        if self.owns_folder:
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(token)
-        os.environ.update(
-            RAY_AUTH_MODE="token",
-            RAY_AUTH_TOKEN_PATH=path,
-            RAY_USAGE_STATS_ENABLED="0",
-            RAY_DISABLE_IMPORT_WARNING="1",
-        )
-
-    def start(self, head):
-        # type: (Optional[str]) -> None
-        """Start Ray: the head, or a worker of the one at that address. Raise EngineError."""
-        address = self.node["address"]
-        words = ["--node-ip-address=%s" % address, "--num-cpus=%d" % self.node["cpus"]]
-        words += ["--num-gpus=%d" % self.node["gpus"], "--disable-usage-stats", "--block"]
-        words += ["--temp-dir=%s" % self.folder, "--log-color=false"]
-        words += ["--dashboard-agent-listen-port=%d" % free_port(address)]
-        room = store_bytes()
-        if room is not None:
-            words.append("--object-store-memory=%d" % room)
-        if head is None:
-            self.dashboard = free_port("127.0.0.1")
-            words += ["--head", "--port=0", "--dashboard-host=127.0.0.1"]
-            words += ["--dashboard-port=%d" % self.dashboard]
-            if importlib.util.find_spec("grpc") is not None:  # it has a port by default then
-                words.append("--ray-client-server-port=%d" % free_port(address))
-        else:
-            words.append("--address=%s" % head)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "ray.scripts.scripts", "start"] + words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            universal_newlines=True,
-            bufsize=1,
-        )
-        threading.Thread(target=self._read, daemon=True).start()
-        deadline_s = time.monotonic() + START_S
-        while not any("--block" in line for line in self.told):
-            if self.process.poll() is not None or time.monotonic() > deadline_s:
-                last = [line for line in self.told if line.strip()][-3:]
-                raise EngineError(
-                    "Ray does not start on %s: %s" % (self.node["name"], " ".join(last))
-                )
-            time.sleep(0.02)
-        if head is None:
-            found = ADDRESS.search("\n".join(self.told))
-            if found is None:
-                raise EngineError(
-                    "Ray has started on %s and does not say where." % self.node["name"]
-                )
-            self.address = found.group(1)
-
-    def _read(self):
-        # type: () -> None
-        assert self.process is not None
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.told.append(line.strip())
-
-    def run(self):
-        # type: () -> int
-        """Run the user's code on this, the first, node; return its exit code."""
-        told = {"address": self.address, "dashboard": self.dashboard, "folder": self.folder}
-        path = os.path.join(self.job_dir, "engine.%s.json" % self.attempt)
-        runner.put(path, json.dumps(told).encode("ascii"))
-        os.environ["RAY_ADDRESS"] = str(self.address)
-        program = os.path.join(self.job_dir, "runner.py")
-        words = [sys.executable, "-uB", program, self.job_dir, self.attempt]
-        self.code = subprocess.Popen(words, stdin=subprocess.DEVNULL)
-        code = self.code.wait()
-        return code if code >= 0 else 128 - code
-
-    def head(self):
-        # type: () -> Dict[str, Any]
-        """Return what the first node tells of its Ray. Raise EngineError: it does not."""
-        path = os.path.join(self.job_dir, "engine.%s.json" % self.attempt)
-        deadline_s = time.monotonic() + START_S
-        while not os.path.exists(path):
-            if time.monotonic() > deadline_s:
-                raise EngineError("Ray on %s does not start." % self.world["nodes"][0]["name"])
-            os.listdir(self.job_dir)  # makes NFS ask
-            time.sleep(0.05)
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)  # type: ignore[no-any-return]
-
-    def stay(self):
-        # type: () -> int
-        """Work for the first node until this one is told to end."""
-        assert self.process is not None
-        code = self.process.wait()
-        last = [line for line in self.told if line.strip()][-2:]
-        runner.complain("Ray has ended on %s: %s" % (self.node["name"], " ".join(last)))
-        return code or FAILED
-
-    def end(self):
-        # type: () -> None
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            launch_processes.end_below(number, GRACE_S)
-        if self.owns_folder and self.folder:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def main(argv):
-    # type: (List[str]) -> int
-    job_dir, attempt, index = os.path.abspath(argv[1]), argv[2], int(argv[3])
-    with contextlib.suppress(OSError, AttributeError):
-        import ctypes  # noqa: PLC0415
-
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    try:
-        version()
-    except EngineError as error:
-        runner.complain(str(error))
-        return MISSING
-    ray = Ray(job_dir, attempt, index)
-
-    def hand_on(number, _frame):
-        # type: (int, Any) -> None
-        """Let the user's code hear it, and end with that; where it does not run, end."""
-        if ray.code is not None and ray.code.poll() is None:
-            ray.code.send_signal(number)
-        elif number in (signal.SIGTERM, signal.SIGINT):
-            raise SystemExit(0 if index else 128 + number)
-
-    for number in runner.FORWARDED:
-        signal.signal(number, hand_on)
-    try:
-        if index:
-            head = ray.head()
-            ray.prepare(head["folder"])
-            ray.start(head["address"])
-            return ray.stay()
-        ray.prepare(None)
-        ray.start(None)
-        return ray.run()
-    except EngineError as error:
-        runner.complain(str(error))
-        return FAILED
-    finally:
-        for number in runner.FORWARDED:
-            signal.signal(number, signal.SIG_IGN)
-        ray.end()
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    launch_engine.run(sys.argv, Ray)

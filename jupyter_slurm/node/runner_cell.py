@@ -317,10 +317,7 @@ def run_cell(
             if task.get("engine") and cell.rank is None:
                 import runner_engine  # noqa: PLC0415 - only where there is one
 
-                with open(
-                    os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8"
-                ) as file:
-                    runner_engine.enter(task["engine"], json.load(file), cell.namespace)
+                runner_engine.enter(job_dir, attempt, cell.namespace)
             load_inputs(job_dir, cell)
             cell.run()
         finally:

@@ -1,40 +1,204 @@
-"""The engine of a job on many nodes, made ready for the user's code.
+"""Ray or Dask, made ready for the user's code: `ray`, or `client` and `distributed`.
 
-Runs on the cluster, Python 3.6 and later, standard library and the image's engine only.
+Runs on the cluster, in the code's process, Python 3.6 and later, standard library and the image's
+engine only. The engine is started beside this process (launch_engine.py); two files tell where it
+is, and what becomes of it.
 """
 
+import contextlib
+import functools
+import json
 import logging
 import os
+import signal
+import sys
+import threading
 import time
+import warnings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict  # noqa: F401 - in comments
+    from typing import Any, Dict, Iterator, List, Set  # noqa: F401 - in comments
 
-NODES_S = 60.0
-
-
-class NodesMissing(Exception):  # noqa: N818 - shown to people under this name
-    """Not all nodes have joined the engine."""
-
-
-def enter(engine, world, namespace):
-    # type: (str, Dict[str, Any], Dict[str, Any]) -> None
-    """Put what the engine is used by into the code's namespace. Raise NodesMissing."""
-    if engine == "ray":
-        namespace["ray"] = connect_ray(world)
+JOIN_S = 60.0
+"""How long the nodes have to join once the engine runs on the first one."""
+LOOK_S = 0.05
+WATCH_S = 0.5
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def connect_ray(world):
-    # type: (Dict[str, Any]) -> Any
-    import ray  # noqa: PLC0415
+class EngineError(Exception):
+    """The engine is not there, or not on all nodes."""
 
-    ray.init(address=os.environ["RAY_ADDRESS"], logging_level=logging.ERROR, log_to_driver=True)
-    deadline_s = time.monotonic() + NODES_S
-    count = 0
-    while count < len(world["nodes"]):
+
+class State(object):
+    """What is told of the engine: where it is in `engine.N.json`, what has gone wrong in lines of
+    `launch.N.jsonl`."""
+
+    def __init__(self, job_dir, attempt):
+        # type: (str, str) -> None
+        self.state = os.path.join(job_dir, "engine.%s.json" % attempt)
+        self.news = os.path.join(job_dir, "launch.%s.jsonl" % attempt)
+        self.read_bytes = 0
+
+    def look(self):
+        # type: () -> List[str]
+        """Return the sentences that are new."""
+        try:
+            with open(self.news, "rb") as file:
+                file.seek(self.read_bytes)
+                data = file.read()
+        except OSError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self.read_bytes += len(whole)
+        told = [json.loads(line.decode("ascii")) for line in whole.splitlines()]
+        return [one["said"] for one in told if "said" in one]
+
+    def check(self):
+        # type: () -> None
+        """Raise EngineError for what has gone wrong."""
+        said = self.look()
+        if said:
+            raise EngineError(" ".join(said))
+
+    def wait(self):
+        # type: () -> Dict[str, Any]
+        """Return where the engine is, once it is there. Its program gives up some time; this one
+        does not."""
+        while True:
+            self.check()
+            if os.path.exists(self.state):
+                with open(self.state, encoding="utf-8") as file:
+                    return dict(json.load(file))
+            time.sleep(LOOK_S)
+
+
+def enter(job_dir, attempt, namespace):
+    # type: (str, str, Dict[str, Any]) -> None
+    """Put the engine into the code's namespace when all nodes have joined. Raise EngineError."""
+    with open(os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8") as file:
+        world = json.load(file)
+    engine, state = world["engine"], State(job_dir, attempt)
+    with own_signals():
+        if engine == "ray":
+            namespace["ray"] = connect_ray(state, world)
+        else:
+            namespace["client"] = connect_dask(state, world)
+            namespace["distributed"] = sys.modules["distributed"]
+    threading.Thread(target=watch, args=(state,), daemon=True).start()
+
+
+@contextlib.contextmanager
+def own_signals():
+    # type: () -> Iterator[None]
+    """Keep our handlers of signals: `ray.init` has one of its own for SIGTERM, which makes an exit
+    of what is an interrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {}  # type: Dict[int, Any]
+    for number in SIGNALS:
+        handlers[number] = signal.getsignal(number)
+    try:
+        yield
+    except SystemExit:
+        changed = signal.getsignal(signal.SIGTERM) != handlers[signal.SIGTERM]
+        restore(handlers)
+        if not changed:
+            raise
+        os.kill(os.getpid(), signal.SIGTERM)  # it came while that handler was there
+        raise
+    finally:
+        restore(handlers)
+
+
+def restore(handlers):
+    # type: (Dict[int, Any]) -> None
+    for number, handler in handlers.items():
+        if handler is not None and signal.getsignal(number) != handler:
+            signal.signal(number, handler)
+
+
+def all_joined(state, world, name, joined):
+    # type: (State, Dict[str, Any], str, Any) -> None
+    """Wait until `joined()` has the names of all nodes. Raise EngineError: names the missing."""
+    wanted = [node["name"] for node in world["nodes"]]
+    deadline_s = time.monotonic() + JOIN_S
+    while True:
+        here = joined()  # type: Set[str]
+        missing = [one for one in wanted if one not in here]
+        if not missing:
+            return
+        state.check()
         if time.monotonic() > deadline_s:
-            raise NodesMissing("%d of %d nodes have joined Ray." % (count, len(world["nodes"])))
-        count = sum(1 for node in ray.nodes() if node["Alive"])
-        time.sleep(0.02)
+            have = "have" if len(missing) > 1 else "has"
+            told = (", ".join(missing), have, name, JOIN_S, len(here), len(wanted))
+            raise EngineError("%s %s not joined %s within %d s: %d of %d nodes are there." % told)
+        time.sleep(LOOK_S)
+
+
+def watch(state):
+    # type: (State) -> None
+    """Say on stderr what becomes of the engine while the code runs."""
+    while True:
+        for sentence in state.look():
+            sys.stderr.write("jupyter-slurm: %s\n" % sentence)
+        time.sleep(WATCH_S)
+
+
+def connect_ray(state, world):
+    # type: (State, Dict[str, Any]) -> Any
+    import ray  # noqa: PLC0415 - while it starts on the nodes
+
+    told = state.wait()
+    os.environ["RAY_ADDRESS"] = told["address"]
+    init = ray.init
+    # As `ray start` recommends it: Ray's guess may be another network's.
+    known = {"_node_ip_address": told["address"].rpartition(":")[0].strip("[]")}
+    known["logging_level"] = logging.WARNING
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # advice on Ray's own variables
+        init(address=told["address"], **known)
+    ours = [True]
+
+    @functools.wraps(init)
+    def init_again(*args, **kwargs):
+        # type: (Any, Any) -> Any
+        """Let code that begins with a `ray.init(…)` of its own have it, instead of an error."""
+        with own_signals():
+            if ours:
+                ours.clear()
+                ray.shutdown()
+            return init(*args, **dict(known, **kwargs))
+
+    ray.init = init_again
+    all_joined(
+        state,
+        world,
+        "Ray",
+        lambda: {node["NodeName"] for node in ray.nodes() if node["Alive"]},
+    )
     return ray
+
+
+def connect_dask(state, world):
+    # type: (State, Dict[str, Any]) -> Any
+    import dask  # noqa: PLC0415 - while it starts on the nodes
+    import distributed  # noqa: PLC0415
+
+    told = state.wait()
+    os.environ["DASK_SCHEDULER_ADDRESS"] = told["address"]
+    dask.config.set({"scheduler-address": told["address"]})  # that of a Client() of the code's
+    client = distributed.Client(told["address"], timeout=JOIN_S)
+
+    def joined():
+        # type: () -> Set[str]
+        try:
+            found = client.scheduler_info(n_workers=-1)
+        except TypeError:  # Dask before 2025, which lists all
+            found = client.scheduler_info()
+        return {str(one["name"]) for one in found["workers"].values()}
+
+    all_joined(state, world, "Dask", joined)
+    return client

@@ -19,7 +19,7 @@ from jupyter_slurm.wire.usage import Usage, UsageSample
 
 OutFormat = Literal["auto", "data"]
 """How variables come back: as data if that is exact and pickled if not, or as data alone."""
-Engine = Literal["torchrun", "mpi", "ray"]
+Engine = Literal["torchrun", "mpi", "ray", "dask"]
 """How the nodes of a job work together: the code runs in each of many ranks, or once with workers
 on all nodes (ray)."""
 

@@ -250,7 +250,7 @@ export interface CellJob {
   out_format: 'auto' | 'data';
   session: string | null;
   session_ends_s: number | null;
-  launch: ('mpi' | 'ray' | 'torchrun') | null;
+  launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
   names_gather: string[];
   ranks: number;
 }
@@ -332,7 +332,7 @@ export interface CellSpec {
   inputs_memory_mib: number;
   inputs_python: [number, number] | null;
   session: string | null;
-  launch: ('mpi' | 'ray' | 'torchrun') | null;
+  launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
   names_gather: string[];
   max_restarts: number;
   mpi: string | null;

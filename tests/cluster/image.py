@@ -34,8 +34,8 @@ def made_image() -> Path:
 
 @pytest.fixture(scope="session")
 def engines_python() -> Path:
-    """A Python with Ray, made once in the user's cache folder."""
-    return started("A Python with Ray", _engines_python)
+    """A Python with Ray and Dask, made once in the user's cache folder."""
+    return started("A Python with Ray and Dask", _engines_python)
 
 
 def _engines_python() -> Path:

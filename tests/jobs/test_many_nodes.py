@@ -40,19 +40,6 @@ mine = world.Get_rank() * 10
 """
 
 
-RAY = """
-@ray.remote(num_cpus=1)
-def where(number):
-    import os, time
-    time.sleep(0.5)
-    return number, os.environ["SLURMD_NODENAME"]
-
-found = ray.get([where.remote(number) for number in range(8)])
-print("code on", os.environ["SLURMD_NODENAME"]) if (os := __import__("os")) else None
-numbers, names = [one for one, _ in found], sorted({name for _, name in found})
-"""
-
-
 @pytest.fixture
 def nodes(
     slurm_cluster: SlurmCluster,
@@ -315,44 +302,3 @@ def test_a_node_that_slurm_cannot_reach_is_named(
     assert result.evalue is not None
     assert result.evalue.startswith("Slurm could not start n2. Slurm said: srun: error: ")
     site.service.close()
-
-
-@pytest.fixture
-def ray_nodes(
-    slurm_cluster: SlurmCluster,
-    engines_python: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Site]:
-    """A site whose nodes' Python has Ray."""
-    site = Site(slurm_cluster, tmp_path, monkeypatch, python=str(engines_python))
-    yield site
-    site.service.close()
-
-
-def ray_folders() -> set[Path]:
-    return {*Path("/tmp").glob("jslr-*"), *Path("/tmp").glob("ray")}
-
-
-def test_ray_runs_the_code_once_with_workers_on_all_nodes(ray_nodes: Site) -> None:
-    before = ray_folders()
-    job = ray_nodes.run(
-        RAY,
-        launch="ray",
-        options={"nodes": "2", "cpus-per-task": "4"},
-        names_out=("numbers", "names"),
-    )
-    assert job.state is JobState.COMPLETED, ray_nodes.outputs(job.id)
-    variables = read_result_variables(ray_nodes.service.result(job.id))
-    assert variables == {"numbers": [*range(8)], "names": ["n1", "n2"]}
-    assert text_of(ray_nodes, job) == "code on n1\n"
-    wait_until(lambda: not left_behind(job), 30)
-    assert ray_folders() == before
-
-
-def test_a_python_without_ray_is_said_at_once(nodes: Site) -> None:
-    job = nodes.run("1", launch="ray", options={"nodes": "2"})
-    result = nodes.service.result(job.id)
-    assert result.ename == "LaunchError"
-    assert result.evalue is not None
-    assert result.evalue.startswith("--launch ray needs Ray 2.54 or later, which Python 3.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,10 +57,10 @@ class Cell(ByPython[CellSpec]):
         return None if job.launch is None else folder.launch(job.restarts)
 
     def progress(self, job: Job, tail: bytes) -> dict[str, Any]:
-        try:
-            return {"ranks": read_json(tail, _LaunchProgress, PROGRESS_BYTES).ranks}
-        except MalformedError:
-            return {}
+        for line in tail.splitlines():
+            with contextlib.suppress(MalformedError):
+                return {"ranks": read_json(line, _LaunchProgress, PROGRESS_BYTES).ranks}
+        return {}
 
 
 class _LaunchProgress(msgspec.Struct, frozen=True, kw_only=True):

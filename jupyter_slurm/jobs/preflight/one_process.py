@@ -20,7 +20,7 @@ def objections(wanted: Resources, options: Iterable[str]) -> Iterator[Objection]
     if nodes > 1:
         yield Objection(
             Message.of("Its code runs once, on the first of {nodes} nodes.", nodes=nodes),
-            "`--launch torchrun`, `mpi` or `ray` uses them all; else ask for --nodes 1.",
+            "`--launch torchrun`, `mpi`, `ray` or `dask` uses them all; else ask for --nodes 1.",
             certain=False,
             option="nodes",
         )

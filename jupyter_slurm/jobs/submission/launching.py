@@ -6,6 +6,8 @@ own program; that starts the same on each node by the script `engine`, in the im
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from jupyter_slurm.containers import Box, Launch
@@ -51,6 +53,7 @@ def files(job: Resolved, spec: CellSpec, in_image: Launch, inside: str) -> Files
     there; `inside`: where it sees the job's folder."""
     plan = {
         "engine": spec.launch,
+        "runner": job.kind.runner,
         "inside": inside,
         "in_image": job.in_image,
         "pid_file": in_image.pid_file,
@@ -59,6 +62,10 @@ def files(job: Resolved, spec: CellSpec, in_image: Launch, inside: str) -> Files
         "mpi": spec.mpi,
         "max_restarts": spec.max_restarts,
     }
-    ours = ("launch", "framing", "runner_ranks", "runner_engine")
-    found = {name: text for one in ours for name, text in node_files(one).items()}
+    ours = ("launch", "framing", "private_folder", "runner_ranks", "runner_engine")
+    found: dict[str, bytes | Path] = {}
+    for one in ours:
+        found |= node_files(one)
+    if spec.launch == "dask":
+        found |= {layout.CERTIFICATE: b"", layout.CERTIFICATE_KEY: b""}
     return {**found, layout.LAUNCH: msgspec.json.encode(plan)}

@@ -14,7 +14,7 @@ from jupyter_slurm.containers.runtime import launch_beside, launch_in_terminal
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds import cell
 from jupyter_slurm.jobs.kinds.kind import Files, socket_name
-from jupyter_slurm.jobs.submission import launching, staging
+from jupyter_slurm.jobs.submission import certificate, launching, staging
 from jupyter_slurm.jobs.submission.checks import check_spec
 from jupyter_slurm.jobs.submission.options import comment, of_script
 from jupyter_slurm.jobs.submission.resolved import Resolved
@@ -35,14 +35,18 @@ class Submission:
     script: str
     sbatch: tuple[str, ...]
     files: Files
-    """The key is still empty (`with_key`)."""
+    """The key, and what is made of it, is still empty (`with_key`)."""
     variables: tuple[str, ...] = ()
     """Names of what it finds in its environment."""
 
 
 def with_key(files: Files, key: bytes) -> Files:
-    """Return the files with the key that the job signs with, where its kind signs anything."""
-    return {name: key if name == layout.KEY else content for name, content in files.items()}
+    """Return the files with the key that the job signs with, where its kind signs anything, and
+    with the certificate that is made of it, where its engine wants one."""
+    made = {layout.KEY: key}
+    if layout.CERTIFICATE in files:
+        made[layout.CERTIFICATE], made[layout.CERTIFICATE_KEY] = certificate.of_key(key)
+    return {name: made.get(name, content) for name, content in files.items()}
 
 
 def prepare(job: Resolved) -> Submission:

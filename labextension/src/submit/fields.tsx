@@ -332,7 +332,7 @@ const ABOVE: readonly Field[] = [
   ...(['image', 'chdir', 'module', 'env'] as const)
 ];
 /** How the nodes of a job work together, as `--launch` names it. */
-const ENGINES = ['torchrun', 'mpi', 'ray'];
+const ENGINES = ['torchrun', 'mpi', 'ray', 'dask'];
 const MADE: Partial<Record<Field, (props: FieldsProps) => JSX.Element>> = {
   'display-name': Title,
   name: Name,

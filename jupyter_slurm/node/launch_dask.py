@@ -1,0 +1,97 @@
+"""Dask on one node of a job, in the image: a worker, and on the first node the scheduler and the
+user's code, too.
+
+    python3 -uB launch_dask.py JOBDIR ATTEMPT INDEX
+
+Python 3.6 and later, standard library, dask and distributed only; what it has in common with Ray is
+in launch_engine.py. Dask knows no other proof of who somebody is than TLS: all of the job's
+processes show the certificate `tls.pem`, which was made for this job alone, and accept no other.
+"""
+
+import contextlib
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
+
+import launch_engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds
+    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+
+CERTIFICATE, KEY = "tls.pem", "tls.key"
+LOOPBACK = "127.0.0.1:0"
+"""Where dashboards listen: they ask nobody who they are."""
+
+
+class Dask(launch_engine.Engine):
+    name = "Dask"
+    module = "distributed"
+    needs = "Dask"
+
+    @classmethod
+    def flaw(cls):
+        # type: () -> Optional[str]
+        return None
+
+    def start(self):
+        # type: () -> None
+        for name in (CERTIFICATE, KEY):
+            if not os.path.exists(os.path.join(self.node.job_dir, name)):
+                raise launch_engine.EngineError("the job's folder has no %s for Dask" % name)
+        self.file = os.path.join(self.node.folder, "scheduler.%d.json" % self.node.index)
+        self.env = dict(os.environ, **self.environment())
+        self.env.pop("DASK_SCHEDULER_ADDRESS", None)
+        address = self.node.address
+        if self.node.index == 0:
+            words = ["--host", "tls://" + address, "--port", "0"]
+            self._run("dask_scheduler", words + ["--dashboard-address", LOOPBACK])
+        # Waits for the file, and meanwhile imports Dask.
+        words = ["--host", address, "--protocol", "tls", "--name", self.node.name]
+        words += ["--nthreads", str(self.node.cpus), "--nworkers", "1"]
+        words += ["--local-directory", self.node.folder]
+        words += ["--dashboard-address", LOOPBACK]
+        memory = self.node.memory_bytes()
+        if memory is not None:
+            words += ["--memory-limit", str(memory)]
+        self._run("dask_worker", words)
+
+    def _run(self, program, words):
+        # type: (str, List[str]) -> None
+        argv = [sys.executable, "-m", "distributed.cli." + program]
+        argv += ["--scheduler-file", self.file] + words
+        self.programs.append(launch_engine.Program(self.node.news, argv, self.env))
+
+    def environment(self):
+        # type: () -> Dict[str, str]
+        """Return Dask's configuration, for the engine and for each `Client()` of the code's."""
+        certificate = os.path.join(self.node.job_dir, CERTIFICATE)
+        key = os.path.join(self.node.job_dir, KEY)
+        tls = "DASK_DISTRIBUTED__COMM__TLS__"
+        env = {tls + "CA_FILE": certificate, "DASK_TEMPORARY_DIRECTORY": self.node.folder}
+        for role in ("SCHEDULER", "WORKER", "CLIENT"):
+            env["%s%s__CERT" % (tls, role)] = certificate
+            env["%s%s__KEY" % (tls, role)] = key
+        env["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] = "True"
+        env.setdefault("DASK_LOGGING__DISTRIBUTED", "warning")
+        return env
+
+    def lead(self):
+        # type: () -> Optional[Dict[str, Any]]
+        with contextlib.suppress(OSError, ValueError):  # it is being written
+            with open(self.file, encoding="utf-8") as file:
+                told = json.load(file)
+            return {"address": told["address"], "dashboard": told["services"].get("dashboard")}
+        return None
+
+    def join(self, told):
+        # type: (Dict[str, Any]) -> None
+        with open(self.file + ".partial", "w", encoding="utf-8") as file:
+            json.dump({"address": told["address"]}, file)
+        os.rename(self.file + ".partial", self.file)
+
+
+if __name__ == "__main__":
+    launch_engine.run(sys.argv, Dask)

@@ -1,0 +1,397 @@
+"""What the programs of Ray and Dask (launch_ray.py, launch_dask.py) share: each starts its part of
+the engine on one node, and on the first one also runs the user's code.
+
+Runs on the cluster, in the image, Python 3.6 and later, standard library only. The first node tells
+in `engine.N.json` where the engine is; the other nodes and the code (runner_engine.py) read it
+there. What goes wrong is told in `launch.N.jsonl`, by this program on the first node, and of the
+other nodes by launch.py.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import importlib.util
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
+
+import launch_processes
+import private_folder
+import runner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds
+    from types import FrameType  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+
+MISSING = 65
+"""EX_DATAERR of sysexits.h: this Python does not have the engine."""
+FAILED = 70
+"""EX_SOFTWARE of sysexits.h."""
+START_S = 50.0
+"""How long the engine has to start on the first node."""
+AFTER_ENGINE_S = 10.0
+"""How long the code may go on after the engine has ended on the first node."""
+GRACE_S = 2.0
+"""How long processes have to end after SIGTERM. Nothing of theirs is wanted any more."""
+LOOK_S = 0.02
+OVER_S = 1.0
+"""How long to wait for the word that the job is over once the engine has ended here."""
+LAST_WORDS_S = 0.3
+TAIL_LINES = 3
+PREFIX = "jse-"
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class EngineError(Exception):
+    """The engine cannot be started on this node; says why."""
+
+
+class Program(object):
+    """A program of the engine; what it writes and its end come as news."""
+
+    def __init__(self, news, words, env, first_line=None):
+        # type: (queue.Queue[Any], List[str], Dict[str, str], Optional[str]) -> None
+        """Start the program. `first_line`: what it reads first; "": that will be given later, and
+        None: it reads nothing."""
+        self.tail = []  # type: List[str]
+        self.process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL if first_line is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=env,
+        )
+        reader = threading.Thread(target=self._read, args=(news,), daemon=True)
+        reader.start()
+        threading.Thread(target=self._wait, args=(news, reader), daemon=True).start()
+        if first_line:
+            self.give(first_line)
+
+    def give(self, line):
+        # type: (str) -> None
+        """Write a line to the program's stdin, and close that."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):  # it has ended, and that is news of its own
+            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.close()
+
+    def _read(self, news):
+        # type: (queue.Queue[Any]) -> None
+        assert self.process.stdout is not None
+        for data in self.process.stdout:
+            line = data.decode("utf-8", "replace").rstrip()
+            if line:
+                self.tail = (self.tail + [line])[-TAIL_LINES:]
+                news.put(("said", self, line))
+
+    def _wait(self, news, reader):
+        # type: (queue.Queue[Any], threading.Thread) -> None
+        code = self.process.wait()
+        reader.join(LAST_WORDS_S)  # what it has started may have the pipe, too
+        news.put(("ended", self, code))
+
+
+class Node(object):
+    """This node of the job, and what the engine's programs on it have in common."""
+
+    def __init__(self, job_dir, attempt, index):
+        # type: (str, str, int) -> None
+        self.job_dir = job_dir
+        self.attempt = attempt
+        self.index = index
+        with open(os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8") as file:
+            world = json.load(file)
+        self.nodes = world["nodes"]
+        self.runner = str(world["runner"])
+        """The program that runs the user's code."""
+        self.name = str(self.nodes[index]["name"])
+        self.address = str(self.nodes[index]["address"])
+        self.cpus = int(self.nodes[index]["cpus"])
+        self.gpus = int(self.nodes[index]["gpus"])
+        self.news = queue.Queue()  # type: queue.Queue[Any]
+        self.code = None  # type: Optional[subprocess.Popen[bytes]]
+        self.folder = ""
+        self.lock = -1
+
+    def secret(self, purpose):
+        # type: (str) -> str
+        """Return a secret of this attempt that all its nodes can derive, for one purpose."""
+        with open(os.path.join(self.job_dir, "key"), "rb") as file:
+            key = file.read().strip()
+        text = "%s %s" % (purpose, self.attempt)
+        return hmac.new(key, text.encode("ascii"), hashlib.sha256).hexdigest()
+
+    def make_folder(self):
+        # type: () -> None
+        """Make the engine's folder on this node: /tmp/jse-… (short: the path of a socket has 107
+        bytes at most), which has the same name on all nodes, as Ray wants, and one that nobody can
+        guess. Raise EngineError where it is not this user's, or OSError."""
+        for name in os.listdir("/tmp"):  # what an earlier job left that was killed outright
+            if name.startswith(PREFIX):
+                with contextlib.suppress(OSError):
+                    private_folder.remove_unless_used(os.path.join("/tmp", name))
+        self.folder = os.path.join("/tmp", PREFIX + self.secret("folder")[:12])
+        while True:
+            # Where several nodes are one machine they share it, and the last one removes it.
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self.folder, 0o700)
+            with contextlib.suppress(FileNotFoundError):  # another job takes it for left behind
+                flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
+                self.lock = os.open(self.folder, flags)
+                if os.fstat(self.lock).st_uid != os.getuid():
+                    raise EngineError("%s on %s is another user's" % (self.folder, self.name))
+                fcntl.flock(self.lock, fcntl.LOCK_SH)
+                if os.path.isdir(self.folder):
+                    return
+                os.close(self.lock)
+
+    def remove_folder(self):
+        # type: () -> None
+        if self.lock < 0:
+            return
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self.lock)
+
+    def memory_bytes(self):
+        # type: () -> Optional[int]
+        """Return the memory that the job has on this node, or None when it has no limit there."""
+        per_node = os.environ.get("SLURM_MEM_PER_NODE", "")
+        per_cpu = os.environ.get("SLURM_MEM_PER_CPU", "")
+        if per_node.isdigit() and int(per_node):
+            return int(per_node) << 20
+        if per_cpu.isdigit() and int(per_cpu):
+            return (int(per_cpu) * self.cpus) << 20
+        return None
+
+    def start_code(self, env):
+        # type: (Dict[str, str]) -> None
+        """Start the user's code at once: it imports the engine while that starts."""
+        program = os.path.join(self.job_dir, self.runner)
+        words = [sys.executable, "-uB", program, self.job_dir, self.attempt]
+        code = self.code = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, env=dict(os.environ, **env)
+        )
+        told = self.news
+        wait = lambda: told.put(("ended", code, code.wait()))  # noqa: E731
+        threading.Thread(target=wait, daemon=True).start()
+
+    def signal_code(self, number):
+        # type: (int) -> bool
+        """Send the code a signal; return False when it does not run."""
+        if self.code is None or self.code.poll() is not None:
+            return False
+        self.code.send_signal(number)
+        return True
+
+    # --- what is told ---
+
+    def tell(self, told):
+        # type: (Dict[str, Any]) -> None
+        """Tell the other nodes and the code where the engine is."""
+        runner.put(self._state(), json.dumps(told).encode("ascii"))
+
+    def told(self):
+        # type: () -> Optional[Dict[str, Any]]
+        """Return what the first node tells of the engine; None: nothing yet."""
+        try:
+            os.listdir(self.job_dir)  # makes NFS ask
+            with open(self._state(), encoding="utf-8") as file:
+                found = json.load(file)
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def _state(self):
+        # type: () -> str
+        return os.path.join(self.job_dir, "engine.%s.json" % self.attempt)
+
+    def say(self, sentence):
+        # type: (str) -> None
+        """Tell the code and the job's log what has gone wrong on the first node."""
+        runner.complain(sentence)
+        path = os.path.join(self.job_dir, "launch.%s.jsonl" % self.attempt)
+        with contextlib.suppress(OSError), open(path, "ab", 0) as file:
+            file.write(runner.to_line({"said": sentence}))
+
+
+class Engine(object):
+    """One engine on one node. `programs`: those without which it does not work there."""
+
+    name = ""
+    module = ""
+    """The Python module that has to be there."""
+    needs = ""
+
+    def __init__(self, node):
+        # type: (Node) -> None
+        self.node = node
+        self.programs = []  # type: List[Program]
+
+    @classmethod
+    def flaw(cls):
+        # type: () -> Optional[str]
+        """Return what is wrong with the engine that is there, or None. Imports nothing."""
+        raise NotImplementedError
+
+    def environment(self):
+        # type: () -> Dict[str, str]
+        """Return the variables by which the code finds the engine."""
+        return {}
+
+    def start(self):
+        # type: () -> None
+        """Start what can be started before anything is known of the first node."""
+
+    def hear(self, line):
+        # type: (str) -> None
+        """Take notice of a line that one of the programs has written."""
+
+    def lead(self):
+        # type: () -> Optional[Dict[str, Any]]
+        """Return what is told of the engine on the first node once it runs there; None before."""
+        raise NotImplementedError
+
+    def join(self, told):
+        # type: (Dict[str, Any]) -> None
+        """Start on another node, with what the first one tells."""
+        raise NotImplementedError
+
+    def ended(self, program, code):
+        # type: (Program, int) -> str
+        """Return a sentence about a program that has ended by itself."""
+        how = "signal %d" % -code if code < 0 else "exit code %d" % code
+        text = "%s has ended on %s (%s)" % (self.name, self.node.name, how)
+        return ": ".join([text] + ([" ".join(program.tail)] if program.tail else [])) + "."
+
+
+def first(node, engine):
+    # type: (Node, Engine) -> int
+    """Run the engine on the first node, and the code with it; return the code's exit code."""
+    node.start_code(engine.environment())
+    engine.start()
+    told = None  # type: Optional[Dict[str, Any]]
+    until_s = time.monotonic() + START_S
+    is_lost = False
+    while True:
+        what, who, more = next_news(node, LOOK_S if told is None else 1.0)
+        if what == "ended" and who is node.code:
+            node.tell({"over": True})
+            return int(more) if more >= 0 else 128 - int(more)
+        if what == "said":
+            engine.hear(more)
+        elif what == "ended" and who in engine.programs and not is_lost:
+            is_lost, until_s = True, time.monotonic() + AFTER_ENGINE_S
+            node.say(engine.ended(who, more))
+        if told is None and not is_lost:
+            told = engine.lead()
+            if told is not None:
+                node.tell(told)
+        if (told is None or is_lost) and time.monotonic() > until_s:
+            if not is_lost:
+                late = (engine.name, node.name, START_S)
+                node.say("%s did not start on %s within %d s." % late)
+            node.signal_code(signal.SIGTERM)
+            is_lost, until_s = True, time.monotonic() + AFTER_ENGINE_S
+
+
+def other(node, engine):
+    # type: (Node, Engine) -> int
+    """Work for the first node until this program is told to end; return its exit code."""
+    engine.start()
+    has_joined = False
+    while True:
+        what, who, more = next_news(node, 1.0 if has_joined else LOOK_S)
+        if what == "said":
+            engine.hear(more)
+        elif what == "ended" and who in engine.programs:
+            # The first node's end reaches the engine here too, by a way of its own.
+            deadline_s = time.monotonic() + OVER_S
+            while time.monotonic() < deadline_s:
+                if "over" in (node.told() or {}):
+                    return 0
+                time.sleep(LOOK_S)
+            raise EngineError(engine.ended(who, more))
+        told = None if has_joined else node.told()
+        if told is not None and "over" not in told:
+            engine.join(told)
+            has_joined = True
+
+
+def next_news(node, timeout_s):
+    # type: (Node, float) -> Any
+    """Return what happens next, or ("", None, None) when nothing does."""
+    try:
+        return node.news.get(timeout=timeout_s)
+    except queue.Empty:
+        return "", None, None
+
+
+def complaint(kind):
+    # type: (type[Engine]) -> Optional[str]
+    """Return why this Python cannot run the engine, or None. Takes no time: imports nothing."""
+    python = "Python %d.%d.%d" % sys.version_info[:3]
+    if importlib.util.find_spec(kind.module) is None:
+        told = (kind.name.lower(), kind.needs, python, kind.module)
+        return "--launch %s needs %s, and %s has no module %r." % told
+    flaw = kind.flaw()
+    if flaw is None:
+        return None
+    return "--launch %s needs %s, and %s has %s." % (kind.name.lower(), kind.needs, python, flaw)
+
+
+def main(argv, kind):
+    # type: (List[str], type[Engine]) -> int
+    sentence = complaint(kind)
+    if sentence is not None:
+        runner.complain(sentence)
+        return MISSING
+    with contextlib.suppress(OSError, AttributeError, ImportError):
+        import ctypes  # noqa: PLC0415 - an image's Python may have been built without
+
+        # Processes that the engine leaves behind come to this one, and are ended with it.
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    node = Node(os.path.abspath(argv[1]), argv[2], int(argv[3]))
+
+    def hand_on(number, _frame):
+        # type: (int, Optional[FrameType]) -> None
+        """Let the code hear it, and end with that; where none runs, end."""
+        if not node.signal_code(number) and number in (signal.SIGTERM, signal.SIGINT):
+            raise SystemExit(0 if node.index else 128 + number)
+
+    for number in runner.FORWARDED:
+        signal.signal(number, hand_on)
+    try:
+        node.make_folder()
+        engine = kind(node)
+        return other(node, engine) if node.index else first(node, engine)
+    except (EngineError, OSError) as error:
+        runner.complain(str(error))
+        return FAILED
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    finally:
+        for number in runner.FORWARDED:
+            signal.signal(number, signal.SIG_IGN)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            launch_processes.end_below(number, GRACE_S)
+        node.remove_folder()
+
+
+def run(argv, kind):
+    # type: (List[str], type[Engine]) -> None
+    """Run the program, and end without waiting for its threads, which may still read."""
+    code = main(argv, kind)
+    sys.stderr.flush()
+    os._exit(code)
