@@ -70,6 +70,8 @@ class Program(object):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=env,
+            # Slurm tells a task's whole group to end, and the code may want to use the engine then.
+            start_new_session=True,
         )
         reader = threading.Thread(target=self._read, args=(news,), daemon=True)
         reader.start()
