@@ -44,24 +44,23 @@ class Dask(launch_engine.Engine):
         self.file = os.path.join(self.node.folder, "scheduler.%d.json" % self.node.index)
         self.env = dict(os.environ, **self.environment())
         self.env.pop("DASK_SCHEDULER_ADDRESS", None)
-        address = self.node.address
         if self.node.index == 0:
-            words = ["--host", "tls://" + address, "--port", "0"]
-            self._run("dask_scheduler", words + ["--dashboard-address", LOOPBACK])
-        # Waits for the file, and meanwhile imports Dask.
-        words = ["--host", address, "--protocol", "tls", "--name", self.node.name]
-        words += ["--nthreads", str(self.node.cpus), "--nworkers", "1"]
-        words += ["--local-directory", self.node.folder]
-        words += ["--dashboard-address", LOOPBACK]
-        memory = self.node.memory_bytes()
-        if memory is not None:
-            words += ["--memory-limit", str(memory)]
-        self._run("dask_worker", words)
+            self._run("scheduler", host=self.node.address, port=0, dashboard_address=LOOPBACK)
+        self._run(
+            "worker",
+            host=self.node.address,
+            name=self.node.name,
+            nthreads=self.node.cpus,
+            memory_limit=self.node.memory_bytes() or "auto",
+            local_directory=self.node.folder,
+            dashboard_address=LOOPBACK,
+        )
 
-    def _run(self, program, words):
-        # type: (str, List[str]) -> None
-        argv = [sys.executable, "-m", "distributed.cli." + program]
-        argv += ["--scheduler-file", self.file] + words
+    def _run(self, kind, **options):
+        # type: (str, Any) -> None
+        program = os.path.join(self.node.job_dir, "launch_dask_program.py")
+        told = json.dumps(dict(options, protocol="tls"))
+        argv = [sys.executable, "-uB", program, kind, self.file, told]
         self.programs.append(launch_engine.Program(self.node.news, argv, self.env))
 
     def environment(self):
@@ -80,10 +79,8 @@ class Dask(launch_engine.Engine):
 
     def lead(self):
         # type: () -> Optional[Dict[str, Any]]
-        with contextlib.suppress(OSError, ValueError):  # it is being written
-            with open(self.file, encoding="utf-8") as file:
-                told = json.load(file)
-            return {"address": told["address"], "dashboard": told["services"].get("dashboard")}
+        with contextlib.suppress(FileNotFoundError), open(self.file, encoding="utf-8") as file:
+            return dict(json.load(file))
         return None
 
     def join(self, told):

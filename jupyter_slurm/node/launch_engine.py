@@ -64,20 +64,32 @@ class Program(object):
         """Start the program. `first_line`: what it reads first; "": that will be given later, and
         None: it reads nothing."""
         self.tail = []  # type: List[str]
+        # Slurm asks all processes of a step to end, and the code may want to use the engine then.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, runner.FORWARDED)
         self.process = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL if first_line is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=env,
-            # Slurm tells a task's whole group to end, and the code may want to use the engine then.
-            start_new_session=True,
         )
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         reader = threading.Thread(target=self._read, args=(news,), daemon=True)
         reader.start()
         threading.Thread(target=self._wait, args=(news, reader), daemon=True).start()
         if first_line:
             self.give(first_line)
+
+    def end(self):
+        # type: () -> None
+        """Kill the program, and all below it but the trackers of Python's multiprocessing, which
+        end with the others and remove what these have left in /dev/shm."""
+        for pid in [self.process.pid] + launch_processes.below(self.process.pid):
+            with contextlib.suppress(OSError):
+                with open("/proc/%d/cmdline" % pid, "rb") as file:
+                    is_tracker = b"multiprocessing.resource_tracker" in file.read()
+                if not is_tracker:
+                    os.kill(pid, signal.SIGKILL)
 
     def give(self, line):
         # type: (str) -> None
@@ -365,6 +377,7 @@ def main(argv, kind):
         # Processes that the engine leaves behind come to this one, and are ended with it.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     node = Node(os.path.abspath(argv[1]), argv[2], int(argv[3]))
+    engine = None  # type: Optional[Engine]
 
     def hand_on(number, _frame):
         # type: (int, Optional[FrameType]) -> None
@@ -386,6 +399,8 @@ def main(argv, kind):
     finally:
         for number in runner.FORWARDED:
             signal.signal(number, signal.SIG_IGN)
+        for program in engine.programs if engine is not None else []:
+            program.end()
         for number in (signal.SIGTERM, signal.SIGKILL):
             launch_processes.end_below(number, GRACE_S)
         node.remove_folder()
