@@ -78,6 +78,8 @@ _NO_BROWSER = OurOption("", "only say where it is", only="terminal")
 _OF_IMAGES = ("cluster", "runtime", "detach", "wait", "on-interrupt", "no-raise")
 _OF_RANKS = ("launch", "gather", "max-restarts", "mpi")
 _NOT_KEPT = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
+_NOT_ENTERED = [*_NOT_KEPT, *(one for one in _OF_RANKS if one != "launch")]
+"""What cells alone have. An engine serves those of a session and of a kernel, too."""
 _NOT_KEPT += _OF_RANKS
 
 _COMPLETION = Command(
@@ -227,7 +229,7 @@ SESSION_START = Command(
             says="idle_s",
         )
     ),
-    refused=tuple(_NOT_KEPT),
+    refused=tuple(_NOT_ENTERED),
     refusal="--{} belongs to a cell, not to a session.",
     more="`%%slurm --session` cells run in it at once, in one process that keeps their variables; "
     "so does `jupyter slurm submit FILE --session [NAME]`.",
@@ -247,7 +249,7 @@ KERNEL_ADD = Command(
             says="idle_s",
         ),
     ),
-    refused=(*_NOT_KEPT, "detach", "dry-run"),
+    refused=(*_NOT_ENTERED, "detach", "dry-run"),
     refusal="--{} means nothing for a kernel.",
     more="The image needs ipykernel. `--env NAME` takes the value that this shell exports; the "
     "values lie in a file that only you can read.",

@@ -126,6 +126,8 @@ class KernelProcess(object):
         """Whether we hear the kernel on iopub, which takes its own time to connect."""
         self.asked_s = 0.0
         self.session = uuid.uuid4().hex
+        # What the kernel starts may be other jobs.
+        self.engine = os.environ.pop("JSLURM_ENGINE", None)
 
     def start(self):
         # type: () -> None
@@ -142,11 +144,26 @@ class KernelProcess(object):
             json.dump(known, file)
         self._connect(path)
         self.child = subprocess.Popen(
-            [sys.executable, "-m", "ipykernel_launcher", "-f", path + ".json"],
+            [sys.executable, "-m", "ipykernel_launcher", "-f", path + ".json"] + self._begins(),
             stdin=subprocess.DEVNULL,
             env=dict(os.environ, JPY_PARENT_PID=str(os.getpid())),  # it ends when this process has
             start_new_session=True,
         )
+
+    def _begins(self):
+        # type: () -> List[str]
+        """Return the option by which the kernel begins with the job's engine in its namespace."""
+        if self.engine is None:
+            return []
+        lines = (
+            "import sys as _sys",
+            "_sys.path.insert(0, %r)" % os.path.dirname(self.engine),
+            "import runner_engine as _engine",
+            "del _sys.path[0], _sys",
+            "_engine.enter(%r, globals())" % self.engine,
+            "del _engine",
+        )
+        return ["--IPKernelApp.code_to_run=" + "; ".join(lines)]
 
     def _connect(self, path):
         # type: (str) -> None

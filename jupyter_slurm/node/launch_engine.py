@@ -194,9 +194,8 @@ class Node(object):
         """Start the user's code at once: it imports the engine while that starts."""
         program = os.path.join(self.job_dir, self.runner)
         words = [sys.executable, "-uB", program, self.job_dir, self.attempt]
-        code = self.code = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, env=dict(os.environ, **env)
-        )
+        env = dict(os.environ, JSLURM_ENGINE=self._state(), **env)
+        code = self.code = subprocess.Popen(words, stdin=subprocess.DEVNULL, env=env)
         told = self.news
         wait = lambda: told.put(("ended", code, code.wait()))  # noqa: E731
         threading.Thread(target=wait, daemon=True).start()

@@ -314,10 +314,12 @@ def run_cell(
                 import runner_ranks  # noqa: PLC0415 - only where there are some
 
                 runner_ranks.check(job_dir, attempt, cell.publisher)
-            if task.get("engine") and cell.rank is None:
+            # A session's process enters it with its first cell. What it starts may be other jobs.
+            engine = os.environ.pop("JSLURM_ENGINE", None)
+            if engine is not None:
                 import runner_engine  # noqa: PLC0415 - only where there is one
 
-                runner_engine.enter(job_dir, attempt, cell.namespace)
+                runner_engine.enter(engine, cell.namespace)
             load_inputs(job_dir, cell)
             cell.run()
         finally:

@@ -32,14 +32,21 @@ class EngineError(Exception):
 
 
 class State(object):
-    """What is told of the engine: where it is in `engine.N.json`, what has gone wrong in lines of
+    """What is told of the engine: where it is in `engine.N.json`, what becomes of it in lines of
     `launch.N.jsonl`."""
 
-    def __init__(self, job_dir, attempt):
-        # type: (str, str) -> None
-        self.state = os.path.join(job_dir, "engine.%s.json" % attempt)
-        self.news = os.path.join(job_dir, "launch.%s.jsonl" % attempt)
+    def __init__(self, path):
+        # type: (str) -> None
+        self.path = path
+        self.attempt = os.path.basename(path).split(".")[1]
+        self.news = self.beside("launch.%s.jsonl")
         self.read_bytes = 0
+        self.was_whole = False
+        """Whether all nodes have joined once; whoever comes later takes those that are left."""
+
+    def beside(self, name):
+        # type: (str) -> str
+        return os.path.join(os.path.dirname(self.path), name % self.attempt)
 
     def look(self):
         # type: () -> List[str]
@@ -53,13 +60,14 @@ class State(object):
         whole = data[: data.rfind(b"\n") + 1]
         self.read_bytes += len(whole)
         told = [json.loads(line.decode("ascii")) for line in whole.splitlines()]
+        self.was_whole = self.was_whole or any("joined" in one for one in told)
         return [one["said"] for one in told if "said" in one]
 
     def check(self):
         # type: () -> None
-        """Raise EngineError for what has gone wrong."""
+        """Raise EngineError for what has gone wrong before all nodes had joined."""
         said = self.look()
-        if said:
+        if said and not self.was_whole:
             raise EngineError(" ".join(said))
 
     def wait(self):
@@ -68,20 +76,27 @@ class State(object):
         does not."""
         while True:
             self.check()
-            if os.path.exists(self.state):
-                with open(self.state, encoding="utf-8") as file:
+            if os.path.exists(self.path):
+                with open(self.path, encoding="utf-8") as file:
                     return dict(json.load(file))
             time.sleep(LOOK_S)
 
+    def joined(self):
+        # type: () -> None
+        """Tell that all nodes have joined."""
+        with open(self.news, "ab", 0) as file:
+            file.write(b'{"joined": true}\n')
 
-def enter(job_dir, attempt, namespace):
-    # type: (str, str, Dict[str, Any]) -> None
-    """Put the engine into the code's namespace when all nodes have joined. Raise EngineError."""
-    with open(os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8") as file:
+
+def enter(path, namespace):
+    # type: (str, Dict[str, Any]) -> None
+    """Put the engine of which `path` tells into the code's namespace when all nodes have joined.
+    Raise EngineError."""
+    state = State(path)
+    with open(state.beside("world.%s.json"), encoding="utf-8") as file:
         world = json.load(file)
-    engine, state = world["engine"], State(job_dir, attempt)
     with own_signals():
-        if engine == "ray":
+        if world["engine"] == "ray":
             namespace["ray"] = connect_ray(state, world)
         else:
             namespace["client"] = connect_dask(state, world)
@@ -128,7 +143,10 @@ def all_joined(state, world, name, joined):
     while True:
         here = joined()  # type: Set[str]
         missing = [one for one in wanted if one not in here]
+        if here and state.was_whole:
+            return
         if not missing:
+            state.joined()
             return
         state.check()
         if time.monotonic() > deadline_s:

@@ -162,6 +162,8 @@ class SessionSpec(_Spec, frozen=True, kw_only=True, tag="session"):
     code: ClassVar[str] = ""
     idle_s: int
     """How long it waits without a cell before it ends."""
+    launch: Engine | None = None
+    """`ray` or `dask`: its cells use it."""
 
 
 class KernelSpec(_Spec, frozen=True, kw_only=True, tag="kernel"):
@@ -170,6 +172,8 @@ class KernelSpec(_Spec, frozen=True, kw_only=True, tag="kernel"):
     code: ClassVar[str] = ""
     idle_s: int | None = None
     """How long it waits without a client before it ends; None: the profile says how long."""
+    launch: Engine | None = None
+    """`ray` or `dask`: its cells use it."""
 
 
 class LabSpec(_Spec, frozen=True, kw_only=True, tag="lab"):
@@ -307,10 +311,12 @@ class SessionJob(_Job, frozen=True, kw_only=True, tag="session"):
     idle_s: int | None = None
     idle_since_s: float | None = None
     """Since when no cell has run or waited in it; None: one does, or it has not begun."""
+    launch: Engine | None = None
 
 
 class KernelJob(_Job, frozen=True, kw_only=True, tag="kernel"):
     idle_s: int | None = None
+    launch: Engine | None = None
 
 
 class LabJob(_Job, frozen=True, kw_only=True, tag="lab"):

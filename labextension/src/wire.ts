@@ -544,6 +544,7 @@ export interface SessionJob {
   transfer: Transfer | null;
   idle_s: number | null;
   idle_since_s: number | null;
+  launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
 }
 export interface KernelJob {
   kind: 'kernel';
@@ -593,6 +594,7 @@ export interface KernelJob {
   fetch_to: string | null;
   transfer: Transfer | null;
   idle_s: number | null;
+  launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
 }
 export interface LabJob {
   kind: 'lab';
@@ -1003,6 +1005,7 @@ export interface KernelSpec {
   fetch_to: string | null;
   slurm_conf: string | null;
   idle_s: number | null;
+  launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
 }
 /**
  * What a browser is sent to a lab with: a POST of `token`, as `token` and as `password`, to
@@ -1291,6 +1294,7 @@ export interface SessionSpec {
   fetch_to: string | null;
   slurm_conf: string | null;
   idle_s: number;
+  launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
 }
 /**
  * The terminal of a job of kind TERMINAL, the messages of one of kind KERNEL (in the frames of

@@ -11,9 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import read_result_variables
 from jupyter_slurm.jobs.submission.certificate import of_key
-from jupyter_slurm.wire import Job, JobState, Stream
+from jupyter_slurm.wire import Job, JobState, SessionSpec, Stream
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
@@ -49,6 +50,10 @@ CODE = {"ray": RAY, "dask": DASK}
 SAVES = {
     "ray": "print('saved', ray.get(square.remote(3)))",
     "dask": "print('saved', client.submit(square, 3).result())",
+}
+NAMES = {
+    "ray": "names = sorted(node['NodeName'] for node in ray.nodes())",
+    "dask": "names = sorted(client.run(lambda dask_worker: dask_worker.name).values())",
 }
 GONE_S = 10.0
 SHARED = Path("/dev/shm")
@@ -266,3 +271,22 @@ def test_code_whose_engine_dies_is_ended(site: Site, tmp_path: Path) -> None:
             seen.process.kill()
     wait_until(lambda: "Dask has ended on n1 (signal 9)" in job.text("stderr"), 30)
     assert site.wait(job.id).state is not JobState.COMPLETED
+
+
+@pytest.mark.parametrize("engine", ["ray", "dask"])
+def test_the_cells_of_a_session_share_one_engine(site: Site, engine: str) -> None:
+    session = site.service.submit(
+        SessionSpec(
+            name="s", launch=engine, idle_s=600, options={"nodes": "2", "cpus-per-task": "4"}
+        )
+    )
+    first = site.run(NAMES[engine], session=session.id, names_out=("names",))
+    assert read_result_variables(site.service.result(first.id)) == {"names": ["n1", "n2"]}
+    dead = site.run("import os; os.kill(os.getpid(), 9)", session=session.id)
+    assert dead.state is JobState.FAILED
+    third = site.run(NAMES[engine], session=session.id, names_out=("names",))
+    assert read_result_variables(site.service.result(third.id)) == {"names": ["n1", "n2"]}
+    site.service.cancel(session.id)
+    assert site.wait(session.id).state is JobState.CANCELLED
+    with pytest.raises(RequestError, match="runs one cell in many ranks"):
+        site.service.submit(SessionSpec(name="s", launch="mpi", idle_s=600))

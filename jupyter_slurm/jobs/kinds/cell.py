@@ -108,7 +108,6 @@ def task(spec: CellSpec) -> bytes:
             "names_out": spec.names_out,
             "out_format": spec.out_format,
             **({"names_gather": spec.names_gather} if spec.names_gather else {}),
-            **({"engine": spec.launch} if spec.launch else {}),
         }
     )
 

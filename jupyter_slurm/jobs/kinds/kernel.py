@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.kinds.by_python import ByPython
+from jupyter_slurm.jobs.kinds.by_python import ByPython, check_engine
 from jupyter_slurm.jobs.kinds.kind import Explained, Files, socket_name
 from jupyter_slurm.readable import duration
 from jupyter_slurm.wire import KernelJob, KernelSpec, Message, Text
@@ -44,6 +44,9 @@ class Kernel(ByPython[KernelSpec]):
     node_files = ("framing", "kernel", "private_folder")
     listens = True
     ends_by_request = True
+
+    def check(self, spec: KernelSpec) -> None:
+        check_engine(spec)
 
     def completed(self, spec: KernelSpec, profile: ClusterProfile) -> KernelSpec:
         return replace(spec, idle_s=spec.idle_s or int(profile.idle_s))

@@ -8,7 +8,7 @@ import msgspec
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.kinds.by_python import ByPython
+from jupyter_slurm.jobs.kinds.by_python import ByPython, check_engine
 from jupyter_slurm.jobs.kinds.cell import runner_files
 from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.wire import SessionJob, SessionSpec, Text
@@ -35,6 +35,7 @@ class Session(ByPython[SessionSpec]):
     ends_by_request = True
 
     def check(self, spec: SessionSpec) -> None:
+        check_engine(spec)
         if spec.idle_s < 1:
             raise RequestError(
                 "A session needs a time after which it ends when it is idle: --idle."

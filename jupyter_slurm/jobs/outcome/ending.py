@@ -42,7 +42,7 @@ from jupyter_slurm.jobs.watching.queue_rows import state_named
 from jupyter_slurm.slurm import states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.transport import Span, caps
-from jupyter_slurm.wire import Job, JobState, Usage
+from jupyter_slurm.wire import CellJob, Job, JobState, Usage
 
 _TAIL_BYTES = 8192
 _PAUSES_S = (0.25, 0.5, 1.0, 2.0, 3.0)
@@ -329,7 +329,7 @@ class Ending:
             problem_since_s=None,
             start_estimate_s=None,
             **kind_of(job).at_end,
-            **({"ranks": evidence.result.ranks} if job.launch and evidence.result else {}),
+            **_ranks(job, evidence.result),
             nodes=job.nodes or ((evidence.started.node,) if evidence.started else ()),
             started_s=started_s,
             ended_s=ended_s,
@@ -390,6 +390,13 @@ class _GoesOnError(Exception):
         super().__init__(restarts, state)
         self.restarts = restarts
         self.state = state
+
+
+def _ranks(job: Job, result: RunnerResult | None) -> dict[str, int]:
+    """Return how many ranks ran a cell on many nodes, which may have ended before anybody looked."""
+    if isinstance(job, CellJob) and job.launch and result:
+        return {"ranks": result.ranks}
+    return {}
 
 
 def _usage(

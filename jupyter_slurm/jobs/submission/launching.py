@@ -48,24 +48,26 @@ def launch(job: Resolved) -> Launch:
     return NoContainer().launch(words, Box(job_dir=folder, workdir=folder))
 
 
-def files(job: Resolved, spec: CellSpec, in_image: Launch, inside: str) -> Files:
+def files(job: Resolved, in_image: Launch, inside: str) -> Files:
     """Return the launcher's files, but for the script `engine`. `in_image`: how a program starts
     there; `inside`: where it sees the job's folder."""
+    spec = job.spec
     plan = {
         "engine": spec.launch,
         "runner": job.kind.runner,
+        "has_result": job.kind.has_result or job.kind.takes_cells,
         "inside": inside,
         "in_image": job.in_image,
         "pid_file": in_image.pid_file,
         "by_task": not _TASKS.isdisjoint(job.options),
         "interface": job.profile.interface or None,
-        "mpi": spec.mpi,
-        "max_restarts": spec.max_restarts,
+        "mpi": spec.mpi if isinstance(spec, CellSpec) else None,
+        "max_restarts": spec.max_restarts if isinstance(spec, CellSpec) else 0,
     }
-    ours = ("launch", "framing", "private_folder", "runner_ranks", "runner_engine")
-    found: dict[str, bytes | Path] = {}
+    ours = ("launch", "framing", "private_folder", "runner.", "runner_ranks", "runner_engine")
+    found: dict[str, bytes | Path] = {layout.KEY: b"", layout.LAUNCH: msgspec.json.encode(plan)}
     for one in ours:
         found |= node_files(one)
     if spec.launch == "dask":
         found |= {layout.CERTIFICATE: b"", layout.CERTIFICATE_KEY: b""}
-    return {**found, layout.LAUNCH: msgspec.json.encode(plan)}
+    return found

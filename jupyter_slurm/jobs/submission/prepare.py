@@ -79,8 +79,8 @@ def prepare(job: Resolved) -> Submission:
     files |= job.kind.files(job.spec, job)
     files[layout.USAGE] = node_file(layout.USAGE)
     box, inside = _boxed(job, chdir)
-    if isinstance(job.spec, CellSpec) and job.spec.launch is not None:
-        files |= launching.files(job, job.spec, in_image, inside)
+    if job.spec.launch is not None:
+        files |= launching.files(job, in_image, inside)
         engine = job.runtime.launch([], box)
         ran = replace(plan, command=engine.argv, before="", runtime_setup=engine.setup)
         files[layout.ENGINE] = render_enter(ran).encode()

@@ -54,7 +54,7 @@ export const OPTIONS = [
     name: 'launch',
     words: ['--launch'],
     flag: false,
-    kinds: ['code', 'file', 'cell'],
+    kinds: ['code', 'file', 'cell', 'kernel'],
     help: 'use all nodes: in ranks, or by workers'
   },
   {
