@@ -14,7 +14,7 @@ import pytest
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import read_result_variables
 from jupyter_slurm.jobs.submission.certificate import of_key
-from jupyter_slurm.wire import Job, JobState, SessionSpec, Stream
+from jupyter_slurm.wire import Engine, Job, JobState, SessionSpec, Stream
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
@@ -274,7 +274,7 @@ def test_code_whose_engine_dies_is_ended(site: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])
-def test_the_cells_of_a_session_share_one_engine(site: Site, engine: str) -> None:
+def test_the_cells_of_a_session_share_one_engine(site: Site, engine: Engine) -> None:
     session = site.service.submit(
         SessionSpec(
             name="s", launch=engine, idle_s=600, options={"nodes": "2", "cpus-per-task": "4"}

@@ -393,7 +393,7 @@ class _GoesOnError(Exception):
 
 
 def _ranks(job: Job, result: RunnerResult | None) -> dict[str, int]:
-    """Return how many ranks ran a cell on many nodes, which may have ended before anybody looked."""
+    """Return how many ranks ran a cell on many nodes: it may have ended before anybody looked."""
     if isinstance(job, CellJob) and job.launch and result:
         return {"ranks": result.ranks}
     return {}
