@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -15,6 +16,8 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import read_result_variables
 from jupyter_slurm.jobs.submission.certificate import of_key
 from jupyter_slurm.wire import Engine, Job, JobState, SessionSpec, Stream
+from tests.cluster.apptainer import ApptainerEngine
+from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
@@ -290,3 +293,56 @@ def test_the_cells_of_a_session_share_one_engine(site: Site, engine: Engine) -> 
     assert site.wait(session.id).state is JobState.CANCELLED
     with pytest.raises(RequestError, match="runs one cell in many ranks"):
         site.service.submit(SessionSpec(name="s", launch="mpi", idle_s=600))
+
+
+def in_image(engines_python: Path) -> dict[str, Any]:
+    """What the image lacks it has from this machine, which is of the same distribution."""
+    [packages] = engines_python.parents[1].glob("lib/python3*/site-packages")
+    return {"mounts": (f"{packages}:/srv",), "env": {"PYTHONPATH": "/srv"}}
+
+
+@pytest.mark.parametrize("runtime", ["charliecloud", "apptainer"])
+@pytest.mark.parametrize("engine", ["ray", "dask"])
+def test_in_an_image_the_engine_is_the_same(
+    site: Site,
+    engines_python: Path,
+    demo_image: Path,
+    apptainer_engine: ApptainerEngine,
+    runtime: str,
+    engine: str,
+) -> None:
+    site.edit_profile(setup=f"PATH=$PATH:{apptainer_engine.bin}")
+    site.restart()
+    job = site.run(
+        NAMES[engine],
+        launch=engine,
+        runtime=runtime,
+        image=str(demo_image),
+        options={"nodes": "2", "cpus-per-task": "4"},
+        names_out=("names",),
+        **in_image(engines_python),
+    )
+    result = site.service.result(job.id)
+    assert job.state is JobState.COMPLETED, (result, site.outputs(job.id))
+    assert read_result_variables(result) == {"names": ["n1", "n2"]}
+
+
+@pytest.mark.parametrize("engine", ["ray", "dask"])
+def test_in_docker_the_engine_is_the_same(
+    site: Site, engines_python: Path, docker_engine: DockerEngine, engine: str
+) -> None:
+    site.edit_profile(setup=docker_engine.setup)
+    site.restart()
+    job = site.run(
+        NAMES[engine],
+        launch=engine,
+        runtime="docker",
+        image="demo:1",
+        options={"nodes": "2", "cpus-per-task": "4"},
+        names_out=("names",),
+        **in_image(engines_python),
+    )
+    result = site.service.result(job.id)
+    assert job.state is JobState.COMPLETED, (result, site.outputs(job.id))
+    assert read_result_variables(result) == {"names": ["n1", "n2"]}
+    wait_until(lambda: not docker_engine.containers(), 60)
