@@ -76,11 +76,9 @@ _JOBS = (Argument("ids", "ID", "a job's id, ours or Slurm's", "+", "job"),)
 _REBUILD = OurOption("", "make it anew even if nothing has changed")
 _NO_BROWSER = OurOption("", "only say where it is", only="terminal")
 _OF_IMAGES = ("cluster", "runtime", "detach", "wait", "on-interrupt", "no-raise")
-_OF_RANKS = ("launch", "gather", "max-restarts", "mpi")
-_NOT_KEPT = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
-_NOT_ENTERED = [*_NOT_KEPT, *(one for one in _OF_RANKS if one != "launch")]
-"""What cells alone have. An engine serves those of a session and of a kernel, too."""
-_NOT_KEPT += _OF_RANKS
+_NOT_ENTERED = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
+_NOT_ENTERED += "gather max-restarts mpi".split()
+_NOT_KEPT = (*_NOT_ENTERED, "launch")
 
 _COMPLETION = Command(
     "completion",
@@ -271,7 +269,7 @@ LAB_START = Command(
         ),
         no_browser=_NO_BROWSER,
     ),
-    refused=tuple(_NOT_KEPT),
+    refused=_NOT_KEPT,
     refusal="--{} belongs to cells: in a lab none has been written yet.",
 )
 SHELL = Command(

@@ -18,8 +18,9 @@ def test_runners_files_are_python_3_6_and_import_only_each_other_and_the_standar
     files = payload.runner_files()
     assert "runner.py" in files
     ours = {name.removesuffix(".py") for name in files}
-    # Imported only after the cell has imported them, where the image has them; Ray for `--launch`.
-    known = {*sys.stdlib_module_names, *ours, "IPython", "matplotlib", "traitlets", "ray"}
+    # Imported only after the cell has imported them, where the image has them; engines, too.
+    known = {*sys.stdlib_module_names, *ours, "IPython", "matplotlib", "traitlets"}
+    known |= {"ray", "dask", "distributed"}
     for name, text in files.items():
         tree = ast.parse(text, name, feature_version=(3, 6))
         for node in ast.walk(tree):
