@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 SHORT = {
     "cell": ("--rounds=1 --gigabytes=0.001 --window=0.1", "The controller and the agent"),
     "containers": ("--rounds=1 --only none charliecloud", "Against the bare command lines"),
+    "engines": ("--rounds=1 --only mpi dask", "Engines, from the script's beginning"),
     "kernel": ("--rounds=1 --output=0 --kernels=1", "Many at once"),
     "lab": ("--rounds=1 --gigabytes=0.001 --only download", "Ratios"),
     "lockout": ("--records submitting", "submitting  "),

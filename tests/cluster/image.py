@@ -35,10 +35,10 @@ def made_image() -> Path:
 @pytest.fixture(scope="session")
 def engines_python() -> Path:
     """A Python with Ray and Dask, made once in the user's cache folder."""
-    return started("A Python with Ray and Dask", _engines_python)
+    return started("A Python with Ray and Dask", made_engines_python)
 
 
-def _engines_python() -> Path:
+def made_engines_python() -> Path:
     script = ROOT / "scripts" / "engines"
     done = subprocess.run([script], stdout=subprocess.PIPE, text=True, check=True, timeout=280)
     return Path(done.stdout.removesuffix(os.linesep))
