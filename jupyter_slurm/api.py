@@ -19,6 +19,7 @@ from jupyter_slurm.wire import (
     ClusterInfo,
     CommandOutput,
     Connection,
+    DashboardName,
     Description,
     Earlier,
     FileContent,
@@ -289,6 +290,11 @@ class Api(Protocol):
         """What lets a browser into a lab that is ready (`Job.lab`): a secret. A lab is a job of
         kind LAB, submitted and cancelled as any other. RequestError: it is none, not ready, or has
         ended."""
+
+    def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
+        """What lets a browser into a dashboard of a job that runs: a secret. Opens a port of this
+        machine for it, which closes when the job ends. RequestError: the job does not run, or has
+        none; NotFoundError: it does not answer within `wait_s`."""
 
     # --- the queue ---
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:

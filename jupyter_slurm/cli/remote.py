@@ -9,8 +9,9 @@ from pathlib import Path, PurePosixPath
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.progress import follow_transfer
-from jupyter_slurm.cli.say import say
+from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, table
+from jupyter_slurm.client import lab_page
 from jupyter_slurm.client.login import TerminalAnswerer, log_in
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.errors import NotFoundError, RequestError
@@ -19,6 +20,7 @@ from jupyter_slurm.views.connections import (
     TUNNEL_HEAD,
     connected,
     connection_row,
+    dashboard_aim,
     reach,
     tunnel_ends,
     tunnel_row,
@@ -51,12 +53,18 @@ def connections(args: Arguments, connect: Connect) -> int:
 
 
 def tunnel(args: Arguments, connect: Connect) -> int:
-    """Open a tunnel, which outlives this command, close some, or list them."""
+    """Open a tunnel, which outlives this command, or a dashboard; close some, or list them."""
     api = connect()
     for tunnel_id in args.close:
         api.close_tunnel(tunnel_id)
         say(f"Tunnel {tunnel_id} is closed.\n")
-    if args.target is not None:
+    aim = None if args.target is None else dashboard_aim(api, args.target)
+    if aim is not None:
+        page, address = lab_page.of_dashboard(api, *aim)
+        say(f"{address}\n")
+        if not lab_page.show(page):
+            note(f"Open {page} in a browser of this machine: it logs in there.\n")
+    elif args.target is not None:
         ends = tunnel_ends(api, args.target, args.local_port)
         opened = api.forward(
             ends.host, ends.port, cluster_name(args.cluster), ends.job_id, ends.local_port

@@ -33,8 +33,8 @@ _SLOW_ANSWER_S = 240.0
 there, or may ask the cluster several things, get the longer time."""
 _SLOW = frozenset(
     "submit preview details doctor describe cluster_info command requeue forget connect answer "
-    "disconnect forward close_tunnel push pull fetch images make_image remove_image "
-    "registry_login".split()
+    "disconnect forward close_tunnel push pull fetch images make_image remove_image registry_login "
+    "dashboard_entry".split()
 )
 
 
@@ -195,6 +195,7 @@ class AgentClient:
 
     # --- labs ---
     lab_entry = _remote_call(Api.lab_entry)
+    dashboard_entry = _remote_call(Api.dashboard_entry)
 
     # --- terminals ---
     def terminal(self, request: TerminalRequest) -> socket.socket:

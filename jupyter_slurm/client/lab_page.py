@@ -1,4 +1,5 @@
-"""The page that takes this machine's browser into a lab: a file of the user's own, and its opening.
+"""The page that takes this machine's browser into a lab or a dashboard: a file of the user's own,
+and its opening.
 
 The token is in the file (0600, in a folder 0700) and nowhere else: the browser is told the file's
 name, which everybody on the machine may read.
@@ -13,13 +14,33 @@ from contextlib import suppress
 from pathlib import Path
 
 from jupyter_slurm import places
+from jupyter_slurm.api import Api
 from jupyter_slurm.commands import labs
+from jupyter_slurm.errors import NotFoundError
 from jupyter_slurm.views.card import title
-from jupyter_slurm.wire import Job, LabEntry
+from jupyter_slurm.wire import DashboardName, Job, LabEntry
+
+_WAIT_S, _TRIES = 20.0, 3
+"""How long a dashboard may take to start."""
 
 
-def write(job: Job, entry: LabEntry) -> Path:
-    path = places.lab_page(job.id)
+def of_dashboard(api: Api, job: Job, name: DashboardName) -> tuple[Path, str]:
+    """Write the page of a dashboard of the job once that answers; return it, and the dashboard's
+    address, which without the page leads nowhere. RequestError, NotFoundError: there is none."""
+    for last in (False,) * (_TRIES - 1) + (True,):
+        try:
+            entry = api.dashboard_entry(job.id, name, _WAIT_S)
+        except NotFoundError:
+            if last:
+                raise
+        else:
+            break
+    start = entry.login_url.rpartition("/")[0] + "/"
+    return write(job, entry, f"{job.id}-{name}"), start
+
+
+def write(job: Job, entry: LabEntry, stem: str | None = None) -> Path:
+    path = places.lab_page(stem or job.id)
     with suppress(FileNotFoundError):
         path.unlink()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -34,8 +55,8 @@ def show(path: Path) -> bool:
 
 
 def remove_old(jobs: Iterable[Job]) -> None:
-    """Remove the pages of labs that have ended."""
+    """Remove the pages of jobs that have ended."""
     live = {job.id for job in jobs if not job.state.final}
     for path in places.lab_page("x").parent.glob("*.html"):
-        if path.stem not in live:
+        if path.stem.partition("-")[0] not in live:
             path.unlink(missing_ok=True)

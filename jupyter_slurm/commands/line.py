@@ -63,6 +63,7 @@ class Request:
     names_gather: tuple[str, ...] = ()
     max_restarts: int = 0
     mpi: str | None = None
+    tensorboard: str | None = None
     session: str | None = None
     """The name or id of a session, "" for the one of this notebook; None: a job of its own."""
     detach: bool | None = None
@@ -121,6 +122,7 @@ def parse(words: Sequence[str]) -> Request:
         launch=_one_of("launch", last.get("launch")),
         names_gather=_variables("gather", ours.get("gather", [])),
         mpi=last.get("mpi"),
+        tensorboard=last.get("tensorboard"),
         max_restarts=_count("max-restarts", last.get("max-restarts")),
         push=last.get("push"),
         push_exclude=_excluded(ours, options.get("exclude", "")),
@@ -169,6 +171,12 @@ def spec(
             "--launch runs Python on many nodes; this text starts with `#!`.",
             "Start tasks with `srun` in it, or write the cell in Python.",
         )
+    if request.tensorboard and "tensorboard" not in made.__struct_fields__:
+        raise _wrong(
+            "tensorboard",
+            "--tensorboard needs a cell in Python, whose TensorBoard it starts; this text starts "
+            "with `#!`.",
+        )
     if request.arguments and not traits.takes_arguments:
         told = "Only a script that begins with `#!` takes arguments after `--`."
         raise RequestError(told, hint="Python gets variables by `--in NAMES`.")
@@ -186,6 +194,7 @@ def spec(
         "names_gather": request.names_gather,
         "max_restarts": request.max_restarts,
         "mpi": request.mpi,
+        "tensorboard": request.tensorboard,
     }
     return made(
         id=job_id,
@@ -230,6 +239,7 @@ def _check_in_session(request: Request, kind: Kind[Any], options: Mapping[str, s
         "runtime": request.runtime,
         "module": request.modules,
         "launch": request.launch,
+        "tensorboard": request.tensorboard,
         "env": request.env,
         "mount": request.mounts,
         "push": request.push,

@@ -39,6 +39,7 @@ _OF_CELLS = MappingProxyType(
         "gather": OurOption("NAMES", "variables that come back as lists over the ranks"),
         "mpi": OurOption("TYPE", "how ranks of MPI find each other: pmix, pmi2 (srun --mpi)"),
         "max-restarts": OurOption("N", "how often torchrun starts ranks again that have failed"),
+        "tensorboard": OurOption("DIR", "TensorBoard beside the cell: for the logs in DIR"),
         "env": OurOption("NAME=VALUE", "an environment variable for the cell; may be repeated"),
         "mount": OurOption("SRC[:DST[:ro]]", "a folder to see in the image; may be repeated"),
         "push": OurOption("DIR", "a folder of this machine: the job runs in a copy of it"),
@@ -77,7 +78,7 @@ _REBUILD = OurOption("", "make it anew even if nothing has changed")
 _NO_BROWSER = OurOption("", "only say where it is", only="terminal")
 _OF_IMAGES = ("cluster", "runtime", "detach", "wait", "on-interrupt", "no-raise")
 _NOT_ENTERED = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
-_NOT_ENTERED += "gather max-restarts mpi".split()
+_NOT_ENTERED += "gather max-restarts mpi tensorboard".split()
 _NOT_KEPT = (*_NOT_ENTERED, "launch")
 
 _COMPLETION = Command(
@@ -386,7 +387,7 @@ _OF_JOBS = (
 
 _LOCAL_PORT = OurOption("N", "the port here (any)", default="0")
 _CLOSE = OurOption("ID", "close one", repeated=True)
-_TARGET = "where to, as the login node or the job's node sees it"
+_TARGET = "as the login node or the job's node sees it, or JOB:ray, JOB:dask, JOB:tensorboard"
 _REACHED = (
     Command(
         "login",
@@ -483,7 +484,7 @@ _IMAGES = (
 
 FORM = tuple(
     "cluster partition account qos gpus nodes ntasks launch cpus-per-task mem time image chdir "
-    "display-name name array idle module env install".split()
+    "display-name name array idle module env install tensorboard".split()
 )
 """The options that have a field of their own in JupyterLab's form, in the order of its line."""
 

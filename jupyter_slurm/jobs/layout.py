@@ -28,6 +28,11 @@ A job that a launcher spreads over nodes (`--launch`) has besides, R being a ran
     output.N.R.jsonl vars.N.R result.N.R.json                     by node/runner.py; rank 0 writes
                                     output.N.jsonl
 
+A job with dashboards (Ray's, Dask's, TensorBoard) has besides:
+
+    dashboards.json dashboards.py lab_door.py lab_port.py …       by us
+    dashboards.N.json               by node/dashboards.py: where their doors are; has secrets
+
 A session has the same; `cells/ID` is the folder of each of its cells, where N is 0:
 
     cells/ID/cell.py task.json key inputs.vars                    by us
@@ -92,6 +97,9 @@ class JobDir:
     def launch(self, attempt: int) -> PurePosixPath:
         return self.path / f"launch.{attempt}.jsonl"
 
+    def dashboards(self, attempt: int) -> PurePosixPath:
+        return self.path / f"dashboards.{attempt}.json"
+
     def variables(self, attempt: int) -> PurePosixPath:
         return self.path / f"vars.{attempt}"
 
@@ -119,6 +127,7 @@ LAB = "lab.py"
 PROGRAM = "program"
 TERMINAL = "terminal.py"
 ENTER = "enter"
+DASHBOARDS = "dashboards.json"
 LAUNCHER = "launch.py"
 LAUNCH = "launch.json"
 ENGINE = "engine"

@@ -17,6 +17,7 @@ import msgspec
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, TransportError, from_problem
+from jupyter_slurm.jobs.access.dashboards import Dashboards
 from jupyter_slurm.jobs.access.labs import Labs
 from jupyter_slurm.jobs.access.sessions import Sessions
 from jupyter_slurm.jobs.access.terminals import Terminals
@@ -96,6 +97,8 @@ class Service:
         self.close_tunnel = self._tunnels.close_tunnel
         self._labs = Labs(self._book, self._tunnels, self._clusters)
         self.lab_entry = self._labs.lab_entry
+        self._dashboards = Dashboards(self._book, self._tunnels, self._clusters)
+        self.dashboard_entry = self._dashboards.dashboard_entry
         self.terminal = Terminals(self._book, self._clusters).open
         self.transfer, self.stop_transfer = self._transfers.transfer, self._transfers.stop
         files = Files(self._clusters)
@@ -138,6 +141,7 @@ class Service:
         self._book.close()
         self._transfers.close()
         self._labs.close()
+        self._dashboards.close()
         self._tunnels.close()
         with self._lock:
             threads = list(self._threads)

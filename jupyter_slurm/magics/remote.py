@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
+from jupyter_slurm.client import lab_page
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.magics.follow import Worker
@@ -22,6 +23,7 @@ from jupyter_slurm.views.connections import (
     TUNNEL_HEAD,
     connected,
     connection_row,
+    dashboard_aim,
     reach,
     tunnel_ends,
     tunnel_row,
@@ -62,12 +64,19 @@ def pull(session: Session, args: Arguments) -> None:
 
 
 def tunnel(session: Session, args: Arguments) -> Table | None:
-    """Open a tunnel, close some, or list them."""
+    """Open a tunnel or a dashboard, close some, or list them."""
     for tunnel_id in args.close:
         session.api.close_tunnel(tunnel_id)
         say(f"Tunnel {tunnel_id} is closed.")
     if args.target is None:
         return None if args.close else tunnels(session, args)
+    if (aim := dashboard_aim(session.api, args.target)) is not None:
+        page, _ = lab_page.of_dashboard(session.api, *aim)
+        opens = lab_page.show(page)
+        # Its address stays out of the notebook, as a lab's does.
+        here = f"Opening {page} in a browser of this machine logs in there."
+        say("It is open in the browser." if opens else here)
+        return None
     ends = tunnel_ends(session.api, args.target, args.local_port)
     cluster = args.cluster or session.cluster
     opened = session.api.forward(ends.host, ends.port, cluster, ends.job_id, ends.local_port)

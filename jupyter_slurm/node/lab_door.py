@@ -1,10 +1,11 @@
-"""The door of a lab: sockets of the node that lead to the server's, for this user alone.
+"""The door of a lab or a dashboard: sockets of the node that lead to its server, for this user
+alone.
 
 Runs on the cluster, Python 3.6 and later, standard library only. One socket is abstract, without a
 file: a program outside a container can reach it if it shares the network with the container,
 whatever folders the two share; the kernel says whose program connects. The other is a port
 (lab_port.py), which a visitor reaches without a step of the job, and faster. The door copies bytes
-between these sockets and the server's.
+between these sockets and the server.
 """
 
 import selectors
@@ -44,19 +45,31 @@ class End(object):
         self.is_near = False
 
 
+def at_path(path: str) -> socket.socket:
+    """Return a connection to the Unix socket `path`. Raise OSError."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(CONNECT_S)
+        sock.connect(path)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
 class Door(object):
-    """The door to the server's socket, whose path is `target`. `stir` is called when somebody
-    changes something; `port` is None where there is no port. Raises OSError when another program
-    has taken the door's name."""
+    """The door to a server, to which `reach` makes a connection or raises OSError. `stir` is called
+    when somebody changes something; `port` is None where there is no port. Raises OSError when
+    another program has taken the door's name."""
 
     def __init__(
         self,
         name: str,
-        target: str,
+        reach: "Callable[[], socket.socket]",
         stir: "Callable[[], None]",
         port: "Optional[lab_port.Port]" = None,
     ) -> None:
-        self.target = target
+        self.reach = reach
         self.stir = stir
         self.port = port
         self.knocks = []  # type: List[lab_port.Knock]
@@ -128,12 +141,9 @@ class Door(object):
         knock.sock.close()
 
     def let_in(self, sock: socket.socket) -> None:
-        far = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            far.settimeout(CONNECT_S)
-            far.connect(self.target)
+            far = self.reach()
         except OSError:
-            far.close()
             sock.close()
             return
         one, other = End(sock), End(far)

@@ -457,8 +457,17 @@ def main(argv: "List[str]") -> int:
     except OSError as error:
         complain("output cannot be written, so the cell was not run: %s" % error)
         return NO_ROOM_EXIT
+    dashboards = None
+    if os.path.exists(os.path.join(job_dir, "runner_dashboards.py")):
+        import runner_dashboards  # noqa: PLC0415 - few jobs have any
+
+        tell = lambda line: output.write_text("stderr", line)  # noqa: E731
+        dashboards = runner_dashboards.start(job_dir, attempt, argv[3:], tell)
     child = start(lambda pipes: live_for_a_cell(job_dir, attempt, pipes, rank))
-    return supervise(job_dir, attempt, child, output, rank)
+    exit_code = supervise(job_dir, attempt, child, output, rank)
+    if dashboards is not None:
+        runner_dashboards.end(dashboards)
+    return exit_code
 
 
 if __name__ == "__main__":

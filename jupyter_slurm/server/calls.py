@@ -85,6 +85,8 @@ OWN: Mapping[str, Rule] = MappingProxyType(
         "notebook": Rule((EXECUTE, Right("read", "contents"))),
         "kernel_add": Rule((EXECUTE, Right("write", "kernelspecs"))),
         "lab_entry": Rule((EXECUTE,)),
+        "dashboard": Rule((_READ,), get=True),
+        "dashboard_entry": Rule((EXECUTE,)),
         "lab-proxy": Rule((EXECUTE,), get=True),
         "terminal": Rule((EXECUTE, Right("execute", "terminals")), get=True),
         "agent": Rule((EXECUTE,)),

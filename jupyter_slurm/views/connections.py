@@ -10,7 +10,14 @@ from typing import NamedTuple
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.readable import duration
-from jupyter_slurm.wire import Connection, ConnectionState, Tunnel
+from jupyter_slurm.wire import (
+    DASHBOARDS,
+    Connection,
+    ConnectionState,
+    DashboardName,
+    Job,
+    Tunnel,
+)
 
 
 class TunnelEnds(NamedTuple):
@@ -77,6 +84,14 @@ def tunnel_ends(api: Api, aim: str, local_port: str) -> TunnelEnds:
     job_id = _job_id(api, where) if where else None
     host = "localhost" if job_id or not where else where.removeprefix("[").removesuffix("]")
     return TunnelEnds(host, _port(port), job_id, _port(local_port) if local_port != "0" else 0)
+
+
+def dashboard_aim(api: Api, aim: str) -> tuple[Job, DashboardName] | None:
+    """Parse `JOB:ray`, `JOB:dask` or `JOB:tensorboard`; return None for what is a port.
+    NotFoundError: there is no such job."""
+    where, _, word = aim.rpartition(":")
+    found = next((name for name in DASHBOARDS if name == word.lower()), None)
+    return None if found is None or not where else (api.job(where), found)
 
 
 def reach(tunnel: Tunnel) -> str:

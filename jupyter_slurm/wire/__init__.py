@@ -73,7 +73,7 @@ from jupyter_slurm.wire.job import (
     new_id,
 )
 from jupyter_slurm.wire.kernel import RemoteKernel
-from jupyter_slurm.wire.lab import Lab, LabEntry, LabStep
+from jupyter_slurm.wire.lab import DASHBOARDS, DashboardName, Lab, LabEntry, LabStep
 from jupyter_slurm.wire.message import Message, Text, filled, together
 from jupyter_slurm.wire.output import (
     Changes,
@@ -99,6 +99,7 @@ from jupyter_slurm.wire.terminal_frames import TerminalRequest
 from jupyter_slurm.wire.usage import GpuSample, Usage, UsageSample
 
 __all__ = [
+    "DASHBOARDS",
     "AgentStatus",
     "Association",
     "Behind",
@@ -113,6 +114,7 @@ __all__ = [
     "Connection",
     "ConnectionState",
     "Cost",
+    "DashboardName",
     "Description",
     "DisplayData",
     "Earlier",

@@ -128,6 +128,8 @@ class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
     mpi: str | None = None
     """The way in which ranks of MPI find each other, as `srun --mpi=list` names it; None: the best
     that the node has."""
+    tensorboard: str | None = None
+    """The folder whose logs TensorBoard shows beside the cell; None: it does not run."""
 
 
 class ProgramSpec(_Spec, frozen=True, kw_only=True, tag="program"):
@@ -293,6 +295,8 @@ class CellJob(_Job, frozen=True, kw_only=True, tag="cell"):
     ranks: int = 0
     """How many ranks run the code, each with an output of its own; 0: it runs once, or that is not
     known yet."""
+    tensorboard: str | None = None
+    """The folder of its logs, as asked for; None: the job has no TensorBoard."""
 
 
 class ProgramJob(_Job, frozen=True, kw_only=True, tag="program"):

@@ -1,10 +1,20 @@
-"""A lab: a JupyterLab that runs as a job, as its job reports it, and the login for a browser."""
+"""A lab: a JupyterLab that runs as a job, as its job reports it; the login for a browser there and
+at the dashboards of other jobs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
+from typing import Literal
 
 from msgspec import Struct
+
+DashboardName = Literal["ray", "dask", "tensorboard"]
+DASHBOARDS: Mapping[DashboardName, str] = MappingProxyType(
+    {"ray": "Ray's dashboard", "dask": "Dask's dashboard", "tensorboard": "TensorBoard"}
+)
+"""What people call them."""
 
 
 class LabStep(StrEnum):
@@ -32,8 +42,9 @@ class Lab(Struct, frozen=True, kw_only=True):
 
 
 class LabEntry(Struct, frozen=True, kw_only=True):
-    """What a browser is sent to a lab with: a POST of `token`, as `token` and as `password`, to
-    `login_url`. No address holds the token, and so no history, log or command line does."""
+    """What a browser is sent to a lab or a dashboard with: a POST of `token`, as `token` and as
+    `password`, to `login_url`. No address holds the token, and so no history, log or command line
+    does."""
 
     login_url: str
     token: str

@@ -34,6 +34,7 @@ from jupyter_slurm.wire import (
     CommandOutput,
     Connection,
     ConnectionState,
+    DashboardName,
     Description,
     Earlier,
     Image,
@@ -270,6 +271,10 @@ class MemoryService(FileSide, JobSide, QueueSide):
                 raise NotFoundError(f"There is no job {job_id!r} here.")
             return known[job_id]
         return LabEntry(login_url=f"http://lab-{job_id}.localhost:4000/login", token="t" * 64)
+
+    def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
+        host = f"{name}-{self.job(job_id).id}.localhost"
+        return LabEntry(login_url=f"http://{host}:4001/jupyter-slurm-login", token="d" * 64)
 
     def cancel(self, job_id: str) -> Job:
         return self.change(self.job(job_id).id, state=JobState.CANCELLED)

@@ -28,6 +28,7 @@ from jupyter_slurm.wire import (
     ClusterInfo,
     CommandOutput,
     Cost,
+    DashboardName,
     Description,
     DisplayData,
     Earlier,
@@ -270,6 +271,10 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         job = self.job(job_id)
         assert job.lab is not None
         return LabEntry(login_url=f"{job.lab.url}login?next=%2Flab", token="t" * 64)
+
+    def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
+        host = f"{name}-{self.job(job_id).id}.localhost"
+        return LabEntry(login_url=f"http://{host}:4001/jupyter-slurm-login", token="d" * 64)
 
     def cancel(self, job_id: str) -> Job:
         self.far()

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
@@ -53,7 +54,8 @@ def door(target: Path, port: lab_port.Port | None = None) -> Iterator[tuple[str,
     """The name of a door that leads to `target`, and when somebody changed something."""
     name, stirs = f"jslurm-test-{secrets.token_hex(8)}", list[float]()
     wake_in, wake_out = os.pipe()
-    made = lab_door.Door(name, str(target), lambda: stirs.append(time.monotonic()), port)
+    reach = partial(lab_door.at_path, str(target))
+    made = lab_door.Door(name, reach, lambda: stirs.append(time.monotonic()), port)
     over = threading.Event()
 
     def serve() -> None:

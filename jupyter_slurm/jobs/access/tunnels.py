@@ -46,6 +46,10 @@ class _TunnelTarget(NamedTuple):
     job_id: str | None
 
 
+_Door = tuple[str, str]
+"""The id of a job, and which of its doors: `lab`, or a dashboard's name."""
+
+
 class _Open:
     """A tunnel, as it was opened."""
 
@@ -69,9 +73,9 @@ class Tunnels:
         """By our job's id."""
         self._worked: dict[tuple[str, bool], Route] = {}
         """By cluster, and whether the target was the node's loopback."""
-        self._doors: dict[str, Callable[[Job], Place]] = {}
-        """By the id of the job that `into` leads into."""
-        self._ways: dict[str, LabRoute] = {}
+        self._doors: dict[_Door, Callable[[Job], Place]] = {}
+        """Those that `into` leads to."""
+        self._ways: dict[_Door, LabRoute] = {}
         """To these, by the same."""
         self._usual: dict[str, Route] = {}
         """By cluster: that of the last of these."""
@@ -111,23 +115,23 @@ class Tunnels:
         self._tidy()
         return self._tunnel_of(known)
 
-    def into(self, job_id: str, place: Callable[[Job], Place]) -> Carry:
-        """Return a `Carry` to the door of a lab, wherever `place` says that it is now, until
+    def into(self, job_id: str, place: Callable[[Job], Place], door: str = "lab") -> Carry:
+        """Return a `Carry` to a door of the job, wherever `place` says that it is now, until
         `let_go`."""
-        self._doors[job_id] = place
+        self._doors[job_id, door] = place
 
         def carry(sock: socket.socket, answered: Answered) -> None:
-            self._way(self._running(job_id)).carry(sock, answered)
+            self._way(self._running(job_id), door).carry(sock, answered)
 
         return carry
 
-    def prepare(self, job_id: str) -> None:
+    def prepare(self, job_id: str, door: str = "lab") -> None:
         """Return once the way of `into` stands. ForwardError: none can be made."""
-        self._way(self._running(job_id)).prepare()
+        self._way(self._running(job_id), door).prepare()
 
-    def let_go(self, job_id: str) -> None:
-        self._doors.pop(job_id, None)
-        self._ways.pop(job_id, None)
+    def let_go(self, job_id: str, door: str = "lab") -> None:
+        self._doors.pop((job_id, door), None)
+        self._ways.pop((job_id, door), None)
         self._tidy()
 
     def tunnels(self) -> list[Tunnel]:
@@ -238,26 +242,27 @@ class Tunnels:
             known.close()
         return fresh
 
-    def _way(self, job: Job) -> LabRoute:
+    def _way(self, job: Job, door: str) -> LabRoute:
         """Return the way to the job's door, as it is now. ForwardError: the tunnel is closed."""
         node = self._node(job)
-        find = self._doors.get(job.id)
+        find = self._doors.get((job.id, door))
         if find is None:
             raise ForwardError("The tunnel is closed.")
         place = find(job)
         with self._lock:
-            known = self._ways.get(job.id)
+            known = self._ways.get((job.id, door))
             if known is not None and known.node is node and known.place == place:
                 return known
             remember = partial(self._usual.__setitem__, job.cluster)
             way = LabRoute(node, place, self._usual.get(job.cluster), remember)
-            self._ways[job.id] = way
+            self._ways[job.id, door] = way
             return way
 
     def _tidy(self) -> None:
         """Close the routes to nodes that no tunnel leads to, or whose job does not run any more."""
         with self._lock:
-            wanted = {*self._doors, *(target.job_id for target in self._open)}
+            wanted = {*(job_id for job_id, _ in self._doors)}
+            wanted |= {target.job_id for target in self._open if target.job_id is not None}
             gone = [
                 job_id
                 for job_id in self._routes

@@ -15,13 +15,15 @@ from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, Files
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.wire import CellJob, CellSpec, Job
+from jupyter_slurm.wire import CellJob, CellSpec, DashboardName, Job
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.submission.resolved import Resolved
     from jupyter_slurm.profiles.profile import ClusterProfile
 
 
+_WITH_DASHBOARD: tuple[DashboardName, ...] = ("ray", "dask")
+"""The engines that have one."""
 _RANKED = ("torchrun", "mpi")
 """The engines that run the code in each rank; with the others it runs once."""
 
@@ -35,7 +37,7 @@ class Cell(ByPython[CellSpec]):
     job = CellJob
     identified_by = (
         *("names_in", "names_out", "out_format"),
-        *("launch", "names_gather", "max_restarts", "mpi"),
+        *("launch", "names_gather", "max_restarts", "mpi", "tensorboard"),
     )
     is_python = True
     runner = layout.RUNNER
@@ -48,10 +50,22 @@ class Cell(ByPython[CellSpec]):
 
     def check(self, spec: CellSpec) -> None:
         _check_launch(spec)
+        if spec.tensorboard is not None and spec.session is not None:
+            raise RequestError(
+                "TensorBoard runs as long as its job, so --tensorboard is not for a cell of a "
+                "session.",
+                option="tensorboard",
+            )
 
     def files(self, spec: CellSpec, job: Resolved) -> Files:
         variables = bool(spec.names_in or spec.names_out or spec.names_gather)
-        return own_files(spec) | runner_files(variables=variables)
+        own = own_files(spec) | runner_files(variables=variables)
+        return own | _dashboard_files(spec, self.dashboards(spec))
+
+    def dashboards(self, job: CellSpec | Job) -> tuple[DashboardName, ...]:
+        assert isinstance(job, CellSpec | CellJob)
+        engine = tuple(name for name in _WITH_DASHBOARD if name == job.launch)
+        return (*engine, "tensorboard") if job.tensorboard is not None else engine
 
     def progress_file(self, job: Job, folder: JobDir) -> PurePosixPath | None:
         return None if job.launch is None else folder.launch(job.restarts)
@@ -122,6 +136,20 @@ def own_files(spec: CellSpec) -> dict[str, bytes | Path]:
     if spec.inputs is not None:
         files[layout.INPUTS] = Path(spec.inputs)
     return files
+
+
+def _dashboard_files(spec: CellSpec, names: tuple[DashboardName, ...]) -> dict[str, bytes]:
+    """Return node/dashboards.py with all that it needs, where the job has any dashboard."""
+    if not names:
+        return {}
+    # See `runner_files`.
+    from jupyter_slurm.jobs.submission.payload import node_files  # noqa: PLC0415
+
+    ours = ["dashboards", "runner_dashboards", "framing", "lab_door", "lab_port"]
+    ours += ["dashboard_of_dask"] if "dask" in names else []
+    plan = {"id": spec.id, "names": names, "logdir": spec.tensorboard}
+    found = {name: text for one in ours for name, text in node_files(one).items()}
+    return {**found, layout.DASHBOARDS: msgspec.json.encode(plan)}
 
 
 def runner_files(*, variables: bool) -> dict[str, bytes]:

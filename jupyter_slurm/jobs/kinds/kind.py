@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.wire import Job, JobSpec, JobState, SpecT, Text
+from jupyter_slurm.wire import DashboardName, Job, JobSpec, JobState, SpecT, Text
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -119,6 +119,10 @@ class Kind(Generic[SpecT]):
 
         code = {self.code_file: spec.code.encode()} if self.code_file else {}
         return code | {n: text for one in self.node_files for n, text in node_files(one).items()}
+
+    def dashboards(self, job: SpecT | Job) -> tuple[DashboardName, ...]:
+        """Name the dashboards that such a job has while it runs."""
+        return ()
 
     def progress_file(self, job: Job, folder: JobDir) -> PurePosixPath | None:
         """Return the file in which it tells how far it is; None: it does not."""

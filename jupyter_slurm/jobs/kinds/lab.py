@@ -32,6 +32,8 @@ _OVERLAYS = "~/.jupyter-slurm/labs"
 
 _Host = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,253}\Z")]
 _Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+DoorAddress = tuple[_Host, _Port]
+"""The address of a door's port, as a job tells it."""
 
 
 class _LabProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +42,7 @@ class _LabProgress(msgspec.Struct, frozen=True, kw_only=True):
     python: tuple[int, int, int] | None = None
     """The one that its kernels begin with."""
     idle_since_s: Moment | None = None
-    door: tuple[_Host, _Port] | None = None
+    door: DoorAddress | None = None
     """The address of its port."""
 
 

@@ -20,8 +20,8 @@ _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 """The same zip from the same files, whenever it is made."""
 _FOR_VARIABLES = frozenset(("runner_variables.py", "runner_plain.py"))
 """Modules that only a cell with variables imports."""
-_FOR_LAUNCH = frozenset(("runner_ranks.py", "runner_engine.py"))
-"""Modules that only a cell imports that a launcher runs on many nodes."""
+_FOR_SOME = frozenset(("runner_ranks.py", "runner_engine.py", "runner_dashboards.py"))
+"""Modules that only a cell imports that a launcher runs on many nodes, or that has dashboards."""
 
 
 def runner_files() -> Mapping[str, bytes]:
@@ -34,7 +34,7 @@ def needed_files(variables: bool) -> Mapping[str, bytes]:
     return {
         name: text
         for name, text in runner_files().items()
-        if name not in _FOR_LAUNCH and (variables or name not in _FOR_VARIABLES)
+        if name not in _FOR_SOME and (variables or name not in _FOR_VARIABLES)
     }
 
 

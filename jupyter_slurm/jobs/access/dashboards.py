@@ -1,0 +1,238 @@
+"""Dashboards of jobs (Ray's, Dask's, TensorBoard): a port of this machine for each that is opened.
+
+A dashboard is come to as a lab is: by the door that node/dashboards.py keeps (`lab_route.py`), at a
+port with a name that nobody can guess. That lasts until the job ends. Who gets in there is for
+`dashboard_login.py`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Annotated
+
+import msgspec
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import (
+    ConfigError,
+    ForwardError,
+    JupyterSlurmError,
+    NotFoundError,
+    RequestError,
+)
+from jupyter_slurm.foreign import read_json
+from jupyter_slurm.jobs.access import error_page
+from jupyter_slurm.jobs.access.dashboard_login import (
+    PATH,
+    Guard,
+    LoginRequestError,
+    NotLoggedInError,
+)
+from jupyter_slurm.jobs.access.error_page import Reason
+from jupyter_slurm.jobs.access.lab_host import NotThisLabError
+from jupyter_slurm.jobs.access.lab_route import Place
+from jupyter_slurm.jobs.access.tunnels import Tunnels
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.kinds.lab import DoorAddress
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.readable import visible
+from jupyter_slurm.transport.forward import Forward
+from jupyter_slurm.wire import DASHBOARDS, DashboardName, Job, JobState, LabEntry, Message
+
+_LOOK_S = 60.0
+_NAME_BYTES, _SECRET_BYTES = 10, 32
+_MOST_BYTES = 16_384
+_MISDIRECTED, _FORBIDDEN = "421 Misdirected Request", "403 Forbidden"
+
+
+class _Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What node/dashboards.py tells of one."""
+
+    door: DoorAddress | None = None
+    """Its port on the node."""
+    token: Annotated[str, msgspec.Meta(pattern=r"\A[\x21-\x3a\x3c-\x7e]{0,512}\Z")] = ""
+    """What Ray's asks for."""
+    problem: Annotated[str, msgspec.Meta(max_length=4096)] | None = None
+    """Why there is none."""
+
+
+class _Open:
+    """A dashboard's port here, as it was opened for one attempt of its job."""
+
+    def __init__(self, job: Job, name: DashboardName, told: _Told) -> None:
+        host = f"{name}-{job.id}-{secrets.token_hex(_NAME_BYTES)}.localhost"
+        self.attempt = job.restarts
+        self.told = told
+        self.guard = Guard(host, secrets.token_hex(_SECRET_BYTES), told.token)
+        self.forward: Forward | None = None
+
+
+_Key = tuple[str, DashboardName]
+"""The job's id, and which of its dashboards."""
+
+
+class Dashboards:
+    """All of the agent's; `close` ends the ports, and the dashboards go on."""
+
+    def __init__(self, book: Book, tunnels: Tunnels, clusters: Clusters) -> None:
+        self._book = book
+        self._tunnels = tunnels
+        self._clusters = clusters
+        self._lock = threading.Lock()
+        self._open: dict[_Key, _Open] = {}
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
+        """Return the address and the secret that let a browser in, and open the port there.
+        RequestError: the job has no such dashboard or does not run. NotFoundError: the dashboard
+        does not answer within `wait_s`."""
+        job = self._running(job_id, name)
+        told = self._wait(job, name, wait_s)
+        if told.problem is not None:
+            raise RequestError("{why}", why=visible(told.problem))
+        opened = self._opened(job, name, told)
+        assert opened.forward is not None
+        port = opened.forward.local_port
+        url = f"http://{opened.guard.host}:{port}{PATH}"
+        return LabEntry(login_url=url, token=opened.guard.secret, port=port)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            ports, self._open = self._open, {}
+        for one in ports.values():
+            if one.forward is not None:
+                one.forward.close()
+
+    def _running(self, job_id: str, name: DashboardName) -> Job:
+        job = self._book.job(job_id)
+        title = DASHBOARDS[name]
+        if name not in kind_of(job).dashboards(job):
+            raise RequestError("Job {id} has no {title}.", id=job.id, title=title)
+        if job.state is not JobState.RUNNING:
+            raise RequestError(
+                "Job {id} is {state}, so {title} does not run.",
+                id=job.id,
+                state=job.state,
+                title=title,
+            )
+        return job
+
+    # --- what the job tells ---
+
+    def _wait(self, job: Job, name: DashboardName, wait_s: float) -> _Told:
+        """Return what the job tells of its dashboard, once it does."""
+        path = JobDir(PurePosixPath(job.job_dir)).dashboards(job.restarts)
+        transport = self._clusters.named(job.cluster).transport
+        deadline_s = time.monotonic() + wait_s
+        while True:
+            data = transport.read(path, 0, _MOST_BYTES) or b""
+            if data:
+                found = read_json(data, dict[str, _Told], _MOST_BYTES).get(name)
+                if found is not None:
+                    return found
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                break
+            transport.grown({path: len(data)}, wait_s=left_s, wake=threading.Event())
+            self._running(job.id, name)
+        raise NotFoundError(
+            "{title} of job {id} has not answered yet.",
+            hint="Try again in some seconds: it starts when the job's code does.",
+            title=DASHBOARDS[name],
+            id=job.id,
+        )
+
+    # --- the ports ---
+
+    def _opened(self, job: Job, name: DashboardName, told: _Told) -> _Open:
+        """Return the port here, opened if need be: another one after the job was requeued."""
+        key = (job.id, name)
+        with self._lock:
+            known = self._open.get(key)
+            if known is not None and known.attempt == job.restarts:
+                known.told = told
+                return known
+        if known is not None:
+            self._end(key)
+        one = _Open(job, name, told)
+        with self._lock:
+            if self._closed:
+                raise ForwardError("The agent ends.")
+            if key in self._open:  # somebody else was as fast
+                return self._open[key]
+            one.forward = Forward(
+                self._tunnels.into(job.id, partial(self._place, key, one), name),
+                tell=partial(self._tell, job.id, one.guard),
+                admit=one.guard.admit,
+            )
+            self._open[key] = one
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._keep, name="dashboards", daemon=True)
+                self._thread.start()
+        return one
+
+    def _place(self, key: _Key, one: _Open, job: Job) -> Place:
+        if job.restarts != one.attempt:
+            raise ForwardError(
+                "The job was put back into the queue, and has begun anew.",
+                hint=Message.of("Open it again: from the job's card, or with `{slurm} tunnel`."),
+            )
+        job_id, name = key
+        return Place(f"jslurm-{job_id}-{name}", one.told.door, self._book.store.key(job_id))
+
+    def _tell(
+        self, job_id: str, guard: Guard, sock: socket.socket, error: JupyterSlurmError
+    ) -> None:
+        if isinstance(error, LoginRequestError):
+            guard.log_in(sock)
+            return
+        sentences = tuple(str(one) for one in (error.message, error.hint) if one)
+        if isinstance(error, NotThisLabError | NotLoggedInError):  # it reveals nothing
+            status = _MISDIRECTED if isinstance(error, NotThisLabError) else _FORBIDDEN
+            reason = Reason("Not open here", sentences, again=False, status=status)
+        else:
+            job = self._book.job(job_id)
+            runs = job.state is JobState.RUNNING
+            title = f"{job.name} on {job.cluster}"
+            reason = Reason(title, sentences, again=runs)
+        error_page.answer(sock, reason)
+
+    def _keep(self) -> None:
+        """Close the ports of jobs that have ended; return after the last of them."""
+        while not self._book.closed:
+            stirs = self._book.stirs
+            with self._lock:
+                known = list(self._open)
+            for key in known:
+                if self._is_over(key[0]):
+                    self._end(key)
+            with self._lock:
+                if not self._open:
+                    self._thread = None
+                    return
+            self._book.wait(self._book.stirred_since(stirs), _LOOK_S)
+
+    def _is_over(self, job_id: str) -> bool:
+        try:
+            return self._book.job(job_id).state.final
+        except NotFoundError:
+            return True
+
+    def _end(self, key: _Key) -> None:
+        with self._lock:
+            one = self._open.pop(key, None)
+        if one is not None and one.forward is not None:
+            one.forward.close()
+            self._tunnels.let_go(*key)
+            with suppress(ConfigError, OSError):  # it leads nowhere any more
+                places.lab_page("-".join(key)).unlink(missing_ok=True)

@@ -1,0 +1,150 @@
+"""Dashboards on a real Slurm: TensorBoard beside a cell, its port here, and who gets in."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.wire import Job, JobState, LabEntry, Stream
+from tests.cluster.plugin import SlurmCluster
+from tests.containers.leftovers import processes, processes_of
+from tests.jobs.conftest import Site, both_ways, spec
+from tests.lab_visitor import LabVisitor
+from tests.ssh.sshd import Sshd
+from tests.ssh.waiting import wait_until
+
+STARTS_S = 60.0
+WAIT = """
+import pathlib, time
+while not pathlib.Path({path!r}).exists():
+    time.sleep(0.05)
+"""
+KNOCK = """
+import os, socket, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+sock = socket.socket(socket.AF_UNIX)
+sock.settimeout(10)
+sock.connect("\\0" + sys.argv[1])
+try:
+    sock.sendall(b"GET / HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
+    print(sock.recv(100))
+except OSError:
+    print(b"")
+"""
+"""Another user's program at a door."""
+
+
+@pytest.fixture
+def site(
+    slurm_cluster: SlurmCluster,
+    way: Sshd | None,
+    engines_python: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Site]:
+    """As for all tests, and its nodes' Python has TensorBoard."""
+    site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=way, python=str(engines_python))
+    yield site
+    site.service.close()
+
+
+def running(site: Site, end: Path, **changes: object) -> Job:
+    code = WAIT.format(path=str(end))
+    job = site.service.submit(spec(code, runtime="none", **changes))
+    return site.wait(job.id, JobState.RUNNING)
+
+
+def visitor(entry: LabEntry) -> LabVisitor:
+    host = entry.login_url.removeprefix("http://").partition("/")[0]
+    return LabVisitor(host, entry.port)
+
+
+def is_open(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
+        return True
+    return False
+
+
+def listening(job: Job) -> set[int]:
+    """The ports of the job's programs at the node's own loopback."""
+    found = set()
+    for one, _ in processes(job):
+        with suppress(psutil.Error):
+            at = [where.laddr for where in one.net_connections("tcp") if where.status == "LISTEN"]
+            found |= {where.port for where in at if where.ip in ("127.0.0.1", "::1")}
+    return found
+
+
+@both_ways
+def test_tensorboard_runs_beside_a_cell_for_its_user_alone_and_ends_with_it(
+    site: Site, tmp_path: Path
+) -> None:
+    end = tmp_path / "end"
+    job = running(site, end, tensorboard=str(tmp_path / "logs"))
+    entry = site.service.dashboard_entry(job.id, "tensorboard", STARTS_S)
+    stranger = visitor(entry)
+    assert stranger.get("/data/plugins_listing").status_code == 403
+    wrong = LabEntry(login_url=entry.login_url, token="0" * 64)
+    assert stranger.log_in(wrong).status_code == 403
+    assert stranger.get("/").status_code == 403
+    astray = LabVisitor(f"127.0.0.1:{entry.port}", entry.port)
+    assert astray.get("/").status_code == 421
+    one = visitor(entry)
+    answer = one.log_in(entry)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/")
+    assert "<title>TensorBoard" in one.get("/").text
+    assert "scalars" in one.get("/data/plugins_listing").json()
+    assert site.service.dashboard_entry(job.id, "tensorboard") == entry
+    assert listening(job) == set()
+    end.touch()
+    assert site.wait(job.id).state is JobState.COMPLETED
+    wait_until(lambda: not is_open(entry.port))
+    wait_until(lambda: not processes_of(site))
+    with pytest.raises(RequestError, match=r"is COMPLETED, so TensorBoard does not run"):
+        site.service.dashboard_entry(job.id, "tensorboard")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="to be two users takes root")
+def test_another_user_of_the_node_gets_nothing_from_a_dashboard(site: Site, tmp_path: Path) -> None:
+    end = tmp_path / "end"
+    job = running(site, end, tensorboard="logs")
+    site.service.dashboard_entry(job.id, "tensorboard", STARTS_S)
+    knock = [sys.executable, "-c", KNOCK, f"jslurm-{job.id}-tensorboard"]
+    done = subprocess.run(knock, stdout=subprocess.PIPE, text=True, check=True, timeout=30)
+    assert done.stdout == "b''\n"
+    end.touch()
+    site.wait(job.id)
+
+
+def test_a_python_without_tensorboard_says_so_and_runs_the_cell(
+    site: Site, tmp_path: Path
+) -> None:
+    site.edit_profile(python="/usr/bin/python3")
+    site.restart()
+    end = tmp_path / "end"
+    job = running(site, end, tensorboard="logs")
+    with pytest.raises(RequestError, match=r"TensorBoard does not start with Python 3"):
+        site.service.dashboard_entry(job.id, "tensorboard", STARTS_S)
+    end.touch()
+    assert site.wait(job.id).state is JobState.COMPLETED
+    chunk = site.service.logs(job.id)
+    said = "".join(one.text for one in chunk.outputs if isinstance(one, Stream))
+    assert "has no TensorBoard, so the job has none." in said
+
+
+def test_a_job_without_a_dashboard_has_none(site: Site, tmp_path: Path) -> None:
+    end = tmp_path / "end"
+    job = running(site, end)
+    with pytest.raises(RequestError, match=r"has no Ray's dashboard"):
+        site.service.dashboard_entry(job.id, "ray")
+    end.touch()
+    site.wait(job.id)
