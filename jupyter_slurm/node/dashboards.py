@@ -8,7 +8,7 @@ standard library and TensorBoard only. Each dashboard has a door, as a lab has (
 listens nowhere: it gets the connections that the door lets in. Where Ray's and Dask's are, the
 engine's program says in `engine.N.json`: at a port of the node's own loopback, or at a Unix socket.
 Everybody on the node can connect to a port: Ray's dashboard asks for a token, and Dask's has a
-socket (dashboard_of_dask.py).
+socket (launch_dask_dashboard.py).
 """
 
 import contextlib

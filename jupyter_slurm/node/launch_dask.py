@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 CERTIFICATE, KEY = "tls.pem", "tls.key"
 LOOPBACK = "127.0.0.1:0"
-"""Where dashboards listen: they ask nobody who they are."""
+"""Where dashboards would listen (launch_dask_dashboard.py)."""
 
 
 class Dask(launch_engine.Engine):

@@ -27,10 +27,13 @@ LOOK_S = 0.02
 
 async def scheduler(path, options):
     # type: (str, Any) -> None
+    import launch_dask_dashboard  # noqa: PLC0415
     from distributed import Scheduler  # noqa: PLC0415 - while the other programs start
 
     async with Scheduler(**options) as server:
-        told = {"address": server.address, "dashboard": server.http_server.port}
+        at = os.path.join(os.path.dirname(path), "dashboard")
+        launch_dask_dashboard.listen(server, at)
+        told = {"address": server.address, "dashboard": at}
         runner.put(path, json.dumps(told).encode("ascii"))
         await server.finished()
 
@@ -39,6 +42,7 @@ async def worker(path, options):
     # type: (str, Any) -> None
     from distributed import Nanny  # noqa: PLC0415 - while the scheduler starts
 
+    options["preload"] = [os.path.join(sys.path[0], "launch_dask_dashboard.py")]
     async with Nanny(wait_for(path)["address"], **options) as server:
         await server.finished()
 

@@ -145,8 +145,7 @@ def _dashboard_files(spec: CellSpec, names: tuple[DashboardName, ...]) -> dict[s
     # See `runner_files`.
     from jupyter_slurm.jobs.submission.payload import node_files  # noqa: PLC0415
 
-    ours = ["dashboards", "runner_dashboards", "framing", "lab_door", "lab_port"]
-    ours += ["dashboard_of_dask"] if "dask" in names else []
+    ours = ("dashboards", "runner_dashboards", "framing", "lab_door", "lab_port")
     plan = {"id": spec.id, "names": names, "logdir": spec.tensorboard}
     found = {name: text for one in ours for name, text in node_files(one).items()}
     return {**found, layout.DASHBOARDS: msgspec.json.encode(plan)}
