@@ -253,6 +253,7 @@ export interface CellJob {
   launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
   names_gather: string[];
   ranks: number;
+  tensorboard: string | null;
 }
 /**
  * An error on its way to a person: see `errors.py` for the codes.
@@ -336,6 +337,7 @@ export interface CellSpec {
   names_gather: string[];
   max_restarts: number;
   mpi: string | null;
+  tensorboard: string | null;
 }
 /**
  * What is new of jobs and connections since a cursor.
@@ -1008,8 +1010,9 @@ export interface KernelSpec {
   launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
 }
 /**
- * What a browser is sent to a lab with: a POST of `token`, as `token` and as `password`, to
- *     `login_url`. No address holds the token, and so no history, log or command line does.
+ * What a browser is sent to a lab or a dashboard with: a POST of `token`, as `token` and as
+ *     `password`, to `login_url`. No address holds the token, and so no history, log or command line
+ *     does.
  */
 export interface LabEntry {
   login_url: string;

@@ -212,9 +212,8 @@ def test_only_the_jobs_certificate_opens_its_ports(site: Site, tmp_path: Path) -
         if where.status == psutil.CONN_LISTEN
     }
     own = tmp_path / "it's a root" / job.id
-    dashboards = {port for port, ip in ports.items() if not answers(ip, port, own)}
-    assert {ports[port] for port in dashboards} <= {"127.0.0.1"}
-    assert len(ports) > len(dashboards)
+    assert ports
+    assert not [port for port, ip in ports.items() if not answers(ip, port, own)]
     assert not [port for port, ip in ports.items() if answers(ip, port, tmp_path)]
     assert job.finish().state is JobState.COMPLETED, job.told()
 

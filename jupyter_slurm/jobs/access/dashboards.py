@@ -98,7 +98,12 @@ class Dashboards:
         job = self._running(job_id, name)
         told = self._wait(job, name, wait_s)
         if told.problem is not None:
-            raise RequestError("{why}", why=visible(told.problem))
+            raise RequestError(
+                "{title} does not run in job {id}.",
+                detail=visible(told.problem),
+                title=DASHBOARDS[name],
+                id=job.id,
+            )
         opened = self._opened(job, name, told)
         assert opened.forward is not None
         port = opened.forward.local_port
@@ -146,7 +151,7 @@ class Dashboards:
             transport.grown({path: len(data)}, wait_s=left_s, wake=threading.Event())
             self._running(job.id, name)
         raise NotFoundError(
-            "{title} of job {id} has not answered yet.",
+            "{title} does not answer yet in job {id}.",
             hint="Try again in some seconds: it starts when the job's code does.",
             title=DASHBOARDS[name],
             id=job.id,

@@ -140,5 +140,12 @@ export const OPTIONS = [
     flag: true,
     kinds: ['lab'],
     help: 'where the image has no JupyterLab: install one beside it, once'
+  },
+  {
+    name: 'tensorboard',
+    words: ['--tensorboard'],
+    flag: false,
+    kinds: ['code', 'file', 'cell'],
+    help: 'TensorBoard beside the cell: for the logs in DIR'
   }
 ] as const;

@@ -141,6 +141,22 @@ def test_a_python_without_tensorboard_says_so_and_runs_the_cell(site: Site, tmp_
     assert "has no TensorBoard, so the job has none." in said
 
 
+def test_dasks_dashboard_is_at_a_socket_of_its_users_own(site: Site, tmp_path: Path) -> None:
+    end = tmp_path / "end"
+    job = running(site, end, launch="dask", options={"nodes": "2"})
+    entry = site.service.dashboard_entry(job.id, "dask", STARTS_S)
+    one = visitor(entry)
+    assert one.get("/status").status_code == 403
+    one.log_in(entry)
+    assert "Dask Diagnostic UI" in one.get("/status").text
+    [at] = Path("/tmp").glob("jse-*/dashboard")
+    assert at.is_socket()
+    assert (at.stat().st_mode & 0o777, at.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    end.touch()
+    assert site.wait(job.id).state is JobState.COMPLETED
+    wait_until(lambda: not at.exists())
+
+
 def test_a_job_without_a_dashboard_has_none(site: Site, tmp_path: Path) -> None:
     end = tmp_path / "end"
     job = running(site, end)
