@@ -46,9 +46,7 @@ _OF_CELLS = MappingProxyType(
         "push-exclude": OurOption(
             "PATTERN", "what --push leaves behind, as in .gitignore; may be repeated"
         ),
-        "session": OurOption(
-            "[NAME]", "run it at once in a session started here, or in any by its id"
-        ),
+        "session": OurOption("[NAME]", "run at once in a session started here, or any by its id"),
         "fetch": OurOption("GLOBS", "files to bring back when the job has ended; may be repeated"),
         "name": OurOption("NAME", "what the job is called"),
         "detach": OurOption("", "give a job handle at once instead of waiting"),

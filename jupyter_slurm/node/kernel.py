@@ -404,7 +404,15 @@ def main(argv):
         where = "{} ({})".format(sys.executable, sys.version.split()[0])
         print("{}: {} lacks {}".format(kernel_process.NOT_THERE, where, ", ".join(lacking)))
         return kernel_process.NOT_THERE_EXIT
-    return Holder(task["socket"], float(task["idle_s"])).run()
+    holder = Holder(task["socket"], float(task["idle_s"]))
+    if not os.path.exists(os.path.join(argv[1], "runner_dashboards.py")):
+        return holder.run()
+    import runner_dashboards  # noqa: PLC0415 - few jobs have any
+
+    end_dashboards = runner_dashboards.start(os.path.abspath(argv[1]), argv[2], [], print)
+    exit_code = holder.run()
+    end_dashboards()
+    return exit_code
 
 
 if __name__ == "__main__":

@@ -448,6 +448,17 @@ def live_for_a_cell(
     return runner_cell.run(job_dir, attempt, pipes, rank)
 
 
+def start_dashboards(
+    job_dir: str, attempt: str, engine: "List[str]", tell: "Callable[[str], None]"
+) -> "Callable[[], None]":
+    """Start the ways to the job's dashboards, where it has any; return what ends them."""
+    if not os.path.exists(os.path.join(job_dir, "runner_dashboards.py")):
+        return lambda: None
+    import runner_dashboards  # noqa: PLC0415 - few jobs have any
+
+    return runner_dashboards.start(job_dir, attempt, engine, tell)
+
+
 def main(argv: "List[str]") -> int:
     job_dir, attempt = os.path.abspath(argv[1]), argv[2]
     rank = int(os.environ[RANK_OF[argv[3]]]) if len(argv) > 3 else None
@@ -457,16 +468,11 @@ def main(argv: "List[str]") -> int:
     except OSError as error:
         complain("output cannot be written, so the cell was not run: %s" % error)
         return NO_ROOM_EXIT
-    dashboards = None
-    if os.path.exists(os.path.join(job_dir, "runner_dashboards.py")):
-        import runner_dashboards  # noqa: PLC0415 - few jobs have any
-
-        tell = lambda line: output.write_text("stderr", line)  # noqa: E731
-        dashboards = runner_dashboards.start(job_dir, attempt, argv[3:], tell)
+    tell = lambda line: output.write_text("stderr", line)  # noqa: E731
+    end_dashboards = start_dashboards(job_dir, attempt, argv[3:], tell)
     child = start(lambda pipes: live_for_a_cell(job_dir, attempt, pipes, rank))
     exit_code = supervise(job_dir, attempt, child, output, rank)
-    if dashboards is not None:
-        runner_dashboards.end(dashboards)
+    end_dashboards()
     return exit_code
 
 

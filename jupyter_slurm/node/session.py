@@ -327,7 +327,9 @@ def main(argv: "List[str]") -> int:
     except OSError as error:
         runner.complain("the session cannot be set up: %s" % error)
         return runner.NO_ROOM_EXIT
+    end_dashboards = runner.start_dashboards(folder, attempt, [], runner.complain)
     result = session.run()
+    end_dashboards()
     usage = session.worker.usage
     result.update(
         started_s=started_s,

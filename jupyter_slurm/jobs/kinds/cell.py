@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from jupyter_slurm.profiles.profile import ClusterProfile
 
 
-_WITH_DASHBOARD: tuple[DashboardName, ...] = ("ray", "dask")
-"""The engines that have one."""
 _RANKED = ("torchrun", "mpi")
 """The engines that run the code in each rank; with the others it runs once."""
 
@@ -59,13 +57,12 @@ class Cell(ByPython[CellSpec]):
 
     def files(self, spec: CellSpec, job: Resolved) -> Files:
         variables = bool(spec.names_in or spec.names_out or spec.names_gather)
-        own = own_files(spec) | runner_files(variables=variables)
-        return own | _dashboard_files(spec, self.dashboards(spec))
+        return own_files(spec) | runner_files(variables=variables)
 
     def dashboards(self, job: CellSpec | Job) -> tuple[DashboardName, ...]:
         assert isinstance(job, CellSpec | CellJob)
-        engine = tuple(name for name in _WITH_DASHBOARD if name == job.launch)
-        return (*engine, "tensorboard") if job.tensorboard is not None else engine
+        board: tuple[DashboardName, ...] = ("tensorboard",) if job.tensorboard is not None else ()
+        return (*super().dashboards(job), *board)
 
     def progress_file(self, job: Job, folder: JobDir) -> PurePosixPath | None:
         return None if job.launch is None else folder.launch(job.restarts)
@@ -136,19 +133,6 @@ def own_files(spec: CellSpec) -> dict[str, bytes | Path]:
     if spec.inputs is not None:
         files[layout.INPUTS] = Path(spec.inputs)
     return files
-
-
-def _dashboard_files(spec: CellSpec, names: tuple[DashboardName, ...]) -> dict[str, bytes]:
-    """Return node/dashboards.py with all that it needs, where the job has any dashboard."""
-    if not names:
-        return {}
-    # See `runner_files`.
-    from jupyter_slurm.jobs.submission.payload import node_files  # noqa: PLC0415
-
-    ours = ("dashboards", "runner_dashboards", "framing", "lab_door", "lab_port")
-    plan = {"id": spec.id, "names": names, "logdir": spec.tensorboard}
-    found = {name: text for one in ours for name, text in node_files(one).items()}
-    return {**found, layout.DASHBOARDS: msgspec.json.encode(plan)}
 
 
 def runner_files(*, variables: bool) -> dict[str, bytes]:

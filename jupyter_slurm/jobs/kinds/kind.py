@@ -26,6 +26,10 @@ PROGRESS_BYTES = 4096
 """Limits what is read of the end of a progress file; its last line always fits."""
 
 
+_WITH_DASHBOARD: tuple[DashboardName, ...] = ("ray", "dask")
+"""The engines that have one."""
+
+
 class Kind(Generic[SpecT]):
     """One kind of job, without any state. The defaults are those of a program that just runs."""
 
@@ -122,7 +126,7 @@ class Kind(Generic[SpecT]):
 
     def dashboards(self, job: SpecT | Job) -> tuple[DashboardName, ...]:
         """Name the dashboards that such a job has while it runs."""
-        return ()
+        return tuple(name for name in _WITH_DASHBOARD if name == job.launch)
 
     def progress_file(self, job: Job, folder: JobDir) -> PurePosixPath | None:
         """Return the file in which it tells how far it is; None: it does not."""

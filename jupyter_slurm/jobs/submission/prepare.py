@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+import msgspec
+
 from jupyter_slurm import containers
 from jupyter_slurm.containers.runtime import launch_beside, launch_in_terminal
 from jupyter_slurm.jobs import layout
@@ -17,6 +19,7 @@ from jupyter_slurm.jobs.kinds.kind import Files, socket_name
 from jupyter_slurm.jobs.submission import certificate, launching, staging
 from jupyter_slurm.jobs.submission.checks import check_spec
 from jupyter_slurm.jobs.submission.options import comment, of_script
+from jupyter_slurm.jobs.submission.payload import node_files
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.jobs.submission.script import (
     ScriptPlan,
@@ -26,7 +29,14 @@ from jupyter_slurm.jobs.submission.script import (
 )
 from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.transport.node_program import PYTHON, node_file
-from jupyter_slurm.wire import CellSpec, ProgramSpec, ScriptSpec, TerminalSpec
+from jupyter_slurm.wire import (
+    CellSpec,
+    DashboardName,
+    JobSpec,
+    ProgramSpec,
+    ScriptSpec,
+    TerminalSpec,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +94,23 @@ def prepare(job: Resolved) -> Submission:
         engine = job.runtime.launch([], box)
         ran = replace(plan, command=engine.argv, before="", runtime_setup=engine.setup)
         files[layout.ENGINE] = render_enter(ran).encode()
+    files |= _dashboards(job.spec, job.kind.dashboards(job.spec))
     beside = launch_beside(job.runtime, [], box)
     entered = replace(plan, command=beside.argv, before="", runtime_setup=beside.setup)
     files[layout.ENTER] = render_enter(entered).encode()
     argv = sbatch.argv(str(job.job_dir.path / layout.SCRIPT), options)
     return Submission(job, script, tuple(argv), files, tuple(job.environment))
+
+
+def _dashboards(spec: JobSpec, names: tuple[DashboardName, ...]) -> Files:
+    """Return node/dashboards.py with all that it needs, where the job has any dashboard."""
+    if not names:
+        return {}
+    logdir = spec.tensorboard if isinstance(spec, CellSpec) else None
+    plan = {"id": spec.id, "names": names, "logdir": logdir}
+    ours = ("dashboards", "runner_dashboards", "framing", "lab_door", "lab_port")
+    found = {name: text for one in ours for name, text in node_files(one).items()}
+    return {**found, layout.DASHBOARDS: msgspec.json.encode(plan)}
 
 
 def prepare_session_cell(spec: CellSpec) -> Files:
