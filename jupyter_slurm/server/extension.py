@@ -21,7 +21,7 @@ from jupyter_slurm.server.kernels import (
     MeantKernelHandler,
     RemoveKernelHandler,
 )
-from jupyter_slurm.server.labs import LabHandler, lab_proxy_handler
+from jupyter_slurm.server.labs import DashboardHandler, LabHandler, lab_proxy_handler
 from jupyter_slurm.server.own import (
     DocumentHandler,
     ExecutedHandler,
@@ -51,6 +51,7 @@ ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/api/([a-z_]+)", CallHandler),
     (r"/jupyter-slurm/agent/v1/([a-z_]+)", AgentHandler),
     (r"/jupyter-slurm/lab/([a-z2-7]{8})", LabHandler),
+    (r"/jupyter-slurm/dashboard/([a-z2-7]{8})/(ray|dask|tensorboard)", DashboardHandler),
     (r"/jupyter-slurm/lab-proxy/([a-z2-7]{8})(/.*)", lab_proxy_handler()),
     (r"/jupyter-slurm/.*", NoSuchRoute),
 )

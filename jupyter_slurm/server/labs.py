@@ -1,4 +1,4 @@
-"""The waiting room of a lab: a page that shows how far the lab is, and then enters it.
+"""The waiting room of a lab or a dashboard: a page that shows how far the lab is, and enters it.
 
 The page uses the calls that every page may use; the JupyterLab that is open beside it translates
 its text. Only a POST returns the token, and the page passes it on by another POST: no address and
@@ -18,8 +18,11 @@ from tornado.web import HTTPError, RequestHandler, authenticated
 
 from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.handlers import Handler, browser_is_elsewhere
+from jupyter_slurm.wire import DashboardName
 
 _PAGE = "lab_room.html"
+_WAIT_S = 20.0
+"""How long one request waits for a dashboard to answer."""
 NO_PROXY = (
     "Labs are shown below this Jupyter's address by jupyter-server-proxy, which is not installed "
     "beside this server: pip install 'jupyter-slurm[hub]'."
@@ -44,11 +47,15 @@ class LabHandler(Handler):
     @authenticated
     async def get(self, job_id: str) -> None:
         await self.permit(OWN["lab"])
+        self.show(job_id, None)
+
+    def show(self, job_id: str, dashboard: str | None) -> None:
         self.nonce = secrets.token_urlsafe()
         self.set_header("Content-Security-Policy", self.content_security_policy)
         page = resources.files(__package__).joinpath(_PAGE).read_text(encoding="utf-8")
         told = {
             "id": job_id,
+            "dashboard": dashboard,
             "base": self.base_url,
             "elsewhere": browser_is_elsewhere(self.request),
         }
@@ -59,6 +66,23 @@ class LabHandler(Handler):
     async def post(self, job_id: str) -> None:
         await self.permit(OWN["lab_entry"])
         entry = await self.relay.with_agent(lambda agent: agent.lab_entry(job_id))
+        self.finish(msgspec.json.encode(entry))
+
+
+class DashboardHandler(LabHandler):
+    """`GET dashboard/ID/NAME`: the page. `POST dashboard/ID/NAME`: the same for a dashboard."""
+
+    @authenticated
+    async def get(self, job_id: str, name: str) -> None:
+        await self.permit(OWN["dashboard"])
+        self.show(job_id, name)
+
+    @authenticated
+    async def post(self, job_id: str, name: DashboardName) -> None:
+        await self.permit(OWN["dashboard_entry"])
+        entry = await self.relay.with_agent(
+            lambda agent: agent.dashboard_entry(job_id, name, _WAIT_S)
+        )
         self.finish(msgspec.json.encode(entry))
 
 

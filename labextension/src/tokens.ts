@@ -138,6 +138,7 @@ export const CommandIDs = {
   connect: 'jupyter-slurm:connect',
   disconnect: 'jupyter-slurm:disconnect',
   openLab: 'jupyter-slurm:open-lab',
+  openDashboard: 'jupyter-slurm:open-dashboard',
   copyLabLink: 'jupyter-slurm:copy-lab-link',
   startLab: 'jupyter-slurm:start-lab',
   newKernel: 'jupyter-slurm:new-kernel',

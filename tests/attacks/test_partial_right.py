@@ -37,6 +37,7 @@ c.ServerApp.authorizer_class = ByHeader
 """
 """Who asks says himself what he was granted: one server for all grants."""
 LAB = "jupyter-slurm/lab/a2b4c6d7"
+DASHBOARD = "jupyter-slurm/dashboard/a2b4c6d7/ray"
 PARTLY = "jupyter_slurm:read jupyter_slurm:write"
 FILES = "contents:read contents:write"
 KEY = "the user's key"
@@ -44,7 +45,7 @@ KEY = "the user's key"
 POWERS = (
     "submit make_image command push pull fetch list_folder file_entry read_file write_file "
     "make_folder rename_file remove_file forward registry_login preview attachable outlook "
-    "notebook kernel_add lab_entry lab-proxy terminal agent"
+    "notebook kernel_add lab_entry dashboard_entry lab-proxy terminal agent"
 ).split()
 """Each runs a program of the caller's, or reads, writes or looks for any file, as this user
 somewhere."""
@@ -63,6 +64,8 @@ OWN_WAYS = {
     **{name: ("GET", API + name, None) for name in "watch terminal logfile openapi.json".split()},
     "lab": ("GET", LAB, None),
     "lab_entry": ("POST", LAB, {}),
+    "dashboard": ("GET", DASHBOARD, None),
+    "dashboard_entry": ("POST", DASHBOARD, {}),
     "lab-proxy": ("GET", "jupyter-slurm/lab-proxy/a2b4c6d7/lab", None),
     "agent": ("POST", "jupyter-slurm/agent/v1/status", {}),
 }

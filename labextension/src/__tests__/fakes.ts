@@ -18,7 +18,8 @@ const OWN = {
     session_ends_s: null,
     launch: null,
     names_gather: [],
-    ranks: 0
+    ranks: 0,
+    tensorboard: null
   },
   program: { on_login: false },
   terminal: {},

@@ -6,6 +6,7 @@ import { useState, type JSX } from 'react';
 import { useClock } from '../clock';
 import { isFinal, isRunning, stateWord, timeUsed, tone, visible } from '../format';
 import { stateSign } from '../icons';
+import { DashboardButtons } from '../labs/dashboards';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import type { Connection, Job } from '../wire';
 import { attaching, facts, notes, place, type Note } from './facts';
@@ -53,6 +54,7 @@ export function JobCardView({ job, model, commands, trans }: CardProps): JSX.Ele
               setLog(!log);
             }}
           />
+          <DashboardButtons job={job} commands={commands} trans={trans} />
           <Button
             label={trans.__('Open')}
             title={trans.__('Log, resources, script and details in a tab')}

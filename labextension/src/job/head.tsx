@@ -5,6 +5,7 @@ import type { JSX } from 'react';
 import { Facts } from '../card/view';
 import { isFinal, sessionOf, stateWord, tone, visible } from '../format';
 import { stateSign } from '../icons';
+import { DashboardButtons } from '../labs/dashboards';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import type { Job } from '../wire';
 
@@ -61,6 +62,7 @@ function Actions({ job, commands, trans }: Omit<Props, 'model'>): JSX.Element {
   ];
   return (
     <span className="jp-slurm-JobActions" role="group" aria-label={trans.__('Actions')}>
+      <DashboardButtons job={job} commands={commands} trans={trans} />
       {buttons
         .filter(([id, shown]) => shown && commands.hasCommand(id))
         .map(([id]) => (

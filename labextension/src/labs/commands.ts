@@ -9,7 +9,7 @@ import { warn } from '../commands/telling';
 import { isFinal } from '../format';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import type { Job, Lab } from '../wire';
-import { newTab } from './room';
+import { newTab, roomUrl } from './room';
 import { isLab } from './words';
 
 /** The address that leads there from this browser. */
@@ -54,7 +54,7 @@ export function addLabCommands(
     trans.__('In a tab of the browser, as soon as it is ready'),
     launchIcon,
     job => {
-      if (!newTab().enter(job.id)) {
+      if (!newTab().enter(roomUrl(job.id))) {
         warn(trans.__('This browser lets no tab be opened. Its own settings say why.'));
       }
     }

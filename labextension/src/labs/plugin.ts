@@ -7,6 +7,7 @@ import { CURRENT } from '../commands/current';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { Warnings } from '../warnings';
 import { addLabCommands } from './commands';
+import { addDashboardCommand } from './dashboards';
 import { interpret } from './interpreter';
 import { endingSoon, isLab } from './words';
 
@@ -28,6 +29,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   ) => {
     const trans = (translator ?? nullTranslator).load('jupyter_slurm');
     addLabCommands(app, model, trans);
+    addDashboardCommand(app, model, trans);
     for (const command of [CommandIDs.openLab, CommandIDs.copyLabLink]) {
       palette?.addItem({ command, category: trans.__('Slurm'), args: CURRENT });
     }

@@ -5,6 +5,10 @@ export function roomUrl(id: string): string {
   return URLExt.join(PageConfig.getBaseUrl(), 'jupyter-slurm/lab', id);
 }
 
+export function dashboardUrl(id: string, name: string): string {
+  return URLExt.join(PageConfig.getBaseUrl(), 'jupyter-slurm/dashboard', id, name);
+}
+
 /**
  * A tab, now: a browser opens none later, when the deed that asked for it is long over. What it
  * shows is told to it afterwards; until then it shows `meanwhile`.
@@ -20,12 +24,12 @@ export function newTab(meanwhile = ''): Tab {
     body.textContent = meanwhile;
   }
   return {
-    enter: id => {
+    enter: url => {
       if (opened === null) {
         return false;
       }
       opened.opener = null;
-      opened.location.href = roomUrl(id);
+      opened.location.href = url;
       return true;
     },
     close: () => opened?.close()
@@ -33,7 +37,7 @@ export function newTab(meanwhile = ''): Tab {
 }
 
 export interface Tab {
-  /** Shows the lab; false: the browser lets no tab be opened. */
-  enter: (id: string) => boolean;
+  /** Shows that page of the server's; false: the browser lets no tab be opened. */
+  enter: (url: string) => boolean;
   close: () => void;
 }

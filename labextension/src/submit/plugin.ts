@@ -25,7 +25,7 @@ import { warn } from '../commands/telling';
 import { told } from '../messages';
 import { visible } from '../format';
 import { addKernel } from '../kernels/kernelspecs';
-import { newTab } from '../labs/room';
+import { newTab, roomUrl } from '../labs/room';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { addSubmitCommands, cellOf } from './commands';
 import { ExecutedCopies } from './executed';
@@ -260,7 +260,7 @@ async function startLab(
   );
   try {
     const job = await sender.submit(cluster, line, { code: '', kind: 'lab' });
-    if (!tab.enter(job.id)) {
+    if (!tab.enter(roomUrl(job.id))) {
       warn(trans.__('This browser lets no tab be opened. Its own settings say why.'));
     }
   } catch (error) {

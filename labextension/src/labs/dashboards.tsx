@@ -1,0 +1,83 @@
+// The dashboards of a job that runs: which it has, and the buttons that open them.
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import type { JSX } from 'react';
+import { warn } from '../commands/telling';
+import { CommandIDs, type ISlurmModel } from '../tokens';
+import type { Job } from '../wire';
+import { dashboardUrl, newTab } from './room';
+
+export type Dashboard = 'ray' | 'dask' | 'tensorboard';
+
+export function dashboardsOf(job: Job): Dashboard[] {
+  if (job.state !== 'RUNNING') {
+    return [];
+  }
+  const engine = 'launch' in job ? job.launch : null;
+  return [
+    ...(engine === 'ray' || engine === 'dask' ? [engine] : []),
+    ...(job.kind === 'cell' && job.tensorboard !== null ? ['tensorboard' as const] : [])
+  ];
+}
+
+function title(name: Dashboard, trans: TranslationBundle): string {
+  switch (name) {
+    case 'ray':
+      return trans.__('Open Ray’s dashboard');
+    case 'dask':
+      return trans.__('Open Dask’s dashboard');
+    default:
+      return trans.__('Open TensorBoard');
+  }
+}
+
+interface Props {
+  job: Job;
+  commands: CommandRegistry;
+  trans: TranslationBundle;
+}
+
+export function DashboardButtons({ job, commands, trans }: Props): JSX.Element {
+  return (
+    <>
+      {dashboardsOf(job).map(name => (
+        <button
+          key={name}
+          className="jp-slurm-Button"
+          title={trans.__('In a tab of the browser, as soon as it is ready')}
+          onClick={() => void commands.execute(CommandIDs.openDashboard, { id: job.id, name })}
+        >
+          {title(name, trans)}
+        </button>
+      ))}
+    </>
+  );
+}
+
+export function addDashboardCommand(
+  app: JupyterFrontEnd,
+  model: ISlurmModel,
+  trans: TranslationBundle
+): void {
+  app.commands.addCommand(CommandIDs.openDashboard, {
+    label: trans.__('Open a dashboard'),
+    describedBy: {
+      args: {
+        type: 'object',
+        required: ['id', 'name'],
+        properties: {
+          id: { type: 'string', description: 'The id of a job that runs.' },
+          name: { type: 'string', enum: ['ray', 'dask', 'tensorboard'] }
+        }
+      }
+    },
+    execute: ({ id, name: wanted }) => {
+      const job = typeof id === 'string' ? model.jobs.get(id) : undefined;
+      const name = job && dashboardsOf(job).find(one => one === wanted);
+      if (job && name && !newTab().enter(dashboardUrl(job.id, name))) {
+        warn(trans.__('This browser lets no tab be opened. Its own settings say why.'));
+      }
+    }
+  });
+}
