@@ -12,9 +12,9 @@ from msgspec import Struct
 
 DashboardName = Literal["ray", "dask", "tensorboard"]
 DASHBOARDS: Mapping[DashboardName, str] = MappingProxyType(
-    {"ray": "Ray's dashboard", "dask": "Dask's dashboard", "tensorboard": "TensorBoard"}
+    {"ray": "Ray", "dask": "Dask", "tensorboard": "TensorBoard"}
 )
-"""What people call them."""
+"""The names of those that show them."""
 
 
 class LabStep(StrEnum):

@@ -29,13 +29,13 @@ def test_tensorboard_is_opened_from_the_card_at_an_address_of_its_own(
     notebook.run(0, 1)
     card = notebook.card(1)
     expect(card).to_contain_text("running")
+    look(notebook.page, "card-tensorboard", card)
     with notebook.page.context.expect_page() as coming:
         card.get_by_role("button", name="Open TensorBoard").click()
     board = coming.value
     expect(board).to_have_url(re.compile(r"http://tensorboard-[a-z2-7]{8}-[0-9a-f]{20}\.localhost"))
     expect(board).to_have_title("TensorBoard")
     expect(board.locator("body")).to_contain_text("No dashboards are active")
-    look(board, "tensorboard", board.locator("body"))
     board.close()
     gate.touch()
     expect(card).to_contain_text("done")

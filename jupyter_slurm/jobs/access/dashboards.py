@@ -99,9 +99,9 @@ class Dashboards:
         told = self._wait(job, name, wait_s)
         if told.problem is not None:
             raise RequestError(
-                "{title} does not run in job {id}.",
+                "The dashboard of {whose} does not run in job {id}.",
                 detail=visible(told.problem),
-                title=DASHBOARDS[name],
+                whose=DASHBOARDS[name],
                 id=job.id,
             )
         opened = self._opened(job, name, told)
@@ -120,15 +120,15 @@ class Dashboards:
 
     def _running(self, job_id: str, name: DashboardName) -> Job:
         job = self._book.job(job_id)
-        title = DASHBOARDS[name]
+        whose = DASHBOARDS[name]
         if name not in kind_of(job).dashboards(job):
-            raise RequestError("Job {id} has no {title}.", id=job.id, title=title)
+            raise RequestError("Job {id} has no dashboard of {whose}.", id=job.id, whose=whose)
         if job.state is not JobState.RUNNING:
             raise RequestError(
-                "Job {id} is {state}, so {title} does not run.",
+                "Job {id} is {state}, so its dashboard of {whose} does not run.",
                 id=job.id,
                 state=job.state,
-                title=title,
+                whose=whose,
             )
         return job
 
@@ -151,9 +151,9 @@ class Dashboards:
             transport.grown({path: len(data)}, wait_s=left_s, wake=threading.Event())
             self._running(job.id, name)
         raise NotFoundError(
-            "{title} does not answer yet in job {id}.",
-            hint="Try again in some seconds: it starts when the job's code does.",
-            title=DASHBOARDS[name],
+            "The dashboard of {whose} does not answer yet in job {id}.",
+            hint="Try again in some seconds: it starts with the job's code.",
+            whose=DASHBOARDS[name],
             id=job.id,
         )
 
@@ -172,7 +172,7 @@ class Dashboards:
         one = _Open(job, name, told)
         with self._lock:
             if self._closed:
-                raise ForwardError("The agent ends.")
+                raise ForwardError("The tunnel is closed.")
             if key in self._open:  # somebody else was as fast
                 return self._open[key]
             one.forward = Forward(

@@ -24,9 +24,9 @@ export function dashboardsOf(job: Job): Dashboard[] {
 function title(name: Dashboard, trans: TranslationBundle): string {
   switch (name) {
     case 'ray':
-      return trans.__('Open Ray’s dashboard');
+      return trans.__("Open Ray's dashboard");
     case 'dask':
-      return trans.__('Open Dask’s dashboard');
+      return trans.__("Open Dask's dashboard");
     default:
       return trans.__('Open TensorBoard');
   }

@@ -111,7 +111,9 @@ def test_tensorboard_runs_beside_a_cell_for_its_user_alone_and_ends_with_it(
     assert site.wait(job.id).state is JobState.COMPLETED
     wait_until(lambda: not is_open(entry.port))
     wait_until(lambda: not processes_of(site))
-    with pytest.raises(RequestError, match=r"is COMPLETED, so TensorBoard does not run"):
+    with pytest.raises(
+        RequestError, match=r"is COMPLETED, so its dashboard of TensorBoard does not run"
+    ):
         site.service.dashboard_entry(job.id, "tensorboard")
 
 
@@ -160,7 +162,7 @@ def test_dasks_dashboard_is_at_a_socket_of_its_users_own(site: Site, tmp_path: P
 def test_a_job_without_a_dashboard_has_none(site: Site, tmp_path: Path) -> None:
     end = tmp_path / "end"
     job = running(site, end)
-    with pytest.raises(RequestError, match=r"has no Ray's dashboard"):
+    with pytest.raises(RequestError, match=r"has no dashboard of Ray"):
         site.service.dashboard_entry(job.id, "ray")
     end.touch()
     site.wait(job.id)
