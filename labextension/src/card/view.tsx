@@ -54,7 +54,6 @@ export function JobCardView({ job, model, commands, trans }: CardProps): JSX.Ele
               setLog(!log);
             }}
           />
-          <DashboardButtons job={job} commands={commands} trans={trans} />
           <Button
             label={trans.__('Open')}
             title={trans.__('Log, resources, script and details in a tab')}
@@ -72,6 +71,7 @@ export function JobCardView({ job, model, commands, trans }: CardProps): JSX.Ele
         </span>
       </div>
       <Facts job={job} freshness={model.freshness} connection={connection} trans={trans} />
+      <DashboardButtons job={job} commands={commands} trans={trans} />
       {attach === null ? null : <NoteLine note={attach} />}
       {wantsLogin(job, connection) ? (
         <Button
