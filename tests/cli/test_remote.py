@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 
 from jupyter_slurm.cli import main
 from jupyter_slurm.client.login import TerminalAnswerer
-from jupyter_slurm.wire import Behind, Problem, QuestionKind, TransferState
+from jupyter_slurm.wire import Behind, CellSpec, Problem, QuestionKind, TransferState
 from tests.agent.home import ROOT
 from tests.far import HOST, Asked
 from tests.magics.fake import FakeApi
@@ -200,6 +201,18 @@ def test_tunnels_are_opened_listed_and_closed(run: Run) -> None:
     assert len(json.loads(run("tunnel", "--json")[1])) == 2
     assert run("tunnel", "--close", "t1", "--close", "t2")[1].count("is closed") == 2
     assert run("tunnel", "x")[0] == 2
+
+
+def test_a_dashboard_is_opened_and_its_address_printed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webbrowser.open", lambda _url: False)
+    job = run.api.submit(CellSpec(name="fit", code="linger()"))
+    code, out, err = run("tunnel", f"{job.id}:tensorboard")
+    assert (code, out) == (0, f"http://tensorboard-{job.id}.localhost:4001/\n")
+    [path] = re.findall(r"Open (\S+) in a browser of this machine", err)
+    assert run.api.dashboard_entry(job.id, "tensorboard").token in Path(path).read_text()
+    assert run("tunnel", "nowhere:ray")[0] == 1
 
 
 # --- a real terminal --------------------------------------------------------------------------

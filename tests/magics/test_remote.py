@@ -431,6 +431,22 @@ def test_a_folder_to_push_that_is_not_there_is_said_before_anything_is_sent(
 # --- tunnels ----------------------------------------------------------------------------------
 
 
+def test_a_dashboard_is_opened_and_neither_address_nor_secret_gets_into_the_notebook(
+    shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.run("%%slurm --detach\nlinger()")
+    job = api.jobs()[0]
+    told: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url: told.append(url) or True)
+    ran = shell.run(f"%slurm tunnel {job.slurm_id}:ray")
+    assert ran.out == "It is open in the browser.\n"
+    entry = api.dashboard_entry(job.id, "ray")
+    page = Path(told[0].removeprefix("file://"))
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert entry.token in page.read_text(encoding="utf-8")
+    assert entry.login_url in page.read_text(encoding="utf-8")
+
+
 def test_a_tunnel_leads_to_the_login_node_a_host_or_a_jobs_node(shell: Shell, api: FakeApi) -> None:
     shell.run("%%slurm --detach\nlinger()")
     job = api.jobs()[0]

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.wire import Job, JobState, LabEntry, Stream
+from jupyter_slurm.wire import Job, JobState, LabEntry, SessionSpec, Stream
 from tests.cluster.plugin import SlurmCluster
 from tests.containers.leftovers import processes, processes_of
 from tests.jobs.conftest import Site, both_ways, spec
@@ -157,6 +157,18 @@ def test_dasks_dashboard_is_at_a_socket_of_its_users_own(site: Site, tmp_path: P
     end.touch()
     assert site.wait(job.id).state is JobState.COMPLETED
     wait_until(lambda: not at.exists())
+
+
+def test_a_session_with_an_engine_has_its_dashboard(site: Site) -> None:
+    wanted = SessionSpec(name="s", launch="dask", idle_s=600, options={"nodes": "2"})
+    job = site.wait(site.service.submit(wanted).id, JobState.RUNNING)
+    entry = site.service.dashboard_entry(job.id, "dask", STARTS_S)
+    one = visitor(entry)
+    one.log_in(entry)
+    assert "Dask Diagnostic UI" in one.get("/status").text
+    site.service.cancel(job.id)
+    site.wait(job.id)
+    wait_until(lambda: not processes_of(site))
 
 
 def test_a_job_without_a_dashboard_has_none(site: Site, tmp_path: Path) -> None:
