@@ -339,7 +339,8 @@ const MADE: Partial<Record<Field, (props: FieldsProps) => JSX.Element>> = {
   launch: Launch,
   array: Indices,
   idle: Idle,
-  install: Install
+  install: Install,
+  tensorboard: Board
 };
 
 function Launch(props: FieldsProps): JSX.Element {
@@ -348,6 +349,16 @@ function Launch(props: FieldsProps): JSX.Element {
     <Choice
       {...common(props, 'launch', trans.__('On many nodes'))}
       options={[{ value: '', text: trans.__('on the first alone') }, ...plain(ENGINES)]}
+    />
+  );
+}
+
+function Board(props: FieldsProps): JSX.Element {
+  const { trans } = props;
+  return (
+    <Text
+      {...common(props, 'tensorboard', trans.__('TensorBoard'))}
+      hint={trans.__('the folder of its logs')}
     />
   );
 }

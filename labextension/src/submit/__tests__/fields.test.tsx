@@ -59,7 +59,10 @@ function labels(kind: Source['kind']): (string | null)[] {
 
 test('each kind of form has the fields of its own options', () => {
   const plain = ['--reservation', '--hold'];
-  expect(labels('code')).toEqual(['On many nodes', 'Name', 'Array', ...plain, 'More options']);
+  expect(labels('code')).toEqual([
+    ...['On many nodes', 'Name', 'Array', 'TensorBoard'],
+    ...[...plain, 'More options']
+  ]);
   expect(labels('lab').slice(0, 2)).toEqual(['Name', 'Ends when nobody uses it for']);
   expect(labels('lab').slice(-3)).toEqual([...plain, 'More options']);
   expect(labels('kernel')).toEqual([
