@@ -66,6 +66,7 @@ test('each kind of form has the fields of its own options', () => {
   expect(labels('lab').slice(0, 2)).toEqual(['Name', 'Ends when nobody uses it for']);
   expect(labels('lab').slice(-3)).toEqual([...plain, 'More options']);
   expect(labels('kernel')).toEqual([
+    'On many nodes',
     'Title',
     'Name',
     'Ends when nobody is connected for',
