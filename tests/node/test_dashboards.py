@@ -85,3 +85,25 @@ def test_an_engine_without_a_dashboard_says_what_brings_one(folder: Path) -> Non
     with ways(folder, "ray", "tensorboard") as (_, found):
         assert "Install ray[default] into the image" in found["ray"]["problem"]
         assert "No module named 'tensorboard'" in found["tensorboard"]["problem"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "env", "first"),
+    [
+        ([], {"SLURM_NODEID": "0"}, True),
+        (["torchrun"], {"SLURM_NODEID": "0", "LOCAL_RANK": "0"}, True),
+        (["torchrun"], {"SLURM_NODEID": "0", "LOCAL_RANK": "1"}, False),
+        (["torchrun"], {"SLURM_NODEID": "1", "LOCAL_RANK": "0"}, False),
+        (["mpi"], {"SLURM_PROCID": "0"}, True),
+        (["mpi"], {"SLURM_PROCID": "3"}, False),
+    ],
+)
+def test_of_many_ranks_one_on_the_first_node_starts_them(
+    engine: list[str], env: dict[str, str], first: bool
+) -> None:
+    code = f"import sys; sys.path.insert(0, {str(NODE)!r}); import runner_dashboards as one; "
+    code += f"print(one.is_first({engine!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert done.stdout == f"{first}\n"
