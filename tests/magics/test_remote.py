@@ -437,7 +437,12 @@ def test_a_dashboard_is_opened_and_neither_address_nor_secret_gets_into_the_note
     shell.run("%%slurm --detach\nlinger()")
     job = api.jobs()[0]
     told: list[str] = []
-    monkeypatch.setattr("webbrowser.open", lambda url: told.append(url) or True)
+
+    def opens(url: str) -> bool:
+        told.append(url)
+        return True
+
+    monkeypatch.setattr("webbrowser.open", opens)
     ran = shell.run(f"%slurm tunnel {job.slurm_id}:ray")
     assert ran.out == "It is open in the browser.\n"
     entry = api.dashboard_entry(job.id, "ray")
