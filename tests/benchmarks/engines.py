@@ -47,9 +47,9 @@ BY_HAND = {
         export python head port
         srun --mpi=none --cpu-bind=none bash -c '$python torchrun.py --nnodes=2 \\
           --nproc_per_node=1 --rdzv_id=$SLURM_JOB_ID --rdzv_backend=c10d \\
-          --rdzv_endpoint=$head:$port --rdzv_conf is_host=$((1 - SLURM_NODEID)) code.py'
+          --rdzv_endpoint=$head:$port --rdzv_conf is_host=$((1 - SLURM_NODEID)) main.py'
     """,
-    "mpi": "OMPI_MCA_btl=self,tcp srun --mpi=pmix --cpu-bind=none $python code.py\n",
+    "mpi": "OMPI_MCA_btl=self,tcp srun --mpi=pmix --cpu-bind=none $python main.py\n",
     "ray": """
         export RAY_TMPDIR=$PWD RAY_USAGE_STATS_ENABLED=0
         one="srun --mpi=none --overlap --nodes=1 --ntasks=1 --cpu-bind=none"
@@ -57,7 +57,7 @@ BY_HAND = {
         $one -w n1 $ray --head --node-ip-address=$head --port=$port --temp-dir=$PWD/r &
         until (: >/dev/tcp/$head/$port) 2>/dev/null; do sleep 0.1; done
         $one -w n2 $ray --address=$head:$port &
-        RAY_ADDRESS=$head:$port $python code.py
+        RAY_ADDRESS=$head:$port $python main.py
         scancel --quiet $SLURM_JOB_ID
     """,
     "dask": """
@@ -65,7 +65,7 @@ BY_HAND = {
         $one -w n1 $python -m distributed.cli.dask_scheduler --scheduler-file s.json --port 0 &
         worker="$python -m distributed.cli.dask_worker --scheduler-file s.json --nthreads 4"
         $one -w n1 $worker & $one -w n2 $worker &
-        $python code.py
+        $python main.py
         scancel --quiet $SLURM_JOB_ID
     """,
 }
@@ -173,7 +173,7 @@ def by_hand(cluster: SlurmCluster, folder: Path, engine: str, python: str) -> fl
     here = Path(tempfile.mkdtemp(prefix="b", dir="/tmp"))
     ready = here / "ready"
     code = textwrap.dedent(CONNECT.get(engine, "")) + READY[engine]
-    (here / "code.py").write_text(
+    (here / "main.py").write_text(
         f"{code}import time\nopen({str(ready)!r}, 'a').write(f'{{time.time()}} ')\n"
     )
     (here / "torchrun.py").write_text(TORCHRUN)
