@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import socket
 import ssl
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -197,6 +200,32 @@ def test_two_jobs_do_not_meet_and_an_interrupt_is_the_codes(
     assert jobs[1].finish().state is JobState.COMPLETED, jobs[1].told()
     assert read_result_variables(site.service.result(jobs[1].id))["names"] == ["n1", "n2"]
     wait_until(lambda: not [one for job in jobs for one in job.left(folders)], GONE_S)
+
+
+def test_ray_lets_nobody_in_who_does_not_have_the_jobs_token(
+    site: Site, engines_python: Path, tmp_path: Path
+) -> None:
+    job = EngineJob(site, tmp_path / "job", "ray", RAY)
+    told = json.loads((tmp_path / "it's a root" / job.id / "engine.0.json").read_bytes())
+    stranger = f"import ray; ray.init(address={told['address']!r}); print(ray.nodes())"
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    tried = [
+        subprocess.Popen(
+            [engines_python, "-c", stranger],
+            env={**env, **mode},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for mode in ({}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64})
+    ]
+    for one in tried:
+        said, _ = one.communicate(timeout=100)
+        assert one.returncode
+        assert "NodeName" not in said
+        assert "authentication" in said.lower()
+    assert job.finish().state is JobState.COMPLETED, job.told()
 
 
 def test_only_the_jobs_certificate_opens_its_ports(site: Site, tmp_path: Path) -> None:
