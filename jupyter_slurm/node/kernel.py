@@ -405,7 +405,7 @@ def main(argv):
         print("{}: {} lacks {}".format(kernel_process.NOT_THERE, where, ", ".join(lacking)))
         return kernel_process.NOT_THERE_EXIT
     holder = Holder(task["socket"], float(task["idle_s"]))
-    if not os.path.exists(os.path.join(argv[1], "runner_dashboards.py")):
+    if not os.path.exists(os.path.join(argv[1], "dashboards.json")):
         return holder.run()
     import runner_dashboards  # noqa: PLC0415 - few jobs have any
 

@@ -452,7 +452,7 @@ def start_dashboards(
     job_dir: str, attempt: str, engine: "List[str]", tell: "Callable[[str], None]"
 ) -> "Callable[[], None]":
     """Start the ways to the job's dashboards, where it has any; return what ends them."""
-    if not os.path.exists(os.path.join(job_dir, "runner_dashboards.py")):
+    if not os.path.exists(os.path.join(job_dir, "dashboards.json")):
         return lambda: None
     import runner_dashboards  # noqa: PLC0415 - few jobs have any
 

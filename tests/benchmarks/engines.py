@@ -45,7 +45,7 @@ READY = {
 BY_HAND = {
     "torchrun": """
         export python head port
-        srun --mpi=none --cpu-bind=none bash -c '$python torchrun.py --nnodes=2 \\
+        srun --mpi=none --cpu-bind=none bash -c '$python torchrun.py --nnodes=2 --log_dir=logs \\
           --nproc_per_node=1 --rdzv_id=$SLURM_JOB_ID --rdzv_backend=c10d \\
           --rdzv_endpoint=$head:$port --rdzv_conf is_host=$((1 - SLURM_NODEID)) main.py'
     """,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,13 +51,20 @@ class Reading:
 
 def read(name: str, site: Dressed, folder: Path) -> Reading:
     """Runs `examples/NAME.ipynb` in `folder`, as somebody does whose machine reaches `site`."""
+    return run(name, site.env, folder, site.log_in)
+
+
+def run(
+    name: str, env: Mapping[str, str], folder: Path, begin: Callable[[], object] = lambda: None
+) -> Reading:
+    """Runs `examples/NAME.ipynb` in `folder`, after `begin`, with an agent that ends with it."""
     work = folder / "work"
     work.mkdir()
     ran = folder / f"{name}.ipynb"
-    env = site.env | {"JPY_SESSION_NAME": str(work / ran.name)}
+    env = {**env, "JPY_SESSION_NAME": str(work / ran.name)}
     argv = [str(EXAMPLES / "execute.py"), str(EXAMPLES / ran.name), str(ran)]
     try:
-        site.log_in()
+        begin()
         done = subprocess.run(
             [sys.executable, *argv],
             env=env,

@@ -29,7 +29,7 @@ def cells(path: Path) -> list[Any]:
 
 
 def test_there_is_one_for_each_guide() -> None:
-    assert {path.stem for path in NOTEBOOKS} == {"quickstart", *GUIDES}
+    assert {path.stem for path in NOTEBOOKS} == {"quickstart", "many-nodes", *GUIDES}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -147,9 +147,10 @@ def test_kernel_and_agent_killed_together_lose_nothing(desk: Desk, tmp_path: Pat
     for kernel in desk.kernel():
         kernel.start(cell)
         wait_for_first_line(desk)
+        job_id = newest(desk).id
         kernel.manager.shutdown_kernel(now=True)
     desk.home.kill()
     for kernel in desk.kernel():
-        reply = kernel.run("%slurm attach")
+        reply = kernel.run(f"%slurm attach {job_id}")  # it may have ended by now
         has_everything(kernel, reply)
     assert desk.slurm_jobs() == 1

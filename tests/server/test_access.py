@@ -46,6 +46,7 @@ OWN = {
     "jupyter-slurm/else": "GET",
 }
 LAB = "jupyter-slurm/lab/a2b4c6d7"
+DASHBOARD = "jupyter-slurm/dashboard/a2b4c6d7/ray"
 LAB_PROXY = "jupyter-slurm/lab-proxy/a2b4c6d7"
 ROUTES_BY_VERB = (
     [("POST", API + name) for name in RULES]
@@ -53,6 +54,7 @@ ROUTES_BY_VERB = (
     + [("POST", AGENT + name) for name in calls()]
     + [(verb, path) for path, verb in OWN.items()]
     + [("POST", "jupyter-slurm/else"), ("GET", LAB), ("POST", LAB)]
+    + [("GET", DASHBOARD), ("POST", DASHBOARD)]
 )
 OTHER_VERBS = ("PUT", "PATCH", "DELETE", "HEAD")
 OUTSIDE = ("../secret", "a/../../secret", "/etc/passwd", "..", "a\0b", "%2e%2e/secret", ".hidden")
@@ -188,7 +190,7 @@ def test_who_may_read_may_do_nothing_else(allowing: Callable[[str], Served]) -> 
     denied = {route for route, answer in got.items() if answer.status == 403}
     more = {f"POST {API}{name}" for name, rule in RULES.items() if rule.rights != (Right("read"),)}
     own = ("outlook", "notebook", "executed", "kernel_add", "kernel_remove")
-    ours = {f"POST {LAB}", *(f"POST {API}{name}" for name in own)}
+    ours = {f"POST {LAB}", f"POST {DASHBOARD}", *(f"POST {API}{name}" for name in own)}
     assert denied == more | ours | {f"POST {AGENT}{name}" for name in calls()}
 
 
