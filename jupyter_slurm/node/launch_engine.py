@@ -82,14 +82,10 @@ class Program(object):
 
     def end(self):
         # type: () -> None
-        """Kill the program, and all below it but the trackers of Python's multiprocessing, which
-        end with the others and remove what these have left in /dev/shm."""
-        for pid in [self.process.pid] + launch_processes.below(self.process.pid):
-            with contextlib.suppress(OSError):
-                with open("/proc/%d/cmdline" % pid, "rb") as file:
-                    is_tracker = b"multiprocessing.resource_tracker" in file.read()
-                if not is_tracker:
-                    os.kill(pid, signal.SIGKILL)
+        """Kill the program, and all below it."""
+        if self.process.poll() is None:
+            pid = self.process.pid
+            launch_processes.kill([pid] + launch_processes.below(pid))
 
     def give(self, line):
         # type: (str) -> None
@@ -400,8 +396,7 @@ def main(argv, kind):
             signal.signal(number, signal.SIG_IGN)
         for program in engine.programs if engine is not None else []:
             program.end()
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            launch_processes.end_below(number, GRACE_S)
+        launch_processes.end_below(GRACE_S)
         node.remove_folder()
 
 

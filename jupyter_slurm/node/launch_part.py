@@ -191,8 +191,7 @@ class Part(object):
         if self.usage is not None and self.usage.stdin is not None:
             self.usage.stdin.close()
         self.signal(signal.SIGTERM)
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            launch_processes.end_below(number, GRACE_S)
+        launch_processes.end_below(GRACE_S)
 
 
 def words(error):

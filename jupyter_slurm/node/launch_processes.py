@@ -5,6 +5,7 @@ Runs on the cluster, Python 3.6 and later, standard library only.
 
 import contextlib
 import os
+import signal
 import time
 
 TYPE_CHECKING = False
@@ -47,17 +48,43 @@ def signal_children(number):
                 os.kill(pid, number)
 
 
-def end_below(number, patience_s):
-    # type: (int, float) -> None
-    """Send a signal to all processes below this one, and wait until they have ended, or for so
-    long."""
-    deadline_s = time.monotonic() + patience_s
+def kill(pids):
+    # type: (List[int]) -> None
+    """Kill processes, but not the trackers of Python's multiprocessing, which end with the others
+    and remove what these have left in /dev/shm."""
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            with open("/proc/%d/cmdline" % pid, "rb") as file:
+                is_tracker = b"multiprocessing.resource_tracker" in file.read()
+            if not is_tracker:
+                os.kill(pid, signal.SIGKILL)
+
+
+def end_below(patience_s):
+    # type: (float) -> None
+    """End all processes below this one, also those that take longer than `patience_s`."""
     for pid in below(os.getpid()):
         with contextlib.suppress(OSError):
-            os.kill(pid, number)
-    while below(os.getpid()) and time.monotonic() < deadline_s:
+            os.kill(pid, signal.SIGTERM)
+    if not wait_for_end(patience_s):
+        kill(below(os.getpid()))
+    if not wait_for_end(patience_s):
+        for pid in below(os.getpid()):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        wait_for_end(patience_s)
+
+
+def wait_for_end(patience_s):
+    # type: (float) -> bool
+    """Tell whether all processes below this one end within that time."""
+    deadline_s = time.monotonic() + patience_s
+    while below(os.getpid()):
+        if time.monotonic() > deadline_s:
+            return False
         reap()
         time.sleep(0.02)
+    return True
 
 
 def reap():
