@@ -1,11 +1,11 @@
 """What a job has said, opened as a page of the Jupyter server's address: no answer of ours is one
-but the waiting room of a lab, which runs its own script alone."""
+but the waiting room of a lab or a dashboard, which runs its own script alone."""
 
 from __future__ import annotations
 
 from tests.server import conftest
 from tests.server.served import API, Served
-from tests.server.test_access import LAB, answers
+from tests.server.test_access import DASHBOARD, LAB, answers
 
 served = conftest.served
 _HARM = "<script>parent.harmed = 1</script>"
@@ -22,7 +22,7 @@ def test_no_answer_is_a_page_in_which_something_runs(served: Served) -> None:
         policy = headers["Content-Security-Policy"]
         assert headers["X-Content-Type-Options"] == "nosniff", name
         assert "default-src 'none'" in policy, name
-        if name == f"GET {LAB}":
+        if name in {f"GET {LAB}", f"GET {DASHBOARD}"}:
             assert "script-src 'nonce-" in policy, name
             assert "'unsafe-inline'" not in policy, name
         else:
