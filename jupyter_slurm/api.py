@@ -292,8 +292,8 @@ class Api(Protocol):
         ended."""
 
     def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
-        """What lets a browser into a dashboard of a job that runs: a secret. Opens a port of this
-        machine for it, which closes when the job ends. RequestError: the job does not run, or has
+        """Return the secret that lets a browser into a dashboard of a job that runs. Open a port
+        of this machine for it, which closes when the job ends. RequestError: the job does not run, or has
         none; NotFoundError: it does not answer within `wait_s`."""
 
     # --- the queue ---

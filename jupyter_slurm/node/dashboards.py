@@ -39,7 +39,7 @@ QUIET_S = 60.0
 PR_SET_PDEATHSIG = 1
 TITLES = {"ray": "Ray", "dask": "Dask", "tensorboard": "TensorBoard"}
 BROUGHT_BY = {"ray": "ray[default]", "dask": "bokeh"}
-"""What pip has to install, that the engine has a dashboard."""
+"""The packages that bring an engine its dashboard, as pip names them."""
 
 
 class NoDashboard(Exception):  # noqa: N818 - no error: the job goes on
@@ -59,7 +59,7 @@ class Told(object):
         # type: (str, **Any) -> None
         with self.lock:
             self.known[name] = more
-            with contextlib.suppress(OSError):  # the disk is full, and that is said elsewhere
+            with contextlib.suppress(OSError):  # no room: the runner says so
                 runner.put(self.path, json.dumps(self.known).encode("ascii"))
 
 

@@ -4,8 +4,8 @@ user's code, too.
     python3 -uB launch_dask.py JOBDIR ATTEMPT INDEX
 
 Python 3.6 and later, standard library, dask and distributed only; what it has in common with Ray is
-in launch_engine.py. Dask knows no other proof of who somebody is than TLS: all of the job's
-processes show the certificate `tls.pem`, which was made for this job alone, and accept no other.
+in launch_engine.py. Dask checks who connects by TLS alone: all of the job's processes show
+the certificate `tls.pem`, which was made for this job alone, and accept no other.
 """
 
 import contextlib

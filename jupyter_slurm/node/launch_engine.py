@@ -1,10 +1,10 @@
-"""What the programs of Ray and Dask (launch_ray.py, launch_dask.py) share: each starts its part of
-the engine on one node, and on the first one also runs the user's code.
+"""Runs the programs of Ray and Dask (launch_ray.py, launch_dask.py): each starts its part of the
+engine on one node, and on the first one also the user's code.
 
 Runs on the cluster, in the image, Python 3.6 and later, standard library only. The first node tells
 in `engine.N.json` where the engine is; the other nodes and the code (runner_engine.py) read it
-there. What goes wrong is told in `launch.N.jsonl`, by this program on the first node, and of the
-other nodes by launch.py.
+there. What goes wrong stands in `launch.N.jsonl`: this program writes it on the first node, and
+launch.py for the other nodes.
 """
 
 import contextlib
@@ -204,7 +204,7 @@ class Node(object):
         self.code.send_signal(number)
         return True
 
-    # --- what is told ---
+    # --- to the other nodes and to the code ---
 
     def tell(self, told):
         # type: (Dict[str, Any]) -> None

@@ -42,8 +42,8 @@ class Lab(Struct, frozen=True, kw_only=True):
 
 
 class LabEntry(Struct, frozen=True, kw_only=True):
-    """What a browser is sent to a lab or a dashboard with: a POST of `token`, as `token` and as
-    `password`, to `login_url`. No address holds the token, and so no history, log or command line
+    """Sends a browser to a lab or a dashboard: by a POST of `token`, as `token` and as `password`,
+    to `login_url`. No address holds the token, and so no history, log or command line
     does."""
 
     login_url: str

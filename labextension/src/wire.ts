@@ -1010,8 +1010,8 @@ export interface KernelSpec {
   launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
 }
 /**
- * What a browser is sent to a lab or a dashboard with: a POST of `token`, as `token` and as
- *     `password`, to `login_url`. No address holds the token, and so no history, log or command line
+ * Sends a browser to a lab or a dashboard: by a POST of `token`, as `token` and as `password`,
+ *     to `login_url`. No address holds the token, and so no history, log or command line
  *     does.
  */
 export interface LabEntry {

@@ -38,8 +38,8 @@ class NotLoggedInError(ForwardError):
 
 @dataclass(frozen=True)
 class Guard:
-    """Who gets in: `host` and `secret` were made for this opening of the port. `ray_token`: what
-    Ray's own dashboard asks for; "": it is not Ray's."""
+    """Lets in a browser that knows `host` and `secret`, which were made for this opening of the
+    port. `ray_token`: the token of Ray's own dashboard; "": the dashboard is not Ray's."""
 
     host: str
     secret: str

@@ -54,14 +54,14 @@ _MISDIRECTED, _FORBIDDEN = "421 Misdirected Request", "403 Forbidden"
 
 
 class _Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What node/dashboards.py tells of one."""
+    """Holds the words of node/dashboards.py on one dashboard."""
 
     door: DoorAddress | None = None
     """Its port on the node."""
     token: Annotated[str, msgspec.Meta(pattern=r"\A[\x21-\x3a\x3c-\x7e]{0,512}\Z")] = ""
-    """What Ray's asks for."""
+    """The token that Ray's dashboard asks for; "": it is not Ray's."""
     problem: Annotated[str, msgspec.Meta(max_length=4096)] | None = None
-    """Why there is none."""
+    """The reason why the job has no such dashboard; None: it has."""
 
 
 class _Open:

@@ -1,8 +1,7 @@
 """The certificate of a job with Dask, made of the job's key. PURE.
 
-Dask knows no other proof of who somebody is than TLS, and an image need not have a tool that makes
-certificates. So it travels with the job: it vouches for itself, and nobody accepts it but those who
-have it.
+Dask checks who connects by TLS alone, and an image need not have a tool that makes certificates. So
+the certificate travels with the job. It signs itself, and only those accept it who have it.
 """
 
 from __future__ import annotations
