@@ -293,8 +293,8 @@ class Api(Protocol):
 
     def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
         """Return the secret that lets a browser into a dashboard of a job that runs. Open a port
-        of this machine for it, which closes when the job ends. RequestError: the job does not run, or has
-        none; NotFoundError: it does not answer within `wait_s`."""
+        of this machine for it, which closes when the job ends. RequestError: the job does not run,
+        or has none; NotFoundError: it does not answer within `wait_s`."""
 
     # --- the queue ---
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:

@@ -62,7 +62,6 @@ class Part(object):
         self.port = int(hello["port"])
         self.cpus = int(hello["cpus"])
         self.gpus = int(hello["gpus"])
-        self.free_port = int(hello["free_port"])
         self.machine = str(hello["machine"])
         self.line = line
         self.code = None  # type: Optional[int]
@@ -230,7 +229,7 @@ class Launcher(object):
         if self.plan["by_task"]:
             counts = launch_step.tasks_of(os.environ.get("SLURM_TASKS_PER_NODE", "1"), len(nodes))
         ranks = sum(counts) if engine in launch_result.RANKED else 0
-        world = {"engine": engine, "nodes": facts, "port": nodes[0].free_port, "ranks": ranks}
+        world = {"engine": engine, "nodes": facts, "ranks": ranks}
         world.update(processes=counts, runner=self.plan["runner"])
         if engine == "mpi":
             self.kinds = launch_step.ways_of_mpi()

@@ -12,7 +12,6 @@ import contextlib
 import ctypes
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -37,8 +36,6 @@ SEEN_S = 60.0
 GRACE_S = 5.0
 """How long programs have to end after SIGTERM."""
 TAIL_BYTES = 2000
-PORTS = (20000, 32767)
-"""Below those that Linux gives to connections by itself."""
 PR_SET_CHILD_SUBREAPER = 36
 FAILED = 70
 """EX_SOFTWARE of sysexits.h."""
@@ -214,19 +211,6 @@ def gpus():
     return 0 if told in ("", "NoDevFiles") else len(told.split(","))
 
 
-def free_port(address):
-    # type: (str) -> int
-    """Return a port that is free at this address, of those that nothing gets by chance."""
-    for port in random.sample(range(PORTS[0], PORTS[1]), 200):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-            try:
-                sock.bind((address, port))
-            except OSError:
-                continue
-            return port
-    return 0
-
-
 def main(argv):
     # type: (List[str]) -> int
     job_dir, attempt, port, addresses = argv[1:5]
@@ -243,7 +227,6 @@ def main(argv):
         machine=launch_line.machine(),
         gpus=gpus(),
         port=part.listen(address),
-        free_port=free_port(address),
     )
     line.send(hello)
     message = line.read()
