@@ -19,6 +19,7 @@ pytest_plugins = (
     "tests.cluster.pyxis",
     "tests.agent.plugin",
     "tests.ssh.plugin",
+    "tests.cluster.machines",
 )
 
 # Started in the background, a shell's children ignore Ctrl-C, and what is ignored is inherited by

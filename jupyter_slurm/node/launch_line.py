@@ -21,7 +21,7 @@ import framing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional, Tuple  # noqa: F401 - in comments
 
 MESSAGE = b"M"
 MOST_BYTES = 4 << 20
@@ -127,17 +127,28 @@ def addresses(wanted):
     """Return this machine's IPv4 addresses, loopback last, for a job whose nodes are one machine.
     `wanted`: the name of the one interface to use, or None. Raise OSError when there is no such
     interface."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        if wanted:
+    if wanted:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             name = struct.pack("256s", wanted.encode()[:15])
             return [socket.inet_ntoa(fcntl.ioctl(probe, SIOCGIFADDR, name)[20:24])]
+    found = [address for _, address in interfaces()]
+    return sorted(found, key=lambda address: address.startswith("127."))
+
+
+def interfaces():
+    # type: () -> List[Tuple[str, str]]
+    """Return the name and the IPv4 address of each of this machine's network interfaces."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         # netdevice(7): a struct ifconf of the memory's size and its place.
         memory = array.array("B", bytes(IFREQ_BYTES * MOST_INTERFACES))
         conf = struct.pack("iP", len(memory), memory.buffer_info()[0])
         filled = struct.unpack("iP", fcntl.ioctl(probe, SIOCGIFCONF, conf))[0]
     data = memory.tobytes()[:filled]
-    found = [socket.inet_ntoa(data[at + 20 : at + 24]) for at in range(0, filled, IFREQ_BYTES)]
-    return sorted(found, key=lambda address: address.startswith("127."))
+    entries = [data[at : at + IFREQ_BYTES] for at in range(0, filled, IFREQ_BYTES)]
+    return [
+        (one[:16].partition(b"\0")[0].decode("ascii", "replace"), socket.inet_ntoa(one[20:24]))
+        for one in entries
+    ]
 
 
 def expand(nodelist):

@@ -19,6 +19,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 
+import launch_line
 import launch_processes
 import runner
 
@@ -65,6 +66,17 @@ def rendezvous(job_dir, attempt, index, address):
     return TCPStore(where["address"], where["port"], None, False)
 
 
+def name_by_address(address):
+    # type: (str) -> None
+    """Have PyTorch before 2 tell the others this address as rank 0's, and not the node's name,
+    which they may resolve to themselves."""
+    with contextlib.suppress(ImportError):
+        from torch.distributed.elastic.agent.server import api  # noqa: PLC0415
+
+        if hasattr(api, "_get_fq_hostname"):
+            api._get_fq_hostname = lambda: address
+
+
 def leave(store, index, nodes):
     # type: (Any, int, int) -> None
     """Keep the store of the first node until the others need it no more. Where one fails the
@@ -107,6 +119,9 @@ def main(argv):
     # One thread for each process and CPU, where nothing is said: torchrun would say so, and take 1.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, node["cpus"] // processes)))
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    for name, own in launch_line.interfaces():
+        if own == node["address"]:  # Gloo would take that of the host's name, which may be loopback
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", name.partition(":")[0])
     logs = os.path.join(job_dir, "torchrun.%s.%d" % (attempt, index))
     os.makedirs(logs, exist_ok=True)
     words = [
@@ -123,6 +138,8 @@ def main(argv):
     parser = run.get_args_parser()
     if any("--local_addr" in action.option_strings for action in parser._actions):
         words.append("--local_addr=%s" % node["address"])
+    else:
+        name_by_address(node["address"])
     words += [os.path.join(job_dir, "runner.py"), job_dir, attempt, "torchrun"]
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     with contextlib.suppress(ImportError, AttributeError):

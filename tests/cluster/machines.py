@@ -1,0 +1,217 @@
+"""A real Slurm whose nodes are machines of their own, with a network between them. Needs root.
+
+Each is a network namespace with its own host name, `/tmp` and `/dev/shm`, so that what a job leaves
+there can be counted, whatever else this machine does. They are as bad as nodes get: each resolves
+every node's name to 127.0.0.1, has no `scontrol`, and has the ports taken that engines like.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from jupyter_slurm.local_cluster import software
+from tests.cluster.started import started
+from tests.ssh import network, site_slurm
+from tests.ssh.accounts import oneself
+from tests.ssh.kept import Keeper
+from tests.ssh.network import Machine
+from tests.ssh.processes import name_of, runs, words_of
+
+_LOGIN = "10.78.2.2"
+ADDRESSES = {"n1": "10.78.2.11", "n2": "10.78.2.12", "n3": "10.78.2.13"}
+_TAKEN = (6379, 8265, 8786, 8787, 10001, 29400, 29500)
+"""Ports of Ray, Dask and torchrun that other users' jobs have taken, each on all addresses."""
+_OCCUPY = """
+import socket, sys, time
+kept = [socket.create_server(("", int(port))) for port in sys.argv[1:]]
+time.sleep(1e6)
+"""
+_WRAP = """#!/bin/sh
+# A job's own commands stay on its node.
+[ -n "${{SLURM_JOB_ID-}}" ] && exec {program} "$@"
+exec nsenter --net=/run/netns/{namespace} {program} "$@"
+"""
+_COMMANDS = ("sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun", "sacct", "sacctmgr")
+
+
+@dataclass(frozen=True)
+class Node:
+    """One of the machines that run jobs."""
+
+    machine: Machine
+    address: str
+    folder: Path
+    """`tmp` and `shm` below it are its /tmp and /dev/shm."""
+
+    @property
+    def name(self) -> str:
+        return self.machine.name
+
+    def traces(self) -> list[str]:
+        """Return what runs, what listens, and what lies in /tmp and /dev/shm."""
+        found = [" ".join(words_of(one)) for one in self.machine.processes(0) if runs(one)]
+        told = self.machine.run("ss", "-Hlntux").stdout
+        found += [f"{line.split()[0]} {line.split()[4]}" for line in told.splitlines()]
+        for name in ("tmp", "shm"):
+            found += [str(one) for one in (self.folder / name).rglob("*")]
+        return sorted(one for one in found if one)
+
+    def processes(self) -> list[psutil.Process]:
+        """Return those of jobs."""
+        daemons = ("slurmd", "slurmstepd", "taken")
+        return [one for one in self.machine.processes(0) if name_of(one) not in daemons]
+
+    def slurmd(self) -> psutil.Process:
+        return next(one for one in self.machine.processes(0) if name_of(one) == "slurmd")
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Slurm's daemon there does not answer while it lasts."""
+        daemon = self.slurmd()
+        daemon.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            daemon.send_signal(signal.SIGCONT)
+
+    @contextmanager
+    def firewall(self, *rules: str, said: str = "DROP") -> Iterator[None]:
+        """Packets that come in and fit one of iptables' `rules` are lost while it lasts."""
+        words = [["INPUT", *rule.split(), "-j", *said.split()] for rule in rules]
+        for one in words:
+            self.machine.run("iptables", "-A", *one)
+        try:
+            yield
+        finally:
+            for one in words:
+                self.machine.run("iptables", "-D", *one)
+
+    @contextmanager
+    def without_route(self, other: Node) -> Iterator[None]:
+        """Its kernel knows no way to the `other` while it lasts."""
+        self.machine.ip("route", "add", "unreachable", f"{other.address}/32")
+        try:
+            yield
+        finally:
+            self.machine.ip("route", "del", "unreachable", f"{other.address}/32")
+
+    @contextmanager
+    def unplugged(self) -> Iterator[None]:
+        """What it sends and what is sent to it is lost while it lasts."""
+        self.machine.ip("link", "set", "inside", "down")
+        try:
+            yield
+        finally:
+            self.machine.ip("link", "set", "inside", "up")
+
+    def run_as(self, user: str, program: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of Python there, as another user."""
+        return self.machine.run("/usr/bin/python3", "-c", program, user=user, check=False)
+
+
+@dataclass(frozen=True)
+class Machines:
+    """A running cluster of this kind, as tests of jobs use it (`SlurmCluster`)."""
+
+    name: str
+    folder: Path
+    profile_path: Path
+    env: dict[str, str]
+    login: Machine
+    nodes: dict[str, Node]
+
+    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            argv, env=self.env, cwd=self.folder, capture_output=True, text=True, check=True
+        )
+
+    def traces(self) -> dict[str, list[str]]:
+        return {name: node.traces() for name, node in self.nodes.items()}
+
+    def wait_until_idle(self) -> None:
+        """Return when each node takes jobs."""
+        deadline_s = time.monotonic() + 60
+        while set(told := self._states()) != {"idle"}:
+            for state in told:
+                if state.startswith(("down", "drain")):
+                    names = ",".join(self.nodes)
+                    self.run("scontrol", "update", f"NodeName={names}", "State=RESUME")
+                    break
+            assert time.monotonic() < deadline_s, told
+            time.sleep(0.2)
+
+    def _states(self) -> list[str]:
+        return self.run("sinfo", "-h", "-N", "-o", "%T").stdout.split()
+
+
+def make_machines(keeper: Keeper, hidden: dict[str, tuple[Path, ...]] | None = None) -> Machines:
+    """Return the cluster once all its nodes answer. `hidden`: node -> folders that it lacks."""
+    folder = Path(tempfile.mkdtemp(prefix="jsm-", dir="/var/tmp"))  # its nodes' /tmp is their own
+    keeper.at_end("rm", "-rf", str(folder))
+    folder.chmod(0o711)
+    user = oneself()
+    slurm = folder / "slurm"
+    etc = site_slurm.write_conf(slurm, user, f"login({_LOGIN})", ADDRESSES)
+    nothing = folder / "nothing"
+    nothing.touch(0o644)
+    hosts = folder / "hosts"
+    hosts.write_text("127.0.0.1 localhost login " + " ".join(ADDRESSES) + "\n")
+    seen = {hosts: Path("/etc/hosts"), etc: Path("/etc/slurm")}
+    login = Machine.make(keeper, "login", seen)
+    nodes = {}
+    for name, address in ADDRESSES.items():
+        own = folder / name
+        for part in ("tmp", "shm"):
+            (own / part).mkdir(parents=True)
+            (own / part).chmod(0o777 | stat.S_ISVTX)
+        mounts = {own / "tmp": Path("/tmp"), own / "shm": Path("/dev/shm"), **seen}
+        mounts[nothing] = Path(software.programs()["scontrol"])
+        machine = Machine.make(keeper, name, mounts, (hidden or {}).get(name, ()))
+        nodes[name] = Node(machine, address, own)
+    addresses = {f"{node.address}/24": node.machine for node in nodes.values()}
+    network.switch(keeper, {f"{_LOGIN}/24": login, **addresses})
+    every = [node.machine for node in nodes.values()]
+    for machine in every:
+        argv = machine.argv("/usr/bin/python3", "-c", _OCCUPY, *map(str, _TAKEN))
+        keeper.start(argv, slurm / "log" / "taken")
+    site_slurm.start(keeper, slurm, user.name, login, every)
+    bin_folder = folder / "bin"
+    bin_folder.mkdir()
+    for command in _COMMANDS:
+        program = shutil.which(command)
+        if program is not None:
+            path = bin_folder / command
+            path.write_text(_WRAP.format(program=program, namespace=login.namespace))
+            path.chmod(0o755)
+    name = f"apart{secrets.token_hex(3)}"
+    conf = str(etc / "slurm.conf")
+    profile = folder / f"{name}.toml"
+    profile.write_text(
+        'runtime = "charliecloud"\nlogin_shell = false\npython = "/usr/bin/python3"\n'
+        f'path = ["{bin_folder}"]\n[env]\nSLURM_CONF = "{conf}"\n'
+    )
+    env = {**os.environ, "SLURM_CONF": conf, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    return Machines(name, folder, profile, env, login, nodes)
+
+
+@pytest.fixture(scope="session")
+def machines(ssh_keeper: Keeper) -> Machines:
+    """The nodes n1, n2 and n3 that tests share."""
+    if not network.possible():
+        pytest.skip("This process may not make namespaces.")
+    begin: Callable[[], Machines] = lambda: make_machines(ssh_keeper)  # noqa: E731
+    return started("Nodes with a network between them", begin)
