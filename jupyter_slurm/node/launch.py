@@ -175,7 +175,8 @@ class Launcher(object):
                 self.parts[part.index] = part
             elif what == "signal":
                 raise Cancelled(more)
-            elif what == "gone":  # srun, which ends a step that it cannot start whole, will say why
+            elif what in ("gone", "bad exit"):
+                # srun, which ends a step that it cannot start whole, or the part will say why.
                 waited, deadline_s = False, time.monotonic() + WORD_S
             elif what in ("time", "step"):
                 raise LaunchError(self._why_missing(waited and what == "time"))
@@ -184,10 +185,11 @@ class Launcher(object):
         # type: (bool) -> str
         here = {part.name for part in self.parts.values()}
         missing = [name for name in self.names if name not in here]
+        os.listdir(self.job_dir)  # makes NFS ask
         for index, name in enumerate(self.names):
             told = launch_result.read_json(self._path("part.%s.%d.json" % (self.attempt, index)))
             if told and name in missing:
-                return str(told.get("why"))
+                return "%s %s" % (told.get("why"), FIREWALL)
         text = "%s did not start within %d s." if waited else "Slurm could not start %s."
         text = text % ((named(missing), JOIN_S) if waited else named(missing))
         return " ".join([text] + (self.step.said() if self.step else []))
@@ -249,7 +251,7 @@ class Launcher(object):
         found = launch_result.read_results(self.job_dir, self.attempt, ranks, patience_s)
         if code and not found and not said and (self.first is None or not self.first.gone):
             # The image's tool has told in the job's log why nothing began: the verdict reads that.
-            complain(lost or "The ranks ended with exit code %d." % code)
+            complain(self._where(nodes, code) or lost or "The ranks ended with exit code %d." % code)
             return code
         return launch_result.merge(self.job_dir, self.attempt, ranks, found, lost, code)
 
@@ -349,6 +351,17 @@ class Launcher(object):
         why = part.tail.strip().splitlines()[-1].partition("jupyter-slurm: ")[2] if own else ""
         why = why or self._lost() or ""
         return launch_result.fail(self.job_dir, self.attempt, "LaunchError", why, code or 1)
+
+    def _where(self, nodes, code):
+        # type: (List[Part], int) -> Optional[str]
+        """Say which nodes failed in the same way, if others did not; the verdict reads it."""
+        if self.ranks is not None:
+            same = [one for one in self.names if one in self.ranks.bad]
+        else:
+            same = [part.name for part in nodes if part.code == code]
+        if not 0 < len(same) < len(nodes):
+            return None
+        return "On %s alone the program ended with exit code %d." % (named(same), code)
 
     def _lost(self):
         # type: () -> Optional[str]

@@ -28,8 +28,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Tuple  # noqa: F401 - in comments
 
-REACH_S = 45.0
-"""How long to try to reach the launcher."""
+REACH_S = 30.0
+"""How long to try to reach the launcher, which listens before this starts."""
 TRY_S = 3.0
 SEEN_S = 60.0
 """How long a file that another node has written may take to be seen here (NFS)."""
@@ -71,8 +71,11 @@ class Part(object):
                 except (OSError, launch_line.StrangerError) as error:
                     failed[address] = words(error)
             time.sleep(0.2)
-        tried = "; ".join("at %s: %s" % one for one in failed.items())
-        why = "%s cannot reach the first node %s." % (self.name, tried)
+        # Loopback leads to the launcher only where the nodes are one machine.
+        far = {one: told for one, told in failed.items() if not one.startswith("127.")}
+        tried = "; ".join("at %s: %s" % one for one in (far or failed).items())
+        first = launch_line.expand(os.environ.get("SLURM_JOB_NODELIST", "")) or ["the first node"]
+        why = "%s cannot reach %s %s." % (self.name, first[0], tried)
         path = os.path.join(self.job_dir, "part.%s.%d.json" % (self.attempt, self.index))
         with open(path + ".partial", "w") as file:
             json.dump({"why": why}, file)

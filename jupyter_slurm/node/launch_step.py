@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 
+import launch_line
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     import queue  # noqa: F401 - in comments
@@ -18,8 +20,8 @@ if TYPE_CHECKING:  # typing costs milliseconds
 WORDS = 12
 """How many of srun's own last lines are kept."""
 OWN_WORDS = ("srun:", "slurmstepd")
-BAD_EXIT = re.compile(r": tasks? [0-9,-]+: (?:Exited with exit code (\d+)|\S)")
-"""How srun says that tasks have failed."""
+BAD_EXIT = re.compile(r"(\S+): tasks? [0-9,-]+: (?:Exited with exit code (\d+)|\S)")
+"""How srun says that tasks have failed, and on which nodes."""
 STEP_OPTIONS = (
     "--export=ALL",
     "--input=none",
@@ -49,6 +51,8 @@ class Step(object):
         argv = ["srun"] + (["--overlap"] if has_overlap() else []) + list(STEP_OPTIONS)
         argv += options + program
         self.words = []  # type: List[str]
+        self.bad = []  # type: List[str]
+        """Nodes on which a task has failed."""
         # srun takes a signal for its process group as an order to end the step.
         self.process = subprocess.Popen(
             argv,
@@ -69,7 +73,8 @@ class Step(object):
             if text.startswith(OWN_WORDS):
                 bad = BAD_EXIT.search(text)
                 if bad:
-                    news.put(("bad exit", self, int(bad.group(1) or 1)))
+                    self.bad += launch_line.expand(bad.group(1))
+                    news.put(("bad exit", self, int(bad.group(2) or 1)))
                 self.words = (self.words + [text.strip()])[-WORDS:]
             else:
                 sys.stderr.write(text)

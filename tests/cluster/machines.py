@@ -8,6 +8,7 @@ every node's name to 127.0.0.1, has no `scontrol`, and has the ports taken that 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -35,6 +36,12 @@ _LOGIN = "10.78.2.2"
 ADDRESSES = {"n1": "10.78.2.11", "n2": "10.78.2.12", "n3": "10.78.2.13"}
 _TAKEN = (6379, 8265, 8786, 8787, 10001, 29400, 29500)
 """Ports of Ray, Dask and torchrun that other users' jobs have taken, each on all addresses."""
+OWN_PORTS = "6818,61001:61500"
+"""Those of Slurm itself, slurmd and srun: what a site's firewall lets through."""
+_CONF = "SrunPortRange=61001-61500\nProlog={folder}/Prolog\nTaskProlog={folder}/TaskProlog\n"
+_WAIT = """#!/bin/sh
+while [ -e {folder}/$SLURMD_NODENAME/{name}-waits ]; do sleep 0.2; done
+"""
 _OCCUPY = """
 import socket, sys, time
 kept = [socket.create_server(("", int(port))) for port in sys.argv[1:]]
@@ -55,7 +62,7 @@ class Node:
     machine: Machine
     address: str
     folder: Path
-    """`tmp` and `shm` below it are its /tmp and /dev/shm."""
+    """`tmp` and `shm` below it are its /tmp and /dev/shm, `images` what it sees as `images`."""
 
     @property
     def name(self) -> str:
@@ -70,10 +77,16 @@ class Node:
             found += [str(one) for one in (self.folder / name).rglob("*")]
         return sorted(one for one in found if one)
 
-    def processes(self) -> list[psutil.Process]:
-        """Return those of jobs."""
-        daemons = ("slurmd", "slurmstepd", "taken")
-        return [one for one in self.machine.processes(0) if name_of(one) not in daemons]
+    def listening(self, word: str) -> list[str]:
+        """Return where programs listen in whose command lines this word is: ADDRESS:PORT."""
+        told = self.machine.run("ss", "-Hltnp").stdout
+        found = [line.split() for line in told.splitlines()]
+        return [
+            fields[3]
+            for fields in found
+            for pid in re.findall(r"pid=(\d+)", fields[-1])
+            if word in Path(f"/proc/{pid}/cmdline").read_text()
+        ]
 
     def slurmd(self) -> psutil.Process:
         return next(one for one in self.machine.processes(0) if name_of(one) == "slurmd")
@@ -87,6 +100,16 @@ class Node:
             yield
         finally:
             daemon.send_signal(signal.SIGCONT)
+
+    @contextmanager
+    def late(self, name: str = "TaskProlog") -> Iterator[None]:
+        """Slurm's `Prolog` or `TaskProlog` does not end there while it lasts."""
+        mark = self.folder / f"{name}-waits"
+        mark.touch()
+        try:
+            yield
+        finally:
+            mark.unlink(missing_ok=True)
 
     @contextmanager
     def firewall(self, *rules: str, said: str = "DROP") -> Iterator[None]:
@@ -117,10 +140,6 @@ class Node:
             yield
         finally:
             self.machine.ip("link", "set", "inside", "up")
-
-    def run_as(self, user: str, program: str) -> subprocess.CompletedProcess[str]:
-        """Run a program of Python there, as another user."""
-        return self.machine.run("/usr/bin/python3", "-c", program, user=user, check=False)
 
 
 @dataclass(frozen=True)
@@ -158,14 +177,21 @@ class Machines:
         return self.run("sinfo", "-h", "-N", "-o", "%T").stdout.split()
 
 
-def make_machines(keeper: Keeper, hidden: dict[str, tuple[Path, ...]] | None = None) -> Machines:
-    """Return the cluster once all its nodes answer. `hidden`: node -> folders that it lacks."""
+def make_machines(keeper: Keeper) -> Machines:
+    """Return the cluster once all its nodes answer."""
     folder = Path(tempfile.mkdtemp(prefix="jsm-", dir="/var/tmp"))  # its nodes' /tmp is their own
     keeper.at_end("rm", "-rf", str(folder))
     folder.chmod(0o711)
     user = oneself()
     slurm = folder / "slurm"
     etc = site_slurm.write_conf(slurm, user, f"login({_LOGIN})", ADDRESSES)
+    for name in ("Prolog", "TaskProlog"):
+        (folder / name).write_text(_WAIT.format(folder=folder, name=name))
+        (folder / name).chmod(0o755)
+    with (etc / "slurm.conf").open("a") as file:
+        file.write(_CONF.format(folder=folder))
+    images = folder / "images"
+    images.mkdir()
     nothing = folder / "nothing"
     nothing.touch(0o644)
     hosts = folder / "hosts"
@@ -175,12 +201,13 @@ def make_machines(keeper: Keeper, hidden: dict[str, tuple[Path, ...]] | None = N
     nodes = {}
     for name, address in ADDRESSES.items():
         own = folder / name
-        for part in ("tmp", "shm"):
+        for part in ("tmp", "shm", "images"):
             (own / part).mkdir(parents=True)
             (own / part).chmod(0o777 | stat.S_ISVTX)
         mounts = {own / "tmp": Path("/tmp"), own / "shm": Path("/dev/shm"), **seen}
+        mounts[own / "images"] = images
         mounts[nothing] = Path(software.programs()["scontrol"])
-        machine = Machine.make(keeper, name, mounts, (hidden or {}).get(name, ()))
+        machine = Machine.make(keeper, name, mounts)
         nodes[name] = Node(machine, address, own)
     addresses = {f"{node.address}/24": node.machine for node in nodes.values()}
     network.switch(keeper, {f"{_LOGIN}/24": login, **addresses})

@@ -3,6 +3,7 @@ and leaves nothing on any node. Real Slurm, PyTorch, Open MPI and packet filters
 
 from __future__ import annotations
 
+import hmac
 import secrets
 import time
 from collections.abc import Iterator
@@ -13,15 +14,22 @@ import pytest
 
 from jupyter_slurm.job import read_result_variables
 from jupyter_slurm.wire import Job, JobState
-from tests.cluster.machines import ADDRESSES, Machines
+from tests.cluster.machines import ADDRESSES, OWN_PORTS, Machines
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
 from tests.jobs.test_many_nodes import MPI, TORCH, text_of
+from tests.ssh.accounts import add_user, new_name
+from tests.ssh.kept import Keeper
+from tests.ssh.processes import words_of
 from tests.ssh.waiting import wait_until
 
 TOLD_S = 60.0
 """The longest time from the start of a job to the sentence that says what is wrong."""
 ENDED_S = 20.0
+FIREWALL = (
+    "Is there a firewall between the nodes? If they share another network, name its interface by "
+    "`interface` in the cluster's profile."
+)
 
 
 @pytest.fixture
@@ -60,6 +68,14 @@ def failure(site: Site, job: Job, name: str = "LaunchError") -> str:
     return result.evalue
 
 
+@pytest.fixture
+def stranger(ssh_keeper: Keeper) -> str:
+    """Another user of the nodes."""
+    name = new_name()
+    add_user(ssh_keeper, name, Path("/nonexistent"))
+    return name
+
+
 @pytest.mark.parametrize(("engine", "code"), [("torchrun", TORCH), ("mpi", MPI)])
 def test_a_head_that_calls_itself_localhost_does_no_harm(
     apart: Site, machines: Machines, engine: str, code: str
@@ -80,3 +96,174 @@ def test_a_head_that_calls_itself_localhost_does_no_harm(
     assert found == {"mine": [0, 10, 20, 30, 40, 50]}
     said = {text_of(apart, job, rank).split()[-1] for rank in range(6)}
     assert said == set(ADDRESSES)
+
+
+def blocked(source: str) -> str:
+    """A rule of iptables: what does not belong to Slurm itself."""
+    return f"-p tcp --syn -s {ADDRESSES[source]} -m multiport ! --dports {OWN_PORTS}"
+
+
+def test_a_firewall_before_the_launcher_is_named(apart: Site, machines: Machines) -> None:
+    with machines.nodes["n1"].firewall(blocked("n2")):
+        job = apart.run("pass", launch="torchrun", options={"nodes": "3"})
+    assert failure(apart, job) == (
+        f"n2 cannot reach n1 at 10.78.2.11: timed out. {FIREWALL}"
+    )
+
+
+def test_a_firewall_between_two_other_nodes_is_named(apart: Site, machines: Machines) -> None:
+    with machines.nodes["n3"].firewall(blocked("n2")):
+        job = apart.run("pass", launch="mpi", options={"nodes": "3"})
+    assert failure(apart, job) == f"n2 cannot reach n3 at 10.78.2.13: timed out. {FIREWALL}"
+
+
+def test_a_node_without_a_route_to_another_is_named(apart: Site, machines: Machines) -> None:
+    with machines.nodes["n2"].without_route(machines.nodes["n3"]):
+        job = apart.run("pass", launch="torchrun", options={"nodes": "3"})
+    assert failure(apart, job) == (
+        f"n2 cannot reach n3 at 10.78.2.13: no route to host. {FIREWALL}"
+    )
+
+
+def test_a_node_that_cannot_answer_slurm_either_is_named(apart: Site, machines: Machines) -> None:
+    with machines.nodes["n1"].firewall(f"-p tcp --syn -s {ADDRESSES['n2']}"):
+        job = apart.run("pass", launch="torchrun", options={"nodes": "3"})
+        told = failure(apart, job)
+    assert "n2" in told
+    print(told)
+
+
+def test_a_node_that_is_unplugged_while_it_runs_is_named(apart: Site, machines: Machines) -> None:
+    code = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
+    job = apart.service.submit(spec(code, launch="torchrun", options={"nodes": "3"}))
+    wait_until(lambda: "begun" in apart.so_far(job.id), 60)
+    began_s = time.monotonic()
+    with machines.nodes["n2"].unplugged():
+        job = apart.wait(job.id)
+        told_s = time.monotonic() - began_s
+    assert told_s < TOLD_S
+    assert job.state is JobState.FAILED
+    assert "n2 is gone" in apart.text(job.id, "stderr")
+
+
+@pytest.mark.parametrize("engine", ["torchrun", "mpi"])
+def test_an_image_that_one_node_lacks_is_told_with_the_node(
+    apart: Site, machines: Machines, demo_image: Path, engine: str
+) -> None:
+    for name in ("n1", "n3"):
+        (machines.nodes[name].folder / "images" / engine).symlink_to(demo_image)
+    image = machines.folder / "images" / engine
+    image.symlink_to(demo_image)
+    job = apart.run(
+        "pass",
+        launch=engine,
+        runtime="charliecloud",
+        image=str(image),
+        mounts=("/usr:/usr", "/etc/alternatives:/etc/alternatives"),
+        options={"nodes": "3"},
+    )
+    assert job.state is JobState.FAILED, apart.outputs(job.id)
+    if engine == "mpi":  # the ranks of the other nodes have run
+        told = apart.service.result(job.id).evalue
+        assert told == "On n2 alone the program ended with exit code 1."
+    else:
+        assert str(job.why).startswith("Charliecloud could not run the container: ")
+        assert str(job.why).endswith(" That was on n2 only.")
+
+
+@pytest.mark.parametrize("name", ["Prolog", "TaskProlog"])
+def test_a_node_that_is_half_a_minute_late_is_waited_for(
+    apart: Site, machines: Machines, name: str
+) -> None:
+    with machines.nodes["n2"].late(name):
+        job = apart.service.submit(spec("pass", launch="mpi", options={"nodes": "3"}))
+        apart.wait(job.id, JobState.RUNNING)
+        time.sleep(30)
+    job = apart.wait(job.id)
+    assert job.state is JobState.COMPLETED, apart.outputs(job.id)
+
+
+STRANGER = """
+import os, socket, struct, sys
+folder, *ports = sys.argv[1:]
+for port in ports:
+    address, number = port.rsplit(":", 1)
+    for said in (b"", b"GET / HTTP/1.0\r\n\r\n", os.urandom(64)):
+        sock = socket.create_connection((address, int(number)), 5)
+        sock.settimeout(10)
+        sock.sendall(said)
+        if not said:
+            sock.shutdown(socket.SHUT_WR)
+        heard = b""
+        try:
+            while more := sock.recv(4096):
+                heard += more
+        except ConnectionResetError:
+            pass
+        print(port, len(heard))
+for name in ("key", "launch.json", "."):
+    try:
+        print(os.listdir(folder) if name == "." else open(folder + "/" + name, "rb").read())
+    except PermissionError:
+        print("no", name)
+"""
+
+
+def test_another_user_of_the_nodes_gets_nothing(
+    apart: Site, machines: Machines, stranger: str
+) -> None:
+    """While n2 is waited for, the launcher and the parts of n1 and n3 listen."""
+    words = []
+    with machines.nodes["n2"].late():
+        job = apart.service.submit(spec("print('done')", launch="torchrun", options={"nodes": "3"}))
+        apart.wait(job.id, JobState.RUNNING)
+        (folder,) = machines.folder.glob(f"jobs*/**/{job.id}")
+        for name in ("n1", "n3"):
+            node = machines.nodes[name]
+            wait_until(lambda: node.listening("launch"), 30)
+            ports = [port.replace("0.0.0.0", node.address) for port in node.listening("launch")]
+            told = node.machine.run(
+                "/usr/bin/python3", "-c", STRANGER, str(folder), *ports, user=stranger
+            ).stdout.splitlines()
+            # Random bytes, to 32 of another's also a proof, which tells nothing; and no message.
+            assert told[:-3] == [f"{port} {size}" for port in ports for size in (32, 32, 64)]
+            assert told[-3:] == ["no key", "no launch.json", "no ."]
+            words += [" ".join(words_of(one)) for one in node.machine.processes(0)]
+    job = apart.wait(job.id)
+    assert job.state is JobState.COMPLETED, apart.outputs(job.id)
+    secret = (folder / "key").read_bytes().strip()
+    told = hmac.new(secret, b"launch", "sha256")
+    for one in (secret.decode(), told.hexdigest()):
+        assert not any(one in line for line in words)
+        assert one not in str(apart.outputs(job.id))
+        for path in folder.rglob("*"):
+            if path.is_file() and path.name != "key":
+                assert one.encode() not in path.read_bytes(), path
+
+
+def test_a_world_of_one_is_refused_by_torchruns_ranks(
+    apart: Site, machines: Machines, tmp_path: Path
+) -> None:
+    folder = machines.folder / f"site{secrets.token_hex(3)}"
+    folder.mkdir()
+    words = "import os\nif 'RANK' in os.environ:\n    os.environ['WORLD_SIZE'] = '1'\n"
+    (folder / "sitecustomize.py").write_text(words)
+    apart.edit_profile(
+        job_root=str(folder / "jobs"), setup=f"export PYTHONPATH={folder}"
+    )
+    apart.restart()
+    job = apart.run("print('alone')", launch="torchrun", options={"nodes": "2"})
+    assert failure(apart, job, "WrongWorld") == (
+        "torchrun told this rank that there are 1 ranks, and Slurm gave the job 2."
+    )
+    assert text_of(apart, job) == ""
+
+
+def test_a_world_of_one_is_refused_by_the_ranks_of_mpi(apart: Site) -> None:
+    job = apart.run(MPI, launch="mpi", mpi="none", options={"nodes": "2"})
+    told = failure(apart, job, "WrongWorld")
+    assert told == (
+        "MPI made a world of 1, not of 2: it does not speak --mpi=none. "
+        "`srun --mpi=list` names pmix, pmi2 here; --mpi NAME takes another."
+    )
+    assert text_of(apart, job) == ""

@@ -97,6 +97,7 @@ _TRACES = {
     ),
 }
 """The words of slurmstepd in the job's output (src/slurmd/slurmstepd/req.c, mgr.c)."""
+_ON_NODES = re.compile(r"^jupyter-slurm: On (\S.*) alone the program ended", re.MULTILINE)
 _ALL_THE_SAME = {
     JobState.OUT_OF_MEMORY: "It has ended well, though one of its processes ran out of memory on "
     "the way.",
@@ -163,6 +164,12 @@ def judge(evidence: Evidence) -> Verdict:
     return _nobody_knows(evidence)
 
 
+def _where(log_tail: str) -> Text | None:
+    """Name the nodes of a job on many that failed where others did not (node/launch.py)."""
+    found = _ON_NODES.search(log_tail)
+    return None if found is None else Message.of("That was on {nodes} only.", nodes=found[1])
+
+
 def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     kind, result = kind_of(evidence), evidence.result
     if exit_code == 0:
@@ -184,7 +191,7 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
         if container is not None:
             return Verdict(
                 state=JobState.FAILED,
-                why=container.sentence,
+                why=together(container.sentence, _where(evidence.log_tail)),
                 advice=container.advice,
                 exit_code=exit_code,
             )
