@@ -32,8 +32,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Tuple  # noqa: F401 - in comments
 
-JOIN_S = 55.0
-"""How long to wait for all parts once Slurm has been asked to start them."""
+JOIN_S = 45.0
+"""How long to wait for all parts once Slurm has been asked to start them: with the end of the
+steps, 60 s at most go by until the job says what is wrong."""
+END_S, LOST_S = 10.0, 2.0
+"""How long the parts have to end what they have started; and how long srun has to notice, which
+waits for nodes that are lost or never came."""
 WORD_S = 5.0
 CHECK_S = 20.0
 REST_S = 20.0
@@ -90,9 +94,16 @@ class Launcher(object):
         self.signalled = None  # type: Optional[int]
         self.first = None  # type: Optional[Part]
         """The first that failed."""
+        self.ways = []  # type: List[str]
+        """Ways of MPI that Slurm has here."""
         self.kinds = []  # type: List[str]
-        """Ways of MPI that are left to try."""
+        """Those that are left to try."""
         self.counts = []  # type: List[int]
+        """Ranks on each node, where Slurm is to start them."""
+        self.later = []  # type: List[Any]
+        """What has happened to those ranks while the nodes were still finding each other."""
+        self.is_ready = False
+        """Whether they have, so that the user's code may begin."""
 
     # --- the parts ---
 
@@ -115,6 +126,8 @@ class Launcher(object):
         each = ["--nodes=%d" % len(self.names), "--ntasks=%d" % len(self.names)]
         each += ["--ntasks-per-node=1", "--mpi=none"]
         self.step = launch_step.Step(each, [python(), "-uB", program] + words, self.news)
+        if self.plan["engine"] == "mpi" and self.plan["by_task"]:
+            self._start_ranks(self._tasks())
         try:
             self._join()
         finally:
@@ -157,12 +170,20 @@ class Launcher(object):
             if self.signalled:
                 number, self.signalled = self.signalled, None
                 return "signal", None, number
+            if self.is_ready and self.later:
+                return self.later.pop(0)  # type: ignore[no-any-return]
             left_s = 1.0 if deadline_s is None else min(1.0, deadline_s - time.monotonic())
             try:
-                return self.news.get(timeout=max(left_s, 0.001))  # type: ignore[no-any-return]
+                event = self.news.get(timeout=max(left_s, 0.001))
             except queue.Empty:
                 if deadline_s is not None and time.monotonic() >= deadline_s:
                     return None
+                continue
+            if event[0] == "gone" and event[1].code is None:
+                event[1].gone = True
+            if event[1] is None or event[1] is not self.ranks or self.is_ready:
+                return event  # type: ignore[no-any-return]
+            self.later.append(event)
 
     def _join(self):
         # type: () -> None
@@ -227,43 +248,47 @@ class Launcher(object):
             {"name": p.name, "address": p.address, "cpus": p.cpus, "gpus": p.gpus} for p in nodes
         ]
         engine = self.plan["engine"]
-        counts = [part.gpus or 1 for part in nodes]
-        if self.plan["by_task"]:
-            counts = launch_step.tasks_of(os.environ.get("SLURM_TASKS_PER_NODE", "1"), len(nodes))
+        counts = self._tasks() if self.plan["by_task"] else [part.gpus or 1 for part in nodes]
+        if engine == "mpi" and self.ranks is None:
+            self._start_ranks(counts)
         ranks = sum(counts) if engine in launch_result.RANKED else 0
         world = {"engine": engine, "nodes": facts, "ranks": ranks}
-        world.update(processes=counts, runner=self.plan["runner"])
-        if engine == "mpi":
-            self.kinds = launch_step.ways_of_mpi()
-            world["ways"] = list(self.kinds)
+        world.update(processes=counts, runner=self.plan["runner"], ways=self.ways)
+        # Nodes that share a machine would take each other's memory: Open MPI names it after the
+        # host's name and the rank's number on its node.
+        world["is_one_machine"] = len({part.machine for part in nodes}) < len(nodes)
         data = json.dumps(world).encode("ascii")
         runner.put(self._path("world.%s.json" % self.attempt), data)
         self._tell({"ranks": ranks, "nodes": len(nodes)})
         for part in nodes:
             part.line.send({"go": engine != "mpi"})
-        if engine == "mpi":
-            self._start_ranks(counts)
+        self.is_ready = True
         code = self._follow(nodes)
         if not ranks:
             return self._of_first(nodes[0], code)
         lost, said = self._lost(), any("jupyter-slurm: " in part.tail for part in nodes)
         patience_s = HEARD_S if said else FAILED_S if code else SEEN_S
         found = launch_result.read_results(self.job_dir, self.attempt, ranks, patience_s)
-        if code and not found and not said and (self.first is None or not self.first.gone):
+        where = self._where(nodes, code) if code else None
+        begun = {found[rank]["status"] for rank in found}
+        never = not found or (where and not begun & {"error", "killed"})
+        if code and never and not said and (self.first is None or not self.first.gone):
             # The image's tool has told in the job's log why nothing began: the verdict reads that.
-            complain(self._where(nodes, code) or lost or "The ranks ended with exit code %d." % code)
+            complain(where or lost or "The ranks ended with exit code %d." % code)
             return code
         return launch_result.merge(self.job_dir, self.attempt, ranks, found, lost, code)
 
+    def _tasks(self):
+        # type: () -> List[int]
+        """Return how many tasks the job has on each node."""
+        told = os.environ.get("SLURM_TASKS_PER_NODE", "1")
+        return launch_step.tasks_of(told, len(self.names))
+
     def _start_ranks(self, counts):
         # type: (List[int]) -> None
-        machines = {part.machine for part in self.parts.values()}
-        if len(machines) < len(self.parts):
-            # Nodes that share a machine would take each other's memory: Open MPI names it after the
-            # host's name and the rank's number on its node.
-            os.environ.setdefault("OMPI_MCA_btl", "self,tcp")
-        if self.plan["mpi"]:
-            self.kinds = [self.plan["mpi"]]
+        """Have Slurm start the ranks, which wait for world.N.json (runner_ranks.py)."""
+        self.ways = launch_step.ways_of_mpi()
+        self.kinds = [self.plan["mpi"]] if self.plan["mpi"] else list(self.ways)
         self.counts = counts
         self.ranks = self._ranks(self.kinds.pop(0), counts)
 
@@ -322,8 +347,7 @@ class Launcher(object):
         if what == "said" and "ended" in more:
             one.code, one.tail = int(more["ended"]), str(more["tail"])
             return int(one.code)
-        if what == "gone" and one.code is None:
-            one.gone = True
+        if what == "gone" and one.gone:
             complain("%s is gone: Slurm or the network has lost this node." % one.name)
             return UNAVAILABLE
         return 0
@@ -388,13 +412,19 @@ class Launcher(object):
     def close(self):
         # type: () -> None
         """Let all parts end what is left on their nodes, and end the steps."""
-        for part in self.parts.values():
+        ending = [part for part in self.parts.values() if not part.gone]
+        for part in ending:
             part.line.send({"over": True})
         if self.ranks is not None:
             self.ranks.end()
+        is_whole = len(ending) == len(self.names)
+        deadline_s = time.monotonic() + END_S
+        while ending:
+            event = self._next(deadline_s)
+            ending = [one for one in ending if event is not None and event[:2] != ("gone", one)]
         if self.step is not None:
             try:
-                self.step.process.wait(10.0)
+                self.step.process.wait(END_S if is_whole else LOST_S)
             except subprocess.TimeoutExpired:
                 self.step.end()
 

@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Tuple  # noqa: F401 - in comments
 
-REACH_S = 30.0
+REACH_S = 15.0
 """How long to try to reach the launcher, which listens before this starts."""
 TRY_S = 3.0
 SEEN_S = 60.0

@@ -66,15 +66,21 @@ def rendezvous(job_dir, attempt, index, address):
     return TCPStore(where["address"], where["port"], None, False)
 
 
-def name_by_address(address):
-    # type: (str) -> None
-    """Have PyTorch before 2 tell the others this address as rank 0's, and not the node's name,
-    which they may resolve to themselves."""
-    with contextlib.suppress(ImportError):
+def by_address(run, address):
+    # type: (Any, str) -> List[str]
+    """Have torchrun and Gloo use this address, and return torchrun's options for it. By themselves
+    they go by the node's name, which it and others may resolve to themselves."""
+    for name, own in launch_line.interfaces():
+        if own == address:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", name.partition(":")[0])
+    if "--local_addr" in run.get_args_parser()._option_string_actions:
+        return ["--local_addr=%s" % address]
+    with contextlib.suppress(ImportError):  # PyTorch before 2
         from torch.distributed.elastic.agent.server import api  # noqa: PLC0415
 
         if hasattr(api, "_get_fq_hostname"):
             api._get_fq_hostname = lambda: address
+    return []
 
 
 def leave(store, index, nodes):
@@ -119,9 +125,6 @@ def main(argv):
     # One thread for each process and CPU, where nothing is said: torchrun would say so, and take 1.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, node["cpus"] // processes)))
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
-    for name, own in launch_line.interfaces():
-        if own == node["address"]:  # Gloo would take that of the host's name, which may be loopback
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", name.partition(":")[0])
     logs = os.path.join(job_dir, "torchrun.%s.%d" % (attempt, index))
     os.makedirs(logs, exist_ok=True)
     words = [
@@ -135,11 +138,7 @@ def main(argv):
         "--rdzv_endpoint=%s:%d" % (store.host, store.port),
         "--rdzv_conf=is_host=false,timeout=%d" % STORE_S,
     ]
-    parser = run.get_args_parser()
-    if any("--local_addr" in action.option_strings for action in parser._actions):
-        words.append("--local_addr=%s" % node["address"])
-    else:
-        name_by_address(node["address"])
+    words += by_address(run, node["address"])
     words += [os.path.join(job_dir, "runner.py"), job_dir, attempt, "torchrun"]
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     with contextlib.suppress(ImportError, AttributeError):

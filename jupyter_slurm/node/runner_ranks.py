@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
@@ -17,6 +18,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 INIT_S = 50
 """How long MPI may take until all ranks are there."""
+MOST_PAUSE_S = 0.5
 SIZE_OF = {"torchrun": "WORLD_SIZE", "mpi": "SLURM_NTASKS"}
 
 
@@ -28,8 +30,7 @@ def check(job_dir, attempt, publisher):
     # type: (str, str, runner_display.Publisher) -> None
     """Raise WrongWorld where this rank was told of another number of ranks than was launched; and
     watch over the import of mpi4py, which is when MPI begins."""
-    with open(os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8") as file:
-        world = json.load(file)
+    world = read_world(job_dir, attempt)
     engine, ranks = world["engine"], world["ranks"]
     told = os.environ.get(SIZE_OF[engine])
     if told != str(ranks):
@@ -41,10 +42,26 @@ def check(job_dir, attempt, publisher):
         watch_mpi(world, publisher)
 
 
+def read_world(job_dir, attempt):
+    # type: (str, str) -> Dict[str, Any]
+    """Return what launch.py tells of the nodes, once it does: ranks of MPI are started while the
+    nodes find each other, and ended by launch.py where they do not."""
+    path = os.path.join(job_dir, "world.%s.json" % attempt)
+    pause_s = 0.005
+    while not os.path.exists(path):
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, MOST_PAUSE_S)
+        os.listdir(job_dir)  # makes NFS ask
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)  # type: ignore[no-any-return]
+
+
 def watch_mpi(world, publisher):
     # type: (Dict[str, Any], runner_display.Publisher) -> None
     """Let the import of mpi4py.MPI raise WrongWorld where the ranks are alone; say why where MPI
     ends the process instead, or never begins."""
+    if world["is_one_machine"]:
+        os.environ.setdefault("OMPI_MCA_btl", "self,tcp")
     finder = next(one for one in sys.meta_path if hasattr(one, "before") and hasattr(one, "after"))
     others = "`srun --mpi=list` names %s here; --mpi NAME takes another." % ", ".join(world["ways"])
 

@@ -38,9 +38,9 @@ _TAKEN = (6379, 8265, 8786, 8787, 10001, 29400, 29500)
 """Ports of Ray, Dask and torchrun that other users' jobs have taken, each on all addresses."""
 OWN_PORTS = "6818,61001:61500"
 """Those of Slurm itself, slurmd and srun: what a site's firewall lets through."""
-_CONF = "SrunPortRange=61001-61500\nProlog={folder}/Prolog\nTaskProlog={folder}/TaskProlog\n"
+_CONF = "SrunPortRange=61001-61500\nTaskProlog={folder}/prolog\n"
 _WAIT = """#!/bin/sh
-while [ -e {folder}/$SLURMD_NODENAME/{name}-waits ]; do sleep 0.2; done
+while [ -e {folder}/$SLURMD_NODENAME/waits ]; do sleep 0.2; done
 """
 _OCCUPY = """
 import socket, sys, time
@@ -78,14 +78,15 @@ class Node:
         return sorted(one for one in found if one)
 
     def listening(self, word: str) -> list[str]:
-        """Return where programs listen in whose command lines this word is: ADDRESS:PORT."""
+        """Return where Python's programs listen in whose command lines this word is:
+        ADDRESS:PORT."""
         told = self.machine.run("ss", "-Hltnp").stdout
         found = [line.split() for line in told.splitlines()]
         return [
             fields[3]
             for fields in found
             for pid in re.findall(r"pid=(\d+)", fields[-1])
-            if word in Path(f"/proc/{pid}/cmdline").read_text()
+            if re.match(rf"\S*python\S*\0.*{word}", Path(f"/proc/{pid}/cmdline").read_text())
         ]
 
     def slurmd(self) -> psutil.Process:
@@ -102,9 +103,9 @@ class Node:
             daemon.send_signal(signal.SIGCONT)
 
     @contextmanager
-    def late(self, name: str = "TaskProlog") -> Iterator[None]:
-        """Slurm's `Prolog` or `TaskProlog` does not end there while it lasts."""
-        mark = self.folder / f"{name}-waits"
+    def late(self) -> Iterator[None]:
+        """Slurm's `TaskProlog` does not end there while it lasts."""
+        mark = self.folder / "waits"
         mark.touch()
         try:
             yield
@@ -185,9 +186,8 @@ def make_machines(keeper: Keeper) -> Machines:
     user = oneself()
     slurm = folder / "slurm"
     etc = site_slurm.write_conf(slurm, user, f"login({_LOGIN})", ADDRESSES)
-    for name in ("Prolog", "TaskProlog"):
-        (folder / name).write_text(_WAIT.format(folder=folder, name=name))
-        (folder / name).chmod(0o755)
+    (folder / "prolog").write_text(_WAIT.format(folder=folder))
+    (folder / "prolog").chmod(0o755)
     with (etc / "slurm.conf").open("a") as file:
         file.write(_CONF.format(folder=folder))
     images = folder / "images"

@@ -263,25 +263,6 @@ def answers(host: str, port: int, folder: Path) -> bool:
         return False
 
 
-def test_a_node_on_which_the_engine_does_not_start_is_named(
-    site: Site, engines_python: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "ray").mkdir()
-    (tmp_path / "ray" / "__init__.py").write_text("")
-    (tmp_path / "ray" / "_version.py").write_text('version = "2.40.0"\n')
-    site.edit_profile(
-        python=str(engines_python),
-        setup=f'[ "$SLURMD_NODENAME" != n2 ] || export PYTHONPATH={tmp_path}',
-    )
-    site.restart()
-    job = site.run("1", launch="ray", options={"nodes": "2"})
-    result = site.service.result(job.id)
-    assert result.ename == "EngineError"
-    assert result.evalue is not None
-    assert "n2" in result.evalue
-    assert "has Ray 2.40, which asks nobody for a token." in result.evalue
-
-
 @pytest.mark.parametrize("engine", ["ray", "dask"])
 def test_a_python_without_the_engine_is_said_at_once(
     slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -179,17 +179,6 @@ def test_an_image_that_cannot_be_run_is_explained_as_in_any_job(
     assert (job.state, str(job.why)) == (alone.state, str(alone.why))
 
 
-def test_an_mpi_that_speaks_another_way_is_said_to(nodes: Site) -> None:
-    """Debian's Open MPI knows PMIx alone."""
-    job = nodes.run(MPI, launch="mpi", mpi="pmi2", options={"nodes": "2"})
-    result = nodes.service.result(job.id)
-    assert (job.state, result.ename) == (JobState.FAILED, "WrongWorld")
-    assert result.evalue == (
-        "MPI did not begin: its ranks do not find each other by --mpi=pmi2. "
-        "`srun --mpi=list` names pmix, pmi2 here; --mpi NAME takes another."
-    )
-
-
 def test_a_traceback_that_ranks_share_is_shown_once(nodes: Site) -> None:
     job = nodes.run("1 / 0", launch="mpi", options={"nodes": "2", "ntasks": "4"})
     assert (job.state, job.exit_code) == (JobState.FAILED, 1)
@@ -287,23 +276,4 @@ def test_a_python_without_torch_is_said_at_once(
     assert result.ename == "RankLost"
     assert result.evalue is not None
     assert "torchrun needs PyTorch 1.10 or later, which Python 3." in result.evalue
-    site.service.close()
-
-
-def test_a_node_that_slurm_cannot_reach_is_named(
-    private_cluster: Callable[..., SlurmCluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = private_cluster(nodes=2)
-    site = Site(cluster, tmp_path, monkeypatch)
-    frozen = next(one.pid for one in cluster.daemons.status() if one.node == "n2")
-    assert frozen is not None
-    os.kill(frozen, signal.SIGSTOP)
-    try:
-        job = site.run("pass", launch="mpi", options={"nodes": "2"})
-        result = site.service.result(job.id)
-    finally:
-        os.kill(frozen, signal.SIGCONT)
-    assert result.ename == "LaunchError"
-    assert result.evalue is not None
-    assert result.evalue.startswith("Slurm could not start n2. Slurm said: srun: error: ")
     site.service.close()

@@ -220,7 +220,10 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
         state=JobState.FAILED,
         why=_diagnosed(found, exit_code)
         if found
-        else Message.of("It ended with exit code {exit_code}.", exit_code=exit_code),
+        else together(
+            Message.of("It ended with exit code {exit_code}.", exit_code=exit_code),
+            _where(evidence.log_tail),
+        ),
         advice=found.advice if found else None,
         exit_code=exit_code,
         signal=signal,
