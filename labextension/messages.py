@@ -23,7 +23,7 @@ from jupyter_slurm.jobs.cluster import slurm_cluster
 from jupyter_slurm.jobs.kinds import KINDS
 from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.jobs.outcome import verdict
-from jupyter_slurm.jobs.preflight import costs, limits, one_process, policies, preview
+from jupyter_slurm.jobs.preflight import costs, lacking, limits, one_process, policies, preview
 from jupyter_slurm.jobs.records import events
 from jupyter_slurm.jobs.submission import script
 from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons, rejections
@@ -37,7 +37,7 @@ _SENTENCES = (
         if issubclass(one, Kind)
     },
     *(events, verdict, script, diagnosis, rejections),
-    *(preview, slurm_cluster, costs, limits, one_process, policies),
+    *(preview, slurm_cluster, costs, lacking, limits, one_process, policies),
 )
 _ELSEWHERE = {"cli", "kernel", "local_cluster", "magics", "job.py"}
 _ERRORS = {

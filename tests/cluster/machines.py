@@ -82,12 +82,13 @@ class Node:
         ADDRESS:PORT."""
         told = self.machine.run("ss", "-Hltnp").stdout
         found = [line.split() for line in told.splitlines()]
-        return [
-            fields[3]
-            for fields in found
-            for pid in re.findall(r"pid=(\d+)", fields[-1])
-            if re.match(rf"\S*python\S*\0.*{word}", Path(f"/proc/{pid}/cmdline").read_text())
-        ]
+        where = []
+        for fields in found:
+            for pid in re.findall(r"pid=(\d+)", fields[-1]):
+                program, *words = words_of(psutil.Process(int(pid)))
+                if "python" in program and any(word in one for one in words):
+                    where.append(fields[3])
+        return where
 
     def slurmd(self) -> psutil.Process:
         return next(one for one in self.machine.processes(0) if name_of(one) == "slurmd")

@@ -273,6 +273,11 @@ def test_a_python_without_the_engine_is_said_at_once(
     assert result.ename == "LaunchError"
     assert result.evalue is not None
     assert f"--launch {engine} needs {engine.capitalize()}" in result.evalue
+    assert job.why == result.evalue
+    told = site.service.preview(spec("1", launch=engine, options={"nodes": "2"})).checks
+    assert f"It may fail as job {job.id} did there: {result.evalue}" in [
+        str(check.sentence) for check in told
+    ]
     site.service.close()
 
 

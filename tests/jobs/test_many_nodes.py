@@ -61,7 +61,9 @@ def text_of(site: Site, job: Job, rank: int | None = None) -> str:
 
 def left_behind(job: Job) -> list[str]:
     """Command lines of processes that have to do with the job, and what its engine left in /tmp."""
-    found = [str(one) for one in Path("/tmp").glob("torchelastic_*")]
+    begun_s = job.started_s or 0.0
+    logs = Path("/tmp").glob("torchelastic_*")
+    found = [str(one) for one in logs if one.stat().st_mtime >= begun_s]
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")

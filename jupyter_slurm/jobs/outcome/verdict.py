@@ -98,6 +98,8 @@ _TRACES = {
 }
 """The words of slurmstepd in the job's output (src/slurmd/slurmstepd/req.c, mgr.c)."""
 _ON_NODES = re.compile(r"^jupyter-slurm: On (\S.*) alone the program ended", re.MULTILINE)
+_OF_THE_LAUNCHER = frozenset(("LaunchError", "EngineError", "RankLost", "WrongWorld"))
+"""What a job ends with whose nodes could not begin (`node/launch.py`), by the names in results."""
 _ALL_THE_SAME = {
     JobState.OUT_OF_MEMORY: "It has ended well, though one of its processes ran out of memory on "
     "the way.",
@@ -179,6 +181,8 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
         why = Message.of("The cell raised {ename}.", ename=result.ename)
         if result.ename == "SystemExit":
             why = Message.of("It exited with code {exit_code}.", exit_code=exit_code)
+        if result.ename in _OF_THE_LAUNCHER and result.evalue:
+            why = result.evalue
         return Verdict(
             state=JobState.FAILED, why=why, warning=_warning(result), exit_code=exit_code
         )

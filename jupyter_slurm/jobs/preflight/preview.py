@@ -25,7 +25,7 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.jobs.preflight import costs, offers, one_process, syntax
+from jupyter_slurm.jobs.preflight import costs, lacking, offers, one_process, syntax
 from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
 from jupyter_slurm.jobs.preflight.limits import Judge, of_inputs
 from jupyter_slurm.jobs.preflight.objection import Objection
@@ -82,6 +82,7 @@ class Preflight:
         if fault := self._fault(job.spec, cluster.name):
             objections.append(fault)
         objections += _of_one_process(job, wanted)
+        objections += lacking.objections(job.spec, self._jobs(cluster.name))
         checks += [one.check() for one in objections]
         if info is not None:
             checks += costs.outlook(wanted, known, info, time.time())
@@ -127,6 +128,7 @@ class Preflight:
                 raise refusal(one.sentence, hint=one.hint, option=one.option)
         objections += fault
         objections += _of_one_process(job, wanted)
+        objections += lacking.objections(job.spec, self._jobs(cluster.name))
         warnings = (one.text for one in objections if not one.passing)
         return together(*warnings, between="\n") or None
 

@@ -141,7 +141,7 @@ def text(error: SyntaxError) -> str:
 
 def is_certain(error: SyntaxError, source: str, spec: JobSpec, jobs: Iterable[Job]) -> bool:
     """Return whether the job's Python cannot compile it either, as far as earlier jobs tell."""
-    told = [one.python[:2] for one in jobs if one.python is not None and _is_alike(one, spec)]
+    told = [one.python[:2] for one in jobs if one.python is not None and is_alike(one, spec)]
     if told and not spec.modules and max(told) <= sys.version_info[:2]:
         return True
     return _is_wrong_everywhere(error, source)
@@ -155,7 +155,8 @@ def _is_wrong_everywhere(error: SyntaxError, source: str) -> bool:
     return _IN_EVERY_PYTHON.search(error.msg) is not None
 
 
-def _is_alike(job: Job, spec: JobSpec) -> bool:
+def is_alike(job: Job, spec: JobSpec) -> bool:
+    """Tell whether an earlier job ran where this one is to run, so that it tells of its Python."""
     if spec.session is not None:
         return spec.session in (job.id, job.session)
     return spec.image in (None, job.image) and spec.runtime in (None, job.runtime)
