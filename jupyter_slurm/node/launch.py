@@ -1,9 +1,10 @@
 """The launcher of a job on many nodes: starts a part on each node, and lets the user's code begin
 only when all of them have found each other.
 
-    python3 -uB launch.py JOBDIR ATTEMPT
+    python3 -uBS launch.py JOBDIR ATTEMPT
 
-Runs on the first node, outside any image, Python 3.6 and later, standard library only. Slurm starts
+Runs on the first node, outside any image, Python 3.6 and later, standard library only, without
+`site`, whose files a home on NFS gives slowly. Slurm starts
 the parts (launch_part.py), which connect to this program by whichever of its addresses reaches it,
 and then to each other. What is then known of the nodes goes into `world.N.json`, for the engine's
 program of each node (`launch_torchrun.py` …) in the image. The engine `mpi` has none: Slurm starts
@@ -125,7 +126,7 @@ class Launcher(object):
         words = [self.job_dir, self.attempt, str(listener.getsockname()[1]), ",".join(found)]
         each = ["--nodes=%d" % len(self.names), "--ntasks=%d" % len(self.names)]
         each += ["--ntasks-per-node=1", "--mpi=none"]
-        self.step = launch_step.Step(each, [python(), "-uB", program] + words, self.news)
+        self.step = launch_step.Step(each, [python(), "-uBS", program] + words, self.news)
         if self.plan["engine"] == "mpi" and self.plan["by_task"]:
             self._start_ranks(self._tasks())
         try:

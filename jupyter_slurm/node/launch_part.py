@@ -1,6 +1,6 @@
 """The part of a job on many nodes that runs on one of them, outside any image.
 
-    srun … python3 -uB launch_part.py JOBDIR ATTEMPT PORT ADDRESS,ADDRESS…
+    srun … python3 -uBS launch_part.py JOBDIR ATTEMPT PORT ADDRESS,ADDRESS…
 
 Runs on each node, Python 3.6 and later, standard library only. It connects to the launcher
 (launch.py) by the first of these addresses that reaches it, tries whether it reaches the other

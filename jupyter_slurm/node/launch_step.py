@@ -4,6 +4,7 @@ Runs on the first node, Python 3.6 and later, standard library only. Nothing her
 a step.
 """
 
+import functools
 import os
 import re
 import subprocess
@@ -100,6 +101,7 @@ class Step(object):
                 self.process.kill()
 
 
+@functools.lru_cache(None)
 def has_overlap():
     # type: () -> bool
     """Tell whether steps share CPUs only when they say so: since Slurm 20.11."""

@@ -44,7 +44,7 @@ def launch(job: Resolved) -> Launch:
             name=job.runtime.name,
         )
     folder = str(job.job_dir.path)
-    words = [job.profile.python, "-uB", f"{folder}/{layout.LAUNCHER}", folder, "{attempt}"]
+    words = [job.profile.python, "-uBS", f"{folder}/{layout.LAUNCHER}", folder, "{attempt}"]
     return NoContainer().launch(words, Box(job_dir=folder, workdir=folder))
 
 
