@@ -38,9 +38,15 @@ def engines_python() -> Path:
     return started("A Python with Ray and Dask", made_engines_python)
 
 
-def made_engines_python() -> Path:
-    script = ROOT / "scripts" / "engines"
-    done = subprocess.run([script], stdout=subprocess.PIPE, text=True, check=True, timeout=280)
+@pytest.fixture(scope="session")
+def mpich_python() -> Path:
+    """A Python with MPICH, made once in the user's cache folder."""
+    return started("A Python with MPICH", lambda: made_engines_python("mpich"))
+
+
+def made_engines_python(name: str = "engines") -> Path:
+    words = [ROOT / "scripts" / "engines", name]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=280)
     return Path(done.stdout.removesuffix(os.linesep))
 
 
