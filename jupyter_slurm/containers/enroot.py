@@ -41,7 +41,8 @@ from jupyter_slurm.containers.runtime import (
     without_nul,
 )
 
-_ENVIRONMENT = "node.sh"
+_ENVIRONMENT = "node$JSLURM_NODE.sh"
+"""sh: of a job on many nodes each has its own."""
 
 # $1 the container, $2 the file of its image where that was fetched.
 _HEIR = r"""trap '' TERM INT HUP USR1 USR2
@@ -63,12 +64,13 @@ _START = (
     f"heirs={shlex.quote(_HEIR)}"
     r"""
 dir=$1 image=$2 conf=$3 terminal=$4; shift 4
-name=jslurm-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}
+node=${JSLURM_NODE:-}
+name=jslurm-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}$node
 [ -z "$terminal" ] || name=$name-$terminal-$$
 made= sqsh= told= heir=
 finish() {
   trap '' TERM INT HUP USR1 USR2
-  [ "$terminal" = beside ] || rm -f "$dir/program.pid"
+  [ "$terminal" = beside ] || rm -f "$dir/program$node.pid"
   [ -z "$made" ] || enroot remove --force "$name" >/dev/null
   [ -z "$sqsh" ] || rm -f "$sqsh"
   [ -z "$heir" ] || echo done >&9
@@ -77,7 +79,7 @@ trap finish EXIT
 # What runs gets signals by itself; from here on this shell only waits for its end.
 trap told=yes TERM INT HUP
 trap : USR1 USR2
-[ "$terminal" = beside ] || rm -f "$dir/program.pid"
+[ "$terminal" = beside ] || rm -f "$dir/program$node.pid"
 run() {
   "$@" 9>&- &
   child=$!
@@ -99,7 +101,7 @@ step() { # towards a container: nothing follows on what has failed, or on an ord
 # shell's; nobody's child, it outlives the job where Slurm tracks processes by their parents. Under
 # proctrack/cgroup it does not, and the next job removes what is left.
 appoint() {
-  pipe=$dir/heir.$$
+  pipe=$dir/heir$node.$$
   mkfifo "$pipe" 2>/dev/null || { pipe=${TMPDIR:-/tmp}/$name.heir; mkfifo "$pipe"; } || return 0
   exec 9<>"$pipe" 8<"$pipe"
   rm "$pipe"
@@ -109,7 +111,7 @@ appoint() {
   heir=yes
 }
 create() { # what it says is wanted only where it fails
-  log=$dir/enroot.log
+  log=$dir/enroot$node.log
   enroot create --name "$name" "$image" >"$log" 2>&1 || { rc=$?; cat "$log" >&2; return "$rc"; }
 }
 """
@@ -123,7 +125,7 @@ for old in $(enroot list 2>/dev/null | grep '^jslurm-[0-9]'); do
   '' | *'Invalid job id'*) enroot remove --force "$old" >/dev/null 2>&1 ;;
   esac
 done
-printf '%s' "$conf" >"$dir/enroot.conf" || exit 74
+printf '%s' "$conf" >"$dir/enroot$node.conf" || exit 74
 [ -z "$gpus" ] || export CUDA_VISIBLE_DEVICES="$gpus"
 pids=$(readlink /proc/self/ns/pid)
 [ "$terminal" != beside ] || pids=
@@ -134,7 +136,7 @@ JSLURM_PIDS=$pids awk -v terminal="$terminal" 'BEGIN {
     value = ENVIRON[name]; gsub(/\047/, "\047\\\047\047", value)
     printf "export %s=\047%s\047\n", name, value
   }
-}' >"$dir/node.sh" || exit 74
+}' >"$dir/node$node.sh" || exit 74
 case $image in
 @*) name=${image#@} ;;
 *)
@@ -149,7 +151,8 @@ case $image in
 esac
 [ -z "$sqsh" ] || { rm -f "$sqsh"; sqsh=; }
 export ENROOT_MOUNT_HOME=yes ENROOT_REMAP_ROOT=no
-set -- enroot start --conf "$dir/enroot.conf" --rw "$name" "$@"
+[ -z "$node" ] || set -- /bin/sh -c 'export JSLURM_NODE="$1"; shift; exec "$@"' sh "$node" "$@"
+set -- enroot start --conf "$dir/enroot$node.conf" --rw "$name" "$@"
 [ -z "$terminal" ] || { "$@" 9>&-; exit "$?"; }
 run "$@"
 exit "$rc"

@@ -49,8 +49,8 @@ fi
 export PATH PYTHONNOUSERSITE=1
 # Signals go to a process id only where it means the same on both sides.
 [ -z "$JSLURM_PIDS" ] || [ "$(readlink /proc/self/ns/pid)" != "$JSLURM_PIDS" ] ||
-  printf '%s\n' "$$" >/mnt/job/program.pid
-unset JSLURM_PIDS
+  printf '%s\n' "$$" >"/mnt/job/program${JSLURM_NODE:-}.pid"
+unset JSLURM_PIDS JSLURM_NODE
 """
 """sh for the container: the PATH is the image's, which enroot keeps in that file, whatever a
 profile sets. The home is the node's: packages that `pip install --user` put there are for another

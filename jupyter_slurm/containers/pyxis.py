@@ -38,6 +38,7 @@ from jupyter_slurm.containers.runtime import (
     Box,
     Explained,
     Launch,
+    StepInImage,
     image_of,
     in_workdir,
     without_nul,
@@ -52,6 +53,15 @@ _OPTIONS = (
     # It must be there; into the program's own folder goes the shell inside.
     "--container-workdir=/",
 )
+
+_CLEAN = r"""
+for one in $(awk 'BEGIN {
+  wrong = "^(PYXIS_CONTAINER_[A-Z_]*|PYTHON(PATH|HOME)|VIRTUAL_ENV|CONDA_[A-Z0-9_]*|LD_PRELOAD)$"
+  for (name in ENVIRON) if (name ~ wrong) print name
+}'); do unset "$one"; done
+"""
+"""sh for the node: remove variables that would ask for something else, or are about the node's own
+programs."""
 
 STEP = (
     r"""
@@ -75,11 +85,8 @@ fi
 unset SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE
 """
     + GPUS
+    + _CLEAN
     + r"""
-for one in $(awk 'BEGIN {
-  wrong = "^(PYXIS_CONTAINER_[A-Z_]*|PYTHON(PATH|HOME)|VIRTUAL_ENV|CONDA_[A-Z0-9_]*|LD_PRELOAD)$"
-  for (name in ENVIRON) if (name ~ wrong) print name
-}'); do unset "$one"; done
 export JSLURM_GPUS="$gpus" JSLURM_LIBRARIES="${LD_LIBRARY_PATH:-}"
 """
 )
@@ -88,18 +95,48 @@ the job has on this node, and remove variables that would ask for something else
 
 SRUN = "setsid srun --nodes=1 --ntasks=1 --export=ALL --input=none"
 
+_NAMED = r"""
+if [ -n "$name" ]; then
+  case $(srun --help 2>/dev/null) in *--container-env*) name=$name:no_exec ;; esac
+  set -- "--container-name=${name#@}" "$@"
+fi
+"""
+
+# $1 @NAME of a container or nothing, srun's words. On many nodes each task has the GPUs that Slurm
+# numbers for it there: their UUIDs are not those of the first node.
+_RANKS = (
+    r"""
+name=$1 gpus=${CUDA_VISIBLE_DEVICES:-}; shift 2
+export ENROOT_LOGIN_SHELL=no JSLURM_GPUS= JSLURM_PIDS= JSLURM_LIBRARIES="${LD_LIBRARY_PATH:-}"
+case $gpus in '' | NoDevFiles) ;; *)
+  export NVIDIA_VISIBLE_DEVICES=all
+  export NVIDIA_DRIVER_CAPABILITIES="${NVIDIA_DRIVER_CAPABILITIES:-compute,utility,video}" ;;
+esac
+"""
+    + _NAMED
+    + _CLEAN
+    + r"""
+exec srun "$@"
+"""
+)
+
 # $1 the job dir, $2 @NAME of a container or nothing, $3 srun's options for a terminal or nothing,
 # options of srun, --, the program inside.
 _START = (
     r"""
 dir=$1 name=$2 terminal=$3; shift 3
-finish() { rm -f "$dir/program.pid" "$said"; }
+node=${JSLURM_NODE:-}
+finish() { rm -f "$dir/program$node.pid" "$said"; }
 # They come to the step by itself; from here on this shell only waits for it to end.
 [ -n "$terminal" ] || trap : TERM INT HUP USR1 USR2
-case $terminal in *--overlap*) ;; *) rm -f "$dir/program.pid" ;; esac
-if [ -n "$name" ]; then
-  case $(srun --help 2>/dev/null) in *--container-env*) name=$name:no_exec ;; esac
-  set -- "--container-name=${name#@}" "$@"
+case $terminal in *--overlap*) ;; *) rm -f "$dir/program$node.pid" ;; esac
+"""
+    + _NAMED
+    + r"""
+# What starts this on each of many nodes is a step itself, and has all that the job has there.
+if [ -n "${JSLURM_NODE+set}" ]; then
+  case $(srun --help 2>/dev/null) in *--overlap*) set -- --overlap "$@" ;; esac
+  set -- --mem=0 --mpi=none "$@"
 fi
 """
     + STEP
@@ -117,7 +154,7 @@ if [ -n "$terminal" ]; then
   exec srun --nodes=1 --ntasks=1 --export=ALL $terminal "$@"
 fi
 # An exit code that is not 0 is no error of srun's, and that a step has ended is told otherwise.
-said=$dir/srun.${SLURM_RESTART_COUNT:-0}
+said=$dir/srun.${SLURM_RESTART_COUNT:-0}$node
 rm -f "$said"
 mkfifo "$said" || exit 74
 trap finish EXIT
@@ -186,28 +223,38 @@ class Pyxis(EnrootContainers):
     name = "pyxis"
 
     def started(self, argv: Sequence[str], box: Box, mode: StartMode) -> Launch:
-        image = image_of(box, self.name)
-        kept = image.startswith("@")
-        mounts, links = _mounts(box)
+        name, options, links = self._container(box)
         if mode is not StartMode.PROGRAM:
             argv = ("/bin/sh", "-c", _SWEEP, "sh", *argv)
         return Launch(
             (
-                "/bin/sh",
-                "-c",
-                _START,
-                "sh",
-                box.job_dir,
-                image if kept else "",
-                _TERMINAL[mode],
-                *(() if kept else (f"--container-image={image}",)),
-                f"--container-mounts={mounts}",
-                *_OPTIONS,
+                *("/bin/sh", "-c", _START, "sh"),
+                *(box.job_dir, name, _TERMINAL[mode]),
+                *options,
                 "--",
                 *in_workdir(argv, box, JOB_DIR, _BEFORE),
             ),
             setup=links,
         )
+
+    def step(self, box: Box) -> StepInImage:
+        name, options, links = self._container(box)
+        text = "\n".join([*links, _RANKS])
+        return StepInImage(
+            before=("/bin/sh", "-c", text, "sh", name),
+            options=options,
+            inside=in_workdir((), box, JOB_DIR, STEP_INSIDE),
+        )
+
+    def _container(self, box: Box) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+        """Return @NAME of a container or nothing, srun's options, and lines to run before."""
+        image = image_of(box, self.name)
+        kept = image.startswith("@")
+        mounts, links = _mounts(box)
+        options = (f"--container-mounts={mounts}", *_OPTIONS)
+        if kept:
+            return image, options, links
+        return "", (f"--container-image={image}", *options), links
 
     def explain(self, log_tail: str) -> Explained | None:
         said = ["".join(found) for found in _PYXIS.findall(log_tail)]

@@ -94,6 +94,27 @@ class Runtime(Protocol):
         """Explain the tool's failure at the end of a job's log; None: it was not the tool."""
 
 
+@dataclass(frozen=True, slots=True)
+class StepInImage:
+    """The start of a step of srun's on many nodes, whose tasks run in the image."""
+
+    before: tuple[str, ...]
+    """The words before srun's own."""
+    options: tuple[str, ...]
+    """For srun."""
+    inside: tuple[str, ...]
+    """The words before those of the program."""
+
+
+@runtime_checkable
+class HasSteps(Protocol):
+    """A tool whose containers are steps of srun's themselves, so that a launch in one of them would
+    be another one."""
+
+    def step(self, box: Box) -> StepInImage:
+        """Return the start of a step. RequestError: as of `Runtime.launch`."""
+
+
 @runtime_checkable
 class KeepsContainers(Protocol):
     """A tool whose containers can stay on a node, each under a name: `--image @NAME`."""

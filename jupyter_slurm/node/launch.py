@@ -311,8 +311,12 @@ class Launcher(object):
         inside = self.plan["inside"]
         words = ["python3" if self.plan["in_image"] else python(), "-uB"]
         words += ["%s/runner.py" % inside, inside, self.attempt, "mpi"]
-        engine = os.path.join(self.job_dir, "engine")
-        return launch_step.Step(each, ["/bin/bash", engine] + words, self.news)
+        step = self.plan["step"]  # the container is the step itself
+        if step is None:
+            engine = os.path.join(self.job_dir, "engine")
+            return launch_step.Step(each, ["/bin/bash", engine] + words, self.news)
+        each += step["options"]
+        return launch_step.Step(each, step["inside"] + words, self.news, step["before"])
 
     def _follow(self, nodes):
         # type: (List[Part]) -> int

@@ -23,6 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` le
 
 import launch_line
 import launch_processes
+import launch_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
@@ -152,10 +153,8 @@ class Part(object):
         python = "python3" if self.plan["in_image"] else sys.executable
         name = "launch_%s.py" % self.plan["engine"]
         env = dict(os.environ)
-        if self.index:
-            env["JSLURM_NODE"] = (
-                ".%d" % self.index
-            )  # its files and containers have names of its own
+        # Each node's files and containers have names of their own.
+        env["JSLURM_NODE"] = ".%d" % self.index if self.index else ""
         self.program = subprocess.Popen(
             ["/bin/bash", os.path.join(self.job_dir, "engine"), python, "-uB"]
             + ["%s/%s" % (inside, name), inside, self.attempt, str(self.index)],
@@ -167,7 +166,7 @@ class Part(object):
         assert self.program.stderr is not None
         for text in self.program.stderr:
             tail = (tail + text)[-TAIL_BYTES:]
-            os.write(2, text)
+            os.write(2, launch_step.PASSED_ON.encode() + text)
         code = self.program.wait()
         told = {"ended": code if code >= 0 else 128 - code, "tail": tail.decode("utf-8", "replace")}
         line.send(told)

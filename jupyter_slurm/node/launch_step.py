@@ -16,13 +16,17 @@ import launch_line
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     import queue  # noqa: F401 - in comments
-    from typing import Any, List  # noqa: F401 - in comments
+    from typing import Any, List, Sequence  # noqa: F401 - in comments
 
 WORDS = 12
 """How many of srun's own last lines are kept."""
 OWN_WORDS = ("srun:", "slurmstepd")
 BAD_EXIT = re.compile(r"(\S+): tasks? [0-9,-]+: (?:Exited with exit code (\d+)|\S)")
 """How srun says that tasks have failed, and on which nodes."""
+OF_CONTAINERS = re.compile(r" pyxis: |'--container-")
+"""What srun says of a container: the verdict explains it."""
+PASSED_ON = "\1"
+"""Begins a line on which a part hands on what a program has said, which may be another srun."""
 STEP_OPTIONS = (
     "--export=ALL",
     "--input=none",
@@ -44,12 +48,14 @@ class Step(object):
     """A step of this job that srun runs; its own words are kept, and all others passed on. Its end
     is news, and so is a task that has failed."""
 
-    def __init__(self, options, program, news):
-        # type: (List[str], List[str], queue.Queue[Any]) -> None
+    def __init__(self, options, program, news, before=()):
+        # type: (List[str], List[str], queue.Queue[Any], Sequence[str]) -> None
+        """`before`: words before srun's own."""
         env = dict(os.environ)
         for name in ASKED_BY_THE_JOB.split():
             env.pop("SLURM_" + name, None)
-        argv = ["srun"] + (["--overlap"] if has_overlap() else []) + list(STEP_OPTIONS)
+        argv = list(before) + ["srun"] + (["--overlap"] if has_overlap() else [])
+        argv += STEP_OPTIONS
         argv += options + program
         self.words = []  # type: List[str]
         self.bad = []  # type: List[str]
@@ -71,14 +77,14 @@ class Step(object):
         assert self.process.stderr is not None
         for line in self.process.stderr:
             text = line.decode("utf-8", "replace")
-            if text.startswith(OWN_WORDS):
+            if text.startswith(OWN_WORDS) and not OF_CONTAINERS.search(text):
                 bad = BAD_EXIT.search(text)
                 if bad:
                     self.bad += launch_line.expand(bad.group(1))
                     news.put(("bad exit", self, int(bad.group(2) or 1)))
                 self.words = (self.words + [text.strip()])[-WORDS:]
             else:
-                sys.stderr.write(text)
+                sys.stderr.write(text[len(PASSED_ON) :] if text.startswith(PASSED_ON) else text)
                 sys.stderr.flush()
         news.put(("step", self, self.process.wait()))
 

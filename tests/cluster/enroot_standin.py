@@ -7,18 +7,20 @@ open it does the other way round than we need it.
 
     enroot_standin.py FOLDER srun|enroot WORDS...
 
-FOLDER holds `data` (containers), `tasks` (process ids of those in steps), `registry` (NAME of an
-image, with `%` for each slash -> SquashFS) and `srun` (the real one).
+FOLDER holds `data` (containers), `tasks` (process ids of those in steps), `locks` (of containers),
+`registry` (NAME of an image, with `%` for each slash -> SquashFS) and `srun` (the real one).
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -114,7 +116,7 @@ def step(folder: Path, words: list[str]) -> NoReturn:
     for word in words[:end]:
         assert asked.take(word)
     try:
-        container, ends = in_step(folder, asked)
+        container = in_step(folder, asked)
     except Failed as failed:
         lines = "\n".join(f"slurmstepd: error: pyxis: {line}" for line in str(failed).split("\n"))
         raise Failed(lines) from failed
@@ -124,11 +126,10 @@ def step(folder: Path, words: list[str]) -> NoReturn:
             raise Failed(
                 f"slurmstepd: error: pyxis: --container-mounts: source path does not exist: {src}"
             )
-    if ends:  # with this process; see the fixture
-        (folder / "tasks" / container.name).write_text(str(os.getpid()))
     command = words[end + 1 :]
     if asked.switches.get("entrypoint", True):
         command = ["/bin/sh", "-c", 'echo BANNER; exec "$@"', "entrypoint", *command]
+    mounts += mounts_of_pmi()
     if asked.switches.get("mount-home", False):
         mounts.insert(0, (os.environ["HOME"], os.environ["HOME"]))
     assert asked.switches.get("writable", False), "the container cannot be written"
@@ -148,15 +149,42 @@ def step(folder: Path, words: list[str]) -> NoReturn:
     sys.exit(code)
 
 
-def in_step(folder: Path, asked: Asked) -> tuple[Path, bool]:
-    """The container, and whether it goes with the step."""
+def mounts_of_pmi() -> list[tuple[str, str]]:
+    """Mount what the hook 50-slurm-pmi.sh does, which a site has to enable."""
+    server = os.environ.get("PMIX_SERVER_TMPDIR", "")
+    job, number = os.environ["SLURM_JOB_ID"], os.environ["SLURM_STEP_ID"]
+    system = os.environ.get("PMIX_SYSTEM_TMPDIR") or os.environ.get("TMPDIR", "/tmp")
+    names = [f"spmix_appdir_{one}{job}.{number}" for one in (f"{os.getuid()}_", "")]
+    paths = [server, *(f"{system}/{name}" for name in names)] if server else []
+    return [(path, path) for path in paths if Path(path).is_dir()]
+
+
+def in_step(folder: Path, asked: Asked) -> Path:
+    """The container; all tasks of a step on one node share it."""
     job, number = os.environ["SLURM_JOB_ID"], os.environ["SLURM_STEP_ID"]
     name, _, flag = asked.values.get("name", "").partition(":")
     if flag not in {"", "auto", "create", "exec", "no_exec"}:
         raise Failed(f"--container-name: flag must not be {flag}")
-    container = folder / "data" / f"pyxis_{name or f'{job}.{number}'}"
-    if name and container.exists():
-        return container, False
+    # Of a step on many nodes each has its own, and these are one machine.
+    node = os.environ["SLURMD_NODENAME"]
+    container = folder / "data" / f"pyxis_{name or f'{job}.{number}.{node}'}"
+    with locked(folder, container.name):
+        if not container.exists():
+            made_in_step(folder, asked, container)
+        if not name:  # it goes with the last process; see the fixture
+            with (folder / "tasks" / container.name).open("a") as tasks:
+                print(os.getpid(), file=tasks)
+    return container
+
+
+@contextmanager
+def locked(folder: Path, name: str) -> Iterator[None]:
+    with (folder / "locks" / name).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def made_in_step(folder: Path, asked: Asked, container: Path) -> None:
     image = asked.values.get("image")
     if image is None:
         raise Failed(
@@ -170,7 +198,6 @@ def in_step(folder: Path, asked: Asked) -> tuple[Path, bool]:
     except Failed as failed:
         what = "create container filesystem for" if image[0] in "/." else "import docker"
         raise Failed(f"failed to {what} image: {image}\n    {failed}") from failed
-    return container, not name
 
 
 # --- enroot

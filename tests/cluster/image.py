@@ -45,7 +45,7 @@ def mpich_python() -> Path:
 
 
 def made_engines_python(name: str = "engines") -> Path:
-    words = [ROOT / "scripts" / "engines", name]
+    words = [str(ROOT / "scripts" / "engines"), name]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=280)
     return Path(done.stdout.removesuffix(os.linesep))
 

@@ -16,6 +16,8 @@ from threading import Event, Thread
 import psutil
 import pytest
 
+from tests.cluster.enroot_standin import locked
+
 _STAND_IN = Path(__file__).with_name("enroot_standin.py")
 
 
@@ -58,19 +60,19 @@ def small_image(shell_image: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def _remove_what_has_ended(folder: Path, until: Event) -> None:
     """What pyxis does in slurmstepd: no process of a step may outlive it, so it cannot be one."""
     while not until.wait(0.1):
-        for task in (folder / "tasks").iterdir():
-            pid = task.read_text()
-            if pid and not psutil.pid_exists(int(pid)):
-                shutil.rmtree(folder / "data" / task.name)
-                task.unlink()
+        for tasks in (folder / "tasks").iterdir():
+            with locked(folder, tasks.name):
+                if not any(psutil.pid_exists(int(pid)) for pid in tasks.read_text().split()):
+                    shutil.rmtree(folder / "data" / tasks.name)
+                    tasks.unlink()
 
 
 @contextmanager
 def standing_in(folder: Path, python: str = sys.executable) -> Iterator[EnrootStandIn]:
     """In `folder`, for whom may use it; `python` runs the stand-ins."""
-    for name in ("bin", "data", "registry", "tasks"):
+    for name in ("bin", "data", "locks", "registry", "tasks"):
         (folder / name).mkdir(parents=True)
-    for name in ("data", "tasks"):
+    for name in ("data", "locks", "tasks"):
         (folder / name).chmod(0o1777)
     real = shutil.which("srun")
     assert real is not None

@@ -22,6 +22,7 @@ from jupyter_slurm.wire import Engine, Job, JobState, SessionSpec, Stream
 from tests.cluster.apptainer import ApptainerEngine
 from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
+from tests.cluster.pyxis import EnrootStandIn
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
@@ -339,6 +340,36 @@ def test_in_an_image_the_engine_is_the_same(
     result = site.service.result(job.id)
     assert job.state is JobState.COMPLETED, (result, site.outputs(job.id))
     assert read_result_variables(result) == {"names": ["n1", "n2"]}
+
+
+@pytest.mark.parametrize(("runtime", "engine"), [("pyxis", "ray"), ("enroot", "dask")])
+def test_in_a_squash_image_the_engine_is_the_same(
+    site: Site,
+    engines_python: Path,
+    enroot_standin: EnrootStandIn,
+    lean_squash_image: Path,
+    tmp_path: Path,
+    runtime: str,
+    engine: str,
+) -> None:
+    """Each engine is begun, signalled and ended by the same lines of launch_part.py, and both have
+    the same in the other images: so one in each of these is enough."""
+    folder = tmp_path / "jobs"  # pyxis cannot mount one that has blanks
+    site.edit_profile(python=str(engines_python), setup=enroot_standin.setup, job_root=str(folder))
+    site.restart()
+    job = site.run(
+        NAMES[engine],
+        launch=engine,
+        runtime=runtime,
+        image=str(lean_squash_image),
+        options={"nodes": "2", "cpus-per-task": "4"},
+        names_out=("names",),
+        **in_image(engines_python),
+    )
+    result = site.service.result(job.id)
+    assert job.state is JobState.COMPLETED, (result, site.outputs(job.id))
+    assert read_result_variables(result) == {"names": ["n1", "n2"]}
+    wait_until(lambda: not enroot_standin.containers(), 60)
 
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])

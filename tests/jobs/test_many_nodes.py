@@ -18,6 +18,7 @@ from jupyter_slurm.wire import ErrorOutput, Job, JobState, Stream
 from tests.cluster.apptainer import ApptainerEngine
 from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
+from tests.cluster.pyxis import EnrootStandIn
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
@@ -134,7 +135,7 @@ def test_mpich_has_the_same_ranks_by_pmi2(
     )
     assert job.state is JobState.COMPLETED, site.outputs(job.id)
     variables = read_result_variables(site.service.result(job.id))
-    assert variables.pop("library").startswith("MPICH")
+    assert str(variables.pop("library")).startswith("MPICH")
     assert variables == {"total": 3, "mine": [0, 10, 20]}
     assert text_of(site, job) == "rank 0 of 3 on n1\n"
     assert text_of(site, job, 2) == "rank 2 of 3 on n2\n"
@@ -164,6 +165,42 @@ def test_in_an_image_the_ranks_are_the_same(
     said = text_of(nodes, job, 3)  # torchrun itself says which node has which ranks
     assert said.startswith("rank 3 of 4 on n")
     nothing_stays(job)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "engine", "code"),
+    [("pyxis", "torchrun", TORCH), ("pyxis", "mpi", MPI), ("enroot", "torchrun", TORCH)],
+)
+def test_in_a_squash_image_each_node_has_a_container_of_its_own(
+    nodes: Site,
+    enroot_standin: EnrootStandIn,
+    lean_squash_image: Path,
+    tmp_path: Path,
+    runtime: str,
+    engine: str,
+    code: str,
+) -> None:
+    """With torchrun each node's container is a step beside the launcher's, with MPI all of them are
+    one step, and its ranks on a node share one."""
+    folder = tmp_path / "jobs"  # pyxis cannot mount one that has blanks
+    nodes.edit_profile(python="/usr/bin/python3", setup=enroot_standin.setup, job_root=str(folder))
+    nodes.restart()
+    job = nodes.run(
+        code.replace("data[rank]", "rank"),
+        launch=engine,
+        runtime=runtime,
+        image=str(lean_squash_image),
+        mounts=("/usr:/usr", "/etc/alternatives:/etc/alternatives"),
+        options={"nodes": "2", "ntasks-per-node": "2"},
+        names_out=("total",),
+        names_gather=("mine",),
+    )
+    assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
+    variables = read_result_variables(nodes.service.result(job.id))
+    assert variables == {"total": 6, "mine": [0, 10, 20, 30]}
+    assert text_of(nodes, job, 3).startswith("rank 3 of 4 on n")
+    nothing_stays(job)
+    wait_until(lambda: not enroot_standin.containers(), 60)
 
 
 def test_in_docker_each_node_has_a_container_of_its_own(

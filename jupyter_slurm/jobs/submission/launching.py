@@ -12,6 +12,7 @@ import msgspec
 
 from jupyter_slurm.containers import Box, Launch
 from jupyter_slurm.containers.none import NoContainer
+from jupyter_slurm.containers.runtime import HasSteps
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.kind import Files
@@ -19,24 +20,16 @@ from jupyter_slurm.jobs.submission.payload import node_files
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.wire import CellSpec
 
-_RUNTIMES = frozenset(("none", "charliecloud", "apptainer", "singularity", "docker", "sudo-docker"))
-"""Those that can be started by a step of srun."""
-_DAEMONS = frozenset(("docker", "sudo-docker"))
-"""Those whose containers are no children of the step, so that MPI does not find Slurm in them."""
+_WITHOUT_MPI = frozenset(("docker", "sudo-docker", "enroot"))
+"""Runtimes that keep from a container what srun tells the ranks of MPI of each other: a daemon's are
+no children of the step, and enroot's get the variables that we name, from a hook of the site's."""
 _TASKS = frozenset(("ntasks", "ntasks-per-node", "ntasks-per-gpu"))
 """Options that say how many ranks there are; else there is one for each GPU."""
 
 
 def launch(job: Resolved) -> Launch:
-    """Return how the script starts the launcher. RequestError: the runtime has no way to."""
-    if job.runtime.name not in _RUNTIMES:
-        raise RequestError(
-            "--launch does not work with the runtime {name} yet.",
-            hint="Docker, Charliecloud, Apptainer and Singularity can do it, and --runtime none.",
-            option="launch",
-            name=job.runtime.name,
-        )
-    if job.spec.launch == "mpi" and job.runtime.name in _DAEMONS:
+    """Return how the script starts the launcher. RequestError: MPI cannot work in the runtime."""
+    if job.spec.launch == "mpi" and job.runtime.name in _WITHOUT_MPI:
         raise RequestError(
             "`--launch mpi` does not work with {name}: in its containers MPI does not find Slurm.",
             hint="`--launch torchrun` does, and other runtimes can do both.",
@@ -48,16 +41,17 @@ def launch(job: Resolved) -> Launch:
     return NoContainer().launch(words, Box(job_dir=folder, workdir=folder))
 
 
-def files(job: Resolved, in_image: Launch, inside: str) -> Files:
+def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
     """Return the launcher's files, but for the script `engine`. `in_image`: how a program starts
     there; `inside`: where it sees the job's folder."""
-    spec = job.spec
+    spec, runtime = job.spec, job.runtime
     plan = {
         "engine": spec.launch,
         "runner": job.kind.runner,
         "has_result": job.kind.has_result or job.kind.takes_cells,
         "inside": inside,
         "in_image": job.in_image,
+        "step": runtime.step(box) if isinstance(runtime, HasSteps) else None,
         "pid_file": in_image.pid_file,
         "by_task": not _TASKS.isdisjoint(job.options),
         "interface": job.profile.interface or None,

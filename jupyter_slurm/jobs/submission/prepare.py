@@ -90,7 +90,7 @@ def prepare(job: Resolved) -> Submission:
     files[layout.USAGE] = node_file(layout.USAGE)
     box, inside = _boxed(job, chdir)
     if job.spec.launch is not None:
-        files |= launching.files(job, in_image, inside)
+        files |= launching.files(job, in_image, box, inside)
         engine = job.runtime.launch([], box)
         ran = replace(plan, command=engine.argv, before="", runtime_setup=engine.setup)
         files[layout.ENGINE] = render_enter(ran).encode()
