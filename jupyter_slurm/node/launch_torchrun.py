@@ -5,14 +5,21 @@
 Python 3.6 and later, standard library and PyTorch only. What `torchrun` guesses is said here: which
 node holds the rendezvous (it compares host names, which a wrong /etc/hosts breaks: pytorch#73656),
 this node's address, and the port, which the first node chooses as it opens it.
+
+PyTorch's store takes and gives values for whoever connects to it, from the node or from another
+machine, and torchrun unpickles what it finds there. So the names of its values are a secret of the
+job, and no pickle is read that the job's key has not signed.
 """
 
 import contextlib
 import datetime
 import functools
+import hashlib
+import hmac
 import json
 import logging
 import os
+import pickle
 import signal
 import sys
 import time
@@ -43,6 +50,12 @@ def read_json(path):
     # type: (str) -> Dict[str, Any]
     with open(path, encoding="utf-8") as file:
         return json.load(file)  # type: ignore[no-any-return]
+
+
+def secret(job_dir, purpose):
+    # type: (str, str) -> bytes
+    """Return a secret that all nodes of the job can derive, for one purpose."""
+    return hmac.new(launch_line.read_key(job_dir), purpose.encode("ascii"), hashlib.sha256).digest()
 
 
 def rendezvous(job_dir, attempt, index, address):
@@ -83,14 +96,40 @@ def by_address(run, address):
     return []
 
 
-def leave(store, index, nodes):
-    # type: (Any, int, int) -> None
+class SignedPickle(object):
+    """Stands in for the module `pickle` where torchrun reads the state of its rendezvous."""
+
+    PickleError = pickle.PickleError
+
+    def __init__(self, key):
+        # type: (bytes) -> None
+        self.key = key
+
+    def dumps(self, value):
+        # type: (Any) -> bytes
+        data = pickle.dumps(value)
+        return self._proof(data) + data
+
+    def loads(self, signed):
+        # type: (bytes) -> Any
+        data = signed[hashlib.sha256().digest_size :]
+        if not hmac.compare_digest(self._proof(data) + data, signed):
+            raise pickle.PickleError("somebody else has written the state of the rendezvous")
+        return pickle.loads(data)
+
+    def _proof(self, data):
+        # type: (bytes) -> bytes
+        return hmac.new(self.key, data, hashlib.sha256).digest()
+
+
+def leave(store, name, index, nodes):
+    # type: (Any, str, int, int) -> None
     """Keep the store of the first node until the others need it no more. Where one fails the
     launcher ends all of them."""
-    keys = ["ended.%d" % one for one in range(1, nodes)]
+    keys = ["%s.ended.%d" % (name, one) for one in range(1, nodes)]
     with contextlib.suppress(RuntimeError, OSError):
         if index:
-            store.set("ended.%d" % index, "")
+            store.set("%s.ended.%d" % (name, index), "")
         elif keys:
             store.wait(keys, datetime.timedelta(LEAVE_DAYS))
 
@@ -121,6 +160,7 @@ def main(argv):
         del os.environ["LOGLEVEL"]
     node = world["nodes"][index]
     processes = world["processes"][index]
+    name = secret(job_dir, "rendezvous " + attempt).hex()
     store = rendezvous(job_dir, attempt, index, node["address"])
     # One thread for each process and CPU, where nothing is said: torchrun would say so, and take 1.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, node["cpus"] // processes)))
@@ -134,7 +174,7 @@ def main(argv):
         "--max_restarts=%d" % plan["max_restarts"],
         "--monitor_interval=0.2",
         "--rdzv_backend=c10d",
-        "--rdzv_id=jupyter-slurm",
+        "--rdzv_id=%s" % name,
         "--rdzv_endpoint=%s:%d" % (store.host, store.port),
         "--rdzv_conf=is_host=false,timeout=%d" % STORE_S,
     ]
@@ -144,6 +184,8 @@ def main(argv):
     with contextlib.suppress(ImportError, AttributeError):
         from torch.distributed.elastic.rendezvous import dynamic_rendezvous  # noqa: PLC0415
 
+        pickles = SignedPickle(secret(job_dir, "pickles " + attempt))
+        dynamic_rendezvous.pickle = pickles  # type: ignore[attr-defined,unused-ignore]
         # Nodes are told apart by address, process id and a count. In containers on one machine all
         # of these may be the same, and both would be taken for one node.
         handler = dynamic_rendezvous.DynamicRendezvousHandler
@@ -165,7 +207,7 @@ def main(argv):
         return 1  # what failed is told by the ranks themselves
     except SignalException as error:
         return 128 + int(error.sigval)
-    leave(store, index, len(world["nodes"]))
+    leave(store, name, index, len(world["nodes"]))
     return 0
 
 
