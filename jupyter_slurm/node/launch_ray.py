@@ -29,6 +29,8 @@ OLDEST = (2, 52)
 UP = "--block"
 """Ray's last words before it waits for its end."""
 DASHBOARD = re.compile(r"RAY_API_SERVER_ADDRESS='http://[^':]+:([0-9]+)'")
+NOWHERE = "-1"
+"""A port at which Ray fails to listen, says so in its own log, and goes on."""
 SHARE = 0.3
 """Ray's own share of the memory for its object store; more would leave the code too little."""
 SMALLEST_BYTES = 80 << 20
@@ -88,6 +90,10 @@ class Ray(launch_engine.Engine):
             "RAY_TMPDIR": self.node.folder,
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_DISABLE_IMPORT_WARNING": "1",
+            # Ray gives its metrics to whoever connects, without a token.
+            "RAY_enable_metrics_collection": "0",
+            "AUTOSCALER_METRIC_PORT": NOWHERE,
+            "DASHBOARD_METRIC_PORT": NOWHERE,
         }
 
     def hear(self, line):
