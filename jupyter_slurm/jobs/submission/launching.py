@@ -21,8 +21,8 @@ from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.wire import CellSpec
 
 _WITHOUT_MPI = frozenset(("docker", "sudo-docker", "enroot"))
-"""Runtimes that keep from a container what srun tells the ranks of MPI of each other: a daemon's are
-no children of the step, and enroot's get the variables that we name, from a hook of the site's."""
+"""Runtimes that keep from a container what srun tells the ranks of MPI of each other: a daemon's
+are no children of the step, and enroot's get the variables that we name, from a site's hook."""
 _TASKS = frozenset(("ntasks", "ntasks-per-node", "ntasks-per-gpu"))
 """Options that say how many ranks there are; else there is one for each GPU."""
 
