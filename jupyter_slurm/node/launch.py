@@ -56,25 +56,6 @@ class LaunchError(Exception):
     """The job's nodes cannot begin; says why, and what to do."""
 
 
-class Part(object):
-    """What runs on one node, as the launcher sees it."""
-
-    def __init__(self, hello, line):
-        # type: (Dict[str, Any], launch_line.Line) -> None
-        self.index = int(hello["index"])
-        self.name = str(hello["name"])
-        self.address = str(hello["address"])
-        self.port = int(hello["port"])
-        self.cpus = int(hello["cpus"])
-        self.gpus = int(hello["gpus"])
-        self.machine = str(hello["machine"])
-        self.line = line
-        self.code = None  # type: Optional[int]
-        """How the engine's program ended there; None: it has not."""
-        self.tail = ""
-        self.gone = False
-
-
 class Launcher(object):
     """The state of one launch; what happens comes as `news` from threads that listen."""
 
@@ -86,21 +67,21 @@ class Launcher(object):
             self.plan = json.load(file)
         self.key = launch_line.read_key(job_dir)
         self.names = launch_line.expand(os.environ.get("SLURM_JOB_NODELIST", ""))
-        self.parts = {}  # type: Dict[int, Part]
+        self.parts = {}  # type: Dict[int, launch_line.Part]
         self.news = queue.Queue()  # type: queue.Queue[Any]
         self.step = None  # type: Optional[launch_step.Step]
         """The step of the parts."""
         self.ranks = None  # type: Optional[launch_step.Step]
         """That of the ranks of MPI."""
         self.signalled = None  # type: Optional[int]
-        self.first = None  # type: Optional[Part]
+        self.first = None  # type: Optional[launch_line.Part]
         """The first that failed."""
         self.ways = []  # type: List[str]
         """Ways of MPI that Slurm has here."""
         self.kinds = []  # type: List[str]
         """Those that are left to try."""
         self.counts = []  # type: List[int]
-        """Ranks on each node, where Slurm is to start them."""
+        """Ranks on each node."""
         self.later = []  # type: List[Any]
         """What has happened to those ranks while the nodes were still finding each other."""
         self.is_ready = False
@@ -156,7 +137,7 @@ class Launcher(object):
         hello = line.read()
         if hello is None:
             return
-        part = Part(hello, line)
+        part = launch_line.Part(hello, line)
         self.news.put(("joined", part, None))
         message = line.read()
         while message is not None:
@@ -252,6 +233,7 @@ class Launcher(object):
         counts = self._tasks() if self.plan["by_task"] else [part.gpus or 1 for part in nodes]
         if engine == "mpi" and self.ranks is None:
             self._start_ranks(counts)
+        self.counts = counts
         ranks = sum(counts) if engine in launch_result.RANKED else 0
         world = {"engine": engine, "nodes": facts, "ranks": ranks}
         world.update(processes=counts, runner=self.plan["runner"], ways=self.ways)
@@ -319,7 +301,7 @@ class Launcher(object):
         return launch_step.Step(each, step["inside"] + words, self.news, step["before"])
 
     def _follow(self, nodes):
-        # type: (List[Part]) -> int
+        # type: (List[launch_line.Part]) -> int
         """Wait for the end on all nodes; return the exit code of the first that failed."""
         code = 0
         deadline_s = None  # type: Optional[float]
@@ -341,10 +323,17 @@ class Launcher(object):
                 if failed:  # the code, which runs on the first node, goes on without others
                     self._tell({"said": self._why(one)})
             elif failed and not code:
-                code, self.first = failed, one
-                deadline_s = time.monotonic() + REST_S
-                self._signal(nodes, signal.SIGTERM)
+                code, deadline_s = failed, self._end_others(nodes, one)
         return code
+
+    def _end_others(self, nodes, first):
+        # type: (List[launch_line.Part], launch_line.Part) -> float
+        """End what runs on the others; return until when they have time for that."""
+        self.first = first
+        if not self._has_begun(first.index):
+            time.sleep(TOGETHER_S)  # theirs may be about to fail, too
+        self._signal(nodes, signal.SIGTERM)
+        return time.monotonic() + REST_S
 
     def _ended(self, what, one, more):
         # type: (str, Any, Any) -> int
@@ -358,7 +347,7 @@ class Launcher(object):
         return 0
 
     def _signal(self, nodes, number):
-        # type: (List[Part], int) -> None
+        # type: (List[launch_line.Part], int) -> None
         for part in nodes:
             part.line.send({"signal": number})
         if self.ranks is not None and self.ranks.process.poll() is None:
@@ -367,7 +356,7 @@ class Launcher(object):
             subprocess.call(["scancel"] + words, stdin=subprocess.DEVNULL)
 
     def _of_first(self, part, code):
-        # type: (Part, int) -> int
+        # type: (launch_line.Part, int) -> int
         """Return the code of the one node that ran the user's code; where that left no result, say
         why."""
         is_told = os.path.exists(self._path("result.%s.json" % self.attempt))
@@ -382,15 +371,20 @@ class Launcher(object):
         return launch_result.fail(self.job_dir, self.attempt, "LaunchError", why, code or 1)
 
     def _where(self, nodes, code):
-        # type: (List[Part], int) -> Optional[str]
-        """Say which nodes failed in the same way, if others did not; the verdict reads it."""
-        if self.ranks is not None:
-            same = [one for one in self.names if one in self.ranks.bad]
-        else:
-            same = [part.name for part in nodes if part.code == code]
-        if not 0 < len(same) < len(nodes):
+        # type: (List[launch_line.Part], int) -> Optional[str]
+        """Say on which nodes nothing began, if it did on all others; the verdict reads it."""
+        bad = (
+            self.ranks.bad if self.ranks is not None else [p.name for p in nodes if p.code == code]
+        )
+        begun = [part.name for part in nodes if self._has_begun(part.index)]
+        if not begun or set(self.names) - set(begun) != set(bad):
             return None
-        return "On %s alone the program ended with exit code %d." % (named(same), code)
+        return "On %s alone the program ended with exit code %d." % (named(sorted(set(bad))), code)
+
+    def _has_begun(self, index):
+        # type: (int) -> bool
+        engine, counts = self.plan["engine"], self.counts
+        return launch_result.has_begun(self.job_dir, self.attempt, engine, index, counts)
 
     def _lost(self):
         # type: () -> Optional[str]
@@ -400,7 +394,7 @@ class Launcher(object):
         return " ".join(self.ranks.said()) or None if self.ranks is not None else None
 
     def _why(self, part):
-        # type: (Part) -> str
+        # type: (launch_line.Part) -> str
         """Say how a part has failed."""
         if part.gone:
             return "%s was lost while the job ran." % part.name

@@ -97,6 +97,25 @@ class Line(object):
         self.sock.close()
 
 
+class Part(object):
+    """What runs on one node, as the launcher sees it."""
+
+    def __init__(self, hello, line):
+        # type: (Dict[str, Any], Line) -> None
+        self.index = int(hello["index"])
+        self.name = str(hello["name"])
+        self.address = str(hello["address"])
+        self.port = int(hello["port"])
+        self.cpus = int(hello["cpus"])
+        self.gpus = int(hello["gpus"])
+        self.machine = str(hello["machine"])
+        self.line = line
+        self.code = None  # type: Optional[int]
+        """How the engine's program ended there; None: it has not."""
+        self.tail = ""
+        self.gone = False
+
+
 def receive(sock, size):
     # type: (socket.socket, int) -> bytes
     """Receive `size` bytes. Raise OSError when the other side closes before."""

@@ -19,6 +19,17 @@ RANKED = ("torchrun", "mpi")
 """The engines that run the user's code in each of many ranks."""
 
 
+def has_begun(job_dir, attempt, engine, index, counts):
+    # type: (str, str, str, int, List[int]) -> bool
+    """Tell whether on one of the nodes the engine's program, or the first of its ranks, has got as
+    far as into the image. `counts`: ranks by node."""
+    os.listdir(job_dir)  # makes NFS ask
+    name = "torchrun.%s.%d" % (attempt, index)
+    if engine == "mpi":
+        name = "output.%s.jsonl" % runner.of_rank(attempt, sum(counts[:index]) or None)
+    return os.path.exists(os.path.join(job_dir, name))
+
+
 def read_json(path):
     # type: (str) -> Optional[Dict[str, Any]]
     try:

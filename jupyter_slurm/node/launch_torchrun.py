@@ -139,6 +139,8 @@ def main(argv):
     job_dir, attempt, index = os.path.abspath(argv[1]), argv[2], int(argv[3])
     world = read_json(os.path.join(job_dir, "world.%s.json" % attempt))
     plan = read_json(os.path.join(job_dir, "launch.json"))
+    logs = os.path.join(job_dir, "torchrun.%s.%d" % (attempt, index))
+    os.makedirs(logs, exist_ok=True)  # which also tells that this has begun (launch_result.py)
     level = os.environ.get("LOGLEVEL")
     os.environ.setdefault("LOGLEVEL", "CRITICAL")  # what fails is told by the ranks themselves
     try:
@@ -165,8 +167,6 @@ def main(argv):
     # One thread for each process and CPU, where nothing is said: torchrun would say so, and take 1.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, node["cpus"] // processes)))
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
-    logs = os.path.join(job_dir, "torchrun.%s.%d" % (attempt, index))
-    os.makedirs(logs, exist_ok=True)
     words = [
         "--log_dir=%s" % logs,  # else a folder in /tmp, which stays
         "--nnodes=%d" % len(world["nodes"]),
