@@ -48,6 +48,8 @@ SEEN_S, FAILED_S, HEARD_S = 60.0, 5.0, 1.0
 all went well, where a rank may not have come to write anything, and where somebody said why."""
 TOGETHER_S = 1.0
 """How long ranks have to fail for the same reason as the first of them; then all end."""
+OURS = "jupyter-slurm: "
+"""Begins a line that our own programs say."""
 UNAVAILABLE = 69
 """EX_UNAVAILABLE of sysexits.h."""
 
@@ -249,7 +251,7 @@ class Launcher(object):
         code = self._follow(nodes)
         if not ranks:
             return self._of_first(nodes[0], code)
-        lost, said = self._lost(), any("jupyter-slurm: " in part.tail for part in nodes)
+        lost, said = self._lost(), any(OURS in part.tail for part in nodes)
         patience_s = HEARD_S if said else FAILED_S if code else SEEN_S
         found = launch_result.read_results(self.job_dir, self.attempt, ranks, patience_s)
         where = self._where(nodes, code) if code else None
@@ -362,11 +364,11 @@ class Launcher(object):
         is_told = os.path.exists(self._path("result.%s.json" % self.attempt))
         if is_told or not self.plan["has_result"]:
             return code
-        own = "jupyter-slurm: " in part.tail
+        own = OURS in part.tail
         if not own and not part.gone:
             return code  # the image's tool has told why in the job's log
         self.first = part
-        why = part.tail.strip().splitlines()[-1].partition("jupyter-slurm: ")[2] if own else ""
+        why = part.tail.strip().splitlines()[-1].partition(OURS)[2] if own else ""
         why = why or self._lost() or ""
         return launch_result.fail(self.job_dir, self.attempt, "LaunchError", why, code or 1)
 
@@ -398,9 +400,11 @@ class Launcher(object):
         """Say how a part has failed."""
         if part.gone:
             return "%s was lost while the job ran." % part.name
-        words = part.tail.strip().splitlines()[-1:]
+        words = "".join(part.tail.strip().splitlines()[-1:])
+        if words.startswith(OURS):
+            return "On %s: %s" % (part.name, words[len(OURS) :])
         told = "On %s the program ended with exit code %d" % (part.name, part.code or 0)
-        return ": ".join([told] + [one.replace("jupyter-slurm: ", "") for one in words])
+        return "%s: %s" % (told, words) if words else told + "."
 
     def _tell(self, told):
         # type: (Dict[str, Any]) -> None
@@ -455,7 +459,7 @@ def named(names):
 
 def complain(sentence):
     # type: (str) -> None
-    sys.stderr.write("jupyter-slurm: %s\n" % sentence)
+    sys.stderr.write("%s%s\n" % (OURS, sentence))
     sys.stderr.flush()
 
 

@@ -156,7 +156,7 @@ def main(argv):
     except ImportError as error:
         python = "Python %d.%d.%d" % sys.version_info[:3]
         return fail(
-            "torchrun needs PyTorch 1.10 or later, which %s cannot import: %s" % (python, error)
+            "torchrun needs PyTorch 1.10 or later, which %s cannot import: %s." % (python, error)
         )
     if level is None:
         del os.environ["LOGLEVEL"]
