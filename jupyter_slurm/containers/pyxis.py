@@ -137,6 +137,7 @@ case $terminal in *--overlap*) ;; *) rm -f "$dir/program$node.pid" ;; esac
 if [ -n "${JSLURM_NODE+set}" ]; then
   case $(srun --help 2>/dev/null) in *--overlap*) set -- --overlap "$@" ;; esac
   set -- --mem=0 --mpi=none "$@"
+  unset SLURM_CPU_BIND
 fi
 """
     + STEP

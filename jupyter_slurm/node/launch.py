@@ -251,10 +251,10 @@ class Launcher(object):
         code = self._follow(nodes)
         if not ranks:
             return self._of_first(nodes[0], code)
-        lost, said = self._lost(), any(OURS in part.tail for part in nodes)
+        where = self._where(nodes, code) if code else None
+        lost, said = self._lost(where), any(OURS in part.tail for part in nodes)
         patience_s = HEARD_S if said else FAILED_S if code else SEEN_S
         found = launch_result.read_results(self.job_dir, self.attempt, ranks, patience_s)
-        where = self._where(nodes, code) if code else None
         begun = {found[rank]["status"] for rank in found}
         never = not found or (where and not begun & {"error", "killed"})
         if code and never and not said and (self.first is None or not self.first.gone):
@@ -369,7 +369,7 @@ class Launcher(object):
             return code  # the image's tool has told why in the job's log
         self.first = part
         why = part.tail.strip().splitlines()[-1].partition(OURS)[2] if own else ""
-        why = why or self._lost() or ""
+        why = why or self._why(part)
         return launch_result.fail(self.job_dir, self.attempt, "LaunchError", why, code or 1)
 
     def _where(self, nodes, code):
@@ -388,12 +388,14 @@ class Launcher(object):
         engine, counts = self.plan["engine"], self.counts
         return launch_result.has_begun(self.job_dir, self.attempt, engine, index, counts)
 
-    def _lost(self):
-        # type: () -> Optional[str]
+    def _lost(self, where):
+        # type: (Optional[str]) -> Optional[str]
         """Say on which node what went wrong, where no rank can have told of it."""
         if self.first is not None:
             return self._why(self.first)
-        return " ".join(self.ranks.said()) or None if self.ranks is not None else None
+        if self.ranks is None:
+            return None
+        return " ".join(([where] if where else []) + self.ranks.said()) or None
 
     def _why(self, part):
         # type: (launch_line.Part) -> str

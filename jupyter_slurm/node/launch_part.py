@@ -173,16 +173,36 @@ class Part(object):
 
     def signal(self, number):
         # type: (int) -> None
-        """Hand a signal on to the engine's program."""
+        """Hand a signal on to the engine's program; where its container is still being made, once
+        that is there."""
         if self.program is None or self.program.poll() is not None:
             return
-        pid = self.program.pid
-        if self.plan["pid_file"]:
-            name, ending = os.path.splitext(self.plan["pid_file"])
-            path = name + (".%d" % self.index if self.index else "") + ending
-            with contextlib.suppress(OSError, ValueError), open(path) as file:
-                pid = int(file.read())
-        os.kill(pid, number)
+        pid = self._pid_inside()
+        if self.plan["pid_file"] and pid is None:
+            threading.Thread(target=self._signal_later, args=(number,), daemon=True).start()
+        os.kill(pid or self.program.pid, number)
+
+    def _signal_later(self, number):
+        # type: (int) -> None
+        assert self.program is not None
+        pid = None  # type: Optional[int]
+        while pid is None and self.program.poll() is None:
+            time.sleep(0.1)
+            pid = self._pid_inside()
+        if pid is not None:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+
+    def _pid_inside(self):
+        # type: () -> Optional[int]
+        """Return the process id that the engine's program has told; None: it has told none yet."""
+        name, ending = os.path.splitext(self.plan["pid_file"] or "")
+        path = name + (".%d" % self.index if self.index else "") + ending
+        try:
+            with open(path) as file:
+                return int(file.read())
+        except (OSError, ValueError):
+            return None
 
     def end(self):
         # type: () -> None

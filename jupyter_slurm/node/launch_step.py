@@ -60,6 +60,7 @@ class Step(object):
         self.words = []  # type: List[str]
         self.bad = []  # type: List[str]
         """Nodes on which a task has failed."""
+        self.of_containers = []  # type: List[str]
         # srun takes a signal for its process group as an order to end the step.
         self.process = subprocess.Popen(
             argv,
@@ -77,24 +78,26 @@ class Step(object):
         assert self.process.stderr is not None
         for line in self.process.stderr:
             text = line.decode("utf-8", "replace")
-            if text.startswith(OWN_WORDS) and not OF_CONTAINERS.search(text):
+            if text.startswith(OWN_WORDS) and OF_CONTAINERS.search(text):
+                self.of_containers.append(text.strip())
+            elif text.startswith(OWN_WORDS):
                 bad = BAD_EXIT.search(text)
                 if bad:
                     self.bad += launch_line.expand(bad.group(1))
                     news.put(("bad exit", self, int(bad.group(2) or 1)))
                 self.words = (self.words + [text.strip()])[-WORDS:]
-            else:
-                sys.stderr.write(text[len(PASSED_ON) :] if text.startswith(PASSED_ON) else text)
-                sys.stderr.flush()
+                continue
+            sys.stderr.write(text[len(PASSED_ON) :] if text.startswith(PASSED_ON) else text)
+            sys.stderr.flush()
         news.put(("step", self, self.process.wait()))
 
     def said(self):
         # type: () -> List[str]
-        """Return a sentence with the last of srun's errors that is not about the end of a task, or
-        nothing."""
+        """Return a sentence with the first error about a container, or else the last of srun's that
+        is not about the end of a task; or nothing."""
         errors = [one for one in self.words if one.startswith("srun: error:")]
         errors = [one for one in errors if not BAD_EXIT.search(one)]
-        return ["Slurm said: %s" % one for one in errors[-1:]]
+        return ["Slurm said: %s" % one for one in self.of_containers[:1] or errors[-1:]]
 
     def end(self):
         # type: () -> None

@@ -17,8 +17,9 @@ from jupyter_slurm.jobs.outcome.variables import write_variables
 from jupyter_slurm.wire import ErrorOutput, Job, JobState, Stream
 from tests.cluster.apptainer import ApptainerEngine
 from tests.cluster.docker import DockerEngine
+from tests.cluster.enroot_standin import unpack
 from tests.cluster.plugin import SlurmCluster
-from tests.cluster.pyxis import EnrootStandIn
+from tests.cluster.pyxis import EnrootStandIn, standing_in
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
@@ -200,6 +201,79 @@ def test_in_a_squash_image_each_node_has_a_container_of_its_own(
     assert variables == {"total": 6, "mine": [0, 10, 20, 30]}
     assert text_of(nodes, job, 3).startswith("rank 3 of 4 on n")
     nothing_stays(job)
+    wait_until(lambda: not enroot_standin.containers(), 60)
+
+
+@pytest.mark.parametrize("runtime", ["pyxis", "enroot"])
+def test_a_container_that_is_kept_on_another_node_is_told_with_the_node(
+    nodes: Site,
+    enroot_standin: EnrootStandIn,
+    lean_squash_image: Path,
+    tmp_path: Path,
+    runtime: str,
+) -> None:
+    """The node that has it is signalled while it still begins."""
+    kept = "pyxis_mine" if runtime == "pyxis" else "mine"
+    unpack(lean_squash_image, enroot_standin.folder / "data" / kept)
+    with standing_in(tmp_path / "other") as other:
+        nodes.edit_profile(
+            python="/usr/bin/python3",
+            job_root=str(tmp_path / "jobs"),
+            setup=f'{enroot_standin.setup}\n[ "$SLURMD_NODENAME" != n2 ] || {other.setup}',
+        )
+        nodes.restart()
+        began_s = time.monotonic()
+        job = nodes.run(
+            "pass",
+            launch="torchrun",
+            runtime=runtime,
+            image="@mine",
+            mounts=("/usr:/usr", "/etc/alternatives:/etc/alternatives"),
+            options={"nodes": "2"},
+        )
+    assert time.monotonic() - began_s < 20
+    assert job.state is JobState.FAILED
+    assert "on this node" in str(job.why)
+    assert str(job.why).endswith(" That was on n2 only.")
+    assert "node" in str(job.advice)
+    nothing_stays(job)
+
+
+@pytest.mark.parametrize("runtime", ["pyxis", "enroot"])
+def test_cancelling_interrupts_every_container_and_leaves_none(
+    nodes: Site,
+    enroot_standin: EnrootStandIn,
+    lean_squash_image: Path,
+    tmp_path: Path,
+    runtime: str,
+) -> None:
+    nodes.edit_profile(
+        python="/usr/bin/python3",
+        setup=enroot_standin.setup,
+        job_root=str(tmp_path / "jobs"),
+    )
+    nodes.restart()
+    code = (
+        "import time\nprint('begun', flush=True)\n"
+        "try:\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    print('saved')\n    raise"
+    )
+    job = nodes.service.submit(
+        spec(
+            code,
+            launch="torchrun",
+            runtime=runtime,
+            image=str(lean_squash_image),
+            mounts=("/usr:/usr", "/etc/alternatives:/etc/alternatives"),
+            options={"nodes": "2"},
+        )
+    )
+    wait_until(lambda: "begun" in nodes.so_far(job.id), 60)
+    wait_until(lambda: "begun" in text_of(nodes, nodes.service.job(job.id), 1), 60)
+    nodes.service.cancel(job.id)
+    job = nodes.wait(job.id)
+    assert job.state is JobState.CANCELLED
+    assert [text_of(nodes, job, rank) for rank in range(2)] == ["begun\nsaved\n"] * 2
+    wait_until(lambda: not left_behind(job), 60)
     wait_until(lambda: not enroot_standin.containers(), 60)
 
 
