@@ -355,7 +355,8 @@ class Launcher(object):
         if self.ranks is not None and self.ranks.process.poll() is None:
             # The ranks get it from Slurm; srun would end the step.
             words = ["--signal=%s" % signal.Signals(number).name, os.environ["SLURM_JOB_ID"]]
-            subprocess.call(["scancel"] + words, stdin=subprocess.DEVNULL)
+            null = subprocess.DEVNULL  # of a job that ends already there is nothing to say
+            subprocess.call(["scancel"] + words, stdin=null, stderr=null)
 
     def _of_first(self, part, code):
         # type: (launch_line.Part, int) -> int
@@ -402,7 +403,9 @@ class Launcher(object):
         """Say how a part has failed."""
         if part.gone:
             return "%s was lost while the job ran." % part.name
-        words = "".join(part.tail.strip().splitlines()[-1:])
+        lines = part.tail.strip().splitlines()
+        of_containers = [one for one in lines if launch_step.OF_CONTAINERS.search(one)]
+        words = "".join(of_containers[:1] or lines[-1:])
         if words.startswith(OURS):
             return "On %s: %s" % (part.name, words[len(OURS) :])
         told = "On %s the program ended with exit code %d" % (part.name, part.code or 0)

@@ -180,7 +180,8 @@ class Part(object):
         pid = self._pid_inside()
         if self.plan["pid_file"] and pid is None:
             threading.Thread(target=self._signal_later, args=(number,), daemon=True).start()
-        os.kill(pid or self.program.pid, number)
+        with contextlib.suppress(OSError):  # it has just ended: Slurm signals steps, too
+            os.kill(pid or self.program.pid, number)
 
     def _signal_later(self, number):
         # type: (int) -> None
