@@ -107,7 +107,15 @@ class Seen:
 class EngineJob:
     """A job on two nodes, whose code waits until it may go on."""
 
-    def __init__(self, site: Site, folder: Path, engine: str, code: str) -> None:
+    def __init__(
+        self, site: Site, folder: Path, engine: str, code: str, **changes: Any
+    ) -> None:
+        """`changes` of the spec."""
+        wanted = {
+            "options": {"nodes": "2", "cpus-per-task": "4"},
+            "names_out": ("numbers", "names", "namespace"),
+        }
+        self.engine = engine
         self.site, self.runs, self.goes = site, folder / "runs", folder / "goes"
         self.shared = set(SHARED.iterdir())
         folder.mkdir()
@@ -115,8 +123,7 @@ class EngineJob:
             spec(
                 code.format(runs=str(self.runs), goes=str(self.goes)),
                 launch=engine,
-                options={"nodes": "2", "cpus-per-task": "4"},
-                names_out=("numbers", "names", "namespace"),
+                **(wanted | changes),
             )
         )
         self.id = job.id

@@ -1,0 +1,533 @@
+"""Two users of one node, both real accounts: what each of them gets of the other's jobs, by the
+engines' own clients and by bare hands."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from jupyter_slurm.job import read_result_variables
+from jupyter_slurm.jobs.submission.certificate import of_key
+from jupyter_slurm.wire import JobState
+from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, running_cluster
+from tests.jobs.conftest import Site
+from tests.jobs.test_engines import EngineJob
+from tests.ssh.accounts import Account, make_account, make_folder
+from tests.ssh.kept import Keeper, clean_environment
+from tests.ssh.waiting import wait_until
+
+
+def open_to_others(cluster: SlurmCluster, home: Path) -> None:
+    """Let other users of this machine use the cluster, as its own command never does."""
+    for folder in (*cluster.folder.parents, cluster.folder):
+        if folder.is_relative_to(home):
+            folder.chmod(0o711)
+    for name in ("bin", "gpu", "log", "run", "spool"):
+        (cluster.folder / name).chmod(0o711)
+    for path in cluster.folder.glob("spool/*"):
+        path.chmod(0o755)
+    for path in cluster.folder.glob("*.conf"):
+        path.chmod(0o644)
+
+
+def everybodys(python: Path, folder: Path) -> Path:
+    """The same Python where other users get at it, which lies in the home of whom it belongs to."""
+    there = folder / "python"
+    shutil.copytree(python.parents[1], there, symlinks=True, copy_function=_link)
+    return there / "bin" / "python"
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+@dataclass(frozen=True)
+class Ground:
+    cluster: SlurmCluster
+    python: Path
+    other: Account
+    folder: Path
+
+    def lend_profile(self, home: Path) -> None:
+        """Give the other user a profile of the cluster as the one below `home`."""
+        [profile] = home.glob("config/jupyter-slurm/clusters.d/*.toml")
+        text = profile.read_text().replace(str(home), str(self.other.home))
+        self.other.write(str(profile.relative_to(home)), text)
+
+    def as_other(
+        self, *argv: str, more: Mapping[str, str] | None = None, **settings: Any
+    ) -> subprocess.Popen[str]:
+        """Start a program of the other user's, with `more` in its environment."""
+        env = clean_environment() | jupyter_homes(self.other.home)
+        env |= {"HOME": str(self.other.home), "USER": self.other.name, "PYTHONPATH": str(ROOT)}
+        env |= more or {}
+        return subprocess.Popen(
+            argv,
+            user=self.other.name,
+            group=self.other.name,
+            extra_groups=[],
+            env=env,
+            cwd=self.other.home,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **settings,
+        )
+
+
+@pytest.fixture(scope="module")
+def ground(ssh_keeper: Keeper, engines_python: Path) -> Iterator[Ground]:
+    """A cluster of two nodes that two users have, the one who runs the tests and another."""
+    if os.geteuid() != 0:
+        pytest.skip("to be two users takes root")
+    folder = make_folder(ssh_keeper, "two-")
+    home = folder / "cluster"
+    python = everybodys(engines_python, folder)
+    with running_cluster(home, nodes=2, cpus=16, memory_mib=65536) as cluster:
+        open_to_others(cluster, home)
+        yield Ground(cluster, python, make_account(ssh_keeper, folder), folder)
+
+
+@pytest.fixture
+def site(ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    site = Site(ground.cluster, tmp_path, monkeypatch, python=str(ground.python))
+    yield site
+    for job in site.service.jobs():
+        if not job.state.final:
+            site.service.cancel(job.id)
+            site.wait(job.id)
+    site.service.close()
+
+
+# --- two jobs of one user and one of another ---
+
+RAY = """
+import os, time
+@ray.remote(num_cpus=1)
+class Mine:
+    def uid(self):
+        return os.getuid()
+mine = Mine.options(name={who!r}, namespace="of all").remote()
+uid = ray.get(mine.uid.remote())
+open({{runs!r}}, "w").close()
+seen = set()
+while not os.path.exists({{goes!r}}):
+    seen |= {{{{one["name"] for one in ray.util.list_named_actors(all_namespaces=True)}}}}
+    time.sleep(0.2)
+seen, nodes, uid_again = sorted(seen), len(ray.nodes()), ray.get(mine.uid.remote())
+"""
+NAMES_OUT = ("seen", "nodes", "uid", "uid_again")
+ON_ONE_NODE = {"nodes": "1", "nodelist": "n1", "cpus-per-task": "4"}
+OF_THE_OTHER = """
+import json, sys
+from jupyter_slurm.job import read_result_variables
+from jupyter_slurm.jobs.service import Service
+from tests.jobs.conftest import spec
+code, options, names = json.load(sys.stdin)
+service = Service()
+job = service.submit(spec(code, launch="ray", options=options, names_out=tuple(names)))
+cursor = ""
+while not service.job(job.id).state.final:
+    cursor = service.changes(cursor, 30.0).cursor
+print(service.job(job.id).state.value, json.dumps(read_result_variables(service.result(job.id))))
+service.close()
+"""
+
+
+def test_another_users_ray_on_the_node_is_another_ray(
+    site: Site, ground: Ground, tmp_path: Path
+) -> None:
+    """And so are two of one user's; ending one of the three leaves the others."""
+    jobs = [
+        EngineJob(
+            *(site, tmp_path / who, "ray", RAY.format(who=who)),
+            options=ON_ONE_NODE,
+            names_out=NAMES_OUT,
+        )
+        for who in ("first", "second")
+    ]
+    ground.lend_profile(tmp_path)
+    runs, goes = ground.other.home / "runs", ground.other.home / "goes"
+    code = RAY.format(who="third").format(runs=str(runs), goes=str(goes))
+    third = ground.as_other(sys.executable, "-c", OF_THE_OTHER, stdin=subprocess.PIPE)
+    assert third.stdin is not None
+    json.dump((code, ON_ONE_NODE, NAMES_OUT), third.stdin)
+    third.stdin.close()
+    third.stdin = None
+    wait_until(lambda: runs.exists() or third.poll() is not None, 120)
+    assert third.poll() is None, third.communicate()[0]
+    assert not [one for job in jobs for one in [site.service.job(job.id)] if one.state.final]
+    folders = [one for job in jobs for one in job.folders()]
+    site.service.cancel(jobs[0].id)
+    assert site.wait(jobs[0].id).state is JobState.CANCELLED
+    assert jobs[1].finish().state is JobState.COMPLETED, jobs[1].told()
+    own = os.getuid()
+    found = read_result_variables(site.service.result(jobs[1].id))
+    assert found == {"seen": ["second"], "nodes": 1, "uid": own, "uid_again": own}
+    wait_until(lambda: not [one for one in folders if one.exists()], 10)
+    goes.touch()
+    said, _ = third.communicate(timeout=100)
+    theirs = ground.other.uid
+    state, _, values = said.strip().rpartition("\n")[2].partition(" ")
+    assert state == JobState.COMPLETED.value, said
+    assert json.loads(values) == {
+        "seen": ["third"],
+        "nodes": 1,
+        "uid": theirs,
+        "uid_again": theirs,
+    }
+
+
+# --- what another user gets ---
+
+MARK = "the-jobs-own-data"
+WAITS = """
+open({runs!r}, "w").close()
+while not os.path.exists({goes!r}):
+    time.sleep(0.05)
+"""
+CODE = {
+    "ray": f"""
+import os, time
+@ray.remote(num_cpus=0)
+class Kept:
+    def tell(self):
+        return {MARK!r}
+kept = Kept.options(name={MARK!r}).remote()
+told, put = ray.get(kept.tell.remote()), ray.put({MARK!r})
+{WAITS}""",
+    "dask": f"""
+import os, time
+kept = client.scatter({MARK!r}, broadcast=True)
+told = client.submit(str, kept, key={MARK!r}).result()
+{WAITS}""",
+    "torchrun": f"""
+import os, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+told = [{MARK!r}]
+dist.broadcast_object_list(told)
+{WAITS}""",
+}
+KNOCKS = r"""
+import json, os, socket, sys
+asked = json.load(sys.stdin)
+told = {"ports": [], "sockets": {}, "read": [], "words": []}
+def hear(sock, said):
+    heard = b""
+    sock.settimeout(3)
+    try:
+        sock.sendall(said)
+        while len(heard) < 1 << 20:
+            more = sock.recv(65536)
+            if not more:
+                break
+            heard += more
+    except OSError:
+        pass
+    sock.close()
+    return heard.decode("latin-1")
+SAYS = [os.urandom(64)] + [
+    b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % path
+    for path in (b"/", b"/metrics", b"/data/runs", b"/api/jobs/", b"/info/main/workers.html")
+]
+for host, port in asked["ports"]:
+    for said in SAYS:
+        try:
+            sock = socket.create_connection((host, port), 3)
+        except OSError as error:
+            told["ports"].append([port, str(error)])
+            continue
+        told["ports"].append([port, hear(sock, said)])
+for path in asked["sockets"]:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(5)
+    try:
+        sock.connect("\0" + path[1:] if path.startswith("@") else path)
+    except OSError as error:
+        told["sockets"][path] = type(error).__name__
+        continue
+    told["sockets"][path] = hear(sock, SAYS[1])
+places = asked["places"] + ["/dev/shm"]
+for pid in asked["pids"]:
+    places += ["/proc/%d/%s" % (pid, name) for name in ("environ", "mem", "maps", "fd", "cwd")]
+for place in places:
+    for folder, folders, files in [(place, [], [""])] + list(os.walk(place)):
+        for name in files:
+            try:
+                with open(os.path.join(folder, name) if name else folder, "rb") as file:
+                    if os.fstat(file.fileno()).st_uid == asked["uid"]:
+                        told["read"].append(file.name)
+            except OSError:
+                pass
+        told["read"] += [os.path.join(folder, name) for name in folders if folder != "/dev/shm"]
+for name in os.listdir("/proc"):
+    if name.isdigit():
+        try:
+            with open("/proc/%s/cmdline" % name, "rb") as file:
+                told["words"].append(file.read().decode("latin-1"))
+        except OSError:
+            pass
+print(json.dumps(told))
+"""
+"""Knocks at each door with bare hands, and looks into what there is of files and processes."""
+RAYS_CLIENT = """
+import ray, sys
+ray.init(address=sys.argv[1])
+print(ray.nodes())
+"""
+RAYS_CALLS = """
+import collections, grpc, json, sys
+METHODS = '''
+NodeInfoGcsService/GetAllNodeInfo NodeInfoGcsService/GetClusterId InternalKVGcsService/InternalKVKeys
+JobInfoGcsService/GetAllJobInfo ActorInfoGcsService/GetAllActorInfo
+NodeManagerService/GetNodeStats NodeManagerService/RequestWorkerLease
+ObjectManagerService/Pull ObjectManagerService/Push
+CoreWorkerService/GetCoreWorkerStats CoreWorkerService/PushTask CoreWorkerService/Exit
+RayletDriver/ClusterInfo RayletDriver/Init RayletDriver/KVList ReporterService/GetTraceback
+'''.split()
+same = lambda data: data
+found = collections.defaultdict(set)
+for where in sys.argv[1:]:
+    for sent in ((), (("authorization", "Bearer " + "0" * 64),)):
+        channel = grpc.insecure_channel(where)
+        for method in METHODS:
+            call = channel.unary_unary("/ray.rpc." + method, same, same)
+            try:
+                call(b"", timeout=5, metadata=sent)
+                found[where].add("answers " + method)
+            except grpc.RpcError as error:
+                found[where].add(error.code().name)
+        channel.close()
+print(json.dumps({where: sorted(codes) for where, codes in found.items()}))
+"""
+"""Calls Ray's services as its own programs do, without a token and with a wrong one."""
+DASKS_CLIENT = """
+import socket, ssl, sys
+from distributed import Client
+from distributed.security import Security
+address, certificate, key, *ports = sys.argv[1:]
+own = Security(
+    tls_ca_file=certificate, tls_client_cert=certificate, tls_client_key=key,
+    require_encryption=True,
+)
+for security in (None, own):
+    try:
+        print("came in", Client(address, security=security, timeout=5).scheduler_info())
+    except (OSError, TypeError, ValueError) as error:
+        print("stayed out", type(error).__name__)
+for port in ports:  # without looking at whom it talks to
+    for shown in (False, True):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if shown:
+            context.load_cert_chain(certificate, key)
+        host, _, number = port.rpartition(":")
+        try:
+            plain = socket.create_connection((host, int(number)), 5)
+            with context.wrap_socket(plain) as sock:
+                print("came in" if sock.recv(1) else "stayed out")
+        except OSError:
+            print("stayed out")
+"""
+TORCHS_CLIENT = """
+import base64, datetime, os, pickle, sys
+from torch.distributed import TCPStore
+mark, name, *ports = sys.argv[1:]
+class Evil:
+    def __reduce__(self):
+        return os.system, ("touch " + mark,)
+short = datetime.timedelta(seconds=1)
+for port in ports:
+    host, _, number = port.rpartition(":")
+    try:
+        store = TCPStore(host, int(number), None, False, datetime.timedelta(seconds=3))
+    except Exception:
+        continue
+    print("store", store.num_keys())
+    for key in ("torch.rendezvous.jupyter-slurm", "torch.rendezvous.none", "ended.1"):
+        try:
+            store.wait([key], short)
+            print("got", store.get(key))
+        except Exception:
+            pass
+    for key in ("torch.rendezvous.jupyter-slurm", "torch.rendezvous." + name):
+        store.set(key, base64.b64encode(pickle.dumps(Evil())))
+"""
+"""Reads and writes torchrun's rendezvous; at last as somebody to whom the job's name for it was
+told, so that the pickle is read."""
+
+
+class Neighbour:
+    """The other user, beside a job with an engine and a TensorBoard."""
+
+    def __init__(self, ground: Ground, job: EngineJob) -> None:
+        self.ground, self.job = ground, job
+        self.folder = Path(job.site.service.job(job.id).job_dir or "")
+        self.processes = job.processes()
+        self.ports: dict[str, str] = {}
+        """Where it listens -> by which program."""
+        self.sockets: set[str] = set()
+        for seen in self.processes:
+            with suppress(psutil.Error):
+                for one in seen.process.net_connections("all"):
+                    if one.family is socket.AF_UNIX and one.laddr:
+                        self.sockets.add(one.laddr)
+                    elif one.status == psutil.CONN_LISTEN:
+                        host = one.laddr.ip.removeprefix("::ffff:")
+                        host = self.ip if host in {"::", "0.0.0.0"} else host
+                        self.ports[f"{host}:{one.laddr.port}"] = " ".join(seen.argv)
+
+    @property
+    def ip(self) -> str:
+        """By which other nodes know this one."""
+        world = json.loads((self.folder / "world.0.json").read_bytes())
+        return str(world["nodes"][0]["address"])
+
+    def of(self, *words: str) -> list[str]:
+        """The ports of programs with any of these words in their command lines."""
+        return [at for at, argv in self.ports.items() if any(word in argv for word in words)]
+
+    def run(self, code: str, *argv: str, stdin: str = "", **env: str) -> tuple[int, str]:
+        """Run a program of theirs."""
+        words = [str(self.ground.python), "-c", code, *argv]
+        process = self.ground.as_other(*words, stdin=subprocess.PIPE, more=env)
+        said, _ = process.communicate(stdin, timeout=150)
+        return process.returncode, said
+
+    def secrets(self) -> dict[str, str]:
+        """All that would let somebody in, by what it is for."""
+        key = (self.folder / "key").read_bytes().strip()
+        launch = hmac.digest(key, b"launch", "sha256")
+        found = {
+            "key": key.decode(),
+            "launch": launch.hex(),
+            "ray": hmac.digest(key, b"ray 0", "sha256").hex(),
+            "torchrun": hmac.digest(launch, b"rendezvous 0", "sha256").hex(),
+            "pickles": hmac.digest(launch, b"pickles 0", "sha256").hex(),
+            "dask": of_key(key)[1].decode().splitlines()[1],
+        }
+        entry = self.job.site.service.dashboard_entry(self.job.id, "tensorboard")
+        return found | {"dashboard": entry.token}
+
+    def knock(self) -> None:
+        """Go round all that is there with bare hands; nothing of the job's is heard or read."""
+        asked = {
+            "ports": [(at.rpartition(":")[0], int(at.rpartition(":")[2])) for at in self.ports],
+            "sockets": sorted(self.sockets),
+            "places": [str(self.folder), *map(str, self.job.folders())],
+            "pids": [seen.process.pid for seen in self.processes],
+            "uid": os.getuid(),
+        }
+        code, said = self.run(KNOCKS, stdin=json.dumps(asked))
+        assert code == 0, said
+        told = json.loads(said)
+        secrets = self.secrets()
+        marks = (MARK, self.job.id, str(self.folder), *secrets.values())
+        for port, heard in told["ports"]:
+            assert not [mark for mark in marks if mark in heard], (port, heard)
+            assert "200 OK" not in heard, (port, heard)
+        for path, heard in told["sockets"].items():
+            assert heard in {"PermissionError", ""}, (path, heard)
+            assert heard == "PermissionError" or path.startswith("@"), path
+        assert told["read"] == []
+        assert told["words"]
+        for name, secret in secrets.items():
+            assert not [words for words in told["words"] if secret in words], name
+
+    def no_secret_is_told(self, home: Path) -> None:
+        """In no file of the user's, of Slurm's or of the engine's but those that are for it, which
+        only the user can read."""
+        secrets = {name: secret.encode() for name, secret in self.secrets().items()}
+        places = (home, self.ground.cluster.folder, *self.job.folders())
+        files = [path for place in places for path in place.rglob("*") if path.is_file()]
+        found = set()
+        for path in files:
+            with suppress(FileNotFoundError):
+                data = path.read_bytes()
+                found |= {(path.name, name) for name, one in secrets.items() if one in data}
+        print("SECRETS IN", found)
+        output = str(self.job.site.service.logs(self.job.id, budget_bytes=None))
+        assert not [name for name, one in secrets.items() if one.decode() in output]
+
+
+@pytest.fixture(params=["ray", "dask", "torchrun"])
+def neighbour(
+    request: pytest.FixtureRequest, site: Site, ground: Ground, tmp_path: Path
+) -> Iterator[Neighbour]:
+    engine = request.param
+    job = EngineJob(
+        *(site, tmp_path / "job", engine, CODE[engine]),
+        names_out=("told",),
+        tensorboard=str(tmp_path / "logs"),
+    )
+    for name in ("tensorboard", *([engine] if engine == "dask" else [])):
+        site.service.dashboard_entry(job.id, name, 60.0)
+    yield Neighbour(ground, job)
+    assert job.finish().state is JobState.COMPLETED, job.told()
+    assert read_result_variables(site.service.result(job.id))["told"] in (MARK, [MARK])
+
+
+def test_another_user_of_the_node_gets_nothing(neighbour: Neighbour, tmp_path: Path) -> None:
+    engine = neighbour.job.engine
+    neighbour.knock()
+    neighbour.no_secret_is_told(tmp_path)
+    {"ray": not_into_ray, "dask": not_into_dask, "torchrun": not_into_torchrun}[engine](neighbour)
+
+
+def not_into_ray(neighbour: Neighbour) -> None:
+    told = json.loads((neighbour.folder / "engine.0.json").read_bytes())
+    for env in ({}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}):
+        code, said = neighbour.run(RAYS_CLIENT, told["address"], **env)
+        assert code
+        assert "NodeName" not in said
+        assert "authentication" in said.lower(), said
+    ports = neighbour.of("/raylet/raylet", "gcs_server", "ray::", "ray.util.client", "/runner.py")
+    code, said = neighbour.run(RAYS_CALLS, *ports)
+    found = json.loads(said.splitlines()[-1])
+    assert len(found) == len(ports)
+    assert {code for codes in found.values() for code in codes} <= {
+        "UNAUTHENTICATED",
+        "UNIMPLEMENTED",
+    }, found
+    assert sum("UNAUTHENTICATED" in codes for codes in found.values()) >= 5, found
+
+
+def not_into_dask(neighbour: Neighbour) -> None:
+    told = json.loads((neighbour.folder / "engine.0.json").read_bytes())
+    theirs = [
+        neighbour.ground.other.write(name, data.decode())
+        for name, data in zip(("tls.pem", "tls.key"), of_key(b"their own"), strict=True)
+    ]
+    ports = neighbour.of("launch_dask_program.py", "multiprocessing")
+    assert len(ports) == 5, neighbour.ports
+    _, said = neighbour.run(DASKS_CLIENT, told["address"], *map(str, theirs), *ports)
+    lines = [line for line in said.splitlines() if line.startswith(("came", "stayed"))]
+    assert len(lines) == 2 + 2 * len(ports), said
+    assert not [line for line in lines if line.startswith("came")], said
+
+
+def not_into_torchrun(neighbour: Neighbour) -> None:
+    mark = neighbour.ground.folder / "pickle"
+    name = neighbour.secrets()["torchrun"]
+    _, said = neighbour.run(TORCHS_CLIENT, str(mark), name, *neighbour.of("/launch_torchrun.py"))
+    assert "store" in said, said
+    assert "got" not in said
+    time.sleep(8.0)  # torchrun looks every 5 s
+    assert not mark.exists()
