@@ -253,7 +253,9 @@ class Launcher(object):
             return self._of_first(nodes[0], code)
         where = self._where(nodes, code) if code else None
         lost, said = self._lost(where), any(OURS in part.tail for part in nodes)
-        patience_s = HEARD_S if said else FAILED_S if code else SEEN_S
+        heard = [part.tail for part in nodes] + (self.ranks.of_containers if self.ranks else [])
+        heard = [one for one in heard if launch_step.OF_CONTAINERS.search(one)]
+        patience_s = HEARD_S if said or heard else FAILED_S if code else SEEN_S
         found = launch_result.read_results(self.job_dir, self.attempt, ranks, patience_s)
         begun = {found[rank]["status"] for rank in found}
         never = not found or (where and not begun & {"error", "killed"})

@@ -107,9 +107,7 @@ class Seen:
 class EngineJob:
     """A job on two nodes, whose code waits until it may go on."""
 
-    def __init__(
-        self, site: Site, folder: Path, engine: str, code: str, **changes: Any
-    ) -> None:
+    def __init__(self, site: Site, folder: Path, engine: str, code: str, **changes: Any) -> None:
         """`changes` of the spec."""
         wanted = {
             "options": {"nodes": "2", "cpus-per-task": "4"},

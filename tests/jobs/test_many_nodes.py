@@ -298,9 +298,31 @@ def test_in_docker_each_node_has_a_container_of_its_own(
     wait_until(lambda: not docker_engine.containers(), 60)
 
 
-def test_mpi_in_docker_is_refused_before_anything_is_sent(nodes: Site) -> None:
+@pytest.mark.parametrize(("runtime", "image"), [("docker", "demo:1"), ("enroot", "demo")])
+def test_mpi_is_refused_before_anything_is_sent_where_it_does_not_find_slurm(
+    nodes: Site, runtime: str, image: str
+) -> None:
     with pytest.raises(RequestError, match="MPI does not find Slurm"):
-        nodes.service.submit(spec("1", launch="mpi", runtime="docker", image="demo:1"))
+        nodes.service.submit(spec("1", launch="mpi", runtime=runtime, image=image))
+
+
+@pytest.mark.parametrize(
+    ("runtime", "engine", "why"),
+    [
+        ("pyxis", "torchrun", "Slurm has no containers of pyxis here"),
+        ("pyxis", "mpi", "Slurm has no containers of pyxis here"),
+        ("enroot", "torchrun", "The node lacks a program"),
+    ],
+)
+def test_nodes_without_the_tool_say_so_at_once(
+    nodes: Site, small_image: Path, tmp_path: Path, runtime: str, engine: str, why: str
+) -> None:
+    nodes.edit_profile(python="/usr/bin/python3", job_root=str(tmp_path / "jobs"))
+    nodes.restart()
+    options = {"nodes": "2"}
+    job = nodes.run("pass", launch=engine, runtime=runtime, image=str(small_image), options=options)
+    assert job.state is JobState.FAILED
+    assert str(job.why).startswith(why), (job.why, nodes.outputs(job.id))
 
 
 def test_an_image_that_cannot_be_run_is_explained_as_in_any_job(
