@@ -122,24 +122,28 @@ def test_mpi_runs_the_cell_in_every_task(nodes: Site) -> None:
     nothing_stays(job)
 
 
-def test_mpich_has_the_same_ranks_by_pmi2(
-    slurm_cluster: SlurmCluster, mpich_python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_mpich_has_the_same_ranks_by_pmi2_on_three_nodes(
+    private_cluster: Callable[..., SlurmCluster],
+    mpich_python: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    site = Site(slurm_cluster, tmp_path, monkeypatch, python=str(mpich_python))
+    cluster = private_cluster(nodes=3)
+    site = Site(cluster, tmp_path, monkeypatch, python=str(mpich_python))
     job = site.run(
         MPI + "library = MPI.Get_library_version()",
         launch="mpi",
         mpi="pmi2",
-        options={"nodes": "2", "ntasks": "3"},
+        options={"nodes": "3", "ntasks": "4"},
         names_out=("total", "library"),
         names_gather=("mine",),
     )
     assert job.state is JobState.COMPLETED, site.outputs(job.id)
     variables = read_result_variables(site.service.result(job.id))
     assert str(variables.pop("library")).startswith("MPICH")
-    assert variables == {"total": 3, "mine": [0, 10, 20]}
-    assert text_of(site, job) == "rank 0 of 3 on n1\n"
-    assert text_of(site, job, 2) == "rank 2 of 3 on n2\n"
+    assert variables == {"total": 6, "mine": [0, 10, 20, 30]}
+    assert text_of(site, job) == "rank 0 of 4 on n1\n"
+    assert text_of(site, job, 3) == "rank 3 of 4 on n3\n"
     nothing_stays(job)
     site.service.close()
 
