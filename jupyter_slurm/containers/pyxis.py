@@ -14,6 +14,9 @@ Facts (pyxis 0.24 with enroot 4.1.2 and Slurm 22.05, tried; pyxis 0.1 to 0.24 an
 - Between a step and srun lines wait for their end: the program writes to the job's log itself.
 - srun takes part of the job's resources where the environment says so: see CPUs and GPUs below.
 - The node's environment comes inside; where the image sets the same, the image's wins.
+- All tasks of a step on one node share a container, which goes with the last of them. Whether PMIx
+  gets its folder mounted is a matter of enroot's hook 50-slurm-pmi.sh; PMI-2 uses a file descriptor
+  that stays open. Without the hook Open MPI 4.1 complained and went on.
 - A container that has a name stays on its node, and is taken again whatever `--container-image`
   says. One that runs is entered as it is, with no mounts of ours, but with the flag `no_exec`.
 """
@@ -133,7 +136,8 @@ case $terminal in *--overlap*) ;; *) rm -f "$dir/program$node.pid" ;; esac
 """
     + _NAMED
     + r"""
-# What starts this on each of many nodes is a step itself, and has all that the job has there.
+# What starts this on each of many nodes is a step itself, and has all that the job has there. How
+# its CPUs are bound would be an option here, too.
 if [ -n "${JSLURM_NODE+set}" ]; then
   case $(srun --help 2>/dev/null) in *--overlap*) set -- --overlap "$@" ;; esac
   set -- --mem=0 --mpi=none "$@"
