@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hmac
 import json
+import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -218,3 +220,20 @@ def test_a_result_without_the_jobs_signature_counts_for_nothing(ranks: Ranks) ->
     ranks.put(1, key=b"another")
     code, result = ranks.merged(2)
     assert (code, result.evalue) == (1, "Nothing is known of ranks 1.")
+
+
+def test_no_pickle_is_read_that_the_job_has_not_signed(tmp_path: Path) -> None:
+    import launch_torchrun  # noqa: PLC0415
+
+    class Evil:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(tmp_path / "unpickled"),)
+
+    pickles = launch_torchrun.SignedPickle(KEY)
+    signed = pickles.dumps({"round": 1})
+    assert pickles.loads(signed) == {"round": 1}
+    others = launch_torchrun.SignedPickle(b"1" * 64)
+    for data in (pickle.dumps(Evil()), others.dumps(Evil()), signed[:40], signed[1:], b""):
+        with pytest.raises(pickle.PickleError, match="somebody else has written"):
+            pickles.loads(data)
+    assert not (tmp_path / "unpickled").exists()
