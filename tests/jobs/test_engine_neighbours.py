@@ -236,7 +236,7 @@ class Neighbour:
             with suppress(psutil.Error):
                 for one in seen.process.net_connections("all"):
                     if one.family is socket.AF_UNIX and one.laddr:
-                        self.sockets.add(one.laddr)
+                        self.sockets.add(str(one.laddr))
                     elif one.status == psutil.CONN_LISTEN:
                         host = one.laddr.ip.removeprefix("::ffff:")
                         host = self.ip if host in {"::", "0.0.0.0"} else host
