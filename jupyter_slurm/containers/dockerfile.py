@@ -18,6 +18,9 @@ _UNHEEDED = frozenset(
     "CMD ENTRYPOINT EXPOSE HEALTHCHECK LABEL MAINTAINER STOPSIGNAL USER VOLUME".split()
 )
 _FROM = re.compile(r"^([ \t]*FROM[ \t]+(?:--\S+[ \t]+)*)(\S+)", re.MULTILINE | re.IGNORECASE)
+_STAGE = re.compile(r"\S+[ \t]+AS[ \t]+(\S+)", re.IGNORECASE)
+_COPIED = re.compile(r"--from=(\S+)")
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
 _HERE = re.compile(r"""(?<!<)<<-?["']?([A-Za-z_][A-Za-z0-9_]*)["']?""")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PAIR = re.compile(r"""([A-Za-z_][A-Za-z0-9_]*)=((?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])*)""")
@@ -31,6 +34,21 @@ def base(text: str) -> str | None:
     if found is None:
         raise RequestError("The Dockerfile has no FROM.", hint="Begin it with FROM IMAGE.")
     return None if "$" in found[2] or found[2] == "scratch" else found[2]
+
+
+def images(text: str) -> list[str]:
+    """Return the images that a builder fetches, as written, without those that have variables."""
+    found: dict[str, None] = {}
+    stages = {"scratch"}
+    for word, rest in _instructions(text):
+        named = re.sub(r"^(?:--\S+[ \t]+)*", "", rest) if word == "FROM" else ""
+        copied = _COPIED.findall(rest) if word == "COPY" else []
+        for one in [*named.split()[:1], *copied]:
+            # A stage has a number, too.
+            if _IMAGE.fullmatch(one) and one.lower() not in stages and not one.isdigit():
+                found[one] = None
+        stages |= {one.lower() for one in _STAGE.findall(named)}
+    return list(found)
 
 
 def with_base(text: str, image: str | None) -> str:

@@ -3,7 +3,8 @@
     NAME+0123456789ab.sif     an image; the digits are those of its recipe, or of its reference
     NAME@apptainer.json       which of them `--image NAME` means to that tool: put in place whole
     .NAME.lock                held while one is made
-    .NAME+0123456789ab.tar@NODE   that node's engine has loaded it; removed when it has it no more
+    .NAME+0123456789ab.tar@NODE   that node's engine has loaded it; removed when it has it no more.
+                              A line for each image that the engine fetched to make it.
 
 An image that was made is never written again, so a job that runs in it is not disturbed by the
 next one. What was pulled has its whole reference for a NAME, `/` written `%` and `:` as `+`.
@@ -24,6 +25,8 @@ from jupyter_slurm.containers.references import parse_reference
 from jupyter_slurm.errors import MalformedError, RequestError
 from jupyter_slurm.foreign import Moment, read_json
 
+OWN = "jupyter-slurm/image:"
+"""Begins the names of our images in an engine."""
 _BUILT = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 _LONGEST = 64
 _TOOLS = {
@@ -130,4 +133,4 @@ def begun_record(name: str, digest: str, base: str | None) -> str:
 def docker_tag(path: str) -> str | None:
     """Return Docker's name for the image of a file that we made; None: it is not ours."""
     found = _TAR.fullmatch(path)
-    return f"jupyter-slurm/image:{found[1]}" if found else None
+    return f"{OWN}{found[1]}" if found else None

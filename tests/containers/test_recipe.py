@@ -153,6 +153,15 @@ def test_a_dockerfiles_base_can_be_put_in_the_place_of_its_first_from() -> None:
         dockerfile.base("RUN x")
 
 
+def test_the_images_that_a_builder_fetches_for_a_dockerfile() -> None:
+    text = (
+        "ARG V=1\nFROM --platform=x a.org:5000/b:1 AS One\n#FROM no\nFROM one\nFROM x:$V\n"
+        "COPY --from=one /a /b\nCOPY --from=0 /a /b\nRUN c --from=d\n"
+        "COPY --chown=1 --from=e@sha256:0 /a /b\nFROM scratch\nfrom \\\n  f\nFROM -x\n"
+    )
+    assert dockerfile.images(text) == ["a.org:5000/b:1", "e@sha256:0", "f"]
+
+
 def test_the_digest_changes_with_all_that_makes_an_image() -> None:
     recipe = read_recipe("pip install numpy", "base")
     same = read_recipe("\npip install numpy\r\n\n", "base")

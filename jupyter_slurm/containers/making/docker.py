@@ -4,7 +4,10 @@ file system, from which every other node loads it when it first needs it.
 An engine keeps what a build leaves: its layers, of which those before the last have no name, and,
 if its client was killed, other remains. So each layer has a label, the image's, by which this build
 or the next one on that node finds them. BuildKit has neither: it keeps a cache, and cleans that
-itself. (Docker 28 with the classic builder, tried; podman and BuildKit not.)
+itself. (Docker 28 with the classic builder, tried; BuildKit not.)
+
+What the engine fetched for a build and did not have before goes with a build that failed, else with
+the image, whose note on that node (`image_folder.py`) names it.
 """
 
 from __future__ import annotations
@@ -12,17 +15,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from jupyter_slurm.containers import dockerfile
 from jupyter_slurm.containers.docker_errors import explained_making
 from jupyter_slurm.containers.docker_script import FORGET
-from jupyter_slurm.containers.image_folder import docker_tag
+from jupyter_slurm.containers.image_folder import OWN, docker_tag
 from jupyter_slurm.containers.making.context import context, refuse_definition
 from jupyter_slurm.containers.making.script import SAVING
-from jupyter_slurm.containers.recipe import Recipe
+from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.errors import RequestError
 
-_LOAD = "{engine} image inspect {tag} >/dev/null 2>&1 || {engine} load <{path}\n"
+_LOAD = """{engine} image inspect {tag} >/dev/null 2>&1 || {engine} load <{path}
+(: >>{note}"$node") 2>/dev/null || : # others' folders cannot be written to
+"""
 
 _LABEL = "jupyter-slurm.image"
 _NAME = "@jupyter-slurm-image@"
@@ -61,14 +67,19 @@ _LABELLED = f"""sed "s|{_NAME}|${{label#*=}}|" "$work/context/Dockerfile" >"$wor
 mv "$work/labelled" "$work/context/Dockerfile"
 """
 
+_NOTE = """{engine} image inspect {name} >/dev/null 2>&1 || remove="$remove "{name}
+"""
+
 _PULL = """step pulling {name}
-{engine} image inspect {name} >/dev/null 2>&1 || remove="{tag} "{name}
 {engine} pull {name}
 {engine} tag {name} {tag}
 """
 
+# BuildKit gives no name to what it fetched: an image of that name is the user's, later.
 _SAVE = f"""{SAVING}{{engine}} save {{tag}} >"$partial.tar"
-: >"${{{{partial%.partial}}}}.tar@$node"
+for one in $remove; do
+  if {{engine}} image inspect "$one" >/dev/null 2>&1; then printf '%s\\n' "$one"; fi
+done >>"${{{{partial%.partial}}}}.tar@$node"
 """
 
 
@@ -88,21 +99,33 @@ class Docker:
         refuse_definition(recipe, "Docker")
         load = ""
         if base is not None and base.startswith("/"):
-            path, base = shlex.quote(base), _own(base)
-            load = _LOAD.format(engine=self._engine, tag=base, path=path)
+            folder, _, file = base.rpartition("/")
+            path, note = shlex.quote(base), shlex.quote(f"{folder}/.{file}@")
+            base = _own(base)
+            load = _LOAD.format(engine=self._engine, tag=base, path=path, note=note)
         tag = _tag(version)
         begin = _BEGIN.format(engine=self._engine, tag=tag)
         label = f"LABEL {_LABEL}={_NAME}"
+        made = context(recipe, base, label)
+        if recipe.kind is Kind.DOCKERFILE:
+            images = dockerfile.images(dockerfile.with_base(recipe.text, base))
+        else:
+            images = [base] if base else []
+        fetch = "".join(self._note(one) for one in images if not one.startswith(OWN))
         # The registries and mirrors of the node, and its proxy, are the host's network's.
         build = f'{self._engine} build --network=host --force-rm --tag {tag} "$work/context"\n'
         save = _SAVE.format(engine=self._engine, tag=tag)
-        return begin + load + context(recipe, base, label) + _LABELLED + build + save
+        return begin + load + fetch + made + _LABELLED + build + save
 
     def pull(self, reference: Reference, version: str) -> str:
-        name, tag = shlex.quote(str(reference)), _tag(version)
-        fetch = _PULL.format(engine=self._engine, name=name, tag=tag)
+        name, tag = str(reference), _tag(version)
         begin = _BEGIN.format(engine=self._engine, tag=tag)
-        return begin + fetch + _SAVE.format(engine=self._engine, tag=tag)
+        fetch = _PULL.format(engine=self._engine, name=shlex.quote(name), tag=tag)
+        save = _SAVE.format(engine=self._engine, tag=tag)
+        return begin + self._note(name) + fetch + save
+
+    def _note(self, name: str) -> str:
+        return _NOTE.format(engine=self._engine, name=shlex.quote(name))
 
     def explain(self, log_tail: str) -> Explained | None:
         return explained_making(log_tail)

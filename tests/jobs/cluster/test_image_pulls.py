@@ -37,6 +37,13 @@ class Ground:
         assert build.job is not None
         return self.site.wait(build.job.id, limit_s=180)
 
+    def build(self, recipe: str) -> Job:
+        """Once it has ended."""
+        asked = ImageSpec(id=spec("").id, name="mine", recipe=recipe)
+        build = self.site.service.make_image(asked)
+        assert build.job is not None
+        return self.site.wait(build.job.id, limit_s=180)
+
     def log_in(self, known: Registry) -> Path:
         login = (self.registry, known.user, known.password)
         return Path(self.site.service.registry_login(*login))
@@ -218,3 +225,26 @@ def test_a_cluster_without_a_container_tool_has_no_registries(
         assert site.service.images() == []
     finally:
         site.service.close()
+
+
+@pytest.mark.parametrize("ground", [docker], ids=["docker"], indirect=True)
+def test_what_docker_fetched_goes_with_a_build_that_failed_or_with_the_image(
+    ground: Ground, registry: Registry, pushed: str, docker_engine: DockerEngine
+) -> None:
+    site, full = ground.site, f"{ground.registry}/{pushed}"
+    ground.log_in(registry)
+    before = names(docker_engine)
+    assert ground.build(f"FROM {full} AS one\nRUN exit 3\n").state is JobState.FAILED
+    assert names(docker_engine) == before
+    assert ground.pull(full).state is JobState.COMPLETED
+    assert ground.build(f"FROM {full}\nRUN : >/here\n").state is JobState.COMPLETED
+    assert full in names(docker_engine)
+    for image in (full, "mine"):
+        assert site.service.remove_image(image) != []
+    # A build on that node takes out what was removed.
+    assert ground.build(f"FROM {full}\nRUN exit 4\n").state is JobState.FAILED
+    assert names(docker_engine) == before
+
+
+def names(engine: DockerEngine) -> set[str]:
+    return set(engine.run("images", "--all", "--format", "{{.Repository}}:{{.Tag}}").split())
