@@ -39,13 +39,17 @@ def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> 
         found = [job for job in named if cluster in (None, job.cluster)]
         if not found:
             there = _those([job for job in named if not job.state.final])
-            what = f"lab `{name}`" if name else "lab"
-            where = f" on {cluster}" if cluster else ""
             raise NotFoundError(
-                "There is no {what}{where}.",
+                (
+                    "There is no lab `{name}` on {cluster}."
+                    if name
+                    else "There is no lab on {cluster}."
+                )
+                if cluster
+                else ("There is no lab `{name}`." if name else "There is no lab."),
                 hint="There is {there}: its id means it everywhere." if there else _START_ONE,
-                what=what,
-                where=where,
+                name=name,
+                cluster=cluster,
                 there=there,
             )
     live = [job for job in found if not job.state.final]

@@ -25,6 +25,8 @@ from jupyter_slurm.containers.apptainer_errors import explained
 from jupyter_slurm.containers.mounts import csv_line
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import (
+    NUL_IN_DST,
+    NUL_IN_SRC,
     Box,
     Explained,
     Launch,
@@ -106,8 +108,8 @@ def apptainer_name(reference: Reference) -> str:
 
 
 def _mount(mount: Mount) -> str:
-    src = without_nul(mount.src, "the path to mount")
-    dst = without_nul(mount.dst, "the mount point")
+    src = without_nul(mount.src, NUL_IN_SRC)
+    dst = without_nul(mount.dst, NUL_IN_DST)
     for path in (src, dst):
         if not posixpath.isabs(path):
             raise RequestError(

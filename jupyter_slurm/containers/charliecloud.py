@@ -24,6 +24,8 @@ from collections.abc import Sequence
 from jupyter_slurm.containers.charliecloud_errors import explained
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import (
+    NUL_IN_DST,
+    NUL_IN_SRC,
     Box,
     Explained,
     Launch,
@@ -143,7 +145,7 @@ def _bind(src: str, dst: str) -> str:
         raise RequestError(
             "Charliecloud needs an absolute path to mount, not {src}.", src=repr(src)
         )
-    return f"--bind={without_nul(src, 'the path to mount')}:{without_nul(dst, 'the mount point')}"
+    return f"--bind={without_nul(src, NUL_IN_SRC)}:{without_nul(dst, NUL_IN_DST)}"
 
 
 def _destination(mount: Mount) -> str:

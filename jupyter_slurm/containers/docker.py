@@ -33,6 +33,8 @@ from jupyter_slurm.containers.image_folder import docker_tag
 from jupyter_slurm.containers.mounts import csv_line
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import (
+    NUL_IN_DST,
+    NUL_IN_SRC,
     Box,
     Explained,
     Launch,
@@ -139,8 +141,8 @@ DOCKERS = (
 def _mount(mount: Mount) -> str:
     fields = [
         "type=bind",
-        f"src={without_nul(mount.src, 'the path to mount')}",
-        f"dst={without_nul(mount.dst, 'the mount point')}",
+        f"src={without_nul(mount.src, NUL_IN_SRC)}",
+        f"dst={without_nul(mount.dst, NUL_IN_DST)}",
         *(["readonly"] if mount.read_only else []),
     ]
     return f"--mount={csv_line(fields)}"

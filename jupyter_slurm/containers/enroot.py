@@ -32,6 +32,7 @@ from jupyter_slurm.containers.enroot_containers import (
 )
 from jupyter_slurm.containers.enroot_errors import explained_by_enroot
 from jupyter_slurm.containers.runtime import (
+    NUL_IN_SRC,
     Box,
     Explained,
     Launch,
@@ -179,7 +180,7 @@ class Enroot(EnrootContainers):
 def _conf(mounts: Sequence[Mount]) -> str:
     """Return bash that enroot reads: the lines of an fstab, and what replaces the entrypoint."""
     lines = [
-        f"{_field(without_nul(mount.src, 'the path to mount'))} {mount.dst} {_flags(mount)}"
+        f"{_field(without_nul(mount.src, NUL_IN_SRC))} {mount.dst} {_flags(mount)}"
         for mount in mounts
     ]
     echoed = "".join(f"  printf '%s\\n' {shlex.quote(line)}\n" for line in lines)

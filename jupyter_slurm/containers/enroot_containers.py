@@ -16,7 +16,7 @@ from dataclasses import replace
 from enum import Enum
 
 from jupyter_slurm.containers.references import HUB, Reference
-from jupyter_slurm.containers.runtime import Box, Launch, Mount, in_workdir, without_nul
+from jupyter_slurm.containers.runtime import NUL_IN_DST, Box, Launch, Mount, in_workdir, without_nul
 from jupyter_slurm.errors import RequestError
 
 IMAGE_SUFFIXES = (".sqsh", ".squashfs", ".sqfs")
@@ -147,7 +147,7 @@ def check_destination(mount: Mount) -> None:
         raise RequestError(
             "enroot needs an absolute path to mount, not {src}.", src=repr(mount.src)
         )
-    dst = posixpath.normpath(without_nul(mount.dst, "the mount point"))
+    dst = posixpath.normpath(without_nul(mount.dst, NUL_IN_DST))
     if not is_plain(dst):
         raise RequestError(
             "{src} cannot be mounted at {dst}: enroot reads blanks, commas, colons, "

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from jupyter_slurm.containers.runtime import Mount, without_nul
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.wire import Message
 
 _FORM = "Say --mount SRC, SRC:DST or SRC:DST:ro."
 
@@ -19,7 +20,8 @@ def parse_mount(text: str, home: str) -> Mount:
 
     RequestError: not of that form, or a path is relative. There is no escape for a colon.
     """
-    src, *rest = without_nul(text, "--mount").split(":")
+    has_nul = Message.of("There is a NUL character in --mount.")
+    src, *rest = without_nul(text, has_nul).split(":")
     dst = rest[0] if rest else None
     mode = rest[1] if len(rest) > 1 else "rw"
     if not src or dst == "" or mode not in {"ro", "rw"} or len(rest) > 2:

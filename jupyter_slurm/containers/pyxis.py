@@ -38,6 +38,7 @@ from jupyter_slurm.containers.enroot_containers import (
 )
 from jupyter_slurm.containers.enroot_errors import explained
 from jupyter_slurm.containers.runtime import (
+    NUL_IN_SRC,
     Box,
     Explained,
     Launch,
@@ -283,7 +284,7 @@ def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:
     words, links = [], []
     for number, mount in enumerate(box.mounts):
         check_destination(mount)
-        src = without_nul(mount.src, "the path to mount")
+        src = without_nul(mount.src, NUL_IN_SRC)
         if not is_plain(src):
             link = f"{box.job_dir}/mount.{number}"
             links.append(f"ln -sfn -- {shlex.quote(src)} {shlex.quote(link)}")

@@ -13,7 +13,10 @@ from typing import Protocol, runtime_checkable
 
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.wire import Text
+from jupyter_slurm.wire import Message, Text
+
+NUL_IN_SRC = Message.of("There is a NUL character in the path to mount.")
+NUL_IN_DST = Message.of("There is a NUL character in the mount point.")
 
 _ENTER_FOLDER = 'case $1 in /*) ;; *) cd || exit ;; esac; cd -- "$1" && shift && exec "$@"'
 """POSIX sh; `$1` is absolute, or starts with a dot and is relative to the home."""
@@ -143,18 +146,20 @@ def image_of(box: Box, runtime: str) -> str:
             option="image",
             runtime=runtime,
         )
-    return without_nul(box.image, "the image's name")
+    return without_nul(box.image, Message.of("There is a NUL character in the image's name."))
 
 
-def without_nul(text: str, what: str) -> str:
-    """Return `text`. RequestError: it has NUL, the one character that no argument can have."""
+def without_nul(text: str, sentence: Message) -> str:
+    """Return `text`. RequestError, which says the sentence: it has NUL, the one character that no
+    argument can have."""
     if "\0" in text:
-        raise RequestError("There is a NUL character in {what}.", what=what)
+        raise RequestError(sentence)
     return text
 
 
 def _folder(workdir: str | None) -> str:
-    folder = without_nul(workdir or ".", "the working folder").removeprefix("~/")
+    has_nul = Message.of("There is a NUL character in the working folder.")
+    folder = without_nul(workdir or ".", has_nul).removeprefix("~/")
     if folder in {".", "~"}:
         return "."
     # With a dot in front `cd` does not look into $CDPATH, nor take `-` for an option.

@@ -98,8 +98,13 @@ class TableReading:
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
     """Return the end of a sentence about a word that is not among `names`."""
-    near = difflib.get_close_matches(word, list(names), n=1)
-    return f"; did you mean `{near[0]}`?" if near else "."
+    near = nearest(word, names)
+    return f"; did you mean `{near}`?" if near else "."
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """Return the one of the names that may be meant; "": none is near enough."""
+    return next(iter(difflib.get_close_matches(word, list(names), n=1)), "")
 
 
 def _as_text(key: str, value: Any) -> Any:

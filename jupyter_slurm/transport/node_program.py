@@ -11,11 +11,13 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import resources
 
 from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.readable import size
 from jupyter_slurm.transport import caps
+from jupyter_slurm.wire import Message
 
 _START_S = 40.0
 """From the call to the far end's first word: Slurm may take its time to make a step."""
@@ -52,6 +54,33 @@ for name, text in {modules!a}:
 
 _LAST_WORDS = 2000
 
+
+@dataclass(frozen=True, slots=True)
+class _Sentences:
+    not_started: Message
+    too_much: Message
+    not_heard: Message
+
+
+_SENTENCES = {
+    "The relay": _Sentences(
+        not_started=Message.of("The relay could not be started inside the job."),
+        too_much=Message.of(
+            "The relay could not be started inside the job: more than {most} came before its "
+            "first word."
+        ),
+        not_heard=Message.of("The relay inside the job did not answer within {seconds} s."),
+    ),
+    "The terminal": _Sentences(
+        not_started=Message.of("The terminal could not be started inside the job."),
+        too_much=Message.of(
+            "The terminal could not be started inside the job: more than {most} came before its "
+            "first word."
+        ),
+        not_heard=Message.of("The terminal inside the job did not answer within {seconds} s."),
+    ),
+}
+
 Converse = Callable[[Sequence[str]], socket.socket]
 """The transport's verb."""
 Beside = Callable[[Sequence[str]], Sequence[str]]
@@ -69,7 +98,7 @@ def begin(
     """Return the program's input and output, and what it has said behind its first word.
 
     `names`: files of `node/`, the program last, behind the modules that it imports. `python`: the
-    interpreter there. `what`: what it is called where it fails: ForwardError.
+    interpreter there. `what`: its key in `_SENTENCES`, which ForwardError says.
     """
     text = _text(names)
     first, last = secrets.token_hex(16), secrets.token_hex(16)
@@ -80,7 +109,7 @@ def begin(
         channel.settimeout(_START_S)
         with suppress(ConnectionError):  # why it has ended already, it will have said
             channel.sendall(text)
-        return channel, _after_first_word(channel, what, first.encode(), last.encode())
+        return channel, _after_first_word(channel, _SENTENCES[what], first.encode(), last.encode())
     except BaseException:
         channel.close()
         raise
@@ -94,7 +123,9 @@ def _text(names: Sequence[str]) -> bytes:
     return _BUNDLE.format(modules=modules).encode() + node_file(last)
 
 
-def _after_first_word(channel: socket.socket, what: str, first: bytes, last: bytes) -> bytes:
+def _after_first_word(
+    channel: socket.socket, sentences: _Sentences, first: bytes, last: bytes
+) -> bytes:
     """Return what came after the first word; what a prolog printed before is passed over.
 
     ForwardError: with what came after `last`, the words of the program that was to start it; or
@@ -104,35 +135,28 @@ def _after_first_word(channel: socket.socket, what: str, first: bytes, last: byt
     deadline_s = time.monotonic() + _START_S
     # A reset is an end as well: the program has left what it was sent unread.
     with suppress(ConnectionError):
-        while data := _received(channel, what, deadline_s):
+        while data := _received(channel, sentences, deadline_s):
             said += data
             _, found, after = said.partition(first)
             if found:
                 return bytes(after)
             if len(said) > caps.WORDS_BYTES:
                 raise ForwardError(
-                    "{what} could not be started inside the job: more than {most} came before "
-                    "its first word.",
+                    sentences.too_much.text,
                     hint="Does a prolog on the node print without end?",
-                    what=what,
                     most=size(caps.WORDS_BYTES),
                 )
     words = said.partition(last)[2].decode(errors="replace").strip()
     raise ForwardError(
-        "{what} could not be started inside the job.",
+        sentences.not_started,
         hint="Does the job still run?",
         detail=words[-_LAST_WORDS:] or None,
-        what=what,
     )
 
 
-def _received(channel: socket.socket, what: str, deadline_s: float) -> bytes:
+def _received(channel: socket.socket, sentences: _Sentences, deadline_s: float) -> bytes:
     channel.settimeout(max(0.1, deadline_s - time.monotonic()))
     try:
         return channel.recv(1 << 16)
     except TimeoutError as exc:
-        raise ForwardError(
-            "{what} inside the job was not heard of within {seconds} s.",
-            what=what,
-            seconds=f"{_START_S:g}",
-        ) from exc
+        raise ForwardError(sentences.not_heard.text, seconds=f"{_START_S:g}") from exc

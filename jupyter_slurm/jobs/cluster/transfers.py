@@ -28,7 +28,7 @@ from jupyter_slurm.jobs.submission.staging import lock_of, mirror_of, snapshot_a
 from jupyter_slurm.readable import reasons_told
 from jupyter_slurm.transport import Transport, files
 from jupyter_slurm.transport.files.loads import shown
-from jupyter_slurm.wire import Behind, Job, Problem, Transfer, TransferState
+from jupyter_slurm.wire import Behind, Job, Message, Problem, Transfer, TransferState
 
 _KEPT = 100
 """Transfers that have ended and can still be asked for."""
@@ -294,7 +294,8 @@ class _Running:
             self._end(exc.problem(), None)
         except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
             _log.exception("the transfer %s stumbled", self.id)
-            self._end(Problem(code="error", message=f"A fault of ours: {exc!r}."), None)
+            sentence = Message.of("A fault of ours: {exc}.", exc=repr(exc))
+            self._end(Problem(code="error", message=sentence), None)
 
     def _end(self, problem: Problem | None, outcome: files.TransferReport | None) -> None:
         with self._news:
@@ -367,7 +368,9 @@ def _behind(reasons: Mapping[bytes, str]) -> Behind | None:
 def _not_arrived(failed: Behind) -> Problem:
     return Problem(
         code=FileAccessError.code,
-        message=f"{failed.count:,} file{'s' if failed.count > 1 else ''} did not arrive.",
+        message=Message.of("1 file did not arrive.")
+        if failed.count == 1
+        else Message.of("{count} files did not arrive.", count=f"{failed.count:,}"),
         detail="\n".join(reasons_told(failed.reasons, failed.count)),
     )
 

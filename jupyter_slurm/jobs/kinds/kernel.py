@@ -25,7 +25,7 @@ _IDLE = re.compile(
 )
 _NO_IPYKERNEL_EXIT = 65
 _NO_IPYKERNEL = re.compile(
-    r"^jupyter-slurm: this Python has no ipykernel: (?P<python>.+) lacks (?P<what>.+)$",
+    r"^jupyter-slurm: this Python has no ipykernel: (?P<python>.+) lacks (?P<packages>.+)$",
     re.MULTILINE,
 )
 _DIES = re.compile(r"^jupyter-slurm: the kernel dies as soon as it has begun", re.MULTILINE)
@@ -70,18 +70,18 @@ class Kernel(ByPython[KernelSpec]):
             return found
         lacks = _NO_IPYKERNEL.search(log_tail)
         if exit_code == _NO_IPYKERNEL_EXIT and lacks:
-            python, what = lacks["python"], lacks["what"]
+            python, packages = lacks["python"], lacks["packages"]
             if bare:
                 why = Message.of(
-                    "The node's Python has no ipykernel: {python} lacks {what}.",
+                    "The node's Python has no ipykernel: {python} lacks {packages}.",
                     python=python,
-                    what=what,
+                    packages=packages,
                 )
             else:
                 why = Message.of(
-                    "The image's Python has no ipykernel: {python} lacks {what}.",
+                    "The image's Python has no ipykernel: {python} lacks {packages}.",
                     python=python,
-                    what=what,
+                    packages=packages,
                 )
             return why, (
                 "Take an image that has it, build one (`%%slurm_image NAME --from IMAGE` with the "

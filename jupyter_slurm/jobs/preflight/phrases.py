@@ -89,12 +89,12 @@ def nodes_of(partition: str, count: int, of: int) -> Message:
     )
 
 
-def with_source(what: str, by: Source) -> Text:
+def with_source(value: str, by: Source) -> Text:
     """Add whose word it is, unless it is the cluster's; also where that stands alone (`""`)."""
     match by:
         case Source.CLUSTER:
-            return what
+            return value
         case Source.PROFILE:
-            return Message.of("{what} (the profile says)", what=what)
+            return Message.of("{value} (the profile says)", value=value)
         case Source.TEMPLATE:
-            return Message.of("{what} (the template says)", what=what)
+            return Message.of("{value} (the template says)", value=value)

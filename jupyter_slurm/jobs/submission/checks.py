@@ -17,7 +17,7 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.readable import brief
 from jupyter_slurm.transport.files.ignore import Patterns
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import JobSpec, Message
 
 _ID = re.compile(r"[a-z2-7]{8}")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -27,6 +27,22 @@ _SHELLS = re.compile(
     r"|FUNCNAME|DIRSTACK|HISTCMD|SHELLOPTS|BASH(?!_ENV$).*"
 )
 """Variables that dash or bash set themselves, refuse to set, or compute with."""
+_HAS_NUL = {
+    "code": Message.of("The cell holds a NUL byte, which no program could read."),
+    "cwd": Message.of("The folder holds a NUL byte, which no program could read."),
+    "": Message.of("Its {field} holds a NUL byte, which no program could read."),
+}
+_HAS_HALF = {
+    "code": Message.of(
+        "The cell holds half a character ({text}, at {start}), which cannot be sent."
+    ),
+    "cwd": Message.of(
+        "The folder holds half a character ({text}, at {start}), which cannot be sent."
+    ),
+    "": Message.of(
+        "Its {field} holds half a character ({text}, at {start}), which cannot be sent."
+    ),
+}
 _LONGEST_VALUE_BYTES = 128 * 1024
 """MAX_ARG_STRLEN of Linux, for `NAME=value` and the NUL behind it (execve(2))."""
 _LARGEST_ENVIRONMENT_BYTES = 1024 * 1024
@@ -114,7 +130,7 @@ def _texts(value: Any, what: str) -> Iterator[tuple[str, str]]:
             yield what, value
         case dict():
             for name, part in value.items():
-                yield f"name in {what}", str(name)
+                yield what, str(name)
                 yield from _texts(part, f"{what} {name!r}" if what else name)
         case tuple():
             for part in value:
@@ -124,16 +140,15 @@ def _texts(value: Any, what: str) -> Iterator[tuple[str, str]]:
 
 
 def _check_text(what: str, text: str, kind: Kind[Any]) -> None:
-    where = {"code": "The cell", "cwd": "The folder"}.get(what, f"Its {what}")
     if "\0" in text and (what != "code" or not kind.is_python):
-        raise RequestError("{where} holds a NUL byte, which no program could read.", where=where)
+        raise RequestError(_HAS_NUL.get(what, _HAS_NUL[""]).text, field=what)
     try:
         text.encode()
     except UnicodeEncodeError as exc:
         raise RequestError(
-            "{where} holds half a character ({text}, at {start}), which cannot be sent.",
+            _HAS_HALF.get(what, _HAS_HALF[""]).text,
             hint="Text must be valid Unicode; names of files that are not UTF-8 cannot be used.",
-            where=where,
+            field=what,
             text=f"{text[exc.start]}",
             start=exc.start,
         ) from exc

@@ -9,7 +9,7 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.profiles.table import did_you_mean
+from jupyter_slurm.profiles.table import nearest
 from jupyter_slurm.slurm import options as sbatch_options
 from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.slurm.units import gpus_in_tres, gpus_of_option
@@ -84,13 +84,16 @@ def merged_options(
 def _check_defaults(profile: ClusterProfile) -> None:
     for name in profile.defaults:
         if name not in _OURS and name not in sbatch_options.OPTIONS:
-            guess = did_you_mean(name, (*sbatch_options.OPTIONS, *_OURS))
+            near = "" if name in _ELSEWHERE else nearest(name, (*sbatch_options.OPTIONS, *_OURS))
             raise RequestError(
-                "`{name}` in the profile's defaults is not an option of sbatch{guess}",
+                "`{name}` in the profile's defaults is not an option of sbatch; did you mean "
+                "`{near}`?"
+                if near
+                else "`{name}` in the profile's defaults is not an option of sbatch.",
                 hint=_ELSEWHERE.get(name),
                 option=name,
                 name=name,
-                guess="." if name in _ELSEWHERE else guess,
+                near=near,
             )
 
 

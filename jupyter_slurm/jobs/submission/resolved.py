@@ -21,7 +21,7 @@ from jupyter_slurm.jobs.submission.checks import check_environment, check_spec
 from jupyter_slurm.jobs.submission.options import gpus_asked, merged_options
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm.directives import read_directives
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import JobSpec, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,25 +152,56 @@ def _check_places(job: Resolved) -> None:
     _check_seen(
         job.profile,
         [
-            ("The job's folder", str(job.job_dir.path)),
-            ("The folder of --chdir", chdir),
-            ("The folder of the notebook", None if job.runs_in_work or chdir else job.spec.cwd),
-            ("The image", job.site.image_file),
-            *(("A mount", mount.src) for mount in job.mounts),
+            (
+                Message.of(
+                    "The job's folder, {path}, lies in {hidden}, which the nodes of {name} "
+                    "do not see."
+                ),
+                str(job.job_dir.path),
+            ),
+            (
+                Message.of(
+                    "The folder of --chdir, {path}, lies in {hidden}, which the nodes of {name} "
+                    "do not see."
+                ),
+                chdir,
+            ),
+            (
+                Message.of(
+                    "The folder of the notebook, {path}, lies in {hidden}, which the nodes of "
+                    "{name} do not see."
+                ),
+                None if job.runs_in_work or chdir else job.spec.cwd,
+            ),
+            (
+                Message.of(
+                    "The image, {path}, lies in {hidden}, which the nodes of {name} do not see."
+                ),
+                job.site.image_file,
+            ),
+            *(
+                (
+                    Message.of(
+                        "The mounted folder, {path}, lies in {hidden}, which the nodes of {name} "
+                        "do not see."
+                    ),
+                    mount.src,
+                )
+                for mount in job.mounts
+            ),
         ],
     )
 
 
-def _check_seen(profile: ClusterProfile, places: Iterable[tuple[str, str | None]]) -> None:
-    """Check `places`, each a name and a path, as `_check_places` does."""
-    for what, path in places:
+def _check_seen(profile: ClusterProfile, places: Iterable[tuple[Message, str | None]]) -> None:
+    """Check `places`, each a path and before it its sentence, as `_check_places` does."""
+    for sentence, path in places:
         for hidden in profile.storage.hidden:
             if path is not None and PurePosixPath(path).is_relative_to(hidden):
                 raise RequestError(
-                    "{what}, {path}, lies in {hidden}, which the nodes of {name} do not see.",
+                    sentence.text,
                     hint="Name a folder that they see. `storage.hidden` and `job_root` are in the "
                     "cluster's profile.",
-                    what=what,
                     path=path,
                     hidden=hidden,
                     name=profile.name,

@@ -13,7 +13,7 @@ from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.preflight import offers
 from jupyter_slurm.jobs.watching.on_demand import OnDemand, backed_off_s
-from jupyter_slurm.wire import NodeChanges, Problem
+from jupyter_slurm.wire import Message, NodeChanges, Problem
 
 _SELDOMER = 5.0
 """Than the queue is asked."""
@@ -107,7 +107,8 @@ class Nodes:
             return exc.problem()
         except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
             _log.exception("the nodes of %s could not be read", self._cluster.name)
-            return Problem(code="internal", message=f"The nodes cannot be read: {exc!r}.")
+            sentence = Message.of("The nodes cannot be read: {exc}.", exc=repr(exc))
+            return Problem(code="internal", message=sentence)
         with self._shown.lock:
             changed = found != self._found
             self._found = found

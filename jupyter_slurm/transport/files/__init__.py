@@ -38,6 +38,7 @@ from jupyter_slurm.transport.files.manifest import (
     scan,
 )
 from jupyter_slurm.transport.files.upload import Upload
+from jupyter_slurm.wire import Message
 
 __all__ = ["Progress", "TransferReport", "mirror", "pull", "push"]
 
@@ -140,7 +141,7 @@ def mirror(
     outcome.failed |= again
     if not done and not outcome.failed:
         ran = _run(transport, ["sh", "-c", _LOCKED_SH, "then", lock, *then])
-        succeeded(ran, f"The files in {remote} cannot be copied")
+        succeeded(ran, Message.of("The files in {remote} cannot be copied.", remote=remote))
     return outcome
 
 
@@ -346,7 +347,7 @@ def _list(
     try:
         most_bytes = caps.OUTPUT_BYTES + known * _LISTED_BYTES
         done = _run(transport, [*before, *listing_argv(path, names, since)], most_bytes)
-        succeeded(done, f"{path} cannot be read there")
+        succeeded(done, Message.of("{path} cannot be read there.", path=path))
         return parse_listing(done.stdout, done.stderr, most_files=most_files)
     except (TooManyError, TooMuchError) as exc:
         raise FileAccessError(

@@ -49,6 +49,7 @@ from jupyter_slurm.transport.files.manifest import (
     parse_listing,
     same,
 )
+from jupyter_slurm.wire import Message
 
 _NAMES_BYTES = 48 * 1024
 """Names go in the command, of which Linux takes 128 KiB in one word, quotes included."""
@@ -221,7 +222,7 @@ class Download:
             try:
                 arrived = set(self._unpack(archive, believed))
             except ustar.DamagedError as exc:
-                succeeded(done, f"The files cannot be read in {self._root}")
+                succeeded(done, Message.of("The files cannot be read in {root}.", root=self._root))
                 raise FileAccessError(
                     "The files of {root} came damaged: {exc}.", root=self._root, exc=exc
                 ) from exc
@@ -289,7 +290,7 @@ class Download:
 
     def _list(self, names: Sequence[bytes]) -> Listing:
         done = self._transport.run(listing_argv(self._root, names))
-        succeeded(done, f"{self._root} cannot be listed")
+        succeeded(done, Message.of("{root} cannot be listed.", root=self._root))
         try:
             return parse_listing(done.stdout)
         except ValueError as exc:

@@ -22,8 +22,8 @@ _FILE = b".gitignore"
 class Patterns:
     """An ordered list of patterns; of those that match, the last one decides."""
 
-    def __init__(self, lines: Iterable[str], where: str = "") -> None:
-        """Parse patterns; `where` names their file in a complaint. RequestError: not a pattern."""
+    def __init__(self, lines: Iterable[str], source: str = "") -> None:
+        """Parse patterns; `source` names their file in a complaint. RequestError: not a pattern."""
         from pathspec import GitIgnoreSpec  # noqa: PLC0415 - most agents never push anything
 
         self._spec = GitIgnoreSpec.from_lines([])
@@ -32,10 +32,12 @@ class Patterns:
                 self._spec += GitIgnoreSpec.from_lines([line])
             except ValueError as exc:
                 raise RequestError(
-                    "{line} is not a pattern{where}: {exc}.",
+                    "{line} is not a pattern ({source}): {exc}."
+                    if source
+                    else "{line} is not a pattern: {exc}.",
                     hint="Patterns are those of .gitignore, e.g. `*.pyc`, `data/`, `!data/keep`.",
                     line=repr(line),
-                    where=where and f" ({where})",
+                    source=source,
                     exc=exc,
                 ) from exc
 

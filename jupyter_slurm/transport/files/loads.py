@@ -16,6 +16,7 @@ from typing import Protocol
 from jupyter_slurm.errors import ConnectionLostError, FileAccessError, RequestError
 from jupyter_slurm.transport import Completed, Transport
 from jupyter_slurm.transport.files.manifest import ManifestEntry
+from jupyter_slurm.wire import Message
 
 MIB = 1 << 20
 BIG_BYTES = 64 * MIB
@@ -135,16 +136,15 @@ def check_stop(stop: threading.Event | None) -> None:
         raise ConnectionLostError("The transfer was stopped.")
 
 
-def succeeded(done: Completed, what: str) -> Completed:
-    """Raise FileAccessError with the far side's own words, where it failed."""
+def succeeded(done: Completed, sentence: Message) -> Completed:
+    """Raise FileAccessError, which says the sentence, with the far side's own words."""
     if done.returncode == 0:
         return done
     words = done.stderr.decode(errors="backslashreplace").strip()
     raise FileAccessError(
-        "{what}.",
+        sentence,
         hint="Is the disk full, or over quota? May you write there?",
         detail=words[-2000:] or None,
-        what=what,
     )
 
 

@@ -126,11 +126,12 @@ def _refuse_revoked(hop: Hop, shown: _Shown, lines: Sequence[KnownHostsEntry]) -
     authority = shown.certificate.authority if shown.certificate else shown.blob
     for entry in lines:
         if entry.marker == "revoked" and entry.blob in (shown.blob, authority):
-            what = "key" if entry.blob == shown.blob else "certificate's authority"
             raise HostKeyError(
-                "The {what} of {label} is marked as revoked ({place}): {described}.",
+                "The key of {label} is marked as revoked ({place}): {described}."
+                if entry.blob == shown.blob
+                else "The authority of the certificate of {label} is marked as revoked ({place}): "
+                "{described}.",
                 hint="Somebody may have stolen it. Ask the administrators of the host.",
-                what=what,
                 label=hop.label,
                 place=entry.place,
                 described=_described(entry.key_type, entry.blob),
