@@ -59,7 +59,7 @@ def lend(
     `keyboard` and `screen` are descriptors of a terminal. Call it only in the main thread.
     """
     with sock, _raw(keyboard), _size_changes() as changed:
-        session = _Session(sock, keyboard, screen, changed)
+        session = _Console(sock, keyboard, screen, changed)
         try:
             return session.run(environ)
         finally:
@@ -122,7 +122,7 @@ class Modes:
         return b"".join(b"\x1b[?" + mode + usual[mode] for mode in reversed(changed))
 
 
-class _Session:
+class _Console:
     def __init__(self, sock: socket.socket, keyboard: int, screen: int, changed: int) -> None:
         self._sock = sock
         self._keyboard = keyboard

@@ -35,16 +35,16 @@ _ENROOT = ".config/enroot/.credentials"
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class RegistryLogin:
     registry: str
     user: str
     password: str
 
     def __repr__(self) -> str:
-        return f"Login({self.registry!r}, {self.user!r})"
+        return f"RegistryLogin({self.registry!r}, {self.user!r})"
 
 
-def login(registry: str, user: str, password: str) -> Login:
+def login(registry: str, user: str, password: str) -> RegistryLogin:
     """Return a login. RequestError: the registry, user or password is missing, or has a character
     that a tool cannot store."""
     registry = registry.removeprefix("https://").removeprefix("docker://").rstrip("/")
@@ -59,7 +59,7 @@ def login(registry: str, user: str, password: str) -> Login:
         raise RequestError("A login to {registry} needs a user and a password.", registry=registry)
     if re.search(r"[\x00-\x1f\x7f]", user + password) or ":" in user:
         raise RequestError("The user or the password has a character that no tool takes.")
-    return Login("docker.io" if _HUB.fullmatch(registry) else registry, user, password)
+    return RegistryLogin("docker.io" if _HUB.fullmatch(registry) else registry, user, password)
 
 
 def charliecloud_file(registry: str) -> str:
@@ -77,7 +77,7 @@ def files(runtime: str, registry: str) -> tuple[str, ...]:
     return _JSON.get(runtime, ())
 
 
-def added(runtime: str, old: bytes | None, new: Login) -> bytes:
+def added(runtime: str, old: bytes | None, new: RegistryLogin) -> bytes:
     """Return the file's new content. RequestError: the old one is not valid."""
     if runtime in ("pyxis", "enroot"):
         return _netrc((old or b"").decode(errors="surrogateescape"), new)
@@ -86,7 +86,7 @@ def added(runtime: str, old: bytes | None, new: Login) -> bytes:
     return _json(old, new)
 
 
-def _json(old: bytes | None, new: Login) -> bytes:
+def _json(old: bytes | None, new: RegistryLogin) -> bytes:
     try:
         check_json(old or b"")
         content: Any = json.loads(old) if old and old.strip() else {}
@@ -110,7 +110,7 @@ def _json(old: bytes | None, new: Login) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode()
 
 
-def _netrc(old: str, new: Login) -> bytes:
+def _netrc(old: str, new: RegistryLogin) -> bytes:
     if re.search(r"[\s`\\]|\$", new.password) or " " in new.user:
         # It expands what looks like shell in a password.
         raise RequestError("enroot takes no blanks, `$`, backquotes or backslashes in a password.")

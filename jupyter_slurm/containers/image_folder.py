@@ -40,7 +40,7 @@ _LOADED = re.compile(r"\.(?P<file>.+\.tar)@(?P<node>[^@]+)")
 _RECORD = re.compile(r"(?P<stem>.+)@(?P<tool>[a-z]+)\.json")
 
 
-class Record(Struct, frozen=True, kw_only=True):
+class ImageRecord(Struct, frozen=True, kw_only=True):
     name: str
     """The name for `--image`: that of a built image, or the whole reference."""
     digest: str
@@ -117,9 +117,9 @@ def tool_of_record(entry: str) -> str | None:
     return found["tool"] if found else None
 
 
-def read_record(content: bytes) -> Record | None:
+def read_record(content: bytes) -> ImageRecord | None:
     try:
-        return read_json(content, Record)
+        return read_json(content, ImageRecord)
     except MalformedError:
         return None
 

@@ -36,7 +36,7 @@ _PORTS = range(20_000, 32_000)  # below Linux's range for outgoing connections
 _CANCEL_S = 10.0
 
 
-class _Record(msgspec.Struct, frozen=True):
+class _ClusterFile(msgspec.Struct, frozen=True):
     """The record of a cluster in cluster.json."""
 
     spec: LocalSpec
@@ -119,14 +119,14 @@ def load(place: Path) -> Daemons | None:
     return None if known is None else _daemons(known, places)
 
 
-def _daemons(known: _Record, places: Places) -> Daemons:
+def _daemons(known: _ClusterFile, places: Places) -> Daemons:
     return Daemons(known.spec, places, known.ports, known.software)
 
 
-def _load(places: Places) -> _Record | None:
+def _load(places: Places) -> _ClusterFile | None:
     path = places.folder / places.record.name
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Record, dec_hook=_path)
+        return msgspec.json.decode(path.read_bytes(), type=_ClusterFile, dec_hook=_path)
     except FileNotFoundError:
         return None
     except msgspec.DecodeError as error:
@@ -150,7 +150,7 @@ def _status(daemons: Daemons) -> LocalStatus:
     )
 
 
-def _refuse_another_shape(known: _Record, spec: LocalSpec) -> None:
+def _refuse_another_shape(known: _ClusterFile, spec: LocalSpec) -> None:
     if known.spec == spec:
         return
     daemons = _daemons(known, Places.of(folder(spec.name)))
@@ -174,7 +174,7 @@ def _software(spec: LocalSpec, places: Places, say: Say) -> Software:
     return packages.unpacked(places.base / "software", say)
 
 
-def _ports(known: _Record | None, spec: LocalSpec) -> Ports:
+def _ports(known: _ClusterFile | None, spec: LocalSpec) -> Ports:
     """Return the ports of last time if all are free or our daemons have them, else new ones."""
     if known is not None and known.spec.nodes == spec.nodes:
         daemons = _daemons(known, Places.of(folder(spec.name)))
@@ -234,7 +234,7 @@ def _write(daemons: Daemons) -> None:
     write_private(places.base / "cgroup.conf", conf.cgroup_conf(at.version))
     if spec.accounting:
         write_private(places.dbd_conf, conf.slurmdbd_conf(at))
-    record = _Record(spec, daemons.ports, programs)
+    record = _ClusterFile(spec, daemons.ports, programs)
     write_private(places.record, msgspec.json.encode(record, enc_hook=str).decode())
 
 

@@ -30,12 +30,12 @@ from jupyter_slurm.job import JobHandle, placed, read_result_variables
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.magics import sessions
-from jupyter_slurm.magics.follow import Following, Worker
+from jupyter_slurm.magics.follow import CallThread, Following
 from jupyter_slurm.magics.frontend import say, show, warn
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
-from jupyter_slurm.magics.session import Session
+from jupyter_slurm.magics.session import MagicsState
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.views import other_ranks
 from jupyter_slurm.views.card import ended_earlier
@@ -76,7 +76,7 @@ class Detached(KeyboardInterrupt):
 
 
 def run(
-    session: Session, line: str, code: str, made: type[ScriptSpec] | None = None
+    session: MagicsState, line: str, code: str, made: type[ScriptSpec] | None = None
 ) -> JobHandle | None:
     """Run a cell's text as a job. Return the handle if the job is to be left alone, None if the
     cell waited for it. CellFailed, SubmitError, VariableError; RequestError: the line is not
@@ -101,7 +101,7 @@ def run(
     if request.dry_run:
         _preview(session, request, spec)
         return None
-    with Worker(session.person, spec.cluster) as worker:
+    with CallThread(session.person, spec.cluster) as worker:
         job = _find_or_submit(session, worker, request, spec)
     if notebook is None and job.id == spec.id and not session.told_unnamed:
         session.told_unnamed = True
@@ -122,7 +122,7 @@ def run(
     return None
 
 
-def _preview(session: Session, request: Request, spec: JobSpec) -> None:
+def _preview(session: MagicsState, request: Request, spec: JobSpec) -> None:
     """Show what would be submitted, judged by the size of the variables that go in. VariableError:
     one of them is missing, and the cell has no job that it would attach to without."""
     if not _absent(session, spec) or _earlier_without(session, request, spec) is None:
@@ -133,7 +133,7 @@ def _preview(session: Session, request: Request, spec: JobSpec) -> None:
         _drop_inputs(spec)
 
 
-def _check_syntax(session: Session, spec: JobSpec) -> None:
+def _check_syntax(session: MagicsState, spec: JobSpec) -> None:
     """Raise CodeError, which shows the fault as IPython does, or warn of the fault."""
     shell = session.shell
     manager = shell.prefilter_manager
@@ -152,7 +152,7 @@ def _check_syntax(session: Session, spec: JobSpec) -> None:
         warn(syntax.check(error, source, spec, session.api, rendered))
 
 
-def attach(session: Session, job_id: str | None) -> None:
+def attach(session: MagicsState, job_id: str | None) -> None:
     """Bring output and outcome of a job into this cell; None: the newest job whose outcome nobody
     has had, of this notebook if it has one. NotFoundError."""
     job = session.api.job(job_id) if job_id else _newest(session)
@@ -166,7 +166,7 @@ def warn_ended_earlier(job: Job, word: str) -> None:
         warn(said)
 
 
-def _newest(session: Session) -> Job:
+def _newest(session: MagicsState) -> Job:
     jobs = [job for job in session.api.jobs() if not job.delivered]
     here = [job for job in jobs if job.notebook and job.notebook == session.notebook]
     if not jobs:
@@ -177,7 +177,9 @@ def _newest(session: Session) -> Job:
     return (here or jobs)[0]
 
 
-def _find_or_submit(session: Session, worker: Worker, request: Request, spec: JobSpec) -> Job:
+def _find_or_submit(
+    session: MagicsState, worker: CallThread, request: Request, spec: JobSpec
+) -> Job:
     absent = _absent(session, spec)
     if absent and (job := _find_without(session, request, spec, absent)) is not None:
         return job
@@ -193,7 +195,7 @@ def _find_or_submit(session: Session, worker: Worker, request: Request, spec: Jo
     return job
 
 
-def _find(session: Session, request: Request, spec: JobSpec) -> Job | None:
+def _find(session: MagicsState, request: Request, spec: JobSpec) -> Job | None:
     """Return the job that this very cell has already started, if it is worth attaching to."""
     if request.reuse is Reuse.FRESH:
         return None
@@ -216,7 +218,7 @@ def _find(session: Session, request: Request, spec: JobSpec) -> Job | None:
 
 
 def _find_without(
-    session: Session, request: Request, spec: JobSpec, absent: Sequence[str]
+    session: MagicsState, request: Request, spec: JobSpec, absent: Sequence[str]
 ) -> Job | None:
     """Return the same job when variables that go in are gone, and say so."""
     job = _earlier_without(session, request, spec)
@@ -226,7 +228,7 @@ def _find_without(
     return job
 
 
-def _earlier_without(session: Session, request: Request, spec: JobSpec) -> Job | None:
+def _earlier_without(session: MagicsState, request: Request, spec: JobSpec) -> Job | None:
     """Return the job of the same cell, whatever went into it: where variables are gone, as after a
     restart of the kernel, the cell has nothing to submit, so it can mean nothing else."""
     earlier = None if request.reuse is Reuse.FRESH else session.api.attachable(spec)
@@ -246,7 +248,7 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
-def _submit(session: Session, worker: Worker, request: Request, spec: JobSpec) -> Job:
+def _submit(session: MagicsState, worker: CallThread, request: Request, spec: JobSpec) -> Job:
     try:
         return worker(lambda: session.api.submit(spec))
     except AgentError:  # its answer is lost, or has not come in time
@@ -269,7 +271,7 @@ def _submit(session: Session, worker: Worker, request: Request, spec: JobSpec) -
         raise Detached(f"job {spec.id} is still being submitted; " + _ways(spec.id)) from None
 
 
-def _absent(session: Session, spec: JobSpec) -> list[str]:
+def _absent(session: MagicsState, spec: JobSpec) -> list[str]:
     """Return the variables that should go in and are not here."""
     names = spec.names_in if isinstance(spec, CellSpec) else ()
     return [name for name in names if name not in session.namespace]
@@ -281,7 +283,7 @@ def _drop_inputs(spec: JobSpec) -> None:
         Path(spec.inputs).unlink(missing_ok=True)
 
 
-def _with_inputs(session: Session, spec: JobSpec) -> JobSpec:
+def _with_inputs(session: MagicsState, spec: JobSpec) -> JobSpec:
     """Write the variables that go in to where the agent takes them from. VariableError."""
     if not isinstance(spec, CellSpec) or not spec.names_in:
         return spec
@@ -310,14 +312,16 @@ def _with_inputs(session: Session, spec: JobSpec) -> JobSpec:
     )
 
 
-def bring(session: Session, job: Job, *, cancel_on_interrupt: bool, raise_on_failure: bool) -> None:
+def bring(
+    session: MagicsState, job: Job, *, cancel_on_interrupt: bool, raise_on_failure: bool
+) -> None:
     """Show the job here until it has ended, and then its outcome."""
     session.live.drop(job.id)
     card = LiveCard(job)
     card.show()
     replay = Replay(job.id, session.output_limit_bytes, session.settings.show, on_clear=card.show)
     following = Following(session.api, card, replay)
-    with Worker(session.person, job.cluster) as worker:
+    with CallThread(session.person, job.cluster) as worker:
         try:
             following.run(worker)
             _show_other_ranks(session, worker, card.job)
@@ -337,7 +341,7 @@ def bring(session: Session, job: Job, *, cancel_on_interrupt: bool, raise_on_fai
         raise failed
 
 
-def _deliver(session: Session, worker: Worker, card: LiveCard) -> JupyterSlurmError | None:
+def _deliver(session: MagicsState, worker: CallThread, card: LiveCard) -> JupyterSlurmError | None:
     """Put the variables into the notebook, then note that everything has been delivered; return the
     error to raise."""
     api, job_id = session.api, card.job.id
@@ -357,7 +361,7 @@ def _deliver(session: Session, worker: Worker, card: LiveCard) -> JupyterSlurmEr
     return failed
 
 
-def _show_other_ranks(session: Session, worker: Worker, job: Job) -> None:
+def _show_other_ranks(session: MagicsState, worker: CallThread, job: Job) -> None:
     """Show, folded, what the ranks have written whose output is not the cell's."""
     if not isinstance(job, CellJob) or job.ranks < 2:
         return
@@ -380,7 +384,7 @@ def _remark(result: Result) -> None:
         warn(f"The cell was told to end by {result.interrupted_by} and ended in good order.")
 
 
-def _left(session: Session, card: LiveCard, waits_for: str = "is being submitted") -> Detached:
+def _left(session: MagicsState, card: LiveCard, waits_for: str = "is being submitted") -> Detached:
     """Return the interrupt of a cell whose job goes on; `waits_for` is what to say of a job that
     is not sent yet."""
     session.live.add(card)
@@ -391,11 +395,11 @@ def _left(session: Session, card: LiveCard, waits_for: str = "is being submitted
     return Detached(f"job {job.id}{slurm} {goes}; {_ways(job.id)}")
 
 
-def _cancelled(session: Session, card: LiveCard, following: Following) -> Detached:
+def _cancelled(session: MagicsState, card: LiveCard, following: Following) -> Detached:
     """Cancel the job of an interrupted cell and return the interrupt; a second interrupt stops the
     waiting."""
     job_id = card.job.id
-    with Worker(session.person, card.job.cluster) as worker:
+    with CallThread(session.person, card.job.cluster) as worker:
         try:
             card.update(worker(lambda: session.api.cancel(job_id)))
             following.run(worker, until_s=time.monotonic() + _CANCEL_WAIT_S)
@@ -405,7 +409,7 @@ def _cancelled(session: Session, card: LiveCard, following: Following) -> Detach
     return Detached(f"job {job_id} was asked to end and is {card.job.state}")
 
 
-def _give_up(session: Session, card: LiveCard, exc: JupyterSlurmError) -> None:
+def _give_up(session: MagicsState, card: LiveCard, exc: JupyterSlurmError) -> None:
     """Keep the job although the way to it is lost; count an outcome that nobody can have as
     delivered, so that the cell's next run is another job."""
     on_the_way = (AgentError, LoginError, HostKeyError)

@@ -22,7 +22,7 @@ from jupyter_slurm.magics import image, lab, remote, sessions
 from jupyter_slurm.magics.cell import attach, warn_ended_earlier
 from jupyter_slurm.magics.frontend import in_place, say, warn
 from jupyter_slurm.magics.manual import line_help
-from jupyter_slurm.magics.session import Session
+from jupyter_slurm.magics.session import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.slurm.options import suggest
@@ -32,7 +32,7 @@ from jupyter_slurm.views.preview_text import MARKS
 from jupyter_slurm.wire import Job, JobState, QueueEntry
 
 
-def _shell(session: Session, args: Arguments) -> None:
+def _shell(session: MagicsState, args: Arguments) -> None:
     """Open a terminal in a job, inside the terminal that IPython runs in; in a notebook, which has
     no terminal, submit the job and show what to type in one."""
     # Front ends otherwise share only the Api; here they share all that is done with it.
@@ -52,10 +52,10 @@ def _shell(session: Session, args: Arguments) -> None:
     say(f"A notebook has no terminal: open one, and type `{command}`.")
 
 
-Command = Callable[[Session, Arguments], object]
+Command = Callable[[MagicsState, Arguments], object]
 
 
-def run(session: Session, words: Sequence[str]) -> object:
+def run(session: MagicsState, words: Sequence[str]) -> object:
     """Return what `%slurm` shows for these words; without words, the queue."""
     if not words:
         return show_queue(session)
@@ -63,7 +63,7 @@ def run(session: Session, words: Sequence[str]) -> object:
     return COMMANDS[command.name](session, read_arguments(command, behind, "notebook"))
 
 
-def show_queue(session: Session) -> object:
+def show_queue(session: MagicsState) -> object:
     """Return the live queue if the front end is a notebook that can show it, else the jobs as a
     table."""
     if not in_place():
@@ -73,7 +73,7 @@ def show_queue(session: Session) -> object:
     return QueueWidget(session.agent, session.cluster)
 
 
-def _jobs(session: Session, args: Arguments) -> Table:
+def _jobs(session: MagicsState, args: Arguments) -> Table:
     jobs = session.api.jobs(args.cluster or session.used_cluster)
     unread = [str(check.sentence) for check in session.api.status().checks]
     now_s = time.time()
@@ -103,7 +103,7 @@ def _note(job: Job) -> str:
     return f"%slurm attach {job.id} brings its outcome"
 
 
-def _queue(session: Session, args: Arguments) -> Table:
+def _queue(session: MagicsState, args: Arguments) -> Table:
     entries = session.api.queue(args.cluster or session.cluster)
     now_s = time.time()
     return Table(
@@ -130,7 +130,7 @@ def _queue_row(entry: QueueEntry, now_s: float) -> tuple[str, ...]:
     )
 
 
-def _info(session: Session, args: Arguments) -> Table:
+def _info(session: MagicsState, args: Arguments) -> Table:
     info = session.api.cluster_info(args.cluster or session.cluster)
     rows = offer_text.rows(info)
     # Leave out a column that says nothing here.
@@ -142,7 +142,7 @@ def _info(session: Session, args: Arguments) -> Table:
     )
 
 
-def _clusters(session: Session, _args: Arguments) -> Table:
+def _clusters(session: MagicsState, _args: Arguments) -> Table:
     return Table(
         ("Cluster", "Host", "Runtime", "Images", "From", "Problem"),
         tuple(
@@ -159,7 +159,7 @@ def _clusters(session: Session, _args: Arguments) -> Table:
     )
 
 
-def _doctor(session: Session, args: Arguments) -> None:
+def _doctor(session: MagicsState, args: Arguments) -> None:
     """Say in sentences what works on the cluster and what does not."""
     for check in session.api.doctor(args.cluster or session.cluster):
         say(f"{MARKS[check.ok]} {check.sentence}")
@@ -167,7 +167,7 @@ def _doctor(session: Session, args: Arguments) -> None:
             say(f"  {check.hint}")
 
 
-def _use(session: Session, args: Arguments) -> None:
+def _use(session: MagicsState, args: Arguments) -> None:
     cluster, options = args.name, args.words
     known = [one.name for one in session.api.clusters()]
     if cluster not in known:
@@ -181,13 +181,13 @@ def _use(session: Session, args: Arguments) -> None:
     say(f"Cells go to {cluster}" + (f" with {' '.join(options)}." if options else "."))
 
 
-def _why(session: Session, args: Arguments) -> None:
+def _why(session: MagicsState, args: Arguments) -> None:
     job = session.api.why(args.id)
     warn_ended_earlier(job, args.id)
     session.show_card(job)
 
 
-def _logs(session: Session, args: Arguments) -> None:
+def _logs(session: MagicsState, args: Arguments) -> None:
     job = session.api.job(args.id)
     warn_ended_earlier(job, args.id)
     job_id, task = job.id, args.task
@@ -201,7 +201,7 @@ def _logs(session: Session, args: Arguments) -> None:
     say(_last(session, job_id, args.lines, task))
 
 
-def _last(session: Session, job_id: str, lines: int | None, task: int | None) -> str:
+def _last(session: MagicsState, job_id: str, lines: int | None, task: int | None) -> str:
     """Return the last `lines` lines, or as much as a cell may hold (None)."""
     limit = session.output_limit_bytes
     kept: deque[str] = deque()
@@ -222,15 +222,15 @@ def _last(session: Session, job_id: str, lines: int | None, task: int | None) ->
     return text.removesuffix("\n")
 
 
-def _attach(session: Session, args: Arguments) -> None:
+def _attach(session: MagicsState, args: Arguments) -> None:
     attach(session, args.id)
 
 
-def _cancel(session: Session, args: Arguments) -> None:
+def _cancel(session: MagicsState, args: Arguments) -> None:
     _report_each(cancel_each(session.api, args.ids))
 
 
-def _steer(verb: Verb, session: Session, args: Arguments) -> None:
+def _steer(verb: Verb, session: MagicsState, args: Arguments) -> None:
     _report_each(steer_each(session.api, verb, args.ids))
 
 
@@ -248,7 +248,7 @@ def _report_each(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> Non
         raise failed[-1]
 
 
-def _help(_session: Session, _args: Arguments) -> None:
+def _help(_session: MagicsState, _args: Arguments) -> None:
     say(line_help())
 
 

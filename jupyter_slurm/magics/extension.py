@@ -17,7 +17,7 @@ from traitlets import Bool, CaselessStrEnum, Int, Unicode
 
 if TYPE_CHECKING:
     from jupyter_slurm.magics.bodies import Bodies
-    from jupyter_slurm.magics.session import Session
+    from jupyter_slurm.magics.session import MagicsState
 
 SLURM_COMMANDS = (
     "squeue",
@@ -76,11 +76,11 @@ class SlurmMagics(Magics):
         self.matcher = _matcher(self)
 
     @cached_property
-    def session(self) -> Session:
-        from jupyter_slurm.magics.session import Session  # noqa: PLC0415
+    def session(self) -> MagicsState:
+        from jupyter_slurm.magics.session import MagicsState  # noqa: PLC0415
 
         assert self.shell is not None
-        return Session(self.shell, self)
+        return MagicsState(self.shell, self)
 
     @cached_property
     def bodies(self) -> Bodies:

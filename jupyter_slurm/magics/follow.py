@@ -28,7 +28,7 @@ T = TypeVar("T")
 _WAIT_S = 20.0
 
 
-class Worker:
+class CallThread:
     """A thread that makes one blocking call after another for the cell that waits.
 
     Calling it gives the call's value or raises what it raised; one that needs a login on `cluster`
@@ -46,7 +46,7 @@ class Worker:
         )
         self._thread.start()
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> CallThread:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -76,7 +76,7 @@ class Worker:
 
 def wait_until_ready(
     api: Api,
-    worker: Worker,
+    worker: CallThread,
     card: LiveCard,
     is_ready: Callable[[Job], bool],
     stop: str,
@@ -106,7 +106,7 @@ class Following:
         self._replay = replay
         self._cursor = ""
 
-    def run(self, worker: Worker, *, until_s: float = float("inf")) -> Job:
+    def run(self, worker: CallThread, *, until_s: float = float("inf")) -> Job:
         """Return the job once it is final and all its output has been shown, or as it was at
         `until_s` (of `time.monotonic`)."""
         while True:

@@ -15,15 +15,15 @@ from jupyter_slurm.commands.table import IMAGE_CELL, IMAGE_PULL
 from jupyter_slurm.errors import LoginNeededError, RequestError
 from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics.cell import bring
-from jupyter_slurm.magics.follow import Worker
+from jupyter_slurm.magics.follow import CallThread
 from jupyter_slurm.magics.frontend import answerer, say
-from jupyter_slurm.magics.session import Session
+from jupyter_slurm.magics.session import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import moment
 from jupyter_slurm.wire import ImageSpec, new_id
 
 
-def build(session: Session, line: str, text: str) -> JobHandle | None:
+def build(session: MagicsState, line: str, text: str) -> JobHandle | None:
     """Make the image that the cell describes, as `cell.run` runs a cell."""
     args = read_arguments(IMAGE_CELL, session.words(line), "notebook")
     request = parse_image(IMAGE_CELL, args, defaults=session.defaults())
@@ -33,13 +33,13 @@ def build(session: Session, line: str, text: str) -> JobHandle | None:
     return _make(session, request, request.build_spec(new_id(), text, here, session.notebook))
 
 
-def pull(session: Session, args: Arguments) -> JobHandle | None:
+def pull(session: MagicsState, args: Arguments) -> JobHandle | None:
     request = parse_image(IMAGE_PULL, args, defaults=session.defaults())
     return _make(session, request, request.pull_spec(new_id(), session.notebook))
 
 
-def _make(session: Session, request: ImageRequest, spec: ImageSpec) -> JobHandle | None:
-    with Worker(session.person, spec.cluster) as worker:
+def _make(session: MagicsState, request: ImageRequest, spec: ImageSpec) -> JobHandle | None:
+    with CallThread(session.person, spec.cluster) as worker:
         made = worker(lambda: session.api.make_image(spec))
     if made.job is None:
         say(f"The image {made.image.name} is there, and nothing has changed: {made.image.path}")
@@ -57,7 +57,7 @@ def _make(session: Session, request: ImageRequest, spec: ImageSpec) -> JobHandle
     return None
 
 
-def listed(session: Session, args: Arguments) -> Table:
+def listed(session: MagicsState, args: Arguments) -> Table:
     found = session.api.images(args.cluster or session.cluster)
     now_s = time.time()
     return Table(
@@ -76,14 +76,14 @@ def listed(session: Session, args: Arguments) -> Table:
     )
 
 
-def remove(session: Session, args: Arguments) -> None:
+def remove(session: MagicsState, args: Arguments) -> None:
     cluster = args.cluster or session.cluster
-    with Worker(session.person, cluster) as worker:
+    with CallThread(session.person, cluster) as worker:
         for name in args.names:
             say(removed(name, worker(partial(session.api.remove_image, name, cluster))))
 
 
-def login(session: Session, args: Arguments) -> None:
+def login(session: MagicsState, args: Arguments) -> None:
     registry, user = args.registry, args.user or ""
     person = answerer()
     try:

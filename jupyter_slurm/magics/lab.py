@@ -13,35 +13,35 @@ from jupyter_slurm.commands.arguments import Arguments, job_spec
 from jupyter_slurm.errors import CellFailed
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
-from jupyter_slurm.magics.follow import Worker, wait_until_ready
+from jupyter_slurm.magics.follow import CallThread, wait_until_ready
 from jupyter_slurm.magics.frontend import say
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
-from jupyter_slurm.magics.session import Session
+from jupyter_slurm.magics.session import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.views.card import title, told_to_end
 from jupyter_slurm.wire import Job, JobKind, LabSpec, new_id
 
 
-def start(session: Session, args: Arguments) -> None:
+def start(session: MagicsState, args: Arguments) -> None:
     before = session.with_defaults(())
     request, spec = job_spec(LabSpec, args, job_id=new_id(), before=before)
     spec = placed(spec)
     if request.dry_run:
         show_preview(session.api.preview(spec))
         return
-    with Worker(session.person, spec.cluster) as worker:
+    with CallThread(session.person, spec.cluster) as worker:
         job = worker(lambda: session.api.submit(spec))
         _wait_and_open(session, worker, job, waits=not request.detach)
 
 
-def open_named(session: Session, args: Arguments) -> None:
+def open_named(session: MagicsState, args: Arguments) -> None:
     job = labs.named(session.api.jobs(), args.name, args.cluster or session.cluster)
-    with Worker(session.person, job.cluster) as worker:
+    with CallThread(session.person, job.cluster) as worker:
         _wait_and_open(session, worker, job, waits=True)
 
 
-def _wait_and_open(session: Session, worker: Worker, job: Job, *, waits: bool) -> None:
+def _wait_and_open(session: MagicsState, worker: CallThread, job: Job, *, waits: bool) -> None:
     card = LiveCard(job)
     card.show()
     try:
@@ -67,20 +67,20 @@ def _wait_and_open(session: Session, worker: Worker, job: Job, *, waits: bool) -
         say(f"Opening {page} in a browser of this machine logs in there.")
 
 
-def stop(session: Session, args: Arguments) -> None:
+def stop(session: MagicsState, args: Arguments) -> None:
     jobs, cluster = session.api.jobs(), args.cluster or session.cluster
     for job in [labs.named(jobs, name, cluster) for name in args.names or (None,)]:
         say(told_to_end(session.api.cancel(job.id)))
     lab_page.remove_old(session.api.jobs())
 
 
-def extend(session: Session, args: Arguments) -> None:
+def extend(session: MagicsState, args: Arguments) -> None:
     job = labs.named(session.api.jobs(), args.name, args.cluster or session.cluster)
     job = session.api.extend(job.id, args.time)
     say(labs.extended(job, time.time()))
 
 
-def listed(session: Session, _args: Arguments) -> Table:
+def listed(session: MagicsState, _args: Arguments) -> Table:
     jobs = session.api.jobs()
     lab_page.remove_old(jobs)
     found, now_s = jobs_of(JobKind.LAB, jobs), time.time()

@@ -13,9 +13,9 @@ from pathlib import Path, PurePosixPath
 from jupyter_slurm.client import lab_page
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.magics.follow import Worker
+from jupyter_slurm.magics.follow import CallThread
 from jupyter_slurm.magics.frontend import say
-from jupyter_slurm.magics.session import Session
+from jupyter_slurm.magics.session import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.views.connections import (
@@ -31,23 +31,23 @@ from jupyter_slurm.views.connections import (
 from jupyter_slurm.wire import Transfer
 
 
-def login(session: Session, args: Arguments) -> None:
+def login(session: MagicsState, args: Arguments) -> None:
     """Log in if that is needed, and say how the connection stands."""
     say(connected(session.person.log_in(args.cluster or session.cluster)))
 
 
-def logout(session: Session, args: Arguments) -> None:
+def logout(session: MagicsState, args: Arguments) -> None:
     closed = session.api.disconnect(args.cluster or session.cluster)
     say(f"The connection to {closed.cluster} is {closed.state}. Jobs go on.")
 
 
-def connections(session: Session, _args: Arguments) -> Table:
+def connections(session: MagicsState, _args: Arguments) -> Table:
     now_s = time.time()
     rows = (connection_row(one, now_s) for one in session.api.connections())
     return Table(CONNECTION_HEAD, tuple(rows))
 
 
-def push(session: Session, args: Arguments) -> None:
+def push(session: MagicsState, args: Arguments) -> None:
     path = _here(args.local)
     if not path.exists():
         raise NotFoundError(f"There is no {path}.")
@@ -56,14 +56,14 @@ def push(session: Session, args: Arguments) -> None:
     _follow(session, cluster, lambda: session.agent.push(str(path), there, cluster, args.exclude))
 
 
-def pull(session: Session, args: Arguments) -> None:
+def pull(session: MagicsState, args: Arguments) -> None:
     name, cluster = PurePosixPath(args.remote).name, args.cluster or session.cluster
     here = args.local or (name if name not in ("~", "..") else "") or _no_name("LOCAL")
     path, remote = str(_here(here)), args.remote
     _follow(session, cluster, lambda: session.agent.pull(remote, path, cluster, args.exclude))
 
 
-def tunnel(session: Session, args: Arguments) -> Table | None:
+def tunnel(session: MagicsState, args: Arguments) -> Table | None:
     """Open a tunnel or a dashboard, close some, or list them."""
     for tunnel_id in args.close:
         session.api.close_tunnel(tunnel_id)
@@ -84,14 +84,14 @@ def tunnel(session: Session, args: Arguments) -> Table | None:
     return None
 
 
-def tunnels(session: Session, _args: Arguments) -> Table:
+def tunnels(session: MagicsState, _args: Arguments) -> Table:
     found = session.api.tunnels()
     caption = "" if found else "No tunnel is open."
     return Table(TUNNEL_HEAD, tuple(map(tunnel_row, found)), caption=caption)
 
 
-def _follow(session: Session, cluster: str | None, begin: Callable[[], Transfer]) -> None:
-    with Worker(session.person, cluster) as worker:
+def _follow(session: MagicsState, cluster: str | None, begin: Callable[[], Transfer]) -> None:
+    with CallThread(session.person, cluster) as worker:
         follow_transfer(session.agent, worker, worker(begin))
 
 

@@ -42,7 +42,7 @@ class Settings(Protocol):
     output_limit_bytes: int
 
 
-class Session:
+class MagicsState:
     """What one kernel's magics know; it asks for the agent only when it is first needed."""
 
     def __init__(self, shell: InteractiveShell, settings: Settings) -> None:
@@ -170,13 +170,13 @@ class Session:
         return card
 
 
-def current() -> Session:
+def current() -> MagicsState:
     """Return the session of the running shell. RequestError: this is not IPython, or the extension
     is not loaded."""
     shell = get_ipython()
     magics = shell.magics_manager.registry.get("SlurmMagics") if shell is not None else None
     session = getattr(magics, "session", None)
-    if not isinstance(session, Session):
+    if not isinstance(session, MagicsState):
         raise RequestError(
             "The magics of jupyter-slurm are not loaded here.", hint="%load_ext jupyter_slurm"
         )

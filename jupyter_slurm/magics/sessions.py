@@ -16,19 +16,19 @@ from jupyter_slurm.commands.line import Request
 from jupyter_slurm.errors import CellFailed
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
-from jupyter_slurm.magics.follow import Worker, wait_until_ready
+from jupyter_slurm.magics.follow import CallThread, wait_until_ready
 from jupyter_slurm.magics.frontend import say, warn
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
-from jupyter_slurm.magics.session import Session as State
+from jupyter_slurm.magics.session import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views.card import headline, symbol, title, told_to_end
 from jupyter_slurm.wire import Job, JobKind, SessionSpec, new_id
 
 
-def resolve(state: State, request: Request) -> Request:
+def resolve(state: MagicsState, request: Request) -> Request:
     """Return the request with the session's id in the place of its name. NotFoundError,
     RequestError."""
     if request.session is None:
@@ -38,7 +38,7 @@ def resolve(state: State, request: Request) -> Request:
     return replace(request, session=job.id, cluster=job.cluster)
 
 
-def _named(state: State, name: str, cluster: str | None = None) -> Job:
+def _named(state: MagicsState, name: str, cluster: str | None = None) -> Job:
     """Return the session by id, or by name or "" one of this notebook, also of its earlier kernels:
     the one in use, or the one on the cluster that the line asks for, else on that of `%slurm
     use`."""
@@ -57,7 +57,7 @@ def _named(state: State, name: str, cluster: str | None = None) -> Job:
     return job
 
 
-def start(state: State, args: Arguments) -> None:
+def start(state: MagicsState, args: Arguments) -> None:
     """Start a session and wait until it runs; it is the notebook's session from then on."""
     before, notebook = state.with_defaults(()), state.notebook
     request, spec = job_spec(SessionSpec, args, job_id=new_id(), notebook=notebook, before=before)
@@ -66,7 +66,7 @@ def start(state: State, args: Arguments) -> None:
         show_preview(state.api.preview(spec))
         return
     _remind(state)
-    with Worker(state.person, spec.cluster) as worker:
+    with CallThread(state.person, spec.cluster) as worker:
         job = worker(lambda: state.api.submit(spec))
         state.used_session = job.id
         state.started_sessions.add(job.id)
@@ -86,14 +86,14 @@ def start(state: State, args: Arguments) -> None:
         )
 
 
-def _remind(state: State) -> None:
+def _remind(state: MagicsState) -> None:
     """Remind of the session that is kept already: if the user forgets it, it costs others."""
     for job in state.api.jobs():
         if job.id == state.used_session and not job.state.final:
             warn(f"{title(job)} is {job.state} and goes on; `%slurm session stop {job.id}` ends it")
 
 
-def _wait(state: State, worker: Worker, card: LiveCard) -> None:
+def _wait(state: MagicsState, worker: CallThread, card: LiveCard) -> None:
     """Wait until the session's process is there and says so, or the job has ended; show its
     output."""
     limit_bytes, show_as = state.output_limit_bytes, state.settings.show
@@ -101,7 +101,7 @@ def _wait(state: State, worker: Worker, card: LiveCard) -> None:
     wait_until_ready(state.api, worker, card, sessions.is_ready, "%slurm session stop", show)
 
 
-def stop(state: State, args: Arguments) -> None:
+def stop(state: MagicsState, args: Arguments) -> None:
     for job in [_named(state, name, args.cluster) for name in args.names or ("",)]:
         if job.state.final:
             say(f"{title(job)} has ended already: {job.why or job.state}")
@@ -109,13 +109,13 @@ def stop(state: State, args: Arguments) -> None:
             say(told_to_end(state.api.cancel(job.id)))
 
 
-def use(state: State, args: Arguments) -> None:
+def use(state: MagicsState, args: Arguments) -> None:
     job = _named(state, args.name, args.cluster)
     state.used_session = job.id
     say(f"`%%slurm --session` cells go to {title(job)}, which is {job.state}.")
 
 
-def listed(state: State, _args: Arguments) -> Table:
+def listed(state: MagicsState, _args: Arguments) -> Table:
     jobs = state.api.jobs()
     now_s = time.time()
     cells = [job.session for job in jobs if job.session is not None]

@@ -10,7 +10,7 @@ from functools import partial
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.job import check_shown_transfer
-from jupyter_slurm.magics.follow import Worker
+from jupyter_slurm.magics.follow import CallThread
 from jupyter_slurm.magics.frontend import change, in_place, show
 from jupyter_slurm.views.transfer_card import bundle, progress_text
 from jupyter_slurm.wire import Transfer, TransferState
@@ -26,7 +26,7 @@ class Stopped(KeyboardInterrupt):
         return [f"KeyboardInterrupt: {self}"]
 
 
-def follow_transfer(api: Api, worker: Worker, transfer: Transfer) -> Transfer:
+def follow_transfer(api: Api, worker: CallThread, transfer: Transfer) -> Transfer:
     """Show the transfer until it has ended. Raise what made it fail; Stopped for an interrupt,
     which ends the transfer."""
     view = _View(transfer)

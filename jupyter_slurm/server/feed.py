@@ -36,7 +36,7 @@ _BACK_OFF_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 
 
 @dataclass(eq=False)
-class Watch:
+class Subscription:
     """A client that watches."""
 
     call: str
@@ -58,7 +58,7 @@ class Watch:
     _poll: _Poll | None = field(default=None, repr=False)
 
 
-class _Place(NamedTuple):
+class _PollKey(NamedTuple):
     call: str
     args: bytes
     cursor: str
@@ -68,8 +68,8 @@ class _Place(NamedTuple):
 
 @dataclass(eq=False)
 class _Poll:
-    place: _Place
-    watches: set[Watch] = field(default_factory=set)
+    place: _PollKey
+    watches: set[Subscription] = field(default_factory=set)
     hurry: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a new client has come, which does not wait for the end of a pause."""
     task: asyncio.Task[None] | None = None
@@ -89,19 +89,19 @@ class Feed:
         self._ask = ask
         self._caller = caller
         self._seen = seen
-        self._polls: dict[_Place, _Poll] = {}
+        self._polls: dict[_PollKey, _Poll] = {}
 
-    def watch(self, watch: Watch) -> None:
+    def watch(self, watch: Subscription) -> None:
         """Begin a watch: its first value comes at once, whether or not there is something new."""
         self._join(watch, first=True).hurry.set()
 
-    def unwatch(self, watch: Watch) -> None:
+    def unwatch(self, watch: Subscription) -> None:
         if watch._poll is not None:
             watch._poll.watches.discard(watch)
             watch._poll = None
         watch._held = False
 
-    def go_on(self, watch: Watch) -> None:
+    def go_on(self, watch: Subscription) -> None:
         """Go on with a paced watch, as the client has done with the last value; else do nothing."""
         if watch._held:
             watch._held = False
@@ -112,9 +112,9 @@ class Feed:
             if poll.task is not None:
                 poll.task.cancel()
 
-    def _join(self, watch: Watch, *, first: bool, pause_s: float = 0.0) -> _Poll:
+    def _join(self, watch: Subscription, *, first: bool, pause_s: float = 0.0) -> _Poll:
         args = msgspec.json.encode(dict(sorted(watch.args.items())))
-        place = _Place(watch.call, args, watch.cursor, first)
+        place = _PollKey(watch.call, args, watch.cursor, first)
         poll = self._polls.get(place)
         if poll is None:
             poll = self._polls[place] = _Poll(place)
@@ -146,7 +146,7 @@ class Feed:
             for watch in watches:
                 self._fail(watch, found)
 
-    async def _poll_agent(self, place: _Place, args: Mapping[str, object]) -> AgentAnswer:
+    async def _poll_agent(self, place: _PollKey, args: Mapping[str, object]) -> AgentAnswer:
         wait_s = 0.0 if place.first else self._wait_s()
         body: dict[str, Any] = {**args, "cursor": place.cursor, "wait_s": wait_s}
         if place.call == "changes":
@@ -157,7 +157,12 @@ class Feed:
         return max(_LEAST_WAIT_S, _WAIT_S * min(1.0, _MANY_POLLS / len(self._polls)))
 
     def _tell(
-        self, watch: Watch, place: _Place, value: bytes, position: _Position, pause_s: float
+        self,
+        watch: Subscription,
+        place: _PollKey,
+        value: bytes,
+        position: _Position,
+        pause_s: float,
     ) -> None:
         watch._poll = None
         is_news = place.first or hash(value) != watch._last
@@ -171,7 +176,7 @@ class Feed:
         elif not position.end:
             self._join(watch, first=False, pause_s=max(0.0, pause_s))
 
-    def _fail(self, watch: Watch, problem: bytes) -> None:
+    def _fail(self, watch: Subscription, problem: bytes) -> None:
         if hash(problem) != watch._last:
             watch.fail(problem)
             watch._last = hash(problem)

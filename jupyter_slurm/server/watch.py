@@ -24,7 +24,7 @@ from jupyter_slurm.agent.protocol import NOT_JSON, body_of
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.server.access import Guarded
 from jupyter_slurm.server.calls import OWN, WATCHED
-from jupyter_slurm.server.feed import Feed, Watch
+from jupyter_slurm.server.feed import Feed, Subscription
 
 _UNREAD_BYTES = 4 * 1024 * 1024
 _WATCHES = 256
@@ -58,10 +58,10 @@ class Client:
         """Prepare to watch; `send` returns an awaitable that ends when the message has left."""
         self._feed = feed
         self._send = send
-        self._watches: dict[int, Watch] = {}
+        self._watches: dict[int, Subscription] = {}
         self._left: OrderedDict[int, _Wish] = OrderedDict()
         """The wishes by their number, with the cursor of the last value that was sent."""
-        self._behind: set[Watch] = set()
+        self._behind: set[Subscription] = set()
         self._unread: deque[bytes] = deque()
         self._unread_bytes = 0
         self._sender: asyncio.Task[None] | None = None
@@ -107,7 +107,7 @@ class Client:
             self._problem(number, body_of(problem))
             return
         goes_on = (before.call, before.args) == (wish.call, args)
-        watch = self._watches[number] = Watch(
+        watch = self._watches[number] = Subscription(
             call=wish.call,
             args=args,
             cursor=before.cursor if goes_on else wish.cursor,

@@ -124,7 +124,7 @@ def feed(
     the program having been killed; ConnectionLostError, likewise, for `stop`; as `gather`."""
     # Ours alone: `gather` would close it.
     stdin, process.stdin = process.stdin, None
-    feeding = _Feed(source, cast("IO[bytes]", stdin))
+    feeding = _StdinWriter(source, cast("IO[bytes]", stdin))
 
     def look() -> None:
         if feeding.error is not None:
@@ -146,7 +146,7 @@ def raise_if(stop: threading.Event | None) -> None:
         raise ConnectionLostError("The transfer was stopped.")
 
 
-class _Feed:
+class _StdinWriter:
     """A source on its way to a program, in a thread."""
 
     def __init__(self, source: Iterable[bytes | memoryview] | BinaryIO, stdin: IO[bytes]) -> None:

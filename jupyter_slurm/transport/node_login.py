@@ -17,7 +17,7 @@ import paramiko
 from jupyter_slurm.errors import ConfigError, ConnectionLostError, ForwardError, TransportError
 from jupyter_slurm.transport.ask import nobody
 from jupyter_slurm.transport.connect_callbacks import Greeting
-from jupyter_slurm.transport.connection.hops import Link, link
+from jupyter_slurm.transport.connection.hops import OpenHop, link
 from jupyter_slurm.transport.login.private_keys import UnlockedKeys
 from jupyter_slurm.transport.ssh_config import Hop, route
 
@@ -33,13 +33,13 @@ class NodeLogin:
     the user's configuration says."""
 
     def __init__(
-        self, node: str, previous: Callable[[], Link | None], port: int | None = None
+        self, node: str, previous: Callable[[], OpenHop | None], port: int | None = None
     ) -> None:
         self._node = node
         self._port = port
         self._previous = previous
         self._lock = threading.Lock()
-        self._link: Link | None = None
+        self._link: OpenHop | None = None
         self._refused: TransportError | ConfigError | None = None
         self._refused_at_s = 0.0
 
@@ -67,7 +67,7 @@ class NodeLogin:
         if standing is not None:
             standing.close()
 
-    def _standing(self) -> Link:
+    def _standing(self) -> OpenHop:
         with self._lock:
             if self._link is not None and self._link.alive:
                 return self._link
@@ -88,7 +88,7 @@ class NodeLogin:
                 raise _unusable(self._node, exc) from exc
             return self._link
 
-    def _log_in(self, previous: Link) -> Link:
+    def _log_in(self, previous: OpenHop) -> OpenHop:
         hop = _hop(self._node, self._port, previous.hop)
         return link(hop, previous, nobody, UnlockedKeys(), lambda transport: None)
 

@@ -53,7 +53,7 @@ class ConversationEndedError(Exception):
 
 
 @dataclass(eq=False, slots=True)
-class _Stream:
+class _RelayStream:
     number: int
     sock: socket.socket
     opened: Future[None] = field(default_factory=Future)
@@ -74,7 +74,7 @@ class Streams:
         self._channel = channel
         self._inbox = Inbox(_LONGEST_BODY, _LONGEST_OF, inbox)
         self._outbox = bytearray()
-        self._streams: dict[int, _Stream] = {}
+        self._streams: dict[int, _RelayStream] = {}
         self._numbers = itertools.count(1)
         self._posted: deque[Callable[[], None]] = deque()
         self._wake_in, self._wake_out = socket.socketpair()
@@ -100,7 +100,7 @@ class Streams:
     def open(self, sock: socket.socket, host: str, port: int) -> None:
         """Return when `sock` is connected, and no longer the caller's. ForwardError,
         ConversationEndedError: it still is."""
-        stream = _Stream(next(self._numbers), sock)
+        stream = _RelayStream(next(self._numbers), sock)
         self._post(lambda: self._begin(stream, f"{port} {host}".encode()))
         try:
             stream.opened.result(_OPEN_S)
@@ -140,7 +140,7 @@ class Streams:
                     if key.fileobj is self._channel:
                         if events & selectors.EVENT_READ and not self._receive():
                             return
-                    elif isinstance(key.data, _Stream):
+                    elif isinstance(key.data, _RelayStream):
                         self._serve(key.data, events)
                     else:
                         self._wake_in.recv(4096)
@@ -178,14 +178,14 @@ class Streams:
         for sock in (self._channel, self._wake_in, self._wake_out):
             sock.close()
 
-    def _begin(self, stream: _Stream, target: bytes) -> None:
+    def _begin(self, stream: _RelayStream, target: bytes) -> None:
         if len(self._streams) >= _MOST_STREAMS:
             _answer(stream, ForwardError("{most} connections are open already", most=_MOST_STREAMS))
             return
         self._streams[stream.number] = stream
         self._send(b"O", stream.number, target)
 
-    def _give_up(self, stream: _Stream) -> None:
+    def _give_up(self, stream: _RelayStream) -> None:
         if self._streams.pop(stream.number, None) is stream:
             self._send(b"X", stream.number)
 
@@ -214,7 +214,7 @@ class Streams:
                 raise GarbledError("it spoke of a connection that it had not made")
             self._take(stream, kind, body[_NUMBER.size :])
 
-    def _take(self, stream: _Stream, kind: bytes, body: bytes) -> None:
+    def _take(self, stream: _RelayStream, kind: bytes, body: bytes) -> None:
         match kind:
             case b"K":
                 if not _answer(stream, None):
@@ -237,20 +237,20 @@ class Streams:
                 self._drop(stream)
         self._settle(stream)
 
-    def _is_too_much(self, stream: _Stream) -> bool:
+    def _is_too_much(self, stream: _RelayStream) -> bool:
         """Tell whether too much is unread. GarbledError: more than the far end may send."""
         if len(stream.pending) > _WINDOW:
             raise GarbledError("it sent more than it was allowed")
         return sum(len(one.pending) for one in self._streams.values()) > _UNREAD_MOST
 
-    def _serve(self, stream: _Stream, events: int) -> None:
+    def _serve(self, stream: _RelayStream, events: int) -> None:
         if events & selectors.EVENT_WRITE:
             self._write(stream)
         if events & selectors.EVENT_READ and stream.number in self._streams and stream.mask:
             self._read(stream)
         self._settle(stream)
 
-    def _read(self, stream: _Stream) -> None:
+    def _read(self, stream: _RelayStream) -> None:
         try:
             data = stream.sock.recv(min(_CHUNK, stream.credit))
         except BlockingIOError:
@@ -262,7 +262,7 @@ class Streams:
         stream.sent_eof = not data
         self._send(b"D" if data else b"E", stream.number, data)
 
-    def _write(self, stream: _Stream) -> None:
+    def _write(self, stream: _RelayStream) -> None:
         try:
             while stream.pending:
                 count = stream.sock.send(stream.pending[: 1 << 17])
@@ -280,16 +280,16 @@ class Streams:
             self._send(b"C", stream.number, _NUMBER.pack(stream.written))
             stream.written = 0
 
-    def _fail(self, stream: _Stream) -> None:
+    def _fail(self, stream: _RelayStream) -> None:
         if self._streams.pop(stream.number, None) is stream:
             self._send(b"X", stream.number)
             self._drop(stream)
 
-    def _drop(self, stream: _Stream) -> None:
+    def _drop(self, stream: _RelayStream) -> None:
         self._watch(stream, 0)
         break_off(stream.sock)
 
-    def _settle(self, stream: _Stream) -> None:
+    def _settle(self, stream: _RelayStream) -> None:
         """Wait for what can happen next, or let go of a connection that has had both ends."""
         if stream.number not in self._streams:
             return
@@ -303,7 +303,7 @@ class Streams:
             mask |= selectors.EVENT_READ
         self._watch(stream, mask)
 
-    def _watch(self, stream: _Stream, mask: int) -> None:
+    def _watch(self, stream: _RelayStream, mask: int) -> None:
         if mask == stream.mask:
             return
         if not mask:
@@ -338,7 +338,7 @@ class Streams:
                     self._settle(stream)
 
 
-def _answer(stream: _Stream, error: Exception | None) -> bool:
+def _answer(stream: _RelayStream, error: Exception | None) -> bool:
     """Tell the thread that waits for the connection; False: it does not wait any more."""
     if not stream.opened.set_running_or_notify_cancel():
         return False

@@ -208,7 +208,7 @@ def _ink(shade: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _CardLine:
     label: str
     text: str
     brief: bool = False
@@ -237,63 +237,63 @@ def _marked_up(text: str) -> str:
     return _CODE.sub(r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
 
-def _rows(job: Job, now_s: float) -> Iterator[_Row]:
+def _rows(job: Job, now_s: float) -> Iterator[_CardLine]:
     yield from _news(job, now_s)
     if job.tasks:
-        yield _Row("Tasks", tasks(job.tasks), brief=True)
+        yield _CardLine("Tasks", tasks(job.tasks), brief=True)
     if job.nodes:
         where = f"{', '.join(job.nodes)} ({job.partition})" if job.partition else job.nodes[0]
-        yield _Row("Login machine" if job.on_login else "Node", where, brief=True)
+        yield _CardLine("Login machine" if job.on_login else "Node", where, brief=True)
     elif job.partition:
-        yield _Row("Partition", job.partition, brief=True)
+        yield _CardLine("Partition", job.partition, brief=True)
     if job.gpus:
-        yield _Row("GPUs", str(job.gpus), brief=True)
+        yield _CardLine("GPUs", str(job.gpus), brief=True)
     if job.image:
-        yield _Row("Image", f"{job.image} ({job.runtime})")
+        yield _CardLine("Image", f"{job.image} ({job.runtime})")
     if job.python:
         version = ".".join(map(str, job.python))
         whose = "" if job.image else " of the node"
         path = f" ({job.python_path})" if job.python_path else ""
-        yield _Row("Python", f"{version}{whose}{path}")
+        yield _CardLine("Python", f"{version}{whose}{path}")
     yield from _time(job, now_s)
     if job.state.final:
         yield from _end(job)
         if not job.delivered and job.state is not JobState.REJECTED:
             brings = ", ".join(["its output", *job.names_out])
-            yield _Row("Not seen yet", f"`%slurm attach {job.id}` brings {brings}")
+            yield _CardLine("Not seen yet", f"`%slurm attach {job.id}` brings {brings}")
 
 
-def _as_of(job: Job, now_s: float) -> Iterator[_Row]:
+def _as_of(job: Job, now_s: float) -> Iterator[_CardLine]:
     if not job.state.final:
-        yield _Row("As of", date_and_time(now_s))
+        yield _CardLine("As of", date_and_time(now_s))
 
 
-def _news(job: Job, now_s: float) -> Iterator[_Row]:
+def _news(job: Job, now_s: float) -> Iterator[_CardLine]:
     """Yield what a person should read first."""
     if (moved := job.transfer) is not None:
         text = f"{moved.local}: {progress_text(moved, now_s)}"
-        yield _Row("Pushing", text, brief=True, fraction=done_fraction(moved))
+        yield _CardLine("Pushing", text, brief=True, fraction=done_fraction(moved))
     reasons = str(together(job.why, job.advice, between="\n"))
     if reasons and job.state is not JobState.COMPLETED:
-        yield _Row("What happened" if job.state.final else "Why", reasons)
+        yield _CardLine("What happened" if job.state.final else "Why", reasons)
     if job.start_estimate_s is not None and job.started_s is None and not job.state.final:
         left = duration(job.start_estimate_s - now_s)
         at = moment(job.start_estimate_s, now_s)
-        yield _Row("Starts about", f"{at} (in {left})", brief=True)
+        yield _CardLine("Starts about", f"{at} (in {left})", brief=True)
     if job.cancel_requested_s is not None and not job.state.final:
         again = "; asked again, its process ends, and what the session holds is lost"
         at = moment(job.cancel_requested_s, now_s)
-        yield _Row("Cancelled", f"asked for at {at}{again if job.session else ''}")
+        yield _CardLine("Cancelled", f"asked for at {at}{again if job.session else ''}")
     if job.warning:
-        yield _Row("Warning", str(job.warning))
+        yield _CardLine("Warning", str(job.warning))
     yield from _session(job, now_s)
     if job.problem is not None and not job.state.final:  # of one that was refused it is the reason
         since = f"Since {moment(job.problem_since_s, now_s)}." if job.problem_since_s else ""
         known = told_problem(job.problem)
-        yield _Row("No news", f"{since} {known}".strip())
+        yield _CardLine("No news", f"{since} {known}".strip())
 
 
-def _session(job: Job, now_s: float) -> Iterator[_Row]:
+def _session(job: Job, now_s: float) -> Iterator[_CardLine]:
     """Yield what is left of a session, in its own card and, near the end, in its cells'."""
     left_s = left_of_session_s(job, now_s)
     if job.state.final:
@@ -301,49 +301,53 @@ def _session(job: Job, now_s: float) -> Iterator[_Row]:
     if left_s is not None and left_s < SOON_S:
         what = "The session" if job.session else "It"
         held = "what it holds is lost then"
-        yield _Row("Ends soon", f"{what} ends in {duration(max(0.0, left_s))}: {held}", brief=True)
+        yield _CardLine(
+            "Ends soon", f"{what} ends in {duration(max(0.0, left_s))}: {held}", brief=True
+        )
     if job.idle_s is not None:
         since = ""
         if job.idle_since_s is not None:
             since = f" (now idle for {duration(max(0.0, now_s - job.idle_since_s))})"
         without = kind_of(job).idle_without
-        yield _Row("Idle", f"ends after {duration(job.idle_s)} {without}{since}")
+        yield _CardLine("Idle", f"ends after {duration(job.idle_s)} {without}{since}")
 
 
-def _time(job: Job, now_s: float) -> Iterator[_Row]:
+def _time(job: Job, now_s: float) -> Iterator[_CardLine]:
     used_s = max(0.0, (job.ended_s or now_s) - job.started_s) if job.started_s is not None else 0.0
     if job.started_s is None or (used_s < 1 and not job.state.final):
         if job.limit_s is not None and not job.state.final:
-            yield _Row("Time limit", duration(job.limit_s))
+            yield _CardLine("Time limit", duration(job.limit_s))
         return
     if job.limit_s is None:
-        yield _Row("Time", duration(used_s), brief=True)
+        yield _CardLine("Time", duration(used_s), brief=True)
         return
     left = "" if job.state.final else f", {duration(job.limit_s - used_s)} left"
     text = f"{duration(used_s)} of {duration(job.limit_s)}{left}"
-    yield _Row("Time", text, brief=True, fraction=used_s / max(1, job.limit_s))
+    yield _CardLine("Time", text, brief=True, fraction=used_s / max(1, job.limit_s))
 
 
-def _end(job: Job) -> Iterator[_Row]:
+def _end(job: Job) -> Iterator[_CardLine]:
     if job.signal:
-        yield _Row("Exit", f"killed by signal {job.signal}", brief=True)
+        yield _CardLine("Exit", f"killed by signal {job.signal}", brief=True)
     elif job.exit_code:
-        yield _Row("Exit code", str(job.exit_code), brief=True)
+        yield _CardLine("Exit code", str(job.exit_code), brief=True)
     if job.inferred:
-        yield _Row("Note", "The end was concluded from traces: neither the job nor Slurm said it.")
+        yield _CardLine(
+            "Note", "The end was concluded from traces: neither the job nor Slurm said it."
+        )
     if job.usage is not None:
         yield from _usage(job.usage)
 
 
-def _usage(usage: Usage) -> Iterator[_Row]:
+def _usage(usage: Usage) -> Iterator[_CardLine]:
     if usage.peak_memory_mib is not None:
         if usage.memory_mib:
             share = usage.peak_memory_mib / usage.memory_mib
             asked = f" of {memory(usage.memory_mib)} asked for ({share:.0%})"
             text = memory(usage.peak_memory_mib) + asked
-            yield _Row("Peak memory", text, brief=True, fraction=share)
+            yield _CardLine("Peak memory", text, brief=True, fraction=share)
         else:
-            yield _Row("Peak memory", memory(usage.peak_memory_mib), brief=True)
+            yield _CardLine("Peak memory", memory(usage.peak_memory_mib), brief=True)
     if usage.cpu_efficiency is not None:
         text = f"{usage.cpu_efficiency:.0%} of {usage.cpus} CPU{'s' if usage.cpus != 1 else ''}"
-        yield _Row("CPU", text, brief=True, fraction=usage.cpu_efficiency)
+        yield _CardLine("CPU", text, brief=True, fraction=usage.cpu_efficiency)

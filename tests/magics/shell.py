@@ -19,7 +19,7 @@ from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets.config import Config
 
 from jupyter_slurm.magics import extension
-from jupyter_slurm.magics.session import Session
+from jupyter_slurm.magics.session import MagicsState
 
 
 @dataclass
@@ -72,9 +72,9 @@ class Shell:
         self.ip = ip
 
     @property
-    def session(self) -> Session:
+    def session(self) -> MagicsState:
         session = self.ip.magics_manager.registry["SlurmMagics"].session
-        assert isinstance(session, Session)
+        assert isinstance(session, MagicsState)
         return session
 
     def run(self, cell: str) -> Ran:

@@ -13,7 +13,7 @@ import pytest
 from jupyter_slurm.agent.protocol import body_of
 from jupyter_slurm.errors import AgentError
 from jupyter_slurm.server import feed as feed_module
-from jupyter_slurm.server.feed import Feed, Watch
+from jupyter_slurm.server.feed import Feed, Subscription
 from jupyter_slurm.server.relay import AgentAnswer
 
 CALLER = "server-1"
@@ -63,7 +63,7 @@ class Reader:
         self.values = 0
         self.problems: list[bytes] = []
         self.busy = False
-        self.watch = Watch("logs", {"job_id": job}, cursor, self.give, self.problems.append)
+        self.watch = Subscription("logs", {"job_id": job}, cursor, self.give, self.problems.append)
 
     def give(self, value: bytes) -> bool:
         if self.busy:

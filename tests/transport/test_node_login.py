@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.transport.connection import SshConnection
-from jupyter_slurm.transport.connection.hops import Link
+from jupyter_slurm.transport.connection.hops import OpenHop
 from jupyter_slurm.transport.node_login import NodeLogin
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from tests.ssh.plugin import MakeSshd
@@ -34,7 +34,7 @@ def beyond(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Beyond]:
         connection = SshConnection([sshd.hop()], name="cluster")
         connection.open()
 
-        def previous() -> Link | None:
+        def previous() -> OpenHop | None:
             return connection.links[-1] if connection.links else None
 
         login = NodeLogin(node, previous, sshd.port)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from jupyter_slurm.containers import image_folder
-from jupyter_slurm.containers.image_folder import Record
+from jupyter_slurm.containers.image_folder import ImageRecord
 from jupyter_slurm.containers.mounts import home_expanded
 from jupyter_slurm.errors import FileAccessError
 from jupyter_slurm.transport import Span, Transport
@@ -32,7 +32,7 @@ class ImageStore:
     def path(self) -> PurePosixPath:
         return PurePosixPath(home_expanded(self._folder, str(self._transport.home())))
 
-    def record(self, wanted: str, tool: str) -> Record | None:
+    def record(self, wanted: str, tool: str) -> ImageRecord | None:
         """Return the record of the image that `wanted` names; None: there is none."""
         for key in image_folder.keys(wanted):
             path = self.path / image_folder.record_name(key, tool)
@@ -50,10 +50,10 @@ class ImageStore:
         found = self.record(wanted, tool)
         return None if found is None else str(self.path / found.file)
 
-    def has(self, record: Record) -> bool:
+    def has(self, record: ImageRecord) -> bool:
         return self._transport.exists(self.path / record.file)
 
-    def records(self) -> list[tuple[str, Record]]:
+    def records(self) -> list[tuple[str, ImageRecord]]:
         """Return tool and record of every image."""
         entries = sorted(self._transport.listing(self.path))
         named = [(tool, one) for one in entries if (tool := image_folder.tool_of_record(one))]

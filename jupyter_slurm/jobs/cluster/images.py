@@ -207,7 +207,7 @@ def _job(
     )
 
 
-def _image(store: ImageStore, tool: str, record: image_folder.Record) -> Image:
+def _image(store: ImageStore, tool: str, record: image_folder.ImageRecord) -> Image:
     built = image_folder.is_built_name(record.name)
     return Image(
         name=record.name,

@@ -119,7 +119,7 @@ def _as_of_now(row: _Row) -> QueueEntry:
     return msgspec.structs.replace(row.entry, elapsed_s=elapsed_s)
 
 
-class Listing:
+class ClusterQueue:
     """The queue of one cluster, this user's jobs and everyone's. Thread-safe.
 
     `begin(now)` is called when somebody begins to look; `now`: what there is, is old.

@@ -49,7 +49,7 @@ _LATER_PAUSE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class UsageCursor:
     attempt: int = 0
     offsets: tuple[int, ...] = (0,)
     """In the files of that attempt, the first node's first; a node after these is at 0."""
@@ -64,14 +64,14 @@ class Cursor:
         return not (self.attempt or any(self.offsets) or self.since_ms)
 
 
-def parse_cursor(text: str) -> Cursor:
+def parse_cursor(text: str) -> UsageCursor:
     """Parse a cursor. RequestError: it is not one of ours."""
     if not text:
-        return Cursor()
+        return UsageCursor()
     if not _CURSOR.fullmatch(text):
         raise RequestError("{text} is not a cursor of a job's usage.", text=repr(text[:100]))
     attempt, offsets, since_ms = text.split(":")
-    return Cursor(int(attempt), tuple(map(int, offsets.split(","))), int(since_ms))
+    return UsageCursor(int(attempt), tuple(map(int, offsets.split(","))), int(since_ms))
 
 
 def parse_samples(data: bytes) -> tuple[list[UsageSample], int]:
@@ -106,7 +106,7 @@ class Measured:
                 return changes
             self._book.wait(self._changed_since(job), min(left_s, self._pause_s(job)))
 
-    def _look(self, job: Job, position: Cursor) -> UsageChanges:
+    def _look(self, job: Job, position: UsageCursor) -> UsageChanges:
         samples: list[UsageSample] = []
         try:
             if kind_of(job).is_as_written:
@@ -127,7 +127,7 @@ class Measured:
             problem=problem,
         )
 
-    def _read(self, job: Job, position: Cursor) -> tuple[list[UsageSample], Cursor, bool]:
+    def _read(self, job: Job, position: UsageCursor) -> tuple[list[UsageSample], UsageCursor, bool]:
         """Return the samples from `position` on, the next position, and whether it is the end."""
         if job.started_s is None:
             return [], position, True
@@ -138,12 +138,14 @@ class Measured:
             samples += found
             if not whole or position.attempt >= measured.restarts:
                 break
-            position = Cursor(position.attempt + 1)
+            position = UsageCursor(position.attempt + 1)
         if job.session is not None:
             samples = [one for one in samples if _during(job, one)]
         return samples, position, whole
 
-    def _read_attempt(self, job: Job, position: Cursor) -> tuple[list[UsageSample], Cursor, bool]:
+    def _read_attempt(
+        self, job: Job, position: UsageCursor
+    ) -> tuple[list[UsageSample], UsageCursor, bool]:
         """Do the same in the files of that attempt alone: a piece of each node's."""
         folder = JobDir(PurePosixPath(job.job_dir))
         count = max(1, min(len(job.nodes), _MOST_NODES), len(position.offsets))
@@ -167,8 +169,8 @@ class Measured:
         return samples, replace(position, offsets=tuple(offsets)), whole
 
     def _ask_slurm(
-        self, job: Job, position: Cursor
-    ) -> tuple[list[UsageSample], Cursor, Problem | None]:
+        self, job: Job, position: UsageCursor
+    ) -> tuple[list[UsageSample], UsageCursor, Problem | None]:
         if job.started_s is None:
             return [], position, None
         since_s = position.since_ms / 1000.0

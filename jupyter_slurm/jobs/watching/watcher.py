@@ -32,7 +32,7 @@ from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission import on_login
 from jupyter_slurm.jobs.submission.session_cells import rests
 from jupyter_slurm.jobs.watching.comparison import Comparison
-from jupyter_slurm.jobs.watching.listing import Listing
+from jupyter_slurm.jobs.watching.listing import ClusterQueue
 from jupyter_slurm.jobs.watching.nodes import Nodes
 from jupyter_slurm.jobs.watching.on_demand import backed_off_s
 from jupyter_slurm.jobs.watching.unreadable import note_problem, stumbling
@@ -75,7 +75,7 @@ class Watch:
         self._ending: set[str] = set()
         self._stirred_s = time.monotonic()
         self._comparison = Comparison(book, cluster, self)
-        self.listing = Listing(cluster.name, cluster.profile.poll_s, self._show, self._closed)
+        self.listing = ClusterQueue(cluster.name, cluster.profile.poll_s, self._show, self._closed)
         self.nodes = Nodes(cluster, self._closed)
 
     def look(self) -> None:

@@ -22,7 +22,7 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.transport.ask import Ask, Prompt, nobody
 from jupyter_slurm.transport.connection.chain import Chain, end
-from jupyter_slurm.transport.connection.hops import Link
+from jupyter_slurm.transport.connection.hops import OpenHop
 from jupyter_slurm.transport.connection.leftover_processes import LeftoverProcesses
 from jupyter_slurm.transport.connection.sessions import Sessions
 from jupyter_slurm.transport.connection.watchdog import Watchdog
@@ -41,7 +41,7 @@ _OPENED = {ConnectionState.OPEN, ConnectionState.LOST}
 _Error = TypeVar("_Error", bound=JupyterSlurmError)
 
 
-class _Attempt:
+class _RunningLogin:
     """A login that goes on; callers meanwhile wait for it."""
 
     def __init__(self, ask: Ask) -> None:
@@ -86,7 +86,7 @@ class SshConnection:
         self._on_change = on_change
         self._changed = threading.Condition()
         self._chain = Chain(hops, hint)
-        self._attempt: _Attempt | None = None
+        self._attempt: _RunningLogin | None = None
         self._closed_as = ConnectionState.CLOSED
         """The state once an attempt that was cancelled has ended."""
         self._failed_at = float("-inf")
@@ -110,7 +110,7 @@ class SshConnection:
         return self._sessions.limit
 
     @property
-    def links(self) -> tuple[Link, ...]:
+    def links(self) -> tuple[OpenHop, ...]:
         """The hops that stand, the nearest first; all of them when it is open."""
         return self._chain.links
 
@@ -129,7 +129,7 @@ class SshConnection:
                 attempt = self._attempt
                 if attempt is None:
                     self._refuse_early(ask)
-                    attempt = self._attempt = _Attempt(ask)
+                    attempt = self._attempt = _RunningLogin(ask)
                     break
                 self._changed.wait_for(lambda a=attempt: a.done)  # type: ignore[misc]
                 with_person = ask is not nobody and attempt.ask is not nobody
@@ -147,7 +147,7 @@ class SshConnection:
         links = self.links
         return links[-1].transport if links and self._stands() else None
 
-    def _last(self) -> Link:
+    def _last(self) -> OpenHop:
         self._watchdog.before_use()
         with self._changed:
             if self._stands():
@@ -185,7 +185,7 @@ class SshConnection:
             return ConnectionLostError("The connection to {name} was lost.", name=self.name)
         return TransportError(problem.message, hint=problem.hint, detail=problem.detail)
 
-    def _try(self, attempt: _Attempt) -> None:
+    def _try(self, attempt: _RunningLogin) -> None:
         self._become(ConnectionState.CONNECTING, self.problem)
         try:
             check_paramiko()
@@ -208,7 +208,7 @@ class SshConnection:
         if attempt.error is not None:
             raise attempt.error
 
-    def _finish(self, attempt: _Attempt) -> None:
+    def _finish(self, attempt: _RunningLogin) -> None:
         error = attempt.error
         with self._changed:  # `close` comes before or after all of this
             if attempt.cancelled:
@@ -238,7 +238,7 @@ class SshConnection:
         if changed:
             self._on_change()
 
-    def _asking(self, attempt: _Attempt) -> Ask:
+    def _asking(self, attempt: _RunningLogin) -> Ask:
         if attempt.ask is nobody:
             return nobody
 
@@ -274,7 +274,7 @@ class SshConnection:
 
     # --- what the watchdog does ---
 
-    def lose(self, link: Link, problem: Problem) -> None:
+    def lose(self, link: OpenHop, problem: Problem) -> None:
         """Give up this link and those behind it, and tell the calls that wait in them."""
         with self._changed:  # a caller that opens it again comes after this, and keeps its login
             links = self.links
@@ -297,7 +297,7 @@ class SshConnection:
             if self.state is not ConnectionState.LOST:
                 return
             self._refuse_early(nobody)
-            attempt = self._attempt = _Attempt(nobody)
+            attempt = self._attempt = _RunningLogin(nobody)
         self._try(attempt)
 
     def fall_silent(self, problem: Problem) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from jupyter_slurm.errors import TransportError
 from jupyter_slurm.transport.ask import Ask
 from jupyter_slurm.transport.connection import openssh
-from jupyter_slurm.transport.connection.hops import Link, link
+from jupyter_slurm.transport.connection.hops import OpenHop, link
 from jupyter_slurm.transport.login.private_keys import UnlockedKeys
 from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.transport.ssh_transport import SharedTransport
@@ -25,11 +25,11 @@ class Chain:
         self._hops = tuple(hops)
         self._hint = hint
         self._lock = threading.Lock()
-        self._links: tuple[Link, ...] = ()
+        self._links: tuple[OpenHop, ...] = ()
         self._unlocked = UnlockedKeys()
 
     @property
-    def links(self) -> tuple[Link, ...]:
+    def links(self) -> tuple[OpenHop, ...]:
         """The links, the nearest first."""
         return self._links
 
@@ -59,7 +59,7 @@ class Chain:
                 raise
         return self._links != before
 
-    def take(self, first: int = 0) -> tuple[Link, ...]:
+    def take(self, first: int = 0) -> tuple[OpenHop, ...]:
         """Take out the links from `first` on, for `end`. Do not wait."""
         with self._lock:
             gone, self._links = self._links[first:], self._links[:first]
@@ -69,21 +69,21 @@ class Chain:
         """Forget all keys."""
         self._unlocked.clear()
 
-    def _add(self, made: Link | None) -> None:
+    def _add(self, made: OpenHop | None) -> None:
         if made is not None:
             with self._lock:
                 self._links = (*self._links, made)
 
-    def _from_openssh(self) -> Link | None:
+    def _from_openssh(self) -> OpenHop | None:
         """Return the hop nearest to the cluster that OpenSSH has an open master for."""
         for hop in reversed(self._hops):
             transport = openssh.attach(hop)
             if transport is not None:
-                return Link(hop, transport, needs_person=True, sessions=True, stream=None)
+                return OpenHop(hop, transport, needs_person=True, sessions=True, stream=None)
         return None
 
 
-def end(links: Sequence[Link]) -> None:
+def end(links: Sequence[OpenHop]) -> None:
     """Close the links, and tell the calls that wait in them."""
     for one in reversed(links):
         one.close()

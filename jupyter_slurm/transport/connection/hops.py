@@ -31,7 +31,7 @@ _MOST_WORDS_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class OpenHop:
     """A hop that has let us in."""
 
     hop: Hop
@@ -40,7 +40,7 @@ class Link:
     """Somebody had to answer for it, and will have to again."""
     sessions: bool
     """It lets commands run; else it is good for what passes through it."""
-    stream: reach.Stream | None
+    stream: reach.HopSocket | None
     """None: OpenSSH's own."""
 
     @property
@@ -57,11 +57,11 @@ class Link:
 
 def link(
     hop: Hop,
-    previous: Link | None,
+    previous: OpenHop | None,
     ask: Ask,
     unlocked: UnlockedKeys,
     begun: Callable[[SharedTransport], None],
-) -> Link:
+) -> OpenHop:
     """Log in to `hop` by way of `previous`, or from here. `begun` learns of its transport early:
     closing that ends the attempt. LoginError, LoginNeededError, HostKeyError, TransportError."""
     stream = (
@@ -79,10 +79,10 @@ def link(
     except BaseException:
         _end(transport, stream)
         raise
-    return Link(hop, transport, needs_person, sessions, stream)
+    return OpenHop(hop, transport, needs_person, sessions, stream)
 
 
-def _agree(transport: SharedTransport, hop: Hop, stream: reach.Stream) -> None:
+def _agree(transport: SharedTransport, hop: Hop, stream: reach.HopSocket) -> None:
     """Exchange keys, up to the host's own, which is not yet trusted."""
     transport.prefer_host_keys(hostkeys.known_algorithms(hop))
     said = _overhear(transport)
@@ -118,7 +118,7 @@ def _overhear(transport: SharedTransport) -> list[str]:
     return said
 
 
-def _no_ssh(hop: Hop, stream: reach.Stream, detail: str) -> TransportError:
+def _no_ssh(hop: Hop, stream: reach.HopSocket, detail: str) -> TransportError:
     if hop.proxy_command:
         return TransportError(
             "The ProxyCommand of {label} leads to no SSH server: `{proxy_command}`.",
@@ -182,7 +182,7 @@ def _run_true(channel: SharedChannel, report: Report) -> bool:
     return True
 
 
-def _end(transport: SharedTransport, stream: reach.Stream | None) -> None:
+def _end(transport: SharedTransport, stream: reach.HopSocket | None) -> None:
     transport.close()
     if transport.is_alive():
         transport.join(_END_TIMEOUT_S)

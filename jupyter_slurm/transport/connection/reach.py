@@ -41,7 +41,7 @@ _FORBIDDEN = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class HopSocket:
     """A socket to a hop, and the ProxyCommand that stands behind it, if any."""
 
     sock: socket.socket
@@ -63,15 +63,15 @@ class Stream:
             self.errors.close()
 
 
-def from_here(hop: Hop) -> Stream:
+def from_here(hop: Hop) -> HopSocket:
     """Open the way to the first hop."""
-    return _by_command(hop, hop.proxy_command) if hop.proxy_command else Stream(_by_tcp(hop))
+    return _by_command(hop, hop.proxy_command) if hop.proxy_command else HopSocket(_by_tcp(hop))
 
 
-def through(previous: SharedTransport, hop: Hop, gateway: str) -> Stream:
+def through(previous: SharedTransport, hop: Hop, gateway: str) -> HopSocket:
     """Open the way to `hop` from the hop before it, whose label is `gateway`."""
     try:
-        return Stream(_carried(previous, hop))
+        return HopSocket(_carried(previous, hop))
     except paramiko.ChannelException as exc:
         if exc.code == _FORBIDDEN:
             raise TransportError(
@@ -226,7 +226,7 @@ def _place(hop: Hop) -> str:
 # --- ProxyCommand ---
 
 
-def _by_command(hop: Hop, command: str) -> Stream:
+def _by_command(hop: Hop, command: str) -> HopSocket:
     ours, theirs = socket.socketpair()
     errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the stream)
     try:
@@ -248,7 +248,7 @@ def _by_command(hop: Hop, command: str) -> Stream:
         ) from exc
     finally:
         theirs.close()
-    return Stream(ours, process, errors)
+    return HopSocket(ours, process, errors)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

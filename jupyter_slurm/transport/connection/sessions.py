@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import paramiko
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
-from jupyter_slurm.transport.connection.hops import Link
+from jupyter_slurm.transport.connection.hops import OpenHop
 from jupyter_slurm.transport.ssh_transport.stream import SharedChannel
 
 _MOST_SESSIONS = 8
@@ -42,7 +42,7 @@ class Sessions:
 
     @contextmanager
     def session(
-        self, link: Link, window_bytes: int | None, timeout_s: float
+        self, link: OpenHop, window_bytes: int | None, timeout_s: float
     ) -> Iterator[SharedChannel]:
         """Yield a channel, closed at the end. TransportError, ConnectionLostError."""
         if not link.sessions:
@@ -75,7 +75,7 @@ class Sessions:
             self._generation += 1
             self._changed.notify_all()
 
-    def _open(self, link: Link, window_bytes: int | None, timeout_s: float) -> SharedChannel:
+    def _open(self, link: OpenHop, window_bytes: int | None, timeout_s: float) -> SharedChannel:
         """Open a channel; a slot is then taken. A refusal is tried again: sshd counts a session
         until its command has ended, which may be after its channel was closed."""
         deadline = time.monotonic() + timeout_s

@@ -16,7 +16,7 @@ from jupyter_slurm.wire import ConnectionState, Problem
 
 if TYPE_CHECKING:
     from jupyter_slurm.transport.connection import SshConnection
-    from jupyter_slurm.transport.connection.hops import Link
+    from jupyter_slurm.transport.connection.hops import OpenHop
 
 _INTERVAL_S = 15.0
 _STEP_S = 1.0
@@ -118,7 +118,7 @@ class Watchdog:
     def _has_slept(self) -> bool:
         return _skew_s() - self._skew > _SLEPT_S
 
-    def _judge(self, links: tuple[Link, ...], dead: int) -> None:
+    def _judge(self, links: tuple[OpenHop, ...], dead: int) -> None:
         """Judge these links, of which `dead` does not answer, or has ended."""
         if self._connection.links[: dead + 1] != links[: dead + 1]:
             return  # closed meanwhile, and perhaps opened anew

@@ -44,10 +44,10 @@ def log_in(
 
     LoginError: refused, with the host's own words. LoginNeededError: `ask` has nobody to answer.
     """
-    return _Login(transport, hop, ask, unlocked or UnlockedKeys()).run()
+    return _Authentication(transport, hop, ask, unlocked or UnlockedKeys()).run()
 
 
-class _Login:
+class _Authentication:
     def __init__(
         self, transport: paramiko.Transport, hop: Hop, ask: Ask, unlocked: UnlockedKeys
     ) -> None:

@@ -31,7 +31,7 @@ from paramiko.message import Message
 
 from jupyter_slurm.errors import ConnectionLostError, ForwardError
 from jupyter_slurm.transport.connect_callbacks import Greeting
-from jupyter_slurm.transport.ssh_transport.frames import PIECE_BYTES, Batch
+from jupyter_slurm.transport.ssh_transport.frames import PIECE_BYTES, OutgoingPackets
 from jupyter_slurm.transport.ssh_transport.greeted import Greeted
 from jupyter_slurm.transport.ssh_transport.pump import Carried
 from jupyter_slurm.transport.ssh_transport.queue import QueuedTransport
@@ -275,7 +275,7 @@ class SharedTransport(QueuedTransport):
         else:
             self.packetizer.sinks[channel.chanid] = sink
 
-    def send_batch(self, channel: SharedChannel, batch: Batch, size: int) -> None:
+    def send_batch(self, channel: SharedChannel, batch: OutgoingPackets, size: int) -> None:
         with self.gate():
             self.drain()
             with channel.lock:

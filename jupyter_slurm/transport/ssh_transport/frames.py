@@ -39,7 +39,9 @@ class Sealer(Protocol):
     def seal(self, payload: bytes) -> bytes:
         """Return the packet of a payload."""
 
-    def seal_batch(self, channel: int, batch: Batch, size: int) -> list[bytes | memoryview]:
+    def seal_batch(
+        self, channel: int, batch: OutgoingPackets, size: int
+    ) -> list[bytes | memoryview]:
         """Return a batch's first `size` bytes as CHANNEL_DATA, in buffers in order."""
 
 
@@ -78,7 +80,9 @@ class GcmSealer:
         plain = bytes((padding,)) + payload + _PADDING[:padding]
         return size + self._cipher.encrypt(self._nonce.next(), plain, size)
 
-    def seal_batch(self, channel: int, batch: Batch, size: int) -> list[bytes | memoryview]:
+    def seal_batch(
+        self, channel: int, batch: OutgoingPackets, size: int
+    ) -> list[bytes | memoryview]:
         buffers: list[bytes | memoryview] = []
         for slot, n in batch.pieces(size):
             padding = _padding(_DATA_HEAD.size + n)
@@ -102,11 +106,13 @@ class PlainSealer:
     def seal(self, payload: bytes) -> bytes:
         return _U32.pack(1 + len(payload)) + b"\0" + payload
 
-    def seal_batch(self, channel: int, batch: Batch, size: int) -> list[bytes | memoryview]:
+    def seal_batch(
+        self, channel: int, batch: OutgoingPackets, size: int
+    ) -> list[bytes | memoryview]:
         return [self.seal(payload) for payload in batch.payloads(channel, size, PIECE_BYTES)]
 
 
-class Batch:
+class OutgoingPackets:
     """Room for what goes out in one call: pieces of one packet each, their heads left free."""
 
     most_bytes = _PIECES * PIECE_BYTES

@@ -28,10 +28,10 @@ from paramiko.ssh_exception import SSHException
 from jupyter_slurm.errors import TransportError
 from jupyter_slurm.transport.ssh_transport.frames import (
     PIECE_BYTES,
-    Batch,
     GcmOpener,
     GcmSealer,
     Opener,
+    OutgoingPackets,
     PlainOpener,
     PlainSealer,
     Sealer,
@@ -315,7 +315,7 @@ class SharedPacketizer(Packetizer):
             else:
                 self._write([b"".join(map(self._sealer.seal, payloads))])
 
-    def send_batch(self, channel: int, batch: Batch, size: int, most_bytes: int) -> None:
+    def send_batch(self, channel: int, batch: OutgoingPackets, size: int, most_bytes: int) -> None:
         """Send the first `size` bytes as data of the peer's `channel`, `most_bytes` a packet."""
         if self._sealer is None or most_bytes < PIECE_BYTES:
             self.send_payloads(list(batch.payloads(channel, size, min(most_bytes, PIECE_BYTES))))

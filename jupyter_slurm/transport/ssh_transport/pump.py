@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from jupyter_slurm.errors import ConnectionLostError
-from jupyter_slurm.transport.ssh_transport.frames import Batch
+from jupyter_slurm.transport.ssh_transport.frames import OutgoingPackets
 from jupyter_slurm.transport.ssh_transport.stream import ChannelLine, SharedChannel
 
 _LOG = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Pump:
         self._woken.setblocking(False)
         self._parked: set[Carried] = set()
         self._over = self._wake_sent = False
-        self.batch = Batch()
+        self.batch = OutgoingPackets()
         self.carried: set[Carried] = set()
         self.thread = threading.Thread(target=self._run, name="ssh-pump", daemon=True)
 

@@ -24,7 +24,7 @@ from paramiko.common import (
 from paramiko.message import Message
 
 from jupyter_slurm.errors import ConnectionLostError
-from jupyter_slurm.transport.ssh_transport.frames import Batch
+from jupyter_slurm.transport.ssh_transport.frames import OutgoingPackets
 from jupyter_slurm.transport.ssh_transport.window import Window
 
 _STOP_TICK_S = 0.25
@@ -66,7 +66,7 @@ class ChannelLine(Protocol):
     def direct(self, channel: SharedChannel, sink: ChannelSink | None) -> None:
         """Send the channel's data to `sink` from now on; None: to its buffer."""
 
-    def send_batch(self, channel: SharedChannel, batch: Batch, size: int) -> None:
+    def send_batch(self, channel: SharedChannel, batch: OutgoingPackets, size: int) -> None:
         """Send the first `size` bytes, for which there is room in the channel's window."""
 
 
@@ -287,7 +287,7 @@ def send_all(
 ) -> int:
     """Send a source to its end, a real file from where it stands. Return how many bytes it were;
     ConnectionLostError, also when `stop` was set or the channel was closed over there."""
-    batch = Batch()
+    batch = OutgoingPackets()
     total = 0
     if (start := _file_position(source)) is not None:
         file: BinaryIO = source  # type: ignore[assignment]

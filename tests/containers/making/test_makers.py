@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from jupyter_slurm.containers.image_folder import Record, read_record
+from jupyter_slurm.containers.image_folder import ImageRecord, read_record
 from jupyter_slurm.containers.making import MAKERS, maker_for
 from jupyter_slurm.containers.making.script import Failure, NewImage, read_failure, render
 from jupyter_slurm.containers.pyxis import SRUN, STEP
@@ -201,6 +201,8 @@ def test_what_a_failed_script_said_is_read_again(step: str, doing: str) -> None:
 
 def test_the_record_is_what_was_said_and_what_the_node_found() -> None:
     said = '{"name":"a","digest":"b","base":null,"file":"a+1.sif","made_s":12,"size_kib":null}'
-    assert read_record(said.encode()) == Record(name="a", digest="b", file="a+1.sif", made_s=12)
+    assert read_record(said.encode()) == ImageRecord(
+        name="a", digest="b", file="a+1.sif", made_s=12
+    )
     assert read_record(b"{") is None
     assert read_record(b"\xff") is None

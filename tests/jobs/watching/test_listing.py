@@ -13,7 +13,7 @@ import pytest
 
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.watching import on_demand
-from jupyter_slurm.jobs.watching.listing import Listing, Table
+from jupyter_slurm.jobs.watching.listing import ClusterQueue, Table
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.fields import FIELD_END, RECORD_END
 from jupyter_slurm.wire import JobKind, JobState, Problem, QueueChanges
@@ -192,12 +192,12 @@ def test_only_what_has_changed_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> 
 
 # --- who looks ---
 class Desk:
-    """A Listing, and a thread for each who waits at it."""
+    """A queue, and a thread for each that waits for its changes."""
 
     def __init__(self, poll_s: float = POLL_S) -> None:
         self.begun: list[bool] = []
         self.over = threading.Event()
-        self.listing = Listing("here", poll_s, self.begun.append, self.over.is_set)
+        self.listing = ClusterQueue("here", poll_s, self.begun.append, self.over.is_set)
         self.pool = ThreadPoolExecutor(20)
 
     def look(self, cursor: str = "", *, everyone: bool = False) -> Future[QueueChanges]:

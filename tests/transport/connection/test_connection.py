@@ -445,9 +445,9 @@ def test_a_line_that_heals_while_it_is_looked_at_costs_nothing(
     way_in = first.hop(port=line.port, host_key_alias=alias, identity_files=())
     connection = connect(way_in, login.hop())
     connection.open(Typist(person))
-    ping = hops.Link.ping
+    ping = hops.OpenHop.ping
 
-    def ping_and_heal(link: hops.Link) -> float | None:
+    def ping_and_heal(link: hops.OpenHop) -> float | None:
         round_trip_s = ping(link)
         line.thaw()
         return round_trip_s
@@ -455,7 +455,7 @@ def test_a_line_that_heals_while_it_is_looked_at_costs_nothing(
     with connection.session() as channel:
         channel.exec_command("read word; echo $word")
         line.freeze()
-        monkeypatch.setattr(hops.Link, "ping", ping_and_heal)
+        monkeypatch.setattr(hops.OpenHop, "ping", ping_and_heal)
         connection.suspect()
         wait_until(lambda: connection.state == "open")
         channel.sendall(b"still here\n")
@@ -701,7 +701,7 @@ def test_who_is_refused_the_only_session_gives_their_turn_to_the_next() -> None:
     allowed._changed = Changed()
     allowed._learned, allowed._learned_at = 1, time.monotonic()
     hop = cast("Hop", SimpleNamespace(label="far"))
-    link = hops.Link(hop, cast("SharedTransport", Refusing()), False, True, None)
+    link = hops.OpenHop(hop, cast("SharedTransport", Refusing()), False, True, None)
     errors: list[BaseException] = []
 
     def ask(timeout_s: float) -> None:

@@ -19,7 +19,7 @@ from paramiko.packet import Packetizer
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.ssh_transport import SharedTransport
-from jupyter_slurm.transport.ssh_transport.frames import Batch
+from jupyter_slurm.transport.ssh_transport.frames import OutgoingPackets
 from jupyter_slurm.transport.ssh_transport.packets import (
     _PRIVATE_PARTS,
     SharedPacketizer,
@@ -473,7 +473,7 @@ def test_what_is_queued_while_a_batch_fails_is_sent(
 
     monkeypatch.setattr(transport, "drain", drain_and_let_others_ask)
     with pytest.raises(ConnectionLostError):
-        transport.send_batch(channel, Batch(), 1)
+        transport.send_batch(channel, OutgoingPackets(), 1)
     assert not transport._outbox
     assert came.wait(PATIENCE_S)
 
