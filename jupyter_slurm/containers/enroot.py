@@ -86,7 +86,7 @@ run() {
   child=$!
   [ -z "$heir" ] || echo "$child" >&9
   while :; do
-    wait "$child"; rc=$?
+    wait "$child" 2>/dev/null; rc=$? # else the shell says "Terminated" of what is ended so
     kill -0 "$child" 2>/dev/null && continue
     wait "$child" 2>/dev/null; last=$?
     case $last in 127 | -1) ;; *) rc=$last ;; esac

@@ -143,6 +143,7 @@ if [ -n "${JSLURM_NODE+set}" ]; then
   case $(srun --help 2>/dev/null) in *--overlap*) set -- --overlap "$@" ;; esac
   set -- --mem=0 --mpi=none "$@"
   unset SLURM_CPU_BIND
+  SLURM_GPUS=${SLURM_GPUS:-all} # so that they are asked for by number below
 fi
 """
     + STEP

@@ -16,7 +16,7 @@ from jupyter_slurm.containers import Box, Mount, runtime_named
 from jupyter_slurm.containers.making import MAKERS
 from jupyter_slurm.containers.recipe import read_recipe
 from jupyter_slurm.containers.references import parse_reference
-from jupyter_slurm.containers.runtime import HasTerminal
+from jupyter_slurm.containers.runtime import HasSteps, HasTerminal
 from jupyter_slurm.errors import RequestError
 
 SINCE = {
@@ -166,6 +166,37 @@ def test_what_one_task_has_is_asked_for_as_the_job_was(called: Called) -> None:
     step = called(SLURM_GPUS="2", SLURM_NTASKS="1", CUDA_VISIBLE_DEVICES="0,1")
     assert step["env"]["SLURM_GPUS"] == "2"
     assert not any(word.startswith("--g") for word in step["words"])
+
+
+def test_beside_another_step_it_takes_what_that_has_and_its_files_are_those_of_the_node(
+    called: Called, tmp_path: Path
+) -> None:
+    outer = {"SLURM_JOB_NUM_NODES": "2", "SLURM_CPU_BIND": "none", "CUDA_VISIBLE_DEVICES": "0,1"}
+    step = called(**outer, JSLURM_NODE=".1", HELP="--overlap")
+    assert {"--overlap", "--mem=0", "--mpi=none", "--gpus=2"} <= set(step["words"])
+    assert "SLURM_CPU_BIND" not in step["env"]
+    assert step["env"]["JSLURM_NODE"] == ".1", "inside it ends the name of the file of its process"
+    assert "--overlap" not in called(**outer, JSLURM_NODE="", HELP="")["words"]
+    assert "--overlap" not in called(**outer, HELP="--overlap")["words"]
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("srun")] == []
+
+
+def test_the_ranks_of_mpi_are_one_step_whose_options_are_those_of_a_container(
+    called: Called, tmp_path: Path
+) -> None:
+    assert isinstance(PYXIS, HasSteps)
+    step = PYXIS.step(Box(job_dir=str(tmp_path), image="@mine"))
+    argv = [*step.before, "srun", "--mpi=pmi2", *step.options, *step.inside, "python3"]
+    programs = tmp_path / "bin"
+    env = {"PATH": f"{programs}:/usr/bin:/bin", "CALL": str(tmp_path / "call")}
+    given = {"CUDA_VISIBLE_DEVICES": "0,1", "PYTHONPATH": "/x", "HELP": "--container-env"}
+    subprocess.run(argv, env=env | given, capture_output=True, check=True, timeout=60)
+    found = json.loads((tmp_path / "call").read_text())
+    assert found["words"][:2] == ["--container-name=mine:no_exec", "--mpi=pmi2"]
+    assert f"--container-mounts={tmp_path}:/mnt/job" in found["words"]
+    assert found["words"][-1] == "python3"
+    assert found["env"]["NVIDIA_VISIBLE_DEVICES"] == "all"
+    assert "PYTHONPATH" not in found["env"]
 
 
 def test_gpus_are_named_by_uuid_where_the_node_knows_them(called: Called) -> None:
