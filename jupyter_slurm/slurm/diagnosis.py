@@ -212,10 +212,10 @@ _EXIT_CODES: Final = {
     ),
 }
 _SIGNALS: Final = {
-    signals.SIGABRT: "It gave up by itself (abort) (SIGABRT).",
-    signals.SIGBUS: "It used memory that is not there (bus error) (SIGBUS).",
-    signals.SIGFPE: "It did an impossible calculation (floating point exception) (SIGFPE).",
-    signals.SIGSEGV: "It crashed (segmentation fault) (SIGSEGV).",
+    signals.SIGABRT: "It gave up by itself: it called abort (SIGABRT).",
+    signals.SIGBUS: "It used memory that is not there: a bus error (SIGBUS).",
+    signals.SIGFPE: "It did an impossible calculation: a floating point exception (SIGFPE).",
+    signals.SIGSEGV: "It crashed with a segmentation fault (SIGSEGV).",
     signals.SIGKILL: "It was killed outright (SIGKILL), as for want of memory or for being slow to "
     "end.",
     signals.SIGTERM: "It was ended by SIGTERM, as by a cancellation or a time limit.",

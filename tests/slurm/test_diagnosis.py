@@ -56,6 +56,19 @@ def test_a_cause_is_found(
     assert said.advice
 
 
+@pytest.mark.parametrize(
+    ("signal", "sentence"),
+    [
+        (6, "It gave up by itself: it called abort (SIGABRT)."),
+        (11, "It crashed with a segmentation fault (SIGSEGV)."),
+    ],
+)
+def test_a_signal_is_named_in_one_sentence(signal: int, sentence: str) -> None:
+    for said in (diagnose("FAILED", 128 + signal, None, ""), diagnose("FAILED", 0, signal, "")):
+        assert said is not None
+        assert str(said.sentence) == sentence
+
+
 def test_slurms_verdict_outweighs_the_log() -> None:
     said = diagnose("TIMEOUT", 1, None, "ModuleNotFoundError: No module named 'x'")
     assert said is not None

@@ -399,10 +399,16 @@ def _read(
             values = _Unpickler(file, buffers=views).load()
             found |= zip(header.names, values, strict=True)
     except Exception as exc:
+        missing = exc.name if isinstance(exc, ModuleNotFoundError) else None
+        package = (missing or "").partition(".")[0]
         raise VariableError(
             "The variables {held} came back, but cannot be read here: {error}: {exc}.",
-            hint="The packages they are made of must be installed here, in versions like the "
+            hint="Install {package} for this notebook's Python, in a version like the job's; or "
+            "bring back plain values (numbers, texts, lists, dicts)."
+            if package
+            else "The packages they are made of must be installed here, in versions like the "
             "job's; or bring back plain values (numbers, dicts, NumPy arrays).",
+            package=package,
             held=", ".join(held),
             error=type(exc).__name__,
             exc=exc,

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
+from types import ModuleType
 
 from jupyter_slurm.errors import VariableError
 
@@ -74,7 +75,8 @@ def check_names(names: Iterable[str], namespace: Mapping[str, object]) -> None:
                 name=repr(name),
             )
         if name not in namespace:
-            near = difflib.get_close_matches(name, [*namespace], n=1)
+            known = [one for one, value in namespace.items() if not isinstance(value, ModuleType)]
+            near = difflib.get_close_matches(name, known, n=1)
             raise VariableError(
                 "There is no variable {name} in this notebook.",
                 hint="Did you mean {near}?" if near else "Run the cell that sets it first.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,17 @@ def test_value_that_fails_to_load_is_named_with_the_reason(tmp_path: Path) -> No
         VariableError, match="trap came back, but cannot be read here: FileNotFound"
     ):
         read_variables(path, None)
+
+
+def test_a_package_that_is_not_here_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "f", array=np.ma.masked_array([1.0]))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "numpy"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(VariableError) as caught:
+        read_variables(path, None)
+    assert "Install numpy for this notebook's Python" in str(caught.value.hint)
 
 
 def inputs_digest(folder: Path, code: str) -> str:

@@ -55,6 +55,7 @@ def test_names_that_exist_are_fine() -> None:
     ("name", "sentence"),
     [
         ("dat", "There is no variable 'dat' in this notebook.\nDid you mean 'data'?"),
+        ("zip", "There is no variable 'zip' in this notebook.\nRun the cell that sets it first."),
         ("zzz", "There is no variable 'zzz' in this notebook.\nRun the cell that sets it first."),
         ("a b", "'a b' is not the name of a variable.\nGive names, separated by commas"),
         ("class", "'class' is not the name of a variable."),
@@ -63,7 +64,7 @@ def test_names_that_exist_are_fine() -> None:
 )
 def test_name_that_does_not_exist_is_an_error_with_the_nearest(name: str, sentence: str) -> None:
     with pytest.raises(VariableError) as caught:
-        payload.check_names([name], {"data": 1})
+        payload.check_names([name], {"data": 1, "zipfile": zipfile})
     assert sentence in str(caught.value)
 
 
