@@ -396,12 +396,21 @@ def supervise(
         cpu_s=round(usage.ru_utime + usage.ru_stime, 3),
         lost_output_bytes=output.all_lost_bytes,
     )
+    add_engine(result, job_dir, attempt)
     try:
         signer.write(os.path.join(job_dir, "result.%s.json" % of_rank(attempt, rank)), result)
     except OSError as error:
         complain("the result cannot be written: %s" % error)
         return NO_ROOM_EXIT
     return int(result["exit_code"])
+
+
+def add_engine(result: "Dict[str, Any]", job_dir: str, attempt: str) -> None:
+    """Count the memory of an engine that runs beside this process and on other nodes."""
+    if "JSLURM_ENGINE" in os.environ:
+        import launch_usage  # noqa: PLC0415 - few jobs have one
+
+        launch_usage.add_peak(result, job_dir, attempt)
 
 
 def of_rank(attempt: str, rank: "Optional[int]") -> str:

@@ -337,6 +337,7 @@ def main(argv: "List[str]") -> int:
         peak_rss_mib=round(usage.ru_maxrss / 1024.0, 1) if usage else 0.0,
         cpu_s=round(usage.ru_utime + usage.ru_stime, 3) if usage else 0.0,
     )
+    runner.add_engine(result, folder, attempt)
     try:
         session.signer.write(os.path.join(folder, "result.%s.json" % attempt), result)
     except OSError as error:

@@ -182,6 +182,11 @@ def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
     wait_until(lambda: f"{name} has ended on n2" in job.text("stderr"), 30)
     ended = job.finish()
     assert ended.state is JobState.COMPLETED, job.told()
+    seen_mib = [one.memory_mib for one in site.service.usage(job.id).samples]
+    assert ended.usage is not None
+    assert (ended.usage.peak_memory_mib or 0) >= max(
+        seen_mib, default=1
+    )  # the engine's processes are counted
     variables = read_result_variables(site.service.result(job.id))
     assert variables == {
         "numbers": [number**2 for number in range(8)],

@@ -190,6 +190,16 @@ def test_the_first_ranks_result_is_the_jobs_where_all_went_well(ranks: Ranks) ->
     assert ranks.shown == []
 
 
+def test_the_peak_of_memory_is_that_of_a_node_where_it_was_measured(ranks: Ranks) -> None:
+    """Ranks share a node, and each knows of itself alone."""
+    for rank in range(2):
+        ranks.put(rank)
+    (ranks.folder / "usage.0.jsonl").write_text('{"memory_mib": 15.5}\nhalf a l\n')
+    (ranks.folder / "usage.0.1.jsonl").write_text('{"memory_mib": 44.5}\n{"memory_mib": 20}\n')
+    (ranks.folder / "usage.1.jsonl").write_text('{"memory_mib": 90}\n')  # of another attempt
+    assert ranks.merged(2)[1].peak_rss_mib == 44.5
+
+
 def test_what_all_ranks_say_is_said_once_with_their_numbers(ranks: Ranks) -> None:
     for rank in range(4):
         ranks.fail(rank, ended_s=3.0 - rank)
