@@ -329,6 +329,14 @@ def test_nodes_without_the_tool_say_so_at_once(
     assert str(job.why).startswith(why), (job.why, nodes.outputs(job.id))
 
 
+def test_gpus_that_nodes_may_get_unlike_numbers_of_are_refused_with_what_to_ask_for(
+    nodes: Site,
+) -> None:
+    with pytest.raises(RequestError, match="give each of the 2 nodes another number") as refused:
+        nodes.run("1", launch="torchrun", options={"nodes": "2", "gpus": "8"})
+    assert str(refused.value.hint) == "Ask for --gpus-per-node 4."
+
+
 def test_an_image_that_cannot_be_run_is_explained_as_in_any_job(
     nodes: Site, tmp_path: Path
 ) -> None:

@@ -76,7 +76,7 @@ class Preflight:
         checks += _interpreter(job)
         judge = Judge(cluster.profile, info)
         known = judge.partition(wanted)
-        objections = judge.objections(wanted)
+        objections = [*judge.objections(wanted), *_of_many_nodes(job, wanted)]
         if missing := _missing_folder(job, cluster):
             objections.append(missing)
         if fault := self._fault(job.spec, cluster.name):
@@ -120,6 +120,7 @@ class Preflight:
             if by_it and (not _is_fresh(info) or any(one.certain for one in by_it)):
                 # What is refused is refused by what holds now: it may have changed minutes ago.
                 objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(wanted)
+        objections += _of_many_nodes(job, wanted)
         if missing := _missing_folder(job, cluster):
             objections.append(missing)
         for one in objections:
@@ -236,6 +237,30 @@ def _missing_folder(job: Resolved, cluster: SlurmCluster) -> Objection | None:
 def _of_one_process(job: Resolved, wanted: Resources) -> Iterator[Objection]:
     if job.kind.runner is not None and job.spec.launch is None:
         yield from one_process.objections(wanted, job.options)
+
+
+def _of_many_nodes(job: Resolved, wanted: Resources) -> Iterator[Objection]:
+    """Yield that the job's nodes may get unlike numbers of GPUs, of which no step can have all
+    (seen with Slurm 22.05)."""
+    asked = job.effective_options.get("gpus")
+    if job.spec.launch is None or asked is None or wanted.nodes < 2:
+        return
+    kind, colon, _ = asked.partition(",")[0].rpartition(":")
+    yield Objection(
+        Message.of(
+            "Of --gpus {gpus} Slurm may give each of the {nodes} nodes another number, and then "
+            "--launch cannot use all of them.",
+            gpus=asked,
+            nodes=wanted.nodes,
+        ),
+        Message.of(
+            "Ask for --gpus-per-node {each}.",
+            each=f"{kind}{colon}{max(1, wanted.gpus // wanted.nodes)}",
+        ),
+        certain=True,
+        by=Source.PROFILE,
+        option="gpus",
+    )
 
 
 def memory_mib(job: Resolved) -> int | None:
