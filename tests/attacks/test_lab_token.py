@@ -211,7 +211,7 @@ def test_a_tunnel_that_names_no_number_gets_one_that_nobody_has(
 ) -> None:
     """Though the other user is there first at each number that the system offers, but for one."""
     real, free = socket.create_server, free_port()
-    with other_user(0, "::1") as other:
+    with other_user(free_port(), "::1") as other:  # on the other loopback nobody has it
         offered = iter([other.port, other.port, free])
 
         def offers(address: tuple[str, int], **options: int) -> socket.socket:

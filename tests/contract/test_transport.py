@@ -651,10 +651,12 @@ def test_a_port_that_nobody_listens_on_is_named_and_the_socket_is_as_it_was(
     transport: Transport,
 ) -> None:
     near, given = socket.socketpair()
-    with near, given:
+    with near, given, socket.socket() as held:
         near.settimeout(PATIENCE_S)
-        with pytest.raises(ForwardError, match=r"127\.0\.0\.1:1 "):
-            wait_for(partial(transport.carry, given, "127.0.0.1", 1))
+        held.bind(("127.0.0.1", 0))  # and it does not listen: nor can anybody else
+        port = held.getsockname()[1]
+        with pytest.raises(ForwardError, match=rf"127\.0\.0\.1:{port} "):
+            wait_for(partial(transport.carry, given, "127.0.0.1", port))
         near.sendall(b"x")
         assert given.recv(1) == b"x"
 
