@@ -9,8 +9,8 @@ import json
 import os
 import time
 
-import launch_usage
 import runner
+import runner_usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
@@ -86,7 +86,7 @@ def merge(job_dir, attempt, ranks, found, lost, code):
             result["gathered"] = gathered
     result["ranks"] = ranks
     result["peak_rss_mib"] = max(one["peak_rss_mib"] for one in found.values())
-    launch_usage.add_peak(result, job_dir, attempt)
+    runner_usage.add_peak(result, job_dir, attempt)
     result["cpu_s"] = round(sum(one["cpu_s"] for one in found.values()), 3)
     signer = runner.Signer(os.path.join(job_dir, "key"))
     signer.write(os.path.join(job_dir, "result.%s.json" % attempt), result)

@@ -408,9 +408,9 @@ def supervise(
 def add_engine(result: "Dict[str, Any]", job_dir: str, attempt: str) -> None:
     """Count the memory of an engine that runs beside this process and on other nodes."""
     if "JSLURM_ENGINE" in os.environ:
-        import launch_usage  # noqa: PLC0415 - few jobs have one
+        import runner_usage  # noqa: PLC0415 - few jobs have one
 
-        launch_usage.add_peak(result, job_dir, attempt)
+        runner_usage.add_peak(result, job_dir, attempt)
 
 
 def of_rank(attempt: str, rank: "Optional[int]") -> str:

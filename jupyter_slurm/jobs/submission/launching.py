@@ -26,6 +26,8 @@ are no children of the step, and enroot's get the variables that we name, from a
 _TASKS = frozenset(("ntasks", "ntasks-per-node", "ntasks-per-gpu"))
 """Options that say how many ranks there are; else there is one for each GPU."""
 
+_RUNNERS = ("runner_ranks", "runner_engine", "runner_usage")
+
 
 def launch(job: Resolved) -> Launch:
     """Return how the script starts the launcher. RequestError: MPI cannot work in the runtime."""
@@ -58,7 +60,7 @@ def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
         "mpi": spec.mpi if isinstance(spec, CellSpec) else None,
         "max_restarts": spec.max_restarts if isinstance(spec, CellSpec) else 0,
     }
-    ours = ("launch", "framing", "private_folder", "runner.", "runner_ranks", "runner_engine")
+    ours = ("launch", "framing", "private_folder", "runner.", *_RUNNERS)
     found: dict[str, bytes | Path] = {layout.KEY: b"", layout.LAUNCH: msgspec.json.encode(plan)}
     for one in ours:
         found |= node_files(one)

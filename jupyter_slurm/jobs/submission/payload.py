@@ -21,7 +21,9 @@ _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 """The same zip from the same files, whenever it is made."""
 _FOR_VARIABLES = frozenset(("runner_variables.py", "runner_plain.py"))
 """Modules that only a cell with variables imports."""
-_FOR_SOME = frozenset(("runner_ranks.py", "runner_engine.py", "runner_dashboards.py"))
+_FOR_SOME = frozenset(
+    ("runner_ranks.py", "runner_engine.py", "runner_usage.py", "runner_dashboards.py")
+)
 """Modules that only a cell imports that a launcher runs on many nodes, or that has dashboards."""
 
 

@@ -81,7 +81,7 @@ def test_other_variables_may_travel(by_value: bool, theirs: tuple[int, int] | No
 
 
 def test_only_a_cell_with_variables_gets_what_only_these_import() -> None:
-    of_some = {"runner_ranks.py", "runner_engine.py", "runner_dashboards.py"}
+    of_some = {f"runner_{name}.py" for name in ("ranks", "engine", "usage", "dashboards")}
     everything = {
         name: text for name, text in payload.runner_files().items() if name not in of_some
     }
