@@ -13,9 +13,16 @@ from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views.card import headline, title
-from jupyter_slurm.wire import Job, JobKind, LabEntry, LabStep
+from jupyter_slurm.wire import Job, JobKind, LabEntry, LabStep, Message
 
 HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
+_NONE = {
+    (True, True): Message.of("There is no lab `{name}` on {cluster}."),
+    (True, False): Message.of("There is no lab `{name}`."),
+    (False, True): Message.of("There is no lab on {cluster}."),
+    (False, False): Message.of("There is no lab."),
+}
+"""By whether a name, and whether a cluster was asked for."""
 _START_ONE = "`jupyter slurm lab start [OPTIONS]` starts one."
 _STEPS = {
     LabStep.INSTALLING: "JupyterLab is being installed beside the image, once.",
@@ -40,13 +47,7 @@ def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> 
         if not found:
             there = _those([job for job in named if not job.state.final])
             raise NotFoundError(
-                (
-                    "There is no lab `{name}` on {cluster}."
-                    if name
-                    else "There is no lab on {cluster}."
-                )
-                if cluster
-                else ("There is no lab `{name}`." if name else "There is no lab."),
+                _NONE[bool(name), bool(cluster)].text,
                 hint="There is {there}: its id means it everywhere." if there else _START_ONE,
                 name=name,
                 cluster=cluster,

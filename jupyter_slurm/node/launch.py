@@ -4,11 +4,11 @@ only when all of them have found each other.
     python3 -uBS launch.py JOBDIR ATTEMPT
 
 Runs on the first node, outside any image, Python 3.6 and later, standard library only, without
-`site`, whose files a home on NFS gives slowly. Slurm starts
-the parts (launch_part.py), which connect to this program by whichever of its addresses reaches it,
-and then to each other. What is then known of the nodes goes into `world.N.json`, for the engine's
-program of each node (`launch_torchrun.py` …) in the image. The engine `mpi` has none: Slurm starts
-its ranks as a step of their own.
+`site`, whose files a home on NFS gives slowly. Slurm starts the parts (launch_part.py), which
+connect to this program by whichever of its addresses reaches it, and then to each other. What is
+then known of the nodes goes into `world.N.json`, for the engine's program of each node
+(`launch_torchrun.py` …) in the image. The engine `mpi` has none: Slurm starts its ranks as a step
+of their own.
 Its exit code: the one of the rank that failed first; 69 when the nodes could not begin.
 """
 
@@ -70,7 +70,7 @@ class Launcher(object):
         self.key = launch_line.read_key(job_dir)
         self.names = launch_line.expand(os.environ.get("SLURM_JOB_NODELIST", ""))
         self.parts = {}  # type: Dict[int, launch_line.Part]
-        self.news = queue.Queue()  # type: queue.Queue[Any]
+        self.news = queue.Queue()  # type: queue.Queue[Tuple[str, Any, Any]]
         self.step = None  # type: Optional[launch_step.Step]
         """The step of the parts."""
         self.ranks = None  # type: Optional[launch_step.Step]
@@ -84,8 +84,8 @@ class Launcher(object):
         """Those that are left to try."""
         self.counts = []  # type: List[int]
         """Ranks on each node."""
-        self.later = []  # type: List[Any]
-        """What has happened to those ranks while the nodes were still finding each other."""
+        self.later = []  # type: List[Tuple[str, Any, Any]]
+        """News of these ranks from before the nodes had found each other; read afterwards."""
         self.is_ready = False
         """Whether they have, so that the user's code may begin."""
 
@@ -155,7 +155,7 @@ class Launcher(object):
                 number, self.signalled = self.signalled, None
                 return "signal", None, number
             if self.is_ready and self.later:
-                return self.later.pop(0)  # type: ignore[no-any-return]
+                return self.later.pop(0)
             left_s = 1.0 if deadline_s is None else min(1.0, deadline_s - time.monotonic())
             try:
                 event = self.news.get(timeout=max(left_s, 0.001))
@@ -166,7 +166,7 @@ class Launcher(object):
             if event[0] == "gone" and event[1].code is None:
                 event[1].gone = True
             if event[1] is None or event[1] is not self.ranks or self.is_ready:
-                return event  # type: ignore[no-any-return]
+                return event
             self.later.append(event)
 
     def _join(self):

@@ -98,7 +98,7 @@ class Line(object):
 
 
 class Part(object):
-    """What runs on one node, as the launcher sees it."""
+    """The program on one node (launch_part.py), as the launcher knows it."""
 
     def __init__(self, hello, line):
         # type: (Dict[str, Any], Line) -> None

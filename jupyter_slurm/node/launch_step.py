@@ -24,7 +24,7 @@ OWN_WORDS = ("srun:", "slurmstepd")
 BAD_EXIT = re.compile(r"(\S+): tasks? [0-9,-]+: (?:Exited with exit code (\d+)|\S)")
 """How srun says that tasks have failed, and on which nodes."""
 OF_CONTAINERS = re.compile(r" pyxis: |'--container-")
-"""What srun says of a container: the verdict explains it."""
+"""Recognizes srun's words about a container, which the verdict explains."""
 PASSED_ON = "\1"
 """Begins a line on which a part hands on what a program has said, which may be another srun."""
 STEP_OPTIONS = (

@@ -1,4 +1,4 @@
-"""What usage.py has measured of a job on many nodes.
+"""Adds the memory that usage.py has measured to the result of a job on many nodes.
 
 Runs on the cluster, Python 3.6 and later, standard library only. The processes of an engine are not
 below the one that writes the result, and those of ranks are many on a node.

@@ -56,30 +56,30 @@ _LAST_WORDS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class _Sentences:
+class Sentences:
+    """What ForwardError says of one program that could not be started."""
+
     not_started: Message
     too_much: Message
     not_heard: Message
 
 
-_SENTENCES = {
-    "The relay": _Sentences(
-        not_started=Message.of("The relay could not be started inside the job."),
-        too_much=Message.of(
-            "The relay could not be started inside the job: more than {most} came before its "
-            "first word."
-        ),
-        not_heard=Message.of("The relay inside the job did not answer within {seconds} s."),
+RELAY = Sentences(
+    not_started=Message.of("The relay could not be started inside the job."),
+    too_much=Message.of(
+        "The relay could not be started inside the job: more than {most} came before its first "
+        "word."
     ),
-    "The terminal": _Sentences(
-        not_started=Message.of("The terminal could not be started inside the job."),
-        too_much=Message.of(
-            "The terminal could not be started inside the job: more than {most} came before its "
-            "first word."
-        ),
-        not_heard=Message.of("The terminal inside the job did not answer within {seconds} s."),
+    not_heard=Message.of("The relay inside the job did not answer within {seconds} s."),
+)
+TERMINAL = Sentences(
+    not_started=Message.of("The terminal could not be started inside the job."),
+    too_much=Message.of(
+        "The terminal could not be started inside the job: more than {most} came before its first "
+        "word."
     ),
-}
+    not_heard=Message.of("The terminal inside the job did not answer within {seconds} s."),
+)
 
 Converse = Callable[[Sequence[str]], socket.socket]
 """The transport's verb."""
@@ -93,12 +93,12 @@ def node_file(name: str) -> bytes:
 
 
 def begin(
-    converse: Converse, beside: Beside, python: str, what: str, names: Sequence[str]
+    converse: Converse, beside: Beside, python: str, sentences: Sentences, names: Sequence[str]
 ) -> tuple[socket.socket, bytes]:
     """Return the program's input and output, and what it has said behind its first word.
 
     `names`: files of `node/`, the program last, behind the modules that it imports. `python`: the
-    interpreter there. `what`: its key in `_SENTENCES`, which ForwardError says.
+    interpreter there. `sentences`: those that ForwardError says.
     """
     text = _text(names)
     first, last = secrets.token_hex(16), secrets.token_hex(16)
@@ -109,7 +109,7 @@ def begin(
         channel.settimeout(_START_S)
         with suppress(ConnectionError):  # why it has ended already, it will have said
             channel.sendall(text)
-        return channel, _after_first_word(channel, _SENTENCES[what], first.encode(), last.encode())
+        return channel, _after_first_word(channel, sentences, first.encode(), last.encode())
     except BaseException:
         channel.close()
         raise
@@ -124,7 +124,7 @@ def _text(names: Sequence[str]) -> bytes:
 
 
 def _after_first_word(
-    channel: socket.socket, sentences: _Sentences, first: bytes, last: bytes
+    channel: socket.socket, sentences: Sentences, first: bytes, last: bytes
 ) -> bytes:
     """Return what came after the first word; what a prolog printed before is passed over.
 
@@ -154,7 +154,7 @@ def _after_first_word(
     )
 
 
-def _received(channel: socket.socket, sentences: _Sentences, deadline_s: float) -> bytes:
+def _received(channel: socket.socket, sentences: Sentences, deadline_s: float) -> bytes:
     channel.settimeout(max(0.1, deadline_s - time.monotonic()))
     try:
         return channel.recv(1 << 16)

@@ -12,7 +12,7 @@ import threading
 from concurrent.futures import Future
 
 from jupyter_slurm.errors import ForwardError
-from jupyter_slurm.transport.node_program import Beside, Converse, begin
+from jupyter_slurm.transport.node_program import RELAY, Beside, Converse, begin
 from jupyter_slurm.transport.relay_streams import ConversationEndedError, Streams
 
 _DOOR = "@"
@@ -113,6 +113,6 @@ class Relay:
 
     def _started(self) -> Streams:
         channel, after = begin(
-            self._converse, self._beside, self._python, "The relay", ["framing.py", "relay.py"]
+            self._converse, self._beside, self._python, RELAY, ["framing.py", "relay.py"]
         )
         return Streams(channel, after)

@@ -16,9 +16,10 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -116,14 +117,8 @@ class Node:
     @contextmanager
     def firewall(self, *rules: str, said: str = "DROP") -> Iterator[None]:
         """Packets that come in and fit one of iptables' `rules` are lost while it lasts."""
-        words = [["INPUT", *rule.split(), "-j", *said.split()] for rule in rules]
-        for one in words:
-            self.machine.run("iptables", "-A", *one)
-        try:
+        with self.machine.rules(*(["INPUT", *one.split(), "-j", *said.split()] for one in rules)):
             yield
-        finally:
-            for one in words:
-                self.machine.run("iptables", "-D", *one)
 
     @contextmanager
     def without_route(self, other: Node) -> Iterator[None]:
@@ -136,7 +131,7 @@ class Node:
 
     @contextmanager
     def unplugged(self) -> Iterator[None]:
-        """What it sends and what is sent to it is lost while it lasts."""
+        """Its network carries nothing while it lasts, in either direction."""
         self.machine.ip("link", "set", "inside", "down")
         try:
             yield
@@ -240,6 +235,5 @@ def make_machines(keeper: Keeper) -> Machines:
 def machines(ssh_keeper: Keeper) -> Machines:
     """The nodes n1, n2 and n3 that tests share."""
     if not network.possible():
-        pytest.skip("This process may not make namespaces.")
-    begin: Callable[[], Machines] = lambda: make_machines(ssh_keeper)  # noqa: E731
-    return started("Nodes with a network between them", begin)
+        pytest.skip("Making network namespaces wants root, and a machine that lets it.")
+    return started("Nodes with a network between them", partial(make_machines, ssh_keeper))

@@ -53,7 +53,7 @@ def open_to_others(cluster: SlurmCluster, home: Path) -> None:
 
 
 def everybodys(python: Path, folder: Path) -> Path:
-    """The same Python where other users get at it, which lies in the home of whom it belongs to."""
+    """Copy the Python out of its owner's home to where other users can run it."""
     there = folder / "python"
     shutil.copytree(python.parents[1], there, symlinks=True, copy_function=_link)
     return there / "bin" / "python"

@@ -320,10 +320,21 @@ def test_the_cells_of_a_session_share_one_engine(site: Site, engine: Engine) -> 
         site.service.submit(SessionSpec(name="s", launch="mpi", idle_s=600))
 
 
-def in_image(engines_python: Path) -> dict[str, Any]:
+def finds_both_nodes(site: Site, engines_python: Path, launch: str, **changes: Any) -> None:
     """What the image lacks it has from this machine, which is of the same distribution."""
     [packages] = engines_python.parents[1].glob("lib/python3*/site-packages")
-    return {"mounts": (f"{packages}:/srv",), "env": {"PYTHONPATH": "/srv"}}
+    job = site.run(
+        NAMES[launch],
+        launch=launch,
+        mounts=(f"{packages}:/srv",),
+        env={"PYTHONPATH": "/srv"},
+        options={"nodes": "2", "cpus-per-task": "4"},
+        names_out=("names",),
+        **changes,
+    )
+    result = site.service.result(job.id)
+    assert job.state is JobState.COMPLETED, (result, site.outputs(job.id))
+    assert read_result_variables(result) == {"names": ["n1", "n2"]}
 
 
 @pytest.mark.parametrize("runtime", ["charliecloud", "apptainer"])
@@ -338,18 +349,7 @@ def test_in_an_image_the_engine_is_the_same(
 ) -> None:
     site.edit_profile(setup=f"PATH=$PATH:{apptainer_engine.bin}")
     site.restart()
-    job = site.run(
-        NAMES[engine],
-        launch=engine,
-        runtime=runtime,
-        image=str(demo_image),
-        options={"nodes": "2", "cpus-per-task": "4"},
-        names_out=("names",),
-        **in_image(engines_python),
-    )
-    result = site.service.result(job.id)
-    assert job.state is JobState.COMPLETED, (result, site.outputs(job.id))
-    assert read_result_variables(result) == {"names": ["n1", "n2"]}
+    finds_both_nodes(site, engines_python, launch=engine, runtime=runtime, image=str(demo_image))
 
 
 @pytest.mark.parametrize(("runtime", "engine"), [("pyxis", "ray"), ("enroot", "dask")])
@@ -367,18 +367,9 @@ def test_in_a_squash_image_the_engine_is_the_same(
     folder = tmp_path / "jobs"  # pyxis cannot mount one that has blanks
     site.edit_profile(python=str(engines_python), setup=enroot_standin.setup, job_root=str(folder))
     site.restart()
-    job = site.run(
-        NAMES[engine],
-        launch=engine,
-        runtime=runtime,
-        image=str(lean_squash_image),
-        options={"nodes": "2", "cpus-per-task": "4"},
-        names_out=("names",),
-        **in_image(engines_python),
+    finds_both_nodes(
+        site, engines_python, launch=engine, runtime=runtime, image=str(lean_squash_image)
     )
-    result = site.service.result(job.id)
-    assert job.state is JobState.COMPLETED, (result, site.outputs(job.id))
-    assert read_result_variables(result) == {"names": ["n1", "n2"]}
     wait_until(lambda: not enroot_standin.containers(), 60)
 
 
@@ -388,16 +379,5 @@ def test_in_docker_the_engine_is_the_same(
 ) -> None:
     site.edit_profile(setup=docker_engine.setup)
     site.restart()
-    job = site.run(
-        NAMES[engine],
-        launch=engine,
-        runtime="docker",
-        image="demo:1",
-        options={"nodes": "2", "cpus-per-task": "4"},
-        names_out=("names",),
-        **in_image(engines_python),
-    )
-    result = site.service.result(job.id)
-    assert job.state is JobState.COMPLETED, (result, site.outputs(job.id))
-    assert read_result_variables(result) == {"names": ["n1", "n2"]}
+    finds_both_nodes(site, engines_python, launch=engine, runtime="docker", image="demo:1")
     wait_until(lambda: not docker_engine.containers(), 60)

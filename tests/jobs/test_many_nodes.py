@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,7 +78,7 @@ def left_behind(job: Job) -> list[str]:
 
 
 def nothing_stays(job: Job) -> None:
-    """What measures a job ends a moment after the end of it was told."""
+    """The program that measures a job ends a moment after the job's end was told."""
     wait_until(lambda: not left_behind(job), 20)
 
 
@@ -148,21 +149,15 @@ def test_mpich_has_the_same_ranks_by_pmi2_on_three_nodes(
     site.service.close()
 
 
-@pytest.mark.parametrize("runtime", ["charliecloud", "apptainer"])
-@pytest.mark.parametrize(("engine", "code"), [("torchrun", TORCH), ("mpi", MPI)])
-def test_in_an_image_the_ranks_are_the_same(
-    nodes: Site, tmp_path: Path, demo_image: Path, runtime: str, engine: str, code: str
-) -> None:
+def runs_in_four_ranks(nodes: Site, code: str, **changes: Any) -> None:
     """What the image lacks it has from this machine, which is of the same distribution."""
     job = nodes.run(
         code.replace("data[rank]", "rank"),
-        launch=engine,
-        runtime=runtime,
-        image=str(demo_image),
         mounts=("/usr:/usr", "/etc/alternatives:/etc/alternatives"),
         options={"nodes": "2", "ntasks-per-node": "2"},
         names_out=("total",),
         names_gather=("mine",),
+        **changes,
     )
     assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
     variables = read_result_variables(nodes.service.result(job.id))
@@ -170,6 +165,14 @@ def test_in_an_image_the_ranks_are_the_same(
     said = text_of(nodes, job, 3)  # torchrun itself says which node has which ranks
     assert said.startswith("rank 3 of 4 on n")
     nothing_stays(job)
+
+
+@pytest.mark.parametrize("runtime", ["charliecloud", "apptainer"])
+@pytest.mark.parametrize(("engine", "code"), [("torchrun", TORCH), ("mpi", MPI)])
+def test_in_an_image_the_ranks_are_the_same(
+    nodes: Site, demo_image: Path, runtime: str, engine: str, code: str
+) -> None:
+    runs_in_four_ranks(nodes, code, launch=engine, runtime=runtime, image=str(demo_image))
 
 
 @pytest.mark.parametrize(
@@ -190,21 +193,7 @@ def test_in_a_squash_image_each_node_has_a_container_of_its_own(
     folder = tmp_path / "jobs"  # pyxis cannot mount one that has blanks
     nodes.edit_profile(python="/usr/bin/python3", setup=enroot_standin.setup, job_root=str(folder))
     nodes.restart()
-    job = nodes.run(
-        code.replace("data[rank]", "rank"),
-        launch=engine,
-        runtime=runtime,
-        image=str(lean_squash_image),
-        mounts=("/usr:/usr", "/etc/alternatives:/etc/alternatives"),
-        options={"nodes": "2", "ntasks-per-node": "2"},
-        names_out=("total",),
-        names_gather=("mine",),
-    )
-    assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
-    variables = read_result_variables(nodes.service.result(job.id))
-    assert variables == {"total": 6, "mine": [0, 10, 20, 30]}
-    assert text_of(nodes, job, 3).startswith("rank 3 of 4 on n")
-    nothing_stays(job)
+    runs_in_four_ranks(nodes, code, launch=engine, runtime=runtime, image=str(lean_squash_image))
     wait_until(lambda: not enroot_standin.containers(), 60)
 
 

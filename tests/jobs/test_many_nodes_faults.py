@@ -1,5 +1,5 @@
-"""What goes wrong between nodes that are machines of their own: each fault ends with its sentence,
-and leaves nothing on any node. Real Slurm, PyTorch, Open MPI and packet filters."""
+"""Faults between nodes that are machines of their own: each ends with its sentence, and leaves
+nothing on any node. Real Slurm, PyTorch, Open MPI and packet filters."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def apart(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]
 
 
 def failure(site: Site, job: Job, name: str = "LaunchError") -> str:
-    """What a job says that could not begin, and has said in time."""
+    """Return the error of a job that could not begin, which it has told in time."""
     result = site.service.result(job.id)
     assert job.state is JobState.FAILED, site.outputs(job.id)
     assert result.ename == name, site.outputs(job.id)

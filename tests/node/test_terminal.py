@@ -259,7 +259,7 @@ def stepped(setup: dict[str, object]) -> NearEnd:
     """What runs in a step, here without srun."""
     names = [*TerminalKind.node_files, "terminal_step.py"]
     channel, _ = node_program.begin(
-        LocalTransport().converse, lambda words: words, sys.executable, "The terminal", names
+        LocalTransport().converse, lambda words: words, sys.executable, node_program.TERMINAL, names
     )
     near = NearEnd(channel)
     near.say(b"S", json.dumps(setup).encode())

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import secrets
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -94,6 +95,17 @@ class Machine:
 
     def ip(self, *words: str) -> str:
         return ip("-n", self.namespace, *words)
+
+    @contextmanager
+    def rules(self, *rules: Sequence[str]) -> Iterator[None]:
+        """Has these rules of iptables(8) at the end of its chains while it lasts."""
+        for one in rules:
+            self.run("iptables", "-A", *one)
+        try:
+            yield
+        finally:
+            for one in rules:
+                self.run("iptables", "-D", *one)
 
     def processes(self, uid: int) -> list[psutil.Process]:
         """What this user runs there."""

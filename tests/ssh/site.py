@@ -127,13 +127,8 @@ class Site:
         ports = [line.split()[2].rpartition(":")[2] for line in told.stdout.splitlines()]
         assert ports
         rules = [("INPUT", "-p", "tcp", "--sport", port, "-j", "DROP") for port in ports]
-        for rule in rules:
-            self.gateway_machine.run("iptables", "-A", *rule)
-        try:
+        with self.gateway_machine.rules(*rules):
             yield
-        finally:
-            for rule in rules:
-                self.gateway_machine.run("iptables", "-D", *rule)
 
     # --- the site ---
 
@@ -162,14 +157,9 @@ class Site:
         rule = ("INPUT", "-p", "tcp", "--syn", "!", "--dport", str(site_slurm.SLURMD_PORT))
         said = ("DROP",) if silent else ("REJECT", "--reject-with", "tcp-reset")
         closed = ("-i", "inside", "-j", *said)
-        nodes = [self.machines[name] for name in ("c1", "c2")]
-        for node in nodes:
-            node.run("iptables", "-A", *rule, *closed)
-        try:
+        c1, c2 = (self.machines[name] for name in ("c1", "c2"))
+        with c1.rules((*rule, *closed)), c2.rules((*rule, *closed)):
             yield
-        finally:
-            for node in nodes:
-                node.run("iptables", "-D", *rule, *closed)
 
     def logins(self) -> int:
         """How often somebody has passed the gateway; its log is a moment behind."""

@@ -82,7 +82,7 @@ def _begun(
     converse = partial(cluster.converse, "srun")
     try:
         channel, _ = node_program.begin(
-            converse, beside, cluster.profile.python, "The terminal", _FILES
+            converse, beside, cluster.profile.python, node_program.TERMINAL, _FILES
         )
     except ForwardError as exc:
         if version is not None and not has_overlap(version):

@@ -99,7 +99,7 @@ _TRACES = {
 """The words of slurmstepd in the job's output (src/slurmd/slurmstepd/req.c, mgr.c)."""
 _ON_NODES = re.compile(r"^jupyter-slurm: On (\S.*) alone the program ended", re.MULTILINE)
 _OF_THE_LAUNCHER = frozenset(("LaunchError", "EngineError", "RankLost", "WrongWorld"))
-"""What a job ends with whose nodes could not begin (`node/launch.py`), by the names in results."""
+"""Names the errors by which `node/launch.py` ends a job on many nodes."""
 _ALL_THE_SAME = {
     JobState.OUT_OF_MEMORY: "It has ended well, though one of its processes ran out of memory on "
     "the way.",
