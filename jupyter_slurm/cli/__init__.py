@@ -18,7 +18,6 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.parser import parse
 from jupyter_slurm.cli.say import note
-from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 
 _INTERRUPTED = 130
@@ -40,7 +39,7 @@ def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> i
         if os.environ.get("JUPYTER_SLURM_DEBUG"):
             raise
         sys.stdout.flush()
-        note(in_words_of_a_terminal(f"jupyter slurm: {exc}\n"))
+        note(f"jupyter slurm: {exc}\n")
         return 2 if isinstance(exc, RequestError) else 1
     except KeyboardInterrupt as exc:
         if str(exc):

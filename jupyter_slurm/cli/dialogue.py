@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from jupyter_slurm.cli.say import say
+from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.readable import visible
 
@@ -20,7 +21,7 @@ class Dialogue:
         self._asks = asks
 
     def say(self, text: str) -> None:
-        say(text + "\n")
+        say(in_words_of_a_terminal(text) + "\n")
 
     def text(self, question: str, default: str = "", *, option: str = "") -> str:
         """Return the line that the user types, or else the default. `option` is the one that would

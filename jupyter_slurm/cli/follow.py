@@ -12,7 +12,6 @@ from pathlib import Path
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.progress import follow_transfer
-from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal, writer
 from jupyter_slurm.commands import notebooks
 from jupyter_slurm.commands.notebooks import Executed
@@ -40,7 +39,7 @@ def follow(api: Api, job: Job) -> int:
     finally:
         terminal.close()
     result = api.result(last.id)
-    terminal.note(in_words_of_a_terminal(card.plain(result.job, time.time())))
+    terminal.note(card.plain(result.job, time.time()))
     failed = failure(result)
     if failed is not None and result.job.state is JobState.COMPLETED:
         terminal.note(str(failed))

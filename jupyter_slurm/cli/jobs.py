@@ -125,12 +125,13 @@ def _report_each(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> int
 
 def check_text(check: Check) -> str:
     """Return a line for the check, and one for its hint."""
-    return f"{MARKS[check.ok]} {check.sentence}\n" + (f"    {check.hint}\n" if check.hint else "")
+    hint = f"    {check.hint}\n" if check.hint else ""
+    return in_words_of_a_terminal(f"{MARKS[check.ok]} {check.sentence}\n{hint}")
 
 
 def _job_row(job: Job) -> list[str]:
     begun_s = job.started_s or job.submitted_s or job.created_s
-    note = str(job.problem.message) if job.problem else card.note(job)
+    note = in_words_of_a_terminal(str(job.problem.message) if job.problem else card.note(job))
     return [
         job.id,
         job.slurm_id or "",

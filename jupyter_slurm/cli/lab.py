@@ -12,7 +12,7 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.say import note, say
-from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
+from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.client import lab_page
 from jupyter_slurm.commands import labs
@@ -60,7 +60,7 @@ def open_lab(api: Api, job: Job, *, browser: bool) -> int:
         for output in unsaid:
             terminal.output(output)
         terminal.close()
-        note(in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
+        note(card.plain(job, time.time()) + "\n")
         return 1
     if (place := labs.below_a_hub(job)) is not None:
         say(f"{place}\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.readable import visible_lines
 
 
@@ -17,5 +18,5 @@ def say(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Write `text`, its newlines included, to stderr."""
-    sys.stderr.write(visible_lines(text))
+    """Write `text`, its newlines included, to stderr, with commands as in a terminal."""
+    sys.stderr.write(visible_lines(in_words_of_a_terminal(text)))

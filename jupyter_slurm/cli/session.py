@@ -10,7 +10,7 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.say import note, say
-from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
+from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.commands import sessions
 from jupyter_slurm.commands.arguments import Arguments, job_spec
 from jupyter_slurm.job import placed, until_ready
@@ -36,7 +36,7 @@ def start(args: Arguments, connect: Connect) -> int:
     except KeyboardInterrupt:
         note(f"\n{card.title(job)} goes on; `jupyter slurm session stop` ends it.\n")
         raise
-    note(in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
+    note(card.plain(job, time.time()) + "\n")
     say(f"{job.id}\n")
     return 1 if job.state.final else 0
 

@@ -19,7 +19,6 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.console import How, TerminalEnd
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.say import note
-from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.commands import shell
 from jupyter_slurm.commands.arguments import Arguments
@@ -156,6 +155,6 @@ def _settled(api: Api, job: Job) -> Job:
 
 def _ended(api: Api, job: Job) -> int:
     result = api.result(job.id)
-    note(in_words_of_a_terminal(card.plain(result.job, time.time())) + "\n")
+    note(card.plain(result.job, time.time()) + "\n")
     api.delivered(job.id)
     return 0 if result.job.state is JobState.COMPLETED else follow.exit_code(result)

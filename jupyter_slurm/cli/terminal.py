@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.readable import Coloured, moment, visible, visible_lines
 from jupyter_slurm.views import card
 from jupyter_slurm.views.transfer_card import progress_text
@@ -95,11 +96,11 @@ class Terminal:
 
     def status(self, text: str) -> None:
         """Show one line that changes, if a line can; the next thing written replaces it."""
-        self._rewrite(visible(text))
+        self._rewrite(visible(in_words_of_a_terminal(text)))
 
     def note(self, text: str) -> None:
-        """Write a line of ours to stderr, on a line of its own."""
-        said = visible_lines(text.rstrip("\n"))
+        """Write a line of ours to stderr, on a line of its own, with commands as in a terminal."""
+        said = visible_lines(in_words_of_a_terminal(text.rstrip("\n")))
         self._write(self._stderr, ("\n" if self._midline else "") + said + "\n")
 
     def close(self) -> None:

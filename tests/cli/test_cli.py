@@ -790,7 +790,7 @@ def test_several_are_cancelled_by_one_call_and_each_ones_outcome_is_told(run: Ru
         ) -> None:
             self.asked.append(job_ids)
             if "dddddddd" in job_ids:
-                raise RequestError("Not that one.")
+                raise RequestError("Not that one.", hint="`{slurm} jobs` lists yours.")
 
     api = Cancelling()
     code, out, err = run(api, "cancel", "aaaaaaaa", "missing", "bbbbbbbb", "7")
@@ -803,7 +803,7 @@ def test_several_are_cancelled_by_one_call_and_each_ones_outcome_is_told(run: Ru
     assert third.startswith("7 was the Slurm id of job cccccccc, ")
     assert third.endswith("has ended: it is COMPLETED")
     code, out, err = run(api, "cancel", "aaaaaaaa", "dddddddd")
-    assert (code, err) == (1, "dddddddd: Not that one.\n")
+    assert (code, err) == (1, "dddddddd: Not that one.\n`jupyter slurm jobs` lists yours.\n")
 
 
 @pytest.mark.parametrize(
