@@ -226,7 +226,7 @@ SESSION_START = Command(
             says="idle_s",
         )
     ),
-    refused=tuple(_NOT_ENTERED),
+    refused=tuple(one for one in _NOT_ENTERED if one != "mpi"),
     refusal="--{} belongs to a cell, not to a session.",
     more="`%%slurm --session` cells run in it at once, in one process that keeps their variables; "
     "so does `jupyter slurm submit FILE --session [NAME]`.",

@@ -48,10 +48,10 @@ SEEN_S, FAILED_S, HEARD_S = 60.0, 5.0, 1.0
 all went well, where a rank may not have come to write anything, and where somebody said why."""
 TOGETHER_S = 1.0
 """How long ranks have to fail for the same reason as the first of them; then all end."""
-OURS = "jupyter-slurm: "
-"""Begins a line that our own programs say."""
 UNAVAILABLE = 69
 """EX_UNAVAILABLE of sysexits.h."""
+RENEW = 75
+"""EX_TEMPFAIL: what the ranks of a session end with that are to be started anew."""
 
 
 class LaunchError(Exception):
@@ -80,6 +80,8 @@ class Launcher(object):
         """The first that failed."""
         self.ways = []  # type: List[str]
         """Ways of MPI that Slurm has here."""
+        self.kind = ""
+        """The one that is used."""
         self.kinds = []  # type: List[str]
         """Those that are left to try."""
         self.counts = []  # type: List[int]
@@ -252,7 +254,7 @@ class Launcher(object):
         if not ranks:
             return self._of_first(nodes[0], code)
         where = self._where(nodes, code) if code else None
-        lost, said = self._lost(where), any(OURS in part.tail for part in nodes)
+        lost, said = self._lost(where), any(launch_result.OURS in part.tail for part in nodes)
         heard = [part.tail for part in nodes] + (self.ranks.of_containers if self.ranks else [])
         heard = [one for one in heard if launch_step.OF_CONTAINERS.search(one)]
         patience_s = HEARD_S if said or heard else FAILED_S if code else SEEN_S
@@ -263,7 +265,8 @@ class Launcher(object):
             # The image's tool has told in the job's log why nothing began: the verdict reads that.
             complain(where or lost or "The ranks ended with exit code %d." % code)
             return code
-        return launch_result.merge(self.job_dir, self.attempt, ranks, found, lost, code)
+        made = launch_result.merge(self.job_dir, self.attempt, ranks, found, lost, code)
+        return int(made["exit_code"])
 
     def _tasks(self):
         # type: () -> List[int]
@@ -277,16 +280,20 @@ class Launcher(object):
         self.ways = launch_step.ways_of_mpi()
         self.kinds = [self.plan["mpi"]] if self.plan["mpi"] else list(self.ways)
         self.counts = counts
-        self.ranks = self._ranks(self.kinds.pop(0), counts)
+        self.kind = self.kinds.pop(0)
+        self.ranks = self._ranks(self.kind, counts)
 
-    def _again(self):
-        # type: () -> bool
-        """Start the ranks by the next way, where the library of this one is missing here although
-        srun lists it; return False where nothing is left to try."""
+    def _again(self, code):
+        # type: (int) -> bool
+        """Start the ranks again if they want that, or by the next way, where the library of this
+        one is missing here although srun lists it; return False where neither is so."""
         assert self.ranks is not None
-        if not self.kinds or not any("MPI type" in words for words in self.ranks.words):
+        is_missing = any("MPI type" in words for words in self.ranks.words)
+        if is_missing and self.kinds:
+            self.kind = self.kinds.pop(0)
+        elif code != RENEW:
             return False
-        self.ranks = self._ranks(self.kinds.pop(0), self.counts)
+        self.ranks = self._ranks(self.kind, self.counts)
         return True
 
     def _ranks(self, kind, counts):
@@ -296,7 +303,7 @@ class Launcher(object):
         each += ["--distribution=block", "--ntasks-per-node=%d" % max(counts), "--overcommit"]
         inside = self.plan["inside"]
         words = ["python3" if self.plan["in_image"] else python(), "-uB"]
-        words += ["%s/runner.py" % inside, inside, self.attempt, "mpi"]
+        words += ["%s/%s" % (inside, self.plan["runner"]), inside, self.attempt, "mpi"]
         step = self.plan["step"]  # the container is the step itself
         if step is None:
             engine = os.path.join(self.job_dir, "engine")
@@ -316,16 +323,16 @@ class Launcher(object):
             what, one, more = event
             if what == "signal":
                 self._signal(nodes, more)
-            elif what == "bad exit" and not code:
+            elif what == "bad exit" and more != RENEW and not code:
                 code, deadline_s = more, time.monotonic() + TOGETHER_S
-            elif what == "step" and one is self.ranks and not self._again():
+            elif what == "step" and one is self.ranks and not self._again(more):
                 return code or (more if more >= 0 else 128 - more)
             failed = self._ended(what, one, more)
             if self.plan["engine"] not in launch_result.RANKED:
                 if one in nodes[:1] and failed or nodes[0].code is not None:
                     return nodes[0].code or failed
                 if failed:  # the code, which runs on the first node, goes on without others
-                    self._tell({"said": self._why(one)})
+                    self._tell({"said": launch_result.why(one)})
             elif failed and not code:
                 code, deadline_s = failed, self._end_others(nodes, one)
         return code
@@ -367,13 +374,14 @@ class Launcher(object):
         is_told = os.path.exists(self._path("result.%s.json" % self.attempt))
         if is_told or not self.plan["has_result"]:
             return code
-        own = OURS in part.tail
+        own = launch_result.OURS in part.tail
         if not own and not part.gone:
             return code  # the image's tool has told why in the job's log
         self.first = part
-        why = part.tail.strip().splitlines()[-1].partition(OURS)[2] if own else ""
-        why = why or self._why(part)
-        return launch_result.fail(self.job_dir, self.attempt, "LaunchError", why, code or 1)
+        why = part.tail.strip().splitlines()[-1].partition(launch_result.OURS)[2] if own else ""
+        why = why or launch_result.why(part)
+        launch_result.fail(self.job_dir, self.attempt, "LaunchError", why, code or 1)
+        return code or 1
 
     def _where(self, nodes, code):
         # type: (List[launch_line.Part], int) -> Optional[str]
@@ -395,23 +403,10 @@ class Launcher(object):
         # type: (Optional[str]) -> Optional[str]
         """Say on which node what went wrong, where no rank can have told of it."""
         if self.first is not None:
-            return self._why(self.first)
+            return launch_result.why(self.first)
         if self.ranks is None:
             return None
         return " ".join(([where] if where else []) + self.ranks.said()) or None
-
-    def _why(self, part):
-        # type: (launch_line.Part) -> str
-        """Say how a part has failed."""
-        if part.gone:
-            return "%s was lost while the job ran." % part.name
-        lines = part.tail.strip().splitlines()
-        of_containers = [one for one in lines if launch_step.OF_CONTAINERS.search(one)]
-        words = "".join(of_containers[:1] or lines[-1:])
-        if words.startswith(OURS):
-            return "On %s: %s" % (part.name, words[len(OURS) :])
-        told = "On %s the program ended with exit code %d" % (part.name, part.code or 0)
-        return "%s: %s" % (told, words) if words else told + "."
 
     def _tell(self, told):
         # type: (Dict[str, Any]) -> None
@@ -466,7 +461,7 @@ def named(names):
 
 def complain(sentence):
     # type: (str) -> None
-    sys.stderr.write("%s%s\n" % (OURS, sentence))
+    sys.stderr.write("%s%s\n" % (launch_result.OURS, sentence))
     sys.stderr.flush()
 
 
@@ -486,7 +481,8 @@ def main(argv):
         return launcher.run()
     except LaunchError as error:
         complain(str(error))
-        return launch_result.fail(job_dir, attempt, "LaunchError", str(error), UNAVAILABLE)
+        launch_result.fail(job_dir, attempt, "LaunchError", str(error), UNAVAILABLE)
+        return UNAVAILABLE
     except Cancelled as cancelled:
         return 128 + int(cancelled.args[0])
     finally:

@@ -9,6 +9,7 @@ import json
 import os
 import time
 
+import launch_step
 import runner
 import runner_usage
 
@@ -16,8 +17,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
 
+    import launch_line  # noqa: F401
+
 RANKED = ("torchrun", "mpi")
 """The engines that run the user's code in each of many ranks."""
+OURS = "jupyter-slurm: "
+"""Begins a line that our own programs say."""
 
 
 def has_begun(job_dir, attempt, engine, index, counts):
@@ -31,6 +36,20 @@ def has_begun(job_dir, attempt, engine, index, counts):
     return os.path.exists(os.path.join(job_dir, name))
 
 
+def why(part):
+    # type: (launch_line.Part) -> str
+    """Say how a part of the job has failed."""
+    if part.gone:
+        return "%s was lost while the job ran." % part.name
+    lines = part.tail.strip().splitlines()
+    of_containers = [one for one in lines if launch_step.OF_CONTAINERS.search(one)]
+    words = "".join(of_containers[:1] or lines[-1:])
+    if words.startswith(OURS):
+        return "On %s: %s" % (part.name, words[len(OURS) :])
+    told = "On %s the program ended with exit code %d" % (part.name, part.code or 0)
+    return "%s: %s" % (told, words) if words else told + "."
+
+
 def read_json(path):
     # type: (str) -> Optional[Dict[str, Any]]
     try:
@@ -42,8 +61,8 @@ def read_json(path):
 
 
 def fail(job_dir, attempt, name, sentence, code):
-    # type: (str, str, str, str, int) -> int
-    """Write that the job's code could not run, as its output and its result."""
+    # type: (str, str, str, str, int) -> Dict[str, Any]
+    """Write that the job's code could not run, as its output and its result; return that."""
     now_s = time.time()
     lines = ["%s: %s" % (name, sentence)]
     record = {"type": "error", "ename": name, "evalue": sentence, "traceback": lines}
@@ -54,14 +73,14 @@ def fail(job_dir, attempt, name, sentence, code):
     result.update(started_s=now_s, ended_s=now_s, peak_rss_mib=0.0, cpu_s=0.0)
     signer = runner.Signer(os.path.join(job_dir, "key"))
     signer.write(os.path.join(job_dir, "result.%s.json" % attempt), result)
-    return code
+    return result
 
 
 def merge(job_dir, attempt, ranks, found, lost, code):
-    # type: (str, str, int, Dict[int, Dict[str, Any]], Optional[str], int) -> int
+    # type: (str, str, int, Dict[int, Dict[str, Any]], Optional[str], int) -> Dict[str, Any]
     """Write the result of the job: the first rank's where all went well, else that of the rank that
     failed first. `found`: results by rank; `lost`: what is known of a failure that no rank has
-    told. Return the exit code."""
+    told. Return that result."""
     failed = [rank for rank in sorted(found) if found[rank]["status"] in ("error", "killed")]
     stopped = [rank for rank in sorted(found) if found[rank]["status"] == "interrupted"]
     missing = [rank for rank in range(ranks) if rank not in found]
@@ -90,7 +109,7 @@ def merge(job_dir, attempt, ranks, found, lost, code):
     result["cpu_s"] = round(sum(one["cpu_s"] for one in found.values()), 3)
     signer = runner.Signer(os.path.join(job_dir, "key"))
     signer.write(os.path.join(job_dir, "result.%s.json" % attempt), result)
-    return int(result["exit_code"])
+    return result
 
 
 def is_same(one, other):

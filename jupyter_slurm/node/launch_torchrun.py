@@ -179,7 +179,7 @@ def main(argv):
         "--rdzv_conf=is_host=false,timeout=%d" % STORE_S,
     ]
     words += by_address(run, node["address"])
-    words += [os.path.join(job_dir, "runner.py"), job_dir, attempt, "torchrun"]
+    words += [os.path.join(job_dir, world["runner"]), job_dir, attempt, "torchrun"]
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     with contextlib.suppress(ImportError, AttributeError):
         from torch.distributed.elastic.rendezvous import dynamic_rendezvous  # noqa: PLC0415

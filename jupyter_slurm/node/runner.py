@@ -211,6 +211,14 @@ class Supervisor:
         if self.line:
             complain("the last record of the cell was cut off")
 
+    def result(self) -> "Dict[str, Any]":
+        """Return how the cell ended, once it has: what its process said of this end counts most."""
+        result = outcome(self.end, self.status)
+        if result["status"] == "killed":
+            self.pending.pop("type", None)
+            result.update(self.pending)
+        return result
+
     def _step(self, timeout_ms: "Optional[int]") -> bool:
         """Read once from each pipe that has something; return False when none had."""
         active = False
@@ -380,10 +388,8 @@ def supervise(
     signer = Signer(os.path.join(job_dir, "key"))
     supervisor = Supervisor(child[0], child[1:], wakeup, output)
     supervisor.run()
-    result = outcome(supervisor.end, supervisor.status)
+    result = supervisor.result()
     if result["status"] == "killed":
-        supervisor.pending.pop("type", None)
-        result.update(supervisor.pending)
         error = {"type": "error", "ename": result["ename"], "evalue": result["evalue"]}
         result["traceback"] = ["%(ename)s: %(evalue)s" % error]
         if rank != 0:  # launch.py writes there what has failed first, with its ranks

@@ -91,8 +91,19 @@ class Cell:
         self.namespace["__builtins__"] = builtins
         self.rank = None  # type: Optional[int]
         """Which of many, where a launcher runs the cell in all of them."""
+        self.check_world = None  # type: Optional[Callable[[], None]]
+        """The function that raises an error where they have not found each other; called once."""
         self.run_async = None  # type: Optional[Callable[[Any], Any]]
         """The function that runs a coroutine, where the event loop is to outlive the cell."""
+
+    def take_rank(self, job_dir: str, attempt: str, rank: "Optional[int]") -> None:
+        """Be this one of the ranks of a job; None: it has none."""
+        if rank is None:
+            return
+        import runner_ranks  # noqa: PLC0415 - only where there are some
+
+        self.rank = rank
+        self.check_world = lambda: runner_ranks.check(job_dir, attempt, self.publisher)
 
     def run(self) -> None:
         """Run the cell and show the value of its last expression."""
@@ -310,10 +321,9 @@ def run_cell(
     try:
         try:
             interrupts.release()
-            if cell.rank is not None:
-                import runner_ranks  # noqa: PLC0415 - only where there are some
-
-                runner_ranks.check(job_dir, attempt, cell.publisher)
+            if cell.check_world is not None:
+                check, cell.check_world = cell.check_world, None
+                check()
             # A session's process enters it with its first cell. What it starts may be other jobs.
             engine = os.environ.pop("JSLURM_ENGINE", None)
             if engine is not None:
@@ -450,7 +460,7 @@ def run(job_dir: str, attempt: str, pipes: "List[int]", rank: "Optional[int]" = 
     publisher = open_process(pipes, interrupts)
     task, source = read_cell(job_dir)
     cell = Cell(source, task["cell_name"], publisher)
-    cell.rank = rank
+    cell.take_rank(job_dir, attempt, rank)
     make_main(cell)
     interrupts.hold()  # until there is somebody to tell how it ended
     interrupts.install()

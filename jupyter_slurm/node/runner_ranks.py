@@ -28,9 +28,17 @@ class WrongWorld(Exception):  # noqa: N818 - shown to people under this name
 
 def check(job_dir, attempt, publisher):
     # type: (str, str, runner_display.Publisher) -> None
-    """Raise WrongWorld where this rank was told of another number of ranks than was launched; and
-    watch over the import of mpi4py, which is when MPI begins."""
+    """Raise WrongWorld as `check_size` does; watch over the import of mpi4py, which is when MPI
+    begins."""
     world = read_world(job_dir, attempt)
+    check_size(world)
+    if world["engine"] == "mpi":
+        watch_mpi(world, publisher)
+
+
+def check_size(world):
+    # type: (Dict[str, Any]) -> None
+    """Raise WrongWorld where this rank was told of another number of ranks than was launched."""
     engine, ranks = world["engine"], world["ranks"]
     told = os.environ.get(SIZE_OF[engine])
     if told != str(ranks):
@@ -38,8 +46,6 @@ def check(job_dir, attempt, publisher):
             "%s told this rank that there are %s ranks, and Slurm gave the job %d."
             % (engine, told, ranks)
         )
-    if engine == "mpi":
-        watch_mpi(world, publisher)
 
 
 def read_world(job_dir, attempt):

@@ -6,7 +6,8 @@ Runs on the cluster, Python 3.6 and later, standard library only. Its requests a
 `cells/requests`, which only ever grows: `run ID`, `cancel ID`, `kill ID`. The cell ID lies in
 `cells/ID`, under the names that it would have in a job of its own, and its output, result and exit
 are left there. This process runs no code of the user's: `session_worker.py` does, in a process that
-is replaced when it dies. Exit code: 0 the session was idle for too long, 128 + n signal n ended it.
+is replaced when it dies. `session_ranks.py` is the same in each of many ranks.
+Exit code: 0 the session was idle for too long, 128 + n signal n ended it.
 """
 
 import collections
@@ -24,7 +25,7 @@ import session_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Deque, Dict, List, Optional, Set, Tuple  # noqa: F401 - in comments
+    from typing import Any, Callable, Deque, Dict, List, Optional, Set, Tuple  # noqa: F401 - in comments
 
 LOOKS_PER_QUIET_TIME = 100
 """Where no poke can arrive, a request is seen after at most 1 % of the time since the last one."""
@@ -115,15 +116,26 @@ class Worker(runner.Supervisor):
 class Session:
     """The requests of a session, the cell that runs, and when the session is over."""
 
-    def __init__(self, folder: str, attempt: str) -> None:
+    def __init__(
+        self,
+        folder: str,
+        attempt: str,
+        engine: "Optional[str]" = None,
+        rank: int = 0,
+        requests: str = "requests",
+    ) -> None:
+        """`engine`: what has started this rank, of many; `requests`: the file in `cells` that
+        names the cells to run."""
         self.folder = folder
         self.attempt = attempt
+        self.engine = engine
+        self.rank = rank
         with open(os.path.join(folder, "task.json"), encoding="utf-8") as file:
             self.idle_s = float(json.load(file)["idle_s"])
         self.signer = runner.Signer(os.path.join(folder, "key"))
         os.makedirs(os.path.join(folder, "cells"), mode=0o700, exist_ok=True)
-        self.requests = session_files.Requests(os.path.join(folder, "cells", "requests"))
-        self.poke = session_files.Poke(os.path.join(folder, "poke"))
+        self.requests = session_files.Requests(os.path.join(folder, "cells", requests))
+        self.poke = session_files.Poke(session_files.poke_path(folder, rank))
         self.wakeup = runner.hear_signals()
         self.known = set()  # type: Set[str]
         self.waiting = collections.deque()  # type: Deque[str]
@@ -173,13 +185,16 @@ class Session:
         for line in self.requests.new():
             self.stirred_s = now_s
             verb, _, cell_id = line.partition(" ")
-            if verb == "run" and cell_id.isalnum() and cell_id not in self.known:
-                self.known.add(cell_id)
-                self.waiting.append(cell_id)
-            elif verb in ("cancel", "kill"):
-                self._cancel(cell_id, verb)
+            self._take(verb, cell_id)
         self.look_at_s = time.monotonic() + self._tick_s()
         self.untold = [one for one in self.untold if not self._tell(*one)]
+
+    def _take(self, verb: str, cell_id: str) -> None:
+        if verb == "run" and cell_id.isalnum() and cell_id not in self.known:
+            self.known.add(cell_id)
+            self.waiting.append(cell_id)
+        elif verb in ("cancel", "kill"):
+            self._cancel(cell_id, verb)
 
     def _cancel(self, cell_id: str, verb: str) -> None:
         if cell_id in self.waiting:
@@ -209,12 +224,15 @@ class Session:
     # --- what runs ---
 
     def _advance(self) -> None:
-        if self.cell is not None and (self.worker.end is not None or self.worker.gone):
-            self._finish(self.cell)
+        cell = self.cell
+        has_ended = self.worker.end is not None or self.worker.gone
+        if cell is not None and cell.result is None and has_ended:
+            self._finish(cell)
         can_begin = self.worker.ready or self.worker.gone
         if self.cell is None and self.waiting and can_begin and not self.ended_by:
             self._begin(self.waiting.popleft())
-        if self.cell is not None and (self.cell.cancelled or self.ended_by):
+        cell = self.cell
+        if cell is not None and cell.result is None and (cell.cancelled or self.ended_by):
             now_s = time.monotonic()
             if now_s >= self.insist_at_s:
                 self.insist_at_s = now_s + INSIST_S
@@ -224,7 +242,7 @@ class Session:
         if not self._claim(cell_id):
             return
         try:
-            self.cell = session_files.Cell(self._folder(cell_id))
+            self.cell = session_files.Cell(self._folder(cell_id), self.rank)
         except OSError as error:
             runner.complain("cell %s cannot be run: %s" % (cell_id, error))
             self._say(cell_id, runner.NO_ROOM_EXIT, "")
@@ -240,28 +258,35 @@ class Session:
     def _finish(self, cell: session_files.Cell) -> None:
         self.worker.drain()
         died = self.worker.end is None
-        result = runner.outcome(self.worker.end, self.worker.status)
+        cell.result = result = self.worker.result()
         if died:
             usage = self.worker.usage
             result["peak_rss_mib"] = round(usage.ru_maxrss / 1024.0, 1)
             result["cpu_s"] = round(usage.ru_utime + usage.ru_stime, 3)
-            result["evalue"] += "; " + LOST + " with it"
+            where = "with it" if self.engine is None else "in all ranks"
+            result["evalue"] += "; %s %s" % (LOST, where)
             if cell.cancelled:
                 result["interrupted_by"] = "SIGINT"
             error = {"type": "error", "ename": result["ename"], "evalue": result["evalue"]}
-            shown = dict(error, traceback=["%(ename)s: %(evalue)s" % error])
-            cell.output.write(runner.to_line(shown))
+            result["traceback"] = ["%(ename)s: %(evalue)s" % error]
+            if self.engine is None or self.rank:  # else it is shown with all ranks that have failed
+                cell.output.write(runner.to_line(dict(error, traceback=result["traceback"])))
         self.worker.end = None
+        self._end(cell)
+
+    def _end(self, cell: session_files.Cell) -> None:
+        """Tell how the cell has ended."""
         self.cell = None
         self.stirred_s = time.monotonic()
         try:
-            cell.finish(result)
+            cell.finish()
         except OSError as error:
             runner.complain("the result of a cell cannot be written: %s" % error)
             self._say(os.path.basename(cell.folder), runner.NO_ROOM_EXIT, "")
 
     def _start_worker(self) -> Worker:
-        output = runner.Output(os.path.join(self.folder, "output.%s.jsonl" % self.attempt))
+        of_rank = runner.of_rank(self.attempt, self.rank or None)
+        output = runner.Output(os.path.join(self.folder, "output.%s.jsonl" % of_rank))
         reading, orders = os.pipe()
 
         def live(pipes: "List[int]") -> int:
@@ -273,7 +298,8 @@ class Session:
                 os.close(self.poke.descriptor)
             import session_worker  # noqa: PLC0415 - this process runs no cell
 
-            return session_worker.live(self.folder, reading, pipes)
+            told = self.attempt, None if self.engine is None else self.rank
+            return session_worker.live(self.folder, reading, pipes, *told)
 
         child = runner.start(live)
         os.close(reading)
@@ -302,6 +328,24 @@ class Session:
             return False
         return True
 
+    def write(self, started_s: float, result: "Dict[str, Any]") -> int:
+        """Write how the session has ended, and return its exit code."""
+        usage = self.worker.usage
+        result.update(
+            started_s=started_s,
+            ended_s=time.time(),
+            peak_rss_mib=round(usage.ru_maxrss / 1024.0, 1) if usage else 0.0,
+            cpu_s=round(usage.ru_utime + usage.ru_stime, 3) if usage else 0.0,
+        )
+        runner.add_engine(result, self.folder, self.attempt)
+        name = runner.of_rank(self.attempt, None if self.engine is None else self.rank)
+        try:
+            self.signer.write(os.path.join(self.folder, "result.%s.json" % name), result)
+        except OSError as error:
+            runner.complain("the session's result cannot be written: %s" % error)
+            return runner.NO_ROOM_EXIT
+        return int(result["exit_code"])
+
     def _say(self, cell_id: str, exit_code: int, caught: str) -> None:
         if not self._tell(cell_id, exit_code, caught):
             self.untold.append((cell_id, exit_code, caught))
@@ -318,32 +362,21 @@ class Session:
         return True
 
 
-def main(argv: "List[str]") -> int:
+def main(argv: "List[str]", make: "Callable[[str, str], Session]" = Session) -> int:
     folder, attempt = os.path.abspath(argv[1]), argv[2]
     runner.register_errors()
     started_s = time.time()
     try:
-        session = Session(folder, attempt)
+        session = make(folder, attempt)
     except OSError as error:
         runner.complain("the session cannot be set up: %s" % error)
         return runner.NO_ROOM_EXIT
-    end_dashboards = runner.start_dashboards(folder, attempt, [], runner.complain)
-    result = session.run()
-    end_dashboards()
-    usage = session.worker.usage
-    result.update(
-        started_s=started_s,
-        ended_s=time.time(),
-        peak_rss_mib=round(usage.ru_maxrss / 1024.0, 1) if usage else 0.0,
-        cpu_s=round(usage.ru_utime + usage.ru_stime, 3) if usage else 0.0,
-    )
-    runner.add_engine(result, folder, attempt)
+    end_dashboards = runner.start_dashboards(folder, attempt, argv[3:], runner.complain)
     try:
-        session.signer.write(os.path.join(folder, "result.%s.json" % attempt), result)
-    except OSError as error:
-        runner.complain("the session's result cannot be written: %s" % error)
-        return runner.NO_ROOM_EXIT
-    return int(result["exit_code"])
+        result = session.run()
+    finally:
+        end_dashboards()
+    return session.write(started_s, result)
 
 
 if __name__ == "__main__":

@@ -56,30 +56,59 @@ class Poke:
             self.descriptor = opened
 
 
+def poke_path(folder: str, rank: int) -> str:
+    return os.path.join(folder, "poke.%d" % rank if rank else "poke")
+
+
+def poke(path: str) -> None:
+    """Wake whoever is behind the FIFO, on this machine."""
+    with contextlib.suppress(OSError):  # nobody is
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "wb", 0) as file:
+            file.write(b".")
+
+
 class Cell:
     """A cell's files. Its methods raise OSError when the files cannot be read or written."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, rank: int = 0) -> None:
         self.folder = folder
         self.signer = runner.Signer(os.path.join(folder, "key"))
-        self.output = runner.Output(os.path.join(folder, "output.0.jsonl"))
+        of_rank = runner.of_rank("0", rank or None)
+        self.output = runner.Output(os.path.join(folder, "output.%s.jsonl" % of_rank))
         self.started_s = time.time()
         self.cancelled = False
+        self.result = None  # type: Optional[Dict[str, Any]]
+        """How it has ended here; None: it has not."""
+        if rank:
+            return
         began = {"slurm_id": os.environ.get("SLURM_JOB_ID", ""), "node": node()}
         runner.put(
             os.path.join(folder, "started.0.json"),
             runner.to_line(dict(began, time_s=self.started_s)),
         )
 
-    def finish(self, result: "Dict[str, Any]") -> None:
+    def finish(self) -> None:
+        """Write the result of a cell that has ended, and then its exit."""
+        put_exit_of(self.folder, self.write_result("0"))
+
+    def write_result(self, name: str) -> "Dict[str, Any]":
+        """Write `result.NAME.json`, and return what is in it."""
+        result = self.result
+        assert result is not None
         result.update(
             started_s=self.started_s,
             ended_s=time.time(),
             lost_output_bytes=self.output.all_lost_bytes,
         )
-        self.signer.write(os.path.join(self.folder, "result.0.json"), result)
-        caught = result["interrupted_by"] if result["status"] != "ok" else None
-        put_exit(self.folder, result["exit_code"], (caught or "")[3:])
+        self.signer.write(os.path.join(self.folder, "result.%s.json" % name), result)
+        return result
+
+
+def put_exit_of(folder: str, result: "Dict[str, Any]") -> None:
+    """Write how a cell ended that left this result."""
+    caught = result["interrupted_by"] if result["status"] != "ok" else None
+    put_exit(folder, result["exit_code"], (caught or "")[3:])
 
 
 def put_exit(folder: str, exit_code: int, caught: str) -> None:

@@ -12,7 +12,7 @@ import runner_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
 
 
 class EventLoop:
@@ -53,13 +53,20 @@ class EventLoop:
             self.loop.run_until_complete(ended)
 
 
-def live(session_dir: str, orders: int, pipes: "List[int]") -> int:
+def live(
+    session_dir: str,
+    orders: int,
+    pipes: "List[int]",
+    attempt: str,
+    rank: "Optional[int]" = None,
+) -> int:
     """Run cells until `orders` ends; this is the whole life of the process. `pipes`: for stdout,
-    stderr, events."""
+    stderr, events; `rank`: which of many this one is."""
     interrupts = runner_process.Interrupts()
     interrupts.armed = False
     publisher = runner_cell.open_process(pipes, interrupts)
     cell = runner_cell.Cell("", "slurm cell", publisher)
+    cell.take_rank(session_dir, attempt, rank)
     runner_cell.make_main(cell)
     events = EventLoop()
     cell.run_async = events.run

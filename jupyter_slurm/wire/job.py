@@ -165,7 +165,10 @@ class SessionSpec(_Spec, frozen=True, kw_only=True, tag="session"):
     idle_s: int
     """How long it waits without a cell before it ends."""
     launch: Engine | None = None
-    """`ray` or `dask`: its cells use it."""
+    """`ray` or `dask`: its cells use it; `torchrun` or `mpi`: each rank runs them, and keeps its
+    own variables."""
+    mpi: str | None = None
+    """As `CellSpec.mpi`."""
 
 
 class KernelSpec(_Spec, frozen=True, kw_only=True, tag="kernel"):

@@ -1298,6 +1298,7 @@ export interface SessionSpec {
   slurm_conf: string | null;
   idle_s: number;
   launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
+  mpi: string | null;
 }
 /**
  * The terminal of a job of kind TERMINAL, the messages of one of kind KERNEL (in the frames of

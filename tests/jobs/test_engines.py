@@ -15,7 +15,6 @@ from typing import Any
 import psutil
 import pytest
 
-from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import read_result_variables
 from jupyter_slurm.jobs.submission.certificate import of_key
 from jupyter_slurm.wire import Engine, Job, JobState, SessionSpec, Stream
@@ -316,8 +315,6 @@ def test_the_cells_of_a_session_share_one_engine(site: Site, engine: Engine) -> 
     assert read_result_variables(site.service.result(third.id)) == {"names": ["n1", "n2"]}
     site.service.cancel(session.id)
     assert site.wait(session.id).state is JobState.CANCELLED
-    with pytest.raises(RequestError, match="runs one cell in many ranks"):
-        site.service.submit(SessionSpec(name="s", launch="mpi", idle_s=600))
 
 
 def finds_both_nodes(site: Site, engines_python: Path, launch: str, **changes: Any) -> None:

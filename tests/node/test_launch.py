@@ -162,7 +162,7 @@ class Ranks:
     def merged(self, count: int, lost: str | None = None, code: int = 0) -> tuple[int, Any]:
         where = f"{str(self.folder)!r}, '0', {count}"
         words = f"from launch_result import *; found = read_results({where}, 0)\n"
-        words += f"print(merge({where}, found, {lost!r}, {code}))"
+        words += f"print(merge({where}, found, {lost!r}, {code})['exit_code'])"
         done = subprocess.run(
             [sys.executable, "-c", words], cwd=NODE, capture_output=True, text=True, check=True
         )

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
+from msgspec.structs import replace
+
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.kinds.kind import RANKED
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record
@@ -28,6 +31,17 @@ class Sessions:
     def cluster(self, session_id: str) -> SlurmCluster:
         """Return the cluster where the session runs. NotFoundError, RequestError."""
         return self._clusters.named(self._session(session_id).cluster)
+
+    def completed(self, spec: CellSpec) -> CellSpec:
+        """Return the cell as the ranks of its session run it, where that has any. RequestError."""
+        if spec.launch is not None:
+            raise RequestError(
+                "A session runs on the nodes that it was started on, so --launch is not for its "
+                "cells.",
+                option="launch",
+            )
+        launch = self._session(spec.session or "").launch
+        return replace(spec, launch=launch) if launch in RANKED else spec
 
     def new_record(self, spec: CellSpec) -> Record:
         """Return the record of a cell to run in the session `spec.session`. RequestError."""

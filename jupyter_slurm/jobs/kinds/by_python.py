@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.kinds.kind import Explained, Kind
-from jupyter_slurm.wire import KernelSpec, Message, SessionSpec, SpecT
+from jupyter_slurm.wire import Message, SpecT
 
 _NO_PYTHON = re.compile(
     r"^\S*sh: .*exec: (?:line \d+: )?(?P<python>.+?): (?:not found|.*No such file)", re.MULTILINE
@@ -16,17 +15,6 @@ _OLD_PYTHON = re.compile(
     r"^jupyter-slurm: this is (?P<python>Python \S+), and a cell needs", re.MULTILINE
 )
 """Matches what `node/runner.py` prints."""
-
-
-def check_engine(spec: SessionSpec | KernelSpec) -> None:
-    """Raise RequestError for an engine that does not outlast one cell."""
-    if spec.launch not in (None, "ray", "dask"):
-        raise RequestError(
-            "`--launch {engine}` runs one cell in many ranks, so it is for cells alone.",
-            hint="`--launch ray` and `--launch dask` serve one cell after the other.",
-            option="launch",
-            engine=spec.launch,
-        )
 
 
 class ByPython(Kind[SpecT]):

@@ -13,17 +13,13 @@ from jupyter_slurm.errors import MalformedError, RequestError
 from jupyter_slurm.foreign import read_json
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
-from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, Files
+from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, RANKED, Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.wire import CellJob, CellSpec, DashboardName, Job
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.submission.resolved import Resolved
     from jupyter_slurm.profiles.profile import ClusterProfile
-
-
-_RANKED = ("torchrun", "mpi")
-"""The engines that run the code in each rank; with the others it runs once."""
 
 
 class Cell(ByPython[CellSpec]):
@@ -38,7 +34,7 @@ class Cell(ByPython[CellSpec]):
         *("launch", "names_gather", "max_restarts", "mpi", "tensorboard"),
     )
     is_python = True
-    runner = layout.RUNNER
+    runner = rank_runner = layout.RUNNER
     code_file = layout.CELL
     has_records = True
     has_result = True
@@ -82,15 +78,11 @@ class _LaunchProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 def _check_launch(spec: CellSpec) -> None:
     """Raise RequestError for what only a job on many nodes can have, or not even that."""
-    if spec.launch is not None and spec.session is not None:
-        raise RequestError(
-            "A session runs on the nodes that it was started on, so --launch is not for its cells.",
-            option="launch",
-        )
-    if spec.names_gather and spec.launch not in _RANKED:
+    if spec.names_gather and spec.launch not in RANKED:
         raise RequestError(
             "--gather collects a variable of each rank, so it needs `--launch torchrun` or "
             "`--launch mpi`.",
+            hint="" if spec.session is None else "Its session was started with neither.",
             option="gather",
         )
     if both := sorted({*spec.names_gather} & {*spec.names_out}):

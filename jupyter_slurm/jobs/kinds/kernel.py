@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.kinds.by_python import ByPython, check_engine
-from jupyter_slurm.jobs.kinds.kind import Explained, Files, socket_name
+from jupyter_slurm.jobs.kinds.by_python import ByPython
+from jupyter_slurm.jobs.kinds.kind import RANKED, Explained, Files, socket_name
 from jupyter_slurm.readable import duration
 from jupyter_slurm.wire import KernelJob, KernelSpec, Message, Text
 
@@ -46,7 +47,14 @@ class Kernel(ByPython[KernelSpec]):
     ends_by_request = True
 
     def check(self, spec: KernelSpec) -> None:
-        check_engine(spec)
+        if spec.launch in RANKED:
+            raise RequestError(
+                "`--launch {engine}` runs code in many ranks, and a kernel is one process.",
+                hint="A cell can have it, and so can a session: `{slurm} session start`. For a "
+                "kernel there are `--launch ray` and `--launch dask`.",
+                option="launch",
+                engine=spec.launch,
+            )
 
     def completed(self, spec: KernelSpec, profile: ClusterProfile) -> KernelSpec:
         return replace(spec, idle_s=spec.idle_s or int(profile.idle_s))

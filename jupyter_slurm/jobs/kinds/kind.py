@@ -22,6 +22,8 @@ Files = Mapping[str, bytes | Path]
 """Name in the job's folder -> content, or a local file to move there."""
 Explained = tuple[Text, Text]
 """Why a job failed, and what to do."""
+RANKED = ("torchrun", "mpi")
+"""The engines that run the code in each of many ranks; with the others it runs once."""
 PROGRESS_BYTES = 4096
 """Limits what is read of the end of a progress file; its last line always fits."""
 
@@ -71,6 +73,8 @@ class Kind(Generic[SpecT]):
     # --- what it is on the node ---
     runner: ClassVar[str | None] = None
     """Names our program that the image's Python runs as the one process; None: its code runs."""
+    rank_runner: ClassVar[str | None] = None
+    """Names that program where a launcher starts it in each of many ranks; None: it cannot."""
     code_file: ClassVar[str | None] = None
     """Names the file with the user's code, or None where the user writes none."""
     node_files: ClassVar[tuple[str, ...]] = ()

@@ -8,7 +8,7 @@ import msgspec
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.kinds.by_python import ByPython, check_engine
+from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.cell import runner_files
 from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.wire import SessionJob, SessionSpec, Text
@@ -29,13 +29,13 @@ class Session(ByPython[SessionSpec]):
     command = "session start"
     usual_name = "session"
     runner = layout.SESSION
+    rank_runner = layout.SESSION_RANKS
     node_files = ("session",)
     has_records = True
     takes_cells = True
     ends_by_request = True
 
     def check(self, spec: SessionSpec) -> None:
-        check_engine(spec)
         if spec.idle_s < 1:
             raise RequestError(
                 "A session needs a time after which it ends when it is idle: --idle."

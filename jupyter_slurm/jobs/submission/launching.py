@@ -15,10 +15,10 @@ from jupyter_slurm.containers.none import NoContainer
 from jupyter_slurm.containers.runtime import HasSteps
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.kinds.kind import Files
+from jupyter_slurm.jobs.kinds.kind import RANKED, Files
 from jupyter_slurm.jobs.submission.payload import node_files
 from jupyter_slurm.jobs.submission.resolved import Resolved
-from jupyter_slurm.wire import CellSpec
+from jupyter_slurm.wire import CellSpec, SessionSpec
 
 _WITHOUT_MPI = frozenset(("docker", "sudo-docker", "enroot"))
 """Runtimes that keep from a container what srun tells the ranks of MPI of each other: a daemon's
@@ -49,7 +49,7 @@ def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
     spec, runtime = job.spec, job.runtime
     plan = {
         "engine": spec.launch,
-        "runner": job.kind.runner,
+        "runner": job.kind.rank_runner if spec.launch in RANKED else job.kind.runner,
         "has_result": job.kind.has_result or job.kind.takes_cells,
         "inside": inside,
         "in_image": job.in_image,
@@ -57,7 +57,7 @@ def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
         "pid_file": in_image.pid_file,
         "by_task": not _TASKS.isdisjoint(job.options),
         "interface": job.profile.interface or None,
-        "mpi": spec.mpi if isinstance(spec, CellSpec) else None,
+        "mpi": spec.mpi if isinstance(spec, CellSpec | SessionSpec) else None,
         "max_restarts": spec.max_restarts if isinstance(spec, CellSpec) else 0,
     }
     ours = ("launch", "framing", "private_folder", "runner.", *_RUNNERS)

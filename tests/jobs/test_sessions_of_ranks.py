@@ -1,0 +1,184 @@
+"""A session whose cells run in each of many ranks: real Slurm, real PyTorch, real Open MPI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.job import read_result_variables
+from jupyter_slurm.jobs.outcome.variables import write_variables
+from jupyter_slurm.wire import Engine, ErrorOutput, Job, JobState, SessionSpec
+from tests.cluster.pyxis import EnrootStandIn
+from tests.jobs.conftest import Site, spec
+from tests.jobs.test_many_nodes import MPI, TORCH, nodes, nothing_stays, text_of
+from tests.ssh.waiting import wait_until
+
+__all__ = ["nodes"]
+
+RANK_OF = "int(__import__('os').environ.get('RANK', __import__('os').environ['SLURM_PROCID']))"
+CALLS = {
+    "torchrun": TORCH,
+    "mpi": MPI.replace("total = ", "total = data[3] and "),
+}
+TOTALS = {"torchrun": 6.0, "mpi": 3}
+OF_THIS_MACHINE = ("/usr:/usr", "/etc/alternatives:/etc/alternatives")
+"""What an image lacks it has from this machine, which is of the same distribution."""
+
+
+class InRanks:
+    """A session in three ranks on two nodes, and what its cells give."""
+
+    def __init__(self, site: Site, engine: Engine, **more: Any) -> None:
+        options = {"nodes": "2", "ntasks": "3"}
+        wanted = SessionSpec(name="s", launch=engine, options=options, **{"idle_s": 600, **more})
+        self.site = site
+        self.engine = engine
+        self.job = site.service.submit(wanted)
+
+    def run(self, code: str, **changes: Any) -> Job:
+        return self.site.run(code, session=self.job.id, **changes)
+
+    def call_all(self, folder: Path) -> Job:
+        """Run a cell that takes `data` in, needs all ranks, and gives `total`."""
+        write_variables(folder / "inputs", ["data"], {"data": [1, 2, 3, 4]})
+        inputs = str(folder / "inputs")  # which moves into the job's folder
+        code = CALLS[self.engine]
+        return self.run(code, inputs=inputs, names_in=("data",), names_out=("total",))
+
+    def begin(self, code: str, word: str) -> Job:
+        """A cell that has begun, as it says by this word."""
+        job = self.site.service.submit(spec(code, session=self.job.id))
+        wait_until(lambda: word in self.site.so_far(job.id), 60)
+        return job
+
+    def gather(self, expression: str) -> Any:
+        """The value of an expression in each rank."""
+        job = self.run(f"value = {expression}", names_gather=("value",))
+        return read_result_variables(self.site.service.result(job.id)).get("value")
+
+    def error(self, job: Job) -> ErrorOutput:
+        [error] = [one for one in self.site.outputs(job.id) if isinstance(one, ErrorOutput)]
+        return error
+
+
+@pytest.fixture
+def session(nodes: Site) -> Iterator[Callable[..., InRanks]]:
+    begun: list[InRanks] = []
+
+    def start(engine: Engine, **more: Any) -> InRanks:
+        begun.append(InRanks(nodes, engine, **more))
+        return begun[-1]
+
+    yield start
+    for one in begun:
+        nodes.service.cancel(one.job.id)
+        nothing_stays(nodes.wait(one.job.id))
+
+
+@pytest.mark.parametrize("engine", ["torchrun", "mpi"])
+def test_each_rank_keeps_its_own_variables(
+    session: Callable[..., InRanks], engine: Engine, tmp_path: Path
+) -> None:
+    ranks = session(engine)
+    site = ranks.site
+    first = ranks.call_all(tmp_path)
+    assert first.state is JobState.COMPLETED, site.outputs(first.id)
+    assert read_result_variables(site.service.result(first.id)) == {"total": TOTALS[engine]}
+    said = [text_of(site, first, rank).split(" on ") for rank in range(3)]
+    assert [words[0] for words in said] == [f"rank {rank} of 3" for rank in range(3)]
+    assert {words[1] for words in said} == {"n1\n", "n2\n"}
+    assert ranks.gather("mine + 1") == [1, 11, 21]
+
+    failed = ranks.run("if mine == 10: 1 / 0")
+    assert failed.state is JobState.FAILED
+    assert ranks.error(failed).traceback[0] == "On rank 1 of 3:"
+    assert ranks.gather("mine") == [0, 10, 20]
+
+    slow = ranks.begin("import time; print('sleeps', flush=True); time.sleep(600)", "sleeps")
+    site.service.cancel(slow.id)
+    assert site.wait(slow.id).state is JobState.CANCELLED
+    assert ranks.gather("mine") == [0, 10, 20]
+
+
+def test_ranks_that_wait_for_one_that_failed_get_new_processes_together(
+    session: Callable[..., InRanks], tmp_path: Path
+) -> None:
+    ranks = session("torchrun")
+    assert ranks.call_all(tmp_path).state is JobState.COMPLETED
+    hangs = ranks.run("if mine == 10: raise ValueError('mine')\ndist.barrier()")
+    assert hangs.state is JobState.FAILED
+    assert ranks.error(hangs).traceback[0] == "On rank 1 of 3:"
+    assert "ranks 0,2 had to be ended" in ranks.site.text(hangs.id, "stderr")
+    assert ranks.gather("'mine' in globals()") == [False] * 3
+    assert ranks.call_all(tmp_path).state is JobState.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("engine", "runtime"), [("torchrun", "apptainer"), ("mpi", "charliecloud")]
+)
+def test_a_rank_that_dies_takes_what_the_others_had_set_with_it(
+    session: Callable[..., InRanks], demo_image: Path, engine: Engine, runtime: str
+) -> None:
+    ranks = session(engine, runtime=runtime, image=str(demo_image), mounts=OF_THIS_MACHINE)
+    dies_in_one_rank(ranks)
+
+
+def test_a_rank_that_dies_in_a_container_of_pyxis_leaves_none_behind(
+    session: Callable[..., InRanks],
+    nodes: Site,
+    enroot_standin: EnrootStandIn,
+    lean_squash_image: Path,
+    tmp_path: Path,
+) -> None:
+    nodes.edit_profile(
+        python="/usr/bin/python3", setup=enroot_standin.setup, job_root=str(tmp_path / "jobs")
+    )
+    nodes.restart()
+    image = str(lean_squash_image)
+    ranks = session("mpi", runtime="pyxis", image=image, mounts=OF_THIS_MACHINE)
+    dies_in_one_rank(ranks)
+    nodes.service.cancel(ranks.job.id)
+    wait_until(lambda: not enroot_standin.containers(), 60)
+
+
+def dies_in_one_rank(ranks: InRanks) -> None:
+    assert ranks.gather(RANK_OF) == [0, 1, 2]
+    died = ranks.run(f"import os\nif {RANK_OF} == 2: os.kill(os.getpid(), 9)")
+    assert died.state is JobState.FAILED
+    error = ranks.error(died)
+    assert error.traceback[0] == "On rank 2 of 3:"
+    assert error.evalue.endswith("what the session's cells had set is lost in all ranks")
+    assert ranks.gather("'value' in globals()") == [False] * 3
+
+
+def test_a_second_cancel_ends_what_nothing_interrupts_and_mpi_begins_again(
+    session: Callable[..., InRanks], tmp_path: Path
+) -> None:
+    ranks = session("mpi")
+    assert ranks.call_all(tmp_path).state is JobState.COMPLETED
+    stubborn = (
+        "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "print('sleeps', flush=True); time.sleep(600)"
+    )
+    job = ranks.begin(stubborn, "sleeps")
+    ranks.site.service.cancel(job.id)
+    ranks.site.service.cancel(job.id)
+    assert ranks.site.wait(job.id).state is JobState.CANCELLED
+    assert ranks.gather("'mine' in globals()") == [False] * 3
+    assert ranks.call_all(tmp_path).state is JobState.COMPLETED
+
+
+def test_it_ends_in_all_ranks_when_it_is_idle(session: Callable[..., InRanks]) -> None:
+    ranks = session("mpi", idle_s=2)
+    ended = ranks.site.wait(ranks.job.id)
+    assert (ended.state, str(ended.why)) == (JobState.COMPLETED, "It was idle for 2 seconds.")
+
+
+def test_what_it_is_to_gather_needs_ranks(session: Callable[..., InRanks]) -> None:
+    ranks = session("mpi")
+    with pytest.raises(RequestError, match="--launch is not for its cells"):
+        ranks.run("1", launch="mpi")
