@@ -40,6 +40,9 @@ A session has the same; `cells/ID` is the folder of each of its cells, where N i
     poke                                                          a FIFO, for clients on the node
     cells/ID/claim.0/ started.0.json output.0.jsonl vars.0 result.0.json exit.0.json
                                                                   by node/session.py
+
+In many ranks it has `poke.R`, `cells/orders.N.STEP` by the first one, `cells/ID/launch.0.jsonl`,
+and of each cell `output.0.R.jsonl vars.0.R result.0.R.json`, as a job of its own has them.
 """
 
 from __future__ import annotations

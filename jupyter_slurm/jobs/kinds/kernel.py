@@ -50,8 +50,7 @@ class Kernel(ByPython[KernelSpec]):
         if spec.launch in RANKED:
             raise RequestError(
                 "`--launch {engine}` runs code in many ranks, and a kernel is one process.",
-                hint="A cell can have it, and so can a session: `{slurm} session start`. For a "
-                "kernel there are `--launch ray` and `--launch dask`.",
+                hint="Use it for a cell or a session. A kernel can have Ray or Dask.",
                 option="launch",
                 engine=spec.launch,
             )
