@@ -34,6 +34,8 @@ REACH_S = 15.0
 TRY_S = 3.0
 SEEN_S = 60.0
 """How long a file that another node has written may take to be seen here (NFS)."""
+MEASURE_AFTER_S = 1.0
+"""What measures the node begins later than the program, which needs the CPUs then."""
 GRACE_S = 5.0
 """How long programs have to end after SIGTERM."""
 TAIL_BYTES = 2000
@@ -51,6 +53,8 @@ class Part(object):
         self.name = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
         self.key = launch_line.read_key(job_dir)
         self.program = None  # type: Optional[subprocess.Popen[bytes]]
+        self.measures = None  # type: Optional[threading.Timer]
+        """What will start `usage`."""
         self.usage = None  # type: Optional[subprocess.Popen[bytes]]
         self.listener = None  # type: Optional[socket.socket]
         with open(os.path.join(job_dir, "launch.json"), encoding="utf-8") as file:
@@ -129,17 +133,22 @@ class Part(object):
         # type: (launch_line.Line, bool) -> None
         if self.listener is not None:
             launch_line.shut(self.listener)
-        if self.index:
-            out = "usage.%s.%d.jsonl" % (self.attempt, self.index)
-            self.usage = subprocess.Popen(
-                [sys.executable, "-ISB", os.path.join(self.job_dir, "usage.py")]
-                + [os.path.join(self.job_dir, out), str(os.getpid())],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
+        if self.index:  # on the first node the batch script does it
+            self.measures = threading.Timer(MEASURE_AFTER_S, self._measure)
+            self.measures.start()
         if with_engine:
             threading.Thread(target=self._engine, args=(line,), daemon=True).start()
+
+    def _measure(self):
+        # type: () -> None
+        out = "usage.%s.%d.jsonl" % (self.attempt, self.index)
+        self.usage = subprocess.Popen(
+            [sys.executable, "-ISB", os.path.join(self.job_dir, "usage.py")]
+            + [os.path.join(self.job_dir, out), str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     def _engine(self, line):
         # type: (launch_line.Line) -> None
@@ -208,6 +217,8 @@ class Part(object):
     def end(self):
         # type: () -> None
         """End all that was started here, whoever its parent is by now."""
+        if self.measures is not None:
+            self.measures.cancel()
         if self.usage is not None and self.usage.stdin is not None:
             self.usage.stdin.close()
         self.signal(signal.SIGTERM)

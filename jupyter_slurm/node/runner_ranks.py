@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 INIT_S = 50
 """How long MPI may take until all ranks are there."""
+LOOKS_PER_WAIT = 10
+"""What the ranks wait for is seen after at most a tenth of the time that it has taken."""
 MOST_PAUSE_S = 0.5
 SIZE_OF = {"torchrun": "WORLD_SIZE", "mpi": "SLURM_NTASKS"}
 
@@ -53,10 +55,10 @@ def read_world(job_dir, attempt):
     """Return what launch.py tells of the nodes, once it does: ranks of MPI are started while the
     nodes find each other, and ended by launch.py where they do not."""
     path = os.path.join(job_dir, "world.%s.json" % attempt)
-    pause_s = 0.005
+    began_s = time.monotonic()
     while not os.path.exists(path):
-        time.sleep(pause_s)
-        pause_s = min(2 * pause_s, MOST_PAUSE_S)
+        waited_s = time.monotonic() - began_s
+        time.sleep(min(max(0.005, waited_s / LOOKS_PER_WAIT), MOST_PAUSE_S))
         os.listdir(job_dir)  # makes NFS ask
     with open(path, encoding="utf-8") as file:
         return json.load(file)  # type: ignore[no-any-return]
