@@ -191,6 +191,22 @@ def _run(run):
     return ["%0*d" % (len(first), number) for number in range(int(first), int(last) + 1)]
 
 
+def named(names):
+    # type: (List[str]) -> str
+    shown = ", ".join(names[:8]) + (" and %d more" % (len(names) - 8) if len(names) > 8 else "")
+    return shown or "a node"
+
+
+def read_json(path):
+    # type: (str) -> Optional[Dict[str, Any]]
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def shut(listener):
     # type: (socket.socket) -> None
     """Close a listener, and let the thread return that waits in `accept`."""

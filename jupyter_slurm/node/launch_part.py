@@ -9,7 +9,6 @@ with the launcher, and ends before what it has started.
 """
 
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -153,6 +152,10 @@ class Part(object):
     def _engine(self, line):
         # type: (launch_line.Line) -> None
         """Run the engine's program to its end, and tell the launcher."""
+        import ctypes  # noqa: PLC0415 - while the nodes find each other all CPUs are busy
+
+        # What a program leaves behind comes to this one, and is ended with it.
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         world = os.path.join(self.job_dir, "world.%s.json" % self.attempt)
         deadline_s = time.monotonic() + SEEN_S
         while not os.path.exists(world) and time.monotonic() < deadline_s:
@@ -248,8 +251,6 @@ def gpus():
 def main(argv):
     # type: (List[str]) -> int
     job_dir, attempt, port, addresses = argv[1:5]
-    # What a program leaves behind comes to this one, and is ended with it.
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, lambda *_: None)  # Slurm sends them to all; the launcher says more
     part = Part(job_dir, attempt)

@@ -50,16 +50,6 @@ def why(part):
     return "%s: %s" % (told, words) if words else told + "."
 
 
-def read_json(path):
-    # type: (str) -> Optional[Dict[str, Any]]
-    try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def fail(job_dir, attempt, name, sentence, code):
     # type: (str, str, str, str, int) -> Dict[str, Any]
     """Write that the job's code could not run, as its output and its result; return that."""
