@@ -93,13 +93,13 @@ class Launcher(object):
                 "%s has no network interface %s, which the cluster's profile names as `interface`."
                 % (self.names[0], self.plan["interface"])
             ) from None
+        if self.plan["engine"] == "mpi" and self.plan["by_task"]:
+            self.start_ranks(self.tasks())  # before the parts, since they take longer to begin
         program = os.path.join(self.job_dir, "launch_part.py")
         words = [self.job_dir, self.attempt, str(listener.getsockname()[1]), ",".join(found)]
         each = ["--nodes=%d" % len(self.names), "--ntasks=%d" % len(self.names)]
         each += ["--ntasks-per-node=1", "--mpi=none"]
         self.step = launch_step.Step(each, [python(), "-uBS", program] + words, self.news)
-        if self.plan["engine"] == "mpi" and self.plan["by_task"]:
-            self.start_ranks(self.tasks())
 
     def join(self):
         # type: () -> None
