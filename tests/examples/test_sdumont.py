@@ -136,9 +136,10 @@ def test_modules_scratch_and_reports_are_the_guides_and_the_home_stays_unseen(
     assert "TensorFlow 2.6.0 with 2 GPUs" in reading.text('print("TensorFlow"')
     assert "GPU:1" in reading.text("set_memory_growth")
     assert "'dataset': 'cityscapes'" in reading.text("--name train")
-    assert "in 100 steps" in reading.text('print(f"loss')
+    assert "in 100 steps" in reading.text('print(f"loss {losses')
     assert "sdumont300" in reading.text("print(job.output)")
     assert "training with" in reading.text("print(job.output)")
+    assert "by 4 ranks on sdumont3001 and sdumont3002" in reading.text('print(f"loss {loss:.3f} by')
     assert "Cluster/Account/User Utilization" in reading.text("%sreport")
     jobs = reading.text("%sacct")
     assert "nvidia_dev" in jobs
