@@ -21,6 +21,9 @@ _TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
 _MEMORY = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
 _CORES = frozenset({"ntasks", "ntasks-per-node", "cpus-per-gpu"})
 """Options that count cores: a default of `cpus-per-task` would multiply them."""
+_SAYS_TASKS = frozenset({"nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu"})
+"""Options that say where tasks are: a default of `ntasks` would take nodes away from them (sbatch:
+"can't run 1 processes on 2 nodes, setting nnodes to 1"), and one of `ntasks-per-node` tasks."""
 _OURS = frozenset({"image", "runtime"})
 """Defaults of a profile that are not sbatch's."""
 _ELSEWHERE = {
@@ -61,6 +64,8 @@ def merged_options(
         asked |= _MEMORY
     if not asked.isdisjoint(_CORES):
         asked |= {"cpus-per-task"}
+    if spec.launch is not None or not asked.isdisjoint(_SAYS_TASKS):
+        asked |= {"ntasks", "ntasks-per-node"}
     known = {
         name: value
         for name, value in profile.defaults.items()

@@ -177,6 +177,24 @@ def test_who_counts_cores_gets_no_default_of_cores_beside_it(line: str, kept: bo
     assert ("cpus-per-task" in found) is kept
 
 
+@pytest.mark.parametrize(
+    ("asked", "more", "kept"),
+    [
+        ({"nodes": "2", "ntasks-per-node": "2"}, {}, False),
+        ({"nodes": "2"}, {}, False),
+        ({}, {"launch": "torchrun"}, False),
+        ({"time": "10"}, {}, True),
+    ],
+)
+def test_a_default_of_tasks_takes_no_nodes_away_from_a_job_that_asks_for_them(
+    asked: dict[str, str], more: dict[str, Any], kept: bool
+) -> None:
+    profile = {"defaults": {"nodes": "1", "ntasks": "1"}}
+    found = options(prepared(options=asked, profile=profile, **more))
+    assert ("ntasks" in found) is kept
+    assert found["nodes"] == asked.get("nodes", "1")
+
+
 def test_a_profiles_defaults_do_not_change_what_a_script_says_itself() -> None:
     defaults = {"time": "1h", "mem": "8G", "partition": "debug"}
     script = "#!/bin/sh\n#SBATCH -p gpu\n#SBATCH --mem-per-cpu=1G\ntrue\n#SBATCH --time=5\n"
