@@ -30,7 +30,7 @@ class Session(ByPython[SessionSpec]):
     usual_name = "session"
     runner = layout.SESSION
     rank_runner = layout.SESSION_RANKS
-    node_files = ("session",)
+    node_files = ("session.py", "session_files.py", "session_worker.py")
     has_records = True
     takes_cells = True
     ends_by_request = True

@@ -47,9 +47,11 @@ def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
     """Return the launcher's files, but for the script `engine`. `in_image`: how a program starts
     there; `inside`: where it sees the job's folder."""
     spec, runtime = job.spec, job.runtime
+    program = job.kind.rank_runner if spec.launch in RANKED else job.kind.runner
+    assert program is not None
     plan = {
         "engine": spec.launch,
-        "runner": job.kind.rank_runner if spec.launch in RANKED else job.kind.runner,
+        "runner": program,
         "has_result": job.kind.has_result or job.kind.takes_cells,
         "inside": inside,
         "in_image": job.in_image,
@@ -60,7 +62,7 @@ def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
         "mpi": spec.mpi if isinstance(spec, CellSpec | SessionSpec) else None,
         "max_restarts": spec.max_restarts if isinstance(spec, CellSpec) else 0,
     }
-    ours = ("launch", "framing", "private_folder", "runner.", *_RUNNERS)
+    ours = ("launch", "framing", "private_folder", "runner.", *_RUNNERS, program)
     found: dict[str, bytes | Path] = {layout.KEY: b"", layout.LAUNCH: msgspec.json.encode(plan)}
     for one in ours:
         found |= node_files(one)
