@@ -62,14 +62,13 @@ def html(transfer: Transfer, now_s: float) -> str:
 
 
 def progress_text(transfer: Transfer, now_s: float) -> str:
-    """Tell how far it is, or how it ended."""
+    """Tell how far it is, or how it ended; why it failed is for the error that follows."""
     match transfer.state:
         case TransferState.DONE:
             return _all(transfer)
         case TransferState.FAILED:
-            why = transfer.problem.message if transfer.problem else "nobody knows why."
-            again = " The next goes on from there." if _may_go_on(transfer) else ""
-            return f"failed after {_so_far(transfer)}: {why}{again}"
+            again = "; the next goes on from there" if _may_go_on(transfer) else ""
+            return f"failed after {_so_far(transfer)}{again}"
         case TransferState.STOPPED:
             return f"stopped after {_so_far(transfer)}; the next goes on from there"
         case TransferState.RUNNING:

@@ -140,6 +140,7 @@ def test_what_cannot_be_pushed_or_pulled_is_said(run: Run, tmp_path: Path) -> No
     run.api.steps = [{"state": TransferState.FAILED, "problem": problem}]
     code, _, err = run("push", str(tmp_path))
     assert code == 1
+    assert err.count("The disk is full.") == 1
     assert err.endswith("jupyter slurm: The disk is full.\n")
 
 

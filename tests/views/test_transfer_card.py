@@ -48,7 +48,7 @@ DONE: dict[str, Any] = {"state": TransferState.DONE, "ended_s": 104.0}
                 "state": TransferState.FAILED,
                 "problem": Problem(code="transport", message="The disk is full."),
             },
-            "failed after 0 files (0 B): The disk is full.",
+            "failed after 0 files (0 B)",
         ),
         (
             {
@@ -56,7 +56,7 @@ DONE: dict[str, Any] = {"state": TransferState.DONE, "ended_s": 104.0}
                 "problem": Problem(code="x", message="The line broke.", transient=True),
                 "files_done": 3,
             },
-            "failed after 3 files (0 B): The line broke. The next goes on from there.",
+            "failed after 3 files (0 B); the next goes on from there",
         ),
     ],
 )
