@@ -327,8 +327,10 @@ def _time(job: Job, now_s: float) -> Iterator[_CardLine]:
 
 
 def _end(job: Job) -> Iterator[_CardLine]:
-    if job.signal:
-        yield _CardLine("Exit", f"killed by signal {job.signal}", brief=True)
+    if job.state is JobState.CANCELLED:
+        pass  # code and signal only say how far it had begun when the cancellation came
+    elif job.signal:
+        yield _CardLine("Killed", f"by signal {job.signal}", brief=True)
     elif job.exit_code:
         yield _CardLine("Exit code", str(job.exit_code), brief=True)
     if job.inferred:

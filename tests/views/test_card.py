@@ -170,6 +170,22 @@ def test_an_ended_job_tells_its_exit_memory_and_efficiency() -> None:
     assert "attach" not in html(msgspec.structs.replace(ended, delivered=True), NOW_S)
 
 
+def test_how_the_signal_of_a_cancellation_reached_the_job_is_not_told() -> None:
+    """Depending on how far it had begun, bash or srun gives 0, 1 or 143."""
+    cancelled = job(state=JobState.CANCELLED, ended_s=NOW_S, exit_code=1)
+    by_signal = job(state=JobState.CANCELLED, ended_s=NOW_S, signal=15, exit_code=143)
+    for ended in (cancelled, by_signal):
+        for told in (Text(html(ended, NOW_S)).text, plain(ended, NOW_S)):
+            assert "exit" not in told.lower()
+            assert "signal" not in told.lower()
+
+
+def test_a_signal_that_ended_a_job_is_told_in_words() -> None:
+    ended = job(state=JobState.FAILED, ended_s=NOW_S, signal=11, exit_code=139)
+    assert "killed by signal 11" in plain(ended, NOW_S)
+    assert "exit" not in plain(ended, NOW_S)
+
+
 def test_silence_of_the_cluster_is_told_with_its_reason() -> None:
     unknown = job(
         state=JobState.UNKNOWN,

@@ -59,12 +59,17 @@ function time(job: Job, nowS: number, trans: TranslationBundle): string {
 }
 
 function end(job: Job, trans: TranslationBundle): string[] {
-  const how = job.signal
-    ? trans.__('killed by signal %1', job.signal)
-    : job.exit_code
-      ? trans.__('exit code %1', job.exit_code)
-      : '';
-  return [how, ...(job.usage === null ? [] : used(job.usage, trans))];
+  return [howItEnded(job, trans), ...(job.usage === null ? [] : used(job.usage, trans))];
+}
+
+function howItEnded(job: Job, trans: TranslationBundle): string {
+  if (job.state === 'CANCELLED') {
+    return ''; // code and signal only say how far it had begun when the cancellation came
+  }
+  if (job.signal) {
+    return trans.__('killed by signal %1', job.signal);
+  }
+  return job.exit_code ? trans.__('exit code %1', job.exit_code) : '';
 }
 
 function used(usage: Usage, trans: TranslationBundle): string[] {
