@@ -69,14 +69,19 @@ class Node:
     def name(self) -> str:
         return self.machine.name
 
+    def running(self) -> list[str]:
+        """Return the command lines of what runs."""
+        found = [" ".join(words_of(one)) for one in self.machine.processes(0) if runs(one)]
+        return sorted(one for one in found if one)
+
     def traces(self) -> list[str]:
         """Return what runs, what listens, and what lies in /tmp and /dev/shm."""
-        found = [" ".join(words_of(one)) for one in self.machine.processes(0) if runs(one)]
+        found = self.running()
         told = self.machine.run("ss", "-Hlntux").stdout
         found += [f"{line.split()[0]} {line.split()[4]}" for line in told.splitlines()]
         for name in ("tmp", "shm"):
             found += [str(one) for one in (self.folder / name).rglob("*")]
-        return sorted(one for one in found if one)
+        return sorted(found)
 
     def listening(self, word: str) -> list[str]:
         """Return where Python's programs listen in whose command lines this word is:
@@ -154,6 +159,9 @@ class Machines:
         return subprocess.run(
             argv, env=self.env, cwd=self.folder, capture_output=True, text=True, check=True
         )
+
+    def running(self) -> dict[str, list[str]]:
+        return {name: node.running() for name, node in self.nodes.items()}
 
     def traces(self) -> dict[str, list[str]]:
         return {name: node.traces() for name, node in self.nodes.items()}

@@ -40,7 +40,7 @@ FIREWALL = (
 def apart(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """A site on these nodes; after the test everything there is as it was."""
     machines.wait_until_idle()
-    before = machines.traces()
+    running, before = machines.running(), machines.traces()
     home = machines.folder / f"site{secrets.token_hex(3)}"  # the nodes' /tmp is their own
     home.mkdir()
     monkeypatch.chdir(home)
@@ -56,7 +56,8 @@ def apart(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]
             if one not in before[name]
         )
 
-    wait_until(lambda: machines.traces() == before, ENDED_S, left)
+    # Processes end last, and to look for more than these takes programs on each node.
+    wait_until(lambda: machines.running() == running and machines.traces() == before, ENDED_S, left)
 
 
 def failure(site: Site, job: Job, name: str = "LaunchError") -> str:
