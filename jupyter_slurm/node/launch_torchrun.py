@@ -212,4 +212,7 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    ended = main(sys.argv)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ended)  # no code of the user's ran here, and to tidy PyTorch up takes 0.2 s
