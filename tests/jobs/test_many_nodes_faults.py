@@ -156,6 +156,7 @@ def test_a_node_that_cannot_answer_slurm_either_is_named(apart: Site, machines: 
     assert failure(apart, job) == "n2 did not start within 45 s."
 
 
+@pytest.mark.long
 def test_a_node_that_is_unplugged_while_it_runs_is_named(apart: Site, machines: Machines) -> None:
     code = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
     job = apart.service.submit(spec(code, launch="torchrun", options={"nodes": "3"}))
