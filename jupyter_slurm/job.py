@@ -169,7 +169,7 @@ class JobHandle:
 
     def attach(self) -> None:
         """Bring output, figures and variables into the running cell, as `%slurm attach` does."""
-        from jupyter_slurm.magics.session import current  # noqa: PLC0415
+        from jupyter_slurm.magics.state import current  # noqa: PLC0415
 
         current().shell.run_line_magic("slurm", f"attach {self.id}")
 
@@ -185,7 +185,7 @@ class JobHandle:
 
     def _ipython_display_(self) -> None:
         """Show a card that stays up to date."""
-        from jupyter_slurm.magics.session import current  # noqa: PLC0415
+        from jupyter_slurm.magics.state import current  # noqa: PLC0415
 
         with suppress(JupyterSlurmError):  # the card says that nothing newer is known
             self._job = self.job

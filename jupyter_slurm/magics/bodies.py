@@ -11,7 +11,7 @@ from jupyter_slurm.errors import CodeError, CommandError, RequestError, Variable
 from jupyter_slurm.magics import cell, commands, image, manual
 from jupyter_slurm.magics.completion import Completions
 from jupyter_slurm.magics.frontend import warn
-from jupyter_slurm.magics.session import MagicsState
+from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import SlurmText, read
 from jupyter_slurm.wire import ScriptSpec
 
@@ -21,9 +21,9 @@ _R = TypeVar("_R")
 class Bodies:
     """The magics of one kernel."""
 
-    def __init__(self, session: MagicsState) -> None:
-        self._session = session
-        self.completions = Completions(session)
+    def __init__(self, state: MagicsState) -> None:
+        self._session = state
+        self.completions = Completions(state)
 
     def run_line(self, name: str, line: str) -> object:
         """Run `%name line`."""

@@ -35,7 +35,7 @@ from jupyter_slurm.magics.frontend import say, show, warn
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
-from jupyter_slurm.magics.session import MagicsState
+from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.views import other_ranks
 from jupyter_slurm.views.card import ended_earlier
@@ -76,16 +76,16 @@ class Detached(KeyboardInterrupt):
 
 
 def run(
-    session: MagicsState, line: str, code: str, made: type[ScriptSpec] | None = None
+    state: MagicsState, line: str, code: str, made: type[ScriptSpec] | None = None
 ) -> JobHandle | None:
     """Run a cell's text as a job. Return the handle if the job is to be left alone, None if the
     cell waited for it. CellFailed, SubmitError, VariableError; RequestError: the line is not
     valid."""
     is_script = made is not None
-    request = session.script_request(line) if is_script else session.request(line)
-    request = sessions.resolve(session, request)
-    notebook = session.notebook
-    mark = cell_line.fingerprint(code, notebook or session.unnamed)
+    request = state.script_request(line) if is_script else state.request(line)
+    request = sessions.resolve(state, request)
+    notebook = state.notebook
+    mark = cell_line.fingerprint(code, notebook or state.unnamed)
     spec = placed(
         cell_line.spec(
             made or cell_line.by_text(code),
@@ -97,24 +97,24 @@ def run(
         )
     )
     if kind_of(spec).is_python:
-        _check_syntax(session, spec)
+        _check_syntax(state, spec)
     if request.dry_run:
-        _preview(session, request, spec)
+        _preview(state, request, spec)
         return None
-    with CallThread(session.person, spec.cluster) as worker:
-        job = _find_or_submit(session, worker, request, spec)
-    if notebook is None and job.id == spec.id and not session.told_unnamed:
-        session.told_unnamed = True
+    with CallThread(state.person, spec.cluster) as worker:
+        job = _find_or_submit(state, worker, request, spec)
+    if notebook is None and job.id == spec.id and not state.told_unnamed:
+        state.told_unnamed = True
         warn(
             "It is not known which notebook this is: once this kernel has ended, the same cell is "
             f"another job. `%slurm attach {job.id}` brings this one back."
         )
-    detach = session.settings.detach if request.detach is None else request.detach
+    detach = state.settings.detach if request.detach is None else request.detach
     if detach or is_script:
-        return JobHandle(session.api, job)
-    on_interrupt = request.on_interrupt or session.settings.on_interrupt
+        return JobHandle(state.api, job)
+    on_interrupt = request.on_interrupt or state.settings.on_interrupt
     bring(
-        session,
+        state,
         job,
         cancel_on_interrupt=on_interrupt == "cancel",
         raise_on_failure=request.raise_on_failure,
@@ -122,20 +122,20 @@ def run(
     return None
 
 
-def _preview(session: MagicsState, request: Request, spec: JobSpec) -> None:
+def _preview(state: MagicsState, request: Request, spec: JobSpec) -> None:
     """Show what would be submitted, judged by the size of the variables that go in. VariableError:
     one of them is missing, and the cell has no job that it would attach to without."""
-    if not _absent(session, spec) or _earlier_without(session, request, spec) is None:
-        spec = _with_inputs(session, spec)
+    if not _absent(state, spec) or _earlier_without(state, request, spec) is None:
+        spec = _with_inputs(state, spec)
     try:
-        show_preview(session.api.preview(spec))
+        show_preview(state.api.preview(spec))
     finally:
         _drop_inputs(spec)
 
 
-def _check_syntax(session: MagicsState, spec: JobSpec) -> None:
+def _check_syntax(state: MagicsState, spec: JobSpec) -> None:
     """Raise CodeError, which shows the fault as IPython does, or warn of the fault."""
-    shell = session.shell
+    shell = state.shell
     manager = shell.prefilter_manager
 
     def translate(source: str) -> str:
@@ -149,16 +149,16 @@ def _check_syntax(session: MagicsState, spec: JobSpec) -> None:
     error = syntax.fault(source, shell.compile.cache(source, shell.execution_count), translate)
     if error is not None:
         rendered = shell.SyntaxTB.structured_traceback(type(error), error, None)
-        warn(syntax.check(error, source, spec, session.api, rendered))
+        warn(syntax.check(error, source, spec, state.api, rendered))
 
 
-def attach(session: MagicsState, job_id: str | None) -> None:
+def attach(state: MagicsState, job_id: str | None) -> None:
     """Bring output and outcome of a job into this cell; None: the newest job whose outcome nobody
     has had, of this notebook if it has one. NotFoundError."""
-    job = session.api.job(job_id) if job_id else _newest(session)
+    job = state.api.job(job_id) if job_id else _newest(state)
     if job_id:
         warn_ended_earlier(job, job_id)
-    bring(session, job, cancel_on_interrupt=False, raise_on_failure=True)
+    bring(state, job, cancel_on_interrupt=False, raise_on_failure=True)
 
 
 def warn_ended_earlier(job: Job, word: str) -> None:
@@ -166,9 +166,9 @@ def warn_ended_earlier(job: Job, word: str) -> None:
         warn(said)
 
 
-def _newest(session: MagicsState) -> Job:
-    jobs = [job for job in session.api.jobs() if not job.delivered]
-    here = [job for job in jobs if job.notebook and job.notebook == session.notebook]
+def _newest(state: MagicsState) -> Job:
+    jobs = [job for job in state.api.jobs() if not job.delivered]
+    here = [job for job in jobs if job.notebook and job.notebook == state.notebook]
     if not jobs:
         raise NotFoundError(
             "No job runs or waits to be shown.",
@@ -177,29 +177,27 @@ def _newest(session: MagicsState) -> Job:
     return (here or jobs)[0]
 
 
-def _find_or_submit(
-    session: MagicsState, worker: CallThread, request: Request, spec: JobSpec
-) -> Job:
-    absent = _absent(session, spec)
-    if absent and (job := _find_without(session, request, spec, absent)) is not None:
+def _find_or_submit(state: MagicsState, worker: CallThread, request: Request, spec: JobSpec) -> Job:
+    absent = _absent(state, spec)
+    if absent and (job := _find_without(state, request, spec, absent)) is not None:
         return job
-    spec = _with_inputs(session, spec)
+    spec = _with_inputs(state, spec)
     try:
-        job = _find(session, request, spec)
+        job = _find(state, request, spec)
     except BaseException:
         _drop_inputs(spec)
         raise
     if job is None:
-        return _submit(session, worker, request, spec)
+        return _submit(state, worker, request, spec)
     _drop_inputs(spec)
     return job
 
 
-def _find(session: MagicsState, request: Request, spec: JobSpec) -> Job | None:
+def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
     """Return the job that this very cell has already started, if it is worth attaching to."""
     if request.reuse is Reuse.FRESH:
         return None
-    earlier = session.api.attachable(spec)
+    earlier = state.api.attachable(spec)
     # A user who has cancelled a job and runs its cell again wants another.
     if earlier is not None and earlier.job.cancel_requested_s is None:
         job = earlier.job
@@ -218,20 +216,20 @@ def _find(session: MagicsState, request: Request, spec: JobSpec) -> Job | None:
 
 
 def _find_without(
-    session: MagicsState, request: Request, spec: JobSpec, absent: Sequence[str]
+    state: MagicsState, request: Request, spec: JobSpec, absent: Sequence[str]
 ) -> Job | None:
     """Return the same job when variables that go in are gone, and say so."""
-    job = _earlier_without(session, request, spec)
+    job = _earlier_without(state, request, spec)
     if job is not None:
         names = _listed([f"`{name}`" for name in absent])
         _say_attached(request, job, f", with what {names} held when it was submitted")
     return job
 
 
-def _earlier_without(session: MagicsState, request: Request, spec: JobSpec) -> Job | None:
+def _earlier_without(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
     """Return the job of the same cell, whatever went into it: where variables are gone, as after a
     restart of the kernel, the cell has nothing to submit, so it can mean nothing else."""
-    earlier = None if request.reuse is Reuse.FRESH else session.api.attachable(spec)
+    earlier = None if request.reuse is Reuse.FRESH else state.api.attachable(spec)
     if earlier is None or earlier.job.cancel_requested_s is not None:
         return None
     return earlier.job if {*earlier.differs} <= {"in", "in?"} else None
@@ -248,9 +246,9 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
-def _submit(session: MagicsState, worker: CallThread, request: Request, spec: JobSpec) -> Job:
+def _submit(state: MagicsState, worker: CallThread, request: Request, spec: JobSpec) -> Job:
     try:
-        return worker(lambda: session.api.submit(spec))
+        return worker(lambda: state.api.submit(spec))
     except AgentError:  # its answer is lost, or has not come in time
         jobs = f"`%slurm jobs` lists it if so, `%slurm cancel {spec.id}` stops it"
         attaches = "" if request.reuse is Reuse.FRESH else ", and this cell, run again, attaches"
@@ -264,17 +262,17 @@ def _submit(session: MagicsState, worker: CallThread, request: Request, spec: Jo
             warn("Nothing was submitted: run the cell again.")
         raise
     except KeyboardInterrupt:
-        on_interrupt = request.on_interrupt or session.settings.on_interrupt
+        on_interrupt = request.on_interrupt or state.settings.on_interrupt
         if on_interrupt == "cancel":
-            worker.post(lambda: session.api.cancel(spec.id))
+            worker.post(lambda: state.api.cancel(spec.id))
             raise Detached(f"job {spec.id} is cancelled as soon as Slurm has it") from None
         raise Detached(f"job {spec.id} is still being submitted; " + _ways(spec.id)) from None
 
 
-def _absent(session: MagicsState, spec: JobSpec) -> list[str]:
+def _absent(state: MagicsState, spec: JobSpec) -> list[str]:
     """Return the variables that should go in and are not here."""
     names = spec.names_in if isinstance(spec, CellSpec) else ()
-    return [name for name in names if name not in session.namespace]
+    return [name for name in names if name not in state.namespace]
 
 
 def _drop_inputs(spec: JobSpec) -> None:
@@ -283,7 +281,7 @@ def _drop_inputs(spec: JobSpec) -> None:
         Path(spec.inputs).unlink(missing_ok=True)
 
 
-def _with_inputs(session: MagicsState, spec: JobSpec) -> JobSpec:
+def _with_inputs(state: MagicsState, spec: JobSpec) -> JobSpec:
     """Write the variables that go in to where the agent takes them from. VariableError."""
     if not isinstance(spec, CellSpec) or not spec.names_in:
         return spec
@@ -293,16 +291,16 @@ def _with_inputs(session: MagicsState, spec: JobSpec) -> JobSpec:
     from jupyter_slurm.jobs.submission.inputs import digest_inputs  # noqa: PLC0415
     from jupyter_slurm.jobs.submission.payload import check_names  # noqa: PLC0415
 
-    check_names(spec.names_in, session.namespace)
+    check_names(spec.names_in, state.namespace)
     path = places.spool_dir() / f"{spec.id}.vars"
     try:
-        header = write_variables(path, spec.names_in, session.namespace)
-        digest = digest_inputs(path, spec.names_in, session.namespace)
+        header = write_variables(path, spec.names_in, state.namespace)
+        digest = digest_inputs(path, spec.names_in, state.namespace)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
     python = sys.version_info[:2] if header.by_value else None
-    weight = sum(weigh(session.namespace[name]) for name in spec.names_in)
+    weight = sum(weigh(state.namespace[name]) for name in spec.names_in)
     return msgspec.structs.replace(
         spec,
         inputs=str(path),
@@ -313,43 +311,43 @@ def _with_inputs(session: MagicsState, spec: JobSpec) -> JobSpec:
 
 
 def bring(
-    session: MagicsState, job: Job, *, cancel_on_interrupt: bool, raise_on_failure: bool
+    state: MagicsState, job: Job, *, cancel_on_interrupt: bool, raise_on_failure: bool
 ) -> None:
     """Show the job here until it has ended, and then its outcome."""
-    session.live.drop(job.id)
+    state.live.drop(job.id)
     card = LiveCard(job)
     card.show()
-    replay = Replay(job.id, session.output_limit_bytes, session.settings.show, on_clear=card.show)
-    following = Following(session.api, card, replay)
-    with CallThread(session.person, job.cluster) as worker:
+    replay = Replay(job.id, state.output_limit_bytes, state.settings.show, on_clear=card.show)
+    following = Following(state.api, card, replay)
+    with CallThread(state.person, job.cluster) as worker:
         try:
             following.run(worker)
-            _show_other_ranks(session, worker, card.job)
-            failed = _deliver(session, worker, card)
+            _show_other_ranks(state, worker, card.job)
+            failed = _deliver(state, worker, card)
         except LoginDeclined:
-            raise _left(session, card, waits_for=_AFTER_LOGIN) from None
+            raise _left(state, card, waits_for=_AFTER_LOGIN) from None
         except KeyboardInterrupt:
             if cancel_on_interrupt:
-                raise _cancelled(session, card, following) from None
-            raise _left(session, card) from None
+                raise _cancelled(state, card, following) from None
+            raise _left(state, card) from None
         except JupyterSlurmError as exc:
-            _give_up(session, card, exc)
+            _give_up(state, card, exc)
             raise
     if not card.settled:
-        session.live.add(card)
+        state.live.add(card)
     if failed is not None and raise_on_failure:
         raise failed
 
 
-def _deliver(session: MagicsState, worker: CallThread, card: LiveCard) -> JupyterSlurmError | None:
+def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterSlurmError | None:
     """Put the variables into the notebook, then note that everything has been delivered; return the
     error to raise."""
-    api, job_id = session.api, card.job.id
+    api, job_id = state.api, card.job.id
     result = worker(lambda: api.result(job_id))
     variables = worker(lambda: read_result_variables(result))
-    session.namespace.update(variables)
+    state.namespace.update(variables)
     _remark(result)
-    failed = failure(result, session.namespace) or left_out(result)
+    failed = failure(result, state.namespace) or left_out(result)
     if result.job.fetch:
         try:
             follow_transfer(api, worker, worker(lambda: api.fetch(job_id)))
@@ -361,14 +359,14 @@ def _deliver(session: MagicsState, worker: CallThread, card: LiveCard) -> Jupyte
     return failed
 
 
-def _show_other_ranks(session: MagicsState, worker: CallThread, job: Job) -> None:
+def _show_other_ranks(state: MagicsState, worker: CallThread, job: Job) -> None:
     """Show, folded, what the ranks have written whose output is not the cell's."""
     if not isinstance(job, CellJob) or job.ranks < 2:
         return
     ranks = range(1, min(job.ranks, other_ranks.MOST + 1))
     texts = {
         rank: other_ranks.text_of(
-            worker(partial(session.api.logs, job.id, budget_bytes=_RANK_BYTES, task=rank)).outputs
+            worker(partial(state.api.logs, job.id, budget_bytes=_RANK_BYTES, task=rank)).outputs
         )
         for rank in ranks
     }
@@ -384,10 +382,10 @@ def _remark(result: Result) -> None:
         warn(f"The cell was told to end by {result.interrupted_by} and ended in good order.")
 
 
-def _left(session: MagicsState, card: LiveCard, waits_for: str = "is being submitted") -> Detached:
+def _left(state: MagicsState, card: LiveCard, waits_for: str = "is being submitted") -> Detached:
     """Return the interrupt of a cell whose job goes on; `waits_for` is what to say of a job that
     is not sent yet."""
-    session.live.add(card)
+    state.live.add(card)
     job = card.job
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
     goes = "has ended" if job.state.final else "goes on"
@@ -395,31 +393,31 @@ def _left(session: MagicsState, card: LiveCard, waits_for: str = "is being submi
     return Detached(f"job {job.id}{slurm} {goes}; {_ways(job.id)}")
 
 
-def _cancelled(session: MagicsState, card: LiveCard, following: Following) -> Detached:
+def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Detached:
     """Cancel the job of an interrupted cell and return the interrupt; a second interrupt stops the
     waiting."""
     job_id = card.job.id
-    with CallThread(session.person, card.job.cluster) as worker:
+    with CallThread(state.person, card.job.cluster) as worker:
         try:
-            card.update(worker(lambda: session.api.cancel(job_id)))
+            card.update(worker(lambda: state.api.cancel(job_id)))
             following.run(worker, until_s=time.monotonic() + _CANCEL_WAIT_S)
         except KeyboardInterrupt:
-            return _left(session, card)
-    session.live.add(card)
+            return _left(state, card)
+    state.live.add(card)
     return Detached(f"job {job_id} was asked to end and is {card.job.state}")
 
 
-def _give_up(session: MagicsState, card: LiveCard, exc: JupyterSlurmError) -> None:
+def _give_up(state: MagicsState, card: LiveCard, exc: JupyterSlurmError) -> None:
     """Keep the job although the way to it is lost; count an outcome that nobody can have as
     delivered, so that the cell's next run is another job."""
     on_the_way = (AgentError, LoginError, HostKeyError)
     if isinstance(exc, on_the_way) or exc.transient or not card.job.state.final:
-        session.live.add(card)
+        state.live.add(card)
         waits = isinstance(exc, LoginNeededError) and card.job.state is JobState.SUBMITTING
         how = _AFTER_LOGIN if waits else "is not affected"
         warn(f"Job {card.job.id} {how}; {_ways(card.job.id)}.")
     else:
-        session.api.delivered(card.job.id)
+        state.api.delivered(card.job.id)
 
 
 def _ways(job_id: str) -> str:

@@ -1,7 +1,7 @@
 """`%slurm WORD …`: one small function for each command. What cells do is `cell.py`'s.
 
-Each takes the session and what it is asked, and says or returns what is to be seen. Which words
-there are, and what they take, is said by `commands/table.py`.
+Each takes the state of the magics and what it is asked, and says or returns what is to be seen.
+Which words there are, and what they take, is said by `commands/table.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jupyter_slurm.magics import image, lab, remote, sessions
 from jupyter_slurm.magics.cell import attach, warn_ended_earlier
 from jupyter_slurm.magics.frontend import in_place, say, warn
 from jupyter_slurm.magics.manual import line_help
-from jupyter_slurm.magics.session import MagicsState
+from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.slurm.options import suggest
@@ -32,22 +32,22 @@ from jupyter_slurm.views.preview_text import MARKS
 from jupyter_slurm.wire import Job, JobState, QueueEntry
 
 
-def _shell(session: MagicsState, args: Arguments) -> None:
+def _shell(state: MagicsState, args: Arguments) -> None:
     """Open a terminal in a job, inside the terminal that IPython runs in; in a notebook, which has
     no terminal, submit the job and show what to type in one."""
     # Front ends otherwise share only the Api; here they share all that is done with it.
     from jupyter_slurm.cli.shell import open_shell, submitted  # noqa: PLC0415
 
-    wanted = parse_shell(args, session.with_defaults(()))
+    wanted = parse_shell(args, state.with_defaults(()))
     cluster = wanted.request.cluster
     if not in_place():
-        open_shell(session.api, wanted, cluster)
+        open_shell(state.api, wanted, cluster)
         return
     if wanted.job_id is None:
-        job = submitted(session.api, wanted, cluster)
-        session.show_card(job)
+        job = submitted(state.api, wanted, cluster)
+        state.show_card(job)
     else:
-        job = session.api.job(wanted.job_id)
+        job = state.api.job(wanted.job_id)
     command = f"jupyter slurm shell --job {job.id}{' --new' if wanted.beside else ''}"
     say(f"A notebook has no terminal: open one, and type `{command}`.")
 
@@ -55,27 +55,27 @@ def _shell(session: MagicsState, args: Arguments) -> None:
 Command = Callable[[MagicsState, Arguments], object]
 
 
-def run(session: MagicsState, words: Sequence[str]) -> object:
+def run(state: MagicsState, words: Sequence[str]) -> object:
     """Return what `%slurm` shows for these words; without words, the queue."""
     if not words:
-        return show_queue(session)
+        return show_queue(state)
     command, behind = find(list(words), "notebook")
-    return COMMANDS[command.name](session, read_arguments(command, behind, "notebook"))
+    return COMMANDS[command.name](state, read_arguments(command, behind, "notebook"))
 
 
-def show_queue(session: MagicsState) -> object:
+def show_queue(state: MagicsState) -> object:
     """Return the live queue if the front end is a notebook that can show it, else the jobs as a
     table."""
     if not in_place():
-        return _jobs(session, Arguments(cluster=None))
+        return _jobs(state, Arguments(cluster=None))
     from jupyter_slurm.magics.queue_widget import QueueWidget  # noqa: PLC0415 - loads ipywidgets
 
-    return QueueWidget(session.agent, session.cluster)
+    return QueueWidget(state.agent, state.cluster)
 
 
-def _jobs(session: MagicsState, args: Arguments) -> Table:
-    jobs = session.api.jobs(args.cluster or session.used_cluster)
-    unread = [str(check.sentence) for check in session.api.status().checks]
+def _jobs(state: MagicsState, args: Arguments) -> Table:
+    jobs = state.api.jobs(args.cluster or state.used_cluster)
+    unread = [str(check.sentence) for check in state.api.status().checks]
     now_s = time.time()
     return Table(
         ("ID", "Name", "Cluster", "Slurm", "State", "Node", "Note"),
@@ -103,8 +103,8 @@ def _note(job: Job) -> str:
     return f"%slurm attach {job.id} brings its outcome"
 
 
-def _queue(session: MagicsState, args: Arguments) -> Table:
-    entries = session.api.queue(args.cluster or session.cluster)
+def _queue(state: MagicsState, args: Arguments) -> Table:
+    entries = state.api.queue(args.cluster or state.cluster)
     now_s = time.time()
     return Table(
         ("Slurm", "User", "Name", "Partition", "State", "Time", "GPUs", "Node or reason", "ID"),
@@ -130,8 +130,8 @@ def _queue_row(entry: QueueEntry, now_s: float) -> tuple[str, ...]:
     )
 
 
-def _info(session: MagicsState, args: Arguments) -> Table:
-    info = session.api.cluster_info(args.cluster or session.cluster)
+def _info(state: MagicsState, args: Arguments) -> Table:
+    info = state.api.cluster_info(args.cluster or state.cluster)
     rows = offer_text.rows(info)
     # Leave out a column that says nothing here.
     kept = [at for at in range(len(offer_text.HEAD)) if any(row[at] for row in rows)]
@@ -142,7 +142,7 @@ def _info(session: MagicsState, args: Arguments) -> Table:
     )
 
 
-def _clusters(session: MagicsState, _args: Arguments) -> Table:
+def _clusters(state: MagicsState, _args: Arguments) -> Table:
     return Table(
         ("Cluster", "Host", "Runtime", "Images", "From", "Problem"),
         tuple(
@@ -154,22 +154,22 @@ def _clusters(session: MagicsState, _args: Arguments) -> Table:
                 cluster.origin,
                 str(cluster.problem.message) if cluster.problem else "",
             )
-            for cluster in session.api.clusters()
+            for cluster in state.api.clusters()
         ),
     )
 
 
-def _doctor(session: MagicsState, args: Arguments) -> None:
+def _doctor(state: MagicsState, args: Arguments) -> None:
     """Say in sentences what works on the cluster and what does not."""
-    for check in session.api.doctor(args.cluster or session.cluster):
+    for check in state.api.doctor(args.cluster or state.cluster):
         say(f"{MARKS[check.ok]} {check.sentence}")
         if check.hint:
             say(f"  {check.hint}")
 
 
-def _use(session: MagicsState, args: Arguments) -> None:
+def _use(state: MagicsState, args: Arguments) -> None:
     cluster, options = args.name, args.words
-    known = [one.name for one in session.api.clusters()]
+    known = [one.name for one in state.api.clusters()]
     if cluster not in known:
         near = suggest(cluster, tuple(known))
         raise RequestError(
@@ -177,36 +177,36 @@ def _use(session: MagicsState, args: Arguments) -> None:
             hint=f"Did you mean `{near}`?" if near in known else f"There are: {', '.join(known)}.",
         )
     parse(options)
-    session.use(cluster, options)
+    state.use(cluster, options)
     say(f"Cells go to {cluster}" + (f" with {' '.join(options)}." if options else "."))
 
 
-def _why(session: MagicsState, args: Arguments) -> None:
-    job = session.api.why(args.id)
+def _why(state: MagicsState, args: Arguments) -> None:
+    job = state.api.why(args.id)
     warn_ended_earlier(job, args.id)
-    session.show_card(job)
+    state.show_card(job)
 
 
-def _logs(session: MagicsState, args: Arguments) -> None:
-    job = session.api.job(args.id)
+def _logs(state: MagicsState, args: Arguments) -> None:
+    job = state.api.job(args.id)
     warn_ended_earlier(job, args.id)
     job_id, task = job.id, args.task
     if args.to is not None:
         path = Path(args.to).expanduser()
         with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-            for part in read_whole_log(session.api, job_id, task):
+            for part in read_whole_log(state.api, job_id, task):
                 file.write(part)
         say(f"Written to {path}.")
         return
-    say(_last(session, job_id, args.lines, task))
+    say(_last(state, job_id, args.lines, task))
 
 
-def _last(session: MagicsState, job_id: str, lines: int | None, task: int | None) -> str:
+def _last(state: MagicsState, job_id: str, lines: int | None, task: int | None) -> str:
     """Return the last `lines` lines, or as much as a cell may hold (None)."""
-    limit = session.output_limit_bytes
+    limit = state.output_limit_bytes
     kept: deque[str] = deque()
     size = left_out = 0
-    for part in read_whole_log(session.api, job_id, task):
+    for part in read_whole_log(state.api, job_id, task):
         kept.append(part)
         size += len(part)
         while size - len(kept[0]) >= limit:
@@ -222,16 +222,16 @@ def _last(session: MagicsState, job_id: str, lines: int | None, task: int | None
     return text.removesuffix("\n")
 
 
-def _attach(session: MagicsState, args: Arguments) -> None:
-    attach(session, args.id)
+def _attach(state: MagicsState, args: Arguments) -> None:
+    attach(state, args.id)
 
 
-def _cancel(session: MagicsState, args: Arguments) -> None:
-    _report_each(cancel_each(session.api, args.ids))
+def _cancel(state: MagicsState, args: Arguments) -> None:
+    _report_each(cancel_each(state.api, args.ids))
 
 
-def _steer(verb: Verb, session: MagicsState, args: Arguments) -> None:
-    _report_each(steer_each(session.api, verb, args.ids))
+def _steer(verb: Verb, state: MagicsState, args: Arguments) -> None:
+    _report_each(steer_each(state.api, verb, args.ids))
 
 
 def _report_each(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> None:

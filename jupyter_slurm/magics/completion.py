@@ -21,7 +21,7 @@ from IPython.core.completer import (
 
 from jupyter_slurm.commands.completing import choices, in_cell, in_line
 from jupyter_slurm.jobs.kinds import jobs_of
-from jupyter_slurm.magics.session import MagicsState
+from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.wire import Cluster, ClusterInfo, Job, JobKind
 
 _log = logging.getLogger(__name__)
@@ -35,10 +35,10 @@ _KEPT_S = 30.0
 class Completions:
     """The matcher for IPython's completer, with the latest answers it got."""
 
-    def __init__(self, session: MagicsState) -> None:
-        self._session = session
-        self._clusters: _Recent[list[Cluster]] = _Recent(lambda: list(session.agent.clusters()))
-        self._jobs: _Recent[list[Job]] = _Recent(lambda: list(session.agent.jobs()))
+    def __init__(self, state: MagicsState) -> None:
+        self._session = state
+        self._clusters: _Recent[list[Cluster]] = _Recent(lambda: list(state.agent.clusters()))
+        self._jobs: _Recent[list[Job]] = _Recent(lambda: list(state.agent.jobs()))
         self._infos: dict[str | None, _Recent[ClusterInfo]] = {}
 
     def matcher(self, context: CompletionContext) -> SimpleMatcherResult:

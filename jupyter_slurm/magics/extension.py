@@ -17,7 +17,7 @@ from traitlets import Bool, CaselessStrEnum, Int, Unicode
 
 if TYPE_CHECKING:
     from jupyter_slurm.magics.bodies import Bodies
-    from jupyter_slurm.magics.session import MagicsState
+    from jupyter_slurm.magics.state import MagicsState
 
 SLURM_COMMANDS = (
     "squeue",
@@ -76,8 +76,8 @@ class SlurmMagics(Magics):
         self.matcher = _matcher(self)
 
     @cached_property
-    def session(self) -> MagicsState:
-        from jupyter_slurm.magics.session import MagicsState  # noqa: PLC0415
+    def state(self) -> MagicsState:
+        from jupyter_slurm.magics.state import MagicsState  # noqa: PLC0415
 
         assert self.shell is not None
         return MagicsState(self.shell, self)
@@ -86,11 +86,11 @@ class SlurmMagics(Magics):
     def bodies(self) -> Bodies:
         from jupyter_slurm.magics.bodies import Bodies  # noqa: PLC0415
 
-        return Bodies(self.session)
+        return Bodies(self.state)
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magics, once; loading again keeps what the session knows."""
+    """Register the magics, once; loading again keeps what the first one knows."""
     if "SlurmMagics" in shell.magics_manager.registry:
         return
     magics = SlurmMagics(shell)

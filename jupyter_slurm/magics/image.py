@@ -17,39 +17,39 @@ from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics.cell import bring
 from jupyter_slurm.magics.follow import CallThread
 from jupyter_slurm.magics.frontend import answerer, say
-from jupyter_slurm.magics.session import MagicsState
+from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import moment
 from jupyter_slurm.wire import ImageSpec, new_id
 
 
-def build(session: MagicsState, line: str, text: str) -> JobHandle | None:
+def build(state: MagicsState, line: str, text: str) -> JobHandle | None:
     """Make the image that the cell describes, as `cell.run` runs a cell."""
-    args = read_arguments(IMAGE_CELL, session.words(line), "notebook")
-    request = parse_image(IMAGE_CELL, args, defaults=session.defaults())
+    args = read_arguments(IMAGE_CELL, state.words(line), "notebook")
+    request = parse_image(IMAGE_CELL, args, defaults=state.defaults())
     here = packages_here.read() if request.env_from_here else None
     if here is not None and here.left_out:
         say(f"Only on this machine, and so left out: {', '.join(here.left_out)}.")
-    return _make(session, request, request.build_spec(new_id(), text, here, session.notebook))
+    return _make(state, request, request.build_spec(new_id(), text, here, state.notebook))
 
 
-def pull(session: MagicsState, args: Arguments) -> JobHandle | None:
-    request = parse_image(IMAGE_PULL, args, defaults=session.defaults())
-    return _make(session, request, request.pull_spec(new_id(), session.notebook))
+def pull(state: MagicsState, args: Arguments) -> JobHandle | None:
+    request = parse_image(IMAGE_PULL, args, defaults=state.defaults())
+    return _make(state, request, request.pull_spec(new_id(), state.notebook))
 
 
-def _make(session: MagicsState, request: ImageRequest, spec: ImageSpec) -> JobHandle | None:
-    with CallThread(session.person, spec.cluster) as worker:
-        made = worker(lambda: session.api.make_image(spec))
+def _make(state: MagicsState, request: ImageRequest, spec: ImageSpec) -> JobHandle | None:
+    with CallThread(state.person, spec.cluster) as worker:
+        made = worker(lambda: state.api.make_image(spec))
     if made.job is None:
         say(f"The image {made.image.name} is there, and nothing has changed: {made.image.path}")
         return None
     options = request.request
-    if session.settings.detach if options.detach is None else options.detach:
-        return JobHandle(session.api, made.job)
-    on_interrupt = options.on_interrupt or session.settings.on_interrupt
+    if state.settings.detach if options.detach is None else options.detach:
+        return JobHandle(state.api, made.job)
+    on_interrupt = options.on_interrupt or state.settings.on_interrupt
     bring(
-        session,
+        state,
         made.job,
         cancel_on_interrupt=on_interrupt == "cancel",
         raise_on_failure=options.raise_on_failure,
@@ -57,8 +57,8 @@ def _make(session: MagicsState, request: ImageRequest, spec: ImageSpec) -> JobHa
     return None
 
 
-def listed(session: MagicsState, args: Arguments) -> Table:
-    found = session.api.images(args.cluster or session.cluster)
+def listed(state: MagicsState, args: Arguments) -> Table:
+    found = state.api.images(args.cluster or state.cluster)
     now_s = time.time()
     return Table(
         ("Image", "From", "Size", "Made", "Where"),
@@ -76,14 +76,14 @@ def listed(session: MagicsState, args: Arguments) -> Table:
     )
 
 
-def remove(session: MagicsState, args: Arguments) -> None:
-    cluster = args.cluster or session.cluster
-    with CallThread(session.person, cluster) as worker:
+def remove(state: MagicsState, args: Arguments) -> None:
+    cluster = args.cluster or state.cluster
+    with CallThread(state.person, cluster) as worker:
         for name in args.names:
-            say(removed(name, worker(partial(session.api.remove_image, name, cluster))))
+            say(removed(name, worker(partial(state.api.remove_image, name, cluster))))
 
 
-def login(session: MagicsState, args: Arguments) -> None:
+def login(state: MagicsState, args: Arguments) -> None:
     registry, user = args.registry, args.user or ""
     person = answerer()
     try:
@@ -95,5 +95,5 @@ def login(session: MagicsState, args: Arguments) -> None:
             "This front end cannot ask for a password.",
             hint=f"In a terminal: jupyter slurm image login {registry}",
         ) from exc
-    path = session.api.registry_login(registry, user, password, args.cluster or session.cluster)
+    path = state.api.registry_login(registry, user, password, args.cluster or state.cluster)
     say(f"The login to {registry} is in {path}, which only you can read.")

@@ -17,38 +17,38 @@ from jupyter_slurm.magics.follow import CallThread, wait_until_ready
 from jupyter_slurm.magics.frontend import say
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
-from jupyter_slurm.magics.session import MagicsState
+from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.views.card import title, told_to_end
 from jupyter_slurm.wire import Job, JobKind, LabSpec, new_id
 
 
-def start(session: MagicsState, args: Arguments) -> None:
-    before = session.with_defaults(())
+def start(state: MagicsState, args: Arguments) -> None:
+    before = state.with_defaults(())
     request, spec = job_spec(LabSpec, args, job_id=new_id(), before=before)
     spec = placed(spec)
     if request.dry_run:
-        show_preview(session.api.preview(spec))
+        show_preview(state.api.preview(spec))
         return
-    with CallThread(session.person, spec.cluster) as worker:
-        job = worker(lambda: session.api.submit(spec))
-        _wait_and_open(session, worker, job, waits=not request.detach)
+    with CallThread(state.person, spec.cluster) as worker:
+        job = worker(lambda: state.api.submit(spec))
+        _wait_and_open(state, worker, job, waits=not request.detach)
 
 
-def open_named(session: MagicsState, args: Arguments) -> None:
-    job = labs.named(session.api.jobs(), args.name, args.cluster or session.cluster)
-    with CallThread(session.person, job.cluster) as worker:
-        _wait_and_open(session, worker, job, waits=True)
+def open_named(state: MagicsState, args: Arguments) -> None:
+    job = labs.named(state.api.jobs(), args.name, args.cluster or state.cluster)
+    with CallThread(state.person, job.cluster) as worker:
+        _wait_and_open(state, worker, job, waits=True)
 
 
-def _wait_and_open(session: MagicsState, worker: CallThread, job: Job, *, waits: bool) -> None:
+def _wait_and_open(state: MagicsState, worker: CallThread, job: Job, *, waits: bool) -> None:
     card = LiveCard(job)
     card.show()
     try:
         if waits:
-            wait_until_ready(session.api, worker, card, labs.is_ready, "%slurm lab stop")
+            wait_until_ready(state.api, worker, card, labs.is_ready, "%slurm lab stop")
     finally:
-        session.live.add(card)
+        state.live.add(card)
     job = card.job
     if not waits:
         return
@@ -60,28 +60,28 @@ def _wait_and_open(session: MagicsState, worker: CallThread, job: Job, *, waits:
     if (place := labs.below_a_hub(job)) is not None:
         say(place)
         return
-    page = lab_page.write(job, session.api.lab_entry(job.id))
+    page = lab_page.write(job, state.api.lab_entry(job.id))
     if lab_page.show(page):
         say("It is open in the browser.")
     else:
         say(f"Opening {page} in a browser of this machine logs in there.")
 
 
-def stop(session: MagicsState, args: Arguments) -> None:
-    jobs, cluster = session.api.jobs(), args.cluster or session.cluster
+def stop(state: MagicsState, args: Arguments) -> None:
+    jobs, cluster = state.api.jobs(), args.cluster or state.cluster
     for job in [labs.named(jobs, name, cluster) for name in args.names or (None,)]:
-        say(told_to_end(session.api.cancel(job.id)))
-    lab_page.remove_old(session.api.jobs())
+        say(told_to_end(state.api.cancel(job.id)))
+    lab_page.remove_old(state.api.jobs())
 
 
-def extend(session: MagicsState, args: Arguments) -> None:
-    job = labs.named(session.api.jobs(), args.name, args.cluster or session.cluster)
-    job = session.api.extend(job.id, args.time)
+def extend(state: MagicsState, args: Arguments) -> None:
+    job = labs.named(state.api.jobs(), args.name, args.cluster or state.cluster)
+    job = state.api.extend(job.id, args.time)
     say(labs.extended(job, time.time()))
 
 
-def listed(session: MagicsState, _args: Arguments) -> Table:
-    jobs = session.api.jobs()
+def listed(state: MagicsState, _args: Arguments) -> Table:
+    jobs = state.api.jobs()
     lab_page.remove_old(jobs)
     found, now_s = jobs_of(JobKind.LAB, jobs), time.time()
     # Leave out their addresses: others read notebooks too, and nobody else may know these.

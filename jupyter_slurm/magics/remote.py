@@ -15,7 +15,7 @@ from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.magics.follow import CallThread
 from jupyter_slurm.magics.frontend import say
-from jupyter_slurm.magics.session import MagicsState
+from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.views.connections import (
@@ -31,68 +31,68 @@ from jupyter_slurm.views.connections import (
 from jupyter_slurm.wire import Transfer
 
 
-def login(session: MagicsState, args: Arguments) -> None:
+def login(state: MagicsState, args: Arguments) -> None:
     """Log in if that is needed, and say how the connection stands."""
-    say(connected(session.person.log_in(args.cluster or session.cluster)))
+    say(connected(state.person.log_in(args.cluster or state.cluster)))
 
 
-def logout(session: MagicsState, args: Arguments) -> None:
-    closed = session.api.disconnect(args.cluster or session.cluster)
+def logout(state: MagicsState, args: Arguments) -> None:
+    closed = state.api.disconnect(args.cluster or state.cluster)
     say(f"The connection to {closed.cluster} is {closed.state}. Jobs go on.")
 
 
-def connections(session: MagicsState, _args: Arguments) -> Table:
+def connections(state: MagicsState, _args: Arguments) -> Table:
     now_s = time.time()
-    rows = (connection_row(one, now_s) for one in session.api.connections())
+    rows = (connection_row(one, now_s) for one in state.api.connections())
     return Table(CONNECTION_HEAD, tuple(rows))
 
 
-def push(session: MagicsState, args: Arguments) -> None:
+def push(state: MagicsState, args: Arguments) -> None:
     path = _here(args.local)
     if not path.exists():
         raise NotFoundError(f"There is no {path}.")
-    cluster = args.cluster or session.cluster
+    cluster = args.cluster or state.cluster
     there = args.remote or path.resolve().name or _no_name("REMOTE")
-    _follow(session, cluster, lambda: session.agent.push(str(path), there, cluster, args.exclude))
+    _follow(state, cluster, lambda: state.agent.push(str(path), there, cluster, args.exclude))
 
 
-def pull(session: MagicsState, args: Arguments) -> None:
-    name, cluster = PurePosixPath(args.remote).name, args.cluster or session.cluster
+def pull(state: MagicsState, args: Arguments) -> None:
+    name, cluster = PurePosixPath(args.remote).name, args.cluster or state.cluster
     here = args.local or (name if name not in ("~", "..") else "") or _no_name("LOCAL")
     path, remote = str(_here(here)), args.remote
-    _follow(session, cluster, lambda: session.agent.pull(remote, path, cluster, args.exclude))
+    _follow(state, cluster, lambda: state.agent.pull(remote, path, cluster, args.exclude))
 
 
-def tunnel(session: MagicsState, args: Arguments) -> Table | None:
+def tunnel(state: MagicsState, args: Arguments) -> Table | None:
     """Open a tunnel or a dashboard, close some, or list them."""
     for tunnel_id in args.close:
-        session.api.close_tunnel(tunnel_id)
+        state.api.close_tunnel(tunnel_id)
         say(f"Tunnel {tunnel_id} is closed.")
     if args.target is None:
-        return None if args.close else tunnels(session, args)
-    if (aim := dashboard_aim(session.api, args.target)) is not None:
-        page, _ = lab_page.of_dashboard(session.api, *aim)
+        return None if args.close else tunnels(state, args)
+    if (aim := dashboard_aim(state.api, args.target)) is not None:
+        page, _ = lab_page.of_dashboard(state.api, *aim)
         opens = lab_page.show(page)
         # Its address stays out of the notebook, as a lab's does.
         here = f"Opening {page} in a browser of this machine logs in there."
         say("It is open in the browser." if opens else here)
         return None
-    ends = tunnel_ends(session.api, args.target, args.local_port)
-    cluster = args.cluster or session.cluster
-    opened = session.api.forward(ends.host, ends.port, cluster, ends.job_id, ends.local_port)
+    ends = tunnel_ends(state.api, args.target, args.local_port)
+    cluster = args.cluster or state.cluster
+    opened = state.api.forward(ends.host, ends.port, cluster, ends.job_id, ends.local_port)
     say(reach(opened))
     return None
 
 
-def tunnels(session: MagicsState, _args: Arguments) -> Table:
-    found = session.api.tunnels()
+def tunnels(state: MagicsState, _args: Arguments) -> Table:
+    found = state.api.tunnels()
     caption = "" if found else "No tunnel is open."
     return Table(TUNNEL_HEAD, tuple(map(tunnel_row, found)), caption=caption)
 
 
-def _follow(session: MagicsState, cluster: str | None, begin: Callable[[], Transfer]) -> None:
-    with CallThread(session.person, cluster) as worker:
-        follow_transfer(session.agent, worker, worker(begin))
+def _follow(state: MagicsState, cluster: str | None, begin: Callable[[], Transfer]) -> None:
+    with CallThread(state.person, cluster) as worker:
+        follow_transfer(state.agent, worker, worker(begin))
 
 
 def _here(path: str) -> Path:

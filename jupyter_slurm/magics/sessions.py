@@ -1,8 +1,6 @@
 """`%slurm session …` and the session that `%%slurm --session` means: an allocation that is kept.
 
-What the kernel itself knows between two cells is `session.py`'s, which has the same word for
-another thing; in here that is `state`, and a session is a job. What words mean is `sessions.py`'s
-of the package.
+What words mean is `commands/sessions.py`'s.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from jupyter_slurm.magics.frontend import say, warn
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
-from jupyter_slurm.magics.session import MagicsState
+from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views.card import headline, symbol, title, told_to_end

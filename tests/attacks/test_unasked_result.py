@@ -214,7 +214,7 @@ def test_no_key_of_the_namespace_is_replaced_that_was_not_asked_for(
     mark = tmp_path / "mark"
     path = tmp_path / "forged"
     write_variables(path, ["get_ipython", "__builtins__"], dict.fromkeys(NAMES, Bomb(mark)))
-    shell.session.agent = agent = Lying(api, path)
+    shell.state.agent = agent = Lying(api, path)
     if again:
         shell.run(cell)
     agent.lies = True

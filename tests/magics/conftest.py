@@ -32,7 +32,7 @@ def api(jupyter_dirs: Path) -> Iterator[FakeApi]:
 def shell(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     """As in a notebook."""
     for made in make_shell(monkeypatch, notebook=True):
-        made.session.agent = api
+        made.state.agent = api
         yield made
         quiet(made, api)
 
@@ -41,7 +41,7 @@ def shell(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
 def terminal(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     """As in a terminal."""
     for made in make_shell(monkeypatch, notebook=False):
-        made.session.agent = api
+        made.state.agent = api
         yield made
         quiet(made, api)
 
@@ -49,4 +49,4 @@ def terminal(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
 def quiet(shell: Shell, api: FakeApi) -> None:
     """No card of this test is kept up to date in the next one."""
     for job in api.jobs():
-        shell.session.live.drop(job.id)
+        shell.state.live.drop(job.id)

@@ -24,7 +24,7 @@ from pathlib import Path
 from tests.magics.fake import FakeApi
 %load_ext jupyter_slurm
 api = FakeApi(Path({folder!r}))
-get_ipython().magics_manager.registry["SlurmMagics"].session.agent = api
+get_ipython().magics_manager.registry["SlurmMagics"].state.agent = api
 """
 
 

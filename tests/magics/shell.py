@@ -19,7 +19,7 @@ from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets.config import Config
 
 from jupyter_slurm.magics import extension
-from jupyter_slurm.magics.session import MagicsState
+from jupyter_slurm.magics.state import MagicsState
 
 
 @dataclass
@@ -66,16 +66,16 @@ class Ran:
 
 
 class Shell:
-    """Runs cells; `session` is the magics' own."""
+    """Runs cells; `state` is the magics' own."""
 
     def __init__(self, ip: InteractiveShell) -> None:
         self.ip = ip
 
     @property
-    def session(self) -> MagicsState:
-        session = self.ip.magics_manager.registry["SlurmMagics"].session
-        assert isinstance(session, MagicsState)
-        return session
+    def state(self) -> MagicsState:
+        state = self.ip.magics_manager.registry["SlurmMagics"].state
+        assert isinstance(state, MagicsState)
+        return state
 
     def run(self, cell: str) -> Ran:
         publisher = self.ip.display_pub

@@ -304,7 +304,7 @@ def test_the_same_cell_of_another_notebook_is_another_job_also_where_none_has_a_
 ) -> None:
     monkeypatch.delenv("JPY_SESSION_NAME")
     shell.run("%%slurm --detach\nlinger()")
-    shell.session.unnamed = "another kernel"
+    shell.state.unnamed = "another kernel"
     shell.run("%%slurm --detach\nlinger()")
     assert api.calls.count("submit") == 2
 
@@ -314,7 +314,7 @@ def test_the_same_cell_of_the_same_notebook_is_the_same_job_in_any_kernel(
 ) -> None:
     monkeypatch.setenv("JPY_SESSION_NAME", "/notebooks/one.ipynb")
     shell.run("%%slurm --detach\nlinger()")
-    shell.session.unnamed = "another kernel"
+    shell.state.unnamed = "another kernel"
     shell.run("%%slurm --detach\nlinger()")
     assert api.calls.count("submit") == 1
 

@@ -132,7 +132,7 @@ def test_logs_shows_the_last_lines_or_writes_the_whole(
 
 
 def test_logs_never_floods_the_notebook(shell: Shell, api: FakeApi) -> None:
-    shell.session.settings.output_limit_bytes = 1000
+    shell.state.settings.output_limit_bytes = 1000
     job_id = start(shell, api, "for n in range(1000):\n    print('line', n)")
     api.until(lambda a: a.job(job_id).state.final)
     ran = shell.run(f"%slurm logs {job_id}")
@@ -245,11 +245,11 @@ print(*sorted(set(sys.modules) - before))
 
 
 def test_loading_twice_keeps_the_session_and_unloading_takes_all_away(shell: Shell) -> None:
-    before = shell.session
+    before = shell.state
     shell.run("%load_ext jupyter_slurm")
     shell.run("%reload_ext jupyter_slurm")
     assert shell.ip.find_cell_magic("slurm") is not None
-    assert type(shell.session) is type(before)
+    assert type(shell.state) is type(before)
 
 
 def test_shell_in_a_notebook_is_a_job_and_what_to_type_in_a_terminal(
@@ -279,14 +279,14 @@ def test_a_session_is_used_and_stopped_on_the_cluster_that_is_named(
                 name="fit",
                 idle_s=600,
                 cluster=cluster,
-                notebook=shell.session.notebook,
+                notebook=shell.state.notebook,
             )
         )
         for cluster, job_id in (("fake", "aaaaaaaa"), ("other", "bbbbbbbb"))
     }
     assert isinstance(shell.run("%slurm session use fit").error, UsageError)
     assert "bbbbbbbb" in shell.run("%slurm session use fit --cluster other").out
-    assert shell.session.used_session == started["other"].id
+    assert shell.state.used_session == started["other"].id
     assert isinstance(shell.run("%slurm session stop fit --cluster none").error, NotFoundError)
     shell.run("%slurm session stop fit --cluster fake")
     assert [api.job(job.id).state for job in started.values()] == ["CANCELLED", "RUNNING"]

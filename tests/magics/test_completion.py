@@ -29,7 +29,7 @@ def complete(completions: Completions, text: str) -> list[str]:
 @pytest.fixture
 def completions(shell: Shell) -> Completions:
     shell.ip.user_ns.update(data=1, dataset=2)
-    return Completions(shell.session)
+    return Completions(shell.state)
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_a_handle_that_is_shown_again_shows_the_job_of_now(
     handle = JobHandle(api, api.job(job_id))
     api.change(job_id, state=JobState.SUSPENDED)
     shell.ip.user_ns["handle"] = handle
-    monkeypatch.setattr(shell.session.live, "add", lambda _: None)  # nobody mends it afterwards
+    monkeypatch.setattr(shell.state.live, "add", lambda _: None)  # nobody mends it afterwards
     shell.run("display(handle)")
     publisher = shell.ip.display_pub
     assert isinstance(publisher, KeepingPublisher)

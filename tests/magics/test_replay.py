@@ -99,7 +99,7 @@ def test_streams_displays_and_values_appear_in_order(shell: Shell) -> None:
     assert ran.out == "one\n50%\r100%\n"
     assert ran.err == "two\n"
     displays = [one for one in ran.shown if not (one.display_id or "").startswith("slurm-card")]
-    job_id = shell.session.api.jobs()[0].id
+    job_id = shell.state.api.jobs()[0].id
     assert [(one.data["text/plain"], one.display_id, one.update) for one in displays] == [
         ("figure", f"slurm-{job_id}-f", False),
         ("better", f"slurm-{job_id}-f", True),
@@ -108,9 +108,9 @@ def test_streams_displays_and_values_appear_in_order(shell: Shell) -> None:
 
 
 def test_too_much_text_becomes_its_last_lines_in_one_display(shell: Shell) -> None:
-    shell.session.settings.output_limit_bytes = 10_000
+    shell.state.settings.output_limit_bytes = 10_000
     ran = shell.run("%%slurm\nfor n in range(5000):\n    print(f'line {n}')\n")
-    job_id = shell.session.api.jobs()[0].id
+    job_id = shell.state.api.jobs()[0].id
     assert len(ran.out) <= 10_000
     tail = ran.last(f"slurm-tail-{job_id}").data["text/plain"].split("\n")
     assert "MB more" in tail[0]
@@ -119,9 +119,9 @@ def test_too_much_text_becomes_its_last_lines_in_one_display(shell: Shell) -> No
 
 
 def test_a_job_that_clears_its_output_keeps_its_card_and_its_allowance(shell: Shell) -> None:
-    shell.session.settings.output_limit_bytes = 1000
+    shell.state.settings.output_limit_bytes = 1000
     ran = shell.run("%%slurm\nfor n in range(50):\n    clear(True)\n    print('x' * 99)\n")
-    job_id = shell.session.api.jobs()[0].id
+    job_id = shell.state.api.jobs()[0].id
     cards = [one for one in ran.shown if one.display_id == f"slurm-card-{job_id}"]
     assert sum(not card.update for card in cards) >= 2
     assert not [one for one in ran.shown if (one.display_id or "").startswith("slurm-tail")]

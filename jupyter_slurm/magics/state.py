@@ -171,13 +171,13 @@ class MagicsState:
 
 
 def current() -> MagicsState:
-    """Return the session of the running shell. RequestError: this is not IPython, or the extension
+    """Return the state in the running shell. RequestError: this is not IPython, or the extension
     is not loaded."""
     shell = get_ipython()
     magics = shell.magics_manager.registry.get("SlurmMagics") if shell is not None else None
-    session = getattr(magics, "session", None)
-    if not isinstance(session, MagicsState):
+    state = getattr(magics, "state", None)
+    if not isinstance(state, MagicsState):
         raise RequestError(
             "The magics of jupyter-slurm are not loaded here.", hint="%load_ext jupyter_slurm"
         )
-    return session
+    return state
