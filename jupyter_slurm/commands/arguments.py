@@ -212,6 +212,13 @@ def _place(args: Arguments, plain: Sequence[str], command: Command, place: Place
     for argument in command.arguments:
         given, left = (left, ()) if argument.is_many else (left[:1], left[1:])
         if not given and argument.is_needed:
+            if command.is_cell_magic:
+                raise RequestError(
+                    "`%%{name}` needs {usage}.",
+                    hint=usage,
+                    name=command.name,
+                    usage=argument.usage,
+                )
             raise RequestError(
                 "`%slurm {name}` needs {usage}.",
                 hint=usage,
@@ -233,4 +240,4 @@ def _place(args: Arguments, plain: Sequence[str], command: Command, place: Place
 
 
 def _usage(command: Command, place: Place) -> str:
-    return f"`%slurm {command.usage(place)}`"
+    return f"`{'%%' if command.is_cell_magic else '%slurm '}{command.usage(place)}`"

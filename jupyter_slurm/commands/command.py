@@ -78,6 +78,8 @@ class Command:
     """Further explanation, below the help."""
     usual: str = ""
     """The command below this one that is meant if the words name none."""
+    is_cell_magic: bool = False
+    """Whether it is typed as `%%NAME` above a cell, not after `%slurm`."""
     of_job: bool = False
     """Whether it takes the options of a cell and of sbatch too."""
     rest: str = ""

@@ -23,7 +23,7 @@ _NONE = {
     (False, False): Message.of("There is no lab."),
 }
 """By whether a name, and whether a cluster was asked for."""
-_START_ONE = "`jupyter slurm lab start [OPTIONS]` starts one."
+_START_ONE = "`%slurm lab start [OPTIONS]` starts one."
 _STEPS = {
     LabStep.INSTALLING: "JupyterLab is being installed beside the image, once.",
     LabStep.STARTING: "JupyterLab starts.",

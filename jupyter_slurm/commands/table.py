@@ -446,7 +446,8 @@ IMAGE_BUILD = Command(
     refusal="--{} belongs to cells, not to the making of images.",
     instead=MappingProxyType({"image": "Say --from IMAGE for what it is made of."}),
 )
-IMAGE_CELL = replace(IMAGE_BUILD, name="slurm_image", arguments=IMAGE_BUILD.arguments[:1])
+_ITS_NAME = IMAGE_BUILD.arguments[:1]
+IMAGE_CELL = replace(IMAGE_BUILD, name="slurm_image", arguments=_ITS_NAME, is_cell_magic=True)
 """`%%slurm_image`, whose recipe is the cell."""
 IMAGE_PULL = Command(
     "image pull",

@@ -303,9 +303,11 @@ def test_the_same_cell_of_another_notebook_is_another_job_also_where_none_has_a_
     shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JPY_SESSION_NAME")
-    shell.run("%%slurm --detach\nlinger()")
+    first = shell.run("%%slurm --detach\nlinger()")
+    assert "once this kernel has ended, the same cell is another job." in first.err
+    assert f"`%slurm attach {api.jobs()[0].id}` brings this one back." in first.err
     shell.state.unnamed = "another kernel"
-    shell.run("%%slurm --detach\nlinger()")
+    assert shell.run("%%slurm --detach\nlinger()").err == "", "it is said once"
     assert api.calls.count("submit") == 2
 
 

@@ -49,6 +49,12 @@ def test_the_password_is_asked_for_and_not_shown(
     assert "s3cret" not in ran.out
 
 
+def test_a_cell_without_a_name_is_told_the_line_that_is_right(shell: Shell) -> None:
+    error = shell.run("%%slurm_image --from python:3.11\nexit 3").error
+    assert str(error).startswith("`%%slurm_image` needs NAME.")
+    assert "%slurm slurm_image" not in str(error)
+
+
 @pytest.mark.parametrize("line", ["nonsense", "rm", "login", "login x.org -u y", "ls x", "pull"])
 def test_words_that_cannot_be_are_named(shell: Shell, line: str) -> None:
     assert isinstance(shell.run(f"%slurm image {line}").error, UsageError)
