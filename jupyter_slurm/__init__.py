@@ -74,8 +74,8 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Return what completion shows: the public names, loaded or not."""
-    return sorted({*globals(), *__all__})
+    """Return what completion shows: the public names, loaded or not, and what each module has."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:

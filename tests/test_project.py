@@ -159,7 +159,8 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 
 
 def test_completion_shows_the_public_names() -> None:
-    assert set(jupyter_slurm.__all__) <= set(dir(jupyter_slurm))
+    shown = {name for name in dir(jupyter_slurm) if not name.startswith("__")}
+    assert shown == {*jupyter_slurm.__all__} - {"__version__"}
     assert all(getattr(jupyter_slurm, name) is not None for name in jupyter_slurm.__all__)
 
 

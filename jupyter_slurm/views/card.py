@@ -327,8 +327,8 @@ def _time(job: Job, now_s: float) -> Iterator[_CardLine]:
 
 
 def _end(job: Job) -> Iterator[_CardLine]:
-    if job.state is JobState.CANCELLED:
-        pass  # code and signal only say how far it had begun when the cancellation came
+    if job.state is not JobState.FAILED:
+        pass  # code and signal only say how Slurm ended it, and how far it had begun by then
     elif job.signal:
         yield _CardLine("Killed", f"by signal {job.signal}", brief=True)
     elif job.exit_code:

@@ -170,10 +170,11 @@ def test_an_ended_job_tells_its_exit_memory_and_efficiency() -> None:
     assert "attach" not in html(msgspec.structs.replace(ended, delivered=True), NOW_S)
 
 
-def test_how_the_signal_of_a_cancellation_reached_the_job_is_not_told() -> None:
+@pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.TIMEOUT])
+def test_how_the_signal_by_which_slurm_ended_a_job_reached_it_is_not_told(state: JobState) -> None:
     """Depending on how far it had begun, bash or srun gives 0, 1 or 143."""
-    cancelled = job(state=JobState.CANCELLED, ended_s=NOW_S, exit_code=1)
-    by_signal = job(state=JobState.CANCELLED, ended_s=NOW_S, signal=15, exit_code=143)
+    cancelled = job(state=state, ended_s=NOW_S, exit_code=1)
+    by_signal = job(state=state, ended_s=NOW_S, signal=15, exit_code=143)
     for ended in (cancelled, by_signal):
         for told in (Text(html(ended, NOW_S)).text, plain(ended, NOW_S)):
             assert "exit" not in told.lower()

@@ -63,8 +63,8 @@ function end(job: Job, trans: TranslationBundle): string[] {
 }
 
 function howItEnded(job: Job, trans: TranslationBundle): string {
-  if (job.state === 'CANCELLED') {
-    return ''; // code and signal only say how far it had begun when the cancellation came
+  if (job.state !== 'FAILED') {
+    return ''; // code and signal only say how Slurm ended it, and how far it had begun by then
   }
   if (job.signal) {
     return trans.__('killed by signal %1', job.signal);

@@ -53,7 +53,7 @@ test('one that has ended says how, and what it used of what it had', () => {
     'killed by signal 9'
   );
   expect(line({ state: 'CANCELLED', ended_s: NOW_S, exit_code: 1 })).not.toContain('exit code');
-  expect(line({ state: 'CANCELLED', ended_s: NOW_S, signal: 15 })).not.toContain('signal');
+  expect(line({ state: 'TIMEOUT', ended_s: NOW_S, signal: 15 })).not.toContain('signal');
 });
 
 test('one that never started says no span that it has not had', () => {
