@@ -73,7 +73,8 @@ class Images:
     def make_image(self, spec: ImageSpec) -> ImageBuild:
         cluster = self._clusters.named(spec.cluster)
         runtime = spec.runtime or cluster.profile.runtime
-        plan = _pulled(spec, runtime) if spec.recipe is None else _built(spec, cluster, runtime)
+        planned = _pulled if spec.recipe is None else _built
+        plan = planned(spec, cluster, runtime)
         with self._making[cluster.name]:
             return self._made(spec, cluster, runtime, *plan)
 
@@ -174,11 +175,12 @@ def _built(
 
 
 def _pulled(
-    spec: ImageSpec, runtime: str
+    spec: ImageSpec, cluster: SlurmCluster, runtime: str
 ) -> tuple[str, str, str | None, Callable[[Maker, str], str]]:
     if not spec.base:
         raise RequestError("Which image is to be pulled?")
-    reference = parse_reference(spec.base)
+    # As `--image` reads it: a name that the profile gives to another registry's image is that one.
+    reference = parse_reference(cluster.profile.images.get(spec.base, spec.base))
     digest = image_folder.reference_digest(str(reference), maker_for(runtime).tool)
     return str(reference), digest, None, lambda maker, version: maker.pull(reference, version)
 

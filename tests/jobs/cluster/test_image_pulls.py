@@ -101,8 +101,9 @@ def ground(
     runtime = request.param.__name__
     folder = str(tmp_path / "images")
     settings = {"runtime": runtime, "setup": setup, "image_dir": folder}
-    site = Site(slurm_cluster, tmp_path, monkeypatch, **settings)
     address = registry.secure if runtime == "charliecloud" else registry.address
+    names = {"absent": f"{address}/ours/nothing:1"}
+    site = Site(slurm_cluster, tmp_path, monkeypatch, images=names, **settings)
     yield Ground(site, runtime, address, logins)
     site.service.close()
 
@@ -145,10 +146,13 @@ def test_a_registry_that_cannot_be_reached(ground: Ground) -> None:
     not_made(ground.pull(full), full, "the registry cannot be reached from the node: ", "mirror")
 
 
-def test_an_image_that_the_registry_does_not_have(ground: Ground, registry: Registry) -> None:
+def test_an_image_that_the_registry_does_not_have_also_by_the_profiles_name_for_it(
+    ground: Ground, registry: Registry
+) -> None:
     ground.log_in(registry)
     full = f"{ground.registry}/ours/nothing:1"
-    not_made(ground.pull(full), full, "there is no such image", "name and tag")
+    for wanted in (full, "absent"):
+        not_made(ground.pull(wanted), full, "there is no such image", "name and tag")
 
 
 def test_a_login_that_is_wrong(ground: Ground, registry: Registry, pushed: str) -> None:
