@@ -123,7 +123,12 @@ class First(Rank):
             self._urge(self.cell, verb)
 
     def _end(self, cell: session_files.Cell) -> None:
-        self.found[0] = cell.write_result("0.0")
+        assert cell.result is not None
+        self.found[0] = cell.result
+        try:
+            cell.write_result("0.0")
+        except OSError as error:
+            runner.complain("the result of the first rank cannot be written: %s" % error)
         self.look_at_s = 0.0
 
     def _look(self) -> None:
@@ -197,13 +202,13 @@ class Other(Rank):
     """Any other rank, which does what the first one orders."""
 
     def __init__(self, folder: str, attempt: str, engine: str, rank: int, ranks: int) -> None:
-        self.is_over = False
+        self.is_told_to_end = False
         self.is_first_here = os.environ.get(PLACE_OF[engine], "0") == "0"
         super().__init__(folder, attempt, engine, rank, ranks, orders_of(attempt))
 
     def _is_over(self) -> bool:
         is_done = self.cell is None and not self.waiting
-        return is_done and bool(self.is_over or self.is_to_begin_anew or self.ended_by)
+        return is_done and bool(self.is_told_to_end or self.is_to_begin_anew or self.ended_by)
 
     def _tick_s(self) -> float:
         is_woken = not self.is_first_here and self.poke.descriptor is not None
@@ -213,7 +218,7 @@ class Other(Rank):
         if self.is_first_here:
             self._wake_others()
         if verb == "end":
-            self.is_over = True
+            self.is_told_to_end = True
         elif verb == "anew":
             self.is_to_begin_anew = True
         elif verb == "kill":
