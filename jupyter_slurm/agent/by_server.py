@@ -110,8 +110,8 @@ class ServerLink:
                 "Content-Type": "application/json",
             }
             connection.request("POST", path + name, body, headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
+            with connection.getresponse() as answer:  # see AgentConnection._exchange
+                return answer.status, answer.read()
         finally:
             connection.close()
 

@@ -107,8 +107,9 @@ class AgentConnection(http.client.HTTPConnection):
 
     def _exchange(self, verb: str, name: str, body: bytes) -> tuple[int, bytes]:
         self.request(verb, PREFIX + name, body, {"Content-Type": "application/json"})
-        response = self.getresponse()
-        return response.status, response.read()
+        # Left to its finalizer, in which Python drops whatever is raised, a Ctrl-C would be lost.
+        with self.getresponse() as response:
+            return response.status, response.read()
 
 
 def _is_retiring(answer: bytes) -> bool:
