@@ -8,7 +8,8 @@ from types import MappingProxyType
 
 from jupyter_slurm.commands.arguments import of_cells
 from jupyter_slurm.commands.command import Command
-from jupyter_slurm.commands.table import CELL, FORM, KERNEL_ADD, LAB_START, SUBMIT
+from jupyter_slurm.commands.submitting import CELL, KERNEL_ADD, LAB_START, SUBMIT
+from jupyter_slurm.commands.table import FORM
 from jupyter_slurm.slurm.options import OPTIONS
 
 _COMMANDS: Mapping[str, Command] = MappingProxyType(

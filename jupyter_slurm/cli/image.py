@@ -21,7 +21,7 @@ from jupyter_slurm.client.login import typed_unseen
 from jupyter_slurm.commands import packages_here
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.image_line import ImageRequest, parse_image, removed
-from jupyter_slurm.commands.table import IMAGE_BUILD, IMAGE_PULL
+from jupyter_slurm.commands.submitting import IMAGE_BUILD, IMAGE_PULL
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.readable import moment
 from jupyter_slurm.wire import Image, ImageSpec, new_id

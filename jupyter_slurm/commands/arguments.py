@@ -9,7 +9,8 @@ from typing import Any
 from jupyter_slurm.commands import line
 from jupyter_slurm.commands.command import Command, OurOption, Place, options_of
 from jupyter_slurm.commands.scanner import Item, scan
-from jupyter_slurm.commands.table import CELL, SECTIONS
+from jupyter_slurm.commands.submitting import CELL
+from jupyter_slurm.commands.table import SECTIONS
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.kinds import kind_for
 from jupyter_slurm.slurm.options import suggest

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 
 from jupyter_slurm.slurm.units import parse_time_s
@@ -115,6 +116,11 @@ def options_of(command: Command, place: Place) -> dict[str, OurOption]:
     return {
         name: option for name, option in command.options.items() if option.only in (None, place)
     }
+
+
+def options(**by_name: OurOption) -> Mapping[str, OurOption]:
+    """Return options by their names, with dashes for the underscores."""
+    return MappingProxyType({name.replace("_", "-"): one for name, one in by_name.items()})
 
 
 def number(text: str) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from jupyter_slurm.commands.arguments import below, of_cells
 from jupyter_slurm.commands.command import Command, OurOption, Place, options_of
 from jupyter_slurm.commands.scanner import scan
-from jupyter_slurm.commands.table import CELL
+from jupyter_slurm.commands.submitting import CELL
 from jupyter_slurm.slurm.options import OPTIONS
 
 _OF_SCRIPTS = ("cluster", "name", "push", "push-exclude", "fetch", "dry-run")

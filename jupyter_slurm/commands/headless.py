@@ -17,7 +17,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.commands import line, notebooks, sessions
 from jupyter_slurm.commands.arguments import of_job
 from jupyter_slurm.commands.scanner import before_arguments
-from jupyter_slurm.commands.table import SUBMIT
+from jupyter_slurm.commands.submitting import SUBMIT
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import CellSpec, JobSpec, ProgramSpec, ScriptSpec
 

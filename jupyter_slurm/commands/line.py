@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from jupyter_slurm.commands.scanner import before_arguments, scan
-from jupyter_slurm.commands.table import CELL
+from jupyter_slurm.commands.submitting import CELL
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.kinds import kind_for
 from jupyter_slurm.jobs.kinds.kind import Kind

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from jupyter_slurm.commands.command import OurOption
-from jupyter_slurm.commands.table import CELL
+from jupyter_slurm.commands.submitting import CELL
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm import options as sbatch
 

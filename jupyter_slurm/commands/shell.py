@@ -13,7 +13,7 @@ from typing import Any
 
 from jupyter_slurm.commands import line
 from jupyter_slurm.commands.arguments import Arguments, of_job
-from jupyter_slurm.commands.table import SHELL
+from jupyter_slurm.commands.submitting import SHELL
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import TerminalRequest, TerminalSpec
 

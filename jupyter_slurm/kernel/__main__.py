@@ -18,7 +18,7 @@ import msgspec
 
 from jupyter_slurm.client import AgentClient, connect
 from jupyter_slurm.commands.arguments import job_spec, read_arguments
-from jupyter_slurm.commands.table import KERNEL_ADD
+from jupyter_slurm.commands.submitting import KERNEL_ADD
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.kernel import known, spec

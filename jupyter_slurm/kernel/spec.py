@@ -27,7 +27,7 @@ from jupyter_slurm.commands import line
 from jupyter_slurm.commands.arguments import Arguments, of_job, read_arguments
 from jupyter_slurm.commands.command import OurOption
 from jupyter_slurm.commands.scanner import take
-from jupyter_slurm.commands.table import KERNEL_ADD
+from jupyter_slurm.commands.submitting import KERNEL_ADD
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.wire import Cluster, RemoteKernel
 

@@ -11,7 +11,7 @@ from functools import partial
 from jupyter_slurm.commands import packages_here
 from jupyter_slurm.commands.arguments import Arguments, read_arguments
 from jupyter_slurm.commands.image_line import ImageRequest, parse_image, removed
-from jupyter_slurm.commands.table import IMAGE_CELL, IMAGE_PULL
+from jupyter_slurm.commands.submitting import IMAGE_CELL, IMAGE_PULL
 from jupyter_slurm.errors import LoginNeededError, RequestError
 from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics.cell import bring

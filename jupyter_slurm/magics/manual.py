@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from jupyter_slurm.commands.arguments import of_cells, sections
-from jupyter_slurm.commands.table import CELL, IMAGE_CELL
+from jupyter_slurm.commands.submitting import CELL, IMAGE_CELL
 from jupyter_slurm.slurm.options import OPTIONS
 
 _CELL = """\

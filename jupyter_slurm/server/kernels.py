@@ -13,7 +13,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.commands import line
 from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.braces import expand
-from jupyter_slurm.commands.table import KERNEL_ADD
+from jupyter_slurm.commands.submitting import KERNEL_ADD
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.kernel import spec
 from jupyter_slurm.server.calls import OWN

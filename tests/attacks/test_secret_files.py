@@ -20,7 +20,7 @@ from jupyter_slurm.cli import main
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.scanner import with_values
-from jupyter_slurm.commands.table import KERNEL_ADD
+from jupyter_slurm.commands.submitting import KERNEL_ADD
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission import staging

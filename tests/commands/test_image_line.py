@@ -8,7 +8,7 @@ from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.image_line import ImageRequest, parse_image
 from jupyter_slurm.commands.line import parse, split
 from jupyter_slurm.commands.packages_here import Here
-from jupyter_slurm.commands.table import IMAGE_BUILD, IMAGE_CELL
+from jupyter_slurm.commands.submitting import IMAGE_BUILD, IMAGE_CELL
 from jupyter_slurm.errors import RequestError
 
 _HERE = Here(("numpy==1.26",), (), (), "3.11")

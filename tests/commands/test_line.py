@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jupyter_slurm.commands.braces import expand
 from jupyter_slurm.commands.line import Request, Reuse, by_text, fingerprint, parse, spec, split
-from jupyter_slurm.commands.table import CELL
+from jupyter_slurm.commands.submitting import CELL
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.wire import (

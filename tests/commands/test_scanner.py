@@ -12,7 +12,7 @@ from jupyter_slurm.commands import headless, image_line, line, shell
 from jupyter_slurm.commands.arguments import job_spec, named, read_arguments
 from jupyter_slurm.commands.line import Request
 from jupyter_slurm.commands.scanner import asks_for_help, before_arguments, scan, with_values
-from jupyter_slurm.commands.table import CELL, IMAGE_CELL, LAB_START, SESSION_START, SHELL
+from jupyter_slurm.commands.submitting import CELL, IMAGE_CELL, LAB_START, SESSION_START, SHELL
 from jupyter_slurm.jobs.kinds import kind_for
 from jupyter_slurm.kernel import spec as kernel_spec
 from jupyter_slurm.slurm.options import OPTIONS

@@ -9,7 +9,7 @@ import pytest
 from jupyter_slurm.commands import shell
 from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.shell import Shell
-from jupyter_slurm.commands.table import SHELL
+from jupyter_slurm.commands.submitting import SHELL
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import JobKind
 

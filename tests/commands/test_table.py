@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from jupyter_slurm.cli import parser
 from jupyter_slurm.commands.arguments import Arguments, commands, find, of_job, read_arguments
 from jupyter_slurm.commands.command import Argument, Command, OurOption, Place, options_of
-from jupyter_slurm.commands.table import CELL, IMAGE_CELL, SECTIONS
+from jupyter_slurm.commands.submitting import CELL, IMAGE_CELL
+from jupyter_slurm.commands.table import SECTIONS
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.magics import commands as magics
 from jupyter_slurm.slurm.options import OPTIONS

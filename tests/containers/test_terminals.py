@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.shell import Shell, parse
-from jupyter_slurm.commands.table import SHELL
+from jupyter_slurm.commands.submitting import SHELL
 from jupyter_slurm.wire import JobKind, JobState
 from tests.containers import test_cells
 from tests.containers.test_cells import Ground

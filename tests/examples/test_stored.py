@@ -14,7 +14,7 @@ import pytest
 from jupyter_slurm.commands.arguments import find, read_arguments
 from jupyter_slurm.commands.image_line import parse_image
 from jupyter_slurm.commands.line import parse, split
-from jupyter_slurm.commands.table import IMAGE_CELL
+from jupyter_slurm.commands.submitting import IMAGE_CELL
 from jupyter_slurm.profiles import templates
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.slurm.options import OPTIONS

@@ -12,7 +12,7 @@ import pytest
 from jupyter_slurm import places
 from jupyter_slurm.cli import main
 from jupyter_slurm.commands.arguments import read_arguments
-from jupyter_slurm.commands.table import KERNEL_ADD
+from jupyter_slurm.commands.submitting import KERNEL_ADD
 from jupyter_slurm.errors import (
     ConfigError,
     LoginNeededError,

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from jupyter_slurm.commands.command import Command, OurOption, Place
-from jupyter_slurm.commands.table import CELL, SECTIONS
+from jupyter_slurm.commands.submitting import CELL
+from jupyter_slurm.commands.table import SECTIONS
 from jupyter_slurm.slurm.options import OPTIONS
 
 FILE = Path(__file__).parents[2] / "docs" / "reference.md"

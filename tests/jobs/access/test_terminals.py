@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.shell import parse
-from jupyter_slurm.commands.table import SHELL
+from jupyter_slurm.commands.submitting import SHELL
 from jupyter_slurm.errors import ForwardError, NotFoundError, RequestError
 from jupyter_slurm.slurm.srun import terminal_argv
 from jupyter_slurm.slurm.versions import SlurmVersion
