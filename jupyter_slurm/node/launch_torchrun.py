@@ -22,6 +22,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
@@ -38,6 +39,7 @@ MISSING = 65
 TELL_S = 50.0
 STORE_S = 900
 LEAVE_DAYS = 365
+AGAIN_S = 0.01
 
 
 def fail(sentence):
@@ -122,6 +124,23 @@ class SignedPickle(object):
         return hmac.new(self.key, data, hashlib.sha256).digest()
 
 
+def lose_no_signal(kind):
+    # type: (Any) -> None
+    """Have signals come again that Python has dropped: torchrun makes of each an exception of this
+    kind, and nothing that is raised while an object is finalized reaches anybody."""
+    tell = getattr(sys, "unraisablehook", None)  # Python 3.8
+
+    def again(dropped):
+        # type: (Any) -> None
+        if isinstance(dropped.exc_value, kind):
+            number = int(dropped.exc_value.sigval)
+            threading.Timer(AGAIN_S, os.kill, (os.getpid(), number)).start()
+        elif tell is not None:
+            tell(dropped)
+
+    sys.unraisablehook = again  # novermin: Python before 3.8 never looks at it
+
+
 def leave(store, name, index, nodes):
     # type: (Any, str, int, int) -> None
     """Keep the store of the first node until the others need it no more. Where one fails the
@@ -199,6 +218,7 @@ def main(argv):
     for name in ("redirects", "tee"):  # PyTorch before 2 does not find "none" with Python 3.11
         if getattr(config, name, Std.NONE) is None:
             setattr(config, name, Std.NONE)
+    lose_no_signal(SignalException)
     for number in (signal.SIGUSR1, signal.SIGUSR2):  # of the others torchrun makes an end
         signal.signal(number, lambda number, _frame: launch_processes.signal_children(number))
     try:
