@@ -255,7 +255,7 @@ class Service:
         if cluster.access.connection is not None:  # else it would go by itself after a later login
             cluster.access.connection.check_login()
         if isinstance(spec, CellSpec) and spec.session is not None:
-            cell = self._cell_of_session(spec, cluster)
+            cell = self._sessions.completed(spec, cluster.profile)
             record = self._sessions.new_record(cell)
             record.given = identity.given_in_session(cell)
             memory = self._book.record(record.job.session or "").memory_mib
@@ -282,10 +282,6 @@ class Service:
         given = identity.given(asked)
         record = Record(job=first, spec=job.spec, given=given, memory_mib=memory)
         return (record, made) if self._book.add(record) else None
-
-    def _cell_of_session(self, spec: CellSpec, cluster: SlurmCluster) -> CellSpec:
-        cell: CellSpec = kind_of(spec).completed(spec, cluster.profile)
-        return self._sessions.completed(cell)
 
     def _cluster_for(self, spec: JobSpec) -> SlurmCluster:
         if spec.session is not None:
@@ -398,7 +394,7 @@ class Service:
         """Return what the job of `spec` would get."""
         cluster = self._cluster_for(spec)
         if isinstance(spec, CellSpec) and spec.session is not None:
-            return identity.given_in_session(self._cell_of_session(spec, cluster))
+            return identity.given_in_session(self._sessions.completed(spec, cluster.profile))
         if image_of(spec, cluster.profile) is not None:
             with suppress(JupyterSlurmError):  # then it is compared by its name alone
                 return identity.given(resolve(spec, cluster))

@@ -24,6 +24,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 
 import launch_line
+import launch_run
 import launch_step
 
 TYPE_CHECKING = False
@@ -313,13 +314,9 @@ def main(argv):
         signal.signal(number, note)
     try:
         launcher.start()
-        import launch_run  # noqa: PLC0415 - while Slurm starts them
-
         launcher.join()
         return launch_run.Run(launcher).to_its_end()
     except LaunchError as error:
-        import launch_run  # noqa: PLC0415 - it may be that nothing was started
-
         return launch_run.fail(job_dir, attempt, str(error))
     except Cancelled as cancelled:
         return 128 + int(cancelled.args[0])

@@ -9,6 +9,7 @@ with the launcher, and ends before what it has started.
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -152,8 +153,6 @@ class Part(object):
     def _engine(self, line):
         # type: (launch_line.Line) -> None
         """Run the engine's program to its end, and tell the launcher."""
-        import ctypes  # noqa: PLC0415 - while the nodes find each other all CPUs are busy
-
         # What a program leaves behind comes to this one, and is ended with it.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         world = os.path.join(self.job_dir, "world.%s.json" % self.attempt)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 RANKED = ("torchrun", "mpi")
 """The engines that run the user's code in each of many ranks."""
+TOGETHER_S = 1.0
+"""How long ranks have to fail for the same reason as the first of them; then all end."""
+RENEW = 75
+"""EX_TEMPFAIL: what the ranks of a session end with that are to be started anew."""
 OURS = "jupyter-slurm: "
 """Begins a line that our own programs say."""
 

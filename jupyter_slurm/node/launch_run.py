@@ -1,8 +1,7 @@
 """A job on many nodes from the moment when they have found each other: tells the engine's programs
 of the nodes, waits for them, and says how the job has ended.
 
-Runs on the first node as a part of launch.py, which imports this while Slurm starts the nodes'
-parts; Python 3.6 and later, standard library only.
+Runs on the first node as a part of launch.py; Python 3.6 and later, standard library only.
 """
 
 import json
@@ -26,10 +25,6 @@ REST_S = 20.0
 SEEN_S, FAILED_S, HEARD_S = 60.0, 5.0, 1.0
 """How long to wait until what the ranks have written on other nodes is seen here (nfs(5)): where
 all went well, where a rank may not have come to write anything, and where somebody said why."""
-TOGETHER_S = 1.0
-"""How long ranks have to fail for the same reason as the first of them; then all end."""
-RENEW = 75
-"""EX_TEMPFAIL: what the ranks of a session end with that are to be started anew."""
 UNAVAILABLE = 69
 """EX_UNAVAILABLE of sysexits.h."""
 
@@ -105,7 +100,7 @@ class Run(object):
         is_missing = any("MPI type" in words for words in launch.ranks.words)
         if is_missing and launch.kinds:
             launch.kind = launch.kinds.pop(0)
-        elif code != RENEW:
+        elif code != launch_result.RENEW:
             return False
         launch.step_of_ranks()
         return True
@@ -122,8 +117,8 @@ class Run(object):
             what, one, more = event
             if what == "signal":
                 self.launch.signal(nodes, more)
-            elif what == "bad exit" and more != RENEW and not code:
-                code, deadline_s = more, time.monotonic() + TOGETHER_S
+            elif what == "bad exit" and more != launch_result.RENEW and not code:
+                code, deadline_s = more, time.monotonic() + launch_result.TOGETHER_S
             elif what == "step" and one is self.launch.ranks and not self._again(more):
                 return code or (more if more >= 0 else 128 - more)
             failed = self._ended(what, one, more)
@@ -141,7 +136,7 @@ class Run(object):
         """End what runs on the others; return until when they have time for that."""
         self.first = first
         if not self._has_begun(first.index):
-            time.sleep(TOGETHER_S)  # theirs may be about to fail, too
+            time.sleep(launch_result.TOGETHER_S)  # theirs may be about to fail, too
         self.launch.signal(nodes, signal.SIGTERM)
         return time.monotonic() + REST_S
 

@@ -31,8 +31,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List  # noqa: F401 - in comments
 
-TOGETHER_S = 1.0
-"""How long ranks have to fail for the same reason as the first of them."""
 HEED_S = 30.0
 """How long they have to heed an interrupt: many calls of PyTorch and MPI do not while they wait."""
 LAST_S = 5.0
@@ -43,8 +41,6 @@ PLACE_OF = {"torchrun": "LOCAL_RANK", "mpi": "SLURM_LOCALID"}
 """The variables that tell a rank which it is on its node."""
 WRONG_WORLD = 65
 """EX_DATAERR of sysexits.h."""
-RENEW = 75
-"""EX_TEMPFAIL; launch.py knows it."""
 
 
 class Rank(session.Session):
@@ -72,7 +68,7 @@ class Rank(session.Session):
     def run(self) -> "Dict[str, Any]":
         result = super().run()
         if self.is_to_begin_anew and not self.ended_by:
-            raise SystemExit(RENEW)
+            raise SystemExit(launch_result.RENEW)
         return result
 
     def _wake_others(self) -> None:
@@ -94,7 +90,8 @@ class First(Rank):
         """How the cell has ended, by rank."""
         self.urged = ""
         """What those that still run it were last told: to end it, to be ended."""
-        self.urge_at_s = 0.0
+        self.give_up_at_s = 0.0
+        """Until when they have time for that."""
         super().__init__(folder, attempt, engine, rank, ranks, "requests")
 
     def _is_over(self) -> bool:
@@ -111,7 +108,7 @@ class First(Rank):
         super()._begin(cell_id)
         if self.cell is None:
             return
-        self.found, self.urged, self.urge_at_s = {}, "", 0.0
+        self.found, self.urged, self.give_up_at_s = {}, "", 0.0
         path = os.path.join(self.cell.folder, "launch.0.jsonl")
         with contextlib.suppress(OSError), open(path, "ab", 0) as file:
             file.write(runner.to_line({"ranks": self.ranks}))
@@ -147,20 +144,20 @@ class First(Rank):
                 if told is not None:
                     self.found[rank] = told
         now_s = time.monotonic()
-        is_late = bool(self.ended_by and self.urge_at_s and now_s > self.urge_at_s)
+        is_late = bool(self.ended_by and self.give_up_at_s and now_s > self.give_up_at_s)
         if len(self.found) == self.ranks or (is_late and 0 in self.found):
             self._tell_all(cell)
         elif self.ended_by:
-            self.urge_at_s = self.urge_at_s if self.urged == "end" else now_s + LAST_S
+            self.give_up_at_s = self.give_up_at_s if self.urged == "end" else now_s + LAST_S
             self.urged = "end"
         elif any(one["status"] != "ok" for one in self.found.values()):
             self._hasten(cell, now_s)
 
     def _hasten(self, cell: session_files.Cell, now_s: float) -> None:
         """Have the cell end in the ranks that wait for one in which it has failed."""
-        if not self.urge_at_s:
-            self.urge_at_s = now_s + TOGETHER_S
-        elif now_s > self.urge_at_s and self.urged != "kill":
+        if not self.give_up_at_s:
+            self.give_up_at_s = now_s + launch_result.TOGETHER_S
+        elif now_s > self.give_up_at_s and self.urged != "kill":
             self._urge(cell, "kill" if self.urged or self._has_died() else "cancel")
 
     def _has_died(self) -> bool:
@@ -168,7 +165,7 @@ class First(Rank):
 
     def _urge(self, cell: session_files.Cell, verb: str) -> None:
         self.urged = verb
-        self.urge_at_s = time.monotonic() + HEED_S
+        self.give_up_at_s = time.monotonic() + HEED_S
         if verb == "kill":
             left = [rank for rank in range(self.ranks) if rank not in self.found]
             if left:

@@ -24,6 +24,8 @@ from tests.cluster.pyxis import EnrootStandIn, standing_in
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
+OF_THIS_MACHINE = ("/usr:/usr", "/etc/alternatives:/etc/alternatives")
+"""What an image lacks it has from this machine, which is of the same distribution."""
 TORCH = """
 import os, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -153,7 +155,7 @@ def runs_in_four_ranks(nodes: Site, code: str, **changes: Any) -> None:
     """What the image lacks it has from this machine, which is of the same distribution."""
     job = nodes.run(
         code.replace("data[rank]", "rank"),
-        mounts=("/usr:/usr", "/etc/alternatives:/etc/alternatives"),
+        mounts=OF_THIS_MACHINE,
         options={"nodes": "2", "ntasks-per-node": "2"},
         names_out=("total",),
         names_gather=("mine",),
@@ -221,7 +223,7 @@ def test_a_container_that_is_kept_on_another_node_is_told_with_the_node(
             launch="torchrun",
             runtime=runtime,
             image="@mine",
-            mounts=("/usr:/usr", "/etc/alternatives:/etc/alternatives"),
+            mounts=OF_THIS_MACHINE,
             options={"nodes": "2"},
         )
     assert time.monotonic() - began_s < 20
@@ -256,7 +258,7 @@ def test_cancelling_interrupts_every_container_and_leaves_none(
             launch="torchrun",
             runtime=runtime,
             image=str(lean_squash_image),
-            mounts=("/usr:/usr", "/etc/alternatives:/etc/alternatives"),
+            mounts=OF_THIS_MACHINE,
             options={"nodes": "2"},
         )
     )

@@ -20,7 +20,7 @@ from tests.cluster.machines import ADDRESSES, OWN_PORTS, Machines
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
 from tests.jobs.test_engines import NAMES
-from tests.jobs.test_many_nodes import MPI, TORCH, text_of
+from tests.jobs.test_many_nodes import MPI, OF_THIS_MACHINE, TORCH, text_of
 from tests.ssh.accounts import add_user, new_name
 from tests.ssh.kept import Keeper
 from tests.ssh.processes import words_of
@@ -183,7 +183,7 @@ def test_an_image_that_one_node_lacks_is_told_with_the_node(
         launch=engine,
         runtime="charliecloud",
         image=str(image),
-        mounts=("/usr:/usr", "/etc/alternatives:/etc/alternatives"),
+        mounts=OF_THIS_MACHINE,
         options={"nodes": "3"},
     )
     assert job.state is JobState.FAILED, apart.outputs(job.id)

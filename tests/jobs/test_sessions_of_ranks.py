@@ -14,7 +14,7 @@ from jupyter_slurm.jobs.outcome.variables import write_variables
 from jupyter_slurm.wire import Engine, ErrorOutput, Job, JobState, SessionSpec
 from tests.cluster.pyxis import EnrootStandIn
 from tests.jobs.conftest import Site, spec
-from tests.jobs.test_many_nodes import MPI, TORCH, nodes, nothing_stays, text_of
+from tests.jobs.test_many_nodes import MPI, OF_THIS_MACHINE, TORCH, nodes, nothing_stays, text_of
 from tests.ssh.waiting import wait_until
 
 __all__ = ["nodes"]
@@ -25,14 +25,12 @@ CALLS = {
     "mpi": MPI.replace("total = ", "total = data[3] and "),
 }
 TOTALS = {"torchrun": 6.0, "mpi": 3}
-OF_THIS_MACHINE = ("/usr:/usr", "/etc/alternatives:/etc/alternatives")
-"""What an image lacks it has from this machine, which is of the same distribution."""
 
 
 class InRanks:
     """A session in three ranks on two nodes, and what its cells give."""
 
-    def __init__(self, site: Site, engine: Engine, **more: Any) -> None:
+    def __init__(self, site: Site, engine: Engine | None, **more: Any) -> None:
         options = {"nodes": "2", "ntasks": "3"}
         wanted = SessionSpec(name="s", launch=engine, options=options, **{"idle_s": 600, **more})
         self.site = site
@@ -46,7 +44,7 @@ class InRanks:
         """Run a cell that takes `data` in, needs all ranks, and gives `total`."""
         write_variables(folder / "inputs", ["data"], {"data": [1, 2, 3, 4]})
         inputs = str(folder / "inputs")  # which moves into the job's folder
-        code = CALLS[self.engine]
+        code = CALLS[self.engine or ""]
         return self.run(code, inputs=inputs, names_in=("data",), names_out=("total",))
 
     def begin(self, code: str, word: str) -> Job:
@@ -69,7 +67,7 @@ class InRanks:
 def session(nodes: Site) -> Iterator[Callable[..., InRanks]]:
     begun: list[InRanks] = []
 
-    def start(engine: Engine, **more: Any) -> InRanks:
+    def start(engine: Engine | None, **more: Any) -> InRanks:
         begun.append(InRanks(nodes, engine, **more))
         return begun[-1]
 
@@ -178,7 +176,9 @@ def test_it_ends_in_all_ranks_when_it_is_idle(session: Callable[..., InRanks]) -
     assert (ended.state, str(ended.why)) == (JobState.COMPLETED, "It was idle for 2 seconds.")
 
 
-def test_what_it_is_to_gather_needs_ranks(session: Callable[..., InRanks]) -> None:
-    ranks = session("mpi")
+def test_a_cell_takes_the_ranks_that_its_session_has(session: Callable[..., InRanks]) -> None:
+    plain = session(None)
     with pytest.raises(RequestError, match="--launch is not for its cells"):
-        ranks.run("1", launch="mpi")
+        plain.run("1", launch="mpi")
+    with pytest.raises(RequestError, match="--gather"):
+        plain.gather("1")

@@ -20,6 +20,7 @@ from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell
 from jupyter_slurm.jobs.submission.session_cells import ask, ended, ends_s
+from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.wire import CellSpec, Job
 
 
@@ -32,16 +33,17 @@ class Sessions:
         """Return the cluster where the session runs. NotFoundError, RequestError."""
         return self._clusters.named(self._session(session_id).cluster)
 
-    def completed(self, spec: CellSpec) -> CellSpec:
-        """Return the cell as the ranks of its session run it, where that has any. RequestError."""
+    def completed(self, spec: CellSpec, profile: ClusterProfile) -> CellSpec:
+        """Return the cell with what the profile and its session say of it. RequestError."""
         if spec.launch is not None:
             raise RequestError(
                 "A session runs on the nodes that it was started on, so --launch is not for its "
                 "cells.",
                 option="launch",
             )
+        cell: CellSpec = kind_of(spec).completed(spec, profile)
         launch = self._session(spec.session or "").launch
-        return replace(spec, launch=launch) if launch in RANKED else spec
+        return replace(cell, launch=launch) if launch in RANKED else cell
 
     def new_record(self, spec: CellSpec) -> Record:
         """Return the record of a cell to run in the session `spec.session`. RequestError."""

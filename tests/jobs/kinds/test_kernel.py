@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.kinds.kernel import Kernel
+from jupyter_slurm.wire import Engine, KernelSpec
 
 
 @pytest.mark.parametrize(
@@ -21,3 +23,14 @@ from jupyter_slurm.jobs.kinds.kernel import Kernel
 def test_what_a_kernels_job_lacked_is_told(bare: bool, log: str, code: int, why: str) -> None:
     found = Kernel().missing(log, code, bare=bare)
     assert (found is None) if why is None else (found is not None and why in str(found[0]))
+
+
+@pytest.mark.parametrize("engine", ["torchrun", "mpi"])
+def test_a_kernel_does_not_run_in_many_ranks(engine: Engine) -> None:
+    with pytest.raises(RequestError, match=f"--launch {engine}` runs code in many ranks"):
+        Kernel().check(KernelSpec(name="k", launch=engine))
+
+
+@pytest.mark.parametrize("engine", ["ray", "dask", None])
+def test_a_kernel_can_have_an_engine(engine: Engine | None) -> None:
+    Kernel().check(KernelSpec(name="k", launch=engine))
