@@ -101,6 +101,12 @@ class _Slurm:
         return lines
 
     def start(self) -> None:
+        try:
+            self._start()
+        except AssertionError as exc:
+            raise AssertionError(f"{exc}\n{self._last_words()}") from exc
+
+    def _start(self) -> None:
         munged = (
             *("munged", "--foreground", "--force"),
             f"--key-file={self.places.munge_key}",
@@ -116,10 +122,7 @@ class _Slurm:
         self._daemon(self.login, "slurmctld", "-D")
         for node in self.shape.nodes:
             self._daemon(self.inside, "slurmd", "-D", "-N", node)
-        try:
-            wait_until(lambda: set(self._states()) == {"idle"}, _PATIENCE_S)
-        except AssertionError as exc:
-            raise AssertionError(self._last_words()) from exc
+        wait_until(lambda: set(self._states()) == {"idle"}, _PATIENCE_S)
 
     def _start_accounting(self, entries: Sequence[Sequence[str]]) -> None:
         place, socket = self.places.database, self.places.database_socket
@@ -155,7 +158,7 @@ class _Slurm:
 
     def _last_words(self) -> str:
         files = sorted((self.places.base / "log").iterdir())
-        return "\n".join(f"{file.name}:\n{file.read_text()[-1000:]}" for file in files)
+        return "\n".join(f"{file.name}:\n{file.read_text()[-2000:]}" for file in files)
 
     def _states(self) -> list[str]:
         try:
