@@ -128,9 +128,9 @@ class EngineJob:
         assert self.runs.exists(), self.told()
         self.slurm_id = site.service.job(job.id).slurm_id
 
-    def told(self) -> object:
-        job = self.site.service.job(self.id)
-        return self.site.service.result(self.id), job, self.text("stderr")
+    def told(self) -> str:
+        service = self.site.service  # as text, since pytest cuts other values short
+        return f"{self.text('stderr')}\n{service.result(self.id)}\n{service.job(self.id)}"
 
     def text(self, name: str = "stdout") -> str:
         chunk = self.site.service.logs(self.id, budget_bytes=None)

@@ -1,7 +1,7 @@
 """Compare what we send for each job, each help text and the reference page with the record of it.
 
 A test that fails shows a change that somebody made. If you meant it, record it anew:
-`submitted.py`, `help_texts.py` and `reference.py` say how.
+`submitted.py`, `help_texts.py`, `reference.py` and `sites.py` say how.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from tests.recorded import help_texts, reference, submitted
+from tests.recorded import help_texts, reference, sites, submitted
 
 _RECORDED = {path.stem: path for path in sorted(submitted.FOLDER.iterdir())}
 
@@ -35,3 +35,9 @@ def test_the_help_of_every_command_is_as_it_was_recorded() -> None:
 
 def test_the_reference_page_is_that_of_the_commands() -> None:
     assert reference.FILE.read_text(encoding="utf-8") == reference.whole()
+
+
+def test_each_site_has_the_page_that_its_notebook_makes() -> None:
+    assert sorted(path.stem for path in sites.FOLDER.glob("*.md")) == sites.names()
+    for name in sites.names():
+        assert (sites.FOLDER / f"{name}.md").read_text(encoding="utf-8") == sites.page(name)
