@@ -46,7 +46,10 @@ def build(args: Arguments, connect: Connect) -> int:
     if here is not None and here.left_out:
         note(f"Only on this machine, and so left out: {', '.join(here.left_out)}.\n")
     text = _recipe(request)
-    return _make(request, request.build_spec(new_id(), text, here), connect)
+    folder = (
+        Path.cwd() if request.file in (None, "-") else Path(str(request.file)).absolute().parent
+    )
+    return _make(request, request.build_spec(new_id(), text, here, folder=str(folder)), connect)
 
 
 def pull(args: Arguments, connect: Connect) -> int:

@@ -38,10 +38,15 @@ class ImageRequest:
     """The other words: sbatch's options, the cluster, how to wait."""
 
     def build_spec(
-        self, job_id: str, text: str, here: Here | None, notebook: str | None = None
+        self,
+        job_id: str,
+        text: str,
+        here: Here | None,
+        notebook: str | None = None,
+        folder: str | None = None,
     ) -> ImageSpec:
-        """Return the spec of an image to build. `here`: the packages for --env-from-here.
-        RequestError: they cannot be added to this recipe."""
+        """Return the spec of an image to build. `here`: the packages for --env-from-here; `folder`:
+        the one beside the recipe. RequestError: they cannot be added to this recipe."""
         recipe, base = text, self.base
         if here is not None:
             if _WHOLE.match(text.lstrip()):
@@ -51,7 +56,9 @@ class ImageRequest:
                 )
             recipe, base = here.recipe() + text, self.base or here.base
         spec = self.pull_spec(job_id, notebook)
-        return msgspec.structs.replace(spec, name=self.name, recipe=recipe, base=base)
+        return msgspec.structs.replace(
+            spec, name=self.name, recipe=recipe, base=base, folder=folder
+        )
 
     def pull_spec(self, job_id: str, notebook: str | None = None) -> ImageSpec:
         return ImageSpec(

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from jupyter_slurm.containers import dockerfile
+from jupyter_slurm.containers import definition, dockerfile
+from jupyter_slurm.containers.beside import Source
 from jupyter_slurm.containers.steps import Run, Step
 from jupyter_slurm.errors import RequestError
 
@@ -50,11 +51,17 @@ class Recipe:
     base: str | None
     """The base image, as users name it; None: the text alone names it."""
 
-    def digest(self, base: str | None, tool: str) -> str:
+    def digest(self, base: str | None, tool: str, files: str | None = None) -> str:
         """Return 64 hexadecimal digits, equal for recipes of the same image. `base` is the base
-        image that was found."""
-        words = [1, tool, self.kind, self.text, base]
+        image that was found, `files` the digest of the files that `sources` names."""
+        words = [1, tool, self.kind, self.text, base, *([files] if files else [])]
         return hashlib.sha256(json.dumps(words).encode()).hexdigest()
+
+    def sources(self) -> list[Source]:
+        """Return the files beside the recipe that it takes along. RequestError."""
+        if self.kind is Kind.DOCKERFILE:
+            return dockerfile.sources(self.text)
+        return definition.sources(self.text) if self.kind is Kind.DEFINITION else []
 
     def steps(self) -> list[Step]:
         """Return the steps on the base. RequestError: the recipe has no such steps. Not for a
@@ -165,8 +172,9 @@ def _check(tool: str, words: Sequence[str]) -> None:
         local = named.startswith(("./", "../", "/", "~")) and not named.startswith("//")
         if local or word in ("-r", "--requirement", "-e", "--editable"):
             raise RequestError(
-                "The recipe names a file, {named}, and a cell brings none.",
-                hint="Write the packages themselves into the recipe.",
+                "The recipe names a file, {named}, and lines of packages take none along.",
+                hint="Write the packages themselves into the recipe, or a Dockerfile: COPY takes "
+                "a file along.",
                 named=named,
             )
 

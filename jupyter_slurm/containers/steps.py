@@ -4,6 +4,7 @@ text; nothing here knows where the steps come from."""
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ SETUP = "setup"
 """The script's name beside a Dockerfile that runs it."""
 INSIDE = "/jupyter-slurm-setup"
 """The script's path in the image while it runs. Not below /tmp, which may be the node's."""
+FILES = "files"
+"""The name of the folder beside the script with the files that the recipe takes along."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,28 @@ class Enter:
     folder: str
 
 
-Step = Run | Set | Enter
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Files and folders beside the recipe, put into the image as a Dockerfile's COPY does."""
+
+    sources: tuple[str, ...]
+    target: str
+    """A word, as in `Set`."""
+
+
+Step = Run | Set | Enter | Copy
+
+_COPY = """copy() {
+  target=$1; shift
+  case $#$target in 1*/) into=1 ;; 1*) into= ;; *) into=1 ;; esac
+  for one; do
+    if [ -d "$one" ]; then mkdir -p -- "$target" && cp -pRP -- "$one/." "$target"
+    elif [ -n "$into" ] || [ -d "$target" ]; then
+      mkdir -p -- "$target" && cp -pRP -- "$one" "$target"
+    else mkdir -p -- "$(dirname -- "$target")" && cp -pRP -- "$one" "$target"
+    fi || return
+  done
+}"""
 
 
 def as_dockerfile(base: str, commands: Sequence[str]) -> str:
@@ -53,9 +77,12 @@ def script_dockerfile(base: str) -> str:
     return f"FROM {base}\nCOPY {SETUP} {INSIDE}\nRUN {json.dumps([INSIDE])}\nRUN {remove}\n"
 
 
-def as_script(steps: Sequence[Step]) -> str:
-    """Return one POSIX sh script that does them all. See `kept_variables` for variables."""
+def as_script(steps: Sequence[Step], files: str) -> str:
+    """Return one POSIX sh script that does them all. See `kept_variables` for variables; `files` is
+    the folder inside that has the files beside the recipe."""
     lines = ["#!/bin/sh", "set -e"]
+    if any(isinstance(step, Copy) for step in steps):
+        lines.append(_COPY)
     for step in steps:
         match step:
             case Run():
@@ -64,6 +91,9 @@ def as_script(steps: Sequence[Step]) -> str:
                 lines.append(f"export {step.name}={step.value}")
             case Enter():
                 lines.append(f"mkdir -p -- {step.folder} && cd -- {step.folder}")
+            case Copy():
+                taken = shlex.join(f"{files}/{one}" for one in step.sources)
+                lines.append(f"copy {step.target} {taken}")
     return "\n".join(lines) + "\n"
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from pathlib import Path
 
 from jupyter_slurm.commands import packages_here
 from jupyter_slurm.commands.arguments import Arguments, read_arguments
@@ -30,7 +31,14 @@ def build(state: MagicsState, line: str, text: str) -> JobHandle | None:
     here = packages_here.read() if request.env_from_here else None
     if here is not None and here.left_out:
         say(f"Only on this machine, and so left out: {', '.join(here.left_out)}.")
-    return _make(state, request, request.build_spec(new_id(), text, here, state.notebook))
+    folder = str(_folder(state.notebook))
+    return _make(state, request, request.build_spec(new_id(), text, here, state.notebook, folder))
+
+
+def _folder(notebook: str | None) -> Path:
+    """Return the folder beside the cell: the notebook's, else where this kernel is."""
+    beside = Path(notebook or "").parent
+    return beside if beside.is_absolute() and beside.is_dir() else Path.cwd()
 
 
 def pull(state: MagicsState, args: Arguments) -> JobHandle | None:

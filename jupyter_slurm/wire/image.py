@@ -43,6 +43,9 @@ class ImageSpec(Struct, frozen=True, kw_only=True):
     """The recipe's text; None: pull `base` as it is."""
     base: str | None = None
     """The image to start from, as for `--image`; None: the recipe names it."""
+    folder: str | None = None
+    """The folder of this machine beside the recipe, from which it may take files along; None: it
+    has none."""
     cluster: str | None = None
     """None: the default cluster."""
     runtime: str | None = None

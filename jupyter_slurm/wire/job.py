@@ -93,6 +93,9 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
     """A folder of this machine: the job runs in a copy of it, made when it is submitted."""
     push_exclude: tuple[str, ...] = ()
     """Patterns, as in .gitignore, of files not to push, beside those of its own .gitignore."""
+    push_only: tuple[str, ...] = ()
+    """What alone of the folder is pushed, whatever a .gitignore says: files, links and folders, by
+    their paths in it; empty: all."""
     fetch: tuple[str, ...] = ()
     """Patterns of files, relative to the folder where the job runs, that `Api.fetch` brings."""
     fetch_to: str | None = None

@@ -321,6 +321,7 @@ export interface CellSpec {
   fingerprint: string | null;
   push: string | null;
   push_exclude: string[];
+  push_only: string[];
   fetch: string[];
   fetch_to: string | null;
   slurm_conf: string | null;
@@ -947,6 +948,7 @@ export interface ImageSpec {
   name: string;
   recipe: string | null;
   base: string | null;
+  folder: string | null;
   cluster: string | null;
   runtime: string | null;
   options: {
@@ -1003,6 +1005,7 @@ export interface KernelSpec {
   fingerprint: string | null;
   push: string | null;
   push_exclude: string[];
+  push_only: string[];
   fetch: string[];
   fetch_to: string | null;
   slurm_conf: string | null;
@@ -1043,6 +1046,7 @@ export interface LabSpec {
   fingerprint: string | null;
   push: string | null;
   push_exclude: string[];
+  push_only: string[];
   fetch: string[];
   fetch_to: string | null;
   slurm_conf: string | null;
@@ -1167,6 +1171,7 @@ export interface ProgramSpec {
   fingerprint: string | null;
   push: string | null;
   push_exclude: string[];
+  push_only: string[];
   fetch: string[];
   fetch_to: string | null;
   slurm_conf: string | null;
@@ -1264,6 +1269,7 @@ export interface ScriptSpec {
   fingerprint: string | null;
   push: string | null;
   push_exclude: string[];
+  push_only: string[];
   fetch: string[];
   fetch_to: string | null;
   slurm_conf: string | null;
@@ -1293,6 +1299,7 @@ export interface SessionSpec {
   fingerprint: string | null;
   push: string | null;
   push_exclude: string[];
+  push_only: string[];
   fetch: string[];
   fetch_to: string | null;
   slurm_conf: string | null;
@@ -1332,6 +1339,7 @@ export interface TerminalSpec {
   fingerprint: string | null;
   push: string | null;
   push_exclude: string[];
+  push_only: string[];
   fetch: string[];
   fetch_to: string | null;
   slurm_conf: string | null;

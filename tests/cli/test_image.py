@@ -52,7 +52,7 @@ def test_a_recipe_of_a_file_is_made_and_its_output_shown(run: Run, tmp_path: Pat
     assert (code, out) == (0, "making it\n")
     [spec] = run.api.image_specs
     assert (spec.name, spec.base, spec.cluster) == ("mine", "base", "other")
-    assert spec.recipe == "pip install x\n"
+    assert (spec.recipe, spec.folder) == ("pip install x\n", str(tmp_path))
     assert run("build", "mine", "recipe", "--from", "base")[:2] == (
         0,
         "The image mine is there: /images/mine\n",

@@ -123,7 +123,12 @@ def test_a_dockerfile_is_read_step_by_step() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "COPY a b",
+        "COPY --from=x a b",
+        "COPY --chown=1 a b",
+        "COPY *.py /x/",
+        "COPY a $(id)",
+        "ADD a.tar.gz /x",
+        "RUN cat <<EOF >x",
         "ADD https://example.org/x /x",
         "FROM other",
         "FROM scratch",
@@ -171,4 +176,5 @@ def test_the_digest_changes_with_all_that_makes_an_image() -> None:
         recipe.digest("/x.sif", "apptainer"),
         read_recipe("pip install numpy==1", "base").digest("/x.sif", "docker"),
     }
-    assert len(others | {recipe.digest("/x.sif", "docker")}) == 4
+    others.add(recipe.digest("/x.sif", "docker", "the files' digest"))
+    assert len(others | {recipe.digest("/x.sif", "docker")}) == 5

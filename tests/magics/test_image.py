@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from IPython.core.error import UsageError
 
@@ -17,6 +19,16 @@ def test_an_image_is_made_shown_and_not_made_again(shell: Shell, api: FakeApi) -
     assert dict(spec.options) == {"partition": "gpu"}
     assert "making it" in first.out
     assert "nothing has changed: /images/mine" in shell.run(cell).out
+
+
+def test_the_files_beside_the_cell_are_those_of_the_notebooks_folder(
+    shell: Shell, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = "%%slurm_image {} --from base\npip install x\n"
+    shell.run(cell.format("one"))
+    monkeypatch.setenv("JPY_SESSION_NAME", "only its name.ipynb")
+    shell.run(cell.format("two"))
+    assert [one.folder for one in api.image_specs] == [str(tmp_path), str(Path.cwd())]
 
 
 def test_a_detached_one_gives_a_handle(shell: Shell, api: FakeApi) -> None:

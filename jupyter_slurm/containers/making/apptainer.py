@@ -12,11 +12,14 @@ import shlex
 
 from jupyter_slurm.containers.apptainer import apptainer_name
 from jupyter_slurm.containers.apptainer_errors import explained_making
-from jupyter_slurm.containers.making.script import file
+from jupyter_slurm.containers.making.script import beside, file
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
-from jupyter_slurm.containers.steps import INSIDE, SETUP, as_script, kept_variables
+from jupyter_slurm.containers.steps import FILES, INSIDE, SETUP, as_script, kept_variables
+
+INSIDE_FILES = f"{INSIDE}-{FILES}"
+"""The path in the image of the files beside the recipe, while it is built."""
 
 _BEGIN = """mkdir "$work/tmp" "$work/cache"
 for tool in APPTAINER SINGULARITY; do
@@ -41,11 +44,15 @@ class Apptainer:
         lines = [_BEGIN]
         if recipe.kind is Kind.DEFINITION:
             lines.append(file("definition", recipe.text))
+            # Relative paths in it begin where Apptainer runs.
+            lines.append('cd -- "$beside"\n' if recipe.sources() else "")
         else:
             steps = [] if recipe.kind is Kind.SCRIPT else recipe.steps()
-            script = recipe.text if recipe.kind is Kind.SCRIPT else as_script(steps)
+            script = recipe.text if recipe.kind is Kind.SCRIPT else as_script(steps, INSIDE_FILES)
             lines.append(file(SETUP, script) + f'chmod 755 "$work/{SETUP}"\n')
-            text = _DEFINITION.format(head=_head(base or ""), script=INSIDE)
+            files = f"    @work@/{FILES} {INSIDE_FILES}\n" if recipe.sources() else ""
+            lines.append(beside(FILES) if files else "")
+            text = _DEFINITION.format(head=_head(base or ""), script=INSIDE, files=files)
             for one in kept_variables(steps):
                 text += f"    export {one.name}={one.value}\n"
             # The folder's name is known on the node only.
@@ -75,10 +82,10 @@ _DEFINITION = f"""{{head}}
 
 %files
     @work@/{SETUP} {{script}}
-
+{{files}}
 %post
     {{script}}
-    rm -f {{script}}
+    rm -rf {{script}} {INSIDE_FILES}
 
 %environment
     export PYTHONNOUSERSITE=1

@@ -4,19 +4,21 @@ Facts (0.31, tried): ch-image keeps its images in a storage folder of its own, w
 a network's file system; it gets one on the node, for this image alone. It is Python, and finds the
 wrong one if an environment of the user's is active. It reads no file of credentials. Images of
 Docker Hub must not say `docker.io`: it would ask a machine of that name, which has none (its issue
-1183). `--force` lets apt work without root. ch-convert, of 0.26 and later, packs with the slowest
-gzip.
+1183). It leaves ADD out, with a warning. `--force` lets apt work without root. ch-convert, of 0.26
+and later, packs with the slowest gzip.
 """
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
+from jupyter_slurm.containers import dockerfile
 from jupyter_slurm.containers.charliecloud_errors import explained_making
 from jupyter_slurm.containers.credentials import charliecloud_file
 from jupyter_slurm.containers.making.context import context, refuse_definition
 from jupyter_slurm.containers.making.script import SAVING
-from jupyter_slurm.containers.recipe import Recipe
+from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import HUB, Reference, parse_reference
 from jupyter_slurm.containers.runtime import Explained
 
@@ -65,7 +67,9 @@ class Charliecloud:
             reference = parse_reference(base)
             begin += _credentials(reference)
             base = _name(reference)
-        build = 'ch-image build --force -t made "$work/context"\n'
+        if recipe.kind is Kind.DOCKERFILE:
+            recipe = replace(recipe, text=dockerfile.with_copies(recipe.text))
+        build = 'ch-image build --force -t made --file "$work/Dockerfile" "$work/context"\n'
         return begin + context(recipe, base) + build + _END.format(made="made")
 
     def pull(self, reference: Reference, version: str) -> str:

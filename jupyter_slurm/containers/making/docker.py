@@ -63,8 +63,8 @@ unnamed {_LABEL} '--filter until=24h'
 {FORGET.replace("{", "{{").replace("}", "}}")}forget '{{engine}}' "$folder" {{tag}}
 """
 
-_LABELLED = f"""sed "s|{_NAME}|${{label#*=}}|" "$work/context/Dockerfile" >"$work/labelled"
-mv "$work/labelled" "$work/context/Dockerfile"
+_LABELLED = f"""sed "s|{_NAME}|${{label#*=}}|" "$work/Dockerfile" >"$work/labelled"
+mv "$work/labelled" "$work/Dockerfile"
 """
 
 _NOTE = """{engine} image inspect {name} >/dev/null 2>&1 || remove="$remove "{name}
@@ -113,7 +113,10 @@ class Docker:
             images = [base] if base else []
         fetch = "".join(self._note(one) for one in images if not one.startswith(OWN))
         # The registries and mirrors of the node, and its proxy, are the host's network's.
-        build = f'{self._engine} build --network=host --force-rm --tag {tag} "$work/context"\n'
+        build = (
+            f"{self._engine} build --network=host --force-rm --tag {tag} "
+            '--file "$work/Dockerfile" "$work/context"\n'
+        )
         save = _SAVE.format(engine=self._engine, tag=tag)
         return begin + load + fetch + made + _LABELLED + build + save
 

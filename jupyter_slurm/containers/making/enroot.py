@@ -9,8 +9,8 @@ import shlex
 
 from jupyter_slurm.containers.enroot_containers import enroot_name
 from jupyter_slurm.containers.enroot_errors import explained_by_enroot
-from jupyter_slurm.containers.making.pyxis import setup_script
-from jupyter_slurm.containers.making.script import SAVING, file
+from jupyter_slurm.containers.making.pyxis import setup
+from jupyter_slurm.containers.making.script import SAVING
 from jupyter_slurm.containers.recipe import Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
@@ -40,7 +40,7 @@ class Enroot:
         return f"docker://{enroot_name(reference)}"
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
-        lines = [file(SETUP, setup_script(recipe)), f'chmod 755 "$work/{SETUP}"\n']
+        lines = [setup(recipe)]
         image = base or ""
         where = shlex.quote(image)
         if not image.startswith("/"):

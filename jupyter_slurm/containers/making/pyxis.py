@@ -13,12 +13,12 @@ import shlex
 from jupyter_slurm.containers import runtime_named
 from jupyter_slurm.containers.enroot_containers import enroot_name
 from jupyter_slurm.containers.making.context import refuse_definition
-from jupyter_slurm.containers.making.script import file
+from jupyter_slurm.containers.making.script import beside, file
 from jupyter_slurm.containers.pyxis import SRUN, STEP, STEP_INSIDE
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
-from jupyter_slurm.containers.steps import SETUP, as_script, kept_variables
+from jupyter_slurm.containers.steps import FILES, SETUP, as_script, kept_variables
 
 _OPTIONS = (
     '--container-save="$partial.d/made/image.sqsh" --container-writable --container-remap-root '
@@ -41,8 +41,7 @@ class Pyxis:
         return enroot_name(reference)
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
-        script = file(SETUP, setup_script(recipe)) + f'chmod 755 "$work/{SETUP}"\n'
-        return f'{script}step "building"\n{_step(base or "", f"/mnt/{SETUP}")}'
+        return f'{setup(recipe)}step "building"\n{_step(base or "", f"/mnt/{SETUP}")}'
 
     def pull(self, reference: Reference, version: str) -> str:
         name = enroot_name(reference)
@@ -66,9 +65,16 @@ set -- --container-image={shlex.quote(image)} {_OPTIONS} -- /bin/sh -c {_INSIDE}
 """
 
 
-def setup_script(recipe: Recipe) -> str:
-    """Return the recipe as one script. RequestError: it cannot be one. enroot gives every program
-    the variables of /etc/environment."""
+def setup(recipe: Recipe) -> str:
+    """Return sh text that puts the recipe into `$work` as one script, and its files beside it.
+    RequestError: it cannot be a script."""
+    files = beside(FILES) if recipe.sources() else ""
+    return files + file(SETUP, _script(recipe)) + f'chmod 755 "$work/{SETUP}"\n'
+
+
+def _script(recipe: Recipe) -> str:
+    """Return the recipe as one script. enroot gives every program the variables of
+    /etc/environment."""
     refuse_definition(recipe, "enroot")
     if recipe.kind is Kind.SCRIPT:
         return recipe.text
@@ -77,4 +83,4 @@ def setup_script(recipe: Recipe) -> str:
         f'printf "%s\\n" "{one.name}=${one.name}" >>/etc/environment\n'
         for one in kept_variables(steps)
     ]
-    return as_script(steps) + "".join(kept)
+    return as_script(steps, f"/mnt/{FILES}") + "".join(kept)

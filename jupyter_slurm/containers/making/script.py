@@ -2,8 +2,9 @@
 and the record at the end. PURE: text.
 
 Tool text is POSIX sh, run with -e in a process group of its own, so that it ends with a cancelled
-job. It finds `$work` (an empty folder of the node, removed afterwards), `$folder` and `$name`, and
-leaves the image at `$partial` with one of the tool's suffixes; `step TEXT` reports its progress.
+job. It finds `$work` (an empty folder of the node, removed afterwards), `$beside` (with the
+files that the recipe takes along, if any), `$folder` and `$name`, and leaves the image at
+`$partial` with one of the tool's suffixes; `step TEXT` reports its progress.
 """
 
 from __future__ import annotations
@@ -90,6 +91,12 @@ def without_room(failure: Failure, log_tail: str) -> Explained | None:
     )
 
 
+def beside(name: str) -> str:
+    """Return sh text that copies the files beside the recipe to a folder in `$work`: a home on a
+    network's file system may be closed to root, as which an engine's client may run."""
+    return f'cp -pRP -- "$beside" "$work"/{shlex.quote(name)}\n'
+
+
 def file(name: str, content: str) -> str:
     """Return sh text that puts a file into `$work`."""
     return f'printf %s {shlex.quote(content)} >"$work"/{shlex.quote(name)}\n'
@@ -107,7 +114,7 @@ _STEP = """step() { printf '%s' "$*" >"$work/.step"; printf 'jupyter-slurm: %s\\
 
 _FRAME = """#!/bin/sh
 # Written by jupyter-slurm: makes an image.
-folder={folder} name={name} stem={stem}
+folder={folder} name={name} stem={stem} beside=$PWD
 say() {{ printf 'jupyter-slurm: %s\\n' "$*"; }}
 (umask 077; mkdir -p -- "$folder") || exit 74
 cd -- "$folder" || exit 74
@@ -126,7 +133,7 @@ there() {{
 if ! suffix=$(there "$stem"); then
   partial=$folder/.$stem.partial
   work=$(mktemp -d "${{TMPDIR:-/var/tmp}}/jupyter-slurm-image.XXXXXX") || exit 74
-  export work partial folder name
+  export work partial folder name beside
   tidy() {{ chmod -R u+w "$work" 2>/dev/null; rm -rf -- "$work" "$partial" "$partial".*; }}
   trap tidy EXIT
   rm -rf -- "$partial" "$partial".*

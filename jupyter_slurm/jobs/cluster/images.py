@@ -22,6 +22,7 @@ from jupyter_slurm.containers.recipe import read_recipe
 from jupyter_slurm.containers.references import Reference, parse_reference
 from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
 from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.cluster.image_files import Files, files_of
 from jupyter_slurm.jobs.cluster.image_store import ImageStore
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.records.book import Book
@@ -86,6 +87,7 @@ class Images:
         name: str,
         digest: str,
         base: str | None,
+        files: Files | None,
         text: Callable[[Maker, str], str],
     ) -> ImageBuild:
         maker, store = maker_for(runtime), cluster.image_store()
@@ -108,7 +110,7 @@ class Images:
                 return ImageBuild(image=image, job=one.job)
         code = render(new, maker.suffixes, text(maker, version))
         on_login = cluster.profile.build_on == "login" and runtime not in WITHIN_SLURM
-        job = _job(spec, cluster.name, name, code, mark, on_login=on_login)
+        job = _job(spec, cluster.name, name, code, mark, files, on_login=on_login)
         return ImageBuild(image=image, job=self._submit(job))
 
     def remove_image(self, name: str, cluster: str | None = None) -> list[str]:
@@ -157,32 +159,34 @@ class Images:
         return str(home / paths[0])
 
 
-def _built(
-    spec: ImageSpec, cluster: SlurmCluster, runtime: str
-) -> tuple[str, str, str | None, Callable[[Maker, str], str]]:
-    """Name, digest, base and the maker's text; RequestError, NotFoundError: the base."""
+_Plan = tuple[str, str, str | None, Files | None, Callable[[Maker, str], str]]
+
+
+def _built(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
+    """Return name, digest, base, the files beside the recipe and the maker's text. RequestError;
+    NotFoundError: the base, or a file."""
     maker = maker_for(runtime)
     image_folder.check_name(spec.name)
     recipe = read_recipe(spec.recipe or "", spec.base)
     base = None if recipe.base is None else _base(recipe.base, cluster, runtime, maker)
     maker.build(recipe, base, "0" * 12)  # refused here and now if it must be
+    files = files_of(recipe, spec.folder, spec.notebook)
     return (
         spec.name,
-        recipe.digest(base, maker.tool),
+        recipe.digest(base, maker.tool, files.digest if files else None),
         recipe.base,
+        files,
         lambda maker, version: maker.build(recipe, base, version),
     )
 
 
-def _pulled(
-    spec: ImageSpec, cluster: SlurmCluster, runtime: str
-) -> tuple[str, str, str | None, Callable[[Maker, str], str]]:
+def _pulled(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
     if not spec.base:
         raise RequestError("Which image is to be pulled?")
     # As `--image` reads it: a name that the profile gives to another registry's image is that one.
     reference = parse_reference(cluster.profile.images.get(spec.base, spec.base))
     digest = image_folder.reference_digest(str(reference), maker_for(runtime).tool)
-    return str(reference), digest, None, lambda maker, version: maker.pull(reference, version)
+    return str(reference), digest, None, None, lambda maker, version: maker.pull(reference, version)
 
 
 def _base(wanted: str, cluster: SlurmCluster, runtime: str, maker: Maker) -> str:
@@ -193,18 +197,30 @@ def _base(wanted: str, cluster: SlurmCluster, runtime: str, maker: Maker) -> str
 
 
 def _job(
-    spec: ImageSpec, cluster: str, name: str, code: str, mark: str, *, on_login: bool
+    spec: ImageSpec,
+    cluster: str,
+    name: str,
+    code: str,
+    mark: str,
+    files: Files | None,
+    *,
+    on_login: bool,
 ) -> JobSpec:
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", name.rpartition("/")[2])[:48]
+    options = {} if on_login else dict(spec.options)
+    if files:
+        options.pop("chdir", None)  # the script begins where its files are
     return ProgramSpec(
         id=spec.id,
         name=f"image-{label}",
         code=code,
         cluster=cluster,
-        options={} if on_login else dict(spec.options),
+        options=options,
         runtime="none",
         notebook=spec.notebook,
         fingerprint=mark,
+        push=files.folder if files else None,
+        push_only=files.names if files else (),
         on_login=on_login,
     )
 

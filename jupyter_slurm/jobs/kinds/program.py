@@ -22,6 +22,6 @@ class Program(Kind[ProgramSpec]):
     def check(self, spec: ProgramSpec) -> None:
         if "{attempt}" in spec.arguments:
             raise RequestError("`{attempt}` cannot be an argument: it is filled in on the node.")
-        if spec.on_login and (spec.image or spec.push):
+        if spec.on_login and spec.image:
             raise RequestError("On the login machine images are made, and nothing else is run.")
         super().check(spec)

@@ -58,7 +58,7 @@ def _given(spec: JobSpec, of_cluster: Sequence[object]) -> dict[str, str]:
     if isinstance(spec, CellSpec) and spec.names_in:
         found["in"] = spec.inputs_digest or _unknown()
     if spec.push is not None:
-        found["push"] = _listing(spec.push, spec.push_exclude, spec.notebook)
+        found["push"] = _listing(spec, spec.push)
     return found
 
 
@@ -94,12 +94,13 @@ def _has_open_end(job: Job) -> bool:
     return job.state is not JobState.REJECTED and not (job.state.final and job.delivered)
 
 
-def _listing(local: str, exclude: tuple[str, ...], notebook: str | None) -> str:
+def _listing(spec: JobSpec, local: str) -> str:
     """Digest the files that would be pushed: names, sizes and times. The notebook itself is left
     out: it is saved again and again while its cells are the same."""
-    own = os.fsencode(Path(notebook).name) if notebook else None
+    own = os.fsencode(Path(spec.notebook).name) if spec.notebook else None
     try:
-        found = scan(os.fsencode(pushed_folder(local)), Exclusion(exclude))
+        folder = pushed_folder(local, whole=not spec.push_only)
+        found = scan(os.fsencode(folder), Exclusion(spec.push_exclude, spec.push_only))
     except (FileAccessError, NotFoundError, RequestError):  # it is refused when it is pushed
         return _unknown()
     # The time of a folder is that of a file which may have been left out.

@@ -179,7 +179,7 @@ class Submitter:
             return self._reject(SubmitError("The text of this job is no longer there to submit."))
         try:
             submission = self._submission(spec)
-            if spec.push is not None and not self._has_pushed(spec.push, spec.push_exclude):
+            if spec.push is not None and not self._has_pushed(spec, spec.push):
                 return self._cancelled_meanwhile()
         except (RequestError, NotFoundError, FileAccessError) as exc:
             return self._reject(exc)
@@ -254,11 +254,19 @@ class Submitter:
             with suppress(NotFoundError):  # it was forgotten meanwhile
                 self._book.found(job, problem=error.problem(), problem_since_s=since_s)
 
-    def _has_pushed(self, folder: str, exclude: tuple[str, ...]) -> bool:
+    def _has_pushed(self, spec: JobSpec, folder: str) -> bool:
         """Push the folder, once for a job: edits while it waits change nothing. False: it was
         stopped, or nobody wants the job any more."""
         cluster = self._cluster
-        now = self._transfers.snapshot(cluster.name, cluster.transport, folder, self._dir, exclude)
+        now = self._transfers.snapshot(
+            cluster.name,
+            cluster.transport,
+            folder,
+            self._dir,
+            spec.push_exclude,
+            spec.push_only,
+            spec.name,
+        )
         self._book.note(self._id, mirror=now.remote)
         try:
             while now.state is TransferState.RUNNING and not self._stop.is_set():

@@ -108,6 +108,7 @@ def mirror(
     lock: str,
     then: Sequence[str],
     exclude: Sequence[str] = (),
+    only: Sequence[str] = (),
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> TransferReport:
@@ -127,7 +128,7 @@ def mirror(
     for _ in range(PASSES):
         check_stop(stop)
         outcome.failed.clear()
-        wanted = scan(here, Exclusion(exclude))
+        wanted = scan(here, Exclusion(exclude, only))
         there = _list(transport, path, before=used, known=len(wanted.entries)).entries
         gone = surplus(wanted.entries, there)
         what = difference(wanted, there, outcome)

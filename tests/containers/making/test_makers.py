@@ -20,6 +20,7 @@ _RECIPES = {
     "lines": read_recipe("pip install 'numpy<2'", "ubuntu:22.04"),
     "script": read_recipe('#!/bin/bash\necho "it\'s %post"\n%files\n', "ubuntu:22.04"),
     "dockerfile": read_recipe("FROM ubuntu:22.04\nENV A='b c'\nRUN echo hi\n", None),
+    "copying": read_recipe('FROM ubuntu:22.04\nENV A=\'b c\'\nCOPY ["a b", "/c d"]\n', None),
 }
 _DEFINITION = read_recipe("Bootstrap: docker\nFrom: ubuntu:22.04\n%post\necho\n", None)
 
@@ -55,10 +56,23 @@ def test_a_definition_is_for_apptainer_alone() -> None:
 
 
 @pytest.mark.parametrize("runtime", MAKERS)
-def test_files_beside_a_dockerfile_are_refused(runtime: str) -> None:
-    recipe = read_recipe("FROM ubuntu\nCOPY a b\n", None)
-    with pytest.raises(RequestError, match="COPY a b"):
-        MAKERS[runtime].build(recipe, None, _VERSION)
+def test_files_beside_a_dockerfile_are_copied_to_where_the_tool_looks_for_them(
+    runtime: str,
+) -> None:
+    text = MAKERS[runtime].build(_RECIPES["copying"], "ubuntu", _VERSION)
+    builds = MAKERS[runtime].tool in ("docker", "charliecloud")
+    assert f'cp -pRP -- "$beside" "$work"/{"context" if builds else "files"}\n' in text
+    if not builds:
+        inside = "/jupyter-slurm-setup-files" if "singularity" in str(MAKERS[runtime].tool) else ""
+        assert f"{inside}/a b" in text
+
+
+def test_a_definition_is_built_where_its_files_are() -> None:
+    text = MAKERS["apptainer"].build(
+        read_recipe("Bootstrap: docker\nFrom: x\n%files\n  a /a\n", None), None, _VERSION
+    )
+    assert text.index('cd -- "$beside"\n') < text.index("apptainer build")
+    assert "cd -- " not in MAKERS["apptainer"].build(_DEFINITION, None, _VERSION)
 
 
 @pytest.mark.parametrize(
@@ -72,10 +86,10 @@ def test_docker_builds_tags_and_saves(runtime: str, engine: str) -> None:
         f'remove="$remove "{base}\n'
         'mkdir "$work/context"\n'
         'step "building"\n'
-        'sed "s|@jupyter-slurm-image@|${label#*=}|" "$work/context/Dockerfile" >"$work/labelled"\n'
-        'mv "$work/labelled" "$work/context/Dockerfile"\n'
+        'sed "s|@jupyter-slurm-image@|${label#*=}|" "$work/Dockerfile" >"$work/labelled"\n'
+        'mv "$work/labelled" "$work/Dockerfile"\n'
         f"{engine} build --network=host --force-rm --tag jupyter-slurm/image:{_VERSION} "
-        '"$work/context"\n'
+        '--file "$work/Dockerfile" "$work/context"\n'
         'step "saving the image"\n'
         f'{engine} save jupyter-slurm/image:{_VERSION} >"$partial.tar"\n'
         "for one in $remove; do\n"

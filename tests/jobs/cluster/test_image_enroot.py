@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,15 +52,16 @@ def site(
     site.service.close()
 
 
-def make(site: Site, recipe: str | None) -> ImageBuild:
+def make(site: Site, recipe: str | None, **changes: Any) -> ImageBuild:
+    changes = {"base": "docker.io/small:1", **changes}
     name = "mine" if recipe else ""
-    asked = ImageSpec(id=spec("").id, name=name, recipe=recipe, base="docker.io/small:1")
+    asked = ImageSpec(id=spec("").id, name=name, recipe=recipe, **changes)
     return site.service.make_image(asked)
 
 
-def made(site: Site, recipe: str | None) -> str:
+def made(site: Site, recipe: str | None, **changes: Any) -> str:
     """What it says, being made."""
-    build = make(site, recipe)
+    build = make(site, recipe, **changes)
     assert build.job is not None
     job = site.wait(build.job.id, limit_s=180)
     assert job.state is JobState.COMPLETED, (job.why, site.text(job.id))
@@ -76,6 +78,18 @@ def test_an_image_is_made_whatever_the_nodes_environment_asks_for(runtime: str, 
     asked = spec("#!/bin/sh\ncat /made", kind=JobKind.PROGRAM, image="mine")
     job = site.wait(site.service.submit(asked).id)
     assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "it's made\n")
+
+
+def test_files_beside_a_dockerfile_are_in_the_image(site: Site, tmp_path: Path) -> None:
+    folder = tmp_path / "beside it"
+    (folder / "code").mkdir(parents=True)
+    (folder / "code" / "ü b").write_text("taken along\n")
+    recipe = "FROM docker.io/small:1\nWORKDIR /srv\nCOPY code .\nRUN cat '/srv/ü b'\n"
+    said = made(site, recipe, base=None, folder=str(folder))
+    assert "taken along\n" in said
+    asked = spec("#!/bin/sh\ncat '/srv/ü b'", kind=JobKind.PROGRAM, image="mine")
+    job = site.wait(site.service.submit(asked).id)
+    assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "taken along\n")
 
 
 def test_an_image_is_pulled(site: Site, tmp_path: Path) -> None:

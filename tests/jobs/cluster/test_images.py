@@ -187,6 +187,64 @@ def test_a_dockerfile_stands_on_an_image_that_was_made_before(ground: Ground) ->
     assert ground.output_in("cat /srv/here; echo $A") == "b c\nit's 42\nb c\n"
 
 
+def _beside(tmp_path: Path) -> Path:
+    """Make a folder of files beside a recipe."""
+    folder = tmp_path / "beside it"
+    (folder / "code" / "ünter").mkdir(parents=True)
+    (folder / "a b.txt").write_text("it's 42\n")
+    (folder / "code" / "main.sh").write_text("#!/bin/sh\necho main\n")
+    (folder / "code" / "main.sh").chmod(0o755)
+    (folder / "code" / "ünter" / "data").write_text("deep\n")
+    (folder / "code" / "left.log").write_text("left\n")
+    (folder / "other").write_text("never named\n")
+    (folder / ".dockerignore").write_text("# these\n**/*.log\n")
+    return folder
+
+
+@pytest.mark.parametrize("ground", PACKED.values(), ids=PACKED, indirect=True)
+def test_files_beside_a_dockerfile_are_in_the_image_that_is_made_anew_when_one_changes(
+    ground: Ground, tmp_path: Path
+) -> None:
+    folder = _beside(tmp_path)
+    ground.build(MADE, name="base")
+    recipe = (
+        'FROM base\nWORKDIR /srv\nCOPY ["a b.txt", "my data/"]\nCOPY code /opt/code\n'
+        "ADD ./code/main.sh .\nRUN ./main.sh\n"
+    )
+    first = ground.build(recipe, base=None, folder=str(folder))
+    assert first.job is not None
+    look = "cd /srv; cat 'my data/a b.txt'; ./main.sh; cd /opt/code; find . -type f | sort"
+    there = "it's 42\nmain\n./main.sh\n./ünter/data\n"
+    assert ground.output_in(look) == there
+    sent = {one.name for one in Path(first.job.job_dir, "work").rglob("*")}
+    assert sent == {"a b.txt", "code", "main.sh", "ünter", "data"}
+    (folder / "other").write_text("changed\n")
+    (folder / "a b.txt").touch()
+    assert ground.build(recipe, base=None, folder=str(folder)).job is None
+    (folder / "a b.txt").write_text("it's 43\n")
+    assert ground.build(recipe, base=None, folder=str(folder)).job is not None
+    assert ground.output_in(look) == there.replace("42", "43")
+
+
+@pytest.mark.parametrize("ground", [apptainer], ids=["apptainer"], indirect=True)
+def test_files_beside_a_definition_are_in_the_image(ground: Ground, tmp_path: Path) -> None:
+    folder = _beside(tmp_path)
+    (folder / "link").symlink_to("code/main.sh")
+    (folder / "base.sif").write_bytes(
+        Path(ground.build(MADE, name="base").image.path + ".sif").read_bytes()
+    )
+    recipe = (
+        "Bootstrap: localimage\nFrom: base.sif\nStage: one\n\n%files\n"
+        '    # a remark\n    "a b.txt" "/taken/my data"\n    code/*.sh /taken/\n'
+        "    link /taken/link\n"
+        "\n%post\n    echo late >/taken/late\n\n"
+        "Bootstrap: localimage\nFrom: base.sif\n\n%files from one\n    /taken /taken\n"
+    )
+    ground.build(recipe, base=None, folder=str(folder))
+    look = "cd /taken; cat 'my data' late link; ./main.sh"
+    assert ground.output_in(look) == "it's 42\nlate\n#!/bin/sh\necho main\nmain\n"
+
+
 def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground) -> None:
     recipe = "#!/bin/sh\necho 'no such luck' >&2\nexit 3"
     before = ground.left_in_engine()
@@ -295,7 +353,7 @@ def test_what_cannot_be_made_is_refused_before_there_is_a_job(ground: Ground) ->
         ("a/b", MADE, ground.base, "not a name for an image"),
         ("mine", MADE, None, "--from IMAGE"),
         ("mine", "make it so", ground.base, "Line 1"),
-        ("mine", "FROM x\nCOPY a b", None, "COPY a b"),
+        ("mine", "FROM x\nCOPY a b", None, "Line 2 of the recipe, `COPY a b`"),
     ):
         with pytest.raises(RequestError, match=said):
             ground.site.service.make_image(ground.image_spec(recipe, name, base=base))

@@ -333,7 +333,7 @@ def ground(
     indirect=True,
 )
 def test_an_image_is_made_on_the_login_machine_for_the_nodes_or_it_says_where_that_failed(
-    ground: Ground,
+    ground: Ground, tmp_path: Path
 ) -> None:
     first = ground.build(MADE, options={"partition": "nowhere"})
     assert first.job is not None
@@ -343,6 +343,10 @@ def test_an_image_is_made_on_the_login_machine_for_the_nodes_or_it_says_where_th
     assert ground.output_in("cat /opt/made") == "it's 42\n"
     assert ground.build(MADE).job is None
     assert [path.name for path in ground.folder.glob(".*") if "partial" in path.name] == []
+    (tmp_path / "beside").write_text("taken along\n")
+    copying = "FROM mine\nCOPY beside /opt/beside\n"
+    ground.build(copying, name="copied", base=None, folder=str(tmp_path))
+    assert ground.output_in("cat /opt/beside", image="copied") == "taken along\n"
     one_that_is_not_made_says_where_it_failed(ground)
 
 

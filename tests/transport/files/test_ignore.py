@@ -33,6 +33,15 @@ def test_patterns_mean_what_they_mean_to_git(
     assert Patterns([pattern]).match(name, folder=folder) is matched
 
 
+def test_only_the_named_stay_whatever_a_gitignore_says(tmp_path: Path) -> None:
+    for name in ("a/b/c", "a/b/d", "a/e", "f", ".git/x"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "a" / ".gitignore").write_text("*")
+    found = scan(os.fsencode(tmp_path), Exclusion((), ("a/b/c", ".git/x")))
+    assert sorted(found.entries) == [b".git", b".git/x", b"a", b"a/b", b"a/b/c"]
+
+
 def test_the_last_pattern_that_matches_decides() -> None:
     assert Patterns(["*.csv", "!one.csv"]).match(b"one.csv", folder=False) is False
     assert Patterns(["!one.csv", "*.csv"]).match(b"one.csv", folder=False) is True
