@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from jupyter_slurm.containers.beside import Source
 from jupyter_slurm.containers.steps import Copy, Enter, Run, Set, Step
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.readable import brief
 
 _UNHEEDED = frozenset(
     "CMD ENTRYPOINT EXPOSE HEALTHCHECK LABEL MAINTAINER STOPSIGNAL USER VOLUME".split()
 )
+_KNOWN = _UNHEEDED | frozenset("ADD ARG COPY ENV FROM ONBUILD RSYNC RUN SHELL WORKDIR".split())
 _FROM = re.compile(r"^([ \t]*FROM[ \t]+(?:--\S+[ \t]+)*)(\S+)", re.MULTILINE | re.IGNORECASE)
 _STAGE = re.compile(r"\S+[ \t]+AS[ \t]+(\S+)", re.IGNORECASE)
 _COPIED = re.compile(r"--from=(\S+)")
@@ -116,6 +118,21 @@ def with_copies(text: str) -> str:
     return "\n".join(lines)
 
 
+def check(text: str) -> None:
+    """Raise RequestError for an instruction that there is not. A builder would count the line from
+    the instructions that are added to it."""
+    for one in _instructions(text):
+        if one.word not in _KNOWN:
+            raise RequestError(
+                "Line {number} of the recipe, `{line}`: {word} is not an instruction.",
+                hint="Those of a Dockerfile are {known}.",
+                number=one.number,
+                line=brief(f"{one.word} {one.rest}"),
+                word=one.word,
+                known=", ".join(sorted(_KNOWN)),
+            )
+
+
 def sources(text: str) -> list[Source]:
     """Return what COPY and ADD take from the folder beside the Dockerfile. RequestError: the words
     of one cannot be told apart."""
@@ -149,7 +166,7 @@ def steps(text: str) -> list[Step]:
                 if begun > 1 or "$" in rest or rest == "scratch":
                     raise _refused(f"FROM {rest}")
             case "RUN":
-                found.append(Run(_command(rest)))
+                found.append(Run(_command(rest), f"RUN {brief(rest)}"))
             case "COPY" | "ADD":
                 found.append(_copy(one))
             case "ENV" | "ARG":

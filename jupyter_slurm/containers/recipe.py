@@ -68,11 +68,14 @@ class Recipe:
         definition, nor for a script."""
         if self.kind is Kind.DOCKERFILE:
             return dockerfile.steps(self.text)
-        return [Run(command) for command in self.commands()]
+        return [*self.commands()]
 
-    def commands(self) -> list[str]:
-        """Return POSIX sh that installs the packages of lines. RequestError."""
-        return [_install(tool, words) for tool, words in _packages(self.text)]
+    def commands(self) -> list[Run]:
+        """Return what installs the packages of lines. RequestError."""
+        return [
+            Run(_install(tool, words), f"{tool} install {shlex.join(words)}")
+            for tool, words in _packages(self.text)
+        ]
 
 
 def read_recipe(text: str, base: str | None) -> Recipe:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 SETUP = "setup"
 """The script's name beside a Dockerfile that runs it."""
@@ -21,6 +21,14 @@ class Run:
     """POSIX sh text; the first of its commands that fails ends everything."""
 
     text: str
+    line: str = field(default="", compare=False)
+    """The line of the recipe, as it says itself before it runs; "": the tool says it."""
+
+    @property
+    def script(self) -> str:
+        """Return the text, before which the line is said, as a shell's trace would say it."""
+        said = f"printf '%s\\n' {shlex.quote(f'+ {self.line}')}\n" if self.line else ""
+        return said + self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +72,10 @@ _COPY = """copy() {
 }"""
 
 
-def as_dockerfile(base: str, commands: Sequence[str]) -> str:
-    """Return a Dockerfile in which each command is POSIX sh, and a layer of its own."""
+def as_dockerfile(base: str, commands: Sequence[Run]) -> str:
+    """Return a Dockerfile in which each command is a layer of its own."""
     # As JSON nothing in it means anything to the builder.
-    runs = [json.dumps(["/bin/sh", "-c", f"set -e\n{text}"]) for text in commands]
+    runs = [json.dumps(["/bin/sh", "-c", f"set -e\n{one.script}"]) for one in commands]
     return "".join([f"FROM {base}\n", *(f"RUN {run}\n" for run in runs)])
 
 
@@ -86,7 +94,7 @@ def as_script(steps: Sequence[Step], files: str) -> str:
     for step in steps:
         match step:
             case Run():
-                lines.append(f"(\n{step.text}\n)")
+                lines.append(f"(\n{step.script}\n)")
             case Set():
                 lines.append(f"export {step.name}={step.value}")
             case Enter():

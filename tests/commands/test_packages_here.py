@@ -54,8 +54,8 @@ def test_condas_packages_are_condas(tmp_path: Path) -> None:
     assert (here.conda, here.pip) == (("scipy=1.11",), ("extra==3",))
     assert here.base.startswith("continuumio/miniconda3")
     conda, pip = read_recipe(here.recipe(), here.base).commands()
-    assert f"conda install -y python={here.python} scipy=1.11 " in conda
-    assert pip.endswith(" extra==3")
+    assert f"conda install -y python={here.python} scipy=1.11 " in conda.text
+    assert pip.text.endswith(" extra==3")
 
 
 def test_this_python_makes_a_recipe() -> None:

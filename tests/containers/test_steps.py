@@ -87,7 +87,7 @@ def test_a_step_that_fails_ends_the_script(tmp_path: Path) -> None:
 
 
 def test_a_dockerfile_has_each_command_as_json() -> None:
-    first, second = as_dockerfile("ubuntu:22.04", ['echo "$HOME" \\\nx']).splitlines()
+    first, second = as_dockerfile("ubuntu:22.04", [Run('echo "$HOME" \\\nx')]).splitlines()
     assert first == "FROM ubuntu:22.04"
     assert json.loads(second.removeprefix("RUN ")) == [
         "/bin/sh",

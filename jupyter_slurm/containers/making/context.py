@@ -16,6 +16,7 @@ def context(recipe: Recipe, base: str | None, first: str = "") -> str:
     instruction before all others. RequestError: it cannot be a Dockerfile."""
     lines = [beside("context") if recipe.sources() else 'mkdir "$work/context"\n']
     if recipe.kind is Kind.DOCKERFILE:
+        dockerfile.check(recipe.text)
         text = dockerfile.with_base(recipe.text, base)
     elif recipe.kind is Kind.SCRIPT:
         lines.append(file(f"context/{SETUP}", recipe.text))

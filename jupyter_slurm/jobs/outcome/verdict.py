@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 from jupyter_slurm.containers import making, runtime_named
 from jupyter_slurm.containers.making.script import read_failure
+from jupyter_slurm.containers.making.stopped import stopped_at
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
 from jupyter_slurm.jobs.submission.script import FAILURES
+from jupyter_slurm.readable import brief
 from jupyter_slurm.slurm import diagnosis
 from jupyter_slurm.slurm.reasons import Explanation
 from jupyter_slurm.wire import JobKind, JobState, Message, Text, together
@@ -207,9 +209,10 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
             name=image.name,
             doing=image.doing,
         )
+        cause = tool.sentence if tool else _stopped(evidence.log_tail)
         return Verdict(
             state=JobState.FAILED,
-            why=together(why, tool.sentence) if tool else why,
+            why=together(why, cause) if cause else why,
             advice=tool.advice if tool else "What the tool said is in the job's output.",
             exit_code=exit_code,
         )
@@ -232,6 +235,11 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
         exit_code=exit_code,
         signal=signal,
     )
+
+
+def _stopped(log_tail: str) -> Message | None:
+    line = stopped_at(log_tail)
+    return None if line is None else Message.of("It stopped at `{line}`.", line=brief(line))
 
 
 def _diagnosed(found: Explanation, exit_code: int | None) -> Text:

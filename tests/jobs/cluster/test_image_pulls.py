@@ -155,6 +155,21 @@ def test_an_image_that_the_registry_does_not_have_also_by_the_profiles_name_for_
         not_made(ground.pull(wanted), full, "there is no such image", "name and tag")
 
 
+def test_a_build_says_the_same_of_its_base_and_leaves_nothing_on_the_node(
+    ground: Ground, registry: Registry, pushed: str, tmp_path: Path
+) -> None:
+    recipe = f"FROM {ground.registry}/{pushed}\nRUN : >/here\n"
+    not_made(ground.build(recipe), "mine", "does not let you have it", "slurm image login")
+    assert list((tmp_path / "unpacked").glob("jupyter-slurm*")) == []
+    if ground.runtime == "docker":  # it unpacks elsewhere: below
+        return
+    ground.log_in(registry)
+    with cramped(tmp_path / "unpacked"):
+        job = ground.build(recipe)
+        assert list((tmp_path / "unpacked").iterdir()) == []
+    not_made(job, "mine", "there is no room for it on the node: ", "TMPDIR")
+
+
 def test_a_login_that_is_wrong(ground: Ground, registry: Registry, pushed: str) -> None:
     ground.site.service.registry_login(ground.registry, registry.user, "wrong")
     full = f"{ground.registry}/{pushed}"

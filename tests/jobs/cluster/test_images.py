@@ -111,6 +111,8 @@ def ground(
     base, setup = request.param(request)
     runtime = request.param.__name__.partition("_")[0]
     folder = tmp_path / "our images"
+    (tmp_path / "node").mkdir()
+    setup += f"\nexport TMPDIR={shlex.quote(str(tmp_path / 'node'))}"
     settings = {"image_dir": str(folder), "runtime": runtime, "setup": setup}
     site = Site(slurm_cluster, tmp_path, monkeypatch, **settings)
     engine: DockerEngine | None = None
@@ -245,7 +247,7 @@ def test_files_beside_a_definition_are_in_the_image(ground: Ground, tmp_path: Pa
     assert ground.output_in(look) == "it's 42\nlate\n#!/bin/sh\necho main\nmain\n"
 
 
-def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground) -> None:
+def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground, tmp_path: Path) -> None:
     recipe = "#!/bin/sh\necho 'no such luck' >&2\nexit 3"
     before = ground.left_in_engine()
     build = ground.site.service.make_image(ground.image_spec(recipe))
@@ -259,12 +261,40 @@ def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground) -> None:
     assert str(job.why).startswith("The image mine was not made: it failed while building.")
     assert job.advice
     assert [one.name for one in ground.folder.iterdir()] == [".mine.lock"]
+    assert list((tmp_path / "node").iterdir()) == []
     assert ground.left_in_engine() == before
     with pytest.raises(NotFoundError):
         ground.site.service.remove_image("mine")
     again = ground.site.service.make_image(ground.image_spec(recipe))
     assert again.job is not None
     assert ground.site.wait(again.job.id, limit_s=120).state is JobState.FAILED
+
+
+@pytest.mark.parametrize("ground", PACKED.values(), ids=PACKED, indirect=True)
+def test_the_line_of_the_recipe_at_which_it_stopped_is_told(ground: Ground) -> None:
+    ground.build(MADE, name="base")
+    before = ground.left_in_engine()
+    recipes = {
+        "RUN ls /nowhere": "FROM base\nENV A=1\nRUN echo fine\nRUN ls /nowhere\nRUN echo no\n",
+        "pip install numpy": "pip install numpy\napt install git\n",
+    }
+    if ground.runtime == "apptainer":
+        head = (
+            f"Bootstrap: localimage\nFrom: {ground.folder}/{next(ground.folder.glob('*.sif')).name}"
+        )
+        recipes["ls /nowhere"] = f"{head}\n%post\n  echo fine\n  ls /nowhere\n  echo no\n"
+    else:
+        recipes["COPY --from=0"] = "FROM base\nCOPY --from=0 /missing /x\n"
+    for line, recipe in recipes.items():
+        base = "base" if line.startswith("pip") else None
+        build = ground.site.service.make_image(ground.image_spec(recipe, base=base))
+        assert build.job is not None
+        job = ground.site.wait(build.job.id, limit_s=120)
+        said = f"The image mine was not made: it failed while building. It stopped at `{line}"
+        assert str(job.why).startswith(said), ground.site.text(job.id)
+    assert ground.left_in_engine() == before
+    with pytest.raises(RequestError, match="`RUM ls`"):
+        ground.site.service.make_image(ground.image_spec("FROM base\nRUM ls\n", base=None))
 
 
 _ENDLESS = "#!/bin/sh\necho begun\nwhile :; do sleep 1; done"
@@ -280,6 +310,7 @@ def test_one_that_is_cancelled_leaves_nothing(ground: Ground, tmp_path: Path) ->
     service.cancel(job_id)
     assert ground.site.wait(job_id).state is JobState.CANCELLED
     wait_until(lambda: [one.name for one in ground.folder.iterdir()] == [".mine.lock"], 60)
+    wait_until(lambda: not list((tmp_path / "node").iterdir()), 60)
     assert ground.left_in_engine() == before
 
 

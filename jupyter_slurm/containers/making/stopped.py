@@ -1,0 +1,33 @@
+"""Find the line of a recipe at which a tool stopped, by the last that its log shows. PURE text.
+
+Tried with Docker 28 (classic builder), ch-image 0.31 and Apptainer 1.4, which has a shell trace
+`%post`; BuildKit and podman by their sources. What we run as a script says its lines in that form.
+"""
+
+from __future__ import annotations
+
+import re
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_LINES = re.compile(
+    r"^Step \d+/\d+ : (?P<docker>.+)$"
+    r"|^STEP \d+(?:/\d+)?: (?P<podman>.+)$"
+    r"|^ *> \[.*\d+/\d+\] (?P<buildkit>.+):$"
+    r"|^ +\d+\.? {1,2}(?P<word>[A-Z]+)(?:\.[A-Z])? (?P<rest>.+)$"
+    r"|^\+ (?P<traced>.+)$",
+    re.MULTILINE,
+)
+
+
+_OURS = re.compile(r"""jupyter-slurm|RUN \["/bin/sh", "-c", "set -e""")
+"""Instructions of our making, for a recipe that is a script or lines of packages."""
+
+
+def stopped_at(log_tail: str) -> str | None:
+    """Return the last line of the recipe that the log shows; None: it shows none."""
+    found = list(_LINES.finditer(_COLOUR.sub("", log_tail)))
+    if not found:
+        return None
+    last = found[-1]
+    line = f"{last['word']} {last['rest']}" if last["word"] else str(last[last.lastgroup or 0])
+    return None if _OURS.search(line) else line
