@@ -21,7 +21,15 @@ from typing import Any, NamedTuple
 
 from jupyter_slurm.wire import terminal_frames
 from jupyter_slurm.wire.framing import ALIVE, GarbledError, frame
-from jupyter_slurm.wire.terminal_frames import ALIVE_EVERY_S, DATA, EXIT, SAID, TAKEN
+from jupyter_slurm.wire.terminal_frames import (
+    ALIVE_EVERY_S,
+    DATA,
+    EXIT,
+    NUMBER,
+    SAID,
+    TAKEN,
+    Numbered,
+)
 
 _PENDING_MOST = 256 * 1024
 _PIECE_BYTES = 1 << 16
@@ -39,12 +47,15 @@ class How(Enum):
     LEFT = "left"  # the user typed ~., or this terminal was closed
     TAKEN = "taken"  # another terminal has taken it
     LOST = "lost"  # for an unknown reason
+    ABSENT = "absent"  # the job has no such terminal
 
 
 class TerminalEnd(NamedTuple):
     how: How
     status: int | None = None
     """The program's exit status, as a shell reports it; None: it has not exited."""
+    which: Numbered = Numbered(number=1, others=())
+    """Which of the job's terminals it was, as last told."""
 
 
 class _Signalled(SystemExit):
@@ -132,6 +143,7 @@ class _Console:
         self._inbox = terminal_frames.inbox()
         self._outbox = bytearray()
         self._said_s = time.monotonic()
+        self._which: Numbered | None = None
         self.modes = Modes()
 
     def run(self, environ: Mapping[str, str]) -> TerminalEnd:
@@ -140,7 +152,7 @@ class _Console:
         while True:
             outcome = self._step()
             if outcome is not None:
-                return outcome
+                return outcome._replace(which=self._which) if self._which else outcome
 
     def _step(self) -> TerminalEnd | None:
         reads: list[Any] = [self._sock, self._changed]
@@ -199,10 +211,23 @@ class _Console:
             _write_all(self._screen, body)
         elif kind == SAID:
             self._note(body.decode(errors="replace"))
+        elif kind == NUMBER:
+            return self._learn(terminal_frames.numbered(body))
         elif kind == TAKEN:
             return TerminalEnd(How.TAKEN)
         elif kind == EXIT:
             return TerminalEnd(How.EXITED, terminal_frames.status_of(body))
+        return None
+
+    def _learn(self, which: Numbered) -> TerminalEnd | None:
+        """Say which of the job's terminals this is, where it has several."""
+        is_first_word, self._which = self._which is None, which
+        if which.number is None:
+            return TerminalEnd(How.ABSENT)
+        if is_first_word and (which.others or which.number > 1):
+            of = f" of {len(which.others) + 1}" if which.others else ""
+            where = f", node {which.node}" if which.node else ""
+            self._note(f"terminal {which.number}{of}{where}")
         return None
 
     def _note(self, text: str) -> None:

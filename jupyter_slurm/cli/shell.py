@@ -64,18 +64,17 @@ def open_shell(api: Api, wanted: Shell, cluster: str | None) -> int:
         raise
     if job.state.final:
         return _ended(api, job)
-    note(f"{_welcome(job, time.time())}\n")
-    sys.stderr.flush()
     try:
         sock = cast("Terminals", api).terminal(wanted.terminal(job.id))
     except (ForwardError, RequestError):
         if job_id is None and (job := _settled(api, job)).state.final:
             return _ended(api, job)
         raise
+    note(f"{_welcome(job, wanted.node, time.time())}\n")
+    sys.stderr.flush()
     outcome = console.lend(sock, sys.stdin.fileno(), sys.stdout.fileno(), os.environ)
-    is_own = kind_of(job).has_terminal and not wanted.beside
     keep_s = None if job_id is not None else wanted.spec(job.id).keep_s
-    return _after(api, job, outcome, is_own=is_own, keep_s=keep_s)
+    return _after(api, job, outcome, keep_s)
 
 
 def submitted(api: Api, wanted: Shell, cluster: str | None) -> Job:
@@ -105,34 +104,44 @@ def _runs(job: Job) -> bool:
     return job.state is JobState.RUNNING and bool(job.nodes)
 
 
-def _welcome(job: Job, now_s: float) -> str:
+def _welcome(job: Job, node: str | None, now_s: float) -> str:
     until = ""
     if job.limit_s is not None and job.started_s is not None:
         until = f", until {moment(job.started_s + job.limit_s, now_s)}"
-    where = f"{card.title(job)}, node {job.nodes[0]}{until}"
+    more = f" and {len(job.nodes) - 1} more" if node is None and len(job.nodes) > 1 else ""
+    where = f"{card.title(job)}, node {node or job.nodes[0]}{more}{until}"
     return f"[{where}; ~. at the beginning of a line leaves]"
 
 
-def _after(api: Api, job: Job, outcome: TerminalEnd, *, is_own: bool, keep_s: float | None) -> int:
+def _after(api: Api, job: Job, outcome: TerminalEnd, keep_s: float | None) -> int:
     """Say what became of the terminal, and return the exit code."""
+    is_kept = kind_of(job).has_terminal
+    which = outcome.which
+    again = f"`jupyter slurm shell --job {job.id}`"
+    if outcome.how is How.ABSENT:
+        raise shell.absent(job.id, which.others)
     if outcome.how is How.EXITED:
-        if is_own:
+        if is_kept and which.others:
+            others = ", ".join(map(str, which.others))
+            note(f"{card.title(job)} goes on: {again}; its other terminals: {others}.\n")
+        elif is_kept:
             api.delivered(job.id)
         return outcome.status or 0
     if outcome.how is How.LOST:
         note("\nThe terminal is lost: nothing comes from there any more.\n")
         job = _settled(api, job)
         if job.state.final:
-            if is_own:
+            if is_kept:
                 follow.print_text(api, job)
             return _ended(api, job)
-    again = f"`jupyter slurm shell --job {job.id}`"
     said = {
         How.LEFT: "Left.",
         How.TAKEN: "Another terminal has taken this one over.",
         How.LOST: "",
     }[outcome.how]
-    if is_own:
+    if is_kept:
+        if which.others:
+            again = f"`jupyter slurm shell --job {job.id} --terminal {which.number}`"
         kept = "" if keep_s is None else f" within {duration(keep_s)}"
         said += f" The shell runs on in {card.title(job)}: {again} comes back to it{kept}."
     else:

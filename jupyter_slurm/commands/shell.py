@@ -31,8 +31,12 @@ class Shell:
 
     job_id: str | None
     """The job to enter; None: one that is submitted for the terminal."""
-    beside: bool
-    """Whether it is another terminal than the job's own."""
+    new: bool
+    """Whether it is another terminal than those that the job has."""
+    node: str | None
+    """The node of that job; None: any that has a terminal, else the first."""
+    number: int | None
+    """Which of the job's terminals; None: the one that was left last."""
     request: line.Request
     keep_s: float | None
     command: tuple[str, ...]
@@ -50,7 +54,29 @@ class Shell:
 
     def terminal(self, job_id: str) -> TerminalRequest:
         """Return the request for the terminal of that job."""
-        return TerminalRequest(job_id=job_id, code=self.code, beside=self.beside)
+        return TerminalRequest(
+            job_id=job_id, code=self.code, beside=self.new, node=self.node, number=self.number
+        )
+
+    def words_into(self, job_id: str) -> str:
+        """Return the words of the same terminal in a job that is there."""
+        words = ["jupyter", "slurm", "shell", "--job", job_id]
+        words += [] if self.number is None else ["--terminal", str(self.number)]
+        words += [] if self.node is None else ["--node", self.node]
+        words += ["--new"] if self.new else []
+        words += ["--", *self.command] if self.command and self.job_id else []
+        return shlex.join(words)
+
+
+def absent(job_id: str, others: Sequence[int]) -> RequestError:
+    """Return the error for a number that none of a job's terminals has."""
+    return RequestError(
+        "Job {id} has no such terminal.",
+        hint="It has these: {numbers}. `{slurm} shell --job {id}` comes to the one that was left "
+        "last.",
+        id=job_id,
+        numbers=", ".join(map(str, others)),
+    )
 
 
 def parse(args: Arguments, before: Sequence[str] = ()) -> Shell:
@@ -64,6 +90,30 @@ def parse(args: Arguments, before: Sequence[str] = ()) -> Shell:
             raise RequestError(told, hint="`%slurm {usage}`", usage=SHELL.usage("terminal"))
     else:
         request = line.parse([*before, *args.words])
-        if args.new:
-            raise RequestError("--new is for another terminal in a job: --job ID --new.")
-    return Shell(args.job, args.new, request, args.keep, args.rest)
+        _check_alone(args)
+    others = {"--new": args.new, "--node": args.node, "COMMAND": args.rest}
+    if args.terminal is not None and (other := next(filter(others.get, others), None)):
+        raise RequestError(
+            "--terminal comes back to a terminal that is there: it takes no {other}.",
+            hint="Without --terminal it is for another one.",
+            other=other,
+        )
+    # A command would not run in a terminal that is there.
+    new = args.new or bool(args.job and args.rest)
+    return Shell(args.job, new, args.node, args.terminal, request, args.keep, args.rest)
+
+
+def _check_alone(args: Arguments) -> None:
+    """Raise RequestError for what only a terminal in a job that runs can have."""
+    if args.new:
+        raise RequestError("--new is for another terminal in a job: --job ID --new.")
+    if args.terminal is not None:
+        raise RequestError(
+            "--terminal is for a terminal that a job has: --job ID --terminal N.",
+            hint="`jupyter slurm jobs` shows the jobs.",
+        )
+    if args.node is not None:
+        raise RequestError(
+            "--node is for a node of a job that runs: --job ID --node NAME.",
+            hint="The node of a job that is submitted is --nodelist NAME.",
+        )

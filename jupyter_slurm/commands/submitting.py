@@ -13,6 +13,7 @@ from jupyter_slurm.commands.command import (
     OurOption,
     idle_s,
     keep_s,
+    number,
     options,
 )
 
@@ -143,12 +144,16 @@ SHELL = Command(
     rest="COMMAND",
     options=options(
         job=OurOption(
-            "ID", "the terminal of a job that `shell` has submitted, or a new one in any other job"
+            "ID",
+            "the terminal that was left last, of a job that `shell` has submitted, or a new one in "
+            "any other job",
         ),
-        new=OurOption("", "with --job: another terminal beside the job's own"),
+        terminal=OurOption("N", "with --job: that one of its terminals", read=number),
+        node=OurOption("NAME", "with --job: a terminal on that node of the job"),
+        new=OurOption("", "with --job: another terminal beside those that the job has"),
         keep=OurOption(
             "TIME",
-            "how long a job waits for a terminal that has gone (30m)",
+            "how long a job waits when nobody is at any of its terminals (30m)",
             read=keep_s,
         ),
     ),
@@ -157,7 +162,9 @@ SHELL = Command(
     more="It is in a job of its own, which ends with it, or in a job that runs (--job), in its "
     "image. COMMAND runs instead of a shell; the exit code is the shell's. ~. at the beginning of "
     "a line leaves: the shell runs on, and `jupyter slurm shell --job ID` comes back to it, also "
-    "after the line was cut or the laptop closed.",
+    "after the line was cut or the laptop closed. --new and --node add terminals to such a job, "
+    "which are kept in the same way; it ends with the last of them. In any other job a terminal "
+    "ends when it is left.",
 )
 
 _REBUILD = OurOption("", "make it anew even if nothing has changed")

@@ -48,8 +48,7 @@ def _shell(state: MagicsState, args: Arguments) -> None:
         state.show_card(job)
     else:
         job = state.api.job(wanted.job_id)
-    command = f"jupyter slurm shell --job {job.id}{' --new' if wanted.beside else ''}"
-    say(f"A notebook has no terminal: open one, and type `{command}`.")
+    say(f"A notebook has no terminal: open one, and type `{wanted.words_into(job.id)}`.")
 
 
 Command = Callable[[MagicsState, Arguments], object]

@@ -1,85 +1,52 @@
-"""A terminal on the node: a program on a pseudo-terminal, and frames to and from its user.
+"""The terminals of a job: who comes to which, and for how long they wait for anybody.
 
 Runs on the node, Python 3.6 and later, standard library only. Run in a job's script as
 
     terminal.py hold NAME KEEP_S WORD...
 
 it runs WORD... for whoever comes to the socket NAME (an abstract one, only for this user's
-programs). When they go the program runs on, and its last output is kept for when they come back.
-When nobody comes for KEEP_S the program is hung up. This process ends with the program.
-terminal_step.py comes to NAME, or has a terminal without a holder; terminal_pty.py has the program.
+programs), and more terminals for those who ask for them. When they go the programs run on, and
+their last output is kept for when they come back. When nobody is at any of them for KEEP_S they
+are hung up. This process ends with the last of them.
 
-The two ends exchange frames (framing.py). The other end, cli/console.py, sends BEGIN first; until
-then nothing is sent from here but SAID and ALIVE.
+A visitor's first frame may be SETUP, JSON: {"number": N}, that terminal; {"new": true, "node":
+NODE, "run": WORDS}, a new one; without "new", one on that node that nobody is at, or else a new
+one; {}, or another first frame: the one that was left last.
+terminal_step.py comes to NAME, or has a terminal without a holder; terminal_one.py has a terminal.
 """
 
-import collections
 import json
 import os
 import select
 import signal
 import socket
-import struct
 import sys
 import time
 
 import framing
-import terminal_pty
+from terminal_one import NUMBER, SETUP, SILENCE_S, Terminal, TerminalLine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
-    from typing import Any, Deque, Dict, List, Optional, Tuple  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
 
-SETUP = b"S"  # to here, first of all, in a step: JSON (terminal_step.py)
-BEGIN = b"B"  # to here: JSON with rows, columns and env of the user's terminal
-DATA = b"D"  # both ways
-SIZE = b"W"  # to here: rows and columns
-SAID = b"T"  # from here: a line of ours for the user, UTF-8
-TAKEN = b"L"  # from here, last: another terminal has come
-EXIT = b"X"  # from here, last: the program's exit status, as a shell tells it
-WINDOW = struct.Struct(">HH")
-STATUS = struct.Struct(">i")
-
-SILENCE_S = 90.0
-"""A peer that has been silent for so long is gone, even if nothing reported that."""
 FIRST_S = 60.0
 """The least time that the first visitor has: a step of srun takes its time on a busy node."""
-HANGUP_S = 3.0
-FAREWELL_S = 5.0
-KEPT_BYTES = 64 * 1024
-PENDING_MOST = 256 * 1024
-"""No more is read from one side while so much waits for the other."""
 
 
-class TerminalLine(framing.Line):
-    """The line to the user's terminal."""
+class Terminals(object):
+    """The terminals of a job. `listener` None: the one of a step, which ends with its line."""
 
-    begun = False
-
-
-class Terminal(object):
-    """A program on a pseudo-terminal and the line to its user. `listener` None: there is only this
-    one line, and the program ends with it."""
-
-    def __init__(
-        self,
-        argv,  # type: List[str]
-        env,  # type: Dict[str, str]
-        line=None,  # type: Optional[TerminalLine]
-        listener=None,  # type: Optional[socket.socket]
-        keep_s=0.0,  # type: float
-    ):
-        # type: (...) -> None
-        self.argv = argv
+    def __init__(self, argv, env, listener=None, keep_s=0.0):
+        # type: (List[str], Dict[str, str], Optional[socket.socket], float) -> None
         self.env = env
-        self.line = line
         self.listener = listener
         self.keep_s = keep_s
-        self.alone_s = time.monotonic()
-        self.program = None  # type: Optional[terminal_pty.Program]
-        self.kept = collections.deque()  # type: Deque[bytes]
-        self.kept_bytes = 0
-        self.kill_s = None  # type: Optional[float]
+        self.newcomers = []  # type: List[TerminalLine]
+        self.all = []  # type: List[Terminal]
+        self.made = 0
+        self.node = env.get("SLURMD_NODENAME", "")
+        self.first = self.make(self.node, argv)
         self.told_to_end = False
         self.wake_in, self.wake_out = os.pipe()
         os.set_blocking(self.wake_in, False)
@@ -91,187 +58,135 @@ class Terminal(object):
         for number in (signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, self.warn)
 
+    def make(self, node, argv):
+        # type: (str, List[str]) -> Terminal
+        """Return a new terminal. No number is given twice."""
+        self.made += 1
+        terminal = Terminal(self.made, node, argv, self.env, self.all)
+        self.all.append(terminal)
+        return terminal
+
     def end(self, *_):
         # type: (*Any) -> None
         self.told_to_end = True
 
     def warn(self, number, *_):
         # type: (int, *Any) -> None
-        """Tell the user which signal Slurm sent: this is what sbatch's `--signal` is for."""
-        self.tell("Slurm has sent the job {}.".format(signal.Signals(number).name))
+        """Tell the users which signal Slurm sent: this is what sbatch's `--signal` is for."""
+        for terminal in self.all:
+            terminal.tell("Slurm has sent the job {}.".format(signal.Signals(number).name))
 
     def run(self):
         # type: () -> int
-        """Run the program and return its exit status; 0 when nobody came for it."""
-        while True:
+        """Run the programs and return the first one's exit status; 0 when nobody came for it."""
+        while self.all:
             self.wait()
-            self.look_at_the_clock()
-            if self.program is None:
-                if self.told_to_end:
-                    return 0
-                continue
-            self.program.reap()
-            if self.program.status is not None:
-                self.take_leave(self.program)
-                self.program.sweep()
-                return self.program.status
+            now_s = time.monotonic()
+            self.look_at_the_clock(now_s)
+            for terminal in list(self.all):
+                if terminal.is_over(now_s) or (self.told_to_end and terminal.program is None):
+                    terminal.part()
+                    self.all.remove(terminal)
+        program = self.first.program
+        return program.status or 0 if program is not None else 0
 
     def wait(self):
         # type: () -> None
         """Wait until something can be read or written, or is due, and do it."""
-        line, program = self.line, self.program
-        reads, writes = self.wanted()
+        reads, writes = [self.wake_in], []
+        reads += [line.source for line in self.newcomers]
+        if self.listener is not None:
+            reads.append(self.listener.fileno())
+        for terminal in self.all:
+            its_reads, its_writes = terminal.wanted()
+            reads += its_reads
+            writes += its_writes
         ready, free, _ = select.select(reads, writes, [], self.pause_s())
         if self.wake_in in ready:
             os.read(self.wake_in, 4096)
-        if program is not None and program.master in ready:
-            self.take_output(program)
-        if program is not None and program.master in free:
-            program.write()
-        if line is not None and line.source in ready:
-            self.take_frames(line)
+        for terminal in self.all:
+            terminal.serve(ready, free)
+        for line in [one for one in self.newcomers if one.source in ready]:
+            self.greet(line)
         if self.listener is not None and self.listener.fileno() in ready:
-            self.welcome(self.listener)
-        if self.line is not None and not self.line.flush():
-            self.part()
-
-    def wanted(self):
-        # type: () -> Tuple[List[int], List[int]]
-        """Return what to read from and to write to: nothing from one side that the other has no
-        room for."""
-        line, program = self.line, self.program
-        reads, writes = [self.wake_in], []
-        if self.listener is not None:
-            reads.append(self.listener.fileno())
-        if line is not None and (program is None or len(program.pending) < PENDING_MOST):
-            reads.append(line.source)
-        if line is not None and line.outbox:
-            writes.append(line.sink)
-        if program is not None and program.open:
-            if line is None or len(line.outbox) < PENDING_MOST:
-                reads.append(program.master)
-            if program.pending:
-                writes.append(program.master)
-        return reads, writes
+            sock = framing.accepted(self.listener)
+            if sock is not None:
+                self.newcomers.append(TerminalLine(sock.fileno(), sock.fileno(), sock))
+        for terminal in self.all:
+            terminal.flush()
 
     def pause_s(self):
         # type: () -> float
-        alone_until_s = self.alone_s + self.kept_alone_s()
-        due_s = alone_until_s if self.line is None else self.line.heard_s + SILENCE_S
-        if self.kill_s is not None:
-            due_s = min(due_s, self.kill_s)
-        return max(0.0, due_s - time.monotonic()) + 0.01
+        due_s = [one for terminal in self.all for one in terminal.due_s()]
+        due_s += [line.heard_s + SILENCE_S for line in self.newcomers]
+        if self.is_alone():
+            due_s.append(self.alone_since_s() + self.kept_alone_s())
+        return max(0.0, min(due_s) - time.monotonic()) + 0.01
+
+    def is_alone(self):
+        # type: () -> bool
+        """Tell whether nobody is at any of the terminals."""
+        return not self.newcomers and all(one.line is None for one in self.all)
+
+    def alone_since_s(self):
+        # type: () -> float
+        return max(one.left_s for one in self.all)
 
     def kept_alone_s(self):
         # type: () -> float
         """Return how long to wait for a user to come, in seconds."""
-        nobody_yet = self.listener is not None and self.program is None
+        nobody_yet = self.listener is not None and all(one.program is None for one in self.all)
         return max(self.keep_s, FIRST_S) if nobody_yet else self.keep_s
 
-    def look_at_the_clock(self):
-        # type: () -> None
-        now_s = time.monotonic()
-        if self.line is not None and now_s - self.line.heard_s > SILENCE_S:
-            self.part()
+    def look_at_the_clock(self, now_s):
+        # type: (float) -> None
+        for line in [one for one in self.newcomers if now_s - one.heard_s > SILENCE_S]:
+            self.newcomers.remove(line)
+            line.close()
         kept_s = self.kept_alone_s()
-        if self.line is None and now_s - self.alone_s >= kept_s and not self.told_to_end:
+        if self.is_alone() and now_s - self.alone_since_s() >= kept_s and not self.told_to_end:
             self.told_to_end = True
             if self.listener is not None:
                 print("jupyter-slurm: no terminal has come for {:.0f} s".format(kept_s))
-        if self.told_to_end and self.program is not None:
-            self.hang_up(self.program, now_s)
+        if self.told_to_end:
+            for terminal in self.all:
+                terminal.hang_up(now_s)
 
-    def hang_up(self, program, now_s):
-        # type: (terminal_pty.Program, float) -> None
-        if self.kill_s is None:
-            self.kill_s = now_s + HANGUP_S
-            program.signal(signal.SIGHUP)
-            program.signal(signal.SIGCONT)
-            self.tell("The job is being ended.")
-        elif now_s > self.kill_s:
-            self.kill_s = now_s + HANGUP_S
-            program.signal(signal.SIGKILL)
-
-    def tell(self, text):
-        # type: (str) -> None
-        if self.line is not None:
-            self.line.say(SAID, text.encode())
-
-    def take_output(self, program):
-        # type: (terminal_pty.Program) -> None
-        data = program.read()
-        if not data:
-            return
-        self.kept.append(data)
-        self.kept_bytes += len(data)
-        while self.kept_bytes - len(self.kept[0]) >= KEPT_BYTES:
-            self.kept_bytes -= len(self.kept.popleft())
-        if self.line is not None and self.line.begun:
-            self.line.say(DATA, data)
-
-    def take_frames(self, line):
+    def greet(self, line):
         # type: (TerminalLine) -> None
+        """Lead a newcomer to the terminal that the first frame asks for."""
         found = line.receive()
-        if found is None:
-            self.part()
+        if found == []:
             return
-        for kind, body in found:
-            if kind == BEGIN:
-                self.begin(line, json.loads(body.decode()))
-            elif self.program is not None and kind == DATA:
-                self.program.pending += body
-            elif self.program is not None and kind == SIZE:
-                self.program.resize(*WINDOW.unpack(body))
-        if self.program is not None:
-            self.program.write()
+        self.newcomers.remove(line)
+        terminal = None
+        if found:
+            kind, body = found[0]
+            terminal = self.wished(json.loads(body.decode()) if kind == SETUP else {})
+            if terminal is None:
+                others = [one.number for one in self.all]
+                line.say(NUMBER, json.dumps({"number": None, "others": others}).encode())
+        if found and terminal is not None:
+            terminal.meet(line)
+            terminal.take(line, found)
+        else:
+            line.close()
 
-    def begin(self, line, told):
-        # type: (TerminalLine, Dict[str, Any]) -> None
-        line.begun = True
-        if self.program is None:
-            env = terminal_pty.dressed(self.env, told["env"])
-            self.program = terminal_pty.Program(self.argv, env, told["rows"], told["columns"])
-            return
-        if self.kept:
-            line.say(DATA, b"".join(self.kept))
-        self.program.resize(told["rows"], told["columns"])
-        self.program.redraw()
-
-    def welcome(self, listener):
-        # type: (socket.socket) -> None
-        sock = framing.accepted(listener)
-        if sock is None:
-            return
-        if self.line is not None:
-            self.line.say(TAKEN)
-            self.part()
-        self.line = TerminalLine(sock.fileno(), sock.fileno(), sock)
-
-    def part(self):
-        # type: () -> None
-        if self.line is not None:
-            self.line.close()
-            self.line = None
-            self.alone_s = time.monotonic()
-
-    def take_leave(self, program):
-        # type: (terminal_pty.Program) -> None
-        """Send the program's last output and its status; wait until the user's end hangs up, which
-        shows that it has them."""
-        for _ in range(64):
-            if not program.open or not select.select([program.master], [], [], 0)[0]:
-                break
-            self.take_output(program)
-        assert program.status is not None
-        if self.line is None:
-            return
-        self.line.say(EXIT, STATUS.pack(program.status))
-        give_up_s = time.monotonic() + FAREWELL_S
-        while self.line.flush() and time.monotonic() < give_up_s:
-            sinks = [self.line.sink] if self.line.outbox else []
-            ready, _, _ = select.select([self.line.source], sinks, [], 0.5)
-            if ready and self.line.receive() is None:
-                break
+    def wished(self, wish):
+        # type: (Dict[str, Any]) -> Optional[Terminal]
+        """Return the terminal that a visitor wishes; make it where that is a new one; None: it is
+        not there."""
+        here = [one for one in self.all if one.farewell_s is None]
+        if "number" in wish:
+            return next((one for one in here if one.number == wish["number"]), None)
+        node = wish.get("node")
+        free = [one for one in here if one.line is None and node in (None, one.node)]
+        if free and not wish.get("new"):
+            return max(free, key=lambda one: one.left_s)
+        if here and not wish.get("new") and node is None:
+            # One whose laptop was closed is found before one where somebody sits.
+            return min(here, key=lambda one: one.line.heard_s if one.line is not None else 0.0)
+        return self.make(node or self.node, wish["run"]) if "run" in wish else None
 
 
 def hold(name, keep_s, argv):
@@ -279,7 +194,15 @@ def hold(name, keep_s, argv):
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind("\0" + name)
     listener.listen(8)
-    return Terminal(argv, dict(os.environ), listener=listener, keep_s=keep_s).run()
+    return Terminals(argv, dict(os.environ), listener, keep_s).run()
+
+
+def run_in_step(argv):
+    # type: (List[str]) -> None
+    """Run a program on a terminal of this step's, which ends with its line."""
+    terminals = Terminals(argv, dict(os.environ))
+    terminals.first.meet(TerminalLine(0, 1))
+    terminals.run()
 
 
 if __name__ == "__main__":

@@ -78,6 +78,10 @@ class Program(object):
         with contextlib.suppress(OSError):
             os.killpg(self.pid, number)
 
+    def close(self):
+        # type: () -> None
+        os.close(self.master)
+
     def reap(self):
         # type: () -> None
         if self.status is None:

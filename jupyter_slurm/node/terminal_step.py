@@ -1,8 +1,9 @@
 """A terminal in a step of a job: it comes to the one that the job holds, or runs a program.
 
 Read from standard input (transport/node_program.py); Python 3.6 and later, standard library only.
-The first frame, SETUP, says what: {"hold": NAME}, to come to that one (terminal.py), or
-{"run": WORDS}, a program of this terminal alone, which ends with it.
+The first frame, SETUP, says what: {"hold": NAME}, to come to that one (terminal.py), perhaps with
+a "wish", which is handed on as the first frame there; or {"run": WORDS}, a program of this terminal
+alone, which ends with it.
 """
 
 import contextlib
@@ -19,17 +20,24 @@ import tty
 
 import framing
 import terminal
+import terminal_one
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is not imported on the node
+    from typing import Any, Dict, Optional  # noqa: F401 - in comments
 
 REACH_S = 900.0
 """How long a job may set itself up (modules, staging) before its terminal is there."""
 PATIENCE_S = 2.0
 
 
-def visit(name):
-    # type: (str) -> None
+def visit(name, wish):
+    # type: (str, Optional[Dict[str, Any]]) -> None
     """Copy bytes between this step and the holder of the terminal, also what comes when the job is
     ended."""
     sock = reach(name)
+    if wish is not None:
+        sock.sendall(framing.frame(terminal_one.SETUP, json.dumps(wish).encode()))
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     def there():
@@ -72,7 +80,7 @@ def reach(name):
             raise SystemExit(0)
         if waited_s > PATIENCE_S and not told:
             told = True
-            write_all(framing.frame(terminal.SAID, b"The job is setting itself up."))
+            write_all(framing.frame(terminal_one.SAID, b"The job is setting itself up."))
         time.sleep(0.05)
 
 
@@ -92,9 +100,9 @@ def step():
         return
     setup = json.loads(first[1].decode())
     if "hold" in setup:
-        visit(setup["hold"])
+        visit(setup["hold"], setup.get("wish"))
         return
-    terminal.Terminal(setup["run"], dict(os.environ), line=terminal.TerminalLine(0, 1)).run()
+    terminal.run_in_step(setup["run"])
 
 
 def main():

@@ -9,6 +9,12 @@ from .versions import SlurmVersion, has_overlap, overlap_shares_gpus
 
 _WAIT_S: Final = 20
 """How long srun tries to get its step; without a limit it would try for ever."""
+_ASKED_BY_THE_JOB: Final = (
+    "NTASKS NPROCS NTASKS_PER_NODE TASKS_PER_NODE DISTRIBUTION CPUS_PER_TASK GPUS GPUS_PER_TASK "
+    "TRES_PER_TASK MEM_PER_NODE MEM_PER_CPU MEM_PER_GPU"
+)
+"""Variables of a job (SLURM_…) that srun inside it takes for options, as node/launch_step.py has
+them: they would divide the step by the job's tasks."""
 
 
 def beside_argv(
@@ -32,9 +38,23 @@ def terminal_argv(
     Before 22.05 `--overlap` shares only CPUs: such a step would wait for the GPUs until the job's
     other steps have ended, and goes without.
     """
+    return _step_argv(slurm_id, argv, node=node, version=version, gres=_shared_gres(version))
+
+
+def from_inside_argv(
+    slurm_id: str, argv: Sequence[str], *, node: str, version: SlurmVersion | None
+) -> list[str]:
+    """Do the same from a terminal inside the job, for a program that gets a terminal on `node`."""
+    step = _step_argv(
+        slurm_id, argv, node=node, version=version, gres=_shared_gres(version), streams="--pty"
+    )
+    unset = [word for name in _ASKED_BY_THE_JOB.split() for word in ("-u", f"SLURM_{name}")]
+    return ["env", *unset, *step]
+
+
+def _shared_gres(version: SlurmVersion | None) -> Sequence[str]:
     shared = version is None or overlap_shares_gpus(version)
-    gres = () if shared else ("--gres=none",)
-    return _step_argv(slurm_id, argv, node=node, version=version, gres=gres)
+    return () if shared else ("--gres=none",)
 
 
 def _step_argv(
@@ -44,6 +64,7 @@ def _step_argv(
     node: str | None,
     version: SlurmVersion | None,
     gres: Sequence[str],
+    streams: str = "--unbuffered",
 ) -> list[str]:
     if not slurm_id[:1].isdigit():
         raise ValueError(f"{slurm_id!r} is not a job id")
@@ -59,7 +80,7 @@ def _step_argv(
         "--mpi=none",
         f"--immediate={_WAIT_S}",
         "--quiet",
-        "--unbuffered",
+        streams,
         "--export=ALL",
         *argv,
     ]

@@ -12,7 +12,7 @@ from msgspec import Struct
 from jupyter_slurm.wire.framing import GarbledError, Inbox, frame
 
 SETUP, BEGIN, DATA, SIZE = b"S", b"B", b"D", b"W"
-SAID, TAKEN, EXIT = b"T", b"L", b"X"
+NUMBER, SAID, TAKEN, EXIT = b"N", b"T", b"L", b"X"
 """The kinds of frames, as in node/terminal.py."""
 ALIVE_EVERY_S = 15.0
 """Well below the silence after which the far end gives us up."""
@@ -64,3 +64,24 @@ class TerminalRequest(Struct, frozen=True, kw_only=True):
     """The sh script that runs in a new terminal."""
     beside: bool = False
     """Whether to open a new terminal even if the job has one of its own."""
+    node: str | None = None
+    """The node of the job where it is to be; None: any that has one, else the first."""
+    number: int | None = None
+    """Which of the terminals that the job keeps; None: the one that was left last."""
+
+
+class Numbered(Struct, frozen=True, kw_only=True):
+    """The body of a NUMBER: which of a job's terminals this is."""
+
+    number: int | None
+    """None: the one that was asked for is not there."""
+    others: tuple[int, ...]
+    node: str = ""
+
+
+def numbered(body: bytes) -> Numbered:
+    """Return the body of a NUMBER. GarbledError."""
+    try:
+        return msgspec.json.decode(body, type=Numbered)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+        raise GarbledError("it told no terminal's number") from exc

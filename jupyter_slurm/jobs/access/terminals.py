@@ -52,17 +52,27 @@ class Terminals:
         job = self._book.job(request.job_id)
         if job.session is not None:
             job = self._book.job(job.session)
-        slurm_id, node = _place(job)
+        slurm_id, node = _place(job, request.node)
+        kind = kind_of(job)
+        if request.number is not None and not kind.has_terminal:
+            raise RequestError(
+                "Job {id} keeps no terminals: one that is opened in it ends when it is left.",
+                hint="`{slurm} shell --job {job}` opens one.",
+                id=job.id,
+                job=job.id,
+            )
         cluster = self._clusters.named(job.cluster)
-        if kind_of(job).listens and not request.beside:
-            argv_of = srun.beside_argv
-            setup: dict[str, str | Sequence[str]] = {"hold": socket_name(job.id)}
-        else:
-            argv_of = srun.terminal_argv
-            setup = {"run": _words(job, request.code)}
         version = cluster.srun_version()
-        step = partial(argv_of, slurm_id, node=node, version=version)
-        words = setup.get("run")
+        words = None
+        if kind.has_terminal or (kind.listens and not request.beside):
+            step = partial(srun.beside_argv, slurm_id, node=job.nodes[0], version=version)
+            setup: dict[str, object] = {"hold": socket_name(job.id)}
+            if kind.has_terminal:
+                setup["wish"] = _wish(job, slurm_id, request, version)
+        else:
+            step = partial(srun.terminal_argv, slurm_id, node=node, version=version)
+            words = _words(job, request.code)
+            setup = {"run": words}
         try:
             channel = _begun(cluster, version, step)
         except ForwardError as exc:
@@ -97,8 +107,9 @@ def _begun(
     return channel
 
 
-def _place(job: Job) -> tuple[str, str]:
-    """Return Slurm's id and the node where the job's script runs. RequestError: it does not run."""
+def _place(job: Job, node: str | None) -> tuple[str, str]:
+    """Return Slurm's id and the node: the wanted one, or the one where the job's script runs.
+    RequestError: the job does not run, or not there."""
     if job.state.final or job.state is JobState.FINISHING:
         raise RequestError("Job {id} has ended: it is {state}.", id=job.id, state=job.state)
     if job.state not in _RUNS or not job.nodes or job.slurm_id is None:
@@ -109,7 +120,30 @@ def _place(job: Job) -> tuple[str, str]:
             state=job.state,
             job=job.id,
         )
-    return job.slurm_id, job.nodes[0]
+    if node is not None and node not in job.nodes:
+        raise RequestError(
+            "Job {id} does not run on {node}.",
+            hint="It runs on: {nodes}.",
+            id=job.id,
+            node=node,
+            nodes=", ".join(job.nodes),
+        )
+    return job.slurm_id, node or job.nodes[0]
+
+
+def _wish(
+    job: Job, slurm_id: str, request: TerminalRequest, version: SlurmVersion | None
+) -> dict[str, object]:
+    """Return which of the terminals of such a job is meant, as node/terminal.py reads it."""
+    if request.number is not None:
+        return {"number": request.number}
+    node = request.node or (job.nodes[0] if request.beside else None)
+    if node is None:
+        return {}
+    words = _words(job, request.code)
+    if node != job.nodes[0]:
+        words = srun.from_inside_argv(slurm_id, words, node=node, version=version)
+    return {"new": request.beside, "node": node, "run": words}
 
 
 def _words(job: Job, code: str) -> Sequence[str]:

@@ -19,7 +19,7 @@ class Terminal(Kind[TerminalSpec]):
     job = TerminalJob
     usual_name = "shell"
     code_file = layout.PROGRAM
-    node_files = ("framing.py", "terminal_pty.py", "terminal.py")
+    node_files = ("framing.py", "terminal_pty.py", "terminal_one.py", "terminal.py")
     has_terminal = True
     listens = True
 
