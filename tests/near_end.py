@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+from typing import Any
 
 _FRAME = struct.Struct(">cI")
 _PATIENCE_S = 60.0
@@ -23,6 +24,8 @@ class NearEnd:
         self.shown = ""
         """All of it."""
         self.said: list[str] = []
+        self.told: dict[str, Any] = {}
+        """Which terminal of the job it is, as was last told."""
         self._seen = 0
 
     def begin(self, rows: int = 24, columns: int = 80, **env: str) -> None:
@@ -67,6 +70,8 @@ class NearEnd:
             self.shown += body.decode(errors="replace")
         elif kind == b"T":
             self.said.append(body.decode())
+        elif kind == b"N":
+            self.told = json.loads(body)
         elif kind == b"L":
             raise HungUpError("taken by another")
         else:

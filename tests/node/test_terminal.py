@@ -27,8 +27,9 @@ PATIENCE_S = 60
 HOLD = """
 import sys
 sys.path.insert(0, {node!r})
-import terminal
-terminal.SILENCE_S, terminal.FIRST_S = {silence_s!r}, {first_s!r}
+import terminal, terminal_one
+terminal.SILENCE_S = terminal_one.SILENCE_S = {silence_s!r}
+terminal.FIRST_S = {first_s!r}
 sys.exit(terminal.hold({name!r}, {keep_s!r}, {argv!r}))
 """
 
@@ -51,7 +52,20 @@ class Held:
             env={k: v for k, v in os.environ.items() if k != "LANG" and not k.startswith("LC_")},
         )
 
-    def come(self) -> NearEnd:
+    def come(self, **wish: object) -> NearEnd:
+        """Somebody who comes, and says which terminal they wish where they say anything."""
+        near = self._connected()
+        if wish:
+            near.say(b"S", json.dumps(wish).encode())
+        return near
+
+    def another(self, *argv: str, node: str = "n1", **wish: object) -> NearEnd:
+        """Somebody who has sat down at a new terminal."""
+        near = self.come(new=True, node=node, run=list(argv), **wish)
+        near.begin()
+        return near
+
+    def _connected(self) -> NearEnd:
         while True:
             sock = socket.socket(socket.AF_UNIX)
             try:
@@ -152,11 +166,143 @@ def test_another_terminal_takes_its_place(hold: Hold) -> None:
     first = held.come()
     first.begin()
     second = held.come()
+    second.begin()
     with pytest.raises(HungUpError, match="taken"):
         first.status()
-    second.begin()
     second.type("it")
     second.until("got it")
+
+
+CAT = ("/bin/sh", "-c", 'echo "$0" is here; exec cat', "one")
+
+
+def at(near: NearEnd) -> str:
+    """Which of the programs they sit at."""
+    near.until(" is here\r\n")
+    return near.shown.split()[0]
+
+
+def left(held: Held, near: NearEnd) -> None:
+    """They go; the holder has noticed, since it has welcomed another since then."""
+    near.close()
+    knock = held.come(number=999)
+    with pytest.raises(HungUpError):
+        knock.status()
+
+
+def test_each_of_many_terminals_is_kept_and_found_again(hold: Hold) -> None:
+    held = hold(*CAT)
+    first = held.come()
+    first.begin()
+    second = held.another(*CAT[:3], "two")
+    third = held.another(*CAT[:3], "three", node="n2")
+    assert [at(near) for near in (first, second, third)] == ["one", "two", "three"]
+    assert third.told == {"number": 3, "node": "n2", "others": [1, 2]}
+    left(held, third)
+    left(held, second)
+    came = [held.come(), held.come(node="n2", run=["false"]), held.come(number=1)]
+    for near in came:
+        near.begin()
+    assert [at(near) for near in came] == ["two", "three", "one"]
+    with pytest.raises(HungUpError, match="taken"):
+        first.status()
+    came[2].say(b"D", b"\x04")
+    assert came[2].status() == 0
+    assert came[2].told == {"number": 1, "node": "", "others": [2, 3]}
+    came[0].type("still")
+    came[0].until("still\r\nstill\r\n")
+
+
+def test_who_comes_where_somebody_is_at_each_takes_the_one_that_was_silent_for_longest(
+    hold: Hold,
+) -> None:
+    held = hold(*CAT)
+    first = held.come()
+    first.begin()
+    second = held.another(*CAT[:3], "two")
+    assert (at(first), at(second)) == ("one", "two")
+    first.type("x")
+    first.until("x\r\nx\r\n")
+    came = held.come()
+    came.begin()
+    assert at(came) == "two"
+    with pytest.raises(HungUpError, match="taken"):
+        second.status()
+
+
+def test_a_node_on_which_somebody_is_at_each_terminal_gets_another(hold: Hold) -> None:
+    held = hold(*CAT)
+    held.come().begin()
+    second = held.another(*CAT[:3], "two", node="n2")
+    assert at(second) == "two"
+    third = held.come(node="n2", run=[*CAT[:3], "three"])
+    third.begin()
+    assert at(third) == "three"
+
+
+def test_a_terminal_that_is_not_there_is_told_with_those_that_are(hold: Hold) -> None:
+    held = hold(*CAT)
+    held.come().begin()
+    near = held.come(number=2)
+    with pytest.raises(HungUpError):
+        near.status()
+    assert near.told == {"number": None, "others": [1]}
+
+
+def test_the_job_ends_with_the_last_and_as_the_first_has_ended(hold: Hold) -> None:
+    held = hold("/bin/sh", "-c", "exit 3")
+    second = held.another(*CAT)
+    assert at(second) == "one"
+    first = held.come(number=1)
+    first.begin()
+    assert first.status() == 3
+    first.close()
+    second.type("on")
+    second.until("on\r\non\r\n")
+    second.say(b"D", b"\x04")
+    assert second.status() == 0
+    second.close()
+    assert held.end() == (3, "")
+
+
+def test_who_does_not_hang_up_at_the_end_keeps_nobody_waiting_elsewhere(hold: Hold) -> None:
+    held = hold("true")
+    second = held.another(*CAT)
+    first = held.come(number=1)
+    first.begin()
+    assert first.status() == 0
+    second.type("at once")
+    second.until("at once\r\nat once\r\n")
+    with pytest.raises(subprocess.TimeoutExpired):
+        held.process.wait(0.0)
+
+
+def test_nobody_is_gone_from_a_job_while_somebody_is_at_one_of_its_terminals(hold: Hold) -> None:
+    held = hold(*CAT, keep_s=0.5)
+    first = held.come()
+    first.begin()
+    second = held.another(*CAT[:3], "two")
+    assert (at(first), at(second)) == ("one", "two")
+    first.close()
+    with pytest.raises(subprocess.TimeoutExpired):
+        held.process.wait(2.0)
+    second.close()
+    assert held.end() == (129, "jupyter-slurm: no terminal has come for 0 s\n")
+
+
+def test_all_terminals_end_with_the_job(hold: Hold) -> None:
+    held = hold("/bin/sh", "-c", "trap '' HUP TERM; echo $0 is here; while :; do sleep 1; done")
+    first = held.come()
+    first.begin()
+    second = held.another(*CAT)
+    assert at(first)
+    assert at(second)
+    held.process.terminate()
+    assert (first.status(), second.status()) == (137, 129)
+    assert (first.said, second.said) == (["The job is being ended."],) * 2
+    first.close()
+    second.close()
+    assert held.end()[0] == 137
 
 
 def test_ctrl_c_and_the_erase_key_are_those_of_a_terminal(hold: Hold) -> None:
