@@ -215,6 +215,103 @@ def test_another_terminal_takes_the_shell_over_or_has_one_of_its_own(desk: Desk)
     answered(second, "echo st''ill", "still")
 
 
+def jobs_terminals(desk: Desk) -> tuple[Job, dict[int, pexpect.spawn]]:
+    """A job on both nodes, with its first terminal and one more on either node."""
+    first = desk.shell("--nodes", "2", "--mem", "200")
+    prompted(first)
+    job = desk.job()
+    second = desk.shell("--job", job.id, "--new")
+    second.expect_exact(f"[terminal 2 of 2, node {job.nodes[0]}]")
+    third = desk.shell("--job", job.id, "--node", job.nodes[1])
+    third.expect_exact(f"[terminal 3 of 3, node {job.nodes[1]}]")
+    for number, terminal in enumerate((first, second, third), 1):
+        if terminal is not first:
+            terminal.sendline("PS1='ready''> '; stty -echo; echo be''gun")
+            terminal.expect("begun\r\n")
+            terminal.expect("ready> ")
+        answered(terminal, f"mine=my{number}; echo $SLURMD_NODENAME.", "n")
+    return job, {1: first, 2: second, 3: third}
+
+
+def test_job_on_two_nodes_keeps_a_terminal_on_each_and_one_comes_back_to_any(desk: Desk) -> None:
+    job, opened = jobs_terminals(desk)
+    here, there = job.nodes
+    sizes_and_keys_get_to_the_other_node(opened[3])
+    opened[3].send("\r~.")
+    opened[3].expect_exact(f"jupyter slurm shell --job {job.id} --terminal 3")
+    assert end(opened[3]) == 0
+    opened[2].kill(signal.SIGKILL)
+    opened[2].wait()
+    wait_until(lambda: len(visits(desk, job)) == 1, PATIENCE_S)
+    for words, found in (
+        ((), f"my2 on {here}"),
+        (("--node", there), f"my3 on {there}"),
+        (("--terminal", "1"), f"my1 on {here}"),
+    ):
+        opened[int(found[2])] = back = desk.shell("--job", job.id, *words)
+        back.expect_exact(f"[terminal {found[2]} of 3, node {found[-2:]}]")
+        answered(back, "echo it is $mine on $SLURMD_NODENAME.", f"it is {found}.")
+    opened[1].sendline("exit 4")
+    opened[1].expect_exact("its other terminals: 2, 3.")
+    assert end(opened[1]) == 4
+    desk.home.kill()  # the agent
+    for number in (2, 3):
+        opened[number].expect("The terminal is lost")
+        assert end(opened[number]) == 255
+    for number in (3, 2):
+        back = desk.shell("--job", job.id, "--terminal", str(number))
+        back.expect_exact(f"[terminal {number}")
+        answered(back, "echo $mine.", f"my{number}.")
+        back.sendline("exit")
+        assert end(back) == 0
+    ended = desk.ended(job.id)
+    assert (ended.state, ended.exit_code) == (JobState.FAILED, 4)
+    wait_until(lambda: not left_of(desk, job), PATIENCE_S)
+
+
+def sizes_and_keys_get_to_the_other_node(terminal: pexpect.spawn) -> None:
+    answered(terminal, "stty size; echo größe", "30 100\r\ngröße")
+    terminal.setwinsize(11, 77)
+    answered(terminal, "while [ \"$(stty size)\" != '11 77' ]; do sleep 0.1; done; echo so", "so")
+    terminal.sendline("echo sle''eps; sleep 1000")
+    terminal.expect("sleeps")
+    terminal.sendintr()
+    terminal.expect("ready> ")
+    terminal.sendline("cat")
+    terminal.sendline("äöü")
+    terminal.expect("äöü\r\n")
+    terminal.sendeof()
+    terminal.expect("ready> ")
+
+
+def visits(desk: Desk, job: Job) -> list[str]:
+    """The programs of ours in steps that lead to the job's terminals."""
+    found = [words for words in left_of(desk, job) if "terminal_step.py" in words]
+    return [words for words in found if "'srun'" not in words and "/bin/sh" not in words]
+
+
+def test_command_on_a_node_of_the_job_and_words_that_name_none(desk: Desk) -> None:
+    job = desk.cell("import time; time.sleep(1000)", options={"nodes": "2", "mem": "100"})
+    there = job.nodes[1]
+    terminal = desk.shell("--job", job.id, "--node", there, "--", "sh", "-c", "env; tty; exit 5")
+    terminal.expect(f"node {there}")
+    terminal.expect(f"SLURMD_NODENAME={there}")
+    terminal.expect("/dev/pts/")
+    assert end(terminal) == 5
+    for words, told in (
+        (("--node", "n7"), f"It runs on: {', '.join(job.nodes)}."),
+        (("--terminal", "2"), f"Job {job.id} keeps no terminals"),
+    ):
+        wrong = desk.shell("--job", job.id, *words)
+        wrong.expect_exact(told)
+        assert end(wrong) == 2
+    own = desk.shell("--mem", "100")
+    prompted(own)
+    wrong = desk.shell("--job", desk.job().id, "--terminal", "2")
+    wrong.expect_exact("It has these: 1.")
+    assert end(wrong) == 2
+
+
 def test_shell_in_a_running_job_has_its_environment_and_leaves_it_running(desk: Desk) -> None:
     job = desk.cell(
         "import time; time.sleep(1000)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 import pytest
@@ -46,12 +47,41 @@ def test_into_a_job_the_options_of_every_cell_do_not_count(words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "beside", "node", "number", "again"),
+    [
+        ("--job 12", False, None, None, "jupyter slurm shell --job 12"),
+        ("--job 12 --terminal 2", False, None, 2, "jupyter slurm shell --job 12 --terminal 2"),
+        ("--job 12 --node n2", False, "n2", None, "jupyter slurm shell --job 12 --node n2"),
+        ("--job 12 --node n2 --new", True, "n2", None, "… --job 12 --node n2 --new"),
+        ("--job 12 --node a'b -- htop -d 'x y'", True, "a'b", None, None),
+    ],
+)
+def test_which_terminal_of_a_job_is_said_by_number_node_or_as_a_new_one(
+    words: str, beside: bool, node: str | None, number: int | None, again: str | None
+) -> None:
+    words = words.replace("a'b", "'a'\"'\"'b'")
+    wanted = parse(shlex.split(words))
+    request = wanted.terminal("12")
+    assert (request.beside, request.node, request.number) == (beside, node, number)
+    typed = wanted.words_into("12")
+    assert parse(shlex.split(typed)[3:]) == wanted
+    if again is not None:
+        assert typed == again.replace("…", "jupyter slurm shell")
+
+
+@pytest.mark.parametrize(
     ("words", "named"),
     [
         ("--job 12 --gpus 1", "`--gpus` is for a job that is submitted"),
         ("--job 12 --keep 1h", "`--keep` is for a job that is submitted"),
         ("--job", "--job needs a value"),
         ("--new", "--new is for another terminal in a job"),
+        ("--terminal 2", "--terminal is for a terminal that a job has"),
+        ("--node n2", "--node is for a node of a job that runs"),
+        ("--job 12 --terminal two", "takes a number, not `two`"),
+        ("--job 12 --terminal 2 --new", "it takes no --new"),
+        ("--job 12 --terminal 2 --node n2", "it takes no --node"),
+        ("--job 12 --terminal 2 -- htop", "it takes no COMMAND"),
         ("--keep soon", "'soon' is not a time"),
         ("--detach", "--detach means nothing for a terminal"),
         ("--out=x", "--out means nothing for a terminal"),
