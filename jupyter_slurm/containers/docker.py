@@ -108,16 +108,19 @@ class Docker:
 
     def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
         """Launch in a terminal. The container begins, and ends, with the terminal."""
-        waits = self.launch(["tail", "-f", "/dev/null"], box)
-        return self._entering(argv, box, shlex.join(waits.argv))
+        return self._entering(argv, box, start=self._waiting(box))
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        return self._entering(argv, box, "")
+        return self._entering(argv, box, away=self._waiting(box))
 
-    def _entering(self, argv: Sequence[str], box: Box, start: str) -> Launch:
+    def _waiting(self, box: Box) -> str:
+        """Return the command that runs a container in which nothing happens."""
+        return shlex.join(self.launch(["tail", "-f", "/dev/null"], box).argv)
+
+    def _entering(self, argv: Sequence[str], box: Box, start: str = "", away: str = "") -> Launch:
         count = str(len(self._words))
         inside = in_workdir(argv, box, box.job_dir, BEFORE_ENTERED)
-        words = ("sh", box.job_dir, count, start, *self._words, *inside)
+        words = ("sh", box.job_dir, start, away, count, *self._words, *inside)
         return Launch(("/bin/sh", "-c", ENTER, *words))
 
     def explain(self, log_tail: str) -> Explained | None:

@@ -62,8 +62,13 @@ _BESIDE = r"""
 dir=$1 text=$2 folder=$3 count=$4; shift 4
 enter() { enroot exec --env TERM "$pid" "$@"; }
 pid=$(cat "$dir/program.pid" 2>/dev/null)
-if [ -n "$pid" ] && enter /bin/sh -c : >/dev/null 2>&1 </dev/null &&
-    tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "SLURM_JOB_ID=$SLURM_JOB_ID"; then
+is_ours() {
+  enter /bin/sh -c : >/dev/null 2>&1 </dev/null || return
+  # On another node than that of the job's script the number is somebody else's.
+  [ "$(tr '\0' '\n' <"/proc/$pid/environ" | grep -cxF \
+    -e "SLURM_JOB_ID=$SLURM_JOB_ID" -e "SLURMD_NODENAME=$SLURMD_NODENAME")" = 2 ]
+}
+if [ -n "$pid" ] && is_ours; then
   shift "$count"
   exec enroot exec --env TERM "$pid" /bin/sh -c "$text" sh "$folder" "$@"
 fi

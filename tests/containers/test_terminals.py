@@ -74,6 +74,27 @@ def test_beside_a_cell_that_runs_and_goes_on(ground: Ground) -> None:
     ground.site.wait(job.id)
 
 
+@test_cells.each_launched
+def test_on_another_node_of_the_job_it_is_in_the_image_too(ground: Ground) -> None:
+    code = "import glob, time; print(sorted(glob.glob('/*')), flush=True); time.sleep(1000)"
+    job = ground.started(code, env={"MINE": "a b"}, options={"nodes": "2", "mem": "200"})
+    node = ground.site.service.job(job.id).nodes[1]
+    words = ["--job", job.id, "--node", node]
+    near = opened(ground, job.id, parse(read_arguments(SHELL, words)))
+    near.prompted()
+    assert near.answer("echo $MINE.$SLURMD_NODENAME.$JSLURM_NODE") == f"a b.{node}.\r\n"
+    assert str(sorted(near.answer("echo /*").split())) == there(ground, job.id)
+    near.type("sleep 1000 & exit 3")
+    assert near.status() == 3
+    near.close()
+    left = opened(ground, job.id, parse(read_arguments(SHELL, words)))
+    left.prompted()
+    left.close()
+    assert ground.site.service.job(job.id).state is JobState.RUNNING
+    ground.site.service.cancel(job.id)
+    ground.site.wait(job.id)
+
+
 @CHANGES
 def test_what_a_cell_has_changed_in_its_container_is_there(ground: Ground) -> None:
     code = "import time; open('/opt/mine', 'w'); print('up', flush=True); time.sleep(1000)"
