@@ -44,6 +44,47 @@ def test_shell_on_a_node_behind_the_gateway_and_what_it_costs(laptop: Laptop) ->
     laptop.site.wait_until_empty("c2")
 
 
+def test_terminals_of_two_nodes_outlive_a_line_that_is_cut_and_cost_the_login_node_nothing(
+    laptop: Laptop,
+) -> None:
+    laptop.notice_soon()
+    laptop.log_in()
+    with laptop.terminal("shell", "--nodes", "2", "--mem", "50") as first:
+        prompted(first)
+        answered(first, "mine=my1; echo se''en", "seen")
+        job = laptop.job()
+        there = job.nodes[1]
+        with laptop.terminal("shell", "--job", job.id, "--node", there) as second:
+            second.expect_exact(f"[terminal 2 of 2, node {there}]")
+            second.sendline("PS1='ready''> '; stty -echo; echo be''gun")
+            second.expect("begun\r\n")
+            second.expect("ready> ")
+            answered(second, "mine=my2; uname -n; stty size", f"{there}\r\n40 200\r\n")
+            assert sruns(laptop) == 4
+            ran = laptop.agent.status().commands
+            assert sum(count for name, count in ran.items() if "srun" in name) <= 3  # one: --version
+            laptop.site.restart_gateway()
+            for terminal in (first, second):
+                terminal.expect("The terminal is lost")
+                terminal.expect(pexpect.EOF)
+    wait_until(lambda: sruns(laptop) == 0, PATIENCE_S)
+    laptop.log_in()
+    with laptop.terminal("shell", "--job", job.id, "--node", there) as second:
+        second.expect_exact(f"[terminal 2 of 2, node {there}]")
+        answered(second, "echo $mine on $(uname -n).", f"my2 on {there}.")
+        with laptop.terminal("shell", "--job", job.id) as first:
+            first.expect_exact("[terminal 1 of 2")
+            answered(first, "echo $mine.", "my1.")
+            first.sendline("exit")
+            first.expect_exact("its other terminals: 2")
+            first.expect(pexpect.EOF)
+        second.sendline("exit")
+        second.expect(pexpect.EOF)
+    wait_until(lambda: sruns(laptop) == 0, PATIENCE_S)
+    for node in job.nodes:
+        laptop.site.wait_until_empty(node)
+
+
 def test_shell_outlives_a_line_that_is_cut(laptop: Laptop) -> None:
     laptop.notice_soon()
     laptop.log_in()
