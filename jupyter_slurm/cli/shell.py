@@ -119,7 +119,7 @@ def _after(api: Api, job: Job, outcome: TerminalEnd, keep_s: float | None) -> in
     which = outcome.which
     again = f"`jupyter slurm shell --job {job.id}`"
     if outcome.how is How.ABSENT:
-        raise shell.absent(job.id, which.others)
+        raise shell.absent(which.others)
     if outcome.how is How.EXITED:
         if is_kept and which.others:
             others = ", ".join(map(str, which.others))

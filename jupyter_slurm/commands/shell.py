@@ -68,13 +68,11 @@ class Shell:
         return shlex.join(words)
 
 
-def absent(job_id: str, others: Sequence[int]) -> RequestError:
+def absent(others: Sequence[int]) -> RequestError:
     """Return the error for a number that none of a job's terminals has."""
     return RequestError(
-        "Job {id} has no such terminal.",
-        hint="It has these: {numbers}. `{slurm} shell --job {id}` comes to the one that was left "
-        "last.",
-        id=job_id,
+        "The job has no terminal of that number: the program in it has ended, or there was none.",
+        hint="It has: {numbers}. Without a number, the one that was left last is opened.",
         numbers=", ".join(map(str, others)),
     )
 

@@ -2,8 +2,9 @@
 
 The page sends what it sends to Jupyter's own terminals (terminado): JSON arrays whose first item
 says what they are. `["set_size", rows, columns]` comes first, then `["stdin", text]`; back go
+`["number", n]`, by which the page finds the same terminal again in a job that keeps it,
 `["stdout", text]` and, last, the reason for the end: `exited` with a status, `taken`, `lost`, or
-`problem` with a Problem. Nothing lasts longer than the WebSocket.
+`problem` with a Problem. Nothing here lasts longer than the WebSocket.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.relay import Relay
 from jupyter_slurm.wire import TerminalRequest, terminal_frames
 from jupyter_slurm.wire.framing import ALIVE, GarbledError, frame
-from jupyter_slurm.wire.terminal_frames import ALIVE_EVERY_S, DATA, EXIT, SAID, TAKEN
+from jupyter_slurm.wire.terminal_frames import ALIVE_EVERY_S, DATA, EXIT, NUMBER, SAID, TAKEN
 
 _PIECE_BYTES = 1 << 16
 _UNTAKEN_BYTES = 8 * 1024 * 1024
 """The most bytes typed or pasted ahead; the far end takes what its program reads."""
 _MOST_CELLS = 0xFFFF
+_LONGEST_NUMBER = 9
 _OUR_WORDS = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 """The variables of xterm.js."""
 
@@ -117,6 +119,12 @@ class Terminal:
                         await self._say("stdout", decoder.decode(body))
                     elif kind == SAID:
                         await self._say("said", body.decode(errors="replace"))
+                    elif kind == NUMBER:
+                        which = terminal_frames.numbered(body)
+                        if which.number is None:
+                            await self._tell_problem(shell.absent(which.others))
+                            return
+                        await self._say("number", which.number)
                     elif kind == TAKEN:
                         await self._say("taken")
                         return
@@ -137,7 +145,8 @@ class Terminal:
 
 
 class TerminalHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler):
-    """`{base_url}jupyter-slurm/api/terminal?job_id=…`"""
+    """`{base_url}jupyter-slurm/api/terminal?job_id=…`, of one that was there before with its
+    number, `&number=…`."""
 
     def initialize(self, relay: Relay, terminals: set[Terminal]) -> None:
         self._relay = relay
@@ -152,8 +161,10 @@ class TerminalHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler)
     def open(self, *args: str, **kwargs: str) -> None:
         super().open(*args, **kwargs)
         job_id = self.get_query_argument("job_id", "")
+        told = self.get_query_argument("number", "")
+        number = int(told) if told.isdecimal() and len(told) <= _LONGEST_NUMBER else None
         self._terminal = Terminal(
-            lambda: self._relay.with_agent(lambda agent: _opened(agent, job_id)), self._give
+            lambda: self._relay.with_agent(lambda agent: _opened(agent, job_id, number)), self._give
         )
         self._terminals.add(self._terminal)
 
@@ -178,11 +189,15 @@ class TerminalHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler)
             await self.write_message(message)
 
 
-def _opened(agent: AgentClient, job_id: str) -> socket.socket:
-    """Open the job's own terminal if it has one, else one beside its program."""
+def _opened(agent: AgentClient, job_id: str, number: int | None) -> socket.socket:
+    """Open the terminal with that number if the job keeps any, or the one that was left last, else
+    one beside its program."""
     job = agent.job(job_id)
-    beside = not kind_of(job).has_terminal
-    sock = agent.terminal(TerminalRequest(job_id=job.id, code=shell.ANY_SHELL, beside=beside))
+    keeps = kind_of(job).has_terminal
+    which = number if keeps else None
+    sock = agent.terminal(
+        TerminalRequest(job_id=job.id, code=shell.ANY_SHELL, beside=not keeps, number=which)
+    )
     sock.setblocking(False)
     return sock
 

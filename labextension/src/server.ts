@@ -50,9 +50,14 @@ export function watchUrl(settings: ServerConnection.ISettings): string {
   return socketUrl(settings, 'watch', {});
 }
 
-/** The address of the WebSocket of a terminal in that job. */
-export function terminalUrl(settings: ServerConnection.ISettings, id: string): string {
-  return socketUrl(settings, 'terminal', { job_id: id });
+/** The address of the WebSocket of a terminal in that job: the one with that number, if any. */
+export function terminalUrl(
+  settings: ServerConnection.ISettings,
+  id: string,
+  number: number | null
+): string {
+  const which = number === null ? {} : { number: String(number) };
+  return socketUrl(settings, 'terminal', { job_id: id, ...which });
 }
 
 function socketUrl(

@@ -308,7 +308,7 @@ def test_command_on_a_node_of_the_job_and_words_that_name_none(desk: Desk) -> No
     own = desk.shell("--mem", "100")
     prompted(own)
     wrong = desk.shell("--job", desk.job().id, "--terminal", "2")
-    wrong.expect_exact("It has these: 1.")
+    wrong.expect_exact("It has: 1.")
     assert end(wrong) == 2
 
 

@@ -119,6 +119,7 @@ def test_a_letter_in_two_pieces_is_one_letter_and_what_is_no_letter_is_shown_as_
         (frame(b"X", struct.pack(">i", 130)), ["exited", 130]),
         (frame(b"L"), ["taken"]),
         (frame(b"T", b"So."), ["said", "So."]),
+        (frame(b"N", b'{"number":2,"node":"n1","others":[1]}'), ["number", 2]),
         (b"", ["lost"]),
         (b"D\0\0", ["lost"]),
         (b"\n0123456789abcdefsrun: error: Node failure", ["lost"]),
@@ -133,6 +134,19 @@ def test_the_end_is_told_with_its_reason(said: bytes, heard: list[Any]) -> None:
         await until(lambda: far.heard)
         assert far.heard[0] == heard
         await far.hung_up()
+
+    run(test)
+
+
+def test_a_number_that_none_of_the_jobs_terminals_has_is_a_problem() -> None:
+    async def test(far: FarEnd, terminal: Terminal) -> None:
+        say(terminal, "set_size", 24, 80)
+        await far.frame()
+        await far.say(b"N", b'{"number":null,"others":[1,3]}')
+        await until(lambda: far.heard)
+        (kind, problem), *more = far.heard
+        assert (kind, problem["code"], more) == ("problem", "request", [])
+        assert "1, 3" in json.dumps(problem)
 
     run(test)
 

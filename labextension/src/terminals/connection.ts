@@ -9,8 +9,8 @@ export type End =
   { how: 'exited' | 'taken' | 'lost' | 'server-lost' } | { how: 'problem'; problem: Problem };
 
 export interface Words {
-  /** The socket's address, now. */
-  url: () => string;
+  /** The socket's address, now; with the number that the terminal has in its job, once known. */
+  url: (number: number | null) => string;
   /** What is shown under the output, line by line, when it has ended otherwise than by itself. */
   ended: (end: End) => Promise<string[]>;
   /** What the far end says beside its output. */
@@ -28,6 +28,7 @@ export class JobTerminal implements Terminal.ITerminalConnection {
   isDisposed = false;
   private socket: WebSocket | null = null;
   private size: readonly unknown[] | null = null;
+  private number: number | null = null;
   /** Something was said that is to be read: the tab stays. */
   private told = false;
 
@@ -53,7 +54,7 @@ export class JobTerminal implements Terminal.ITerminalConnection {
     }
   }
 
-  /** Another one: what ran in this one has ended with it. */
+  /** The same one where its job keeps it, else another: what ran in this one has ended with it. */
   reconnect(): Promise<void> {
     this.leave();
     this.open();
@@ -76,7 +77,7 @@ export class JobTerminal implements Terminal.ITerminalConnection {
   }
 
   private open(): void {
-    const socket = new this.serverSettings.WebSocket(this.words.url());
+    const socket = new this.serverSettings.WebSocket(this.words.url(this.number));
     this.socket = socket;
     this.told = false;
     this.become('connecting');
@@ -98,6 +99,9 @@ export class JobTerminal implements Terminal.ITerminalConnection {
     switch (kind) {
       case 'stdout':
         this.show(first as string);
+        break;
+      case 'number':
+        this.number = first as number;
         break;
       case 'said':
         this.told = true;

@@ -39,7 +39,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
 
     const connectionTo = (job: Job): JobTerminal => {
       const connection = new JobTerminal(visible(job.name), serverSettings, {
-        url: () => terminalUrl(serverSettings, job.id),
+        url: number => terminalUrl(serverSettings, job.id, number),
         said: text => visible(said(text, trans)),
         ended: async end => {
           if (needsLogin(end) && (await model.connect(job.cluster).catch(() => false))) {
@@ -61,7 +61,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       widget.id = `jupyter-slurm-${content.id}`;
       widget.title.icon = terminalIcon;
       widget.title.caption = trans.__('A terminal in %1', visible(job.name));
-      // Whatever the settings say of terminals that run on: this one cannot be found again.
+      // Whatever the settings say of terminals that run on: no tab can be made for this one again.
       widget.disposed.connect(() => {
         connection.dispose();
         watched.dispose();

@@ -14,7 +14,7 @@ function terminal(): { one: JobTerminal; shown: () => string; ends: End[] } {
     'fit',
     { WebSocket: FakeSocket } as unknown as ServerConnection.ISettings,
     {
-      url: () => 'ws://x/',
+      url: number => `ws://x/${String(number)}`,
       said: line => line,
       ended: end => {
         ends.push(end);
@@ -42,6 +42,14 @@ test('its size is said as soon as it can be, and each time that it is opened aga
   await one.reconnect();
   expect(first.readyState).toBe(3);
   expect(FakeSocket.last.open().sent).toEqual([['set_size', 24, 80, 1, 1]]);
+});
+
+test('opened again it is the same terminal of its job', async () => {
+  const { one } = terminal();
+  expect(FakeSocket.last.url).toBe('ws://x/null');
+  FakeSocket.last.open().say(['number', 2]);
+  await one.reconnect();
+  expect(FakeSocket.last.url).toBe('ws://x/2');
 });
 
 test('what is typed when nobody takes it is gone', () => {
