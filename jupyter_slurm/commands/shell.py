@@ -93,7 +93,7 @@ def parse(args: Arguments, before: Sequence[str] = ()) -> Shell:
     if args.terminal is not None and (other := next(filter(others.get, others), None)):
         raise RequestError(
             "--terminal comes back to a terminal that is there: it takes no {other}.",
-            hint="Without --terminal it is for another one.",
+            hint="Leave --terminal out to open another one.",
             other=other,
         )
     # A command would not run in a terminal that is there.
@@ -106,10 +106,7 @@ def _check_alone(args: Arguments) -> None:
     if args.new:
         raise RequestError("--new is for another terminal in a job: --job ID --new.")
     if args.terminal is not None:
-        raise RequestError(
-            "--terminal is for a terminal that a job has: --job ID --terminal N.",
-            hint="`jupyter slurm jobs` shows the jobs.",
-        )
+        raise RequestError("--terminal is for a terminal that a job has: --job ID --terminal N.")
     if args.node is not None:
         raise RequestError(
             "--node is for a node of a job that runs: --job ID --node NAME.",

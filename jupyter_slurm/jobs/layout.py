@@ -5,7 +5,7 @@ Each file has one writer, and a file that is waited for is put in place by a ren
 short that it arrives in one piece (`started.N.json` and `exit.N.json`; empty, they say nothing):
 
     job.sh cell.py task.json key env.sh inputs.vars runner*.py   by us, before sbatch
-    terminal.py terminal_pty.py framing.py                        by us, where it has a terminal
+    terminal.py terminal_one.py terminal_pty.py framing.py        by us, where it has terminals
     kernel.py kernel_frames.py kernel_process.py framing.py private_folder.py
                                                                   by us, where it is a kernel
     enter                           by us: runs its words on a terminal beside the job's own program

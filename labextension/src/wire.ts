@@ -1315,6 +1315,8 @@ export interface TerminalRequest {
   job_id: string;
   code: string;
   beside: boolean;
+  node: string | null;
+  number: number | null;
 }
 /**
  * Text that starts with `#!`, run on a terminal to which somebody comes.
