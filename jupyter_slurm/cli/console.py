@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from typing import Any, NamedTuple
 
+from jupyter_slurm.readable import visible
 from jupyter_slurm.wire import terminal_frames
 from jupyter_slurm.wire.framing import ALIVE, GarbledError, frame
 from jupyter_slurm.wire.terminal_frames import (
@@ -226,7 +227,7 @@ class _Console:
             return TerminalEnd(How.ABSENT)
         if is_first_word and (which.others or which.number > 1):
             of = f" of {len(which.others) + 1}" if which.others else ""
-            where = f", node {which.node}" if which.node else ""
+            where = f", node {visible(which.node)}" if which.node else ""
             self._note(f"terminal {which.number}{of}{where}")
         return None
 

@@ -117,25 +117,31 @@ class Terminal:
                 for kind, body in inbox.take(data):
                     if kind == DATA:
                         await self._say("stdout", decoder.decode(body))
-                    elif kind == SAID:
-                        await self._say("said", body.decode(errors="replace"))
-                    elif kind == NUMBER:
-                        which = terminal_frames.numbered(body)
-                        if which.number is None:
-                            await self._tell_problem(shell.absent(which.others))
-                            return
-                        await self._say("number", which.number)
-                    elif kind == TAKEN:
-                        await self._say("taken")
-                        return
-                    elif kind == EXIT:
-                        await self._say("exited", terminal_frames.status_of(body))
+                    elif not await self._pass_on(kind, body):
                         return
         except GarbledError as exc:
             await self._say("said", f"The line from the job is garbled: {exc}.")
         except ConnectionError:
             pass  # it is lost
         await self._say("lost")
+
+    async def _pass_on(self, kind: bytes, body: bytes) -> bool:
+        """Tell the page what a frame without output says; return whether more may come."""
+        if kind == SAID:
+            await self._say("said", body.decode(errors="replace"))
+        elif kind == NUMBER:
+            which = terminal_frames.numbered(body)
+            if which.number is None:
+                await self._tell_problem(shell.absent(which.others))
+                return False
+            await self._say("number", which.number)
+        elif kind == TAKEN:
+            await self._say("taken")
+            return False
+        elif kind == EXIT:
+            await self._say("exited", terminal_frames.status_of(body))
+            return False
+        return True
 
     async def _tell_problem(self, exc: JupyterSlurmError) -> None:
         await self._send(b'["problem",%b]' % body_of(exc))

@@ -56,7 +56,7 @@ export function terminalUrl(
   id: string,
   number: number | null
 ): string {
-  const which = number === null ? {} : { number: String(number) };
+  const which: Record<string, string> = number === null ? {} : { number: String(number) };
   return socketUrl(settings, 'terminal', { job_id: id, ...which });
 }
 

@@ -30,10 +30,20 @@ from jupyter_slurm.errors import (
     ForwardError,
     JupyterSlurmError,
     LocalClusterError,
+    RequestError,
 )
 from jupyter_slurm.local_cluster import DaemonStatus, LocalSpec, LocalStatus
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import ErrorOutput, Job, JobState, LogChunk, Stream, TransferState
+from jupyter_slurm.wire import (
+    ErrorOutput,
+    Job,
+    JobState,
+    LogChunk,
+    Stream,
+    TerminalJob,
+    TransferState,
+)
+from jupyter_slurm.wire.terminal_frames import Numbered
 
 SAYS = "a\x1b]0;title\x07\x1b]52;c;cm0gLXJm\x07b\x9b2Jc\u202ed\r\x1b[5nz"
 """A title, the clipboard, a screen cleared by one C1 byte, text turned round, a question that the
@@ -202,11 +212,13 @@ def test_the_end_of_a_shell_is_told_harmlessly(
     how: How, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job, api = made(Job, JobState.RUNNING), HostileApi(JobState.FAILED)
-    for is_own in (True, False):
-        told = TerminalEnd(how, 0)
-        shell._after(typing.cast("Api", api), job, told, is_own=is_own, keep_s=1.0)
-        for text in capsys.readouterr():
-            assert STEERING.search(visible(text)) is None, text
+    for made_as in (job, made(TerminalJob, JobState.RUNNING)):
+        for others in ((), (2,)):
+            told = TerminalEnd(how, 0, Numbered(number=1, others=others))
+            with suppress(RequestError):
+                shell._after(typing.cast("Api", api), made_as, told, 1.0)
+            for text in capsys.readouterr():
+                assert STEERING.search(visible(text)) is None, text
 
 
 @pytest.mark.parametrize("command", ["up", "status", "down"])

@@ -81,9 +81,9 @@ def test_what_a_command_has_of_its_own_is_no_value_of_a_flag() -> None:
 
 
 def test_a_shell_is_opened_beside_where_new_is_no_value() -> None:
-    assert shell.parse(read_arguments(SHELL, ["--job", "abcdefgh", "--new"])).beside
+    assert shell.parse(read_arguments(SHELL, ["--job", "abcdefgh", "--new"])).new
     parsed = shell.parse(read_arguments(SHELL, ["--comment", "--new", "--", "--comment", "--job"]))
-    assert not parsed.beside
+    assert not parsed.new
     assert parsed.command == ("--comment", "--job")
 
 

@@ -62,7 +62,8 @@ def test_terminals_of_two_nodes_outlive_a_line_that_is_cut_and_cost_the_login_no
             answered(second, "mine=my2; uname -n; stty size", f"{there}\r\n40 200\r\n")
             assert sruns(laptop) == 4
             ran = laptop.agent.status().commands
-            assert sum(count for name, count in ran.items() if "srun" in name) <= 3  # one: --version
+            # One of them is asked for its version.
+            assert sum(count for name, count in ran.items() if "srun" in name) <= 3
             laptop.site.restart_gateway()
             for terminal in (first, second):
                 terminal.expect("The terminal is lost")
