@@ -53,6 +53,10 @@ def of_cells(command: Command) -> dict[str, OurOption]:
     }
 
 
+_OF_SLURM = ("salloc", "srun")
+"""Slurm's commands that people type for an allocation where they can work."""
+
+
 class Arguments(SimpleNamespace):
     """The value of each argument and option of a command, with `_` for `-`. If the command takes a
     job's options too, `words` has those. `rest` has the words behind `--`; `typed` has the text of
@@ -73,6 +77,13 @@ def find(words: list[str], place: Place) -> tuple[Command, list[str]]:
             return there[found.usual], words
         if word not in there:
             typed = " ".join(("%slurm", *(found.words if found else ())))
+            if word in _OF_SLURM and found is None:
+                raise RequestError(
+                    "`{word}` is Slurm's word for an allocation, and is not run from here.",
+                    hint="`%slurm shell OPTIONS` opens a terminal in an allocation, `%slurm session "
+                    "start OPTIONS` keeps one for the cells of a notebook.",
+                    word=word,
+                )
             near = suggest(word, tuple(there))
             raise RequestError(
                 "`{typed} {word}`: there is no such word.",

@@ -29,6 +29,8 @@ class Bodies:
         """Run `%name line`."""
         if name == "slurm":
             return _usage(lambda: commands.run(self._session, self._session.words(line)))
+        if name == "salloc":  # it would keep the kernel waiting, and has no terminal
+            return _usage(lambda: commands.run(self._session, [name]))
         return self._run_command(name, line)
 
     def run_cell(self, name: str, line: str, code: str) -> object:
@@ -45,7 +47,7 @@ class Bodies:
     def documentation(self, kind: str, name: str) -> str:
         """Return what `%name?` or `%%name?` shows."""
         match kind, name:
-            case "line", "slurm":
+            case "line", "slurm" | "salloc":
                 return manual.line_help()
             case "cell", "slurm":
                 return manual.cell_help()

@@ -36,6 +36,7 @@ _MAGICS: tuple[tuple[Literal["line", "cell"], str], ...] = (
     ("cell", "sbatch"),
     ("cell", "slurm_image"),
     *(("line", command) for command in SLURM_COMMANDS),
+    ("line", "salloc"),
 )
 
 

@@ -147,6 +147,7 @@ def test_every_command_is_done_in_every_place_where_it_may_be_used() -> None:
         ("session start x", "Code goes below the line"),
         ("session start --session", "belongs to a cell, not to a session"),
         ("lab begin", "there is no such word"),
+        ("salloc --nodes 2", "`salloc` is Slurm's word for an allocation"),
     ],
 )
 def test_what_cannot_be_is_named(words: str, said: str) -> None:

@@ -208,6 +208,14 @@ def test_what_a_command_says_beside_its_output_is_shown(shell: Shell, api: FakeA
     assert ran.outcome.result is None
 
 
+def test_salloc_names_what_is_an_allocation_here(shell: Shell) -> None:
+    for line in ("%salloc --nodelist n2", "%slurm salloc --nodelist n2"):
+        error = shell.run(line).error
+        assert isinstance(error, UsageError)
+        assert "%slurm shell OPTIONS" in str(error)
+        assert "%slurm session start OPTIONS" in str(error)
+
+
 def test_help_names_every_word_and_every_option(shell: Shell) -> None:
     told = shell.run("%slurm help").out
     assert [name for name in COMMANDS if f"%slurm {name}" not in told] == []
