@@ -87,6 +87,9 @@ def _values(of: str) -> Iterable[str]:
             return [profile.name for profile in load_profiles()]
         case "job":
             return [job.id for job in _jobs()]
+        case "node":
+            live = [job for job in _jobs() if not job.state.final]
+            return dict.fromkeys(node for job in live for node in job.nodes)
         case "session" | "lab":
             found = jobs_of(JobKind(of), _jobs())
             return dict.fromkeys(job.name for job in found if not job.state.final)

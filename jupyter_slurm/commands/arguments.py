@@ -80,8 +80,8 @@ def find(words: list[str], place: Place) -> tuple[Command, list[str]]:
             if word in _OF_SLURM and found is None:
                 raise RequestError(
                     "`{word}` is Slurm's word for an allocation, and is not run from here.",
-                    hint="`%slurm shell OPTIONS` opens a terminal in an allocation, `%slurm "
-                    "session start OPTIONS` keeps one for the cells of a notebook.",
+                    hint="`%slurm shell OPTIONS` opens a terminal in an allocation, "
+                    "`%slurm session start OPTIONS` keeps one for the cells of a notebook.",
                     word=word,
                 )
             near = suggest(word, tuple(there))

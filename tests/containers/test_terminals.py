@@ -78,6 +78,7 @@ def test_beside_a_cell_that_runs_and_goes_on(ground: Ground) -> None:
 def test_on_another_node_of_the_job_it_is_in_the_image_too(ground: Ground) -> None:
     code = "import glob, time; print(sorted(glob.glob('/*')), flush=True); time.sleep(1000)"
     job = ground.started(code, env={"MINE": "a b"}, options={"nodes": "2", "mem": "200"})
+    wait_until(lambda: len(ground.site.service.job(job.id).nodes) == 2, 60)
     node = ground.site.service.job(job.id).nodes[1]
     words = ["--job", job.id, "--node", node]
     near = opened(ground, job.id, parse(read_arguments(SHELL, words)))

@@ -271,13 +271,14 @@ class TerminalPage:
         shown = ""
         while text not in shown:
             kind, *more = self.hear()
-            assert kind == "stdout", (kind, more, shown)
-            shown += more[0]
+            if kind != "number":
+                assert kind == "stdout", (kind, more, shown)
+                shown += more[0]
         return shown
 
     def last(self) -> list[Any]:
         """Why there is no more."""
-        while (words := self.hear())[0] == "stdout":
+        while (words := self.hear())[0] in ("number", "stdout"):
             pass
         return words
 

@@ -52,6 +52,7 @@ def test_terminals_of_two_nodes_outlive_a_line_that_is_cut_and_cost_the_login_no
     with laptop.terminal("shell", "--nodes", "2", "--mem", "50") as first:
         prompted(first)
         answered(first, "mine=my1; echo se''en", "seen")
+        wait_until(lambda: len(laptop.job().nodes) == 2, PATIENCE_S)
         job = laptop.job()
         there = job.nodes[1]
         with laptop.terminal("shell", "--job", job.id, "--node", there) as second:

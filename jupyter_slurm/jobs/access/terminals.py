@@ -23,8 +23,10 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import socket_name
 from jupyter_slurm.jobs.kinds.terminal import Terminal
 from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.outcome.allocation import ask_jobs
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.slurm import srun
+from jupyter_slurm.slurm.units import parse_nodelist
 from jupyter_slurm.slurm.versions import SlurmVersion, has_overlap
 from jupyter_slurm.transport import node_program
 from jupyter_slurm.wire import Job, JobState, TerminalRequest
@@ -52,7 +54,7 @@ class Terminals:
         job = self._book.job(request.job_id)
         if job.session is not None:
             job = self._book.job(job.session)
-        slurm_id, node = _place(job, request.node)
+        slurm_id, node = _place(job)
         kind = kind_of(job)
         if request.number is not None and not kind.has_terminal:
             raise RequestError(
@@ -62,6 +64,8 @@ class Terminals:
                 job=job.id,
             )
         cluster = self._clusters.named(job.cluster)
+        if request.node is not None:
+            node = self._checked(job, request.node, cluster)
         version = cluster.srun_version()
         words = None
         if kind.has_terminal or (kind.listens and not request.beside):
@@ -85,6 +89,23 @@ class Terminals:
             channel.sendall(frame(SETUP, body))
         return channel
 
+    def _checked(self, job: Job, node: str, cluster: SlurmCluster) -> str:
+        """Return the node if the job runs there. RequestError names those where it does."""
+        nodes = job.nodes
+        if node not in nodes:  # of one that has just begun only the first may be known yet
+            rows = ask_jobs(cluster, self._book.record(job.id))
+            with suppress(ValueError):
+                nodes = tuple(name for row in rows for name in parse_nodelist(row.nodelist or ""))
+        if node not in nodes:
+            raise RequestError(
+                "Job {id} does not run on {node}.",
+                hint="It runs on: {nodes}.",
+                id=job.id,
+                node=node,
+                nodes=", ".join(nodes or job.nodes),
+            )
+        return node
+
 
 def _begun(
     cluster: SlurmCluster, version: SlurmVersion | None, beside: node_program.Beside
@@ -107,9 +128,8 @@ def _begun(
     return channel
 
 
-def _place(job: Job, node: str | None) -> tuple[str, str]:
-    """Return Slurm's id and the node: the wanted one, or the one where the job's script runs.
-    RequestError: the job does not run, or not there."""
+def _place(job: Job) -> tuple[str, str]:
+    """Return Slurm's id and the node where the job's script runs. RequestError: it does not run."""
     if job.state.final or job.state is JobState.FINISHING:
         raise RequestError("Job {id} has ended: it is {state}.", id=job.id, state=job.state)
     if job.state not in _RUNS or not job.nodes or job.slurm_id is None:
@@ -120,15 +140,7 @@ def _place(job: Job, node: str | None) -> tuple[str, str]:
             state=job.state,
             job=job.id,
         )
-    if node is not None and node not in job.nodes:
-        raise RequestError(
-            "Job {id} does not run on {node}.",
-            hint="It runs on: {nodes}.",
-            id=job.id,
-            node=node,
-            nodes=", ".join(job.nodes),
-        )
-    return job.slurm_id, node or job.nodes[0]
+    return job.slurm_id, job.nodes[0]
 
 
 def _wish(
