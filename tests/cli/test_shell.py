@@ -237,6 +237,7 @@ def jobs_terminals(desk: Desk) -> tuple[Job, dict[int, pexpect.spawn]]:
 def test_job_on_two_nodes_keeps_a_terminal_on_each_and_one_comes_back_to_any(desk: Desk) -> None:
     job, opened = jobs_terminals(desk)
     here, there = job.nodes
+    assert completed(f"jupyter slurm shell --job {job.id} --node ") == [here, there]
     sizes_and_keys_get_to_the_other_node(opened[3])
     opened[3].send("\r~.")
     opened[3].expect_exact(f"jupyter slurm shell --job {job.id} --terminal 3")
@@ -283,6 +284,12 @@ def sizes_and_keys_get_to_the_other_node(terminal: pexpect.spawn) -> None:
     terminal.expect("äöü\r\n")
     terminal.sendeof()
     terminal.expect("ready> ")
+
+
+def completed(line: str) -> list[str]:
+    """What Tab offers behind it."""
+    command = [sys.executable, "-m", "jupyter_slurm", "completion", "bash", line]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
 
 
 def visits(desk: Desk, job: Job) -> list[str]:
