@@ -96,6 +96,34 @@ def test_on_another_node_of_the_job_it_is_in_the_image_too(ground: Ground) -> No
     ground.site.wait(job.id)
 
 
+@test_cells.each_launched
+def test_a_kept_terminal_on_another_node_is_in_the_image_too(ground: Ground) -> None:
+    options = {"nodes": "2", "mem": "200"}
+    spec = ground.job_spec(LOGIN.code, kind=JobKind.TERMINAL, options=options)
+    job = ground.site.service.submit(spec)
+    first = opened(ground, job.id)
+    first.prompted()
+    wait_until(lambda: len(ground.site.service.job(job.id).nodes) == 2, 60)
+    node = ground.site.service.job(job.id).nodes[1]
+    words = ["--job", job.id, "--node", node]
+    second = opened(ground, job.id, parse(read_arguments(SHELL, words)))
+    second.prompted()
+    assert second.answer("kept=1; echo $SLURMD_NODENAME") == f"{node}\r\n"
+    assert second.answer("echo /*") == first.answer("echo /*")
+    second.close()
+    again = opened(ground, job.id, parse(read_arguments(SHELL, ["--job", job.id])))
+    again.begin()
+    again.type("echo $kept.ke''pt")
+    again.until("1.kept\r\n")
+    again.type("exit 3")
+    assert again.status() == 3
+    again.close()
+    first.type("exit 0")
+    assert first.status() == 0
+    first.close()
+    assert ground.site.wait(job.id).state is JobState.COMPLETED
+
+
 @CHANGES
 def test_what_a_cell_has_changed_in_its_container_is_there(ground: Ground) -> None:
     code = "import time; open('/opt/mine', 'w'); print('up', flush=True); time.sleep(1000)"
