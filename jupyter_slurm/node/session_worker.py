@@ -6,6 +6,8 @@ each cell on a pipe; how one is run is `runner_cell.py`'s.
 
 import os
 import resource
+import site
+import sys
 
 import runner_cell
 import runner_process
@@ -94,12 +96,22 @@ def run_one(
         cell.source = "raise RuntimeError(%r)" % ("the cell cannot be read: %s" % error)
     cell.name = task.get("cell_name", "slurm cell")
     cell.cache_lines()
+    find_user_packages()
     interrupts.arm()
     end = runner_cell.run_cell(task, folder, "0", cell, interrupts)
     after = used()
     end["cpu_s"] = round(after["cpu_s"] - before["cpu_s"], 3)
     end["peak_rss_mib"] = after["peak_rss_mib"]
     return end
+
+
+def find_user_packages() -> None:
+    """Have imports look into the folder of `pip install --user`: Python does so only if the folder
+    was there when it began, and the session may have installed the first packages."""
+    if site.ENABLE_USER_SITE:
+        folder = site.getusersitepackages()
+        if folder not in sys.path and os.path.isdir(folder):
+            site.addsitedir(folder)
 
 
 def used() -> "Dict[str, float]":

@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -129,6 +130,14 @@ def test_cells_follow_each_other_in_one_process(session: Session, python: Sequen
     assert (session.text(first), session.exit(first)) == ("hé\n", (0, None))
     assert session.values(session.run("pid == os.getpid()")) == ["True"]
     assert session.result(first).status == "ok"
+
+
+def test_a_cell_finds_the_first_packages_that_pip_installs_for_the_user(session: Session) -> None:
+    outside_of_venvs = str(Path(sys.executable).resolve())
+    session.start(python=(outside_of_venvs, "-u"))
+    install = "import os, site\nfolder = site.getusersitepackages()\nos.makedirs(folder)\n"
+    session.run(install + "open(folder + '/installed.py', 'w').close()")
+    assert session.exit(session.run("import installed")) == (0, None)
 
 
 def test_the_first_word_of_a_session_is_who_runs_there(session: Session) -> None:
