@@ -174,17 +174,13 @@ def _boxed(job: Resolved, chdir: str | None) -> tuple[containers.Box, str]:
 
 
 def _batch_script(job: Resolved, spec: ScriptSpec) -> Submission:
-    """Prepare a batch script. It runs where it says, else in what was pushed, else where sbatch
-    would run it: in the folder that it was written in, and on another machine in the home."""
+    """Prepare a batch script: its own lines stay as they are."""
     options, own = dict(job.options), job.directives
     options["comment"] = comment(spec, options.get("comment") or own.get("comment"))
     if not options.get("job-name") and not own.get("job-name"):
         options["job-name"] = spec.name
-    if not options.get("chdir") and not own.get("chdir"):
-        here = job.site.home if job.profile.host is not None else spec.cwd
-        folder = str(job.job_dir.work) if spec.push is not None else here
-        if folder:
-            options["chdir"] = folder
+    if not options.get("chdir") and not own.get("chdir") and job.script_folder:
+        options["chdir"] = job.script_folder
     return Submission(
         job,
         spec.code,

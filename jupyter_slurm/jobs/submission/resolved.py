@@ -91,6 +91,17 @@ class Resolved:
         return not self.kind.is_in_home and self.profile.host is not None
 
     @property
+    def script_folder(self) -> str | None:
+        """Return the folder of a batch script: where it says, else what was pushed, else where
+        sbatch would run it, in the folder that it was written in, and on another machine in the
+        home."""
+        if said := self.effective_options.get("chdir"):
+            return said
+        if self.spec.push is not None:
+            return str(self.job_dir.work)
+        return self.site.home if self.profile.host is not None else self.spec.cwd
+
+    @property
     def is_staged(self) -> bool:
         """Tell whether that folder is copied to the node; to many nodes it is not."""
         return self.profile.storage.stage and self.runs_in_work and self.spec.launch is None
@@ -127,7 +138,9 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
         environment={**profile.job_env, **spec.env},
     )
     check_environment(job.environment)
-    if not kind.is_as_written:
+    if kind.is_as_written:
+        _check_output(job)
+    else:
         _check_places(job)
     return job
 
@@ -191,6 +204,18 @@ def _check_places(job: Resolved) -> None:
             ),
         ],
     )
+
+
+def _check_output(job: Resolved) -> None:
+    """Raise RequestError where the nodes do not see the folder of a batch script's output file,
+    which Slurm opens before it runs the script."""
+    if job.effective_options.get("output", "").startswith("/"):
+        return
+    sentence = Message.of(
+        "The folder of the batch script (--chdir), {path}, lies in {hidden}, which the nodes of "
+        "{name} do not see."
+    )
+    _check_seen(job.profile, [(sentence, job.script_folder)])
 
 
 def _check_seen(profile: ClusterProfile, places: Iterable[tuple[Message, str | None]]) -> None:

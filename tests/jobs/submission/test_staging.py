@@ -126,6 +126,37 @@ def test_what_the_nodes_do_not_see_is_refused(
         prepared(folder, profile(storage={"hidden": ["/prj"]}), **changes)
 
 
+@pytest.mark.parametrize(
+    ("code", "options", "folder"),
+    [
+        ("#!/bin/sh\n", {}, "/prj/a"),
+        ("#!/bin/sh\n", {"chdir": "/prj/a/x"}, "/prj/a/x"),
+        ("#!/bin/sh\n#SBATCH -D /prj/a/x\n", {}, "/prj/a/x"),
+    ],
+)
+def test_a_batch_script_whose_output_the_nodes_could_not_write_is_refused(
+    code: str, options: dict[str, str], folder: str
+) -> None:
+    known = profile(host="login", storage={"hidden": ["/prj"]})
+    with pytest.raises(RequestError, match=f"script .*, {folder}, lies in /prj"):
+        prepared("/scratch/abcdefgh", known, kind=JobKind.SCRIPT, code=code, options=options)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"options": {"chdir": "/scratch/a"}},
+        {"options": {"output": "/scratch/a/%j.out"}},
+        {"push": "/home/a/folder"},
+    ],
+    ids=repr,
+)
+def test_a_batch_script_whose_output_the_nodes_can_write_is_taken(changes: dict[str, Any]) -> None:
+    known = profile(host="login", storage={"hidden": ["/prj"]})
+    script = {"kind": JobKind.SCRIPT, "code": "#!/bin/sh\n"}
+    prepared("/scratch/abcdefgh", known, **script, **changes)
+
+
 def test_a_folder_that_only_begins_alike_is_seen() -> None:
     prepared("/prjx/abcdefgh", profile(storage={"hidden": ["/prj"]}), cwd="/prjx")
 
