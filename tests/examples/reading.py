@@ -59,7 +59,7 @@ def run(
 ) -> Reading:
     """Runs `examples/NAME.ipynb` in `folder`, after `begin`, with an agent that ends with it."""
     work = folder / "work"
-    work.mkdir()
+    work.mkdir(exist_ok=True)
     ran = folder / f"{name}.ipynb"
     env = {**env, "JPY_SESSION_NAME": str(work / ran.name)}
     argv = [str(EXAMPLES / "execute.py"), str(EXAMPLES / ran.name), str(ran)]

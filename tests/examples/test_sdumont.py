@@ -14,33 +14,22 @@ import pytest
 
 from tests.cluster.dressed import Dress, Dressed
 from tests.cluster.dressed_slurm import Shape
-from tests.examples.reading import LIMIT_S, read
+from tests.examples.reading import LIMIT_S, Reading, read
 from tests.ssh.waiting import wait_until
 
 PROJECT = "deepfun"
 _K40 = "CPUs=24 RealMemory=65536 Gres=gpu:k40:2"
 _QUEUES = {"nvidia_dev": "00:20:00", "nvidia_small": "01:00:00", "nvidia_long": "31-00:00:00"}
 
-_TENSORFLOW = '''"""A stand-in for TensorFlow, whose release for this Python cannot be had."""
-import os
-from collections import namedtuple
-
-__version__ = "2.6.0"
-Device = namedtuple("Device", "name device_type")
-
-
-class config:
-    class experimental:
-        @staticmethod
-        def set_memory_growth(device, enable):
-            assert device.device_type == "GPU"
-
-    @staticmethod
-    def list_physical_devices(kind):
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        numbers = [one for one in visible.split(",") if one]
-        return [Device("/physical_device:GPU:" + one, kind) for one in numbers]
-'''
+_TENSORFLOW = Path(__file__).with_name("tensorflow_standin.py").read_text(encoding="utf-8")
+_MODULES = {
+    "gcc/7.4": "setenv CC gcc",
+    "cudnn/8.2_cuda-11.1": "setenv CUDA_HOME /scratch/app/cuda/11.1",
+    "python/3.9.1": "prepend-path PATH /scratch/app/python/3.9.1/bin\n"
+    "setenv PIP_NO_INDEX 1\nsetenv PIP_FIND_LINKS /scratch/app/wheels",
+    "deepl/deeplearn-py3.7": "prepend-path PATH /scratch/app/python/3.9.1/bin\n"
+    "prepend-path PYTHONPATH /scratch/app/deeplearn",
+}
 
 
 def sdumont(software: Path) -> Dress:
@@ -76,6 +65,8 @@ def sdumont(software: Path) -> Dress:
             python: software / "python",
             f"{python}-packages": Path(sysconfig.get_path("purelib")),
             "/scratch/app/wheels": software / "wheels",
+            "/scratch/app/deeplearn": software / "deeplearn",
+            "/scratch/app/bin": software / "bin",
             "/usr/share/modules/modulefiles": software / "modulefiles",
             "/etc/profile.d": software / "profile.d",
         },
@@ -83,8 +74,8 @@ def sdumont(software: Path) -> Dress:
 
 
 def make_software(folder: Path) -> Path:
-    """What the site has for everybody. Its Python 3.9 is this machine's Python with the tests' own
-    packages; its pip finds what is in a folder."""
+    """Make what the site has for everybody. Its Python 3.9 and 3.7 are this machine's Python with
+    the tests' own packages; its pip finds what is in a folder."""
     folder.chmod(0o755)
     python = folder / "python"
     venv = ("-m", "venv", "--system-site-packages", "--without-pip", str(python))
@@ -92,33 +83,41 @@ def make_software(folder: Path) -> Path:
     (python / "bin/python3.9").symlink_to("python")
     (packages,) = python.glob("lib/python3*/site-packages")
     (packages / "site.pth").write_text("/scratch/app/python/3.9.1-packages\n")
-    modules = folder / "modulefiles"
-    for name, lines in {
-        "gcc/7.4": "setenv CC gcc",
-        "cudnn/8.2_cuda-11.1": "setenv CUDA_HOME /scratch/app/cuda/11.1",
-        "python/3.9.1": "prepend-path PATH /scratch/app/python/3.9.1/bin\n"
-        "setenv PIP_NO_INDEX 1\nsetenv PIP_FIND_LINKS /scratch/app/wheels",
-    }.items():
-        (modules / name).parent.mkdir(parents=True)
-        (modules / name).write_text(f"#%Module\n{lines}\n")
+    for name, lines in _MODULES.items():
+        module = folder / "modulefiles" / name
+        module.parent.mkdir(parents=True)
+        module.write_text(f"#%Module\n{lines}\n")
     shutil.copytree("/etc/profile.d", folder / "profile.d")
-    set_scratch = f"export SCRATCH=/scratch/{PROJECT}/$(id -un)\n"
+    set_scratch = f"export SCRATCH=/scratch/{PROJECT}/$(id -un) PATH=$PATH:/scratch/app/bin\n"
     (folder / "profile.d/zz-scratch.sh").write_text(set_scratch)
+    nodeset = folder / "bin/nodeset"
+    nodeset.parent.mkdir()
+    run = 'exec /scratch/app/python/3.9.1/bin/python3.9 -m ClusterShell.CLI.Nodeset "$@"'
+    nodeset.write_text(f"#!/bin/sh\n{run}\n")
+    nodeset.chmod(0o755)
+    (folder / "deeplearn").mkdir()
+    (folder / "deeplearn/tensorflow.py").write_text(_TENSORFLOW)
     (folder / "wheels").mkdir()
-    about = "tensorflow-2.6.0.dist-info"
-    with zipfile.ZipFile(folder / "wheels/tensorflow-2.6.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("tensorflow/__init__.py", _TENSORFLOW)
+    _make_wheel(folder / "wheels", "tensorflow", "2.6.0", _TENSORFLOW)
+    _make_wheel(folder / "wheels", "tensorflow_datasets", "4.4.0")
+    _make_wheel(folder / "wheels", "tensorflow_addons", "0.14.0")
+    return folder
+
+
+def _make_wheel(folder: Path, name: str, version: str, text: str = "") -> None:
+    about = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}.py", text)
         wheel.writestr(
-            f"{about}/METADATA", "Metadata-Version: 2.1\nName: tensorflow\nVersion: 2.6.0\n"
+            f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
         )
         wheel.writestr(
             f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
         wheel.writestr(f"{about}/RECORD", "")
-    return folder
 
 
-@pytest.mark.timeout(LIMIT_S)
+@pytest.mark.timeout(2 * LIMIT_S)
 @pytest.mark.long
 @pytest.mark.real
 def test_modules_scratch_and_reports_are_the_guides_and_the_home_stays_unseen(
@@ -128,23 +127,49 @@ def test_modules_scratch_and_reports_are_the_guides_and_the_home_stays_unseen(
     scratch = f"/scratch/{PROJECT}/{site.account.name}"
     reading = read("sdumont", site, tmp_path)
 
+    assert "Connected to sdumont" in reading.text("!jupyter slurm login")
+    assert f"seen from a node: ['{scratch}']" in reading.text("--name where")
+    assert "1 file" in reading.text("%slurm pull")
+    assert "in 100 steps" in reading.text('print(f"loss {losses[0]')
     assert "nvidia_small" in reading.text("%slurm info")
     assert "12 UA" in reading.text("--dry-run")
-    installed = reading.text("--name install")
-    assert "python/3.9.1" in installed
-    assert "Successfully installed tensorflow-2.6.0" in installed
-    assert "TensorFlow 2.6.0 with 2 GPUs" in reading.text('print("TensorFlow"')
-    assert "GPU:1" in reading.text("set_memory_growth")
-    assert "'dataset': 'cityscapes'" in reading.text("--name train")
-    assert "in 100 steps" in reading.text('print(f"loss {losses')
-    assert "sdumont300" in reading.text("print(job.output)")
-    assert "training with" in reading.text("print(job.output)")
-    assert "by 4 ranks on sdumont3001 and sdumont3002" in reading.text('print(f"loss {loss:.3f} by')
+    _check_queues(reading)
     assert "Cluster/Account/User Utilization" in reading.text("%sreport")
     jobs = reading.text("%sacct")
     assert "nvidia_dev" in jobs
+    assert "gdl" in jobs
     assert PROJECT in jobs
-
-    assert site.file(f"{scratch}/experiments/logs/losses.json").exists()
+    assert "FAILED" not in jobs
+    assert "GPU:1" in reading.text("set_memory_growth")
+    assert "64 samples a step, 32 for each of 2 replicas" in reading.text("MirroredStrategy")
+    assert "on 2 GPUs" in reading.text("history['loss'][-1]")
+    assert site.file(f"{scratch}/experiments/experiment.py").exists()
     assert not (site.account.home / "experiments").exists()
     wait_until(lambda: site.queue() == [], LIMIT_S)
+
+    again = read("sdumont", site, tmp_path)
+    installed = again.text("-m pip install")
+    assert "already satisfied: tensorflow==2.6.0" in installed
+    assert "Successfully installed" not in installed
+    _check_queues(again)
+    wait_until(lambda: site.queue() == [], LIMIT_S)
+
+
+def _check_queues(reading: Reading) -> None:
+    """Check what came of the jobs in the queues of NVIDIA's cards and in `gdl`."""
+    assert "nvidia_de interact" in reading.text("%squeue -j")
+    assert "sdumont300" in reading.text("-- hostname")
+    modules = reading.text("LOADEDMODULES")
+    assert "gcc/7.4:python/3.9.1:cudnn/8.2_cuda-11.1" in modules
+    assert "accuracy" in reading.text("--session {session")
+    assert "TensorFlow 2.6.0 with 2 GPUs" in reading.text('print("TensorFlow"')
+    in_a_cell = reading.text("--name train")
+    as_written = reading.text("submit runners/cityscapes.sh")
+    assert "sdumont300" in as_written
+    for words in ("'dataset': 'cityscapes', 'extra': 'true'", "loss", "accuracy"):
+        assert words in in_a_cell
+        assert words in as_written
+    assert "TensorFlow sees 8 GPUs" in reading.text("python script.py")
+    by_batch = reading.text("print(job.output)")
+    assert "sdumont4000\nsdumont4000\n" in by_batch
+    assert "accuracy" in by_batch
