@@ -158,7 +158,7 @@ class _Slurm:
 
     def _last_words(self) -> str:
         files = sorted((self.places.base / "log").iterdir())
-        return "\n".join(f"{file.name}:\n{file.read_text()[-2000:]}" for file in files)
+        return "\n".join(f"{file.name}:\n{file.read_text()[-8000:]}" for file in files)
 
     def _states(self) -> list[str]:
         try:
