@@ -3,8 +3,9 @@ its programs look for it, with images under the names of a registry that is out 
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,23 @@ from tests.ssh.waiting import wait_until
 
 _PATIENCE_S = 300.0
 
+_RUNC = """#!/usr/bin/python3 -IS
+import json
+import os
+import sys
+
+words = sys.argv[1:]
+if "create" in words:
+    path = os.path.join(words[words.index("--bundle") + 1], "config.json")
+    with open(path) as file:
+        config = json.load(file)
+    config["mounts"] += {mounts}
+    with open(path, "w") as file:
+        json.dump(config, file)
+os.execvp("runc", ["runc", *words])
+"""
+"""Mounts what a site mounts into every container, as NVIDIA's runtime does with its driver."""
+
 
 @dataclass(frozen=True)
 class DressedDocker:
@@ -21,22 +39,34 @@ class DressedDocker:
 
     @classmethod
     def make(
-        cls, keeper: Keeper, site: Dressed, image: Path, names: Sequence[str]
+        cls,
+        keeper: Keeper,
+        site: Dressed,
+        image: Path,
+        names: Sequence[str],
+        seen: Mapping[str, Path] | None = None,
     ) -> DressedDocker:
-        """`image`: the folder that is to be the image of each of these names."""
+        """`image`: the folder that is to be the image of each of these names. `seen`: where each
+        container has what of this machine: all that is too large to be copied for a test."""
+        programs = _programs(site.disks / "docker-programs", seen or {})
         argv = site.inside.argv(
             "dockerd",
             f"--data-root={site.disks}/docker",
             f"--group={site.account.name}",  # as members of the group `docker` are let to it
             "--iptables=false",
             "--bridge=none",
+            f"--add-runtime=seeing={programs / 'runc-that-mounts'}",
+            "--default-runtime=seeing",
         )
-        keeper.start(argv, site.disks / "dockerd.log", clean_environment())
+        env = clean_environment()
+        env["PATH"] = f"{programs}:{env['PATH']}"
+        keeper.start(argv, site.disks / "dockerd.log", env)
         docker = cls(site)
         wait_until(docker.answers, _PATIENCE_S)
         first, *others = names
         folder, name = shlex.quote(str(image)), shlex.quote(first)
-        docker.site.inside.run("sh", "-c", f"tar -C {folder} -c . | docker import - {name}")
+        importing = f"docker import --change 'WORKDIR /workspace' - {name}"
+        docker.site.inside.run("sh", "-c", f"tar -C {folder} -c . | {importing}")
         for other in others:
             docker.site.inside.run("docker", "tag", first, other)
         return docker
@@ -52,3 +82,20 @@ class DressedDocker:
         """What is there of containers, running or not."""
         told = self.site.inside.run("docker", "ps", "--all", "--format", "{{.Names}}")
         return told.split()
+
+
+def _programs(folder: Path, seen: Mapping[str, Path]) -> Path:
+    """Make the folder with what dockerd calls: a runc, and the hook without which Docker refuses
+    `--gpus`. The hook does nothing, since there is no GPU."""
+    mounts = [
+        {"type": "bind", "source": str(what), "destination": place, "options": ["rbind", "ro"]}
+        for place, what in seen.items()
+    ]
+    folder.mkdir()
+    for name, text in {
+        "runc-that-mounts": _RUNC.replace("{mounts}", json.dumps(mounts)),
+        "nvidia-container-runtime-hook": "#!/bin/sh\nexec cat >/dev/null\n",
+    }.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    return folder

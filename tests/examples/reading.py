@@ -57,7 +57,8 @@ def read(name: str, site: Dressed, folder: Path) -> Reading:
 def run(
     name: str, env: Mapping[str, str], folder: Path, begin: Callable[[], object] = lambda: None
 ) -> Reading:
-    """Runs `examples/NAME.ipynb` in `folder`, after `begin`, with an agent that ends with it."""
+    """Runs `examples/NAME.ipynb` in `folder`, after `begin`, with an agent that ends with it. Once
+    more in the same folder, it finds there what it has left."""
     work = folder / "work"
     work.mkdir(exist_ok=True)
     ran = folder / f"{name}.ipynb"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +12,8 @@ import pytest
 from tests.cluster.dressed import Dress, Dressed
 from tests.cluster.dressed_docker import DressedDocker
 from tests.cluster.dressed_slurm import Shape
-from tests.cluster.image import plain_copy
-from tests.examples.reading import LIMIT_S, read
+from tests.cluster.image import lean_copy
+from tests.examples.reading import LIMIT_S, Reading, read
 from tests.ssh.kept import Keeper
 from tests.ssh.waiting import wait_until
 
@@ -35,37 +37,95 @@ ARANDU = Dress(
 )
 
 
+IMAGE = "nvcr.io/nvidia/pytorch:22.11-py3"
+_PYTHON = "usr/local/lib/python{}.{}/dist-packages".format(*sys.version_info)
+_PACKAGES = "/mnt/packages"
+
+
+def with_docker(keeper: Keeper, site: Dressed, image: Path) -> DressedDocker:
+    """Run a Docker with the guide's image, in which are PyTorch and JupyterLab: this machine's
+    PyTorch, and the tests' own JupyterLab. `image`: a folder of this machine's distribution, with
+    its Python, that this may change."""
+    packages = image / _PYTHON
+    packages.mkdir(parents=True)
+    (packages / "tests.pth").write_text(f"{_PACKAGES}\n")
+    for name, module in {"jupyter": "jupyter", "jupyter-lab": "jupyterlab"}.items():
+        program = image / "usr/bin" / name
+        program.write_text(f'#!/bin/sh\nexec python3 -m {module} "$@"\n')
+        program.chmod(0o755)
+    (image / "workspace").mkdir()
+    (image / "workspace/README.md").write_text("As in the images of NVIDIA.\n")
+    seen = {
+        "/usr/lib": Path("/usr/lib"),
+        "/etc/alternatives": Path("/etc/alternatives"),
+        # PyTorch's, since the tests' own is too new for it.
+        f"/{_PYTHON}/numpy": Path("/usr/lib/python3/dist-packages/numpy"),
+        _PACKAGES: Path(sysconfig.get_path("purelib")),
+        "/usr/local/share/jupyter": Path(sysconfig.get_path("data"), "share/jupyter"),
+    }
+    return DressedDocker.make(keeper, site, image, [IMAGE], seen)
+
+
 @pytest.mark.timeout(LIMIT_S)
 @pytest.mark.long
-def test_the_guides_steps_are_done_and_nothing_is_left_on_the_nodes(
+def test_the_guides_steps_are_done_twice_and_nothing_is_left_on_the_nodes(
     dressed: Callable[[Dress], Dressed], site_keeper: Keeper, demo_image: Path, tmp_path: Path
 ) -> None:
     arandu = dressed(ARANDU)
-    image = "nvcr.io/nvidia/pytorch:22.11-py3"
-    files = plain_copy(demo_image, tmp_path / "image")
-    docker = DressedDocker.make(site_keeper, arandu, files, [image])
-    reading = read("arandu", arandu, tmp_path)
+    docker = with_docker(site_keeper, arandu, lean_copy(demo_image, tmp_path / "image"))
 
+    reading = read("arandu", arandu, tmp_path)
+    _check(reading, arandu)
+    assert "Successfully built" in reading.text("!jupyter slurm image build")
+    assert "Successfully built" in reading.text("%%slurm_image")
+    _check_left(arandu, docker)
+
+    again = read("arandu", arandu, tmp_path)
+    _check(again, arandu)
+    assert "Successfully built" not in again.text("!jupyter slurm image build")
+    assert "nothing has changed" in again.text("%%slurm_image")
+    _check_left(arandu, docker)
+
+
+def _check(reading: Reading, site: Dressed) -> None:
+    """Look at what each chapter of the guide has shown, in its order."""
+    user = site.account.name
+    assert "Connected to arandu" in reading.text("%slurm login")
+    assert "is in Jupyter's picker, as `arandu`." in reading.text("!jupyter slurm kernel add")
+    assert "PyTorch 1." in reading.text("NotebookClient(there")
+    assert f"/output/{user} can be written to: True" in reading.text("--name folders")
+    assert "latest.txt" in reading.text("--name keep")
+
+    assert "dgx01" in reading.text("!jupyter slurm shell -- hostname")
+    assert "c4aiscw2\r\n0" in reading.text("!jupyter slurm shell --gres")
+    assert "node dgx01 with 8 CPUs" in reading.text("--name look")
+    ran = reading.text("print(job.output)")
+    assert "Running on\n" in ran
+    assert "the sum is 45\nDone" in ran
+    assert "results/sum.txt: 45" in reading.text("%slurm pull")
     assert "a100" in reading.text("%slurm info")
-    assert "node dgx01, GPU " in reading.text("--name look")
-    assert f"/output/{arandu.account.name}" in reading.text("--name look")
+
+    assert "README.md" in reading.text("-- ls /workspace")
     inside = reading.text("--name inside")
     assert "in a container: True" in inside
-    assert f"user {arandu.account.uid} with GPU" in inside
-    assert "1000 values are still here" in reading.text('print(f"{waves.size}')
-    assert "Running on\n" in reading.text("print(job.output)")
-    assert "Done" in reading.text("print(job.output)")
+    assert f"user {site.account.uid} with GPUs 0,1" in inside
+    assert "Hello world" in reading.text("--name greet")
+    assert "in /workspace/data: computed on c4aiscw2" in reading.text("--chdir /workspace/data")
+    assert f"removed directory '/output/{user}/kept'" in reading.text("--name clean")
 
-    trained = reading.text("--name train")
-    assert "Running on c4aiscw2 in /mnt/work" in trained
-    losses = [float(line.split()[1]) for line in trained.splitlines() if line.startswith("1")]
+    assert "logs in there." in reading.text("%slurm lab start")
+    assert "asked to end" in reading.text("%slurm lab stop")
+    assert '"kernels": 0' in reading.text("urlopen(f")
+
+    trained = reading.text("%slurm attach")
+    assert "Running on c4aiscw2" in trained
+    losses = [float(line.split()[-1]) for line in trained.splitlines() if "loss" in line]
     assert losses[-1] < losses[0]
-    assert "Result: y = " in trained
-    assert (reading.folder / "models/trained_model.npy").exists()
-    assert "array([" in reading.text("model.round(3)")
-    assert reading.pictures("--name plot") == 1
-    assert "train" in reading.text("%slurm jobs")
+    assert (reading.folder / "models/trained_model.pt").exists()
+    assert "sin(1.57) is about 0.99" in reading.text("--name use")
 
-    wait_until(lambda: arandu.queue() == [], LIMIT_S)
+
+def _check_left(site: Dressed, docker: DressedDocker) -> None:
+    wait_until(lambda: site.queue() == [], LIMIT_S)
     assert docker.containers() == []
-    assert list(arandu.file("/output/{user}").iterdir()) == []
+    assert list(site.file("/output/{user}").iterdir()) == []
