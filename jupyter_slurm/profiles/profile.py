@@ -111,9 +111,9 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How long a lab may go unused, or a kernel's job with no client connected and nothing to
     compute, before it ends: a guest does not sit on a GPU. `--idle` overrides it."""
     lab_same_origin: bool = False
-    """Whether labs are shown below the address of a Jupyter that runs elsewhere than the browser
-    (JupyterHub, Binder). A page shown there has the powers of that Jupyter session, and so has
-    whoever controls the cluster's machines."""
+    """Whether labs and dashboards are shown below the address of a Jupyter that runs elsewhere than
+    the browser (JupyterHub, Binder). A page shown there has the powers of that Jupyter session, and
+    so has whoever controls the cluster's machines."""
     show: Show = "full"
     """What a notebook shows of a job's HTML and JavaScript. "full": the same as for a cell that
     runs here, so it can do in Jupyter whatever you can, and so can whoever controls the cluster's

@@ -88,12 +88,14 @@ OWN: Mapping[str, Rule] = MappingProxyType(
         "dashboard": Rule((_READ,), get=True),
         "dashboard_entry": Rule((EXECUTE,)),
         "lab-proxy": Rule((EXECUTE,), get=True),
+        "dashboard-proxy": Rule((EXECUTE,), get=True),
         "terminal": Rule((EXECUTE, Right("execute", "terminals")), get=True),
         "agent": Rule((EXECUTE,)),
     }
 )
 """The server's own routes. `lab` is the page that waits for a lab, `lab_entry` the login of a
-browser (a POST to that page's address), `lab-proxy` a lab below the server's address."""
+browser (a POST to that page's address), `lab-proxy` a lab below the server's address;
+`dashboard…` the same of a dashboard."""
 
 WATCHED = frozenset("changes queue_changes node_changes logs usage".split())
 """The calls that wait for news after a cursor; the WebSocket serves them."""

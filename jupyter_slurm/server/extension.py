@@ -21,7 +21,7 @@ from jupyter_slurm.server.kernels import (
     MeantKernelHandler,
     RemoveKernelHandler,
 )
-from jupyter_slurm.server.labs import DashboardHandler, LabHandler, lab_proxy_handler
+from jupyter_slurm.server.labs import DashboardHandler, LabHandler, proxy_handlers
 from jupyter_slurm.server.own import (
     DocumentHandler,
     ExecutedHandler,
@@ -35,6 +35,7 @@ from jupyter_slurm.server.terminal_socket import Terminal, TerminalHandler
 from jupyter_slurm.server.watch import Client, WatchHandler
 from jupyter_slurm.views.card import CARDS_VARIABLE
 
+_LAB_PROXY, _DASHBOARD_PROXY = proxy_handlers()
 ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/api/watch", WatchHandler),
     (r"/jupyter-slurm/api/terminal", TerminalHandler),
@@ -52,7 +53,11 @@ ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/agent/v1/([a-z_]+)", AgentHandler),
     (r"/jupyter-slurm/lab/([a-z2-7]{8})", LabHandler),
     (r"/jupyter-slurm/dashboard/([a-z2-7]{8})/(ray|dask|tensorboard)", DashboardHandler),
-    (r"/jupyter-slurm/lab-proxy/([a-z2-7]{8})(/.*)", lab_proxy_handler()),
+    (r"/jupyter-slurm/lab-proxy/([a-z2-7]{8})(/.*)", _LAB_PROXY),
+    (
+        r"/jupyter-slurm/dashboard-proxy/([a-z2-7]{8}/(?:ray|dask|tensorboard))(/.*)",
+        _DASHBOARD_PROXY,
+    ),
     (r"/jupyter-slurm/.*", NoSuchRoute),
 )
 """All routes, below the server's base URL."""

@@ -1,9 +1,10 @@
-"""Labs below this server's own address: `{base_url}jupyter-slurm/lab-proxy/ID/…`.
+"""Labs and dashboards below this server's own address: `{base_url}jupyter-slurm/lab-proxy/ID/…`,
+`{base_url}jupyter-slurm/dashboard-proxy/ID/NAME/…`.
 
 For browsers that are on another machine than this server (JupyterHub, Binder). Only the agent says
-which lab that is; no port and no host comes from an address. A lab's pages below this address have
-the powers of this session, so a cluster's profile has to allow that (`lab_same_origin`). Even so
-nothing of ours goes to the lab: no cookie, no token, no name of this server.
+where they are; no port and no host comes from an address. Their pages below this address have the
+powers of this session, so a cluster's profile has to allow that (`lab_same_origin`). Even so
+nothing of ours goes to them: no cookie, no token, no name of this server.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import unquote_plus
 
+import msgspec
 from jupyter_core.utils import ensure_async
 from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server_proxy.handlers import LocalProxyHandler  # type: ignore[import-untyped]
@@ -19,7 +21,7 @@ from tornado.web import HTTPError, authenticated
 from jupyter_slurm.server.access import Guarded
 from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.relay import Relay
-from jupyter_slurm.wire import LabEntry
+from jupyter_slurm.wire import DashboardName, LabEntry
 
 _HOST = "127.0.0.1"
 _GOES_THERE = (
@@ -47,10 +49,31 @@ _STREAM = "text/event-stream"
 class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
     """The proxy: a user of this server's labs may do in one whatever its own pages can."""
 
+    entry: LabEntry
+
+    rule = OWN["lab-proxy"]
+
     def initialize(self, relay: Relay) -> None:
         self.relay = relay
         self.absolute_url = True
         """The lab's server has the same base URL, so its answers need no rewriting."""
+
+    async def find(self, job_id: str) -> LabEntry:
+        """Ask the agent where it is; raise HTTPError if it may not be shown here."""
+        entry = await self.relay.with_agent(lambda agent: agent.lab_entry(job_id))
+        if entry.base_url == "/":
+            raise HTTPError(403, SWITCHED_OFF)
+        if not self.request.path.startswith(entry.base_url):
+            raise HTTPError(404, "This lab was asked for from a Jupyter with another address.")
+        return entry
+
+    def login(self) -> dict[str, str]:
+        """Return the header that its server lets in."""
+        return {"Authorization": f"token {self.entry.token}"}
+
+    def path_there(self) -> str:
+        """Return the path that its server is asked for, unread."""
+        return self.request.path
 
     async def prepare(self) -> None:  # type: ignore[override]
         await super().prepare()
@@ -58,14 +81,8 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
             return  # redirected to the login
         if self.request.method in ("GET", "HEAD") and not self._is_visit():
             self.check_page()  # the lab trusts us, and so does not check the origin itself
-        await self.permit(OWN["lab-proxy"])
-        job_id = self.path_args[0]
-        entry = await self.relay.with_agent(lambda agent: agent.lab_entry(job_id))
-        if entry.base_url == "/":
-            raise HTTPError(403, SWITCHED_OFF)
-        if not self.request.path.startswith(entry.base_url):
-            raise HTTPError(404, "This lab was asked for from a Jupyter with another address.")
-        self.entry: LabEntry = entry
+        await self.permit(self.rule)
+        self.entry = await self.find(self.path_args[0])
 
     def _is_visit(self) -> bool:
         """Tell whether a user goes there, rather than another page's request; WebSockets check the
@@ -112,7 +129,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         headers = self.request.headers
         kept = {name: headers[name] for name in _GOES_THERE if name in headers}
         host = self.entry.login_url.removeprefix("http://").partition("/")[0]
-        return {**kept, "Host": host, "Authorization": f"token {self.entry.token}"}
+        return {**kept, "Host": host, **self.login()}
 
     def get_client_uri(self, protocol: str, host: str, port: int, proxied_path: str) -> str:
         """Return the address as it came, unread, but without secrets."""
@@ -122,7 +139,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
             if word and unquote_plus(word.partition("=")[0]) not in _SECRETS
         ]
         query = f"?{'&'.join(words)}" if words else ""
-        return f"{protocol}://{host}:{port}{self.request.path}{query}"
+        return f"{protocol}://{host}:{port}{self.path_there()}{query}"
 
     def select_subprotocol(self, subprotocols: list[str]) -> str | None:
         """Offer the lab the same protocols, but for those that carry a login."""
@@ -136,8 +153,41 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
             super().add_header(name, value)
 
 
+class DashboardProxyHandler(LabProxyHandler):
+    """The same for a dashboard, whose server does not know below which address it is shown: its
+    pages name everything by relative addresses."""
+
+    rule = OWN["dashboard-proxy"]
+
+    async def find(self, which: str) -> LabEntry:
+        job_id, _, name = which.partition("/")
+        asked = msgspec.convert(name, DashboardName)
+        self.absolute_url = False
+        self.proxy_base = f"jupyter-slurm/dashboard-proxy/{which}"
+        """The place that it redirects below."""
+        entry = await self.relay.with_agent(lambda agent: agent.dashboard_entry(job_id, asked))
+        if not entry.cookie:
+            raise HTTPError(403, SWITCHED_OFF)
+        return entry
+
+    def login(self) -> dict[str, str]:
+        return {"Cookie": self.entry.cookie}
+
+    def path_there(self) -> str:
+        return self.request.path.partition(f"/{self.proxy_base}")[2]
+
+    def check_xsrf_cookie(self) -> None:
+        """Let a dashboard's own pages POST, which do not know our token."""
+        try:
+            super().check_xsrf_cookie()
+        except HTTPError:
+            if not self.asked_by_our_page():
+                raise
+
+
 SWITCHED_OFF = (
-    "The profile of this lab's cluster does not let it be shown below this Jupyter's address. "
-    "`lab_same_origin = true` there does, for labs that are started from then on: whoever controls "
-    "that cluster's machines can then do with this session of Jupyter what you can."
+    "The profile of its cluster does not let it be shown below this Jupyter's address. "
+    "`lab_same_origin = true` there does, for dashboards and for labs that are started from then "
+    "on: whoever controls that cluster's machines can then do with this session of Jupyter what "
+    "you can."
 )

@@ -24,8 +24,8 @@ _PAGE = "lab_room.html"
 _WAIT_S = 20.0
 """How long one request waits for a dashboard to answer."""
 NO_PROXY = (
-    "Labs are shown below this Jupyter's address by jupyter-server-proxy, which is not installed "
-    "beside this server: pip install 'jupyter-slurm[hub]'."
+    "Labs and dashboards are shown below this Jupyter's address by jupyter-server-proxy, which is "
+    "not installed beside this server: pip install 'jupyter-slurm[hub]'."
 )
 
 
@@ -83,7 +83,14 @@ class DashboardHandler(LabHandler):
         entry = await self.relay.with_agent(
             lambda agent: agent.dashboard_entry(job_id, name, _WAIT_S)
         )
-        self.finish(msgspec.json.encode(entry))
+        below = f"{self.base_url}jupyter-slurm/dashboard-proxy/{job_id}/{name}/"
+        told = msgspec.structs.replace(
+            entry,
+            token="" if browser_is_elsewhere(self.request) else entry.token,
+            base_url=below if entry.cookie else "/",
+            cookie="",
+        )
+        self.finish(msgspec.json.encode(told))
 
 
 class NoProxyHandler(Handler):
@@ -96,10 +103,10 @@ class NoProxyHandler(Handler):
     post = put = patch = delete = get
 
 
-def lab_proxy_handler() -> type[RequestHandler]:
-    """Return the handler that serves labs below this server's own address."""
+def proxy_handlers() -> tuple[type[RequestHandler], type[RequestHandler]]:
+    """Return the handlers that serve labs and dashboards below this server's own address."""
     if importlib.util.find_spec("jupyter_server_proxy") is None:
-        return NoProxyHandler
-    from jupyter_slurm.server.lab_proxy import LabProxyHandler  # noqa: PLC0415 - it may be missing
+        return NoProxyHandler, NoProxyHandler
+    from jupyter_slurm.server import lab_proxy  # noqa: PLC0415 - it may be missing
 
-    return LabProxyHandler
+    return lab_proxy.LabProxyHandler, lab_proxy.DashboardProxyHandler

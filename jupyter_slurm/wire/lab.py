@@ -51,3 +51,6 @@ class LabEntry(Struct, frozen=True, kw_only=True):
     port: int = 0
     base_url: str = "/"
     """The address of a Jupyter server below which it may be shown; "/": below none."""
+    cookie: str = ""
+    """Lets a Jupyter server hand on what is asked of a dashboard; "": the profile of its cluster
+    forbids that."""

@@ -1022,6 +1022,7 @@ export interface LabEntry {
   token: string;
   port: number;
   base_url: string;
+  cookie: string;
 }
 /**
  * JupyterLab on the node, run by node/lab.py.

@@ -64,7 +64,7 @@ from tests.queue_side import QueueSide
 SCRIPT = Path(__file__)
 LIVE_VARIABLE = "JUPYTER_SLURM_TEST_LIVE"
 LABS_VARIABLE = "JUPYTER_SLURM_TEST_LABS"
-"""A file of JSON: what `lab_entry` says, by job id."""
+"""A file of JSON: what `lab_entry` says, by job id, and `dashboard_entry`, by ID/NAME."""
 BROKEN_VARIABLE = "JUPYTER_SLURM_TEST_BROKEN"
 
 
@@ -264,17 +264,22 @@ class MemoryService(FileSide, JobSide, QueueSide):
         return self.change(job_id, delivered=True)
 
     def lab_entry(self, job_id: str) -> LabEntry:
-        labs = os.environ.get(LABS_VARIABLE)
-        if labs is not None:
-            known = msgspec.json.decode(Path(labs).read_bytes(), type=dict[str, LabEntry])
-            if job_id not in known:
-                raise NotFoundError(f"There is no job {job_id!r} here.")
-            return known[job_id]
+        if LABS_VARIABLE in os.environ:
+            return self._told(job_id)
         return LabEntry(login_url=f"http://lab-{job_id}.localhost:4000/login", token="t" * 64)
 
     def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
+        if LABS_VARIABLE in os.environ:
+            return self._told(f"{job_id}/{name}")
         host = f"{name}-{self.job(job_id).id}.localhost"
         return LabEntry(login_url=f"http://{host}:4001/jupyter-slurm-login", token="d" * 64)
+
+    def _told(self, which: str) -> LabEntry:
+        labs = Path(os.environ[LABS_VARIABLE])
+        known = msgspec.json.decode(labs.read_bytes(), type=dict[str, LabEntry])
+        if which not in known:
+            raise NotFoundError(f"There is no job {which!r} here.")
+        return known[which]
 
     def cancel(self, job_id: str) -> Job:
         return self.change(self.job(job_id).id, state=JobState.CANCELLED)

@@ -45,7 +45,7 @@ KEY = "the user's key"
 POWERS = (
     "submit make_image command push pull fetch list_folder file_entry read_file write_file "
     "make_folder rename_file remove_file forward registry_login preview attachable outlook "
-    "notebook kernel_add lab_entry dashboard_entry lab-proxy terminal agent"
+    "notebook kernel_add lab_entry dashboard_entry lab-proxy dashboard-proxy terminal agent"
 ).split()
 """Each runs a program of the caller's, or reads, writes or looks for any file, as this user
 somewhere."""
@@ -67,6 +67,7 @@ OWN_WAYS = {
     "dashboard": ("GET", DASHBOARD, None),
     "dashboard_entry": ("POST", DASHBOARD, {}),
     "lab-proxy": ("GET", "jupyter-slurm/lab-proxy/a2b4c6d7/lab", None),
+    "dashboard-proxy": ("GET", "jupyter-slurm/dashboard-proxy/a2b4c6d7/ray/", None),
     "agent": ("POST", "jupyter-slurm/agent/v1/status", {}),
 }
 

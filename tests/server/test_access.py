@@ -48,6 +48,7 @@ OWN = {
 LAB = "jupyter-slurm/lab/a2b4c6d7"
 DASHBOARD = "jupyter-slurm/dashboard/a2b4c6d7/ray"
 LAB_PROXY = "jupyter-slurm/lab-proxy/a2b4c6d7"
+DASHBOARD_PROXY = "jupyter-slurm/dashboard-proxy/a2b4c6d7/ray"
 ROUTES_BY_VERB = (
     [("POST", API + name) for name in RULES]
     + [("GET", API + name) for name, rule in RULES.items() if rule.get]
@@ -120,8 +121,9 @@ def verbs(handler: type[RequestHandler]) -> set[str]:
 def test_the_table_has_every_route_and_verb() -> None:
     """The first pattern that fits a path is the one whose handler answers."""
     tried: dict[str, set[str]] = {pattern: set() for pattern, _ in ROUTES}
-    # What is below the last is tried in test_lab_proxy.py.
-    below = [(verb, f"{LAB_PROXY}/lab") for verb in ("GET", "POST", *OTHER_VERBS)]
+    # What is below the last two is tried in test_lab_proxy.py.
+    proxies = (f"{LAB_PROXY}/lab", f"{DASHBOARD_PROXY}/")
+    below = [(verb, path) for path in proxies for verb in ("GET", "POST", *OTHER_VERBS)]
     for verb, path in [*ROUTES_BY_VERB, ("GET", WATCH), ("GET", TERMINAL), *below]:
         tried[next(one for one, _ in ROUTES if re.fullmatch(one, f"/{path}"))].add(verb)
     assert tried == {pattern: verbs(handler) for pattern, handler in ROUTES}

@@ -1,4 +1,5 @@
-"""Labs below a Jupyter's own address: who gets there, and what the lab's server sees of it."""
+"""Labs and dashboards below a Jupyter's own address: who gets there, and what their servers see of
+it."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from tornado.web import Application, RequestHandler
 from tornado.websocket import WebSocketHandler
 
 from jupyter_slurm.server.calls import with_jupyter
+from jupyter_slurm.server.lab_proxy import SWITCHED_OFF
 from jupyter_slurm.wire import LabEntry
 from tests.agent.memory_agent import LABS_VARIABLE
 from tests.server.served import (
@@ -29,11 +31,12 @@ from tests.server.served import (
     running_server,
     short_home,
 )
-from tests.server.test_access import FOREIGN, GUARD, LAB_PROXY
+from tests.server.test_access import DASHBOARD_PROXY, FOREIGN, GUARD, LAB_PROXY
 
 LAB_ID = LAB_PROXY.rpartition("/")[2]
 OFF_ID = "offoffof"
 TOKEN = "t" * 64
+COOKIE = f"jupyter-slurm={TOKEN}; ray-authentication-token=rays"
 VERBS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 WITH_BODY = ("POST", "PUT", "PATCH")
 TELLING = {
@@ -90,6 +93,9 @@ def far_server() -> Iterator[Far]:
             for name, text in STAYS_THERE.items():
                 self.set_header(name, text)
             self.set_header("Content-Security-Policy", "frame-ancestors 'none'")
+            if self.request.uri == "/":
+                self.redirect("/status")
+                return
             self.set_status(201)
             if self.request.method != "HEAD":
                 self.write(b"said " + self.request.body)
@@ -157,12 +163,21 @@ def hub_server(home: Path, far: Far) -> Iterator[Served]:
         )
         for one, base_url in ((LAB_ID, f"{base}{LAB_ID}/"), (OFF_ID, "/"))
     }
-    (home / "labs.json").write_bytes(msgspec.json.encode(labs))
+    boards = {
+        f"{LAB_ID}/{name}": LabEntry(
+            login_url=f"http://{name}.localhost:{far.port}/jupyter-slurm-login",
+            token=TOKEN,
+            port=far.port,
+            cookie=cookie,
+        )
+        for name, cookie in (("ray", COOKIE), ("dask", ""))
+    }
+    (home / "labs.json").write_bytes(msgspec.json.encode(labs | boards))
     env = environment(home) | {
         LABS_VARIABLE: str(home / "labs.json"),
         "ALLOWED": "read write execute",
     }
-    config = "c.ServerApp.base_url = '/user/ada/'\n"
+    config = "c.ServerApp.base_url = '/user/ada/'\nc.ServerApp.allow_remote_access = True\n"
     with memory_agent(env), running_server(env, home, config + GUARD) as started:
         yield started
 
@@ -325,6 +340,57 @@ def test_what_the_agent_does_not_name_is_not_reached(hub_server: Served, far: Fa
     for path in (f"{far.port}/lab", f"127.0.0.1:{far.port}/lab", f"{LAB_ID}", f"{LAB_ID}:1/lab"):
         assert client.get(f"jupyter-slurm/lab-proxy/{path}").status == 404, path
     assert len(far.seen) == number
+
+
+def test_a_dashboard_is_handed_on_below_its_own_path_with_nothing_of_ours(
+    hub_server: Served, page: Client, far: Far
+) -> None:
+    base = f"/user/ada/{DASHBOARD_PROXY}"
+    visit = {"Accept": "text/html", "Cookie": cookies(page)}
+    to_start = page.get(f"{DASHBOARD_PROXY}/", **TELLING | visit)
+    assert (to_start.status, to_start.headers["Location"]) == (302, f"{base}/status")
+    assert not {"set-cookie", "alt-svc"} & {name.lower() for name in to_start.headers}
+    # Its own pages know no token of Jupyter's.
+    for said in ({"Sec-Fetch-Site": "same-origin"}, {"Referer": hub_server.url}):
+        posted = page.post(f"{DASHBOARD_PROXY}/data/a%20b?tag=%26&_xsrf=1", {}, **said)
+        assert (posted.status, far.last[:2]) == (201, ("POST", "/data/a%20b?tag=%26"))
+    for headers in (one[2] for one in far.seen[-3:]):
+        assert headers["Cookie"] == COOKIE
+        assert headers["Host"] == f"ray.localhost:{far.port}"
+        assert not {"authorization", "origin", "referer"} & {name.lower() for name in headers}
+    connection = opened(hub_server.client(), f"{DASHBOARD_PROXY}/a/channels")
+    connection.send("text")
+    assert connection.recv() == "text"
+    connection.close()
+    assert (far.last[1], far.last[2]["Cookie"]) == ("/a/channels", COOKIE)
+
+
+def test_nobody_else_gets_to_a_dashboard_below_the_servers_address(
+    hub_server: Served, page: Client, far: Far
+) -> None:
+    number = len(far.seen)
+    for said in ({}, {"Referer": f"{FOREIGN}/"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert page.post(f"{DASHBOARD_PROXY}/data", {}, **said).status == 403, said
+        assert page.get(f"{DASHBOARD_PROXY}/data", **said).status == 403, said
+    stranger = hub_server.stranger()
+    assert stranger.get(f"{DASHBOARD_PROXY}/").status == 302  # to the login
+    assert stranger.post(f"{DASHBOARD_PROXY}/data", {}).status == 403
+    client = hub_server.client()
+    off = client.get(DASHBOARD_PROXY.replace("ray", "dask/"))
+    assert (off.status, off.problem.message) == (403, SWITCHED_OFF)
+    assert client.get(DASHBOARD_PROXY.replace("ray", "tensorboard/")).status == 404
+    assert client.get(DASHBOARD_PROXY.replace("ray", "other/")).status == 404
+    assert len(far.seen) == number
+
+
+def test_the_page_that_waits_for_a_dashboard_is_told_its_path_here(hub_server: Served) -> None:
+    """Of a server that the browser knows by this machine's name; no secret comes by a hub's."""
+    for name, below in (("ray", f"/user/ada/{DASHBOARD_PROXY}/"), ("dask", "/")):
+        address = f"jupyter-slurm/dashboard/{LAB_ID}/{name}"
+        here = hub_server.client().post(address, {}).value
+        assert (here["base_url"], here["token"], here["cookie"]) == (below, TOKEN, "")
+        away = hub_server.client().post(address, {}, Host="hub.example.org").value
+        assert (away["base_url"], away["token"], away["cookie"]) == (below, "", "")
 
 
 def test_a_lab_is_told_where_it_will_be_shown(hub_server: Served) -> None:

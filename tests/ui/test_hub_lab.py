@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from jupyter_slurm.server.lab_proxy import SWITCHED_OFF
+from jupyter_slurm.wire import new_id
 from tests.cluster.plugin import ROOT, SlurmCluster
 from tests.server.served import Client
 from tests.server.test_hub import start_hub
@@ -167,6 +169,57 @@ def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_tr
     answer = tab.request.get(f"{lab_url}api/kernels", headers=of_a_page)
     assert (answer.status, answer.json()["message"]) == (403, SWITCHED_OFF)
     cluster.run("scancel", "--user", str(Path.home().owner()), check=False)
+
+
+SUBMIT = """
+async ([url, spec]) => {
+  const xsrf = document.cookie.match(/_xsrf=([^;]*)/)[1];
+  const headers = { 'Content-Type': 'application/json', 'X-XSRFToken': xsrf };
+  const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify({ spec }) });
+  return answer.json();
+}
+"""
+
+
+@pytest.mark.own_page
+def test_below_a_hub_dashboards_are_under_the_hubs_own_address_where_the_cluster_is_trusted(
+    hub: Hub, adas: Page, cluster: SlurmCluster, engines_python: Path, tmp_path: Path
+) -> None:
+    ours, gate = f"{hub.url}user/ada/jupyter-slurm", tmp_path / "gate"
+    there = sysconfig.get_path("purelib", vars={"base": str(engines_python.parents[1])})
+    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.05)"
+    spec = {"kind": "cell", "id": new_id(), "code": code, "runtime": "none", "launch": "dask"}
+    more = {"name": "boards", "env": {"PYTHONPATH": there}, "tensorboard": str(tmp_path / "logs")}
+    job = adas.evaluate(SUBMIT, [f"{ours}/api/submit", spec | more])
+    of_a_page = {"Referer": adas.url}
+
+    def state() -> str:
+        asked = f"{ours}/api/job?job_id={job['id']}"
+        return str(adas.request.get(asked, headers=of_a_page).json()["state"])
+
+    wait_until(lambda: state() == "RUNNING", 60)
+
+    switch(cluster, on=False)
+    adas.goto(f"{ours}/dashboard/{job['id']}/dask")
+    problem = adas.get_by_role("alert")
+    expect(problem).to_contain_text("write lab_same_origin = true into the", timeout=START_MS)
+    look_at_room(adas, "dashboard-hub-off")
+    below = f"{ours}/dashboard-proxy/{job['id']}"
+    answer = adas.request.get(f"{below}/dask/status", headers=of_a_page)
+    assert (answer.status, answer.json()["message"]) == (403, SWITCHED_OFF)
+
+    switch(cluster, on=True)
+    sockets: list[str] = []
+    adas.on("websocket", lambda socket: sockets.append(socket.url))
+    adas.get_by_role("link", name="Try again").click()
+    adas.wait_for_url(f"{below}/dask/status", timeout=START_MS)
+    expect(adas.get_by_text("Processing", exact=True)).to_be_visible()
+    assert sockets == [f"ws{below.removeprefix('http')}/dask/status/ws"]
+    adas.goto(f"{ours}/dashboard/{job['id']}/tensorboard")
+    adas.wait_for_url(f"{below}/tensorboard/*", timeout=START_MS)
+    expect(adas.locator("body")).to_contain_text("No dashboards are active")
+    gate.touch()
+    wait_until(lambda: state() == "COMPLETED", 60)
 
 
 @pytest.mark.own_page

@@ -64,6 +64,11 @@ class Guard:
             raise NotLoggedInError("This browser has not logged in here.", hint=_again())
         return True
 
+    @property
+    def cookie(self) -> str:
+        """The header of a client that has logged in."""
+        return "; ".join(f"{name}={one}" for name, one in self._cookies())
+
     def log_in(self, sock: socket.socket) -> None:
         """Take over the socket of a client that POSTs the secret, and answer with the cookie."""
         try:
@@ -78,13 +83,16 @@ class Guard:
     def _is_right(self, secret: bytes) -> bool:
         return hmac.compare_digest(secret, self.secret.encode())
 
+    def _cookies(self) -> list[tuple[str, str]]:
+        ray = [(_RAY_COOKIE, self.ray_token)] if self.ray_token else []
+        return [(_COOKIE.decode(), self.secret), *ray]
+
     def _answer(self) -> bytes:
-        cookies = [(_COOKIE.decode(), self.secret)]
-        cookies += [(_RAY_COOKIE, self.ray_token)] if self.ray_token else []
+        cookies = [f"{name}={one}; Path=/; HttpOnly" for name, one in self._cookies()]
         lines = [
             "HTTP/1.1 303 See Other",
             "Location: /",
-            *(f"Set-Cookie: {name}={one}; Path=/; HttpOnly; SameSite=Lax" for name, one in cookies),
+            *(f"Set-Cookie: {one}; SameSite=Lax" for one in cookies),
             "Cache-Control: no-store",
             "Content-Length: 0",
             "Connection: close",

@@ -96,19 +96,15 @@ class Dashboards:
         RequestError: the job has no such dashboard or does not run. NotFoundError: the dashboard
         does not answer within `wait_s`."""
         job = self._running(job_id, name)
-        told = self._wait(job, name, wait_s)
-        if told.problem is not None:
-            raise RequestError(
-                "The dashboard of {whose} does not run in job {id}.",
-                detail=visible(told.problem),
-                whose=DASHBOARDS[name],
-                id=job.id,
-            )
-        opened = self._opened(job, name, told)
+        opened = self._known(job, name)  # a server that hands on requests asks for each
+        if opened is None:
+            opened = self._opened(job, name, self._wait(job, name, wait_s))
         assert opened.forward is not None
         port = opened.forward.local_port
         url = f"http://{opened.guard.host}:{port}{PATH}"
-        return LabEntry(login_url=url, token=opened.guard.secret, port=port)
+        may = self._clusters.may_be_shown_below(job.cluster)
+        cookie = opened.guard.cookie if may else ""
+        return LabEntry(login_url=url, token=opened.guard.secret, port=port, cookie=cookie)
 
     def close(self) -> None:
         with self._lock:
@@ -135,7 +131,7 @@ class Dashboards:
     # --- what the job tells ---
 
     def _wait(self, job: Job, name: DashboardName, wait_s: float) -> _Told:
-        """Return what the job tells of its dashboard, once it does."""
+        """Return what the job tells of its dashboard, once it does. RequestError: there is none."""
         path = JobDir(PurePosixPath(job.job_dir)).dashboards(job.restarts)
         transport = self._clusters.named(job.cluster).transport
         deadline_s = time.monotonic() + wait_s
@@ -143,8 +139,15 @@ class Dashboards:
             data = transport.read(path, 0, _MOST_BYTES) or b""
             if data:
                 found = read_json(data, dict[str, _Told], _MOST_BYTES).get(name)
-                if found is not None:
+                if found is not None and found.problem is None:
                     return found
+                if found is not None:
+                    raise RequestError(
+                        "The dashboard of {whose} does not run in job {id}.",
+                        detail=visible(found.problem or ""),
+                        whose=DASHBOARDS[name],
+                        id=job.id,
+                    )
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 break
@@ -159,16 +162,19 @@ class Dashboards:
 
     # --- the ports ---
 
-    def _opened(self, job: Job, name: DashboardName, told: _Told) -> _Open:
-        """Return the port here, opened if need be: another one after the job was requeued."""
-        key = (job.id, name)
+    def _known(self, job: Job, name: DashboardName) -> _Open | None:
+        """Return the port here; None: there is none, or one of before the job was requeued."""
         with self._lock:
-            known = self._open.get(key)
-            if known is not None and known.attempt == job.restarts:
-                known.told = told
-                return known
+            known = self._open.get((job.id, name))
+        return known if known is not None and known.attempt == job.restarts else None
+
+    def _opened(self, job: Job, name: DashboardName, told: _Told) -> _Open:
+        """Open the port here, in the place of one of before the job was requeued; return it."""
+        key = (job.id, name)
+        known = self._known(job, name)
         if known is not None:
-            self._end(key)
+            return known
+        self._end(key)
         one = _Open(job, name, told)
         with self._lock:
             if self._closed:

@@ -120,7 +120,7 @@ class Labs:
             login_url=f"{lab.url}login?next={start}",
             token=token,
             port=lab.port,
-            base_url=lab.base_url if self._may_be_shown_below(job.cluster) else "/",
+            base_url=lab.base_url if self._clusters.may_be_shown_below(job.cluster) else "/",
         )
 
     def close(self) -> None:
@@ -129,12 +129,6 @@ class Labs:
             ports, self._ports = self._ports, {}
         for port in ports.values():
             port.close()
-
-    def _may_be_shown_below(self, cluster: str) -> bool:
-        """Tell whether the profile now lets its labs be shown below a Jupyter server's address."""
-        with suppress(JupyterSlurmError):  # its cluster is in no file any more
-            return self._clusters.named(cluster).profile.lab_same_origin
-        return False
 
     def _forward(self, job: Job, host: str) -> Forward:
         opened = partial(

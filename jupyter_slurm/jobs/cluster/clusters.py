@@ -62,6 +62,13 @@ class Clusters:
                 known.access.close()
             return self._opened(cluster)
 
+    def may_be_shown_below(self, name: str) -> bool:
+        """Tell whether the profile now lets labs and dashboards be shown below the address of a
+        Jupyter server."""
+        with suppress(JupyterSlurmError):  # its cluster is in no file any more
+            return self.named(name).profile.lab_same_origin
+        return False
+
     def _lock_of(self, name: str) -> threading.RLock:
         with self._lock:
             return self._locks.setdefault(name, threading.RLock())

@@ -48,6 +48,12 @@ function sentences(trans: TranslationBundle): ReadonlyMap<string, string> {
       )
     ],
     [
+      'It can be shown below the address of this Jupyter: write lab_same_origin = true into the profile of its cluster (clusters.toml) and try again.',
+      trans.__(
+        'It can be shown below the address of this Jupyter: write lab_same_origin = true into the profile of its cluster (clusters.toml) and try again.'
+      )
+    ],
+    [
       'Whoever controls the machines of that cluster can then do with this session of Jupyter what you can: its files, its kernels, its terminals.',
       trans.__(
         'Whoever controls the machines of that cluster can then do with this session of Jupyter what you can: its files, its kernels, its terminals.'
