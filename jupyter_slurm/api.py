@@ -35,6 +35,7 @@ from jupyter_slurm.wire import (
     LogChunk,
     NodeChanges,
     Preview,
+    Priorities,
     QueueChanges,
     QueueEntry,
     Result,
@@ -319,6 +320,10 @@ class Api(Protocol):
     def history(self, cluster: str | None = None, days: float = 1.0) -> list[QueueEntry]:
         """This user's jobs that have ended in the last days, as accounting has them, the latest
         first; [] where there is no accounting."""
+
+    def priorities(self, cluster: str | None = None, job_id: str | None = None) -> Priorities:
+        """Return this user's waiting jobs with what each factor gives to their priority, or that
+        one job (of any cluster) with sentences of where it stands and what would change that."""
 
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
         """Runs one of Slurm's own commands (squeue, sinfo, sacct, scancel …) as written."""

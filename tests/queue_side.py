@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 
 from jupyter_slurm.errors import NotFoundError
-from jupyter_slurm.wire import Node, NodeChanges, QueueChanges, QueueEntry
+from jupyter_slurm.wire import JobPriority, Node, NodeChanges, Priorities, QueueChanges, QueueEntry
 
 
 def revision_of(cursor: str) -> int:
@@ -20,6 +20,7 @@ class QueueSide:
     def __init__(self) -> None:
         self.ended: list[QueueEntry] = []
         self.node = Node(name="n1", state="idle", partitions=("all",), cpus=4, cpus_used=0)
+        self.priority_rows: tuple[JobPriority, ...] = ()
         self._listed: dict[str, tuple[int, QueueEntry | None]] = {}
         self._look = 0
         self._looked = threading.Condition()
@@ -73,6 +74,12 @@ class QueueSide:
                 partitions=(),
                 asked_s=1.0,
             )
+
+    def priorities(self, cluster: str | None = None, job_id: str | None = None) -> Priorities:
+        self._must_know(cluster)
+        if job_id is not None:
+            return Priorities(jobs=(), said=(f"Job {job_id} is next.",))
+        return Priorities(jobs=self.priority_rows)
 
     def history(self, cluster: str | None = None, days: float = 1.0) -> list[QueueEntry]:
         self._must_know(cluster)

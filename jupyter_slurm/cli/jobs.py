@@ -98,8 +98,15 @@ def note_ended_earlier(job: Job, word: str) -> None:
 
 
 def why(args: Arguments, connect: Connect) -> int:
-    job = connect().why(args.id)
+    """Print the job as Slurm tells it now; with `--priority`, what its priority is made of."""
+    api = connect()
+    job = api.job(args.id) if args.priority else api.why(args.id)
     note_ended_earlier(job, args.id)
+    if args.priority:
+        told = api.priorities(job_id=job.id)
+        said = in_words_of_a_terminal("".join(f"{one}\n" for one in told.said))
+        say(as_json(told) if args.json else said)
+        return 0
     say(as_json(job) if args.json else in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
     return 0
 

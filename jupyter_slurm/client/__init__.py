@@ -209,6 +209,7 @@ class AgentClient:
     queue = _remote_call(Api.queue)
     queue_changes = _remote_call(Api.queue_changes)
     node_changes = _remote_call(Api.node_changes)
+    priorities = _remote_call(Api.priorities)
     history = _remote_call(Api.history)
     command = _remote_call(Api.command)
 

@@ -234,7 +234,15 @@ _OF_JOBS = (
             to=OurOption("FILE", "into a file", only="notebook"),
         ),
     ),
-    Command("why", "why a job waits, or how it ended", arguments=_JOB, options=_AS_JSON),
+    Command(
+        "why",
+        "why a job waits, or how it ended",
+        arguments=_JOB,
+        options=options(
+            priority=OurOption("", "what its priority is made of, and who is before it"),
+            json=_JSON,
+        ),
+    ),
     Command("cancel", "cancel jobs", arguments=_JOBS),
     Command("hold", "keep jobs from starting", arguments=_JOBS),
     Command("release", "let jobs start again", arguments=_JOBS),

@@ -22,7 +22,7 @@ from jupyter_slurm.jobs.access.labs import Labs
 from jupyter_slurm.jobs.access.sessions import Sessions
 from jupyter_slurm.jobs.access.terminals import Terminals
 from jupyter_slurm.jobs.access.tunnels import Tunnels
-from jupyter_slurm.jobs.cluster import describe, doctor, queue
+from jupyter_slurm.jobs.cluster import describe, doctor, priorities, queue
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.files import Files
 from jupyter_slurm.jobs.cluster.images import Images
@@ -60,6 +60,7 @@ from jupyter_slurm.wire import (
     JobState,
     NodeChanges,
     Preview,
+    Priorities,
     QueueChanges,
     QueueEntry,
     Transfer,
@@ -423,6 +424,14 @@ class Service:
     def history(self, cluster: str | None = None, days: float = 1.0) -> list[QueueEntry]:
         known = self._clusters.named(cluster)
         return queue.history(known, days, self._book.by_slurm_id(known.name))
+
+    def priorities(self, cluster: str | None = None, job_id: str | None = None) -> Priorities:
+        if job_id is None:
+            known = self._clusters.named(cluster)
+            return priorities.of_mine(known, self._book.by_slurm_id(known.name))
+        job = self._book.job(job_id)
+        known = self._clusters.named(job.cluster)
+        return priorities.of_job(known, job, self._book.by_slurm_id(known.name))
 
     def queue_changes(
         self,

@@ -12,7 +12,7 @@ from jupyter_slurm.magics import cell, commands, image, manual
 from jupyter_slurm.magics.completion import Completions
 from jupyter_slurm.magics.frontend import warn
 from jupyter_slurm.magics.state import MagicsState
-from jupyter_slurm.magics.table import SlurmText, read
+from jupyter_slurm.magics.table import SlurmText, Table, read
 from jupyter_slurm.wire import ScriptSpec
 
 _R = TypeVar("_R")
@@ -58,8 +58,11 @@ class Bodies:
             case _:
                 return manual.command_help(name)
 
-    def _run_command(self, command: str, line: str) -> SlurmText | None:
-        """Run `%squeue` or a sibling: the real command, its arguments as written."""
+    def _run_command(self, command: str, line: str) -> SlurmText | Table | None:
+        """Run `%squeue` or a sibling: the real command, its arguments as written. `%sprio` alone
+        would be everybody's jobs, so it shows one's own."""
+        if command == "sprio" and not line.strip():
+            return commands.show_priorities(self._session)
         argv = [command, *_usage(lambda: self._session.words(line))]
         output = self._session.api.command(argv, self._session.cluster)
         if output.returncode != 0:

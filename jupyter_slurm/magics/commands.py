@@ -26,7 +26,7 @@ from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.slurm.options import suggest
-from jupyter_slurm.views import offer_text
+from jupyter_slurm.views import offer_text, priority_text
 from jupyter_slurm.views.card import headline, note, symbol
 from jupyter_slurm.views.preview_text import MARKS
 from jupyter_slurm.wire import Job, JobState, QueueEntry
@@ -100,6 +100,13 @@ def _note(job: Job) -> str:
     if job.delivered or job.state is JobState.REJECTED:
         return "" if job.state is JobState.COMPLETED else str(job.why or "")
     return f"%slurm attach {job.id} brings its outcome"
+
+
+def show_priorities(state: MagicsState) -> Table:
+    """Return what `%sprio` without arguments shows: this user's waiting jobs."""
+    told = state.api.priorities(state.cluster)
+    columns, rows = priority_text.table(told)
+    return Table(columns, tuple(rows), caption="\n".join(map(str, told.said)))
 
 
 def _queue(state: MagicsState, args: Arguments) -> Table:
@@ -181,9 +188,13 @@ def _use(state: MagicsState, args: Arguments) -> None:
 
 
 def _why(state: MagicsState, args: Arguments) -> None:
-    job = state.api.why(args.id)
+    """Show the job's card; with `--priority`, say what its priority is made of."""
+    job = state.api.job(args.id) if args.priority else state.api.why(args.id)
     warn_ended_earlier(job, args.id)
-    state.show_card(job)
+    if args.priority:
+        say("\n".join(map(str, state.api.priorities(job_id=job.id).said)))
+    else:
+        state.show_card(job)
 
 
 def _logs(state: MagicsState, args: Arguments) -> None:

@@ -47,7 +47,8 @@ REASONS: Final[Mapping[str, Meaning]] = {
     "None": Meaning("Slurm has not looked at it yet.", "Wait a minute; this is usual at first."),
     "Priority": Meaning(
         "Other jobs are ahead of it in the queue.",
-        "Wait. A shorter --time or fewer resources let it slip into gaps sooner.",
+        "Wait. A shorter --time or fewer resources let it slip into gaps sooner; "
+        "`{slurm} why ID --priority` tells what its priority is made of.",
     ),
     "Resources": Meaning(
         "It is next in line and waits for free nodes, GPUs or memory.",

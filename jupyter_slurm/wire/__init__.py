@@ -91,6 +91,7 @@ from jupyter_slurm.wire.output import (
     Stream,
     UpdateDisplayData,
 )
+from jupyter_slurm.wire.priority import JobPriority, Priorities
 from jupyter_slurm.wire.problem import (
     Problem,
 )
@@ -138,6 +139,7 @@ __all__ = [
     "JobDetails",
     "JobEvent",
     "JobKind",
+    "JobPriority",
     "JobSpec",
     "JobState",
     "KernelJob",
@@ -156,6 +158,7 @@ __all__ = [
     "Output",
     "Partition",
     "Preview",
+    "Priorities",
     "Problem",
     "ProgramJob",
     "ProgramSpec",

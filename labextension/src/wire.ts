@@ -101,6 +101,7 @@ export interface Wire {
   JobDetails?: JobDetails;
   JobEvent?: JobEvent;
   JobKind?: JobKind;
+  JobPriority?: JobPriority;
   KernelSpec?: KernelSpec;
   LabEntry?: LabEntry;
   LabSpec?: LabSpec;
@@ -111,6 +112,7 @@ export interface Wire {
   Node?: Node;
   NodeChanges?: NodeChanges;
   Preview?: Preview;
+  Priorities?: Priorities;
   ProgramSpec?: ProgramSpec;
   QueueChanges?: QueueChanges;
   QueueEntry?: QueueEntry;
@@ -983,6 +985,21 @@ export interface JobEvent {
   text: string | Message | null;
 }
 /**
+ * A waiting job of this user's in one of its partitions; an array is one job.
+ */
+export interface JobPriority {
+  slurm_id: string;
+  partition: string;
+  priority: number;
+  before: number;
+  waiting: number;
+  given?: {
+    [k: string]: number;
+  };
+  id?: string | null;
+  name?: string | null;
+}
+/**
  * An ipykernel on the node, for a client here.
  */
 export interface KernelSpec {
@@ -1148,6 +1165,13 @@ export interface Preview {
   cost: Cost | null;
   checks: Check[];
   start_estimate_s: number | null;
+}
+/**
+ * This user's waiting jobs, the highest priority first, and what is to be said of them.
+ */
+export interface Priorities {
+  jobs: JobPriority[];
+  said: (string | Message)[];
 }
 /**
  * Text that starts with `#!`, run as it is inside the image.

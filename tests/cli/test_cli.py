@@ -40,9 +40,11 @@ from jupyter_slurm.wire import (
     JobState,
     LabSpec,
     LogChunk,
+    Message,
     Output,
     Partition,
     Preview,
+    Priorities,
     Problem,
     QueueEntry,
     Result,
@@ -656,6 +658,18 @@ def test_a_row_says_how_far_an_array_is(run: Run) -> None:
 
     out = run(Listing(), "jobs")[1]
     assert "2 of 9 done, RUNNING 2, PENDING 4-9; Others go first." in out
+
+
+def test_why_a_job_has_its_priority_is_said_in_sentences_or_as_json(run: Run) -> None:
+    class Priority(MemoryApi):
+        def priorities(self, cluster: str | None = None, job_id: str | None = None) -> Priorities:
+            assert job_id == "aaaaaaaa"
+            said = Message.of("`{slurm} jobs` of {name} \x1b[1m.", name="c")
+            return Priorities(jobs=(), said=(said, "More."))
+
+    words = ("why", "aaaaaaaa", "--priority")
+    assert run(Priority(), *words)[:2] == (0, "`jupyter slurm jobs` of c \ufffd[1m.\nMore.\n")
+    assert json.loads(run(Priority(), *words, "--json")[1])["jobs"] == []
 
 
 def test_the_queue_shows_everybodys_jobs(run: Run) -> None:

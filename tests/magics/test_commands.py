@@ -14,7 +14,14 @@ from jupyter_slurm.errors import CommandError, NotFoundError
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.magics.extension import SLURM_COMMANDS
 from jupyter_slurm.magics.table import SlurmText, Table
-from jupyter_slurm.wire import CommandOutput, JobKind, JobState, LabSpec, SessionSpec
+from jupyter_slurm.wire import (
+    CommandOutput,
+    JobKind,
+    JobPriority,
+    JobState,
+    LabSpec,
+    SessionSpec,
+)
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
@@ -190,6 +197,41 @@ def test_a_slurm_command_runs_as_written_and_gives_a_table(shell: Shell, api: Fa
     assert api.calls == ["squeue -o %i|%j %T --me"]
     assert isinstance(ran.outcome.result, SlurmText)
     assert ran.outcome.result.rows == [{"A": "1", "B": "2"}]
+
+
+def test_sprio_alone_shows_my_jobs_and_with_arguments_runs_as_written(
+    shell: Shell, api: FakeApi
+) -> None:
+    api.priority_rows = (
+        JobPriority(
+            slurm_id="12",
+            partition="gpu",
+            priority=900,
+            before=2,
+            waiting=5,
+            given={"age": 400.0, "fairshare": 500.4},
+            id="abcdefgh",
+            name="fit",
+        ),
+        JobPriority(
+            slurm_id="13", partition="gpu", priority=1, before=4, waiting=5, given={"nice": -9}
+        ),
+    )
+    shown = table(shell, "%sprio")
+    factors = ("age", "fairshare", "nice")
+    assert shown.columns == ("ID", "Slurm", "Name", "Partition", "Priority", *factors, "Before it")
+    assert shown.values == (
+        ("abcdefgh", "12", "fit", "gpu", "900", "400", "500", "0", "2 of 4"),
+        ("", "13", "", "gpu", "1", "0", "0", "-9", "4 of 4"),
+    )
+    shell.run("%sprio -w")
+    assert api.calls == ["sprio -w"]
+    assert "your waiting jobs" in asked_about(shell, "%sprio")
+
+
+def test_why_a_job_has_its_priority_is_said_in_sentences(shell: Shell, api: FakeApi) -> None:
+    job_id = start(shell, api)
+    assert shell.run(f"%slurm why {job_id} --priority").out == f"Job {job_id} is next.\n"
 
 
 def test_a_slurm_command_that_fails_raises_with_slurms_words(shell: Shell, api: FakeApi) -> None:
