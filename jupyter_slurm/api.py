@@ -39,6 +39,7 @@ from jupyter_slurm.wire import (
     QueueChanges,
     QueueEntry,
     Result,
+    Spending,
     TerminalRequest,
     Transfer,
     Tunnel,
@@ -324,6 +325,10 @@ class Api(Protocol):
     def priorities(self, cluster: str | None = None, job_id: str | None = None) -> Priorities:
         """Return this user's waiting jobs with what each factor gives to their priority, or that
         one job (of any cluster) with sentences of where it stands and what would change that."""
+
+    def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:
+        """Return what this user and their accounts have spent since a time (None: thirty days),
+        and what is left of quotas that Slurm knows. RequestError."""
 
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
         """Runs one of Slurm's own commands (squeue, sinfo, sacct, scancel …) as written."""

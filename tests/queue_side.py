@@ -7,8 +7,18 @@ from __future__ import annotations
 
 import threading
 
+import msgspec
+
 from jupyter_slurm.errors import NotFoundError
-from jupyter_slurm.wire import JobPriority, Node, NodeChanges, Priorities, QueueChanges, QueueEntry
+from jupyter_slurm.wire import (
+    JobPriority,
+    Node,
+    NodeChanges,
+    Priorities,
+    QueueChanges,
+    QueueEntry,
+    Spending,
+)
 
 
 def revision_of(cursor: str) -> int:
@@ -21,6 +31,7 @@ class QueueSide:
         self.ended: list[QueueEntry] = []
         self.node = Node(name="n1", state="idle", partitions=("all",), cpus=4, cpus_used=0)
         self.priority_rows: tuple[JobPriority, ...] = ()
+        self.spent = Spending(cluster="", since_s=0.0, asked_s=1.0, accounting=False)
         self._listed: dict[str, tuple[int, QueueEntry | None]] = {}
         self._look = 0
         self._looked = threading.Condition()
@@ -80,6 +91,11 @@ class QueueSide:
         if job_id is not None:
             return Priorities(jobs=(), said=(f"Job {job_id} is next.",))
         return Priorities(jobs=self.priority_rows)
+
+    def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:
+        self._must_know(cluster)
+        since_s = 1.0 if since_s is None else since_s
+        return msgspec.structs.replace(self.spent, cluster=cluster or "here", since_s=since_s)
 
     def history(self, cluster: str | None = None, days: float = 1.0) -> list[QueueEntry]:
         self._must_know(cluster)

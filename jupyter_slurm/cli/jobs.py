@@ -16,10 +16,11 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.commands.arguments import Arguments
+from jupyter_slurm.commands.command import since_s
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.job import Verb, cancel_each, steer_each
 from jupyter_slurm.readable import duration, visible
-from jupyter_slurm.views import card, offer_text
+from jupyter_slurm.views import card, offer_text, spending_text
 from jupyter_slurm.views.preview_text import MARKS
 from jupyter_slurm.wire import Check, Job, QueueEntry
 
@@ -65,6 +66,18 @@ def info(args: Arguments, connect: Connect) -> int:
     below = [visible(line) for line in offer_text.lines(told, time.time())]
     wrap = TextWrapper(width=width, subsequent_indent="    ", break_on_hyphens=False)
     say("\n".join([text, *("\n".join(wrap.wrap(line)) for line in below)]) + "\n")
+    return 0
+
+
+def usage(args: Arguments, connect: Connect) -> int:
+    since = None if args.since is None else since_s(args.since, time.time())
+    told = connect().spending(cluster_name(args.cluster), since)
+    if args.json:
+        say(as_json(told))
+        return 0
+    head = [name.upper() for name in spending_text.head(told)]
+    rows = table(head, spending_text.rows(told)) if told.spent else ""
+    say(rows + "".join(f"{visible(line)}\n" for line in spending_text.lines(told)))
     return 0
 
 

@@ -58,6 +58,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "jobs": jobs.jobs,
         "queue": jobs.queue,
         "info": jobs.info,
+        "usage": jobs.usage,
         "logs": jobs.logs,
         "why": jobs.why,
         "cancel": jobs.cancel,

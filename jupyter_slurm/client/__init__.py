@@ -210,6 +210,7 @@ class AgentClient:
     queue_changes = _remote_call(Api.queue_changes)
     node_changes = _remote_call(Api.node_changes)
     priorities = _remote_call(Api.priorities)
+    spending = _remote_call(Api.spending)
     history = _remote_call(Api.history)
     command = _remote_call(Api.command)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -127,6 +129,23 @@ def number(text: str) -> int:
     if not text.isdecimal():
         raise ValueError(f"it takes a number, not `{text}`.")
     return int(text)
+
+
+def since(text: str) -> date | timedelta:
+    """Read a day (`2026-01-31`) or how long ago (`7d`)."""
+    with suppress(ValueError):
+        return date.fromisoformat(text)
+    with suppress(ValueError):
+        if not text.isdecimal() and (seconds := parse_time_s(text)):
+            return timedelta(seconds=seconds)
+    raise ValueError(f"it takes a day such as 2026-01-31 or a time such as 7d, not `{text}`.")
+
+
+def since_s(when: date | timedelta, now_s: float) -> float:
+    """Return the moment that `since` has read: of a day its beginning here."""
+    if isinstance(when, timedelta):
+        return now_s - when.total_seconds()
+    return datetime(when.year, when.month, when.day).astimezone().timestamp()
 
 
 def gpus(text: str) -> int | str:

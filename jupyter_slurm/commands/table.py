@@ -17,6 +17,7 @@ from jupyter_slurm.commands.command import (
     lines,
     number,
     options,
+    since,
 )
 from jupyter_slurm.commands.submitting import (
     IMAGE_BUILD,
@@ -222,6 +223,16 @@ _OF_JOBS = (
         "partitions: limits, cost, what is free; what is yours",
         arguments=_WHICH,
         options=_OF_CLUSTER_AS_JSON,
+    ),
+    Command(
+        "usage",
+        "what you and your accounts have spent; what is left",
+        arguments=_WHICH,
+        options=options(
+            since=OurOption("WHEN", "a day (2026-01-31) or how long ago (30d)", read=since),
+            cluster=_CLUSTER,
+            json=_JSON,
+        ),
     ),
     Command(
         "logs",

@@ -109,6 +109,7 @@ class Service:
         self.remove_file = files.remove_file
         self._preflight = Preflight(self._clusters, self.jobs)
         self.cluster_info = self._preflight.cluster_info
+        self.spending = self._preflight.spending
         self._delivery = Delivery(self._book, self._clusters)
         self.logs, self.result = self._delivery.logs, self._delivery.result
         self.details = Details(self._book, self._clusters).details

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from jupyter_slurm.commands.arguments import Arguments, find, read_arguments
+from jupyter_slurm.commands.command import since_s
 from jupyter_slurm.commands.line import parse
 from jupyter_slurm.commands.shell import parse as parse_shell
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
@@ -26,7 +27,7 @@ from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.slurm.options import suggest
-from jupyter_slurm.views import offer_text, priority_text
+from jupyter_slurm.views import offer_text, priority_text, spending_text
 from jupyter_slurm.views.card import headline, note, symbol
 from jupyter_slurm.views.preview_text import MARKS
 from jupyter_slurm.wire import Job, JobState, QueueEntry
@@ -146,6 +147,13 @@ def _info(state: MagicsState, args: Arguments) -> Table:
         tuple(tuple(row[at] for at in kept) for row in rows),
         caption="\n".join(offer_text.lines(info, time.time())),
     )
+
+
+def _usage(state: MagicsState, args: Arguments) -> Table:
+    since = None if args.since is None else since_s(args.since, time.time())
+    told = state.api.spending(args.cluster or state.cluster, since)
+    rows = tuple(spending_text.rows(told))
+    return Table(spending_text.head(told), rows, caption="\n".join(spending_text.lines(told)))
 
 
 def _clusters(state: MagicsState, _args: Arguments) -> Table:
@@ -281,6 +289,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "jobs": _jobs,
         "queue": _queue,
         "info": _info,
+        "usage": _usage,
         "logs": _logs,
         "why": _why,
         "cancel": _cancel,

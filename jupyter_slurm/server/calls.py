@@ -45,7 +45,7 @@ _READ, _WRITE, EXECUTE = Right("read"), Right("write"), Right("execute")
 RULES: Mapping[str, Rule] = MappingProxyType(
     dict.fromkeys(
         "clusters cluster_info connections tunnels jobs job details history images queue status "
-        "priorities describe doctor result transfer".split(),
+        "priorities spending describe doctor result transfer".split(),
         Rule((_READ,), get=True),
     )
     | dict.fromkeys(

@@ -51,6 +51,7 @@ _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
         "name": "JobName",
     }
 )
+_SPENT_FIELDS: Final = ("User", "Account", "Partition", "ElapsedRaw", "AllocTRES")
 _ONE_TIME: Final = ("sacct", "-n", "-P", "-D", "--units=K", f"--delimiter={FIELD_END}")
 _REQUESTED = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?[KMGTP]?)([cn]?)")
 
@@ -97,6 +98,17 @@ class AcctRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SpentRow:
+    """What a job has held within the time that was asked for; TRES have memory in MiB."""
+
+    user: str
+    account: str
+    partition: str
+    elapsed_s: int
+    tres: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """A job's use of what it held. `cpu_efficiency` is 0 to 1; None if nothing was sampled.
 
@@ -135,6 +147,32 @@ def names_argv(user: str, names: Iterable[str], since_s: float) -> list[str]:
 def mine_argv(user: str, since_s: float) -> list[str]:
     """Ask for a user's jobs since a time (UTC epoch seconds), without steps."""
     return [*_since_argv(since_s), "-X", "-u", user]
+
+
+def spent_argv(user: str, accounts: Iterable[str], since_s: float) -> list[str]:
+    """Ask for what the jobs of these accounts have held since a time, all users' as far as this one
+    may see them; without accounts for the user's own.
+
+    `-T` leaves out what a job has held before that time.
+    """
+    named = ",".join(accounts)
+    whose = ["-a", "-A", named] if named else ["-u", user]
+    fields = ",".join(_SPENT_FIELDS)
+    return [*_ONE_TIME, "-X", "-T", *whose, "-S", f"uts{int(since_s)}", "-o", fields]
+
+
+def parse_spent(output: str | bytes) -> list[SpentRow]:
+    """Parse the rows of spent_argv."""
+    return [
+        SpentRow(
+            user=field["User"],
+            account=field["Account"],
+            partition=field["Partition"],
+            elapsed_s=optional_int(field["ElapsedRaw"]) or 0,
+            tres=MappingProxyType(parse_tres(field["AllocTRES"])),
+        )
+        for field in split_lines(output, _SPENT_FIELDS)
+    ]
 
 
 def _since_argv(since_s: float) -> list[str]:

@@ -65,11 +65,11 @@ def cost_text(cost: Cost) -> str:
     >>> cost_text(Cost(limit_s=3600, node_hours=1, cpu_hours=24, gpu_hours=2, units=36, unit="UA"))
     'At most 36 UA, in 1 h: 1 node-hour, 24 CPU-hours, 2 GPU-hours.'
     """
-    charged = [] if cost.units is None else [f"{_number(cost.units)} {cost.unit}".rstrip()]
+    charged = [] if cost.units is None else [f"{number(cost.units)} {cost.unit}".rstrip()]
     if cost.billing_hours is not None:
-        charged.append(f"{_number(cost.billing_hours)} billing-hours")
+        charged.append(f"{number(cost.billing_hours)} billing-hours")
     used = [
-        f"{_number(hours)} {what}-hour{'' if hours == 1 else 's'}"
+        f"{number(hours)} {what}-hour{'' if hours == 1 else 's'}"
         for what, hours in (
             ("node", cost.node_hours),
             ("CPU", cost.cpu_hours),
@@ -82,10 +82,10 @@ def cost_text(cost: Cost) -> str:
     return f"{most} {duration(cost.limit_s)}{jobs}: {', '.join(used)}."
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     """Write the number with as many digits as anybody wants to read.
 
-    >>> _number(36.0), _number(0.25), _number(12345.6)
+    >>> number(36.0), number(0.25), number(12345.6)
     ('36', '0.25', '12,346')
     """
     text = f"{value:,.0f}" if value >= 100 else f"{value:.2f}".rstrip("0").rstrip(".")

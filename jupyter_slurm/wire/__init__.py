@@ -95,6 +95,7 @@ from jupyter_slurm.wire.priority import JobPriority, Priorities
 from jupyter_slurm.wire.problem import (
     Problem,
 )
+from jupyter_slurm.wire.spending import Quota, Spending, Spent
 from jupyter_slurm.wire.state import JobState
 from jupyter_slurm.wire.terminal_frames import TerminalRequest
 from jupyter_slurm.wire.usage import GpuSample, Usage, UsageSample
@@ -167,6 +168,7 @@ __all__ = [
     "QuestionKind",
     "QueueChanges",
     "QueueEntry",
+    "Quota",
     "RemoteKernel",
     "Reservation",
     "Result",
@@ -176,6 +178,8 @@ __all__ = [
     "SessionSpec",
     "Show",
     "SpecT",
+    "Spending",
+    "Spent",
     "Stream",
     "TerminalJob",
     "TerminalRequest",

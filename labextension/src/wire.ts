@@ -116,6 +116,9 @@ export interface Wire {
   ProgramSpec?: ProgramSpec;
   QueueChanges?: QueueChanges;
   QueueEntry?: QueueEntry;
+  Quota?: Quota;
+  Spending?: Spending;
+  Spent?: Spent;
   RemoteKernel?: RemoteKernel;
   Result?: Result;
   ScriptSpec?: ScriptSpec;
@@ -1242,6 +1245,39 @@ export interface QueueEntry {
   elapsed_s?: number | null;
   limit_s?: number | null;
   id?: string | null;
+}
+/**
+ * What an account may use in all of a resource.
+ */
+export interface Quota {
+  account: string;
+  user: string;
+  tres: string;
+  limit_hours: number;
+  used_hours: number;
+}
+export interface Spending {
+  cluster: string;
+  since_s: number;
+  asked_s: number;
+  accounting: boolean;
+  unit: string;
+  weighed: boolean;
+  spent: Spent[];
+  quotas: Quota[];
+}
+/**
+ * What the jobs of an account have held, whether they used it or not.
+ */
+export interface Spent {
+  account: string;
+  user: string;
+  jobs: number;
+  cpu_hours: number;
+  gpu_hours: number;
+  billing_hours: number;
+  units: number | null;
+  unpriced: number;
 }
 /**
  * One that is on disk, or that would be.

@@ -48,6 +48,8 @@ from jupyter_slurm.wire import (
     Problem,
     QueueEntry,
     Result,
+    Spending,
+    Spent,
     Stream,
     Transfer,
     TransferState,
@@ -670,6 +672,30 @@ def test_why_a_job_has_its_priority_is_said_in_sentences_or_as_json(run: Run) ->
     words = ("why", "aaaaaaaa", "--priority")
     assert run(Priority(), *words)[:2] == (0, "`jupyter slurm jobs` of c \ufffd[1m.\nMore.\n")
     assert json.loads(run(Priority(), *words, "--json")[1])["jobs"] == []
+
+
+def test_what_was_spent_is_printed_or_as_json(run: Run) -> None:
+    class Accounting(MemoryApi):
+        def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:
+            assert cluster == "c"
+            mine = Spent(
+                account="lab", user="ana", jobs=2, cpu_hours=9.5, gpu_hours=1, billing_hours=7
+            )
+            return Spending(
+                cluster="c",
+                since_s=since_s or 0.0,
+                asked_s=since_s or 1.0,
+                accounting=True,
+                weighed=True,
+                spent=(mine,),
+            )
+
+    code, out, _ = run(Accounting(), "usage", "c", "--since", "7d")
+    assert code == 0
+    assert "ACCOUNT  WHO  JOBS  CPU-HOURS  GPU-HOURS  BILLING-HOURS\n" in out
+    assert "lab      ana  2     9.5        1          7\nSpent on c since " in out
+    told = json.loads(run(Accounting(), "usage", "--cluster", "c", "--json")[1])
+    assert told["spent"][0]["cpu_hours"] == 9.5
 
 
 def test_the_queue_shows_everybodys_jobs(run: Run) -> None:

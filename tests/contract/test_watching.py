@@ -107,7 +107,9 @@ def test_history_is_of_jobs_that_have_ended(any_api: AnyApi) -> None:
     assert all(entry.ended_s is not None for entry in entries)
 
 
-@pytest.mark.parametrize("call", ["queue_changes", "node_changes", "history", "priorities"])
+@pytest.mark.parametrize(
+    "call", ["queue_changes", "node_changes", "history", "priorities", "spending"]
+)
 def test_a_cluster_that_there_is_not_cannot_be_looked_at(any_api: AnyApi, call: str) -> None:
     with pytest.raises(NotFoundError, match="nosuch"):
         getattr(any_api.api, call)("nosuch")

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from IPython.core.error import UsageError
 
@@ -20,10 +21,36 @@ from jupyter_slurm.wire import (
     JobPriority,
     JobState,
     LabSpec,
+    Quota,
     SessionSpec,
+    Spending,
+    Spent,
 )
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
+
+SPENT = Spending(
+    cluster="",
+    since_s=0.0,
+    asked_s=1.8e9,
+    accounting=True,
+    unit="UA",
+    spent=(
+        Spent(
+            account="lab", user="ana", jobs=3, cpu_hours=3, gpu_hours=0, billing_hours=1, unpriced=2
+        ),
+        Spent(
+            account="lab",
+            user="",
+            jobs=1200,
+            cpu_hours=12345.6,
+            gpu_hours=0,
+            billing_hours=1,
+            units=160,
+        ),
+    ),
+    quotas=(Quota(account="lab", user="", tres="cpu", limit_hours=1000, used_hours=250),),
+)
 
 
 def start(shell: Shell, api: FakeApi, code: str = "linger()") -> str:
@@ -227,6 +254,19 @@ def test_sprio_alone_shows_my_jobs_and_with_arguments_runs_as_written(
     shell.run("%sprio -w")
     assert api.calls == ["sprio -w"]
     assert "your waiting jobs" in asked_about(shell, "%sprio")
+
+
+def test_what_was_spent_is_a_table_with_what_is_left_below(shell: Shell, api: FakeApi) -> None:
+    api.spent = SPENT
+    shown = table(shell, "%slurm usage --cluster fake --since 2026-01-31")
+    assert shown.columns == ("Account", "Who", "Jobs", "CPU-hours", "GPU-hours", "UA")
+    assert shown.values[1] == ("lab", "all who are shown", "1,200", "12,346", "0", "160")
+    assert "since 2026-01-31 00:00" in shown.caption
+    assert "no price for the partitions of 2 of the jobs" in shown.caption
+    assert "Account lab: 750 of 1,000 CPU-hours are left" in shown.caption
+    assert "such as 7d" in str(shell.run("%slurm usage --since yesterday").error)
+    api.spent = msgspec.structs.replace(SPENT, accounting=False, spent=())
+    assert "keeps no accounting" in table(shell, "%slurm usage").caption
 
 
 def test_why_a_job_has_its_priority_is_said_in_sentences(shell: Shell, api: FakeApi) -> None:

@@ -148,3 +148,21 @@ def test_extern_steps_do_not_count_as_work() -> None:
     job, batch = rows(RELEASES[0], "memeff")
     extern = dataclasses.replace(batch, step="extern", cpu_time_s=1e6)
     assert sacct.summarise([job, batch, extern]) == sacct.summarise([job, batch])
+
+
+def test_what_jobs_have_held_is_asked_for_accounts_or_else_for_oneself() -> None:
+    assert "-a -A lab,kurs -S uts12 -o" in " ".join(sacct.spent_argv("ana", ["lab", "kurs"], 12.5))
+    assert "-u ana -S uts12 -o" in " ".join(sacct.spent_argv("ana", [], 12.5))
+
+
+def test_what_jobs_have_held_is_read_of_old_and_new_releases() -> None:
+    lines = (
+        "ana|lab|gpu|3600|billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,mem=4G,node=1",
+        "ana|lab|gpu|0|",
+        "bob|lab|cpu|7|cpu=2,mem=4096M,node=1",
+    )
+    said = "\n".join(lines).replace("|", "\x1f")
+    first, waits, old = sacct.parse_spent(said)
+    assert (first.tres["gres/gpu"], first.tres["mem"], first.elapsed_s) == (2, 4096, 3600)
+    assert (waits.elapsed_s, dict(waits.tres)) == (0, {})
+    assert (old.user, old.tres["cpu"]) == ("bob", 2)

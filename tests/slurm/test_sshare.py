@@ -10,3 +10,16 @@ def test_a_row_is_read_and_what_is_none_is_left_out() -> None:
         ("root", 0.5, 0.0),
         ("lab", 0.25, 0.75),
     ]
+
+
+def test_a_quota_is_read_with_what_counts_as_used() -> None:
+    said = (
+        "lab||cpu=6000,gres/gpu=100|cpu=1200,mem=5,gres/gpu=7\n"
+        " lab|ana||cpu=3\n lab|bob|billing=9|\nno such thing\n"
+    )
+    rows = sshare.parse_quotas(said)
+    assert [(row.account, row.user, dict(row.limits)) for row in rows] == [
+        ("lab", "", {"cpu": 6000, "gres/gpu": 100}),
+        ("lab", "bob", {"billing": 9}),
+    ]
+    assert rows[0].used["gres/gpu"] == 7

@@ -32,17 +32,22 @@ def cost(
     whole = job.exclusive or here.exclusive
     amounts = _amounts(job, here, whole=whole)
     billing = _billing(amounts, here, max_tres=max_tres)
-    share = 1.0 if whole else _share(job, here)
     return Cost(
         limit_s=span_s,
         node_hours=hours * job.nodes if whole else None,
         cpu_hours=hours * amounts["cpu"],
         gpu_hours=hours * amounts["gres/gpu"],
-        units=None if here.cost is None else hours * job.nodes * share * here.cost,
+        units=units(hours, job, here, whole=whole),
         unit="" if here.cost is None else unit,
         billing_hours=None if billing is None else hours * billing,
         jobs=job.tasks_of_array,
     )
+
+
+def units(hours: float, job: Resources, here: KnownPartition, *, whole: bool) -> float | None:
+    """Return what the site charges; None: the profile has no price."""
+    share = 1.0 if whole else _share(job, here)
+    return None if here.cost is None else hours * job.nodes * share * here.cost
 
 
 def limit_s(job: Resources, known: KnownPartition | None) -> float | None:

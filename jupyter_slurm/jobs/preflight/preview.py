@@ -25,7 +25,7 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.jobs.preflight import costs, lacking, offers, one_process, syntax
+from jupyter_slurm.jobs.preflight import costs, lacking, offers, one_process, spending, syntax
 from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
 from jupyter_slurm.jobs.preflight.limits import Judge, of_inputs
 from jupyter_slurm.jobs.preflight.objection import Objection
@@ -42,6 +42,7 @@ from jupyter_slurm.wire import (
     JobSpec,
     Message,
     Preview,
+    Spending,
     Text,
     together,
 )
@@ -68,6 +69,11 @@ class Preflight:
         if info is None:
             info = self._ask(known)
         return _priced(info, known.profile)
+
+    def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:
+        """Return what `Api.spending` does."""
+        known = self._clusters.named(cluster)
+        return spending.spending(known, self.cluster_info(known.name), since_s)
 
     def preview(self, job: Resolved, cluster: SlurmCluster, estimate: bool = False) -> Preview:
         submission = prepare(job)
