@@ -27,6 +27,7 @@ from jupyter_slurm.wire import (
     FileListing,
     Image,
     ImageBuild,
+    ImageRemoval,
     ImageSpec,
     Job,
     JobDetails,
@@ -276,10 +277,10 @@ class Api(Protocol):
         made from the same recipe; one that is being made has its job. RequestError: the cluster's
         container tool cannot make that; NotFoundError: its base; and as `submit`."""
 
-    def remove_image(self, name: str, cluster: str | None = None) -> list[str]:
-        """One that was built or pulled, with its older versions. Gives the nodes whose Docker or
-        Podman has loaded it: there the next job in another image of the same folder, or the next
-        build, removes it. NotFoundError."""
+    def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
+        """One that was built or pulled, with its older versions; or, where there is none of that
+        name, a container that stays on nodes, by a job on each of them. NotFoundError;
+        RequestError: a job runs in the container; and as `submit`."""
 
     def registry_login(
         self, registry: str, user: str, password: str, cluster: str | None = None

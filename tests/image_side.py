@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from jupyter_slurm.errors import NotFoundError
-from jupyter_slurm.wire import CellSpec, Image, ImageBuild, ImageOrigin, ImageSpec, Job, JobSpec
+from jupyter_slurm.wire import (
+    CellSpec,
+    Image,
+    ImageBuild,
+    ImageOrigin,
+    ImageRemoval,
+    ImageSpec,
+    Job,
+    JobSpec,
+)
 
 
 class ImageSide:
@@ -33,10 +42,10 @@ class ImageSide:
         self.made[name] = image
         return ImageBuild(image=image, job=job)
 
-    def remove_image(self, name: str, cluster: str | None = None) -> list[str]:
+    def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
         if self.made.pop(name, None) is None:
             raise NotFoundError(f"There is no image {name!r} that was built or pulled here.")
-        return ["n1", "n2"] if name == "loaded" else []
+        return ImageRemoval(held_on=("n1", "n2") if name == "loaded" else ())
 
     def registry_login(
         self, registry: str, user: str, password: str, cluster: str | None = None

@@ -20,7 +20,7 @@ from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.client.login import typed_unseen
 from jupyter_slurm.commands import packages_here
 from jupyter_slurm.commands.arguments import Arguments
-from jupyter_slurm.commands.image_line import ImageRequest, parse_image, removed
+from jupyter_slurm.commands.image_line import ImageRequest, parse_image, place, removed
 from jupyter_slurm.commands.submitting import IMAGE_BUILD, IMAGE_PULL
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.readable import moment
@@ -117,5 +117,5 @@ def _row(one: Image) -> list[str]:
         one.base or "",
         f"{one.size_mib:.0f} MiB" if one.size_mib is not None else "",
         moment(one.made_s, time.time()) if one.made_s else "",
-        one.path,
+        place(one),
     ]

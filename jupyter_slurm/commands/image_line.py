@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -17,7 +16,7 @@ from jupyter_slurm.commands.line import Request
 from jupyter_slurm.commands.packages_here import Here
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm import options as sbatch
-from jupyter_slurm.wire import ImageSpec
+from jupyter_slurm.wire import Image, ImageRemoval, ImageSpec
 
 _WHOLE = re.compile(r"#!|(?:from|arg|bootstrap:)\s", re.IGNORECASE)
 _SHARED = ("partition", "account", "qos", "reservation", "constraint", "clusters")
@@ -95,11 +94,21 @@ def _defaults(request: Request) -> list[str]:
     return [*words, *sbatch.sbatch_args(kept)]
 
 
-def removed(name: str, nodes: Sequence[str]) -> str:
-    """Say that an image was removed, and on which nodes an engine still holds it."""
-    if not nodes:
+def removed(name: str, done: ImageRemoval) -> str:
+    """Say that an image was removed, and on which nodes an engine still holds it; or which jobs
+    remove a container."""
+    if done.jobs:
+        told = ", ".join(f"{job.id} ({job.name})" for job in done.jobs)
+        return f"{name}: removed from its node by a job that Slurm now has: {told}"
+    if not done.held_on:
         return f"{name}: removed"
+    nodes = ", ".join(done.held_on)
     return (
-        f"{name}: removed. Docker (or Podman) on {', '.join(nodes)} still holds it; the next job "
+        f"{name}: removed. Docker (or Podman) on {nodes} still holds it; the next job "
         "there in another image that was built or pulled here removes it."
     )
+
+
+def place(image: Image) -> str:
+    """Say where an image is."""
+    return image.path if image.node is None else f"on {image.node}"

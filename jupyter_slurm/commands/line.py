@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Literal
 
 from jupyter_slurm.commands.scanner import before_arguments, scan
@@ -49,6 +50,8 @@ class Request:
     cluster: str | None = None
     name: str | None = None
     image: str | None = None
+    container_name: str | None = None
+    container_remap_root: bool = False
     runtime: str | None = None
     modules: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
@@ -112,6 +115,8 @@ def parse(words: Sequence[str]) -> Request:
         cluster=last.get("cluster"),
         name=_one_name(_job_name(last.get("name")), options.get("job-name")),
         image=last.get("image"),
+        container_name=last.get("container-name"),
+        container_remap_root="container-remap-root" in ours,
         runtime=last.get("runtime"),
         modules=_names(ours.get("module", [])),
         env=_environment(ours.get("env", [])),
@@ -202,6 +207,8 @@ def spec(
         cluster=request.cluster,
         options=options,
         image=request.image,
+        container_name=request.container_name,
+        container_remap_root=request.container_remap_root,
         runtime=request.runtime,
         modules=request.modules,
         env=dict(request.env),
@@ -236,6 +243,8 @@ def _check_in_session(request: Request, kind: Kind[Any], options: Mapping[str, s
         raise RequestError("A session runs Python only; this text starts with `#!`.")
     ours = {
         "image": request.image,
+        "container-name": request.container_name,
+        "container-remap-root": request.container_remap_root,
         "runtime": request.runtime,
         "module": request.modules,
         "launch": request.launch,
@@ -281,9 +290,25 @@ def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
     return ours, theirs
 
 
+_OF_PYXIS = MappingProxyType(
+    {
+        "--container-image": "Say --image IMAGE, which means the same with every container tool.",
+        "--container-mounts": "Say --mount SRC:DST, once for each folder.",
+        "--container-mount-home": "Your home is mounted in every container already.",
+        "--container-workdir": "Say --chdir DIR.",
+        "--container-save": "`%%slurm_image` makes an image; --container-name keeps a container.",
+        "--container-env": "Say --env NAME=VALUE, which counts more than what the image sets.",
+        "--container-writable": "Every container can be written to already.",
+    }
+)
+"""The options of pyxis that we have another word for, or need none."""
+
+
 def _unknown(exc: sbatch.OptionError) -> RequestError:
     """Return the error with the nearest of all options: sbatch's table does not have ours."""
     word = exc.word.partition("=")[0]
+    if word in _OF_PYXIS:
+        return _wrong(exc.option, f"`{word}` is pyxis's word, and not taken here.", _OF_PYXIS[word])
     if not word.startswith("-"):
         return _wrong("", exc.message, "Code goes below the line; options begin with `--`.")
     near = exc.suggestion

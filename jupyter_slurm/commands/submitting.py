@@ -22,6 +22,10 @@ _OF_CELLS = MappingProxyType(
     {
         "cluster": OurOption("NAME", "the cluster to run on; see `%slurm clusters`"),
         "image": OurOption("IMAGE", "the container image: an alias of the profile, or its name"),
+        "container-name": OurOption(
+            "NAME", "a container that stays on its node, made from --image once, then used again"
+        ),
+        "container-remap-root": OurOption("", "be root in it, as `apt install` needs"),
         "runtime": OurOption("NAME", "how the image is run: charliecloud, none …"),
         "module": OurOption("NAMES", "environment modules to load first, separated by commas"),
         "in": OurOption("NAMES", "variables of this notebook that the cell gets"),

@@ -59,12 +59,13 @@ for try in 1 2 3; do # what was unpacking it may just be ending
 done
 """
 
-# $1 the job dir, $2 the image, $3 the text of the configuration, $4 "terminal" for the job's own
-# program with one, "beside" for a second one, or nothing; then the program inside.
+# $1 the job dir, $2 the image, $3 the text of the configuration, $4 "yes" where the program is root
+# inside, $5 "terminal" for the job's own program with one, "beside" for a second one, or nothing;
+# then the program inside.
 _START = (
     f"heirs={shlex.quote(_HEIR)}"
     r"""
-dir=$1 image=$2 conf=$3 terminal=$4; shift 4
+dir=$1 image=$2 conf=$3 root=$4 terminal=$5; shift 5
 node=${JSLURM_NODE:-}
 name=jslurm-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}$node
 [ -z "$terminal" ] || name=$name-$terminal-$$
@@ -151,7 +152,7 @@ case $image in
   step create ;;
 esac
 [ -z "$sqsh" ] || { rm -f "$sqsh"; sqsh=; }
-export ENROOT_MOUNT_HOME=yes ENROOT_REMAP_ROOT=no
+export ENROOT_MOUNT_HOME=yes ENROOT_REMAP_ROOT="$root"
 [ -z "$node" ] || set -- /bin/sh -c 'export JSLURM_NODE="$1"; shift; exec "$@"' sh "$node" "$@"
 set -- enroot start --conf "$dir/enroot$node.conf" --rw "$name" "$@"
 [ -z "$terminal" ] || { "$@" 9>&-; exit "$?"; }
@@ -161,17 +162,43 @@ exit "$rc"
 )
 
 
+# $1 the name, $2 the image.
+_MAKE = r"""
+name=$1 image=$2 sqsh=
+case $image in /*) ;; *)
+  sqsh=${TMPDIR:-/tmp}/jslurm-$SLURM_JOB_ID-$name.sqsh
+  trap 'rm -f "$sqsh"' EXIT
+  trap 'exit 143' TERM INT HUP
+  enroot import --output "$sqsh" "docker://$image" || exit
+  image=$sqsh ;;
+esac
+said=$(enroot create --name "$name" "$image" 2>&1) || {
+  rc=$?
+  printf '%s\n' "$said" >&2
+  exit "$rc"
+}
+"""
+
+
 class Enroot(EnrootContainers):
     name = "enroot"
 
+    def listed(self, name: str) -> str:
+        return name
+
+    def making(self, name: str, image: str) -> tuple[str, ...]:
+        return ("/bin/sh", "-c", _MAKE, "sh", name, image)
+
     def started(self, argv: Sequence[str], box: Box, mode: StartMode) -> Launch:
-        image = image_of(box, self.name)
+        image, before = self.named(box, image_of(box, self.name))
         for mount in box.mounts:
             check_destination(mount)
         conf = _conf([*box.mounts, Mount(box.job_dir, JOB_DIR)])
         inside = in_workdir(argv, box, JOB_DIR, f". {JOB_DIR}/{_ENVIRONMENT}\n{INSIDE}")
         terminal = "" if mode is StartMode.PROGRAM else mode.value
-        return Launch(("/bin/sh", "-c", _START, "sh", box.job_dir, image, conf, terminal, *inside))
+        root = "yes" if box.as_root else "no"
+        words = (box.job_dir, image, conf, root, terminal, *inside)
+        return Launch(("/bin/sh", "-c", _START, "sh", *words), setup=before)
 
     def explain(self, log_tail: str) -> Explained | None:
         return explained_by_enroot(log_tail)

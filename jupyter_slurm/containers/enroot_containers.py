@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 
+from jupyter_slurm.containers.kept import container_name, keeping
 from jupyter_slurm.containers.references import HUB, Reference
 from jupyter_slurm.containers.runtime import NUL_IN_DST, Box, Launch, Mount, in_workdir, without_nul
 from jupyter_slurm.errors import RequestError
@@ -100,8 +101,25 @@ class EnrootContainers(ABC):
     def fetched(self, reference: Reference) -> str | None:
         return enroot_name(reference)
 
+    @abstractmethod
+    def listed(self, name: str) -> str:
+        """Return the container's name in `enroot list`."""
+
+    @abstractmethod
+    def making(self, name: str, image: str) -> tuple[str, ...]:
+        """Return the words that make a container which stays."""
+
     def kept(self, name: str) -> str:
         return f"@{container_name(name)}"
+
+    def named(self, box: Box, image: str) -> tuple[str, tuple[str, ...]]:
+        """Return the image to start, `@NAME` for a container that stays, and the lines to run
+        before, which make one where it is missing."""
+        if box.kept is None:
+            return image, ()
+        name = box.kept.name
+        making = () if image.startswith("@") else self.making(name, image)
+        return f"@{name}", (keeping(box.kept, self.listed(name), making),)
 
     def job_dir(self, box: Box) -> str:
         return JOB_DIR
@@ -132,18 +150,6 @@ def enroot_name(reference: Reference) -> str:
     if reference.registry == HUB:
         return f"{reference.repository.removeprefix('library/')}{reference.version}"
     return f"{reference.registry}#{reference.repository}{reference.version}"
-
-
-def container_name(name: str) -> str:
-    """Return the name. RequestError: no container can have it."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", name):
-        raise RequestError(
-            "{name} is not the name of a container that is kept on a node.",
-            hint="Say --image @NAME, with the name that `enroot list` shows there; for pyxis "
-            "without the `pyxis_` before it.",
-            name=repr(name),
-        )
-    return name
 
 
 def check_destination(mount: Mount) -> None:

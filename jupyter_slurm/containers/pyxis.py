@@ -18,7 +18,8 @@ Facts (pyxis 0.24 with enroot 4.1.2 and Slurm 22.05, tried; pyxis 0.1 to 0.24 an
   gets its folder mounted is a matter of enroot's hook 50-slurm-pmi.sh; PMI-2 uses a file descriptor
   that stays open. Without the hook Open MPI 4.1 complained and went on.
 - A container that has a name stays on its node, and is taken again whatever `--container-image`
-  says. One that runs is entered as it is, with no mounts of ours, but with the flag `no_exec`.
+  says. One that runs is entered as it is, with no mounts of ours, but with the flag `no_exec`. Two
+  steps that make it at once fail each other: so a step of its own makes it, one job at a time.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jupyter_slurm.containers.enroot_containers import (
     GPUS,
@@ -49,14 +51,15 @@ from jupyter_slurm.containers.runtime import (
 )
 from jupyter_slurm.errors import RequestError
 
-_OPTIONS = (
-    "--container-mount-home",
+_BARE = (
+    "--no-container-mount-home",
     "--no-container-entrypoint",
     "--no-container-remap-root",
     "--container-writable",
     # It must be there; into the program's own folder goes the shell inside.
     "--container-workdir=/",
 )
+"""The options for a container in which nothing is done."""
 
 _CLEAN = r"""
 for one in $(awk 'BEGIN {
@@ -99,6 +102,31 @@ the job has on this node, and remove variables that would ask for something else
 
 SRUN = "setsid srun --nodes=1 --ntasks=1 --export=ALL --input=none"
 
+_WITHIN = r"""
+# What starts this on each of many nodes is a step itself, and has all that the job has there. How
+# its CPUs are bound would be an option here, too.
+if [ -n "${JSLURM_NODE+set}" ]; then
+  case $(srun --help 2>/dev/null) in *--overlap*) set -- --overlap "$@" ;; esac
+  set -- --mem=0 --mpi=none "$@"
+  unset SLURM_CPU_BIND
+  SLURM_GPUS=${SLURM_GPUS:-all} # so that they are asked for by number below
+fi
+"""
+
+# srun's options for a container, --, the program inside.
+_MAKE = f"""{_WITHIN}{STEP}
+exec {SRUN} --quiet "$@"
+"""
+
+# $1 a line of sh: run it on every node of the job.
+_ON_EACH = r"""
+line=$1 overlap=; shift
+case $(srun --help 2>/dev/null) in *--overlap*) overlap=--overlap ;; esac
+JSLURM_NODE= srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" \
+  --ntasks-per-node=1 --export=ALL --input=none --mem=0 --mpi=none --quiet $overlap \
+  /bin/sh -c "$line" || exit
+"""
+
 _NAMED = r"""
 if [ -n "$name" ]; then
   case $(srun --help 2>/dev/null) in *--container-env*) name=$name:no_exec ;; esac
@@ -136,16 +164,7 @@ finish() { rm -f "$dir/program$node.pid" "$said"; }
 case $terminal in *--overlap*) ;; *) rm -f "$dir/program$node.pid" ;; esac
 """
     + _NAMED
-    + r"""
-# What starts this on each of many nodes is a step itself, and has all that the job has there. How
-# its CPUs are bound would be an option here, too.
-if [ -n "${JSLURM_NODE+set}" ]; then
-  case $(srun --help 2>/dev/null) in *--overlap*) set -- --overlap "$@" ;; esac
-  set -- --mem=0 --mpi=none "$@"
-  unset SLURM_CPU_BIND
-  SLURM_GPUS=${SLURM_GPUS:-all} # so that they are asked for by number below
-fi
-"""
+    + _WITHIN
     + STEP
     + r"""
 log=$(readlink "/proc/$$/fd/1") real=$(cd -- "$dir" && pwd -P)
@@ -229,6 +248,14 @@ _SRUN = re.compile(r"^srun: (?:error: |fatal: )?(.*)$", re.MULTILINE)
 class Pyxis(EnrootContainers):
     name = "pyxis"
 
+    def listed(self, name: str) -> str:
+        return f"pyxis_{name}"
+
+    def making(self, name: str, image: str) -> tuple[str, ...]:
+        options = (f"--container-image={image}", f"--container-name={name}", *_BARE)
+        # Not `:`, which for srun begins another part of a heterogeneous job.
+        return ("/bin/sh", "-c", _MAKE, "sh", *options, "--", "/bin/sh", "-c", "true")
+
     def started(self, argv: Sequence[str], box: Box, mode: StartMode) -> Launch:
         name, options, links = self._container(box)
         if mode is not StartMode.PROGRAM:
@@ -245,8 +272,13 @@ class Pyxis(EnrootContainers):
         )
 
     def step(self, box: Box) -> StepInImage:
+        made: tuple[str, ...] = ()
+        if box.kept is not None:  # one step cannot note on each node what it has made there
+            image, lines = self.named(box, image_of(box, self.name))
+            made = tuple(f'set -- {shlex.quote(line)} "$@"\n{_ON_EACH}' for line in lines)
+            box = replace(box, image=image, kept=None)
         name, options, links = self._container(box)
-        text = "\n".join([*links, _RANKS])
+        text = "\n".join([*made, *links, _RANKS])
         return StepInImage(
             before=("/bin/sh", "-c", text, "sh", name),
             options=options,
@@ -255,12 +287,14 @@ class Pyxis(EnrootContainers):
 
     def _container(self, box: Box) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
         """Return @NAME of a container or nothing, srun's options, and lines to run before."""
-        image = image_of(box, self.name)
-        kept = image.startswith("@")
+        image, before = self.named(box, image_of(box, self.name))
         mounts, links = _mounts(box)
-        options = (f"--container-mounts={mounts}", *_OPTIONS)
-        if kept:
-            return image, options, links
+        wanted = {"--no-container-mount-home"}
+        wanted |= {"--no-container-remap-root"} if box.as_root else set()
+        bare = (one.replace("--no-", "--") if one in wanted else one for one in _BARE)
+        options = (f"--container-mounts={mounts}", *bare)
+        if image.startswith("@"):
+            return image, options, (*before, *links)
         return "", (f"--container-image={image}", *options), links
 
     def explain(self, log_tail: str) -> Explained | None:
@@ -303,8 +337,8 @@ _FAILURES = (
     (
         r"a container with name .* does not exist",
         "The container is not on this node",
-        "One with a name stays where it was made: say --nodelist NODE, or save it as a file that "
-        "all nodes see (`srun --container-name=NAME --container-save=FILE.sqsh true`).",
+        "One with a name stays where it was made: say --nodelist NODE, or have it made here by "
+        "--container-name NAME --image IMAGE.",
     ),
     (
         r"execve\(\)|exited too soon",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from jupyter_slurm.containers.kept import Kept
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import Message, Text
@@ -46,6 +47,10 @@ class Box:
     values, since `ps` shows the words of a command to everybody on the node."""
     workdir: str | None = None
     """The path inside; `~/…` and relative paths start from the home there. None: the home."""
+    as_root: bool = False
+    """Whether the program is root inside."""
+    kept: Kept | None = None
+    """The container that stays; None: it goes with the job, or is there, as `image` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +125,14 @@ class HasSteps(Protocol):
 
 @runtime_checkable
 class KeepsContainers(Protocol):
-    """A tool whose containers can stay on a node, each under a name: `--image @NAME`."""
+    """A tool whose containers can stay on a node, each under a name: `--container-name NAME`, or
+    `--image @NAME` for one that is there already."""
 
     def kept(self, name: str) -> str:
         """Return the box's image for that container. RequestError: none can have that name."""
+
+    def listed(self, name: str) -> str:
+        """Return the name that the tool itself calls the container by."""
 
 
 def in_workdir(argv: Sequence[str], box: Box, job_dir: str, before: str = "") -> tuple[str, ...]:

@@ -40,6 +40,7 @@ from jupyter_slurm.jobs.records.store import Record, Store
 from jupyter_slurm.jobs.steering import Steering
 from jupyter_slurm.jobs.submission import identity, payload
 from jupyter_slurm.jobs.submission.on_login import LoginSubmitter
+from jupyter_slurm.jobs.submission.placed import placed
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolve import resolve, with_dependency
 from jupyter_slurm.jobs.submission.resolved import UNASKED, Resolved, image_of, resolved
@@ -244,7 +245,7 @@ class Service:
     def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
         check_previewable(spec)
         cluster = self._clusters.named(spec.cluster)
-        job = with_dependency(resolve(spec, cluster), self._book, _SUBMIT_WAIT_S)
+        job = self._in_place(resolve(spec, cluster))
         return self._preflight.preview(job, cluster, estimate)
 
     def _recorded(self, spec: JobSpec) -> tuple[Record, Submission | None] | None:
@@ -266,7 +267,7 @@ class Service:
             return (record, None) if self._book.add(record) else None
         cluster.check_configuration(spec.slurm_conf)
         asked = resolve(spec, cluster)
-        job = with_dependency(asked, self._book, _SUBMIT_WAIT_S)
+        job = self._in_place(asked)
         made = prepare(job)  # refused here and now if it must be
         warning = None if job.spec.on_login else self._preflight.judge(job, cluster)
         self._check_python(job)
@@ -284,6 +285,10 @@ class Service:
         given = identity.given(asked)
         record = Record(job=first, spec=job.spec, given=given, memory_mib=memory)
         return (record, made) if self._book.add(record) else None
+
+    def _in_place(self, job: Resolved) -> Resolved:
+        """Return the job with what our records add: jobs that it waits for, nodes that it needs."""
+        return placed(with_dependency(job, self._book, _SUBMIT_WAIT_S), self._book)
 
     def _cluster_for(self, spec: JobSpec) -> SlurmCluster:
         if spec.session is not None:
@@ -397,7 +402,7 @@ class Service:
         cluster = self._cluster_for(spec)
         if isinstance(spec, CellSpec) and spec.session is not None:
             return identity.given_in_session(self._sessions.completed(spec, cluster.profile))
-        if image_of(spec, cluster.profile) is not None:
+        if image_of(spec, cluster.profile) is not None or spec.container_name is not None:
             with suppress(JupyterSlurmError):  # then it is compared by its name alone
                 return identity.given(resolve(spec, cluster))
         return identity.given(resolved(spec, cluster.profile.for_job(spec), UNASKED))

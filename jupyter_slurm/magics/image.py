@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jupyter_slurm.commands import packages_here
 from jupyter_slurm.commands.arguments import Arguments, read_arguments
-from jupyter_slurm.commands.image_line import ImageRequest, parse_image, removed
+from jupyter_slurm.commands.image_line import ImageRequest, parse_image, place, removed
 from jupyter_slurm.commands.submitting import IMAGE_CELL, IMAGE_PULL
 from jupyter_slurm.errors import LoginNeededError, RequestError
 from jupyter_slurm.job import JobHandle
@@ -76,7 +76,7 @@ def listed(state: MagicsState, args: Arguments) -> Table:
                 f"{one.origin} from {one.base}" if one.base else str(one.origin),
                 f"{one.size_mib:.0f} MiB" if one.size_mib is not None else "",
                 moment(one.made_s, now_s) if one.made_s else "",
-                one.path,
+                place(one),
             )
             for one in found
         ),

@@ -42,6 +42,7 @@ from jupyter_slurm.wire.image import (
     Image,
     ImageBuild,
     ImageOrigin,
+    ImageRemoval,
     ImageSpec,
 )
 from jupyter_slurm.wire.job import (
@@ -133,6 +134,7 @@ __all__ = [
     "Image",
     "ImageBuild",
     "ImageOrigin",
+    "ImageRemoval",
     "ImageSpec",
     "InUse",
     "InputPart",

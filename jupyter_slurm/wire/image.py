@@ -14,18 +14,21 @@ class ImageOrigin(StrEnum):
     PULLED = "pulled"  # from a registry, into our own folder
     SITE = "site"  # in a folder of the site's that the profile names
     ALIAS = "alias"  # a name that the profile gives
+    CONTAINER = "container"  # a container that stays on a node, for `--container-name`
 
 
 class Image(Struct, frozen=True, kw_only=True):
     name: str
-    """The name for `--image`."""
+    """The name for `--image`; of a container, for `--container-name`."""
     origin: ImageOrigin
     path: str
-    """Its path on the cluster; for an alias, its target."""
+    """Its path on the cluster; for an alias, its target; "" for a container."""
+    node: str | None = None
+    """The node that has the container; None: every node can use it."""
     tool: str | None = None
     """The tool that has it: tools that share images share the name; None: not known."""
     base: str | None = None
-    """The image it was built from; None: not built here, or its recipe names it."""
+    """The image it was built or made from; None: not made here, or its recipe names it."""
     digest: str | None = None
     """The recipe's digest."""
     made_s: float | None = None
@@ -63,3 +66,11 @@ class ImageBuild(Struct, frozen=True, kw_only=True):
     tool's suffix."""
     job: Job | None = None
     """The job that makes it; None: the image exists already."""
+
+
+class ImageRemoval(Struct, frozen=True, kw_only=True):
+    held_on: tuple[str, ...] = ()
+    """The nodes whose Docker or Podman has loaded the image, and removes it with the next job in
+    another one."""
+    jobs: tuple[Job, ...] = ()
+    """The jobs that remove the container, one on each node that has it."""

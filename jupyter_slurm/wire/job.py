@@ -78,6 +78,11 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
     options: dict[str, str] = field(default_factory=dict)
     """sbatch's long option names -> normalised values ("" for a flag), without our options."""
     image: str | None = None
+    container_name: str | None = None
+    """The name of a container that stays on its node, made from `image` where there is none; None:
+    the job's container goes with the job."""
+    container_remap_root: bool = False
+    """Whether the program is root in its container, and the user outside, as apt needs it."""
     runtime: str | None = None
     """None: the profile's."""
     modules: tuple[str, ...] = ()
@@ -237,6 +242,8 @@ class _Job(_KindDefaults, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ()
     gpus: int = 0
     image: str | None = None
+    container_name: str | None = None
+    """See `JobSpec`."""
     runtime: str = "none"
     exit_code: int | None = None
     signal: int | None = None

@@ -39,7 +39,7 @@ export type LabStep = 'installing' | 'ready' | 'starting' | 'waiting';
 export type ConnectionState =
   'asking' | 'closed' | 'connecting' | 'local' | 'login-needed' | 'lost' | 'open';
 export type QuestionKind = 'host-key' | 'passphrase' | 'secret' | 'text';
-export type ImageOrigin = 'alias' | 'built' | 'pulled' | 'site';
+export type ImageOrigin = 'alias' | 'built' | 'container' | 'pulled' | 'site';
 export type JobKind = 'cell' | 'kernel' | 'lab' | 'program' | 'script' | 'session' | 'terminal';
 export type Output =
   Hello | Stream | DisplayData | UpdateDisplayData | ExecuteResult | ClearOutput | ErrorOutput;
@@ -97,6 +97,7 @@ export interface Wire {
   Image?: Image;
   ImageOrigin?: ImageOrigin;
   ImageBuild?: ImageBuild;
+  ImageRemoval?: ImageRemoval;
   ImageSpec?: ImageSpec;
   JobDetails?: JobDetails;
   JobEvent?: JobEvent;
@@ -232,6 +233,7 @@ export interface CellJob {
   nodes: string[];
   gpus: number;
   image: string | null;
+  container_name: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -315,6 +317,8 @@ export interface CellSpec {
     [k: string]: string;
   };
   image: string | null;
+  container_name: string | null;
+  container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
   env: {
@@ -383,6 +387,7 @@ export interface ProgramJob {
   nodes: string[];
   gpus: number;
   image: string | null;
+  container_name: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -432,6 +437,7 @@ export interface TerminalJob {
   nodes: string[];
   gpus: number;
   image: string | null;
+  container_name: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -483,6 +489,7 @@ export interface ScriptJob {
   nodes: string[];
   gpus: number;
   image: string | null;
+  container_name: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -531,6 +538,7 @@ export interface SessionJob {
   nodes: string[];
   gpus: number;
   image: string | null;
+  container_name: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -582,6 +590,7 @@ export interface KernelJob {
   nodes: string[];
   gpus: number;
   image: string | null;
+  container_name: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -632,6 +641,7 @@ export interface LabJob {
   nodes: string[];
   gpus: number;
   image: string | null;
+  container_name: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -935,6 +945,7 @@ export interface Image {
   name: string;
   origin: ImageOrigin;
   path: string;
+  node: string | null;
   tool: string | null;
   base: string | null;
   digest: string | null;
@@ -944,6 +955,10 @@ export interface Image {
 export interface ImageBuild {
   image: Image;
   job: (CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob) | null;
+}
+export interface ImageRemoval {
+  held_on: string[];
+  jobs: (CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob)[];
 }
 /**
  * What is asked for: an image built from a recipe, or pulled.
@@ -1014,6 +1029,8 @@ export interface KernelSpec {
     [k: string]: string;
   };
   image: string | null;
+  container_name: string | null;
+  container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
   env: {
@@ -1056,6 +1073,8 @@ export interface LabSpec {
     [k: string]: string;
   };
   image: string | null;
+  container_name: string | null;
+  container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
   env: {
@@ -1188,6 +1207,8 @@ export interface ProgramSpec {
     [k: string]: string;
   };
   image: string | null;
+  container_name: string | null;
+  container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
   env: {
@@ -1319,6 +1340,8 @@ export interface ScriptSpec {
     [k: string]: string;
   };
   image: string | null;
+  container_name: string | null;
+  container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
   env: {
@@ -1349,6 +1372,8 @@ export interface SessionSpec {
     [k: string]: string;
   };
   image: string | null;
+  container_name: string | null;
+  container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
   env: {
@@ -1391,6 +1416,8 @@ export interface TerminalSpec {
     [k: string]: string;
   };
   image: string | null;
+  container_name: string | null;
+  container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
   env: {

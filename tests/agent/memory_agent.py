@@ -40,6 +40,7 @@ from jupyter_slurm.wire import (
     Image,
     ImageBuild,
     ImageOrigin,
+    ImageRemoval,
     ImageSpec,
     Job,
     JobDetails,
@@ -310,7 +311,7 @@ class MemoryService(FileSide, JobSide, QueueSide):
         image = Image(name=spec.name, origin=ImageOrigin.BUILT, path="/images/mine")
         return ImageBuild(image=image, job=job)
 
-    def remove_image(self, name: str, cluster: str | None = None) -> list[str]:
+    def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
         raise NotFoundError(f"There is no image {name!r}.")
 
     def registry_login(

@@ -8,7 +8,9 @@ open it does the other way round than we need it.
     enroot_standin.py FOLDER srun|enroot WORDS...
 
 FOLDER holds `data` (containers), `tasks` (process ids of those in steps), `locks` (of containers),
-`registry` (NAME of an image, with `%` for each slash -> SquashFS) and `srun` (the real one).
+`registry` (NAME of an image, with `%` for each slash -> SquashFS) and `srun` (the real one), and
+`scope_job` where the site has `container_scope=job` (pyxis' wiki, Setup; 0.9): the names of
+containers begin with the job's number. The epilog that removes them then is the site's own.
 """
 
 from __future__ import annotations
@@ -167,8 +169,14 @@ def in_step(folder: Path, asked: Asked) -> Path:
         raise Failed(f"--container-name: flag must not be {flag}")
     # Of a step on many nodes each has its own, and these are one machine.
     node = os.environ["SLURMD_NODENAME"]
-    container = folder / "data" / f"pyxis_{name or f'{job}.{number}.{node}'}"
+    of_job = f"{job}_" if (folder / "scope_job").exists() else ""
+    container = folder / "data" / f"pyxis_{of_job}{name or f'{job}.{number}.{node}'}"
     with locked(folder, container.name):
+        if flag == "create" and container.exists():
+            raise Failed(
+                'error: "create" flag was passed to --container-name but the container already '
+                "exists"
+            )
         if not container.exists():
             made_in_step(folder, asked, container)
         if not name:  # it goes with the last process; see the fixture
@@ -225,8 +233,8 @@ def enroot(folder: Path, words: list[str]) -> None:
         case ["remove", "--force", name]:
             shutil.rmtree(data / name)
         case ["start", "--conf", conf, "--rw", name, *command]:
-            assert os.environ["ENROOT_REMAP_ROOT"] == "no"
-            start(data / name, conf, command)
+            as_root = {"yes": ("--uid=0", "--gid=0"), "no": ()}[os.environ["ENROOT_REMAP_ROOT"]]
+            start(data / name, conf, command, "", *as_root)
         case ["start", "--root", "--rw", "--conf", conf, "--mount", mount, name, *command]:
             start(data / name, conf, command, mount, "--uid=0", "--gid=0")
         case ["export", "--output", file, name]:

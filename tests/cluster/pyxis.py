@@ -33,6 +33,11 @@ class EnrootStandIn:
     def containers(self) -> list[str]:
         return [path.name for path in (self.folder / "data").iterdir()]
 
+    def run(self, *words: str) -> str:
+        """Run `enroot` as the user would on a node; give what it printed."""
+        argv = [str(self.folder / "bin/enroot"), *words]
+        return subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout
+
     def publish(self, name: str, image: Path) -> None:
         """In a registry as `name`: `ubuntu:20.04`, `nvcr.io#nvidia/x:1`."""
         (self.folder / "registry" / name.replace("/", "%")).symlink_to(image)

@@ -55,12 +55,14 @@ def test_everything_of_ours_is_understood() -> None:
         "--cluster c --image i --runtime none --module a/1,b --module c --in x,y --in x --out z "
         "--detach --on-interrupt cancel --env 'A=b c' --env B= --mount /d:/data:ro --fresh "
         "--dry-run --name my.job --no-raise --push 'my code' --fetch 'a b/*.csv,c' --fetch c "
-        "--push-exclude 'a,b/' --push-exclude='*.pt'"
+        "--push-exclude 'a,b/' --push-exclude='*.pt' --container-name mine --container-remap-root"
     )
     assert parse(split(line)) == Request(
         options={},
         cluster="c",
         image="i",
+        container_name="mine",
+        container_remap_root=True,
         runtime="none",
         modules=("a/1", "b", "c"),
         names_in=("x", "y"),
@@ -114,6 +116,9 @@ def test_none_of_our_options_hides_one_that_sbatch_lets_through() -> None:
         ("--fetch /etc/passwd", "outside of the folder"),
         ("--fetch 'out/../../x'", "outside of the folder"),
         ("--fetch ~/x", "outside of the folder"),
+        ("--container-mounts=.:/workspace", "--mount SRC:DST"),
+        ("--container-mount-home", "Your home is mounted"),
+        ("--container-image ubuntu", "--image IMAGE"),
     ],
 )
 def test_a_line_that_cannot_be_names_the_word_and_the_remedy(line: str, told: str) -> None:

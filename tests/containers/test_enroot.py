@@ -142,6 +142,14 @@ def test_a_container_that_is_kept_is_started_as_it_is_and_stays(
     assert enroot_standin.containers() == ["myrepo"]
 
 
+def test_the_program_is_root_inside_where_that_is_asked_for(box: Box) -> None:
+    words, as_root = (
+        ENROOT.launch(["true"], replace(box, as_root=one)).argv for one in (False, True)
+    )
+    assert (words[7], as_root[7]) == ("no", "yes")
+    assert words[:7] == as_root[:7]
+
+
 def test_what_a_killed_job_has_left_goes_unless_it_may_still_run(
     box: Box, run: Run, enroot_standin: EnrootStandIn
 ) -> None:

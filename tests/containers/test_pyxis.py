@@ -7,12 +7,14 @@ import json
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jupyter_slurm.containers import Box, Mount, runtime_named
+from jupyter_slurm.containers.kept import container_name
 from jupyter_slurm.containers.making import MAKERS
 from jupyter_slurm.containers.recipe import read_recipe
 from jupyter_slurm.containers.references import parse_reference
@@ -98,6 +100,12 @@ def test_the_options_of_a_step_in_an_image() -> None:
         "--container-writable",
         "--container-workdir=/",
     ]
+
+
+def test_the_program_is_root_inside_where_that_is_asked_for() -> None:
+    as_root = options(replace(BOX, as_root=True))
+    assert set(options(BOX)) - set(as_root) == {"--no-container-remap-root"}
+    assert set(as_root) - set(options(BOX)) == {"--container-remap-root"}
 
 
 def test_of_options_with_two_halves_one_is_always_given() -> None:
@@ -264,8 +272,18 @@ def test_a_kept_container_is_started_and_not_entered_where_pyxis_can_tell(
 
 @pytest.mark.parametrize("name", ["", "a/b", "a:b", "-a", "a b", "$x"])
 def test_names_that_no_container_can_have_are_refused(name: str) -> None:
-    with pytest.raises(RequestError, match="not the name of a container"):
+    with pytest.raises(RequestError, match="not a name for a container"):
         runtime_named("pyxis").kept(name)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("flag", "hint"), [("create", "image rm myrepo"), ("exec", "shell --job ID")]
+)
+def test_a_flag_of_pyxis_that_asks_for_something_else_is_refused(flag: str, hint: str) -> None:
+    assert container_name("myrepo:no_exec") == container_name("myrepo:auto") == "myrepo"
+    with pytest.raises(RequestError, match=f"no `:{flag}`") as refused:
+        container_name(f"myrepo:{flag}")
+    assert hint in str(refused.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,38 @@ def test_a_container_that_is_kept_on_another_node_is_told_with_the_node(
     nothing_stays(job)
 
 
+@pytest.mark.parametrize(
+    ("runtime", "engine", "code"),
+    [("pyxis", "torchrun", TORCH), ("pyxis", "mpi", MPI), ("enroot", "torchrun", TORCH)],
+)
+def test_a_container_that_stays_is_made_on_each_of_the_nodes_and_found_there_again(
+    nodes: Site,
+    enroot_standin: EnrootStandIn,
+    lean_squash_image: Path,
+    tmp_path: Path,
+    runtime: str,
+    engine: str,
+    code: str,
+) -> None:
+    """The nodes are one machine, and a step has the stand-in of the node that begins it: so for MPI
+    both nodes have the same one."""
+    with standing_in(tmp_path / "other") as other:
+        second = enroot_standin if engine == "mpi" else other
+        nodes.edit_profile(
+            python="/usr/bin/python3",
+            job_root=str(tmp_path / "jobs"),
+            setup=f'{enroot_standin.setup}\n[ "$SLURMD_NODENAME" != n2 ] || {second.setup}',
+        )
+        nodes.restart()
+        asked: dict[str, Any] = {"launch": engine, "runtime": runtime, "container_name": "mine"}
+        runs_in_four_ranks(nodes, code, **asked, image=str(lean_squash_image))
+        name = "pyxis_mine" if runtime == "pyxis" else "mine"
+        assert enroot_standin.containers() == second.containers() == [name]
+        containers = [one for one in nodes.service.images() if one.node is not None]
+        assert {one.node for one in containers} == {"n1", "n2"}
+        runs_in_four_ranks(nodes, code, **asked)
+
+
 @pytest.mark.parametrize("runtime", ["pyxis", "enroot"])
 def test_cancelling_interrupts_every_container_and_leaves_none(
     nodes: Site,

@@ -13,8 +13,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
+from jupyter_slurm import containers
 from jupyter_slurm.containers import credentials, image_folder
 from jupyter_slurm.containers.images import names_in
+from jupyter_slurm.containers.kept import Container, removal_mark, removing
 from jupyter_slurm.containers.making import MAKERS, WITHIN_SLURM, Maker, maker_for
 from jupyter_slurm.containers.making.script import NewImage, render
 from jupyter_slurm.containers.mounts import home_expanded
@@ -30,10 +32,12 @@ from jupyter_slurm.wire import (
     Image,
     ImageBuild,
     ImageOrigin,
+    ImageRemoval,
     ImageSpec,
     Job,
     JobSpec,
     ProgramSpec,
+    new_id,
 )
 
 _WRITE_PRIVATE = """umask 077
@@ -61,6 +65,7 @@ class Images:
         ]
         store = known.image_store()
         found += [_image(store, tool, record) for tool, record in store.records()]
+        found += [_container_image(one) for one in store.containers()]
         home = str(known.transport.home())
         for folder in profile.image_dirs:
             path = PurePosixPath(home_expanded(folder, home))
@@ -113,7 +118,7 @@ class Images:
         job = _job(spec, cluster.name, name, code, mark, files, on_login=on_login)
         return ImageBuild(image=image, job=self._submit(job))
 
-    def remove_image(self, name: str, cluster: str | None = None) -> list[str]:
+    def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
         known = self._clusters.named(cluster)
         store = known.image_store()
         found = {
@@ -122,8 +127,11 @@ class Images:
             if record.name in image_folder.keys(name)
         }
         if not found:
+            there = [one for one in store.containers() if one.name == name]
+            if there:
+                return ImageRemoval(jobs=tuple(self._removing(one, known) for one in there))
             raise NotFoundError(
-                "There is no image {name} that was built or pulled here.",
+                "There is no image {name} that was built or pulled here, and no such container.",
                 hint="`{slurm} image ls` lists them; those of the site cannot be removed.",
                 name=repr(name),
             )
@@ -131,7 +139,26 @@ class Images:
         for tool, one in found:
             suffixes = next(maker.suffixes for maker in MAKERS.values() if maker.tool == tool)
             nodes |= set(store.remove(one, tool, suffixes))
-        return sorted(nodes)
+        return ImageRemoval(held_on=tuple(sorted(nodes)))
+
+    def _removing(self, container: Container, cluster: SlurmCluster) -> Job:
+        """Return the job that removes a container from its node. RequestError: a job runs in it."""
+        name = container.name
+        mark = removal_mark(cluster.name, name, container.node)
+        for one in (record.job for record in self._book.live()):
+            if one.fingerprint == mark:
+                return one
+            if (one.cluster, one.container_name) == (cluster.name, name):
+                raise RequestError(
+                    "The job {job} runs in the container {name}, or is about to.",
+                    hint="Wait for its end, or cancel it: `{slurm} cancel {job}`.",
+                    job=one.id,
+                    name=name,
+                )
+        runtime = containers.runtime_named(container.runtime)
+        assert isinstance(runtime, containers.KeepsContainers)
+        code = removing(container, runtime.listed(name), str(cluster.image_store().path))
+        return self._submit(_removal(container, cluster.name, code, mark))
 
     def registry_login(
         self, registry: str, user: str, password: str, cluster: str | None = None
@@ -222,6 +249,33 @@ def _job(
         push=files.folder if files else None,
         push_only=files.names if files else (),
         on_login=on_login,
+    )
+
+
+def _removal(container: Container, cluster: str, code: str, mark: str) -> JobSpec:
+    options = {"nodelist": container.node, "nodes": "1", "time": "10"}
+    if container.partition:
+        options["partition"] = container.partition
+    return ProgramSpec(
+        id=new_id(),
+        name=f"remove-{re.sub(r'[^A-Za-z0-9._-]+', '-', container.name)[:48]}",
+        code=code,
+        cluster=cluster,
+        options=options,
+        runtime="none",
+        fingerprint=mark,
+    )
+
+
+def _container_image(container: Container) -> Image:
+    return Image(
+        name=container.name,
+        origin=ImageOrigin.CONTAINER,
+        path="",
+        node=container.node,
+        tool=container.runtime,
+        base=container.image,
+        made_s=container.made_s,
     )
 
 

@@ -41,6 +41,8 @@ class Script(Kind[ScriptSpec]):
             ("module", spec.modules),
             ("mount", spec.mounts),
             ("image", spec.image),
+            ("container-name", spec.container_name),
+            ("container-remap-root", spec.container_remap_root),
             ("runtime", spec.runtime),
         ):
             if given:

@@ -27,6 +27,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight import costs, lacking, offers, one_process, spending, syntax
 from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
+from jupyter_slurm.jobs.preflight.kept_container import of_container
 from jupyter_slurm.jobs.preflight.limits import Judge, of_inputs
 from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.partition_facts import Source, known_partitions
@@ -83,6 +84,7 @@ class Preflight:
         judge = Judge(cluster.profile, info)
         known = judge.partition(wanted)
         objections = [*judge.objections(wanted), *_of_many_nodes(job, wanted)]
+        objections += of_container(job)
         if missing := _missing_folder(job, cluster):
             objections.append(missing)
         if fault := self._fault(job.spec, cluster.name):
@@ -134,6 +136,7 @@ class Preflight:
                 refusal = SubmitError if one.by is Source.CLUSTER else RequestError
                 raise refusal(one.sentence, hint=one.hint, option=one.option)
         objections += fault
+        objections += of_container(job)
         objections += _of_one_process(job, wanted)
         objections += lacking.objections(job.spec, self._jobs(cluster.name))
         warnings = (one.text for one in objections if not one.passing)

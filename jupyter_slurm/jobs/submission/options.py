@@ -162,12 +162,17 @@ def _hand_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
     return name, name
 
 
+def nodes_asked(options: Mapping[str, str]) -> int:
+    """Count the nodes that sbatch's options ask for at least."""
+    digits = re.match(r"[0-9]+", options.get("nodes", ""))
+    return int(digits[0]) if digits else 1
+
+
 def gpus_asked(options: Mapping[str, str]) -> int:
     """Count the GPUs that sbatch's options ask for in all; Slurm tells later what it has given."""
     if "gpus" in options:
         return gpus_of_option(options["gpus"])
-    digits = re.match(r"[0-9]+", options.get("nodes", ""))
-    nodes = int(digits[0]) if digits else 1
+    nodes = nodes_asked(options)
     if "gpus-per-node" in options:
         return nodes * gpus_of_option(options["gpus-per-node"])
     return nodes * gpus_in_tres(options.get("gres", ""))

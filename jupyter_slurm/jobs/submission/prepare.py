@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from jupyter_slurm import containers
+from jupyter_slurm.containers.kept import Kept, begun_note
 from jupyter_slurm.containers.runtime import launch_beside, launch_in_terminal
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds import cell
@@ -159,6 +160,8 @@ def _boxed(job: Resolved, chdir: str | None) -> tuple[containers.Box, str]:
     box = containers.Box(
         job_dir=str(job.job_dir.path),
         image=job.site.image_file,
+        as_root=job.spec.container_remap_root,
+        kept=_kept(job),
         mounts=job.mounts,
         env_file=layout.ENVIRONMENT if job.environment else None,
     )
@@ -171,6 +174,12 @@ def _boxed(job: Resolved, chdir: str | None) -> tuple[containers.Box, str]:
             stage = containers.Mount(str(job.job_dir.stage), own)
             box = replace(box, mounts=(*box.mounts, stage))
     return replace(box, workdir=_workdir(job, chdir, own)), inside
+
+
+def _kept(job: Resolved) -> Kept | None:
+    """Return the container that the job makes, or uses, and which stays."""
+    name = job.spec.container_name
+    return None if name is None else Kept(name, job.site.note, begun_note(job.image))
 
 
 def _batch_script(job: Resolved, spec: ScriptSpec) -> Submission:

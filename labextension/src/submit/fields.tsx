@@ -238,7 +238,9 @@ function offered(
   } as const;
   const told = new Map(aliases.map(name => [name, words.alias]));
   for (const image of images) {
-    told.set(image.name, words[image.origin]);
+    if (image.origin !== 'container') {
+      told.set(image.name, words[image.origin]);
+    }
   }
   return [...told];
 }

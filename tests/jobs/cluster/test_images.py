@@ -356,12 +356,12 @@ def test_images_are_listed_and_removed(ground: Ground) -> None:
     versions = [one for one in ground.folder.iterdir() if one.name.startswith("mine+")]
     assert len(versions) == 2
     assert Path(mine.path) in versions
-    nodes = service.remove_image("mine")
+    nodes = service.remove_image("mine").held_on
     left = [one.name for one in ground.folder.iterdir() if "@" not in one.name]
     assert left == [".mine.lock"]
     with pytest.raises(NotFoundError, match="mine"):
         service.remove_image("mine")
-    assert (nodes != []) is (ground.engine is not None)
+    assert (nodes != ()) is (ground.engine is not None)
 
 
 @pytest.mark.parametrize("ground", [docker], ids=["docker"], indirect=True)
@@ -370,12 +370,12 @@ def test_what_was_removed_leaves_a_nodes_engine_with_the_next_job_there(ground: 
     ground.build(MADE)
     (mine,) = set(ground.left_in_engine()) - before
     ground.build(MADE + "# other\n", name="other")
-    (node,) = ground.site.service.remove_image("mine")
+    (node,) = ground.site.service.remove_image("mine").held_on
     assert mine in ground.left_in_engine()
     assert ground.output_in("cat /opt/made", image="other") == "it's 42\n"
     wait_until(lambda: mine not in ground.left_in_engine(), 60)
     wait_until(lambda: not list(ground.folder.glob(".mine+*")), 60)
-    assert ground.site.service.remove_image("other") == [node]
+    assert ground.site.service.remove_image("other").held_on == (node,)
 
 
 def test_what_cannot_be_made_is_refused_before_there_is_a_job(ground: Ground) -> None:
