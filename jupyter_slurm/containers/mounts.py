@@ -6,17 +6,68 @@ from __future__ import annotations
 import csv
 import io
 import posixpath
-from collections.abc import Sequence
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from jupyter_slurm.containers.runtime import Mount, without_nul
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import Message
 
 _FORM = "Say --mount SRC, SRC:DST or SRC:DST:ro."
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})(/.*)?")
+_LINK = (
+    '[ -n "${{{name}:-}}" ] && ln -sfn -- "${name}"{rest} {link} || '
+    "{{ echo 'jupyter-slurm: --mount: ${name} is not set on this node' >&2; false; }}"
+)
 
 
-def parse_mount(text: str, home: str) -> Mount:
-    """Parse a mount; a leading `~` of SRC is `home`, the user's on the cluster. No DST: as SRC.
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders that begin paths of mounts."""
+
+    home: str
+    """The user's, on the cluster."""
+    here: str
+    """The one in which the job runs: `.`."""
+    job_dir: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mounts:
+    mounts: tuple[Mount, ...]
+    links: tuple[str, ...]
+    """Lines of sh for the node. They make the links that stand for paths which begin with a
+    variable of the node's, since only a shell there knows its value."""
+
+
+def parse_mounts(texts: Iterable[str], places: Places) -> Mounts:
+    """Parse mounts; of several at the same place the last one counts. RequestError: as of
+    `parse_mount`."""
+    found: dict[str, Mount] = {}
+    for text in texts:
+        mount = parse_mount(text, places.home, places.here)
+        found[posixpath.normpath(mount.dst)] = mount
+    mounts, links = [], []
+    for number, mount in enumerate(found.values()):
+        if variable := _VARIABLE.fullmatch(mount.src):
+            link = f"{places.job_dir}/bind.{number}"
+            links.append(
+                _LINK.format(
+                    name=variable[1] or variable[2],
+                    rest=shlex.quote(variable[3]) if variable[3] else "",
+                    link=shlex.quote(link),
+                )
+            )
+            mount = replace(mount, src=link)  # noqa: PLW2901
+        mounts.append(mount)
+    return Mounts(tuple(mounts), tuple(links))
+
+
+def parse_mount(text: str, home: str, here: str) -> Mount:
+    """Parse a mount; no DST: as SRC. At the beginning of SRC `~` is `home`, the user's on the
+    cluster, and `.` is `here`, where the job runs; `$NAME` stays.
 
     RequestError: not of that form, or a path is relative. There is no escape for a colon.
     """
@@ -29,11 +80,22 @@ def parse_mount(text: str, home: str) -> Mount:
             "--mount {text} is not understood.", hint=_FORM, option="mount", text=repr(text)
         )
     src = home_expanded(src, home)
+    if src == "." or src.startswith("./"):
+        src = posixpath.normpath(posixpath.join(here, src))
+    if dst is None and _VARIABLE.fullmatch(src):
+        raise RequestError(
+            "--mount {text} does not say where the folder is to be seen in the image.",
+            hint="Add it: --mount '{src}:/mnt/NAME'. Only the node knows the variable's value.",
+            option="mount",
+            text=repr(text),
+            src=src,
+        )
     for path in (src, dst or src):
-        if not posixpath.isabs(path):
+        if not posixpath.isabs(path) and not (path is src and _VARIABLE.fullmatch(path)):
             raise RequestError(
                 "--mount {text}: {path} is not an absolute path.",
-                hint="{form} SRC may begin with ~/, your home on the cluster.",
+                hint="{form} SRC may begin with ~/, your home on the cluster, with ./, the folder "
+                "in which the job runs, or with $NAME, a variable of the node.",
                 option="mount",
                 text=repr(text),
                 path=path,

@@ -12,6 +12,7 @@ short that it arrives in one piece (`started.N.json` and `exit.N.json`; empty, t
     submit.lock submitted submit.err                              by submission/submit.py
     work/                     by the submission, where a folder was pushed; the job runs there
     stage                     by job.sh: a link to the node's copy of work/ (submission/staging.py)
+    bind.K                    by job.sh: links to what is mounted by a variable of the node
     slurm.out                 by Slurm: what happens around the script (login banners, slurmstepd)
     claim.N/ started.N.json log.N exit.N.json                     by job.sh
     usage.N.jsonl             by node/usage.py, on the first node: what the job uses there

@@ -1,7 +1,10 @@
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from jupyter_slurm.containers import Mount
-from jupyter_slurm.containers.mounts import parse_mount
+from jupyter_slurm.containers.mounts import Places, parse_mount, parse_mounts
 from jupyter_slurm.errors import RequestError
 
 
@@ -15,16 +18,61 @@ from jupyter_slurm.errors import RequestError
         ("~:/mnt/h", Mount("/home/u", "/mnt/h")),
         ("~/a b:/mnt/é", Mount("/home/u/a b", "/mnt/é")),
         ("~/$x", Mount("/home/u/$x", "/home/u/$x")),
+        (".:/code", Mount("/work", "/code")),
+        ("./a b/:/data", Mount("/work/a b", "/data")),
+        ("$SCRATCH:/scratch:ro", Mount("$SCRATCH", "/scratch", read_only=True)),
     ],
 )
 def test_the_forms_of_a_mount(text: str, mount: Mount) -> None:
-    assert parse_mount(text, "/home/u/") == mount
+    assert parse_mount(text, "/home/u/", "/work") == mount
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", ":", "/a:", ":/b", "/a:/b:rx", "/a:/b:ro:x", "a", "a:/b", "/a:b", "~other/x", "/a\0:/b"],
+    [
+        "",
+        ":",
+        "/a:",
+        ":/b",
+        "/a:/b:rx",
+        "/a:/b:ro:x",
+        "a",
+        "a:/b",
+        "/a:b",
+        "~other/x",
+        "/a\0:/b",
+        "$X",
+        "$1:/b",
+        "/a:$X",
+        "a$X:/b",
+    ],
 )
 def test_anything_else_is_refused_with_the_form(text: str) -> None:
     with pytest.raises(RequestError):
-        parse_mount(text, "/home/u")
+        parse_mount(text, "/home/u", "/work")
+
+
+PLACES = Places("/home/u", "/work", "/jobs/it's")
+
+
+def test_of_several_mounts_at_one_place_the_last_counts() -> None:
+    found = parse_mounts(["/a:/data", "/b:/b", "/c:/data/:ro"], PLACES)
+    assert found.mounts == (Mount("/c", "/data/", read_only=True), Mount("/b", "/b"))
+    assert found.links == ()
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+def test_a_variable_of_the_node_is_read_there(shell: str, tmp_path: Path) -> None:
+    places = Places("/home/u", "/work", str(tmp_path))
+    found = parse_mounts(["$SCRATCH/it's:/mnt/a", "${SCRATCH}:/mnt/b"], places)
+    assert found.mounts == (
+        Mount(f"{tmp_path}/bind.0", "/mnt/a"),
+        Mount(f"{tmp_path}/bind.1", "/mnt/b"),
+    )
+    lines = "".join(f"{{ {line}; }} || exit 66\n" for line in found.links)
+    env = {"PATH": "/usr/bin:/bin"}
+    done = subprocess.run([shell, "-c", lines], env=env, capture_output=True, check=False)
+    assert (done.returncode, b"$SCRATCH is not set on this node" in done.stderr) == (66, True)
+    subprocess.run([shell, "-c", lines], env={**env, "SCRATCH": "/s $x"}, check=True)
+    assert (tmp_path / "bind.0").readlink() == Path("/s $x/it's")
+    assert (tmp_path / "bind.1").readlink() == Path("/s $x")

@@ -77,7 +77,7 @@ def prepare(job: Resolved) -> Submission:
         setup=job.profile.setup,
         python=job.profile.python,
         before=staged.before,
-        runtime_setup=launch.setup,
+        runtime_setup=(*job.mount_links, *launch.setup),
         after=staged.after,
         pid_file=launch.pid_file,
         signal=signal,

@@ -15,7 +15,7 @@ import msgspec
 
 from jupyter_slurm import containers
 from jupyter_slurm.containers.kept import Container, container_name
-from jupyter_slurm.containers.mounts import parse_mount
+from jupyter_slurm.containers.mounts import Places, home_expanded, parse_mounts
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import Kind
@@ -63,6 +63,8 @@ class Resolved:
     """As it was asked for, by the spec or by the profile's defaults."""
     mounts: tuple[containers.Mount, ...]
     """The profile's mounts for every image, then the job's own."""
+    mount_links: tuple[str, ...]
+    """Lines of sh for the node that make the links which some of them need."""
     environment: Mapping[str, str]
 
     @property
@@ -113,6 +115,15 @@ class Resolved:
         """Tell whether that folder is copied to the node; to many nodes it is not."""
         return self.profile.storage.stage and self.runs_in_work and self.spec.launch is None
 
+    @property
+    def works_in(self) -> str:
+        """Return the folder of the node in which the code runs."""
+        if chdir := self.options.get("chdir"):
+            return home_expanded(chdir, self.site.home)
+        if self.runs_in_work:
+            return str(self.job_dir.stage if self.is_staged else self.job_dir.work)
+        return (self.profile.host is None and self.spec.cwd) or self.site.home
+
 
 def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
     """Resolve a job. `profile`: with only what applies to it (`ClusterProfile.for_job`).
@@ -142,9 +153,13 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
         directives=directives,
         runtime=runtime,
         image=image,
-        mounts=tuple(parse_mount(text, site.home) for text in mounts),
+        mounts=(),
+        mount_links=(),
         environment={**profile.job_env, **spec.env},
     )
+    places = Places(site.home, job.works_in, str(site.job_dir.path))
+    found = parse_mounts(mounts, places)
+    job = replace(job, mounts=found.mounts, mount_links=found.links)
     check_environment(job.environment)
     if kind.is_as_written:
         _check_output(job)
