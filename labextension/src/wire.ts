@@ -118,12 +118,12 @@ export interface Wire {
   QueueChanges?: QueueChanges;
   QueueEntry?: QueueEntry;
   Quota?: Quota;
-  Spending?: Spending;
-  Spent?: Spent;
   RemoteKernel?: RemoteKernel;
   Result?: Result;
   ScriptSpec?: ScriptSpec;
   SessionSpec?: SessionSpec;
+  Spending?: Spending;
+  Spent?: Spent;
   TerminalRequest?: TerminalRequest;
   TerminalSpec?: TerminalSpec;
   Tunnel?: Tunnel;
@@ -1277,29 +1277,6 @@ export interface Quota {
   limit_hours: number;
   used_hours: number;
 }
-export interface Spending {
-  cluster: string;
-  since_s: number;
-  asked_s: number;
-  accounting: boolean;
-  unit: string;
-  weighed: boolean;
-  spent: Spent[];
-  quotas: Quota[];
-}
-/**
- * What the jobs of an account have held, whether they used it or not.
- */
-export interface Spent {
-  account: string;
-  user: string;
-  jobs: number;
-  cpu_hours: number;
-  gpu_hours: number;
-  billing_hours: number;
-  units: number | null;
-  unpriced: number;
-}
 /**
  * One that is on disk, or that would be.
  */
@@ -1392,6 +1369,29 @@ export interface SessionSpec {
   idle_s: number;
   launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
   mpi: string | null;
+}
+export interface Spending {
+  cluster: string;
+  since_s: number;
+  asked_s: number;
+  accounting: boolean;
+  unit: string;
+  weighed: boolean;
+  spent: Spent[];
+  quotas: Quota[];
+}
+/**
+ * What the jobs of an account have held, whether they used it or not.
+ */
+export interface Spent {
+  account: string;
+  user: string;
+  jobs: number;
+  cpu_hours: number;
+  gpu_hours: number;
+  billing_hours: number;
+  units: number | null;
+  unpriced: number;
 }
 /**
  * The terminal of a job of kind TERMINAL, the messages of one of kind KERNEL (in the frames of
