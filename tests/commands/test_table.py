@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jupyter_slurm.cli import parser
 from jupyter_slurm.commands.arguments import Arguments, commands, find, of_job, read_arguments
-from jupyter_slurm.commands.command import Argument, Command, OurOption, Place, options_of
+from jupyter_slurm.commands.command import Argument, Command, OurOption, Place, options_of, since
 from jupyter_slurm.commands.submitting import CELL, IMAGE_CELL
 from jupyter_slurm.commands.table import SECTIONS
 from jupyter_slurm.errors import RequestError
@@ -36,6 +36,7 @@ VALUES: dict[Callable[[str], Any], st.SearchStrategy[str]] = {
         for option in one.options.values()
         if option.read is not str
     },
+    since: st.sampled_from(["7d", "12h", "2026-01-31"]),
 }
 OTHERS = [["--partition", "debug"], ["-c", "2"], ["--exclusive"], ["--time=30m"]]
 

@@ -28,13 +28,15 @@ def test_a_second_program_does_not_get_the_signals_of_the_first() -> None:
 
 
 def test_docker_starts_a_container_only_where_the_job_has_none() -> None:
+    """A second program's is on another node than that of the job's script."""
     docker = runtime_named("sudo-docker")
     own, second = (
         launch_in_terminal(docker, ["prog"], NAME).argv,
         launch_beside(docker, ["prog"], NAME).argv,
     )
-    assert own[4:6] == second[4:6] == ("/jobs/abc", "3")
-    assert own[7:10] == second[7:10] == ("sudo", "-n", "docker")
-    assert own[6].endswith("tail -f /dev/null")
-    assert second[6] == ""
+    assert own[4] == second[4] == "/jobs/abc"
+    assert own[7:11] == second[7:11] == ("3", "sudo", "-n", "docker")
+    assert own[5] == second[6]
+    assert own[5].endswith("tail -f /dev/null")
+    assert own[6] == second[5] == ""
     assert own[-1] == second[-1] == "prog"
