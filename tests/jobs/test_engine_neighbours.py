@@ -142,7 +142,7 @@ while not os.path.exists({{goes!r}}):
 seen, nodes, uid_again = sorted(seen), len(ray.nodes()), ray.get(mine.uid.remote())
 """
 NAMES_OUT = ("seen", "nodes", "uid", "uid_again")
-ON_ONE_NODE = {"nodes": "1", "nodelist": "n1", "cpus-per-task": "2"}
+ON_ONE_NODE = {"nodes": "1", "nodelist": "n1", "cpus-per-task": "4"}
 
 
 def test_another_users_ray_on_the_node_is_another_ray(

@@ -109,7 +109,7 @@ class EngineJob:
     def __init__(self, site: Site, folder: Path, engine: str, code: str, **changes: Any) -> None:
         """`changes` of the spec."""
         wanted = {
-            "options": {"nodes": "2", "cpus-per-task": "2"},
+            "options": {"nodes": "2", "cpus-per-task": "4"},
             "names_out": ("numbers", "names", "namespace"),
         }
         self.engine = engine
@@ -304,7 +304,7 @@ def test_code_whose_engine_dies_is_ended(site: Site, tmp_path: Path) -> None:
 def test_the_cells_of_a_session_share_one_engine(site: Site, engine: Engine) -> None:
     session = site.service.submit(
         SessionSpec(
-            name="s", launch=engine, idle_s=600, options={"nodes": "2", "cpus-per-task": "2"}
+            name="s", launch=engine, idle_s=600, options={"nodes": "2", "cpus-per-task": "4"}
         )
     )
     first = site.run(NAMES[engine], session=session.id, names_out=("names",))
@@ -325,7 +325,7 @@ def finds_both_nodes(site: Site, engines_python: Path, launch: str, **changes: A
         launch=launch,
         mounts=(f"{packages}:/srv",),
         env={"PYTHONPATH": "/srv"},
-        options={"nodes": "2", "cpus-per-task": "2"},
+        options={"nodes": "2", "cpus-per-task": "4"},
         names_out=("names",),
         **changes,
     )
