@@ -77,8 +77,7 @@ class LabHere:
         self.labs: Labs | None = None
 
     def open(self) -> Lab:
-        profile = SimpleNamespace(lab_same_origin=False)
-        clusters = SimpleNamespace(named=lambda name: SimpleNamespace(profile=profile))
+        clusters = SimpleNamespace(may_be_shown_below=lambda name: False)
         labs = self.labs = Labs(self.book, cast(Tunnels, self), cast(Clusters, clusters))
         labs.open(self.book.job(JOB_ID))
         lab = self.book.job(JOB_ID).lab
