@@ -26,7 +26,7 @@ class Run:
 
     @property
     def script(self) -> str:
-        """Return the text, before which the line is said, as a shell's trace would say it."""
+        """Return the text; before it, print the line, as a shell's trace does."""
         said = f"printf '%s\\n' {shlex.quote(f'+ {self.line}')}\n" if self.line else ""
         return said + self.text
 

@@ -72,7 +72,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         return {"Authorization": f"token {self.entry.token}"}
 
     def path_there(self) -> str:
-        """Return the path that its server is asked for, unread."""
+        """Return the path to ask its server for, unread."""
         return self.request.path
 
     async def prepare(self) -> None:  # type: ignore[override]
@@ -154,8 +154,8 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
 
 
 class DashboardProxyHandler(LabProxyHandler):
-    """The same for a dashboard, whose server does not know below which address it is shown: its
-    pages name everything by relative addresses."""
+    """The same for a dashboard. Its server does not know its address here, and its pages name
+    everything by relative addresses."""
 
     rule = OWN["dashboard-proxy"]
 

@@ -99,7 +99,7 @@ class AcctRow:
 
 @dataclass(frozen=True, slots=True)
 class SpentRow:
-    """What a job has held within the time that was asked for; TRES have memory in MiB."""
+    """The resources that a job held within the time asked for; memory in TRES is in MiB."""
 
     user: str
     account: str

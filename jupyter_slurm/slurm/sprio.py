@@ -27,7 +27,7 @@ _WEIGHTED: Final[Mapping[str, str]] = MappingProxyType(
         "nice": "%N",
     }
 )
-"""What each gives, by Slurm's names; the last one every release has."""
+"""The factors' parts, by Slurm's names; every release has the last one."""
 _SHARES: Final[Mapping[str, str]] = MappingProxyType({"age": "%a", "fairshare": "%f"})
 """The factors that change while a job waits, from 0 to 1 (`%A` is `%a` times the weight)."""
 _SHARE: Final = "of "

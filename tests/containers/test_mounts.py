@@ -19,7 +19,7 @@ from jupyter_slurm.errors import RequestError
         ("~/a b:/mnt/é", Mount("/home/u/a b", "/mnt/é")),
         ("~/$x", Mount("/home/u/$x", "/home/u/$x")),
         (".:/code", Mount("/work", "/code")),
-        ("./a b/:/data", Mount("/work/a b", "/data")),
+        ("./a b/:/inputs", Mount("/work/a b", "/inputs")),
         ("$SCRATCH:/scratch:ro", Mount("$SCRATCH", "/scratch", read_only=True)),
     ],
 )

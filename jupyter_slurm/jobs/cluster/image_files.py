@@ -68,7 +68,7 @@ class _Entry:
 
 
 class _Found:
-    """What is found so far."""
+    """The files that are found so far."""
 
     def __init__(self, folder: Path, notebook: str | None, *, follows_links: bool) -> None:
         self.entries: dict[str, _Entry] = {}

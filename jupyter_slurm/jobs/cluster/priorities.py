@@ -18,7 +18,7 @@ from jupyter_slurm.slurm.sshare import ShareRow
 from jupyter_slurm.wire import Job, JobPriority, JobState, Message, Priorities, Text, together
 
 _LOW = 0.5
-"""The fairshare from which on its cause is asked for: of 0 to 1, so it takes half of the weight."""
+"""Below this fairshare, of 0 to 1, the job loses half of its weight, and sshare is asked why."""
 
 
 def of_mine(cluster: SlurmCluster, ours: Ours) -> Priorities:

@@ -1,4 +1,4 @@
-"""PURE: what a job whose container stays on a node is told before it is sent."""
+"""PURE: tell, before a job is sent, on which node its named container lies."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What this user and their accounts have spent since a time, and what is left of a quota.
+"""Find what this user and their accounts have spent since a time, and what is left of a quota.
 
-Asked when a person asks: one sacct, as the guides of clusters have one type it, and one sshare.
+Only a person's request runs this: one sacct and one sshare.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _units(row: SpentRow, here: KnownPartition | None) -> float | None:
 def _quotas(cluster: SlurmCluster, user: str, accounts: tuple[str, ...]) -> Iterator[Quota]:
     if not accounts:
         return
-    with suppress(CommandError):  # what was spent is told all the same
+    with suppress(CommandError):  # the answer has what was spent all the same
         for row in sshare.parse_quotas(cluster.ask(sshare.quotas_argv(accounts, user))):
             for tres, minutes in row.limits.items():
                 yield Quota(

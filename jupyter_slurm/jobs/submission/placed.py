@@ -1,7 +1,7 @@
 """Send a job whose container stays on a node to that node, or refuse it.
 
-The notes of earlier jobs are in `Resolved.site`, as `resolve.py` has read them; of jobs that live
-our own records tell. Nothing is asked here.
+`resolve.py` has read the notes of earlier jobs into `Resolved.site`; our own records know the jobs
+that live. This asks the cluster nothing.
 """
 
 from __future__ import annotations
