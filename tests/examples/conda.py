@@ -18,12 +18,15 @@ from pathlib import Path
 
 _INSTALL = """#!/bin/sh
 # A stand-in for conda, whose channels cannot be reached.
-[ "$1" = install ] || { echo "stand-in for conda: only install" >&2; exit 2; }
-shift
+case $1 in
+install) shift ;;
+clean) exit 0 ;;
+*) echo "stand-in for conda: no $1" >&2; exit 2 ;;
+esac
 names=
 while [ $# -gt 0 ]; do
   case $1 in
-  --yes) ;;
+  -y | --yes) ;;
   -c | --channel) shift ;;
   --file) names="$names $(sed 's/#.*//' "$2")" && [ -s "$2" ] || exit 1; shift ;;
   -*) echo "stand-in for conda: no $1" >&2; exit 2 ;;
@@ -68,6 +71,8 @@ def miniconda(image: Path, home: Path, engines_python: Path) -> None:
     name jobs see below /home."""
     python = f"python{sysconfig.get_python_version()}"
     [engines] = engines_python.parents[1].glob("lib/python3*/site-packages")
+    for of_debian in ("locale", "terminfo"):  # which images of it have
+        shutil.copytree(Path("/usr/lib", of_debian), image / "usr/lib" / of_debian, symlinks=True)
     _program(image / "usr/bin/conda", _INSTALL.replace("PYTHON", python))
     (image / "opt/conda/bin").mkdir(parents=True)
     (image / "opt/conda/bin/python").symlink_to("/usr/bin/python3")

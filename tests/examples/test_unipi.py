@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +10,9 @@ import pytest
 
 from tests.cluster.dressed import Dress, Dressed
 from tests.cluster.dressed_slurm import Shape
-from tests.cluster.image import plain_copy
-from tests.examples.reading import LIMIT_S, read
+from tests.cluster.image import lean_copy
+from tests.examples.conda import miniconda, on_this_machine
+from tests.examples.reading import LIMIT_S, Reading, read
 from tests.ssh.waiting import wait_until
 
 UNIPI = Dress(
@@ -28,40 +29,60 @@ UNIPI = Dress(
     home="/home/{user}",
 )
 
-_CONDA = """#!/bin/sh
-# A stand-in for conda, whose channels cannot be reached: what it is to install is in the image.
-echo "stand-in for conda $*"
-"""
-_NOT_FOR_RAY = ("bokeh", "dask", "debugpy", "distributed", "jedi", "numpy*", "pip", "tensorboard*")
-
 
 @pytest.mark.timeout(LIMIT_S)
 @pytest.mark.long
 def test_an_image_is_made_and_every_model_of_the_search_comes_back(
-    dressed: Callable[[Dress], Dressed], demo_image: Path, engines_python: Path, tmp_path: Path
+    dressed: Callable[[Dress], Dressed],
+    demo_image: Path,
+    engines_python: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     unipi = dressed(UNIPI)
-    image = unipi.account.home / "continuumio%miniconda3"
-    plain_copy(demo_image, image)
-    programs = image / "opt/conda/bin"
-    programs.mkdir(parents=True)
-    (programs / "python").symlink_to("/usr/bin/python3")
-    (image / "usr/bin/conda").write_text(_CONDA)
-    (image / "usr/bin/conda").chmod(0o755)
-    [packages] = engines_python.parents[1].glob("lib/python3*/site-packages")
-    there = image / "usr/local/lib" / packages.parent.name / "dist-packages"
-    without = shutil.ignore_patterns(*_NOT_FOR_RAY)
-    shutil.copytree(packages, there, ignore=without, dirs_exist_ok=True)
+    home = unipi.account.home
+    image = lean_copy(demo_image, home / "continuumio%miniconda3")
+    miniconda(image, home, engines_python)
     unipi.inside.run("chown", "--recursive", "--no-dereference", unipi.account.name, "/home")
-    reading = read("unipi-hpc2019", unipi, tmp_path)
+    on_this_machine(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
 
+    reading = read("unipi-hpc2019", unipi, tmp_path)
+    assert "stand-in for conda: numpy installed" in reading.text("%%slurm_image antonio-base")
+    assert "Successfully installed fbpca" in reading.text("%%slurm_image antonio-base")
+    assert "ray-core installed" in reading.text("%%slurm_image antonio-ray")
+    _check(reading, unipi)
+
+    again = read("unipi-hpc2019", unipi, tmp_path)
+    assert "nothing has changed" in again.text("%%slurm_image antonio-base")
+    assert "nothing has changed" in again.text("%%slurm_image antonio-ray")
+    _check(again, unipi)
+    made = sorted(path.name.partition("+")[0] for path in home.glob(".jupyter-slurm/images/*"))
+    assert made == ["antonio-base", "antonio-ray"]
+
+
+def _check(reading: Reading, unipi: Dressed) -> None:
+    """Check what the cells printed that do the same every time, and that nothing is left over."""
     assert "cpu" in reading.text("%slurm info")
-    assert "stand-in for conda install" in reading.text("%%slurm_image")
-    assert "antonio-base" in reading.text("images = %slurm image")
-    assert "degree 5 loss" in reading.text("--name try")
-    assert "COMPLETED" in reading.text("job.wait()")
-    assert "8 models on" in reading.text("best = min")
-    assert reading.pictures("--name plot") == 1
-    assert "[0, 1, 4, 9, 16, 25] from 3 nodes" in reading.text("print([number for")
+    assert "antonio-base" in reading.text("%slurm image")
+    assert "width 8 loss" in reading.text("--name try")
+    assert "and 2 components by fbpca" in reading.text("--name packages")
+    assert "USER STATE NODES CPUS" in reading.text("%squeue --format")
+    assert "/0/48" in reading.text("%sinfo")
+    tasks = reading.text("{selection.slurm_id}").splitlines()[-8:]
+    assert [task.split()[2] for task in tasks] == ["1"] * 8
+    assert "COMPLETED" in reading.text("selection.wait()")
+    assert "width 8 loss" in reading.text("%slurm logs")
+    assert "8 models, computed on c0" in reading.text("best = min")
+    assert reading.pictures("best = min") == 1
     assert len(list((reading.folder / "results").glob("*.json"))) == 8
+    assert "[0, 1, 4, 9, 16, 25] from 3 nodes" in reading.text("slurm submit")
+    assert "15 CPUs on 3 nodes" in reading.text("ray.cluster_resources")
+    assert "ObjectRef of a function that ran on c0" in reading.text("f.remote()")
+    assert "with num_cpus=2: [2, 5] threads" in reading.text("threads.remote")
+    assert "width 8 loss" in reading.text("--name bare")
+    assert "RUNNING 15 c[01-03]" in reading.text("--jobs {session_job}")
+    assert "load average" in reading.text("slurm shell")
+    assert "threads, then 5" in reading.text("before = torch")
+    assert "asked to end" in reading.text("session stop")
     wait_until(lambda: unipi.queue() == [], LIMIT_S)
