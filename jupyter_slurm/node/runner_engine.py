@@ -183,11 +183,13 @@ def connect_ray(state, world):
     @functools.wraps(init)
     def init_again(*args, **kwargs):
         # type: (Any, Any) -> Any
-        """Let code that begins with a `ray.init(…)` of its own have it, instead of an error."""
+        """Let code that begins with a `ray.init(…)` of its own have it, instead of an error. In a
+        session, whatever begins so later finds the connection of the first."""
         with own_signals():
             if ours:
                 ours.clear()
                 ray.shutdown()
+                known["ignore_reinit_error"] = True
             return init(*args, **dict(known, **kwargs))
 
     ray.init = init_again

@@ -61,6 +61,7 @@ NAMES = {
     "ray": "names = sorted(node['NodeName'] for node in ray.nodes())",
     "dask": "names = sorted(client.run(lambda dask_worker: dask_worker.name).values())",
 }
+OWN = {"ray": "ray.init()", "dask": "distributed.Client()"}
 GONE_S = 10.0
 SHARED = Path("/dev/shm")
 
@@ -307,8 +308,10 @@ def test_the_cells_of_a_session_share_one_engine(site: Site, engine: Engine) -> 
             name="s", launch=engine, idle_s=600, options={"nodes": "2", "cpus-per-task": "4"}
         )
     )
-    first = site.run(NAMES[engine], session=session.id, names_out=("names",))
-    assert read_result_variables(site.service.result(first.id)) == {"names": ["n1", "n2"]}
+    for _ in range(2):  # cells and programs that begin with a connection of their own
+        code = f"{OWN[engine]}\n{NAMES[engine]}"
+        job = site.run(code, session=session.id, names_out=("names",))
+        assert read_result_variables(site.service.result(job.id)) == {"names": ["n1", "n2"]}
     dead = site.run("import os; os.kill(os.getpid(), 9)", session=session.id)
     assert dead.state is JobState.FAILED
     third = site.run(NAMES[engine], session=session.id, names_out=("names",))
