@@ -83,4 +83,8 @@ def _item(text: str) -> object:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError) as exc:
-        raise ValueError(f"`[{text}]` is not a number or a quoted text") from exc
+        told = (
+            f"`[{text}]` is not a number or a quoted text; a text's own quotes stay where there "
+            """are quotes around the word, as in `'{a["b"]}'`"""
+        )
+        raise ValueError(told) from exc

@@ -184,6 +184,7 @@ def test_what_a_variable_has_can_stand_in_braces_as_for_ipython(word: str, becom
         ("{job.idd}", "has no attribute 'idd'"),
         ("{rates[2]}", "list index out of range"),
         ("{rates[rate]}", "a number or a quoted text"),
+        (*split('{sizes["big"]}'), """quotes around the word, as in `'{a["b"]}'`"""),
         ("{rate:q}", "Unknown format code"),
         ("{rate * 2}", "Put the value into a variable first"),
         ("{len(rates)}", "Put the value into a variable first"),
