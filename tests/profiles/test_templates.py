@@ -13,12 +13,14 @@ import pytest
 from jupyter_slurm.containers import RUNTIMES
 from jupyter_slurm.containers.images import find_image
 from jupyter_slurm.containers.references import parse_reference
+from jupyter_slurm.jobs.submission.options import merged_options
 from jupyter_slurm.profiles import templates
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.profiles.reading import load_profiles
 from jupyter_slurm.profiles.templates import Template, laid_over, read
-from jupyter_slurm.slurm.options import OPTIONS, check_option, check_together
+from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.slurm.units import parse_time_s
+from jupyter_slurm.wire import CellSpec, new_id
 
 NAMES = ["aau-aicloud", "arandu", "sdumont", "sus-aicloud", "unipi-hpc2019"]
 
@@ -57,9 +59,10 @@ def test_a_template_and_what_it_asks_for_make_a_profile(name: str, made: Path) -
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_defaults_are_options_of_sbatch(name: str, made: Path) -> None:
-    defaults = profile(name).defaults
-    assert set(defaults) <= set(OPTIONS)
-    check_together({key: check_option(key, value) for key, value in defaults.items()})
+    whole = profile(name)
+    assert set(whole.defaults) <= set(OPTIONS)
+    for asked in ({}, {"gpus": "1"}):
+        merged_options(CellSpec(id=new_id(), name="x", code="1", options=asked), whole, {})
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -87,6 +90,7 @@ def test_arandu_copies_to_the_node_and_back(made: Path) -> None:
 def test_aau_says_how_much_memory_and_comes_by_the_gateway(made: Path) -> None:
     aau = profile("aau-aicloud")
     assert aau.defaults["mem"] == "64G"
+    assert (aau.defaults["cpus-per-gpu"], aau.defaults["mem-per-gpu"]) == ("6", "90G")
     assert aau.jump == ("alice@sshgw.aau.dk",)
     assert aau.image_dirs[0] == "/user/share/singularity/images"
 

@@ -21,6 +21,10 @@ _TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
 _MEMORY = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
 _CORES = frozenset({"ntasks", "ntasks-per-node", "cpus-per-gpu"})
 """Options that count cores: a default of `cpus-per-task` would multiply them."""
+_FOR_GPUS = {"cpus-per-gpu": "cpus-per-task", "mem-per-gpu": "mem"}
+"""Defaults for jobs with GPUs alone -> the default that the other jobs get instead: sbatch refuses
+memory for each GPU where there is none."""
+_GPUS_OF_TASKS = frozenset({"gpus-per-socket", "gpus-per-task"})
 _SAYS_TASKS = frozenset({"nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu"})
 """Options that say where tasks are: a default of `ntasks` would take nodes away from them (sbatch:
 "can't run 1 processes on 2 nodes, setting nnodes to 1"), and one of `ntasks-per-node` tasks."""
@@ -60,6 +64,8 @@ def merged_options(
     """
     _check_defaults(profile)
     asked = {*directives, *spec.options}
+    if "cpus-per-task" in asked:
+        asked |= {"cpus-per-gpu"}
     if not asked.isdisjoint(_MEMORY):
         asked |= _MEMORY
     if not asked.isdisjoint(_CORES):
@@ -71,6 +77,10 @@ def merged_options(
         for name, value in profile.defaults.items()
         if name in sbatch_options.OPTIONS and name not in asked
     }
+    has_gpus = _has_gpus({**known, **directives, **spec.options})
+    for with_gpus, without in _FOR_GPUS.items():
+        if with_gpus in known:
+            known.pop(without if has_gpus else with_gpus, None)
     try:
         merged = {
             name: sbatch_options.check_option(name, value)
@@ -84,6 +94,10 @@ def merged_options(
         # Slurm may spread --gpus over nodes as they are free, and the code would see a part.
         merged |= {"nodes": "1"} if gpus_of_option(merged.get("gpus", "")) else {}
     return merged
+
+
+def _has_gpus(options: Mapping[str, str]) -> bool:
+    return gpus_asked(options) > 0 or not _GPUS_OF_TASKS.isdisjoint(options)
 
 
 def _check_defaults(profile: ClusterProfile) -> None:

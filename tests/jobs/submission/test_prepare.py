@@ -177,6 +177,35 @@ def test_who_counts_cores_gets_no_default_of_cores_beside_it(line: str, kept: bo
     assert ("cpus-per-task" in found) is kept
 
 
+_RULE = {"cpus-per-gpu": "6", "mem-per-gpu": "90G"}
+_WITHOUT = {"cpus-per-task": "2", "mem": "64G"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ({}, _WITHOUT),
+        ({"gres": "nvme:1"}, _WITHOUT),
+        *(
+            (one, _RULE)
+            for one in (
+                {"gres": "gpu:2"},
+                {"gpus": "v100:2"},
+                {"gpus-per-node": "2"},
+                {"ntasks": "2", "gpus-per-task": "1"},
+            )
+        ),
+        ({"gpus": "1", "mem": "8G"}, {"cpus-per-gpu": "6", "mem": "8G"}),
+        ({"gpus": "1", "cpus-per-task": "4"}, {"cpus-per-task": "4", "mem-per-gpu": "90G"}),
+    ],
+)
+def test_what_a_profile_gives_for_each_gpu_is_for_jobs_with_gpus_instead_of_what_others_get(
+    asked: dict[str, str], given: dict[str, str]
+) -> None:
+    found = options(prepared(options=asked, profile={"defaults": _WITHOUT | _RULE}))
+    assert {name: found[name] for name in _WITHOUT | _RULE if name in found} == given
+
+
 @pytest.mark.parametrize(
     ("asked", "more", "kept"),
     [
