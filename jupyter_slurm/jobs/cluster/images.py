@@ -79,6 +79,8 @@ class Images:
     def make_image(self, spec: ImageSpec) -> ImageBuild:
         cluster = self._clusters.named(spec.cluster)
         runtime = spec.runtime or cluster.profile.runtime
+        if spec.recipe is None and not spec.again and (own := _of_the_site(spec, cluster, runtime)):
+            return ImageBuild(image=own)
         planned = _pulled if spec.recipe is None else _built
         plan = planned(spec, cluster, runtime)
         with self._making[cluster.name]:
@@ -214,6 +216,15 @@ def _pulled(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
     reference = parse_reference(cluster.profile.images.get(spec.base, spec.base))
     digest = image_folder.reference_digest(str(reference), maker_for(runtime).tool)
     return str(reference), digest, None, None, lambda maker, version: maker.pull(reference, version)
+
+
+def _of_the_site(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> Image | None:
+    """Return the site's own image of that name, which jobs would run in whatever is pulled."""
+    name = spec.base or ""
+    path = PurePosixPath(_base(name, cluster, runtime, maker_for(runtime))) if name else None
+    if path is None or not path.is_absolute() or path.parent == cluster.image_store().path:
+        return None
+    return Image(name=name, origin=ImageOrigin.SITE, path=str(path))
 
 
 def _base(wanted: str, cluster: SlurmCluster, runtime: str, maker: Maker) -> str:
