@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jupyter_slurm.local_cluster import conf, software
@@ -36,6 +36,8 @@ class Shape:
     lines: Sequence[str]
     accounting: Sequence[Sequence[str]] | None = None
     """What sacctmgr(1) is to add beside the cluster; None: no accounting."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What it has beside slurm.conf: names -> texts."""
 
 
 def start_slurm(keeper: Keeper, folder: Path, shape: Shape, login: Room, inside: Room) -> None:
@@ -85,6 +87,8 @@ class _Slurm:
         _write(folder / "slurm.conf", "\n".join([*lines, *self.shape.lines, ""]))
         _write(folder / "gres.conf", "\n".join(["AutoDetect=off", *self._gpus(), ""]))
         _write(folder / "cgroup.conf", conf.cgroup_conf(found.version))
+        for name, text in self.shape.files.items():
+            _write(folder / name, text)
         if self.shape.accounting is not None:
             self.places.dbd_conf.write_text(conf.slurmdbd_conf(at))
             self.places.dbd_conf.chmod(0o600)

@@ -105,6 +105,11 @@ def lean_copy(image: Path, folder: Path) -> Path:
     return _copied(image, folder, ("usr/local/lib", *_LEFT_OUT))
 
 
+def shell_copy(image: Path, folder: Path) -> Path:
+    """The same without Python."""
+    return _copied(image, folder, ("usr/local/lib", *_LEFT_OUT, *_OF_PYTHON))
+
+
 def plain_copy(image: Path, folder: Path) -> Path:
     """Keep the packages, too: half of its size and a third of its files."""
     return _copied(image, folder, (*_LEFT_OUT, *_OF_PACKAGES))

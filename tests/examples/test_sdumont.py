@@ -98,13 +98,13 @@ def make_software(folder: Path) -> Path:
     (folder / "deeplearn").mkdir()
     (folder / "deeplearn/tensorflow.py").write_text(_TENSORFLOW)
     (folder / "wheels").mkdir()
-    _make_wheel(folder / "wheels", "tensorflow", "2.6.0", _TENSORFLOW)
-    _make_wheel(folder / "wheels", "tensorflow_datasets", "4.4.0")
-    _make_wheel(folder / "wheels", "tensorflow_addons", "0.14.0")
+    make_wheel(folder / "wheels", "tensorflow", "2.6.0", _TENSORFLOW)
+    make_wheel(folder / "wheels", "tensorflow_datasets", "4.4.0")
+    make_wheel(folder / "wheels", "tensorflow_addons", "0.14.0")
     return folder
 
 
-def _make_wheel(folder: Path, name: str, version: str, text: str = "") -> None:
+def make_wheel(folder: Path, name: str, version: str, text: str = "") -> None:
     about = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
         wheel.writestr(f"{name}.py", text)
