@@ -99,7 +99,9 @@ class OpenRegistry:
 
 
 def _run(argv: Sequence[str], given: bytes = b"") -> bytes:
-    done = subprocess.run(argv, input=given, stdout=subprocess.PIPE, check=True, timeout=_PATIENCE_S)
+    done = subprocess.run(
+        argv, input=given, stdout=subprocess.PIPE, check=True, timeout=_PATIENCE_S
+    )
     return done.stdout
 
 

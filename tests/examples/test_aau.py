@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,8 +16,9 @@ from tests.cluster.dressed import Dress, Dressed, make_dressed
 from tests.cluster.dressed_slurm import Shape
 from tests.cluster.image import shell_copy
 from tests.cluster.open_registry import OpenRegistry
-from tests.examples.reading import LIMIT_S, read
+from tests.examples.reading import LIMIT_S, Reading, read
 from tests.examples.test_sdumont import make_wheel
+from tests.ssh.accounts import make_folder
 from tests.ssh.kept import Keeper
 from tests.ssh.waiting import wait_until
 
@@ -44,11 +45,11 @@ function slurm_job_modify()
 end
 """
 
-# Stand-ins for NVIDIA's, which needs a GPU: one that is idle; for the site's own, which asks that on
-# the job's node; and for smem, which is not installed here.
+# Stand-ins: for NVIDIA's, which needs a GPU, one that is idle; for the site's own, which asks for
+# that on the job's node; and for smem, which is not installed here.
 _SMI = """#!/bin/sh
 case "$*" in
-  *--query-gpu=*) printf '2026/01/01 00:00:00.000, %s, 7, 3\\n' "${CUDA_VISIBLE_DEVICES:-0}" ;;
+  *-l*) while echo "GPU ${CUDA_VISIBLE_DEVICES:-none}: 7 %"; do sleep 1; done ;;
   *) echo "NVIDIA-SMI: GPU ${CUDA_VISIBLE_DEVICES:-none}, Tesla V100-SXM3-32GB" ;;
 esac
 """
@@ -57,6 +58,7 @@ _PROGRAMS = {
     "getUtilByJobId.sh": '#!/bin/sh\necho "job $1: 7 % of its GPU"\n',
     "smem": '#!/bin/sh\necho "smem $*: $(whoami)"\n',
 }
+
 
 def make_image(demo_image: Path, image: Path) -> Path:
     """Make the image that the site and the registries have under all names: a small one, into which
@@ -152,3 +154,121 @@ def aau(engine: ApptainerEngine, folder: Path) -> Dress:
             f"{_IMAGES}/tensorflow_20.10-tf2-py3.sif": folder / "image",
         },
     )
+
+
+def _add_cluster(site: Dressed) -> None:
+    """Set up the cluster as the notebook's first cell says, by answering two questions: for the
+    user's name there, and whether to keep what is shown. A third one would find no answer."""
+    (made,) = site.sshd.client.folder.glob("config/jupyter-slurm/clusters.toml")
+    made.unlink()
+    words = ["clusters", "add", "aau-aicloud", "--template", "aau-aicloud"]
+    done = subprocess.run(
+        [sys.executable, "-m", "jupyter_slurm", *words],
+        env=site.env,
+        input=f"{site.account.name}\n\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Your AAU ID: " in done.stdout
+
+
+@pytest.mark.timeout(2 * LIMIT_S)
+@pytest.mark.long
+def test_the_guides_steps_are_done_twice_after_two_questions_and_a_login(
+    site_keeper: Keeper, apptainer_engine: ApptainerEngine, site_folder: Path, tmp_path: Path
+) -> None:
+    folder = make_folder(site_keeper, "site-") / "s"
+    site = make_site(site_keeper, folder, apptainer_engine, site_folder)
+    _add_cluster(site)
+
+    reading = read("aau-aicloud", site, tmp_path)
+    _check(reading, site)
+    assert "Creating SIF file" in reading.text("%slurm image pull godlovedc")
+    assert "Successfully installed keras" in reading.text("%%slurm_image")
+    _check_left(site)
+
+    again = read("aau-aicloud", site, tmp_path)
+    _check(again, site)
+    for made in ("%slurm image pull godlovedc", "%slurm image pull pytorch", "%%slurm_image"):
+        assert "nothing has changed" in again.text(made)
+    _check_left(site)
+
+
+def _check(reading: Reading, site: Dressed) -> None:
+    """Look at what each chapter of the guide has shown, in its order."""
+    user = site.account.name
+    assert "The shell runs on in job" in reading.text('sendline("~.")')
+    assert "still on nv-ai-0" in reading.text("echo still on $place")
+    login = reading.text("%slurm login")
+    assert "Connected to aau-aicloud" in login
+    assert "→" in login, "not by the gateway"
+    assert "1 file" in reading.text("%slurm push")
+    assert "sent through the gateway" in reading.text("%slurm pull testfile")
+    assert site.account.home.joinpath("testfile").exists()
+
+    _check_slurm(reading, user)
+
+    assert "Available Commands" in reading.text("-- singularity -h")
+    assert "--fakeroot" in reading.text("-- singularity help exec")
+    assert "You will pull one image more." in reading.text("--name lolcow")
+    own = f"{_IMAGES}/tensorflow_20.10-tf2-py3.sif"
+    assert own in reading.text("%slurm image pull tensorflow")
+    assert "NVIDIA-SMI: GPU 0" in reading.text("-- nvidia-smi")
+    assert f"in {own}" in reading.text("import tensorflow as tf\n\nprint(")
+    assert "1 GPU" in reading.text("print(len(tf")
+    assert "in 10 epochs" in reading.text("--name example")
+    assert (reading.folder / "output_data/losses.npy").exists()
+    assert "in 10 epochs" in reading.text("--name keras")
+    assert "Name: keras" in reading.text("-- pip show keras")
+
+    assert "COMMAND" in reading.text("top -b -n 1")
+    assert f"smem -u -k: {user}" in reading.text("smem -u -k")
+    assert "GPU 0: 7 %" in reading.text("nvidia-smi -l 1")
+    assert "GRES=gpu:v100:1(IDX:0)" in reading.text("details = ")
+    assert "7 % of its GPU" in reading.text("getUtilByJobId.sh")
+    assert "points.npz" in reading.text("--name raid")
+    trapped = reading.text("--Format State,MinMemory,Reason").split()
+    assert trapped[-3:] == ["PENDING", "10000M", "Resources"]
+    assert "65536 MB, at once" in reading.text("--name free")
+    assert "12 CPUs for two GPUs\n92160 MB for each" in reading.text("--name share")
+    assert "computed in torch.bfloat16: loss 0.0" in reading.text("--name mixed")
+    assert "with 2 GPUs" in reading.text("--launch torchrun")
+    assert "[(0, 1.0), (1, 1.0)]" in reading.text("print(seen)")
+    assert "SubmitError" in reading.text("--gres gpu:17")
+    assert "12 CPU-hours, 2 GPU-hours" in reading.text("--dry-run")
+
+
+def _check_slurm(reading: Reading, user: str) -> None:
+    """Look at what Slurm's own commands have shown, and what the jobs that they are about did."""
+    assert "on nv-ai-0" in reading.text("--name first")
+    assert "(Resources)" in reading.text("wide = _")
+    assert "wide" in reading.text("%sprio")
+    assert "1000" in reading.text("--priority")
+    assert "JobState=PENDING" in reading.text("%scontrol show job {wide")
+    assert "on nv-ai-0" in reading.text("-- bash -l -c")
+    assert "\nnv-ai-03.srv.aau.dk" in reading.text("-- printenv SLURMD_NODENAME")
+    assert "hello world from sbatch on node nv-ai-0" in reading.text("print(job.output)")
+    assert "v100" in reading.text("%slurm info")
+    queue = next(cell for cell in reading.cells if cell.source == "%squeue")
+    assert "others" in str(queue.outputs)
+    assert "RealMemory=1474560" in reading.text("%scontrol show node")
+    shown = reading.text("%scontrol -d show job {look")
+    assert "mem=90G" in shown
+    assert "CpusPerTres=gres:gpu:6" in shown
+    accounted = reading.text("%sacct -j")
+    for words in (user[:7], "MySlurmJob", "1-00:00:00", "COMPLETED", "normal", "64G"):
+        assert words in accounted
+    assert "Cluster Utilization" in reading.text("%sreport")
+    assert "GPU-hours" in reading.text("%slurm usage")
+    assert "1gpulong" in reading.text("%sacctmgr show qos")
+    assert user in reading.text("%sacctmgr show assoc")
+    assert "scontrol [<OPTION>]" in reading.text("%scontrol --help")
+
+
+def _check_left(site: Dressed) -> None:
+    """Nothing is left but the job of others."""
+    wait_until(lambda: len(site.queue()) == 1, LIMIT_S)
+    assert list(site.file("/raid/{user}").iterdir()) == []
