@@ -103,7 +103,7 @@ def parse(words: Sequence[str]) -> line.Request:
 
 def display_name(request: line.Request, cluster: str) -> str:
     """Return the title, like `Python 3 (arandu · pytorch:22.11 · 1 GPU)`."""
-    parts = [cluster, *([request.image] if request.image else [])]
+    parts = [cluster, *filter(None, [request.container_name or request.image])]
     for option, one, many in (("gpus", "GPU", "GPUs"), ("gres", "", ""), ("partition", "", "")):
         value = request.options.get(option)
         if value:

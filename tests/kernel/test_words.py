@@ -47,6 +47,7 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["--gpus", "1"], "Python 3 (arandu · 1 GPU)"),
         (["--gpus", "2", "--image", "pytorch:22.11"], "Python 3 (arandu · pytorch:22.11 · 2 GPUs)"),
+        (["--container-name", "mine", "--image", "pytorch:22.11"], "Python 3 (arandu · mine)"),
         (["--partition", "long"], "Python 3 (arandu · long)"),
         ([], "Python 3 (arandu)"),
     ],

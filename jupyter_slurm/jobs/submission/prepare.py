@@ -188,7 +188,7 @@ def _batch_script(job: Resolved, spec: ScriptSpec) -> Submission:
     options["comment"] = comment(spec, options.get("comment") or own.get("comment"))
     if not options.get("job-name") and not own.get("job-name"):
         options["job-name"] = spec.name
-    if not options.get("chdir") and not own.get("chdir") and job.script_folder:
+    if job.script_folder and (options.get("chdir") or not own.get("chdir")):
         options["chdir"] = job.script_folder
     return Submission(
         job,

@@ -105,7 +105,7 @@ class Resolved:
         sbatch would run it, in the folder that it was written in, and on another machine in the
         home."""
         if said := self.effective_options.get("chdir"):
-            return said
+            return home_expanded(said, self.site.home)
         if self.spec.push is not None:
             return str(self.job_dir.work)
         return self.site.home if self.profile.host is not None else self.spec.cwd

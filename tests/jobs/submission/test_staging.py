@@ -89,6 +89,7 @@ def test_where_a_cell_runs(host: str | None, changes: dict[str, Any], runs_in: s
         (None, {"cwd": "/here", "push": "/here"}, "/jobs/abcdefgh/work"),
         ("login", {"cwd": "/here"}, "/prj/a"),
         ("login", {"push": "/here"}, "/jobs/abcdefgh/work"),
+        ("login", {"options": {"chdir": "~/there"}}, "/prj/a/there"),
     ],
 )
 def test_where_a_batch_script_runs(host: str | None, changes: dict[str, Any], runs_in: str) -> None:
