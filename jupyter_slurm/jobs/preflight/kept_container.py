@@ -18,7 +18,7 @@ def of_container(job: Resolved) -> Iterator[Objection]:
     nodes = [one.node for one in there]
     lacking = named_without(nodes, job.options.get("nodelist"))
     said = Message.of("The container {name} is on {nodes} only.", name=name, nodes=", ".join(nodes))
-    hint = Message.of("The job waits for a node that has it.")
+    hint = Message.of("The job runs on a node that has it.")
     if lacking:
         hint = Message.of("On {nodes} the job makes another one.", nodes=", ".join(lacking))
     yield Objection(said, hint, certain=False, option="container-name")
