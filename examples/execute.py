@@ -1,12 +1,16 @@
-"""execute.py NOTEBOOK OUTPUT: runs a notebook as Jupyter would, and tells what it shows meanwhile.
+"""execute.py NOTEBOOK OUTPUT [ANSWERS]: runs a notebook as Jupyter would, and tells what it shows
+meanwhile.
 
-OUTPUT is written also when a cell fails, which ends the program with 1.
+OUTPUT is written also when a cell fails, which ends the program with 1. ANSWERS is a file with a
+line for each question that a cell asks; without it, cells cannot ask.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,25 @@ class Narrator(NotebookClient):
     """Prints each code cell's first lines, and the text that it writes, as it comes."""
 
     started_s = 0.0
+    answers: Sequence[str] = ()
+    answering: asyncio.Task[None] | None = None
+
+    async def listen(self, **_: object) -> None:
+        """Let cells ask where there are answers."""
+        if self.answers:
+            client: Any = self.kc
+            client.allow_stdin = True
+            self.answering = asyncio.create_task(self.answer(client))
+
+    async def answer(self, client: Any) -> None:
+        for answer in self.answers:
+            asked = await client.get_stdin_msg()
+            sys.stdout.write(f"{asked['content']['prompt']}\n")
+            client.input(answer)
+
+    async def end(self, **_: object) -> None:
+        if self.answering is not None:
+            self.answering.cancel()
 
     def narrate(self, cell: Any, **_: object) -> None:
         if cell.cell_type == "code":
@@ -40,12 +63,15 @@ class Narrator(NotebookClient):
 
 
 def main() -> int:
-    source, target = map(Path, sys.argv[1:])
+    source, target, *answers = map(Path, sys.argv[1:])
     notebook = nbformat.read(source, as_version=4)
     # Talks to the kernel through files of this user's, not through ports of this machine.
     kernel = AsyncKernelManager(kernel_name="python3", transport="ipc")
     client = Narrator(notebook, km=kernel, resources={"metadata": {"path": "."}})
     client.owns_km = True  # to be shut down with it
+    client.answers = [line for file in answers for line in file.read_text().splitlines()]
+    client.on_notebook_start = client.listen
+    client.on_notebook_complete = client.end
     client.on_cell_start = client.narrate
     client.on_cell_executed = client.told
     try:

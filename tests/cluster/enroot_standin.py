@@ -8,14 +8,18 @@ open it does the other way round than we need it.
     enroot_standin.py FOLDER srun|enroot WORDS...
 
 FOLDER holds `data` (containers), `tasks` (process ids of those in steps), `locks` (of containers),
-`registry` (NAME of an image, with `%` for each slash -> SquashFS) and `srun` (the real one), and
+`registry` (NAME of an image, with `%` for each slash -> SquashFS; `NAME.address` -> where a real
+registry of that name answers), `cache` (what came from one) and `srun` (the real one), and
 `scope_job` where the site has `container_scope=job` (pyxis' wiki, Setup; 0.9): the names of
 containers begin with the job's number. The epilog that removes them then is the site's own.
+`writable`: containers of the site can be written unless an option says otherwise.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
+import netrc
 import os
 import re
 import shutil
@@ -25,7 +29,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
+from urllib.error import HTTPError
+from urllib.request import HTTPBasicAuthHandler, HTTPPasswordMgrWithDefaultRealm, build_opener
+from urllib.request import Request as Asking
 
 VALUES = ("image", "mounts", "workdir", "name", "save", "env", "unshare")
 SWITCHES = ("mount-home", "remap-root", "entrypoint", "writable")
@@ -134,7 +141,8 @@ def step(folder: Path, words: list[str]) -> NoReturn:
     mounts += mounts_of_pmi()
     if asked.switches.get("mount-home", False):
         mounts.insert(0, (os.environ["HOME"], os.environ["HOME"]))
-    assert asked.switches.get("writable", False), "the container cannot be written"
+    writable = asked.switches.get("writable", (folder / "writable").exists())
+    assert writable, "the container cannot be written"
     argv = entered(container, mounts, command, workdir=asked.values.get("workdir", "/tmp"))
     if asked.switches.get("remap-root", True):
         argv[1:1] = ["--uid=0", "--gid=0"]
@@ -211,6 +219,7 @@ def made_in_step(folder: Path, asked: Asked, container: Path) -> None:
 # --- enroot
 
 
+_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _CONF = """. "$1"
 ! declare -f mounts >/dev/null || mounts
 declare -f rc >/dev/null || echo no rc
@@ -300,9 +309,52 @@ def image_file(folder: Path, image: str) -> Path:
     if not re.fullmatch(r"([^/#]+#)?[a-z0-9/._-]+(:[\w.-]+)?", image):
         raise Failed(f"[ERROR] Invalid image reference: docker://{image}")
     known = folder / "registry" / image.replace("/", "%")
+    registry, _, name = image.rpartition("#")
+    address = folder / "registry" / f"{registry}.address"
+    if address.exists():
+        return fetched(folder, registry, address.read_text(), name)
     if not known.exists():
         raise Failed("curl: (6) Could not resolve host: registry-1.docker.io")
     return known
+
+
+def fetched(folder: Path, registry: str, address: str, image: str) -> Path:
+    """The SquashFS file of an image with one layer, from a real registry, as src/docker.sh asks it:
+    with the user and password that the file of credentials has for it. What is in the cache is not
+    fetched again."""
+    name, _, tag = image.partition(":")
+    logins = HTTPPasswordMgrWithDefaultRealm()
+    file = Path(os.environ["HOME"], ".config/enroot/.credentials")
+    known = netrc.netrc(file).authenticators(registry) if file.exists() else None
+    if known is not None:
+        logins.add_password(None, address, known[0], known[2])
+    asks = build_opener(HTTPBasicAuthHandler(logins))
+
+    def answer(what: str) -> Any:
+        url = f"http://{address}/v2/{name}/{what}"
+        try:
+            return asks.open(Asking(url, headers={"Accept": _MANIFEST}))
+        except HTTPError as error:
+            said = f"returned error code: {error.code} {error.reason}"
+            raise Failed(f"[ERROR] URL {url} {said}") from error
+
+    (layer,) = json.load(answer(f"manifests/{tag or 'latest'}"))["layers"]
+    cached = folder / "cache" / f"{layer['digest'].removeprefix('sha256:')}.sqsh"
+    with locked(folder, cached.name):
+        if not cached.exists():
+            whole = cached.with_suffix(".tar")
+            with whole.open("wb") as written:
+                shutil.copyfileobj(answer(f"blobs/{layer['digest']}"), written)
+            words = ["mksquashfs", "-", str(cached), "-tar", "-quiet", "-no-progress"]
+            with whole.open("rb") as read:
+                subprocess.run(
+                    [*words, "-noI", "-noD", "-noF"],
+                    stdin=read,
+                    stdout=subprocess.DEVNULL,
+                    check=True,
+                )
+            whole.unlink()
+    return cached
 
 
 def pack(container: Path, file: str) -> None:

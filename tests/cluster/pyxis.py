@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from tests.cluster.enroot_standin import locked
+from tests.cluster.registry import Registry
 
 _STAND_IN = Path(__file__).with_name("enroot_standin.py")
 
@@ -26,24 +27,33 @@ class EnrootStandIn:
     folder: Path
 
     @property
+    def programs(self) -> Path:
+        """The folder of `srun` and `enroot`."""
+        return self.folder / "bin"
+
+    @property
     def setup(self) -> str:
         """For a profile: what the jobs' nodes have."""
-        return f"export PATH={shlex.quote(str(self.folder / 'bin'))}:$PATH"
+        return f"export PATH={shlex.quote(str(self.programs))}:$PATH"
 
     def containers(self) -> list[str]:
         return [path.name for path in (self.folder / "data").iterdir()]
 
     def run(self, *words: str) -> str:
         """Run `enroot` as the user would on a node; give what it printed."""
-        argv = [str(self.folder / "bin/enroot"), *words]
+        argv = [str(self.programs / "enroot"), *words]
         return subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout
 
     def publish(self, name: str, image: Path) -> None:
         """In a registry as `name`: `ubuntu:20.04`, `nvcr.io#nvidia/x:1`."""
         (self.folder / "registry" / name.replace("/", "%")).symlink_to(image)
 
+    def reach(self, name: str, registry: Registry) -> None:
+        """Make the names of images that begin with `name#` lead to a real registry."""
+        (self.folder / f"registry/{name}.address").write_text(registry.address)
 
-def _squashed(image: Path, path: Path) -> Path:
+
+def squashed(image: Path, path: Path) -> Path:
     words = ["mksquashfs", str(image), str(path), "-quiet", "-no-progress", "-noI", "-noD", "-noF"]
     subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
     return path
@@ -53,13 +63,13 @@ def _squashed(image: Path, path: Path) -> Path:
 def lean_squash_image(lean_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A shell and Python alone: a container is a copy of all that is in its image, so that those
     of this one are made and removed soon."""
-    return _squashed(lean_image, tmp_path_factory.mktemp("squash") / "lean.sqsh")
+    return squashed(lean_image, tmp_path_factory.mktemp("squash") / "lean.sqsh")
 
 
 @pytest.fixture(scope="session")
 def small_image(shell_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same without Python: unpacked in no time."""
-    return _squashed(shell_image, tmp_path_factory.mktemp("squash") / "small.sqsh")
+    return squashed(shell_image, tmp_path_factory.mktemp("squash") / "small.sqsh")
 
 
 def _remove_what_has_ended(folder: Path, until: Event) -> None:
@@ -75,9 +85,9 @@ def _remove_what_has_ended(folder: Path, until: Event) -> None:
 @contextmanager
 def standing_in(folder: Path, python: str = sys.executable) -> Iterator[EnrootStandIn]:
     """In `folder`, for whom may use it; `python` runs the stand-ins."""
-    for name in ("bin", "data", "locks", "registry", "tasks"):
+    for name in ("bin", "cache", "data", "locks", "registry", "tasks"):
         (folder / name).mkdir(parents=True)
-    for name in ("data", "locks", "tasks"):
+    for name in ("cache", "data", "locks", "tasks"):
         (folder / name).chmod(0o1777)
     real = shutil.which("srun")
     assert real is not None

@@ -3,15 +3,20 @@ TLS; a silent one."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import shutil
 import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import bcrypt
 import pytest
@@ -22,6 +27,8 @@ from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
 
 _PATIENCE_S = 60.0
+_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
+_PART = "application/vnd.docker.{}"
 _CONFIG = """
 version: 0.1
 log: {{level: error}}
@@ -58,17 +65,63 @@ class Registry:
         self.log_out(engine)
         return full
 
+    def put(self, layer: Path, name: str, *tags: str) -> None:
+        """Put an image there whose one layer is a tar file, without an engine."""
+        image = json.dumps({"architecture": "amd64", "os": "linux", "config": {}}).encode()
+        parts = [
+            {"mediaType": _PART.format(kind), "size": len(data), "digest": self._sent(name, data)}
+            for kind, data in (
+                ("container.image.v1+json", image),
+                ("image.rootfs.diff.tar", layer.read_bytes()),
+            )
+        ]
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": _TYPE,
+            "config": parts[0],
+            "layers": parts[1:],
+        }
+        for tag in tags:
+            text = json.dumps(manifest).encode()
+            self._call("PUT", f"/v2/{name}/manifests/{tag}", text, _TYPE)
+
+    def _sent(self, name: str, data: bytes) -> str:
+        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        place = urlsplit(self._call("POST", f"/v2/{name}/blobs/uploads/"))
+        self._call("PUT", f"{place.path}?{place.query}&digest={digest}", data)
+        return digest
+
+    def _call(
+        self, method: str, path: str, data: bytes = b"", kind: str = "application/octet-stream"
+    ) -> str:
+        login = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
+        told = {"Authorization": f"Basic {login}", "Content-Type": kind}
+        with closing(HTTPConnection(self.address, timeout=_PATIENCE_S)) as connection:
+            connection.request(method, path, data, told)
+            answer = connection.getresponse()
+            assert answer.status < 300, answer.read()
+            return answer.headers.get("Location", "")
+
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     folder = tmp_path_factory.mktemp("registry")
+    with serving(folder) as registry:
+        yield registry
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def serving(folder: Path, password: str = Registry.password) -> Iterator[Registry]:
+    """Run one that keeps all it has in `folder`."""
     certificate, key = folder / "certificate", folder / "key"
     words = ["req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=localhost"]
     words += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key)]
     subprocess.run(
         ["openssl", *words, "-out", certificate], check=True, capture_output=True, timeout=60
     )
-    registry = Registry(f"localhost:{free_port()}", f"localhost:{free_port()}", certificate)
+    addresses = (f"localhost:{free_port()}", f"localhost:{free_port()}")
+    registry = Registry(*addresses, certificate, password=password)
     hashed = bcrypt.hashpw(registry.password.encode(), bcrypt.gensalt(4)).decode()
     (folder / "passwords").write_text(f"{registry.user}:{hashed}\n")
     tls = f", tls: {{certificate: '{certificate}', key: '{key}'}}"
@@ -81,7 +134,6 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
         for name in (registry.address, registry.secure):
             wait_until(partial(_listens, name), _PATIENCE_S)
         yield registry
-    shutil.rmtree(folder)
 
 
 def _listens(address: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,13 +49,37 @@ class Reading:
         return outputs
 
 
-def read(name: str, site: Dressed, folder: Path) -> Reading:
-    """Runs `examples/NAME.ipynb` in `folder`, as somebody does whose machine reaches `site`."""
-    return run(name, site.env, folder, site.log_in)
+def read(name: str, site: Dressed, folder: Path, *answers: str) -> Reading:
+    """Runs `examples/NAME.ipynb` in `folder`, as somebody does whose machine reaches `site`.
+    `answers`: what they type where a cell asks."""
+    return run(name, site.env, folder, site.log_in, answers)
+
+
+def add(site: Dressed, *answers: str) -> str:
+    """Add the site as its notebook says, in place of the profile that it has, and return what was
+    printed. It fails where more is asked than is answered."""
+    name = site.dress.template
+    (site.sshd.client.folder / "config/jupyter-slurm/clusters.toml").unlink()
+    argv = ["-m", "jupyter_slurm", "clusters", "add", name, "--template", name]
+    done = subprocess.run(
+        [sys.executable, *argv],
+        input="".join(f"{one}\n" for one in answers),
+        env=site.env,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def run(
-    name: str, env: Mapping[str, str], folder: Path, begin: Callable[[], object] = lambda: None
+    name: str,
+    env: Mapping[str, str],
+    folder: Path,
+    begin: Callable[[], object] = lambda: None,
+    answers: Sequence[str] = (),
 ) -> Reading:
     """Runs `examples/NAME.ipynb` in `folder`, after `begin`, with an agent that ends with it. Once
     more in the same folder, it finds there what it has left."""
@@ -64,6 +88,10 @@ def run(
     ran = folder / f"{name}.ipynb"
     env = {**env, "JPY_SESSION_NAME": str(work / ran.name)}
     argv = [str(EXAMPLES / "execute.py"), str(EXAMPLES / ran.name), str(ran)]
+    if answers:
+        typed = folder / "answers"
+        typed.write_text("\n".join(answers))
+        argv.append(str(typed))
     try:
         begin()
         done = subprocess.run(

@@ -1,4 +1,5 @@
-"""The guide of SUS' AI cloud: enroot and pyxis (of which there are stand-ins), a setup script."""
+"""The guide of SUS' AI cloud: enroot and pyxis (of which there are stand-ins), containers that stay
+on their servers, and a real registry that wants a login in place of NVIDIA's."""
 
 from __future__ import annotations
 
@@ -11,15 +12,35 @@ import pytest
 
 from tests.cluster.dressed import Dress, Dressed
 from tests.cluster.dressed_slurm import Shape
-from tests.cluster.image import plain_copy
-from tests.cluster.pyxis import standing_in
-from tests.examples.reading import LIMIT_S, read
+from tests.cluster.image import lean_copy, plain_copy
+from tests.cluster.pyxis import EnrootStandIn, squashed, standing_in
+from tests.cluster.registry import Registry, serving
+from tests.examples.reading import LIMIT_S, Reading, add, read
 from tests.ssh.waiting import wait_until
 
-_TENSORFLOW = "nvcr.io#nvidia/tensorflow:22.02-tf2-py3"
+_KEY = "nvapi-of-the-tests"
+_PROGRAMS = {
+    # What would fetch packages, which is not to be had: they leave traces of what they were asked.
+    "apt-get": """[ "$(id -u)" = 0 ] || { echo "E: are you root?" >&2; exit 100; }
+[ "$1" = install ] || exit 0
+for name do case $name in install | -*) continue ;; esac
+  printf '#!/bin/sh\\nexec "$@"\\n' >"/usr/bin/$name" && chmod 755 "/usr/bin/$name"
+  echo "Setting up $name (stand-in)"
+done
+""",
+    "pip": """packages=$(python3 -c 'import site; print(site.getsitepackages()[0])')
+for name do case $name in install | -*) continue ;; esac
+  echo '__version__ = "3.0"' >"$packages/$name.py"
+  echo "Successfully installed $name (stand-in)"
+done
+""",
+    # enroot's hook brings the node's own.
+    "nvidia-smi": 'echo "NVIDIA-SMI (stand-in): GPU $CUDA_VISIBLE_DEVICES"\n',
+}
 
 
-def sus(profile: Path) -> Dress:
+def sus(programs: Path) -> Dress:
+    """Dress a site whose `srun` and `enroot` are in `programs`."""
     return Dress(
         template="sus-aicloud",
         login="yamada.jo.sus.ac.jp",
@@ -33,50 +54,121 @@ def sus(profile: Path) -> Dress:
             ),
         ),
         home="/data/home/{user}",
-        mounts={"/etc/profile.d": profile},
+        mounts={"/usr/local/bin": programs},
     )
 
 
-def make_image(demo_image: Path, path: Path) -> Path:
-    """With stand-ins for what would fetch packages, which is not to be had: they say so."""
-    files = []
-    for name in ("apt-get", "pip"):
-        program = path.with_name(name)
-        program.write_text(f'#!/bin/sh\necho "stand-in for {name} $*"; id -u\n')
-        files += ["-p", f"usr/bin/{name} f 755 0 0 cat {program}"]
-    folder = plain_copy(demo_image, path.with_suffix(""))
-    words = ["mksquashfs", str(folder), str(path), "-quiet", "-no-progress"]
-    packed = [*words, "-noI", "-noD", "-noF", *files]
-    subprocess.run(packed, stdout=subprocess.DEVNULL, check=True, timeout=LIMIT_S)
-    shutil.rmtree(folder)
-    return path
+def with_images(enroot: EnrootStandIn, registry: Registry, image: Path, folder: Path) -> None:
+    """Put into registries what the guide takes from them; `image`: with Python and packages, of
+    this machine's distribution."""
+    tensorflow = plain_copy(image, folder / "tensorflow")
+    for name, lines in _PROGRAMS.items():
+        program = tensorflow / "usr/bin" / name
+        program.unlink(missing_ok=True)
+        program.write_text(f"#!/bin/sh\n{lines}")
+        program.chmod(0o755)
+    layer = folder / "tensorflow.tar"
+    names = [one.name for one in tensorflow.iterdir()]
+    packed = ["tar", "-C", str(tensorflow), "-cf", str(layer), "--owner=0", "--group=0", *names]
+    subprocess.run(packed, check=True, timeout=LIMIT_S)
+    registry.put(layer, "nvidia/tensorflow", "20.12-tf2-py3", "22.02-tf2-py3")
+    enroot.reach("nvcr.io", registry)
+    ubuntu = lean_copy(image, folder / "ubuntu")
+    about = ubuntu / "etc/os-release"
+    about.unlink()
+    about.write_text('PRETTY_NAME="Ubuntu 20.04 (stand-in)"\n')
+    enroot.publish("ubuntu:20.04", squashed(ubuntu, folder / "ubuntu.sqsh"))
+    for one in (tensorflow, ubuntu):
+        shutil.rmtree(one)
+    layer.unlink()
 
 
-@pytest.mark.timeout(LIMIT_S)
+@pytest.mark.timeout(2 * LIMIT_S)
 @pytest.mark.long
-def test_the_setup_script_makes_an_image_that_jobs_run_in(
+def test_the_guides_steps_are_done_twice_and_a_container_that_stays_is_made_once(
     dressed: Callable[[Dress], Dressed], demo_image: Path, site_folder: Path, tmp_path: Path
 ) -> None:
     site_folder.chmod(0o755)
-    shutil.copytree("/etc/profile.d", site_folder / "profile.d")
-    with standing_in(site_folder / "enroot", "/usr/bin/python3") as enroot:
-        enroot.publish(_TENSORFLOW, make_image(demo_image, site_folder / "tensorflow.sqsh"))
-        (site_folder / "profile.d/zz-pyxis.sh").write_text(f"{enroot.setup}\n")
-        site = dressed(sus(site_folder / "profile.d"))
-        reading = read("sus-aicloud", site, tmp_path)
+    (site_folder / "registry").mkdir()
+    with (
+        standing_in(site_folder / "enroot", "/usr/bin/python3") as enroot,
+        serving(site_folder / "registry", _KEY) as registry,
+    ):
+        (enroot.folder / "writable").touch()  # or the guide's setup.sh could not do a thing
+        with_images(enroot, registry, demo_image, site_folder)
+        site = dressed(sus(enroot.programs))
+        # Three questions: the user, the head server's port, and whether to keep what is shown.
+        assert "Keep this?" in add(site, site.account.name, "", "")
 
-        assert "gpu1" in reading.text("%sinfo")
-        assert "rtx" in reading.text("%slurm info")
-        look = reading.text("--name look")
-        assert "on gpu" in look
-        assert "with GPU 0" in look
-        assert f"home /data/home/{site.account.name}" in look
-        made = reading.text("%%slurm_image")
-        assert "stand-in for apt-get install -y time\n0\n" in made
-        assert "stand-in for pip install optuna" in made
-        assert "myrepo" in reading.text("%slurm image")
-        assert "best of 13: rate" in reading.text("--name search")
-        assert (reading.folder / "trials.json").exists()
-        assert reading.pictures("--name plot") == 1
-        wait_until(lambda: site.queue() == [], LIMIT_S)
-        wait_until(lambda: enroot.containers() == [], LIMIT_S)
+        reading = read("sus-aicloud", site, tmp_path, _KEY)
+        _check(reading, site)
+        assert "Making the container myrepo" in reading.text("--name create")
+        assert "stand-in" in reading.text("%%slurm_image")
+        _check_left(site, enroot)
+
+        again = read("sus-aicloud", site, tmp_path, _KEY)
+        _check(again, site)
+        assert "Making the container" not in again.text("--name create")
+        assert "nothing has changed" in again.text("%%slurm_image")
+        assert "nothing has changed" in again.text("%slurm image pull")
+        _check_left(site, enroot)
+
+
+def _check(reading: Reading, site: Dressed) -> None:
+    """Look at what each chapter of the guide has shown, in its order."""
+    home = f"/data/home/{site.account.name}"
+    assert "Connected to sus-aicloud" in reading.text("%slurm login")
+    assert "✔" in reading.text("%slurm push")
+    logged_in = reading.text("%slurm image login")
+    assert ".config/enroot/.credentials" in logged_in
+    assert _KEY not in logged_in
+    assert "best of 13: rate" in reading.text("--name outline")
+    assert (reading.folder / "trials.json").exists()
+
+    for words in ("--name sbuild\n", "--name sbuild-ngc"):
+        made = reading.text(words)
+        assert "Making the container" in made
+        assert "a container with Python 3" in made
+    assert "Ubuntu 20.04" in reading.text("--name sbuild-ubuntu")
+    assert "on gpu" in reading.text("-- sh -c")
+    assert "Setting up time" in reading.text("remap-root myproject/setup.sh")
+    assert "best of 13: rate" in reading.text("quick myproject/do_something.py")
+    assert "pyxis" in reading.text("%slurm doctor")
+
+    assert "COMPLETED" in reading.text("--name create")
+    setup = reading.text("--name setup")
+    assert "Setting up time" in setup
+    assert "Successfully installed optuna" in setup
+    assert "optuna 3.0 and /usr/bin/time" in reading.text("--name kept")
+    listed = reading.text("%slurm image ls")
+    for name in ("quick", "tf2202", "ubuntu", "myrepo", "myimage"):
+        assert name in listed
+    assert "on gpu" in listed
+    assert reading.text("%slurm image rm").count("removed") == 3
+
+    assert "host gpu" in reading.text("--name host")
+    assert "NVIDIA-SMI (stand-in): GPU 0" in reading.text("--name state")
+    assert "GPU 0" in reading.text("--name number")
+    assert "best of 13: rate" in reading.text("--name something")
+    assert "1 file" in reading.text("%slurm pull myproject")
+    assert reading.pictures("--name plot") == 1
+
+    assert "best of 13: rate" in reading.text("myrepo --chdir '~/myproject'")
+    assert "best of 13: rate" in reading.text("print(job.output)")
+    assert "endless" in reading.text("%squeue -l")
+    assert "CANCELLED" in reading.text("%scancel -f")
+    assert "gpu2" in reading.text("%sinfo -N -l")
+    assert "rtx" in reading.text("%slurm info")
+    mounts = reading.text("--name mounts")
+    assert "here: do_something.py" in mounts
+    assert f"home: {home}/myproject" in mounts
+
+    assert f"{site.account.name}@" in reading.text("%slurm connections")
+    assert home in reading.text("--name home")
+    assert "trials.json" in reading.text("--name touch")
+    assert "with GPU 0" in reading.text("--name anywhere")
+
+
+def _check_left(site: Dressed, enroot: EnrootStandIn) -> None:
+    wait_until(lambda: site.queue() == [], LIMIT_S)
+    wait_until(lambda: enroot.containers() == ["pyxis_myrepo"], LIMIT_S)
