@@ -9,15 +9,14 @@ import json
 import os
 import time
 
+import launch_line
 import launch_step
 import runner
 import runner_usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
-
-    import launch_line  # noqa: F401
+    from typing import Any, Dict, List, Optional, Sequence  # noqa: F401 - in comments
 
 RANKED = ("torchrun", "mpi")
 """The engines that run the user's code in each of many ranks."""
@@ -44,7 +43,7 @@ def why(part):
     # type: (launch_line.Part) -> str
     """Say how a part of the job has failed."""
     if part.gone:
-        return "%s was lost while the job ran." % part.name
+        return loss([part.name])
     lines = part.tail.strip().splitlines()
     of_containers = [one for one in lines if launch_step.OF_CONTAINERS.search(one)]
     words = "".join(of_containers[:1] or lines[-1:])
@@ -54,17 +53,25 @@ def why(part):
     return "%s: %s" % (told, words) if words else told + "."
 
 
-def fail(job_dir, attempt, name, sentence, code):
-    # type: (str, str, str, str, int) -> Dict[str, Any]
-    """Write that the job's code could not run, as its output and its result; return that."""
+def loss(names):
+    # type: (Sequence[str]) -> str
+    """Say that these nodes were lost."""
+    were = "were" if len(names) > 1 else "was"
+    return "%s %s lost while the job ran." % (launch_line.named(list(names)), were)
+
+
+def fail(job_dir, attempt, name, sentence, code, ranks=0, behind=()):
+    # type: (str, str, str, str, int, int, Sequence[str]) -> Dict[str, Any]
+    """Write that the job's code could not run, as its output and its result; return that.
+    `behind`: lines that follow the sentence in the traceback."""
     now_s = time.time()
-    lines = ["%s: %s" % (name, sentence)]
+    lines = ["%s: %s" % (name, sentence)] + list(behind)
     record = {"type": "error", "ename": name, "evalue": sentence, "traceback": lines}
     output = runner.Output(os.path.join(job_dir, "output.%s.jsonl" % attempt))
     output.write(runner.to_line(record))
     result = runner.outcome(None, code << 8)
     result.update(status="error", ename=name, evalue=sentence, traceback=lines)
-    result.update(started_s=now_s, ended_s=now_s, peak_rss_mib=0.0, cpu_s=0.0)
+    result.update(started_s=now_s, ended_s=now_s, peak_rss_mib=0.0, cpu_s=0.0, ranks=ranks)
     signer = runner.Signer(os.path.join(job_dir, "key"))
     signer.write(os.path.join(job_dir, "result.%s.json" % attempt), result)
     return result
@@ -81,14 +88,9 @@ def merge(job_dir, attempt, ranks, found, lost, code):
     if not failed and (missing or (code and not stopped)):
         told = "Nothing is known of ranks %s." % listed(missing)
         why = lost or (told if missing else "The ranks ended with exit code %d." % code)
-        return fail(job_dir, attempt, "RankLost", why, code or 1)
+        return fail(job_dir, attempt, "RankLost", why, code or 1, ranks)
     if failed:
-        first = min(failed, key=lambda rank: (found[rank]["ended_s"], rank))
-        same = [rank for rank in failed if is_same(found[rank], found[first])]
-        result = dict(found[first])
-        result["failed_ranks"] = listed(same)
-        heading = "On rank%s %s of %d:" % ("" if len(same) == 1 else "s", listed(same), ranks)
-        result["traceback"] = [heading] + result["traceback"]
+        result = first_failure(ranks, found, failed)
         record = {name: result[name] for name in ("ename", "evalue", "traceback")}
         output = runner.Output(os.path.join(job_dir, "output.%s.jsonl" % attempt))
         output.write(runner.to_line(dict(record, type="error")))
@@ -104,6 +106,26 @@ def merge(job_dir, attempt, ranks, found, lost, code):
     signer = runner.Signer(os.path.join(job_dir, "key"))
     signer.write(os.path.join(job_dir, "result.%s.json" % attempt), result)
     return result
+
+
+def lose(job_dir, attempt, ranks, found, sentence, code):
+    # type: (str, str, int, Dict[int, Dict[str, Any]], str, int) -> Dict[str, Any]
+    """Write the result of a job that has lost a node, as `sentence` says: whatever signals have
+    ended its ranks, that is why. What a rank has raised stands behind it. Return that result."""
+    raised = [rank for rank in sorted(found) if found[rank]["status"] == "error"]
+    behind = first_failure(ranks, found, raised)["traceback"] if raised else []
+    return fail(job_dir, attempt, "RankLost", sentence, code or 1, ranks, behind)
+
+
+def first_failure(ranks, found, failed):
+    # type: (int, Dict[int, Dict[str, Any]], List[int]) -> Dict[str, Any]
+    """Return the result of the rank that was the first of these to fail, with the numbers of all
+    that failed in the same way."""
+    first = min(failed, key=lambda rank: (found[rank]["ended_s"], rank))
+    same = [rank for rank in failed if is_same(found[rank], found[first])]
+    heading = "On rank%s %s of %d:" % ("" if len(same) == 1 else "s", listed(same), ranks)
+    traceback = [heading] + found[first]["traceback"]
+    return dict(found[first], failed_ranks=listed(same), traceback=traceback)
 
 
 def is_same(one, other):

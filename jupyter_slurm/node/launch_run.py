@@ -46,6 +46,9 @@ class Run(object):
         self.plan = launcher.plan
         self.first = None  # type: Optional[launch_line.Part]
         """The first that failed."""
+        self.gone = []  # type: List[str]
+        """Nodes that were lost before anybody told the job to end."""
+        self.is_told_to_end = False
 
     def to_its_end(self):
         # type: () -> int
@@ -75,6 +78,12 @@ class Run(object):
         code = self._follow(nodes)
         if not ranks:
             return self._of_first(nodes[0], code)
+        return self._of_ranks(nodes, ranks, code)
+
+    def _of_ranks(self, nodes, ranks, code):
+        # type: (List[launch_line.Part], int, int) -> int
+        """Make the job's result of those of the ranks, and return the job's exit code."""
+        launch = self.launch
         where = self._where(nodes, code) if code else None
         lost, said = self._lost(where), any(launch_result.OURS in part.tail for part in nodes)
         heard = [part.tail for part in nodes]
@@ -82,9 +91,17 @@ class Run(object):
         heard = [one for one in heard if launch_step.OF_CONTAINERS.search(one)]
         patience_s = HEARD_S if said or heard else FAILED_S if code else SEEN_S
         found = launch_result.read_results(self.job_dir, self.attempt, ranks, patience_s)
+        event = launch.next(time.monotonic())
+        while event is not None:  # a rank may have noticed sooner than this that a node is lost
+            self._ended(*event)
+            event = launch.next(time.monotonic())
+        if code and self.gone:
+            sentence = launch_result.loss(self.gone)
+            launch_result.lose(self.job_dir, self.attempt, ranks, found, sentence, code)
+            return code
         begun = {found[rank]["status"] for rank in found}
         never = not found or (where and not begun & {"error", "killed"})
-        if code and never and not said and (self.first is None or not self.first.gone):
+        if code and never and not said:
             # The image's tool has told in the job's log why nothing began: the verdict reads that.
             runner.complain(where or lost or "The ranks ended with exit code %d." % code)
             return code
@@ -116,6 +133,7 @@ class Run(object):
                 return code
             what, one, more = event
             if what == "signal":
+                self.is_told_to_end |= more in (signal.SIGTERM, signal.SIGINT)
                 self.launch.signal(nodes, more)
             elif what == "bad exit" and more != launch_result.RENEW and not code:
                 code, deadline_s = more, time.monotonic() + launch_result.TOGETHER_S
@@ -147,7 +165,9 @@ class Run(object):
             one.code, one.tail = int(more["ended"]), str(more["tail"])
             return int(one.code)
         if what == "gone" and one.gone:
-            runner.complain("%s is gone: Slurm or the network has lost this node." % one.name)
+            if not self.is_told_to_end:  # else it is Slurm that ends what is left
+                self.gone.append(one.name)
+                runner.complain("%s is gone: Slurm or the network has lost this node." % one.name)
             return UNAVAILABLE
         return 0
 

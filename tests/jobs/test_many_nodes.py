@@ -443,7 +443,7 @@ def test_a_node_that_dies_is_named(nodes: Site) -> None:
                 os.kill(int(folder.name), signal.SIGKILL)
     job = nodes.wait(job.id)
     assert time.monotonic() - began_s < 60
-    assert job.state is JobState.FAILED
+    assert (job.state, job.why) == (JobState.FAILED, "n2 was lost while the job ran.")
     assert "n2 is gone" in nodes.text(job.id, "stderr")
     wait_until(lambda: not left_behind(job), 60)
 

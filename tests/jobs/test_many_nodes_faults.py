@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 
 from jupyter_slurm.job import read_result_variables
-from jupyter_slurm.wire import Job, JobState
+from jupyter_slurm.wire import ErrorOutput, Job, JobState
 from tests.cluster.machines import ADDRESSES, OWN_PORTS, Machines
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
@@ -158,6 +158,7 @@ def test_a_node_that_cannot_answer_slurm_either_is_named(apart: Site, machines: 
 
 @pytest.mark.long
 def test_a_node_that_is_unplugged_while_it_runs_is_named(apart: Site, machines: Machines) -> None:
+    """Its ranks, too, still write here how they are ended: all nodes have one file system."""
     code = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
     job = apart.service.submit(spec(code, launch="torchrun", options={"nodes": "3"}))
     wait_until(lambda: "begun" in apart.so_far(job.id), 60)
@@ -166,7 +167,10 @@ def test_a_node_that_is_unplugged_while_it_runs_is_named(apart: Site, machines: 
         job = apart.wait(job.id)
         told_s = time.monotonic() - began_s
     assert told_s < TOLD_S
-    assert job.state is JobState.FAILED
+    assert failure(apart, job, "RankLost") == "n2 was lost while the job ran."
+    assert job.why == "n2 was lost while the job ran."
+    shown = [one.traceback for one in apart.outputs(job.id) if isinstance(one, ErrorOutput)]
+    assert shown == [("RankLost: n2 was lost while the job ran.",)]
     assert "n2 is gone" in apart.text(job.id, "stderr")
 
 

@@ -160,9 +160,15 @@ class Ranks:
         self.put(rank, **{"status": "error", "exit_code": 1, **told, **changes})
 
     def merged(self, count: int, lost: str | None = None, code: int = 0) -> tuple[int, Any]:
+        return self._made("merge", count, lost, code)
+
+    def ended_by(self, lost: str, count: int) -> tuple[int, Any]:
+        return self._made("lose", count, lost, 69)
+
+    def _made(self, function: str, count: int, lost: str | None, code: int) -> tuple[int, Any]:
         where = f"{str(self.folder)!r}, '0', {count}"
         words = f"from launch_result import *; found = read_results({where}, 0)\n"
-        words += f"print(merge({where}, found, {lost!r}, {code})['exit_code'])"
+        words += f"print({function}({where}, found, {lost!r}, {code})['exit_code'])"
         done = subprocess.run(
             [sys.executable, "-c", words], cwd=NODE, capture_output=True, text=True, check=True
         )
@@ -223,6 +229,27 @@ def test_a_rank_that_left_no_result_is_told_of(ranks: Ranks) -> None:
     code, result = ranks.merged(2, "n2 was lost while the job ran.", 69)
     assert (code, result.status, result.ename) == (69, "error", "RankLost")
     assert result.evalue == "n2 was lost while the job ran."
+
+
+LOST = "n2 was lost while the job ran."
+
+
+def test_the_node_that_was_lost_explains_the_ranks_that_were_stopped(ranks: Ranks) -> None:
+    """Its own ranks may still have told how they were ended."""
+    ranks.put(0, status="interrupted", exit_code=143, ename="KeyboardInterrupt", evalue="")
+    ranks.put(1, status="killed", exit_code=137, ename="SIGKILL", evalue="ended", signal=9)
+    code, result = ranks.ended_by(LOST, 2)
+    assert (code, result.status, result.ename, result.ranks) == (69, "error", "RankLost", 2)
+    assert (result.evalue, result.traceback) == (LOST, (f"RankLost: {LOST}",))
+    assert [one["evalue"] for one in ranks.shown] == [LOST]
+
+
+def test_what_a_rank_raised_as_a_node_was_lost_stands_behind_that(ranks: Ranks) -> None:
+    ranks.put(0, status="interrupted", exit_code=143, ename="KeyboardInterrupt", evalue="")
+    ranks.fail(1, name="RuntimeError")
+    _, result = ranks.ended_by(LOST, 2)
+    told = ("On rank 1 of 2:", "RuntimeError: bad")
+    assert (result.ename, result.traceback) == ("RankLost", (f"RankLost: {LOST}", *told))
 
 
 def test_a_result_without_the_jobs_signature_counts_for_nothing(ranks: Ranks) -> None:
