@@ -301,10 +301,12 @@ def test_a_world_of_one_is_refused_by_the_ranks_of_mpi(apart: Site) -> None:
 def test_an_mpi_that_speaks_another_way_is_said_to(apart: Site) -> None:
     """Debian's Open MPI knows PMIx alone."""
     job = apart.run(MPI, launch="mpi", mpi="pmi2", options={"nodes": "2"})
-    assert failure(apart, job, "WrongWorld") == (
+    told = failure(apart, job, "WrongWorld")
+    assert told == (
         "MPI did not begin: its ranks do not find each other by --mpi=pmi2. "
         "`srun --mpi=list` names pmix, pmi2 here; --mpi NAME takes another."
     )
+    assert job.why == told
 
 
 def test_a_node_on_which_ray_does_not_start_is_named(

@@ -179,12 +179,12 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     if exit_code == 0:
         why, warning = kind.why_well(evidence), _warning(result)
         return Verdict(state=JobState.COMPLETED, why=why, warning=warning, exit_code=0)
-    if result is not None and result.status == "error" and result.ename:
-        why = Message.of("The cell raised {ename}.", ename=result.ename)
+    # An MPI that cannot begin ends the process itself: that was killed then, and its cause is known.
+    of_launcher = result is not None and result.ename in _OF_THE_LAUNCHER and result.evalue
+    if result is not None and result.ename and (of_launcher or result.status == "error"):
+        why = of_launcher or Message.of("The cell raised {ename}.", ename=result.ename)
         if result.ename == "SystemExit":
             why = Message.of("It exited with code {exit_code}.", exit_code=exit_code)
-        if result.ename in _OF_THE_LAUNCHER and result.evalue:
-            why = result.evalue
         return Verdict(
             state=JobState.FAILED, why=why, warning=_warning(result), exit_code=exit_code
         )

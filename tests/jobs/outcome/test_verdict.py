@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
 from jupyter_slurm.jobs.outcome.verdict import (
@@ -103,6 +104,17 @@ CASES = [
         cell(exit=ExitFile(exit_code=139, time_s=1), result=KILLED, slurm=slurm("FAILED", 11)),
         "FAILED",
         exit_code=139,
+    ),
+    Case(
+        "MPI ended the cell's process, of which the node had said why that may be",
+        cell(
+            exit=ExitFile(exit_code=1, time_s=1),
+            result=structs.replace(KILLED, exit_code=1, ename="WrongWorld", evalue="No PMI."),
+            slurm=slurm("FAILED", 1),
+        ),
+        "FAILED",
+        "No PMI.",
+        exit_code=1,
     ),
     Case(
         "done, and a child ran out of memory",
