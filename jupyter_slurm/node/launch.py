@@ -54,6 +54,8 @@ class Launcher(object):
         self.attempt = attempt
         with open(os.path.join(job_dir, "launch.json"), encoding="utf-8") as file:
             self.plan = json.load(file)
+        self.gpus = [] if self.plan["has_asked_for_gpus"] else launch_step.gpus_of_node()
+        """Options for the GPUs of each step."""
         self.key = launch_line.read_key(job_dir)
         self.names = launch_line.expand(os.environ.get("SLURM_JOB_NODELIST", ""))
         self.parts = {}  # type: Dict[int, launch_line.Part]
@@ -99,7 +101,7 @@ class Launcher(object):
         program = os.path.join(self.job_dir, "launch_part.py")
         words = [self.job_dir, self.attempt, str(listener.getsockname()[1]), ",".join(found)]
         each = ["--nodes=%d" % len(self.names), "--ntasks=%d" % len(self.names)]
-        each += ["--ntasks-per-node=1", "--mpi=none"]
+        each += ["--ntasks-per-node=1", "--mpi=none"] + self.gpus
         self.step = launch_step.Step(each, [python(), "-uBS", program] + words, self.news)
 
     def join(self):
@@ -241,6 +243,7 @@ class Launcher(object):
         kind, counts = self.kind, self.counts
         each = ["--nodes=%d" % len(counts), "--ntasks=%d" % sum(counts), "--mpi=%s" % kind]
         each += ["--distribution=block", "--ntasks-per-node=%d" % max(counts), "--overcommit"]
+        each += self.gpus
         inside = self.plan["inside"]
         words = ["python3" if self.plan["in_image"] else python(), "-uB"]
         words += ["%s/%s" % (inside, self.plan["runner"]), inside, self.attempt, "mpi"]

@@ -121,6 +121,16 @@ def has_overlap():
     return b"--overlap" in said
 
 
+def gpus_of_node():
+    # type: () -> List[str]
+    """Return the option by which a step gets the GPUs of each node where the job asked for none and
+    has them all the same: by `--exclusive`, or since the partition gives whole nodes. To a step
+    that asks for nothing Slurm gives what the job has asked for, which is none then (seen with
+    22.05)."""
+    count = os.environ.get("SLURM_GPUS_ON_NODE", "")
+    return ["--gres=gpu:%s" % count] if count.isdigit() and int(count) else []
+
+
 def tasks_of(text, nodes):
     # type: (str, int) -> List[int]
     """Return how many tasks each node has by a text of Slurm's, `2(x3),1`."""

@@ -109,6 +109,17 @@ def test_torchrun_runs_the_cell_in_every_rank(nodes: Site, tmp_path: Path) -> No
     nothing_stays(job)
 
 
+@pytest.mark.parametrize("engine", ["torchrun", "mpi"])
+def test_ranks_have_the_gpus_of_nodes_that_are_the_jobs_alone(nodes: Site, engine: str) -> None:
+    """Slurm gives the job all of them, and a step that asks for nothing none."""
+    code = "import os\nmine = os.environ['CUDA_VISIBLE_DEVICES']"
+    options = {"nodes": "2", "exclusive": ""}
+    job = nodes.run(code, launch=engine, options=options, names_gather=("mine",))
+    assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
+    (mine,) = read_result_variables(nodes.service.result(job.id)).values()
+    assert mine == ["0,1,2,3"] * 8
+
+
 def test_mpi_runs_the_cell_in_every_task(nodes: Site) -> None:
     job = nodes.run(
         MPI,

@@ -26,6 +26,9 @@ are no children of the step, and enroot's get the variables that we name, from a
 _TASKS = frozenset(("ntasks", "ntasks-per-node", "ntasks-per-gpu"))
 """Options that say how many ranks there are; else there is one for each GPU."""
 
+_GPUS = frozenset("gpus gres gpus-per-node gpus-per-socket gpus-per-task tres-per-task".split())
+"""Options that ask for GPUs, which each step has then without asking for them."""
+
 _RUNNERS = ("runner_ranks", "runner_engine", "runner_usage")
 
 
@@ -58,6 +61,7 @@ def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
         "step": runtime.step(box) if isinstance(runtime, HasSteps) else None,
         "pid_file": in_image.pid_file,
         "by_task": not _TASKS.isdisjoint(job.options),
+        "has_asked_for_gpus": not _GPUS.isdisjoint(job.options),
         "interface": job.profile.interface or None,
         "mpi": spec.mpi if isinstance(spec, CellSpec | SessionSpec) else None,
         "max_restarts": spec.max_restarts if isinstance(spec, CellSpec) else 0,
