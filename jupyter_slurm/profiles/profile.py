@@ -17,6 +17,7 @@ from jupyter_slurm.wire import JobSpec, OutFormat, Show
 UP_ORIGIN = "jupyter slurm up"
 """`origin` of the profiles that the private cluster writes."""
 
+_DAY_S = 24 * 3600
 _TIME_LIMIT = re.compile(
     r"([0-9]+-)?[0-9]+(:[0-9]+){0,2}|(?=.)([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?|unlimited",
     re.IGNORECASE,
@@ -44,14 +45,26 @@ class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reserve_s: Annotated[int, Meta(ge=0, le=65535)] = 60
     """How long before its time limit such a job is ended, so that its files can be copied back. 0:
     within Slurm's KillWait."""
+    purge_days: Count = 0
+    """How many days after its last change the site erases a file in `scratch`; 0: it does not."""
     hidden: tuple[str, ...] = ()
     """Folders of the login machine that the nodes do not see, e.g. "/prj"."""
 
     def __post_init__(self) -> None:
         if self.stage and not self.scratch.startswith(("/", "$")):
             raise ValueError("`stage` needs a folder in `scratch`, from / on or from a $NAME")
+        if self.purge_days and not self.scratch.startswith("/"):
+            raise ValueError("`purge_days` needs a folder in `scratch`, from / on")
         if not all(folder.startswith("/") for folder in self.hidden):
             raise ValueError("`hidden` takes folders from / on")
+
+    def erased_s(self, path: str, changed_s: float) -> float | None:
+        """Return when the site erases `path`, if nobody changes it after `changed_s`; None: it does
+        not, as far as the profile says."""
+        scratch = re.escape(self.scratch.rstrip("/")).replace(re.escape("{user}"), "[^/]+")
+        if not self.purge_days or not re.match(rf"{scratch}(?:/|\Z)", path):
+            return None
+        return changed_s + self.purge_days * _DAY_S
 
 
 class PartitionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

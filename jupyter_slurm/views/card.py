@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
+from shlex import quote
 from typing import Any
 
 from jupyter_slurm.commands.sessions import SOON_S
@@ -33,6 +34,8 @@ _GREY, _BLUE, _GREEN, _ORANGE, _RED = "#767676", "#2878c8", "#2e8540", "#b56a00"
 _LONG_TEXT = 240
 """Characters from which on a text is folded away."""
 _FOLDED_TEXT = 72
+_ERASED_SOON_S = 14 * 24 * 3600
+"""How long before the site erases a job's files their last day is told in short forms too."""
 _NAMED_TASKS = 60
 """Characters of the tasks that are named of one state."""
 
@@ -261,6 +264,11 @@ def _rows(job: Job, now_s: float) -> Iterator[_CardLine]:
         if not job.delivered and job.state is not JobState.REJECTED:
             brings = ", ".join(["its output", *job.names_out])
             yield _CardLine("Not seen yet", f"`%slurm attach {job.id}` brings {brings}")
+        if job.erased_s is not None:
+            copies = f"`%slurm pull {quote(job.job_dir)}` copies them to this machine"
+            kept = f"{date_and_time(job.erased_s)}, then the site erases them; {copies}"
+            soon = job.erased_s - now_s < _ERASED_SOON_S
+            yield _CardLine("Files kept until", kept, brief=soon)
 
 
 def _as_of(job: Job, now_s: float) -> Iterator[_CardLine]:

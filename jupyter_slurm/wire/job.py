@@ -234,6 +234,9 @@ class _Job(_KindDefaults, frozen=True, kw_only=True):
     submitted_s: float | None = None
     started_s: float | None = None
     ended_s: float | None = None
+    erased_s: float | None = None
+    """When the site erases `job_dir`, once the job has ended; None: it does not, as far as the
+    profile says."""
     start_estimate_s: float | None = None
     limit_s: int | None = None
     partition: str | None = None

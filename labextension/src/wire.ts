@@ -225,6 +225,7 @@ export interface CellJob {
   submitted_s: number | null;
   started_s: number | null;
   ended_s: number | null;
+  erased_s: number | null;
   start_estimate_s: number | null;
   limit_s: number | null;
   partition: string | null;
@@ -379,6 +380,7 @@ export interface ProgramJob {
   submitted_s: number | null;
   started_s: number | null;
   ended_s: number | null;
+  erased_s: number | null;
   start_estimate_s: number | null;
   limit_s: number | null;
   partition: string | null;
@@ -429,6 +431,7 @@ export interface TerminalJob {
   submitted_s: number | null;
   started_s: number | null;
   ended_s: number | null;
+  erased_s: number | null;
   start_estimate_s: number | null;
   limit_s: number | null;
   partition: string | null;
@@ -481,6 +484,7 @@ export interface ScriptJob {
   submitted_s: number | null;
   started_s: number | null;
   ended_s: number | null;
+  erased_s: number | null;
   start_estimate_s: number | null;
   limit_s: number | null;
   partition: string | null;
@@ -530,6 +534,7 @@ export interface SessionJob {
   submitted_s: number | null;
   started_s: number | null;
   ended_s: number | null;
+  erased_s: number | null;
   start_estimate_s: number | null;
   limit_s: number | null;
   partition: string | null;
@@ -582,6 +587,7 @@ export interface KernelJob {
   submitted_s: number | null;
   started_s: number | null;
   ended_s: number | null;
+  erased_s: number | null;
   start_estimate_s: number | null;
   limit_s: number | null;
   partition: string | null;
@@ -633,6 +639,7 @@ export interface LabJob {
   submitted_s: number | null;
   started_s: number | null;
   ended_s: number | null;
+  erased_s: number | null;
   start_estimate_s: number | null;
   limit_s: number | null;
   partition: string | null;

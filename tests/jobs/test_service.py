@@ -48,6 +48,17 @@ def test_a_cell_runs_and_its_output_and_value_come_back(site: Site) -> None:
     assert job.usage.peak_memory_mib
 
 
+def test_an_ended_job_has_the_day_on_which_the_site_erases_its_files(
+    site: Site, tmp_path: Path
+) -> None:
+    storage = {"scratch": str(tmp_path / "scratch"), "purge_days": 60}
+    site.edit_profile(job_root=str(tmp_path / "scratch/jobs"), storage=storage)
+    job = site.run("1")
+    assert job.erased_s == (job.ended_s or 0.0) + 60 * 24 * 3600
+    site.edit_profile(storage=storage)
+    assert site.run("1").erased_s is None, "its folder lies elsewhere"
+
+
 def test_gpus_are_those_that_were_asked_for(site: Site) -> None:
     code = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"
     job = site.run(code, options={"gres": "gpu:2"})

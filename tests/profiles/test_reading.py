@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.errors import ConfigError, NotFoundError
-from jupyter_slurm.profiles.profile import UP_ORIGIN, ClusterProfile
+from jupyter_slurm.profiles.profile import UP_ORIGIN, ClusterProfile, Storage
 from jupyter_slurm.profiles.reading import ProfileFiles, Profiles, load_profiles
 
 
@@ -315,6 +315,9 @@ def test_storage_says_where_files_have_to_be(config: Path) -> None:
         ("stage = true", "`storage`: `stage` needs a folder in `scratch`"),
         ("scratch = 'x'\nstage = true", "`storage`: `stage` needs a folder in `scratch`"),
         ("hidden = ['prj']", "`storage`: `hidden` takes folders from / on"),
+        ("purge_days = 60", "`storage`: `purge_days` needs a folder in `scratch`"),
+        ("scratch = '$SCRATCH'\npurge_days = 60", "`storage`: `purge_days` needs a folder"),
+        ("purge_days = -1", "`storage.purge_days` must be"),
         ("stge = true", "`storage` has no setting `stge`"),
         ("stage = 'yes'", "`storage.stage` must be true or false, not text"),
         ("reserve_s = -1", "`storage.reserve_s` must be"),
@@ -323,6 +326,24 @@ def test_storage_says_where_files_have_to_be(config: Path) -> None:
 def test_a_storage_that_cannot_be_is_refused(config: Path, setting: str, message: str) -> None:
     refused = refusal(config, f"[a.storage]\n{setting}\n")
     assert f"[a] {message}" in refused
+
+
+@pytest.mark.parametrize(
+    ("path", "erased"),
+    [
+        ("/scratch/alice", True),
+        ("/scratch/alice/jobs/abcdefgh", True),
+        ("/scratch", False),
+        ("/home/alice/scratch/alice", False),
+        ("", False),
+    ],
+)
+def test_what_lies_in_a_scratch_folder_is_erased_some_days_after_its_last_change(
+    path: str, erased: bool
+) -> None:
+    storage = Storage(scratch="/scratch/{user}/", purge_days=60)
+    assert storage.erased_s(path, 1000.0) == (1000.0 + 60 * 24 * 3600 if erased else None)
+    assert Storage(scratch="/scratch/{user}").erased_s(path, 1000.0) is None
 
 
 # --- partitions and templates ------------------------------------------------------------------

@@ -99,6 +99,7 @@ def test_sdumont_keeps_jobs_where_nodes_see_them_and_knows_its_prices(made: Path
     sdumont = profile("sdumont")
     assert sdumont.job_root.startswith("/scratch/deepfun/alice/")
     assert sdumont.storage.hidden == ("/prj",)
+    assert sdumont.storage.erased_s(sdumont.job_root, 0.0) == 60 * 24 * 3600
     assert sdumont.defaults["exclusive"] == ""
     assert {one.exclusive for one in sdumont.partitions.values()} == {True}
     assert {name: one.cost for name, one in sdumont.partitions.items() if one.cost != 36.0} == {

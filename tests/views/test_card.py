@@ -153,6 +153,22 @@ def test_a_job_whose_folder_is_on_its_way_tells_how_far_it_is() -> None:
     assert "width:50%" in page
 
 
+def test_an_ended_job_tells_until_when_the_site_keeps_its_files() -> None:
+    day_s = 24 * 3600
+    ended = job(
+        state=JobState.COMPLETED,
+        ended_s=NOW_S,
+        erased_s=NOW_S + 60 * day_s,
+        job_dir="/scratch/p/alice/my jobs/k3j9x2m1",
+    )
+    page = Text(html(ended, NOW_S)).text
+    until = f"{date_and_time(NOW_S + 60 * day_s)}, then the site erases them"
+    assert f"Files kept until {until}" in page
+    assert "%slurm pull '/scratch/p/alice/my jobs/k3j9x2m1'" in page
+    assert "files kept until" not in plain(ended, NOW_S + 45 * day_s)
+    assert f"files kept until {until}" in plain(ended, NOW_S + 47 * day_s)
+
+
 def test_an_ended_job_tells_its_exit_memory_and_efficiency() -> None:
     ended = job(
         state=JobState.FAILED,

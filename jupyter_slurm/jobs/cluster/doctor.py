@@ -6,8 +6,9 @@ is given, which runs a command with the environment of the profile. A few comman
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
@@ -17,12 +18,14 @@ from jupyter_slurm.jobs.cluster.probe import (
     Found,
     Run,
     ask,
+    due_days,
     file_paths,
     is_alone,
     probe,
 )
 from jupyter_slurm.jobs.preflight.partition_facts import differences
-from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.profiles.profile import ClusterProfile, Storage
+from jupyter_slurm.readable import date_and_time, size, visible
 from jupyter_slurm.slurm import scontrol, sinfo, versions
 from jupyter_slurm.slurm.fields import optional_int
 from jupyter_slurm.slurm.rejections import explain_rejection
@@ -60,6 +63,7 @@ def examine(profile: ClusterProfile, run: Run) -> list[Check]:
             checks += _nodes(run)
     checks += _job_root(found, alone)
     checks += _others_in_job_root(found)
+    checks += _erased_soon(profile.storage, found)
     checks += _runtimes(profile, found, alone)
     checks += _images(profile, found)
     return checks
@@ -303,6 +307,31 @@ def _others_in_job_root(found: Found) -> Iterator[Check]:
             ok=None,
             sentence=f"{root} is on AFS, where `chmod` does not say who may read.",
             hint="`fs listacl` shows who may: the key of each job lies there.",
+        )
+
+
+def _erased_soon(storage: Storage, found: Found) -> Iterator[Check]:
+    """Check which files the site will soon erase."""
+    old_days = due_days(storage)
+    for scratch, told in found.facts.get("old", {}).items():
+        count, size_bytes, cut = (optional_int(one) or 0 for one in told.split())
+        days = f"{storage.purge_days} days after their last change"
+        rule = f"The site erases files in {scratch} {days}"
+        if not count:
+            far = "as far as 10 s were enough to look, " if cut else ""
+            yield Check(
+                ok=None if cut else True, sentence=f"{rule}; {far}none is {old_days} days old."
+            )
+            continue
+        path, changed_s = next(iter(found.facts["oldest"].items()))
+        erased_s = int(changed_s) + storage.purge_days * 24 * 3600
+        folder = shlex.quote(visible(str(PurePosixPath(path).parent)))
+        yield Check(
+            ok=None,
+            sentence=f"{rule}. {'At least ' if cut else ''}{count} file{'s' * (count > 1)} "
+            f"({size(size_bytes)}) there {'are' if count > 1 else 'is'} more than {old_days} days "
+            f"old; the first to go is {visible(path)}, on {date_and_time(erased_s)}.",
+            hint=f"`jupyter slurm pull {folder}` copies a folder to this machine.",
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jupyter_slurm.errors import JupyterSlurmError
-from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.profiles.profile import ClusterProfile, Storage
 from jupyter_slurm.transport import Completed, TimedOutError
 
 Run = Callable[[Sequence[str]], Completed]
@@ -45,7 +45,7 @@ SHARED = (
 _PROBE = r"""
 home() { case $1 in '~'|'~/'*) printf '%s' "$HOME${1#\~}" ;; *) printf '%s' "$1" ;; esac; }
 say() { printf '%s\t%s\t%s\n' "$1" "$2" "$3"; }
-root=$(home "$1"); python=$2; programs=$3 may_sudo=; shift 3
+root=$(home "$1"); python=$2 programs=$3 scratch=$4 old=$5 may_sudo=; shift 5
 for name in $programs; do say program "$name" "$(command -v "$name")"; done
 if srun --help 2>/dev/null | grep -q -e --container-image; then
   say program --container-image "srun"
@@ -73,10 +73,28 @@ version='import sys; print("%d.%d" % sys.version_info[:2])'
 say python "$python" "$("$python" -c "$version" 2>/dev/null)"
 say module "" "$(bash -lc 'type module >/dev/null 2>&1 && echo yes' 2>/dev/null </dev/null)"
 say host "" "$(uname -n | cut -d. -f1)"
+case $scratch in *'{user}'*) scratch=${scratch%%'{user}'*}$(id -un)${scratch#*'{user}'} ;; esac
+if [ -n "$scratch" ]; then
+  # A file system with millions of files is not walked to its end.
+  { timeout 10 find -H "$scratch" -xdev -type f -mmin "+$old" -printf '%T@ %s %p\n'; echo $?; } \
+    2>/dev/null | LC_ALL=C awk -v scratch="$scratch" '
+      NF == 1 { cut = $1 == 124 }
+      $1 ~ /^[0-9.]+$/ && $2 ~ /^[0-9]+$/ {
+        count++; bytes += $2
+        if (count == 1 || $1 < oldest) { oldest = $1; sub(/^[^ ]* [^ ]* /, ""); first = $0 }
+      }
+      END {
+        printf "old\t%s\t%.0f %.0f %d\n", scratch, count, bytes, cut
+        if (count) printf "oldest\t%s\t%.0f\n", first, int(oldest)
+      }'
+fi
 for path in "$@"; do [ -e "$(home "$path")" ] && say path "$path" yes; done
 exit 0
 """
-"""$1 job_root, $2 profile.python, $3 programs, the rest: paths. Prints KIND, NAME, VALUE."""
+"""$1 job_root, $2 profile.python, $3 programs, $4 a folder whose old files the site erases or "",
+$5 the minutes after which one there is old, the rest: paths. Prints KIND, NAME, VALUE."""
+
+_DAY_MIN = 24 * 60
 
 
 @dataclass(frozen=True)
@@ -96,7 +114,11 @@ class Found:
 
 def probe(profile: ClusterProfile, programs: Iterable[str], run: Run) -> Found:
     """Look for `programs`, and for what the profile names. Raises what `run` raises."""
-    words = [profile.job_root, profile.python, " ".join(programs), *file_paths(profile)]
+    storage = profile.storage
+    purged = (
+        [storage.scratch, str(due_days(storage) * _DAY_MIN)] if storage.purge_days else ["", ""]
+    )
+    words = [profile.job_root, profile.python, " ".join(programs), *purged, *file_paths(profile)]
     argv = ["sh", "-c", _PROBE, "sh", *words]
     facts: dict[str, dict[str, str]] = {}
     for line in run(argv).stdout.decode("utf-8", "replace").splitlines():
@@ -104,6 +126,11 @@ def probe(profile: ClusterProfile, programs: Iterable[str], run: Run) -> Found:
         name, _, value = rest.rpartition("\t")
         facts.setdefault(kind, {})[name] = value
     return Found(facts)
+
+
+def due_days(storage: Storage) -> int:
+    """Return the age in days from which a file in `scratch` will soon be erased."""
+    return max(storage.purge_days - 14, storage.purge_days // 2)
 
 
 def file_paths(profile: ClusterProfile) -> list[str]:

@@ -333,6 +333,7 @@ class Ending:
             nodes=job.nodes or ((evidence.started.node,) if evidence.started else ()),
             started_s=started_s,
             ended_s=ended_s,
+            erased_s=self._cluster.profile.storage.erased_s(job.job_dir, ended_s),
             usage=_usage(job, evidence.result, started_s, ended_s),
         )
 

@@ -50,6 +50,7 @@ export function job(fields: Fields = {}): Job {
     submitted_s: NOW_S - 200,
     started_s: NOW_S - 125,
     ended_s: null,
+    erased_s: null,
     start_estimate_s: null,
     limit_s: 3600,
     partition: 'gpu',

@@ -9,6 +9,8 @@ import { progress } from '../tasks';
 import type { Freshness } from '../tokens';
 import type { Connection, Job, KernelJob, LabJob, SessionJob, Transfer, Usage } from '../wire';
 
+const ERASED_SOON_S = 14 * 24 * 3600;
+
 export interface Note {
   /** `bad`: it went wrong; `look`: worth a look; `plain`: good to know. */
   tone: 'bad' | 'look' | 'plain';
@@ -101,7 +103,9 @@ export function notes(
   const all = [
     why(job, trans),
     note('look', said(job.warning ?? '', trans)),
-    ...(over ? [] : [...asked(job, nowS, trans), ...left(job, nowS, trans)]),
+    ...(over
+      ? [erased(job, nowS, trans)]
+      : [...asked(job, nowS, trans), ...left(job, nowS, trans)]),
     job.transfer === null || over ? null : note('plain', moving(job.transfer, trans)),
     over ? null : doubt(job, freshness, connection, nowS, trans),
     over && job.inferred
@@ -155,6 +159,21 @@ function asked(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[
       ? null
       : note('look', trans.__('Asked again, its process ends, and what the session holds is lost.'))
   ];
+}
+
+/** Until when the site keeps the files of a job that has ended, once that is near. */
+function erased(job: Job, nowS: number, trans: TranslationBundle): Note | null {
+  if (job.erased_s === null || job.erased_s - nowS > ERASED_SOON_S) {
+    return null;
+  }
+  return note(
+    'look',
+    trans.__(
+      'The site keeps its files until %1; %2 copies them to this machine.',
+      moment(job.erased_s, nowS),
+      `\`%slurm pull ${visible(job.job_dir)}\``
+    )
+  );
 }
 
 /** How far a lab is, and what is left of it. */

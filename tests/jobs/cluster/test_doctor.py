@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import pytest
 
 from jupyter_slurm.errors import LoginNeededError, TransportError
 from jupyter_slurm.jobs.cluster.doctor import examine, examine_way
-from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.profiles.profile import ClusterProfile, Storage
+from jupyter_slurm.readable import date_and_time
 from jupyter_slurm.slurm import sinfo
 from jupyter_slurm.transport import Completed, TimedOutError
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
@@ -239,6 +241,38 @@ def test_images_that_are_files_must_be_there(look: Examine, tmp_path: Path) -> N
     assert only(checks, "There is no image folder /no/folder.").ok is False
     assert only(checks, "Images by name: a:1, b:2, c:3.").ok
     assert len([check for check in checks if check.ok is False]) == 2
+
+
+def purged(look: Examine, scratch: Path) -> Check:
+    checks = look(storage=Storage(scratch=str(scratch), purge_days=60))
+    return only(checks, f"The site erases files in {scratch} 60 days after their last change")
+
+
+def test_files_that_the_site_will_soon_erase_are_counted_and_the_first_is_named(
+    look: Examine, tmp_path: Path
+) -> None:
+    scratch = tmp_path / "scratch"
+    ages = {"runs of may/a b.txt": 50, "runs of may/c.txt": 55, "c.txt": 40}
+    for name, days in ages.items():
+        (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+        (scratch / name).write_bytes(b"x" * 1000)
+        then_s = time.time() - days * 24 * 3600
+        os.utime(scratch / name, (time.time(), then_s))
+    check = purged(look, scratch)
+    when = date_and_time(int((scratch / "runs of may/c.txt").stat().st_mtime) + 60 * 24 * 3600)
+    assert check.ok is None
+    assert str(check.sentence).endswith(
+        f". 2 files (2.0 kB) there are more than 46 days old; the first to go is "
+        f"{scratch}/runs of may/c.txt, on {when}."
+    )
+    assert f"`jupyter slurm pull '{scratch}/runs of may'`" in str(check.hint)
+
+
+def test_a_scratch_folder_without_old_files_is_well(look: Examine, tmp_path: Path) -> None:
+    (tmp_path / "new.txt").touch()
+    check = purged(look, tmp_path)
+    assert (check.ok, check.hint) == (True, None)
+    assert str(check.sentence).endswith("; none is 46 days old.")
 
 
 def test_nodes_that_are_out_are_counted(look: Examine, slurm_cluster: SlurmCluster) -> None:

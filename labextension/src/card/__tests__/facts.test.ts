@@ -70,6 +70,15 @@ test('why it waits is told, and why it failed as bad news; what went well needs 
   expect(said({ state: 'COMPLETED', ...told })).toEqual([]);
 });
 
+test('that the site will soon erase its files is told in time, with what copies them', () => {
+  const day = 24 * 3600;
+  const ended: Partial<Job> = { state: 'COMPLETED', ended_s: NOW_S, job_dir: '/scratch/jobs/a' };
+  expect(said({ ...ended, erased_s: NOW_S + 15 * day })).toEqual([]);
+  expect(said({ ...ended, erased_s: NOW_S + 13 * day })).toEqual([
+    expect.stringMatching(/^The site keeps its files until .+; `%slurm pull \/scratch\/jobs\/a`/)
+  ]);
+});
+
 test('what is old is said to be old, and since when, unless it can change no more', () => {
   const old = { asOf: NOW_S - 60, problem: PROBLEM };
   expect(said({}, old)).toEqual([
