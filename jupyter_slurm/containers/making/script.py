@@ -18,6 +18,8 @@ from jupyter_slurm.containers import image_folder
 from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.wire import Message
 
+_PAUSE_S, _LONGEST_PAUSE_S = 10, 60
+"""Seconds before a step that takes long is told of, each time that many more."""
 _SAVING = "saving the image"
 _BEGINNING = "beginning"
 SAVING = f'step "{_SAVING}"\n'
@@ -56,6 +58,8 @@ def render(image: NewImage, suffixes: Sequence[str], text: str) -> str:
         begun=shlex.quote(image_folder.begun_record(image.name, image.digest, image.base)),
         text=shlex.quote(_STEP + text),
         beginning=_BEGINNING,
+        pause_s=_PAUSE_S,
+        longest_pause_s=_LONGEST_PAUSE_S,
     )
 
 
@@ -142,6 +146,21 @@ if ! suffix=$(there "$stem"); then
   [ -n "$SLURM_JOB_ID" ] && command -v setsid >/dev/null && apart=setsid || apart=
   $apart sh -e -c {text} 9>&- &
   maker=$!
+  # A tool may fetch or pack for minutes without a word.
+  tell() {{
+    trap 'kill "$nap" 2>/dev/null; exit 0' TERM
+    began=$(date +%s) pause={pause_s}
+    while [ -d "$work" ]; do
+      sleep "$pause" >/dev/null 2>&1 & nap=$!
+      wait "$nap"
+      mib=$(du -skc "$work" "$partial".* 2>/dev/null | awk 'END {{ print int($1 / 1024) }}')
+      [ "${{mib:-0}}" -gt 0 ] && mib=", $mib MiB so far" || mib=
+      say "still $(cat "$work/.step" 2>/dev/null) after $(($(date +%s) - began)) s$mib"
+      [ "$pause" -ge {longest_pause_s} ] || pause=$((pause + {pause_s}))
+    done
+  }}
+  tell 9>&- &
+  teller=$!
   stop() {{ kill -TERM "-$maker" 2>/dev/null || kill -TERM "$maker" 2>/dev/null; }}
   trap stop TERM INT HUP
   while :; do
@@ -152,6 +171,8 @@ if ! suffix=$(there "$stem"); then
     break
   done
   trap '' TERM INT HUP
+  kill "$teller" 2>/dev/null
+  wait "$teller" 2>/dev/null
   if [ "$rc" != 0 ]; then
     doing=$(cat "$work/.step" 2>/dev/null)
     doing=${{doing:-{beginning}}}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from jupyter_slurm.containers.image_folder import ImageRecord, read_record
-from jupyter_slurm.containers.making import MAKERS, maker_for
+from jupyter_slurm.containers.making import MAKERS, maker_for, script
 from jupyter_slurm.containers.making.script import Failure, NewImage, read_failure, render
 from jupyter_slurm.containers.pyxis import SRUN, STEP
 from jupyter_slurm.containers.recipe import read_recipe
@@ -211,6 +213,34 @@ def test_what_a_failed_script_said_is_read_again(step: str, doing: str) -> None:
     assert done.returncode == 7
     assert read_failure(f"a\n{done.stderr}") == Failure("mine", "docker", doing)
     assert read_failure("mine was not made by hand") is None
+
+
+@pytest.mark.real
+def test_a_step_that_takes_long_is_told_of_with_what_it_has_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "_PAUSE_S", 1)
+    image = NewImage(str(tmp_path / "images"), "mine", "x", "0" * 64, None, _VERSION)
+    # The tool says nothing until it was told of.
+    tool = (
+        'step pulling "its image"\nhead -c 3000000 /dev/zero >"$work/layer"\n'
+        f"until grep -q still {tmp_path}/log; do sleep 0.1; done\n"
+        'step "saving the image"\nmv "$work/layer" "$partial.tar"\n'
+    )
+    with (tmp_path / "log").open("wb") as log:
+        env = {**os.environ, "TMPDIR": str(tmp_path)}
+        made = subprocess.run(
+            ["sh", "-c", render(image, (".tar",), tool)], stdout=log, env=env, check=False
+        )
+    told = (tmp_path / "log").read_text()
+    assert made.returncode == 0
+    assert re.search(
+        r"^jupyter-slurm: pulling its image\n"
+        r"jupyter-slurm: still pulling its image after [0-9]+ s, 2 MiB so far\n",
+        told,
+        re.MULTILINE,
+    ), told
+    assert "still saving" not in told
 
 
 def test_the_record_is_what_was_said_and_what_the_node_found() -> None:
