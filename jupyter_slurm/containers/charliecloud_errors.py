@@ -11,6 +11,7 @@ from jupyter_slurm.containers.failures import (
     NO_ROOM,
     NO_TOOL,
     PRIVATE,
+    ROOMY,
     TOO_MANY,
     UNREACHABLE,
     known,
@@ -63,8 +64,7 @@ _FAILURES_OF_MAKE = (
     (
         r"[Nn]o space left|quota exceeded",
         NO_ROOM,
-        "Name a roomy folder of the node with `export TMPDIR=…` in the profile's `setup` (else it "
-        "is /var/tmp).",
+        ROOMY,
     ),
     (
         r"GET failed: ",

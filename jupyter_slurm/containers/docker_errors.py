@@ -16,6 +16,7 @@ from jupyter_slurm.containers.failures import (
     UNKNOWN,
     UNREACHABLE,
     known,
+    without_room,
 )
 from jupyter_slurm.containers.runtime import Explained
 
@@ -40,6 +41,15 @@ _RECIPES = re.compile(
     re.MULTILINE,
 )
 """Messages of builders on a recipe's command that failed: Docker's old one, BuildKit, podman."""
+
+_PRUNE = (
+    "Ask for unused images to be removed there (`docker image prune`), or leave the node out with "
+    "--exclude."
+)
+_IN_ENGINE = (
+    "There is no room for it on the node's disk where the engine keeps its images",
+    _PRUNE,
+)
 
 _KNOWN = (
     (
@@ -69,8 +79,7 @@ _KNOWN = (
     (
         r"no space left|No space left|disk quota exceeded",
         NO_ROOM,
-        "Ask for unused images to be removed there (`docker image prune`), or leave the node out "
-        "with --exclude.",
+        _PRUNE,
     ),
     (
         r"unauthorized|no basic auth credentials|authentication required|access denied|denied:"
@@ -127,7 +136,10 @@ def explained(log_tail: str) -> Explained | None:
 def explained_making(log_tail: str) -> Explained | None:
     """Explain the engine's failure in the log of a job that makes an image; None: it is not known
     here, or the recipe's own."""
-    return None if _RECIPES.search(log_tail) else known(_KNOWN, _words(log_tail))
+    full = without_room(_IN_ENGINE, log_tail)
+    if full is not None or _RECIPES.search(log_tail):
+        return full
+    return known(_KNOWN, _words(log_tail))
 
 
 def _words(log: str) -> str:

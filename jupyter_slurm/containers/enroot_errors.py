@@ -32,6 +32,11 @@ def explained(said: Sequence[str]) -> Explained:
     return Explained(f"enroot has failed: {words}.", "The sentence is its own.")
 
 
+_REMOVE = (
+    "Ask where ENROOT_DATA_PATH and ENROOT_CACHE_PATH lead there, and remove what is not needed: "
+    "`enroot list`, `enroot remove NAME`."
+)
+IN_CONTAINER = ("There is no room for it on the node's disk where enroot keeps containers", _REMOVE)
 _TELLING = re.compile(r"^\s*(?:\[ERROR\] |(?=curl: )|(?=enroot-[a-z]+: )|(?=FATAL ERROR))")
 _FAILURES = (
     (r"error code: 40[13]|[Uu]nauthorized|returned error: 40[13]", *LOCKED),
@@ -51,8 +56,7 @@ _FAILURES = (
     (
         r"[Nn]o space left on device(?!.*namespace)|[Qq]uota exceeded",
         "There is no room to unpack the image on the node",
-        "Ask where ENROOT_DATA_PATH and ENROOT_CACHE_PATH lead there, and remove what is not "
-        "needed: `enroot list`, `enroot remove NAME`.",
+        _REMOVE,
     ),
     (
         r"failed to (?:create|join) \w+ namespace|lacks support for ambient capabilities",

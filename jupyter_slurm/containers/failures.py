@@ -36,6 +36,28 @@ NO_SHELL = (
 NO_TOOL = "The node has no such container tool"
 
 
+ROOMY = (
+    "Name a roomy folder of the node with `export TMPDIR=…` in the profile's `setup` (else it is "
+    "/var/tmp)."
+)
+IN_FOLDER = ("There is no room for it in the node's folder for builds", ROOMY)
+_FULL = re.compile(r"^.*(?:[Nn]o space left on device|[Qq]uota exceeded).*$", re.MULTILINE)
+_LAST_LINES = 20
+
+
+def full_disk(log_tail: str) -> str | None:
+    """Return the line near the end of a log that tells of a full disk; None: there is none."""
+    found = _FULL.findall("\n".join(log_tail.splitlines()[-_LAST_LINES:]))
+    return str(found[-1]).strip().rstrip(".") if found else None
+
+
+def without_room(where: tuple[str, Text], log_tail: str) -> Explained | None:
+    """Explain that a disk was full (`where`: a sentence's beginning, an advice); None: it was
+    not."""
+    words = full_disk(log_tail)
+    return None if words is None else Explained(f"{where[0]}: {words}.", where[1])
+
+
 def known(failures: Iterable[tuple[str, str, Text]], words: str) -> Explained | None:
     """Return the first of `failures` (a pattern, a sentence's beginning, an advice) that `words`
     tell of; they end the sentence."""

@@ -176,7 +176,7 @@ def test_the_engines_last_line_is_its_failure_to_pull_an_image() -> None:
     line = "write /data/tmp/GetImageBlob39: no space left on device"
     found = explained_making(f"1: Pulling from a\n{line}\n{MAKING}\n")
     assert found is not None
-    assert str(found.sentence).endswith(f"there is no room for it on the node: {line}.")
+    assert str(found.sentence).endswith(f"where the engine keeps its images: {line}.")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from jupyter_slurm.containers.making.charliecloud import Charliecloud
 from jupyter_slurm.containers.making.docker import Docker
 from jupyter_slurm.containers.making.enroot import Enroot
 from jupyter_slurm.containers.making.pyxis import Pyxis
-from jupyter_slurm.containers.making.script import Failure, without_room
+from jupyter_slurm.containers.making.script import Failure, folder_full
 from jupyter_slurm.containers.recipe import Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
@@ -83,4 +83,4 @@ def explained(failure: Failure, log_tail: str) -> Explained | None:
     """Explain why the image was not made, by any of the runtimes that share the tool."""
     makers = (maker for maker in MAKERS.values() if maker.tool == failure.tool)
     found = (maker.explain(log_tail) for maker in makers)
-    return without_room(failure, log_tail) or next(filter(None, found), None)
+    return folder_full(failure, log_tail) or next(filter(None, found), None)

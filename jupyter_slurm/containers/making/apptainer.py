@@ -12,6 +12,7 @@ import shlex
 
 from jupyter_slurm.containers.apptainer import apptainer_name
 from jupyter_slurm.containers.apptainer_errors import explained_making
+from jupyter_slurm.containers.failures import IN_FOLDER, without_room
 from jupyter_slurm.containers.making.script import beside, file
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
@@ -69,7 +70,7 @@ class Apptainer:
         return f'{_BEGIN}step pulling {name}\n{self._program} pull "$partial.sif" {name}\n'
 
     def explain(self, log_tail: str) -> Explained | None:
-        return explained_making(log_tail)
+        return explained_making(log_tail) or without_room(IN_FOLDER, log_tail)
 
 
 def _head(base: str) -> str:

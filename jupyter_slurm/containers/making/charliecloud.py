@@ -16,6 +16,7 @@ from dataclasses import replace
 from jupyter_slurm.containers import dockerfile
 from jupyter_slurm.containers.charliecloud_errors import explained_making
 from jupyter_slurm.containers.credentials import charliecloud_file
+from jupyter_slurm.containers.failures import IN_FOLDER, without_room
 from jupyter_slurm.containers.making.context import context, refuse_definition
 from jupyter_slurm.containers.making.script import SAVING
 from jupyter_slurm.containers.recipe import Kind, Recipe
@@ -78,7 +79,7 @@ class Charliecloud:
         return _BEGIN + _credentials(reference) + fetch + _END.format(made=name)
 
     def explain(self, log_tail: str) -> Explained | None:
-        return explained_making(log_tail)
+        return explained_making(log_tail) or without_room(IN_FOLDER, log_tail)
 
 
 def _name(reference: Reference) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import shlex
 
 from jupyter_slurm.containers.enroot_containers import enroot_name
-from jupyter_slurm.containers.enroot_errors import explained_by_enroot
+from jupyter_slurm.containers.enroot_errors import IN_CONTAINER, explained_by_enroot
+from jupyter_slurm.containers.failures import without_room
 from jupyter_slurm.containers.making.pyxis import setup
 from jupyter_slurm.containers.making.script import SAVING
 from jupyter_slurm.containers.recipe import Recipe
@@ -54,4 +55,4 @@ class Enroot:
         return f'step pulling {name}\nenroot import --output "$partial.sqsh" {name}\n'
 
     def explain(self, log_tail: str) -> Explained | None:
-        return explained_by_enroot(log_tail)
+        return explained_by_enroot(log_tail) or without_room(IN_CONTAINER, log_tail)

@@ -12,6 +12,8 @@ import shlex
 
 from jupyter_slurm.containers import runtime_named
 from jupyter_slurm.containers.enroot_containers import enroot_name
+from jupyter_slurm.containers.enroot_errors import IN_CONTAINER
+from jupyter_slurm.containers.failures import without_room
 from jupyter_slurm.containers.making.context import refuse_definition
 from jupyter_slurm.containers.making.script import beside, file
 from jupyter_slurm.containers.pyxis import SRUN, STEP, STEP_INSIDE
@@ -50,7 +52,9 @@ class Pyxis:
 
     def explain(self, log_tail: str) -> Explained | None:
         # What comes after it is of the container that is not to be saved.
-        return runtime_named("pyxis").explain(log_tail.partition(_ENDED)[0])
+        log_tail = log_tail.partition(_ENDED)[0]
+        own = runtime_named("pyxis").explain(log_tail)
+        return own or without_room(IN_CONTAINER, log_tail)
 
 
 def _step(image: str, program: str) -> str:

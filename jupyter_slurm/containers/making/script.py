@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_slurm.containers import image_folder
+from jupyter_slurm.containers.failures import without_room
 from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.wire import Message
 
@@ -22,6 +23,13 @@ _PAUSE_S, _LONGEST_PAUSE_S = 10, 60
 """Seconds before a step that takes long is told of, each time that many more."""
 _SAVING = "saving the image"
 _BEGINNING = "beginning"
+_IN_IMAGES = (
+    "There is no room for it in the folder of images",
+    Message.of(
+        "Remove what is not needed there (`{slurm} image rm`), or name another folder: "
+        "`image_dir` of the cluster's profile."
+    ),
+)
 SAVING = f'step "{_SAVING}"\n'
 """Sh text: from here on, a lack of room is one for the image in its folder."""
 
@@ -81,18 +89,11 @@ def read_failure(log_tail: str) -> Failure | None:
     return Failure(found["name"], found["tool"], found["doing"] or _BEGINNING)
 
 
-def without_room(failure: Failure, log_tail: str) -> Explained | None:
+def folder_full(failure: Failure, log_tail: str) -> Explained | None:
     """Explain that the folder of images was full; None: that was not it."""
-    full = _FULL.findall(log_tail)
-    if failure.doing != _SAVING or not full:
+    if failure.doing != _SAVING:
         return None
-    return Explained(
-        f"There is no room for it in the folder of images: {full[-1].rstrip('.')}.",
-        Message.of(
-            "Remove what is not needed there (`{slurm} image rm`), or name another folder: "
-            "`image_dir` of the cluster's profile."
-        ),
-    )
+    return without_room(_IN_IMAGES, log_tail)
 
 
 def beside(name: str) -> str:
@@ -106,7 +107,6 @@ def file(name: str, content: str) -> str:
     return f'printf %s {shlex.quote(content)} >"$work"/{shlex.quote(name)}\n'
 
 
-_FULL = re.compile(r"^.*(?:[Nn]o space left on device|[Qq]uota exceeded).*$", re.MULTILINE)
 _FAILED = re.compile(
     r"^jupyter-slurm: (?P<name>\S+) was not made by (?P<tool>[a-z]+)\. "
     r"It ended with exit code [0-9]+ while (?P<doing>.*); what the tool said is above\.$",

@@ -209,10 +209,9 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
             name=image.name,
             doing=image.doing,
         )
-        cause = tool.sentence if tool else _stopped(evidence.log_tail)
         return Verdict(
             state=JobState.FAILED,
-            why=together(why, cause) if cause else why,
+            why=together(why, tool.sentence if tool else None, _stopped(evidence.log_tail)),
             advice=tool.advice if tool else "What the tool said is in the job's output.",
             exit_code=exit_code,
         )

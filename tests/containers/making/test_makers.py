@@ -215,6 +215,26 @@ def test_what_a_failed_script_said_is_read_again(step: str, doing: str) -> None:
     assert read_failure("mine was not made by hand") is None
 
 
+@pytest.mark.parametrize(
+    ("runtime", "where"),
+    [
+        ("docker", "on the node's disk where the engine keeps its images"),
+        ("apptainer", "in the node's folder for builds"),
+        ("charliecloud", "in the node's folder for builds"),
+        ("enroot", "on the node's disk where enroot keeps containers"),
+        ("pyxis", "on the node's disk where enroot keeps containers"),
+    ],
+)
+def test_a_command_of_a_recipe_that_finds_no_room_names_the_disk(runtime: str, where: str) -> None:
+    said = "pip: [Errno 28] No space left on device"
+    found = maker_for(runtime).explain(f"{said}\nThe command returned a non-zero code: 1\n")
+    assert found is not None
+    assert found.sentence == f"There is no room for it {where}: {said}."
+    assert found.advice
+    earlier = said + "\nline" * 30 + "\nThe command returned a non-zero code: 1\n"
+    assert maker_for(runtime).explain(earlier) is None
+
+
 @pytest.mark.real
 def test_a_step_that_takes_long_is_told_of_with_what_it_has_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -177,12 +177,12 @@ def test_a_login_that_is_wrong(ground: Ground, registry: Registry, pushed: str) 
 
 
 @contextmanager
-def cramped(folder: Path) -> Iterator[None]:
-    """It has room for 2 MiB."""
+def cramped(folder: Path, mib: int = 2) -> Iterator[None]:
+    """It has room for so much."""
     folder.mkdir(exist_ok=True)
     with keeping() as keeper:
         keeper.at_end("umount", "-l", str(folder))
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", folder], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m", "none", folder], check=True)
         yield
 
 
@@ -216,6 +216,31 @@ def test_no_room_for_an_image_on_the_node_or_in_the_folder_of_images(
     not_made(job, full, said, advice)
 
 
+_FILLS = "head -c 90000000 /dev/zero >/large"
+
+
+@pytest.mark.parametrize(
+    "ground", [apptainer, charliecloud], ids=["apptainer", "charliecloud"], indirect=True
+)
+def test_no_room_for_what_a_recipe_writes_names_the_folder_and_the_line(
+    ground: Ground, registry: Registry, pushed: str, tmp_path: Path
+) -> None:
+    ground.log_in(registry)
+    full = f"{ground.registry}/{pushed}"
+    head, run = f"FROM {full}\nRUN ", "RUN "
+    if ground.runtime == "apptainer":
+        head, run = f"Bootstrap: docker\nFrom: {full}\n%post\n  ", ""
+    with cramped(tmp_path / "unpacked", 80):
+        job = ground.build(f"{head}{_FILLS}\n")
+        left = list((tmp_path / "unpacked").iterdir())
+    not_made(job, "mine", "There is no room for it in the node's folder for builds: ", "TMPDIR")
+    assert f"It stopped at `{run}head -c 90000000 " in str(job.why)
+    assert left == []
+
+
+_IN_ENGINE = "There is no room for it on the node's disk where the engine keeps its images: "
+
+
 def test_no_room_for_an_image_in_docker(
     registry: Registry,
     pushed: str,
@@ -227,9 +252,31 @@ def test_no_room_for_an_image_in_docker(
         registry.log_in(engine)
         site = Site(slurm_cluster, tmp_path, monkeypatch, runtime="docker", setup=engine.setup)
         full = f"{registry.address}/{pushed}"
-        job = Ground(site, "docker", registry.address, tmp_path).pull(full)
+        ground = Ground(site, "docker", registry.address, tmp_path)
+        job = ground.pull(full)
+        based = ground.build(f"FROM {full}\nRUN :\n")
         site.service.close()
-    not_made(job, full, "there is no room for it on the node: ", "docker image prune")
+    not_made(job, full, _IN_ENGINE, "docker image prune")
+    not_made(based, "mine", _IN_ENGINE, "docker image prune")
+    assert f"It stopped at `FROM {full}`" in str(based.why)
+
+
+def test_no_room_in_docker_for_what_a_recipe_writes_names_the_disk_and_the_line(
+    shell_image: Path, slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with docker_running(None, disk_mib=120) as engine:
+        engine.load(shell_image, "shell:1")
+        before = names(engine)
+        site = Site(slurm_cluster, tmp_path, monkeypatch, runtime="docker", setup=engine.setup)
+        ground = Ground(site, "docker", "", tmp_path)
+        # It has room for the first, and none for a second copy, which the engine makes of it.
+        runs = [f"head -c {size} /dev/zero >/large" for size in (80_000_000, 160_000_000)]
+        jobs = {run: ground.build(f"FROM shell:1\nRUN {run}\n") for run in runs}
+        site.service.close()
+        assert names(engine) == before
+    for run, job in jobs.items():
+        not_made(job, "mine", _IN_ENGINE, "docker image prune")
+        assert str(job.why).endswith(f"It stopped at `RUN {run}`.")
 
 
 def test_a_cluster_without_a_container_tool_has_no_registries(
