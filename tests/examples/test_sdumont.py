@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -125,12 +127,19 @@ def test_modules_scratch_and_reports_are_the_guides_and_the_home_stays_unseen(
 ) -> None:
     site = dressed(sdumont(make_software(site_folder)))
     scratch = f"/scratch/{PROJECT}/{site.account.name}"
+    old = site.file(f"{scratch}/last_term/losses.json")
+    old.parent.mkdir(parents=True)
+    old.write_text("[]")
+    os.utime(old, (time.time(), time.time() - 50 * 24 * 3600))
     reading = read("sdumont", site, tmp_path)
 
     assert "Connected to sdumont" in reading.text("!jupyter slurm login")
     assert f"seen from a node: ['{scratch}']" in reading.text("--name where")
     assert "1 file" in reading.text("%slurm pull")
     assert "in 100 steps" in reading.text('print(f"loss {losses[0]')
+    erased = reading.text("%slurm doctor")
+    assert "1 file (2 B) there is more than 46 days old" in erased
+    assert f"`jupyter slurm pull {scratch}/last_term` copies" in erased
     assert "nvidia_small" in reading.text("%slurm info")
     assert "12 UA" in reading.text("--dry-run")
     _check_queues(reading)
