@@ -150,8 +150,12 @@ def test_modules_scratch_and_reports_are_the_guides_and_the_home_stays_unseen(
     assert PROJECT in jobs
     assert "FAILED" not in jobs
     assert "GPU:1" in reading.text("set_memory_growth")
+    spent = reading.text("%slurm usage")
+    assert PROJECT in spent
+    assert "UA" in spent
     assert "64 samples a step, 32 for each of 2 replicas" in reading.text("MirroredStrategy")
     assert "on 2 GPUs" in reading.text("history['loss'][-1]")
+    assert "by 4 ranks on sdumont3001 and sdumont3002" in reading.text('print(f"loss {loss:.3f} by')
     assert site.file(f"{scratch}/experiments/experiment.py").exists()
     assert not (site.account.home / "experiments").exists()
     wait_until(lambda: site.queue() == [], LIMIT_S)
