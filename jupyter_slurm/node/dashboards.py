@@ -14,8 +14,10 @@ socket (launch_dask_dashboard.py).
 import contextlib
 import ctypes
 import functools
+import importlib.util
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -95,14 +97,16 @@ def lead(name, plan, folder, attempt, told):
 def of_engine(name, path):
     # type: (str, str) -> Callable[[], socket.socket]
     """Return what connects to the engine's dashboard, once that answers. Raise NoDashboard."""
-    while not os.path.exists(path):
-        time.sleep(LOOK_S)
-    with open(path, encoding="utf-8") as file:
-        at = json.load(file).get("dashboard")
     missing = "%s has no dashboard here. Install %s into the image: it brings one." % (
         TITLES[name],
         BROUGHT_BY[name],
     )
+    if name == "ray" and not all(importlib.util.find_spec(one) for one in needs_of_ray()):
+        raise NoDashboard(missing)  # Ray says so itself, but first it takes its time to start
+    while not os.path.exists(path):
+        time.sleep(LOOK_S)
+    with open(path, encoding="utf-8") as file:
+        at = json.load(file).get("dashboard")
     if at is None:
         raise NoDashboard(missing)
     reach = functools.partial(connected, at)
@@ -116,6 +120,19 @@ def of_engine(name, path):
             time.sleep(LOOK_S)
         else:
             return reach
+
+
+def needs_of_ray():
+    # type: () -> List[str]
+    """Return the packages without which this Ray starts no dashboard, as its own file lists them:
+    they differ between releases."""
+    spec = importlib.util.find_spec("ray")
+    for place in (spec and spec.submodule_search_locations) or []:
+        with contextlib.suppress(OSError):
+            path = os.path.join(place, "dashboard", "optional_deps.py")
+            with open(path, encoding="utf-8") as file:
+                return re.findall(r"^(?:import|from) (\w+)", file.read(), re.M)
+    return []
 
 
 def connected(at):
