@@ -203,6 +203,7 @@ def test_below_a_hub_dashboards_are_under_the_hubs_own_address_where_the_cluster
     adas.goto(f"{ours}/dashboard/{job['id']}/dask")
     problem = adas.get_by_role("alert")
     expect(problem).to_contain_text("write lab_same_origin = true into the", timeout=START_MS)
+    expect(problem).to_contain_text(f"jupyter slurm tunnel {job['id']}:dask opens it")
     look_at_room(adas, "dashboard-hub-off")
     below = f"{ours}/dashboard-proxy/{job['id']}"
     answer = adas.request.get(f"{below}/dask/status", headers=of_a_page)

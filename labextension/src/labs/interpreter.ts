@@ -42,6 +42,13 @@ function sentences(trans: TranslationBundle): ReadonlyMap<string, string> {
       )
     ],
     [
+      'In a terminal on that machine, jupyter slurm tunnel %1 opens it in a browser there and prints its address.',
+      trans.__(
+        'In a terminal on that machine, jupyter slurm tunnel %1 opens it in a browser there and prints its address.',
+        '%1'
+      )
+    ],
+    [
       'It can be shown below the address of this Jupyter: write lab_same_origin = true into the profile of its cluster (clusters.toml) and start it anew.',
       trans.__(
         'It can be shown below the address of this Jupyter: write lab_same_origin = true into the profile of its cluster (clusters.toml) and start it anew.'
