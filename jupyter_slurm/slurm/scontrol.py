@@ -14,9 +14,11 @@ from .rejections import NOT_BATCH, RUNS_ONCE
 from .states import parse_state
 from .units import (
     format_time,
+    gpus_in_tres,
     parse_duration_s,
     parse_epoch,
     parse_exit,
+    parse_nodelist,
     parse_time_s,
     parse_tres,
 )
@@ -91,6 +93,18 @@ class ControlRow:
         if self.fields.get("BatchFlag") == "0":
             return NOT_BATCH
         return RUNS_ONCE if self.fields.get("Requeue") == "0" else None
+
+    def unasked_gpus(self, node: str) -> int:
+        """Count the GPUs that it has on this node without having asked for any, since it has the
+        node for itself; 0 where that is not told (before 20.11)."""
+        asked = [value for key, value in self.fields.items() if key.startswith("TresPer")]
+        if any("gpu" in value for value in asked):
+            return 0
+        try:
+            is_there = node in parse_nodelist(self.fields.get("Nodes", ""))
+        except ValueError:
+            return 0
+        return gpus_in_tres(self.fields.get("GRES", "")) if is_there else 0
 
 
 def job_argv(slurm_id: str) -> list[str]:

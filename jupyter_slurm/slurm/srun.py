@@ -31,30 +31,37 @@ def beside_argv(
 
 
 def terminal_argv(
-    slurm_id: str, argv: Sequence[str], *, node: str | None, version: SlurmVersion | None
+    slurm_id: str,
+    argv: Sequence[str],
+    *,
+    node: str | None,
+    version: SlurmVersion | None,
+    gpus: int = 0,
 ) -> list[str]:
     """Do the same for a program that gets all of the job's resources, its GPUs too.
 
-    Before 22.05 `--overlap` shares only CPUs: such a step would wait for the GPUs until the job's
-    other steps have ended, and goes without.
+    `gpus`: how many it has there without having asked for any; a step has to ask for these. Before
+    22.05 `--overlap` shares only CPUs: such a step would wait for the GPUs until the job's other
+    steps have ended, and goes without.
     """
-    return _step_argv(slurm_id, argv, node=node, version=version, gres=_shared_gres(version))
+    gres = _shared_gres(version, gpus)
+    return _step_argv(slurm_id, argv, node=node, version=version, gres=gres)
 
 
 def from_inside_argv(
-    slurm_id: str, argv: Sequence[str], *, node: str, version: SlurmVersion | None
+    slurm_id: str, argv: Sequence[str], *, node: str, version: SlurmVersion | None, gpus: int = 0
 ) -> list[str]:
     """Do the same from a terminal inside the job, for a program that gets a terminal on `node`."""
-    step = _step_argv(
-        slurm_id, argv, node=node, version=version, gres=_shared_gres(version), streams="--pty"
-    )
+    gres = _shared_gres(version, gpus)
+    step = _step_argv(slurm_id, argv, node=node, version=version, gres=gres, streams="--pty")
     unset = [word for name in _ASKED_BY_THE_JOB.split() for word in ("-u", f"SLURM_{name}")]
     return ["env", *unset, *step]
 
 
-def _shared_gres(version: SlurmVersion | None) -> Sequence[str]:
-    shared = version is None or overlap_shares_gpus(version)
-    return () if shared else ("--gres=none",)
+def _shared_gres(version: SlurmVersion | None, gpus: int) -> Sequence[str]:
+    if version is not None and not overlap_shares_gpus(version):
+        return ("--gres=none",)
+    return (f"--gres=gpu:{gpus}",) if gpus else ()
 
 
 def _step_argv(

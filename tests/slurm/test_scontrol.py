@@ -103,6 +103,17 @@ def test_which_gpus_it_has(release: str) -> None:
     assert "IDX:0-1" in job(release, "gpu").fields["GRES"]
 
 
+def test_gpus_that_it_did_not_ask_for_are_those_of_nodes_that_are_its_alone() -> None:
+    told = (
+        "JobId=7 JobName=x UserId=alice(1) GroupId=alice(1) MCS_label=N/A JOB_GRES=gpu:a100:4 "
+        "Nodes=n[1-2] CPU_IDs=0-3 Mem=24104 GRES=gpu:a100:2(IDX:0-1) OverSubscribe=NO "
+    )
+    [row] = scontrol.parse_jobs(told + "Command=/x")
+    assert (row.unasked_gpus("n2"), row.unasked_gpus("n3")) == (2, 0)
+    [row] = scontrol.parse_jobs(told + "Command=/x TresPerNode=gres:gpu:1")
+    assert row.unasked_gpus("n2") == 0
+
+
 def test_nothing_has_no_jobs() -> None:
     assert scontrol.parse_jobs(b"") == []
     assert scontrol.parse_jobs("No jobs in the system\n") == []

@@ -7,14 +7,14 @@ to each other is not looked at here.
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import PurePosixPath
 
 import msgspec
 
-from jupyter_slurm.errors import ForwardError, RequestError
+from jupyter_slurm.errors import CommandError, ForwardError, RequestError
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.access import plain_terminal
 from jupyter_slurm.jobs.cluster.clusters import Clusters
@@ -72,9 +72,11 @@ class Terminals:
             step = partial(srun.beside_argv, slurm_id, node=job.nodes[0], version=version)
             setup: dict[str, object] = {"hold": socket_name(job.id)}
             if kind.has_terminal:
-                setup["wish"] = _wish(job, slurm_id, request, version)
+                count = partial(self._unasked_gpus, job, cluster=cluster)
+                setup["wish"] = _wish(job, slurm_id, request, version, count)
         else:
-            step = partial(srun.terminal_argv, slurm_id, node=node, version=version)
+            gpus = self._unasked_gpus(job, node, cluster)
+            step = partial(srun.terminal_argv, slurm_id, node=node, version=version, gpus=gpus)
             words = _words(job, request.code)
             setup = {"run": words}
         try:
@@ -88,6 +90,15 @@ class Terminals:
         with suppress(ConnectionError):  # the reader of its bytes will find that it has ended
             channel.sendall(frame(SETUP, body))
         return channel
+
+    def _unasked_gpus(self, job: Job, node: str, cluster: SlurmCluster) -> int:
+        """Count the GPUs that the job has there without having asked for any."""
+        if job.gpus:
+            return 0
+        with suppress(CommandError):  # it is a terminal without GPUs then
+            rows = ask_jobs(cluster, self._book.record(job.id))
+            return max((row.unasked_gpus(node) for row in rows), default=0)
+        return 0
 
     def _checked(self, job: Job, node: str, cluster: SlurmCluster) -> str:
         """Return the node if the job runs there. RequestError names those where it does."""
@@ -144,7 +155,11 @@ def _place(job: Job) -> tuple[str, str]:
 
 
 def _wish(
-    job: Job, slurm_id: str, request: TerminalRequest, version: SlurmVersion | None
+    job: Job,
+    slurm_id: str,
+    request: TerminalRequest,
+    version: SlurmVersion | None,
+    count: Callable[[str], int],
 ) -> dict[str, object]:
     """Return which of the terminals of such a job is meant, as node/terminal.py reads it."""
     if request.number is not None:
@@ -154,7 +169,7 @@ def _wish(
         return {}
     words = _words(job, request.code)
     if node != job.nodes[0]:
-        words = srun.from_inside_argv(slurm_id, words, node=node, version=version)
+        words = srun.from_inside_argv(slurm_id, words, node=node, version=version, gpus=count(node))
     return {"new": request.beside, "node": node, "run": words}
 
 

@@ -179,7 +179,7 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     if exit_code == 0:
         why, warning = kind.why_well(evidence), _warning(result)
         return Verdict(state=JobState.COMPLETED, why=why, warning=warning, exit_code=0)
-    # An MPI that cannot begin ends the process itself: that was killed then, and its cause is known.
+    # An MPI that cannot begin ends the process itself, which is killed then; its cause is known.
     of_launcher = result is not None and result.ename in _OF_THE_LAUNCHER and result.evalue
     if result is not None and result.ename and (of_launcher or result.status == "error"):
         why = of_launcher or Message.of("The cell raised {ename}.", ename=result.ename)

@@ -49,6 +49,27 @@ def test_a_terminal_has_the_jobs_gpus_where_steps_can_share_them(
     assert argv[-1] == "prog"
 
 
+def test_a_terminal_asks_for_the_gpus_that_its_job_has_without_asking() -> None:
+    recent, older = SlurmVersion(22, 5, 0), SlurmVersion(21, 8, 0)
+    argv = terminal_argv("12", ["prog"], node="n1", version=recent, gpus=2)
+    assert "--gres=gpu:2" in argv
+    argv = terminal_argv("12", ["prog"], node="n1", version=older, gpus=2)
+    assert [word for word in argv if "--gres" in word] == ["--gres=none"]
+
+
+def test_a_terminal_has_the_gpus_of_a_node_that_is_its_jobs_alone(site: Site) -> None:
+    job = site.service.submit(
+        spec("import time; time.sleep(1000)", options={"exclusive": "", "mem": "100"})
+    )
+    wait_until(lambda: bool(site.service.job(job.id).nodes), 60)
+    near = NearEnd(site.service.terminal(LOGIN.terminal(job.id)))
+    near.prompted()
+    assert near.answer("echo $CUDA_VISIBLE_DEVICES").endswith("0,1,2,3\r\n")
+    near.close()
+    site.service.cancel(job.id)
+    site.wait(job.id)
+
+
 def test_slurm_that_is_too_old_to_share_a_job_says_so(
     slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
