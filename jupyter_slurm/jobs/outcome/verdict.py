@@ -100,6 +100,8 @@ _TRACES = {
 }
 """The words of slurmstepd in the job's output (src/slurmd/slurmstepd/req.c, mgr.c)."""
 _ON_NODES = re.compile(r"^jupyter-slurm: On (\S.*) alone the program ended", re.MULTILINE)
+_GONE = re.compile(r"^jupyter-slurm: (\S+) is gone: ", re.MULTILINE)
+"""The words of node/launch_run.py on a node that it has lost."""
 _OF_THE_LAUNCHER = frozenset(("LaunchError", "EngineError", "RankLost", "WrongWorld"))
 """Names the errors by which `node/launch.py` ends a job on many nodes."""
 _ALL_THE_SAME = {
@@ -286,6 +288,8 @@ def _by_cause(
     if state is JobState.CANCELLED:
         forgotten = inferred and not evidence.slurm_goes_on
         why, advice = _cancelled_by(evidence, slurm, forgotten=forgotten)
+    elif state is JobState.NODE_FAIL and (gone := _GONE.findall(evidence.log_tail)):
+        why = together(why, Message.of("That was {nodes}.", nodes=", ".join(gone)))
     elif inferred and not _TRACES[state].search(evidence.slurm_out):
         why = "It left no word of its end; its time limit has gone by, which has likely ended it."
     return Verdict(

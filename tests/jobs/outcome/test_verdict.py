@@ -136,6 +136,17 @@ CASES = [
         "memory",
     ),
     Case("node failure", cell(slurm=slurm("NODE_FAIL")), "NODE_FAIL", "node"),
+    Case(
+        "node failure, of a node that the launcher had missed",
+        cell(
+            exit=TERMINATED,
+            slurm=slurm("NODE_FAIL"),
+            log_tail="begun\njupyter-slurm: n2 is gone: Slurm or the network has lost this node.\n",
+        ),
+        "NODE_FAIL",
+        "A node of it failed. That was n2.",
+        exit_code=143,
+    ),
     Case("preempted", cell(exit=TERMINATED, slurm=slurm("PREEMPTED")), "PREEMPTED"),
     Case(
         "cancelled by us",
