@@ -73,6 +73,7 @@ def with_images(enroot: EnrootStandIn, registry: Registry, image: Path, folder: 
     subprocess.run(packed, check=True, timeout=LIMIT_S)
     registry.put(layer, "nvidia/tensorflow", "20.12-tf2-py3", "22.02-tf2-py3")
     enroot.reach("nvcr.io", registry)
+    (enroot.folder / "writable").touch()  # as the guide's setup.sh needs it
     ubuntu = lean_copy(image, folder / "ubuntu")
     about = ubuntu / "etc/os-release"
     about.unlink()
@@ -94,7 +95,6 @@ def test_the_guides_steps_are_done_twice_and_a_container_that_stays_is_made_once
         standing_in(site_folder / "enroot", "/usr/bin/python3") as enroot,
         serving(site_folder / "registry", _KEY) as registry,
     ):
-        (enroot.folder / "writable").touch()  # or the guide's setup.sh could not do a thing
         with_images(enroot, registry, demo_image, site_folder)
         site = dressed(sus(enroot.programs))
         # Three questions: the user, the head server's port, and whether to keep what is shown.
