@@ -1,6 +1,6 @@
 // How many tasks of an array an id of Slurm's stands for, and how those of one are. Pure.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { stateWord } from './format';
+import { isFinal, stateWord, tone } from './format';
 import type { Job } from './wire';
 
 /** How many tasks a listed row stands for: `123_[1-4,7,9-15:2%2]` for nine. null: it was cut. */
@@ -56,6 +56,18 @@ export function ranksOf({ state }: Pick<Job, 'state'>, ranks: number): [number, 
 
 /** Characters of the tasks that are named of one state. */
 const NAMED = 60;
+
+/** How many tasks there are, how many have ended, and how many of these failed. */
+export function tally(tasks: Job['tasks']): { all: number; done: number; failed: number } {
+  const sum = { all: 0, done: 0, failed: 0 };
+  for (const [state, some] of Object.entries(tasks)) {
+    const count = countOf(some) ?? 0;
+    sum.all += count;
+    sum.done += isFinal(state) ? count : 0;
+    sum.failed += tone(state) === 'failed' ? count : 0;
+  }
+  return sum;
+}
 
 /** How far an array is, in words: how many are done, and which are not. [] for what is none. */
 export function progress({ tasks }: Pick<Job, 'tasks'>, trans: TranslationBundle): string[] {

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.lab import Notebook
+from tests.ui.side import jobs
 
 _PATIENCE_S = 60.0
 _TICK_MS = 100
@@ -26,9 +27,13 @@ class FourViews:
     queue: Locator
     """The job's row in it."""
 
-    def all_say(self, *words: str) -> None:
-        """Waits until each view says all of it; prints after how many seconds each did."""
-        self._wait(dict.fromkeys(("card", "panel", "sidebar", "queue"), words))
+    def all_say(self, *words: str, sidebar: str = "") -> None:
+        """Wait until each view says all of it, and print after how many seconds each did.
+
+        `sidebar`: what its row says instead, which has room for what matters now alone.
+        """
+        wanted = dict.fromkeys(("card", "panel", "sidebar", "queue"), words)
+        self._wait({**wanted, "sidebar": (sidebar,)} if sidebar else wanted)
 
     def all_say_that_it_is_over(self, word: str) -> None:
         """The same of an end: the queue has it no more."""
@@ -75,8 +80,7 @@ def beside_one_another(notebook: Notebook) -> FourViews:
     grid = page.get_by_role("grid", name="Queue of local")
     row = grid.get_by_role("row").filter(has=page.get_by_text(slurm_id, exact=True))
     expect(row).to_be_visible()
-    sidebar = page.get_by_role("region", name="Slurm").get_by_role("listitem")
-    mine = sidebar.filter(has=page.locator(".jp-slurm-RowMain")).first
+    mine = jobs(page).locator("[aria-level='2']").first
     expect(card).to_be_visible()
     return FourViews(page, slurm_id, card, panel, mine, row)
 
@@ -92,4 +96,6 @@ def _drag(page: Page, tab: Locator, x: float, y: float) -> None:
 
 
 def texts(view: Locator) -> str:
-    return " ".join(view.all_inner_texts())
+    """What it shows, and what a screen reader says of it in its own words."""
+    spoken = view.evaluate_all("all => all.map(one => one.ariaLabel ?? '')")
+    return " ".join([*view.all_inner_texts(), *spoken])

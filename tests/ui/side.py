@@ -18,8 +18,29 @@ def open_sidebar(page: Page, lab: Lab) -> Locator:
     return page.get_by_role("region", name="Slurm")
 
 
-def row(sidebar: Locator, name: str) -> Locator:
-    return sidebar.get_by_role("button", name=re.compile(f"^{re.escape(name)} "))
+def row(sidebar: Locator | Page, name: str) -> Locator:
+    """The line of a job, whose words for a screen reader begin with its name."""
+    return jobs(sidebar).get_by_role("row", name=re.compile(f"^{re.escape(name)}, "))
+
+
+def jobs(sidebar: Locator | Page) -> Locator:
+    """The tree of my jobs."""
+    return sidebar.get_by_role("treegrid", name="My jobs")
+
+
+def runs(sidebar: Locator | Page) -> Locator:
+    return jobs(sidebar).get_by_role("row", name=re.compile(", running"))
+
+
+def waits(sidebar: Locator | Page) -> Locator:
+    return jobs(sidebar).get_by_role("row", name=re.compile(", waiting"))
+
+
+def do(sidebar: Locator | Page, name: str, action: str) -> None:
+    """Choose a job, and press one of the buttons of what is chosen."""
+    row(sidebar, name).click()
+    chosen = sidebar.get_by_role("group", name="Selected jobs")
+    chosen.get_by_role("button", name=action, exact=True).click()
 
 
 class Sbatch:

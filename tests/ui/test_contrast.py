@@ -53,7 +53,7 @@ def test_every_view_can_be_read_with_strong_contrast(page: Page, lab: Lab, sbatc
     sidebar.get_by_role("button", name="Nodes", exact=True).click()
     expect(page.get_by_role("rowheader", name="debug")).to_be_visible()
     shown("nodes")
-    row(sidebar, "strongly held").click()
+    row(sidebar, "strongly held").dblclick()
     page.get_by_role("tab", name="Details", exact=True).click()
     expect(page.get_by_role("rowheader", name="JobId")).to_be_visible()
     shown("job")

@@ -12,7 +12,7 @@ from playwright.sync_api import Error, Locator, Page, expect
 
 from tests.ssh.waiting import wait_until
 from tests.ui.looks import look
-from tests.ui.side import Sbatch, row
+from tests.ui.side import Sbatch, row, runs
 
 NAME = 'it\'s "$HOME" ü.txt'
 _TRY_S = 15.0
@@ -32,8 +32,7 @@ def browser_of_files(
     (folder / NAME).write_text("first line\n")
     name = request.node.name
     sbatch(name, f"--chdir={folder}", f"--output={folder}/out")
-    runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
-    expect(runs.filter(has_text=name)).to_be_visible()
+    expect(runs(sidebar).filter(has_text=name)).to_be_visible()
     row(sidebar, name).click(button="right")
     page.get_by_role("menuitem", name="Open the job", exact=True).click()
     expect(page.get_by_role("log", name="Output")).to_be_visible()

@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.cluster.plugin import SlurmCluster
 from tests.ui.lab import Lab, Notebook, at_rest
+from tests.ui.side import waits
 
 _MARK = "<img src=x onerror=window.harmed=1><script>window.harmed=1</script>"
 _NAMES = (
@@ -41,7 +42,7 @@ def test_a_name_is_text_in_sidebar_queue_and_panel(
     opened_lab(page, lab)
     page.get_by_role("button", name="Queue", exact=True).click()
     grid = page.get_by_role("grid", name="Queue of local")
-    row = page.get_by_role("list", name="Waiting").get_by_role("listitem")
+    row = waits(page)
     for name in _NAMES:
         # Tabs are blanks; what turns text around is shown, and turns nothing.
         shown = " ".join(name.replace("\u202e", "\ufffd").split())
@@ -49,7 +50,7 @@ def test_a_name_is_text_in_sidebar_queue_and_panel(
         expect(grid.get_by_role("row").filter(has_text=shown)).to_be_visible()
     for name in _NAMES:
         shown = " ".join(name.replace("\u202e", "\ufffd").split())
-        row.filter(has_text=shown).get_by_role("button").first.click()
+        row.filter(has_text=shown).first.dblclick()
         expect(page.locator(".jp-slurm-JobHead:visible")).to_contain_text(shown)
         page.get_by_role("tab", name="Details", exact=True).click()
         expect(page.get_by_role("rowheader", name="JobId")).to_be_visible()

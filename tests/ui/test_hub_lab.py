@@ -25,7 +25,7 @@ from tests.ssh.waiting import wait_until
 from tests.ui import apart
 from tests.ui.lab import at_rest, settings
 from tests.ui.looks import look
-from tests.ui.side import Sbatch, row
+from tests.ui.side import Sbatch, row, runs
 from tests.ui.test_remote import START_MS, job_of_a_notebook, look_at_room, start
 from tests.ui.test_terminal import SCREEN, menu, shows, typed
 
@@ -234,8 +234,7 @@ def test_below_a_hub_a_job_has_its_terminal_and_its_files(
     adas.on("websocket", lambda socket: asked.append(socket.url))
     adas.get_by_role("tab", name="Slurm").click()
     sidebar = adas.get_by_role("region", name="Slurm")
-    runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
-    expect(runs.filter(has_text="far")).to_be_visible()
+    expect(runs(sidebar).filter(has_text="far")).to_be_visible()
 
     menu(adas, row(sidebar, "far"), "Open a terminal")
     adas.locator(SCREEN).click()

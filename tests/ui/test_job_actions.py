@@ -15,7 +15,7 @@ from tests.ssh.profile import write_profile
 from tests.ssh.waiting import wait_until
 from tests.ui.lab import Lab, Notebook
 from tests.ui.looks import look
-from tests.ui.side import Sbatch, row
+from tests.ui.side import Sbatch, do, row, runs, waits
 
 SECRET = "not to be seen"
 CELL = f"""%%slurm --detach --name from-a-cell --env TOKEN='{SECRET}'
@@ -48,7 +48,6 @@ def copied(page: Page) -> str:
 def test_where_no_job_is_the_queue_says_so_and_the_sidebar_where_to_look(
     sidebar: Locator, page: Page
 ) -> None:
-    sidebar.get_by_role("button", name="Earlier").click()
     sidebar.get_by_role("button", name="Look a day back").click()
     expect(sidebar.get_by_text("Jobs of the last day in accounting")).to_be_visible()
     sidebar.get_by_role("button", name="Look 7 days back").click()
@@ -64,18 +63,15 @@ def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_
 ) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     slurm_id = sbatch("steered", "--requeue", "--begin=now+1hour", "--time=60")
-    waits = sidebar.get_by_role("list", name="Waiting").get_by_role("listitem")
-    shown = waits.filter(has_text="steered")
-    shown.hover()
-    shown.get_by_role("button", name="Copy the id: steered").click()
+    shown = waits(sidebar).filter(has_text="steered")
+    do(sidebar, "steered", "Copy the id")
     wait_until(lambda: copied(page) == slurm_id)
     menu(page, row(sidebar, "steered"), "Hold")
-    expect(shown).to_contain_text("held")
+    expect(shown).to_contain_text("on hold")
     menu(page, row(sidebar, "steered"), "Release")
-    expect(shown).not_to_contain_text("held")
+    expect(shown).not_to_contain_text("on hold")
     cluster.run("scontrol", "update", f"jobid={slurm_id}", "starttime=now")
-    runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
-    expect(runs.filter(has_text="steered")).to_contain_text("n1")
+    expect(runs(sidebar).filter(has_text="steered")).to_contain_text("left")
 
     def extend_by(limit: str) -> None:
         menu(page, row(sidebar, "steered"), "More time…")
@@ -122,7 +118,9 @@ def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_whic
     expect(task).to_have_value("2")
     told = ["2 of 4 tasks done", "failed: 2", "running: 3"]
     expect(page.get_by_role("main").get_by_text(" · ".join(told))).to_be_visible()
-    expect(row(sidebar, "many-tasks").first).to_contain_text(", ".join(told))
+    expect(row(sidebar, "many-tasks").first).to_contain_text("3/4 · 1 failed")
+    row(sidebar, "many-tasks").first.hover()
+    expect(page.get_by_role("tooltip")).to_contain_text(", ".join(told))
     look(page, "job-array", sidebar.locator(".jp-slurm-SidebarBody"))
     task.select_option("Task 0 ✔ done")
     expect(log).to_have_text("I am task 0")
@@ -136,7 +134,10 @@ def test_all_jobs_that_are_shown_are_cancelled_after_one_question(
         sbatch(f"several-{number}", "--hold")
     sidebar.get_by_label("Filter my jobs").fill("several")
     look(page, "cancel-shown", sidebar.locator(".jp-slurm-SidebarBody"))
-    sidebar.get_by_role("button", name="Cancel all shown (4)…").click()
+    row(sidebar, "several-0").click()
+    page.keyboard.press("Control+a")
+    expect(sidebar.get_by_text("4 selected")).to_be_visible()
+    page.keyboard.press("Delete")
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Cancel 4 jobs?")
     expect(dialog.get_by_role("listitem")).to_have_count(4)

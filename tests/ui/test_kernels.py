@@ -18,6 +18,7 @@ from tests.cluster.plugin import SlurmCluster
 from tests.ssh.waiting import wait_until
 from tests.ui.lab import Lab, at_rest
 from tests.ui.looks import look
+from tests.ui.side import do, row
 
 START_MS = 120_000
 """A job, a step in it and an ipykernel, where others start too."""
@@ -116,11 +117,10 @@ def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
     assert cluster.job_state(job_id) == "RUNNING"
 
     page.get_by_role("tab", name="Slurm").first.click()
-    mine = page.get_by_role("listitem").filter(has_text="kernel").filter(has_text="1 GPU")
-    expect(mine).to_contain_text("Untitled")
-    expect(mine).to_contain_text(re.compile("kernel.*ends in 1 h 5"))
+    mine = row(page, "Untitled")
+    expect(mine).to_contain_text(re.compile("1 GPU.*1 h 5. min left"))
     look(page, "kernel-sidebar", mine)
-    mine.get_by_role("button", name=re.compile("^Untitled")).click()
+    mine.dblclick()
     panel = page.get_by_role("group", name="Actions")
     look(page, "kernel-panel", panel)
     notebook = page.get_by_role("main").get_by_role("tab", name="Untitled.ipynb")
@@ -137,8 +137,7 @@ def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
     assert any("ipykernel" in one for one in there)
     assert any("jslurm" in one for one in there)
 
-    mine.hover()
-    mine.get_by_role("button", name=re.compile("^Cancel: ")).click()
+    do(page, "Untitled", "Cancel")
     page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
     expect(second.locator(".jp-Cell-outputArea")).to_contain_text("You stopped it.")
     look(page, "kernel-stopped", second)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,8 +59,8 @@ def test_jobs_are_told_of_in_portuguese(page: Page, lab: Lab, cluster: SlurmClus
     expect(card).to_contain_text(f"scontrol release {slurm_id} o libera.")
     look(page, "portuguese", card)
     page.get_by_role("tab", name="Slurm").click()
-    waiting = page.get_by_role("list", name="Esperando")
-    expect(waiting).to_contain_text("Está retido pelo dono.")
+    mine = page.get_by_role("treegrid").get_by_role("row", name=re.compile(", esperando, "))
+    expect(mine).to_contain_text("retido")
     look(page, "portuguese-sidebar")
     card.get_by_role("button", name="Cancelar").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancelar o job").click()

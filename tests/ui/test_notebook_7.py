@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.ui.lab import Lab, running_lab
 from tests.ui.looks import look
+from tests.ui.side import jobs
 
 _LINGER = """%%slurm --detach --name seven
 import os, time
@@ -79,7 +80,6 @@ def test_a_card_is_live_and_a_cell_is_run_by_the_form(
     page.keyboard.press("Control+Shift+c")
     page.locator(".lm-CommandPalette").get_by_role("textbox").fill("show slurm jobs")
     page.get_by_role("menuitem", name="Show Slurm jobs").click()
-    ended = page.get_by_role("list", name="Ended today")
-    expect(ended.get_by_text("seven").first).to_be_visible()
+    expect(jobs(page).get_by_text("seven").first).to_be_visible()
     look(page, "notebook-7-sidebar")
     assert [one for one in complaints if one != _OWN] == []

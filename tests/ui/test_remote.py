@@ -12,6 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.cluster.plugin import SlurmCluster
 from tests.ui.lab import Lab, at_rest
 from tests.ui.looks import SCREENSHOTS, look, look_as_it_is
+from tests.ui.side import do, row
 
 START_MS = 120_000
 """A JupyterLab takes its time to start where others do too."""
@@ -55,11 +56,6 @@ def job_of_a_notebook(tab: Page) -> str:
     return cell.locator(".jp-Cell-outputArea").inner_text().split()[-1]
 
 
-def row(page: Page, name: str) -> Locator:
-    """Of the sidebar."""
-    return page.get_by_role("listitem").filter(has_text=name)
-
-
 def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
     opened_lab: Page, form: Locator, cluster: SlurmCluster, lab: Lab
 ) -> None:
@@ -97,20 +93,18 @@ def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
     page.bring_to_front()
     page.get_by_role("tab", name="Slurm").first.click()
     mine = row(page, "mine")
-    expect(mine).to_contain_text(re.compile("lab.*ends in 1 h 5"))
+    expect(mine).to_contain_text(re.compile("1 h 5. min left"))
     look(page, "lab-sidebar", mine)
-    mine.hover()
-    mine.get_by_role("button", name="Copy its link: mine").click()
+    do(page, "mine", "Copy its link")
     link = page.evaluate("navigator.clipboard.readText()")
     assert tab.url.startswith(link)
     with page.context.expect_page() as again:
-        mine.get_by_role("button", name="Open the lab: mine").click()
+        do(page, "mine", "Open the lab")
     again.value.wait_for_url(address, timeout=START_MS)
     page.bring_to_front()
-    mine.hover()
-    mine.get_by_role("button", name="Cancel: mine").click()
+    do(page, "mine", "Cancel")
     page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
-    expect(mine).to_contain_text("You stopped it.")
+    expect(mine).to_contain_text("cancelled")
     cluster.wait_for(job_id, "CANCELLED", "")
 
 

@@ -13,6 +13,7 @@ from playwright.sync_api import Locator, Page, Response, expect
 from tests.ui.kept_page import heard
 from tests.ui.lab import Lab, Notebook, at_rest
 from tests.ui.looks import look
+from tests.ui.side import jobs
 
 HOSTILE = "r\u00e9sum\u00e9 'of' \"all\" \N{SNAKE} \u05e9\u05dc\u05d5\u05dd $(x) #1"
 """Blanks, quotes, an emoji, letters from right to left, a shell's and an address's own signs."""
@@ -265,8 +266,8 @@ def test_a_notebook_comes_back_executed_also_when_the_page_was_reloaded(
     with heard(page, "request", lambda request: asked.append(request.url)):
         page.reload()
         page.get_by_role("tab", name="Slurm", exact=True).click()
-        ended = page.get_by_role("list", name="Ended today")
-        expect(ended.get_by_text("done").first).to_be_visible()
+        ended = jobs(page).get_by_role("row", name=re.compile(", done"))
+        expect(ended.first).to_be_visible()
     assert not [one for one in asked if "/api/executed" in one], "it was given already"
     copy.unlink()
     path.unlink()

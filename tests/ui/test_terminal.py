@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.waiting import wait_until
 from tests.ui.looks import look
-from tests.ui.side import Sbatch, row
+from tests.ui.side import Sbatch, row, runs
 
 SCREEN = ".jp-MainAreaWidget:not(.lm-mod-hidden) .jp-Terminal"
 
@@ -40,8 +40,7 @@ def test_a_terminal_in_a_job_has_its_size_and_its_words_and_tells_of_the_jobs_en
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     slurm_id = sbatch("sat-in", runs="sleep 600")
-    runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
-    expect(runs.filter(has_text="sat-in")).to_be_visible()
+    expect(runs(sidebar).filter(has_text="sat-in")).to_be_visible()
     menu(page, row(sidebar, "sat-in"), "Open a terminal")
     expect(page.get_by_role("main").get_by_role("tab", selected=True)).to_contain_text("Terminal")
     page.locator(SCREEN).click()
@@ -69,8 +68,7 @@ def test_a_shell_that_ends_closes_its_tab_and_a_tab_that_is_closed_ends_its_shel
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     slurm_id = sbatch("two-shells", runs="sleep 600")
-    runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
-    expect(runs.filter(has_text="two-shells")).to_be_visible()
+    expect(runs(sidebar).filter(has_text="two-shells")).to_be_visible()
     menu(page, row(sidebar, "two-shells"), "Open the job")
     actions = page.get_by_role("group", name="Actions")
     tab = page.get_by_role("main").get_by_role("tab", name="Terminal two-shells")

@@ -1,6 +1,7 @@
 // A grid of very many rows of one height, of which only those in sight exist. The box scrolls over
 // nothing but height; what is seen stays put in it and shows what belongs there, so that nothing is
-// ever blank. Knows rows by number and key alone; keys move and select.
+// ever blank. A tree is a grid whose rows have levels. Knows rows by number and key alone; keys move
+// and select.
 import {
   useLayoutEffect,
   useRef,
@@ -17,22 +18,32 @@ const SPARE = 4;
 
 export type Choosing = 'only' | 'add' | 'range';
 
+/** What a row of a tree is: how deep, and whether it is open; null: it does not open. */
+export interface Branch {
+  level: number;
+  open: boolean | null;
+}
+
 interface Props {
   label: string;
   count: number;
   columns: number;
-  /** Of all columns, in pixels. */
-  width: number;
-  head: JSX.Element;
+  /** Of all columns, in pixels; null: as wide as the box. */
+  width: number | null;
+  head: JSX.Element | null;
   keyOf: (at: number) => string;
   /** Where the row of that key is now; -1: nowhere. */
   find: (key: string) => number;
   cells: (at: number) => JSX.Element;
+  /** Of a tree, what is told of a row. */
+  branch?: (at: number) => Branch;
+  /** What a screen reader says of a row; none: its cells. */
+  sentence?: (at: number) => string;
   selected: (at: number) => boolean;
   onSelect: (at: number, how: Choosing) => void;
   onSelectAll?: () => void;
   onOpen: (at: number) => void;
-  onDelete?: () => void;
+  onDelete?: (at: number) => void;
   onExpand?: (at: number, open: boolean) => void;
   onMenu?: (at: number, event: MouseEvent) => void;
   /** Another listing altogether: it begins at its top. */
@@ -51,7 +62,8 @@ export function Grid(props: Props): JSX.Element {
   const { top, height, onScroll } = useScroll(box, props);
   const known = find(active.key);
   const at = Math.min(known < 0 ? active.at : known, count - 1);
-  const seen = Math.max(0, height - ROW_PX);
+  const headPx = props.head === null ? 0 : ROW_PX;
+  const seen = Math.max(0, height - headPx);
   const first = Math.max(0, Math.floor(top / ROW_PX) - SPARE);
   const last = Math.min(count, Math.ceil((top + seen) / ROW_PX) + SPARE);
   const focus = useRef(false);
@@ -94,7 +106,7 @@ export function Grid(props: Props): JSX.Element {
     } else if (event.key === ' ') {
       props.onSelect(at, 'add');
     } else if (event.key === 'Delete') {
-      props.onDelete?.();
+      props.onDelete?.(at);
     } else if (event.key === 'a' && (event.ctrlKey || event.metaKey)) {
       props.onSelectAll?.();
     } else {
@@ -106,13 +118,14 @@ export function Grid(props: Props): JSX.Element {
   // The active row is there even when it is out of sight, so that the focus is not lost.
   const numbers = Array.from({ length: Math.max(0, last - first) }, (_, more) => first + more);
   const isAway = at >= 0 && (at < first || at >= last);
-  const whole = ROW_PX + count * ROW_PX;
+  const whole = headPx + count * ROW_PX;
+  const headRows = props.head === null ? 0 : 1;
   return (
     <div
       className="jp-slurm-Grid"
-      role="grid"
+      role={props.branch === undefined ? 'grid' : 'treegrid'}
       aria-label={props.label}
-      aria-rowcount={count + 1}
+      aria-rowcount={count + headRows}
       aria-colcount={props.columns}
       aria-multiselectable="true"
       tabIndex={-1}
@@ -120,11 +133,13 @@ export function Grid(props: Props): JSX.Element {
       onKeyDown={keys}
       onScroll={onScroll}
     >
-      <div className="jp-slurm-GridHeight" style={{ height: whole, minWidth: props.width }}>
+      <div className="jp-slurm-GridHeight" style={{ height: whole, minWidth: props.width ?? 0 }}>
         <div className="jp-slurm-GridSeen" style={{ height: Math.min(whole, height) }}>
-          <div className="jp-slurm-GridHead" role="row" aria-rowindex={1}>
-            {props.head}
-          </div>
+          {props.head === null ? null : (
+            <div className="jp-slurm-GridHead" role="row" aria-rowindex={1}>
+              {props.head}
+            </div>
+          )}
           <div className="jp-slurm-GridClip">
             <div
               className="jp-slurm-GridBody"
@@ -135,7 +150,9 @@ export function Grid(props: Props): JSX.Element {
                 <div
                   key={keyOf(number)}
                   role="row"
-                  aria-rowindex={number + 2}
+                  aria-rowindex={number + 1 + headRows}
+                  aria-label={props.sentence?.(number)}
+                  {...branchOf(props.branch?.(number))}
                   aria-selected={props.selected(number)}
                   className="jp-slurm-GridRow"
                   data-at={number}
@@ -168,6 +185,12 @@ export function Grid(props: Props): JSX.Element {
       </div>
     </div>
   );
+}
+
+function branchOf(branch: Branch | undefined): JSX.IntrinsicElements['div'] {
+  return branch === undefined
+    ? {}
+    : { 'aria-level': branch.level, 'aria-expanded': branch.open ?? undefined };
 }
 
 /** Where a key leads; null: it is none that leads anywhere. */

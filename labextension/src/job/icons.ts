@@ -2,7 +2,8 @@
 import { LabIcon } from '@jupyterlab/ui-components';
 import { tone, type Tone } from '../format';
 
-const PATHS: Record<Tone, string> = {
+const PATHS: Record<Tone | 'held', string> = {
+  held: 'M6 5h4v14H6zm8 0h4v14h-4z',
   waiting:
     'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zm0 2a7 7 0 1 1 0 14 7 7 0 0 1 0-14zm-1 2v6l4 3 1.2-1.6L13 12V7z',
   running: 'M7 4v16l13-8z',
@@ -25,6 +26,7 @@ const icons = new Map(
   ])
 );
 
+/** `HELD`: it waits because somebody said so. */
 export function stateIcon(state: string): LabIcon | undefined {
-  return icons.get(tone(state));
+  return icons.get(state === 'HELD' ? 'held' : tone(state));
 }

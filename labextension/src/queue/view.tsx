@@ -4,9 +4,11 @@ import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useDeferredValue, useMemo, useState, type JSX } from 'react';
 import { openMenu } from '../commands/menu';
 import { argsOf } from '../commands/targets';
+import { chosen, NOTHING } from '../grid/choice';
 import { ColumnsMenu } from '../grid/columns_menu';
 import { shownOf, type Arrangement } from '../grid/columns';
 import { useNow } from '../grid/feed';
+import { useFind } from '../grid/find';
 import { FreshnessLine } from '../grid/freshness';
 import { Grid, type Choosing } from '../grid/grid';
 import { Heads } from '../grid/head';
@@ -14,7 +16,7 @@ import type { PanelProps } from '../grid/panel';
 import { CommandIDs } from '../tokens';
 import { Actions, FilterBox, StateChips, STEERING } from './bar';
 import { QueueCells } from './cells';
-import { chosen, NOTHING, targetsOf } from './choice';
+import { targetsOf } from './choice';
 import { columnsOf } from './columns';
 import { isArray, rowsOf, stateCounts, type Row } from './listing';
 import { usualLook, type Look } from './look';
@@ -155,21 +157,6 @@ export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
         />
       ) : null}
     </div>
-  );
-}
-
-/** Where the row of a key is; looked up once it is asked. */
-function useFind(rows: readonly { key: string }[]): (key: string) => number {
-  const index = useMemo(() => ({ rows, at: null as Map<string, number> | null }), [rows]);
-  return useCallback(
-    (key: string) => {
-      if (key === '') {
-        return -1;
-      }
-      index.at ??= new Map(index.rows.map((row, at) => [row.key, at]));
-      return index.at.get(key) ?? -1;
-    },
-    [index]
   );
 }
 

@@ -1,4 +1,4 @@
-// What can be done to a job of the sidebar: as buttons in its row, and in its context menu.
+// What can be done to a job of the sidebar: as buttons while it is chosen, and in its context menu.
 import { isFinal, isRunning } from '../format';
 import { isKernel } from '../kernels/words';
 import { isLab } from '../labs/words';

@@ -1,162 +1,167 @@
-// A job as a row: name and time, the part of its time that is used, state and what else is known.
-// What it does when it is used is given to it; keys are keys.ts's.
+// The lines of the sidebar, as the grid shows them: heads, notebooks, jobs. A line is drawn anew when
+// what it says has changed, and not when another one's has.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { LabIcon } from '@jupyterlab/ui-components';
-import type { CommandRegistry } from '@lumino/commands';
-import type { JSX, MouseEvent } from 'react';
-import { useClock } from '../clock';
-import { openMenu } from '../commands/menu';
-import { argsOf, type Target } from '../commands/targets';
-import { isFinal, stateWord, tone, visible } from '../format';
-import { stateSign } from '../icons';
-import { CommandIDs } from '../tokens';
-import { actionsOf, steeringOf } from './menu';
-import { targetOf, type JobRow } from './rows';
-import { exactTimes, facts, time, used } from './words';
+import { memo, type JSX, type MouseEvent } from 'react';
+import { moment, tone, visible } from '../format';
+import { stateIcon } from '../job/icons';
+import { dayOf, RUNNING, WAITING, type JobRow } from './rows';
+import { levelOf, type Line } from './tree';
+import { matters, sentence, used } from './words';
 
-/** What rows share: who is chosen, where the keys are, and how that changes. */
-export interface RowsProps {
-  commands: CommandRegistry;
+const DAY_S = 86_400;
+
+interface Props {
+  line: Line;
+  nowS: number;
+  toggle: (key: string) => void;
   trans: TranslationBundle;
-  /** By key. */
-  chosen: ReadonlySet<string>;
-  choose: (key: string) => void;
-  /** The row that Tab leads to. */
-  current: string | null;
-  setCurrent: (key: string) => void;
-  /** Arrays whose tasks are shown, by key. */
-  opened: ReadonlySet<string>;
-  toggleOpened: (key: string) => void;
-  /** Those that something done to this row is done to: all that are chosen, or itself. */
-  targets: (row: JobRow) => Target[];
 }
 
-export function Row({ row, ...shared }: RowsProps & { row: JobRow }): JSX.Element {
-  const { commands, trans, opened, toggleOpened, chosen, current, setCurrent } = shared;
-  const isOpen = opened.has(row.key);
-  const name = visible(row.name);
-  const tabIndex = current === row.key ? 0 : -1;
-  const menu = (event: MouseEvent): void => {
-    if (!event.shiftKey) {
-      event.preventDefault();
-      event.stopPropagation();
-      const at = { x: event.clientX, y: event.clientY };
-      openMenu(commands, shared.targets(row), steeringOf(row), at);
+/** What a line says, in words that change only when there is something to draw. */
+export function LineCell({ line, nowS, toggle, trans }: Props): JSX.Element {
+  const shared = { id: line.key, level: levelOf(line), open: line.open, toggle, trans };
+  switch (line.kind) {
+    case 'group':
+      return <HeadCell {...shared} title={titleOf(line.group, nowS, trans)} count={line.count} />;
+    case 'notebook':
+      return <JobCell {...shared} {...notebookWords(line.path, line.rows, nowS, trans)} />;
+    case 'job':
+      return <JobCell {...shared} {...jobWords(line.row, nowS, trans)} />;
+  }
+}
+
+function titleOf(group: string, nowS: number, trans: TranslationBundle): string {
+  switch (group) {
+    case RUNNING:
+      return trans.__('Running');
+    case WAITING:
+      return trans.__('Waiting');
+    case dayOf(nowS):
+      return trans.__('Ended today');
+    case dayOf(nowS - DAY_S):
+      return trans.__('Yesterday');
+    default:
+      return new Date(`${group}T12:00`).toLocaleDateString(undefined, {
+        weekday: 'short',
+        day: 'numeric',
+        month: 'short'
+      });
+  }
+}
+
+/** The line as a screen reader says it. */
+export function lineSentence(line: Line, nowS: number, trans: TranslationBundle): string {
+  switch (line.kind) {
+    case 'group':
+      return `${titleOf(line.group, nowS, trans)} ${line.count}`;
+    case 'notebook': {
+      const { name, now } = notebookWords(line.path, line.rows, nowS, trans);
+      return [visible(name), ...now.split(' · ')].join(', ');
     }
-  };
-  return (
-    <li className="jp-slurm-Row" data-chosen={chosen.has(row.key)}>
-      <div
-        className="jp-slurm-RowLine"
-        onContextMenu={menu}
-        onFocus={() => {
-          setCurrent(row.key);
-        }}
-      >
-        {row.tasks.length > 0 ? (
-          <button
-            className="jp-slurm-IconButton jp-slurm-Opener"
-            tabIndex={tabIndex}
-            aria-expanded={isOpen}
-            aria-label={trans.__('Tasks of %1', name)}
-            onClick={() => {
-              toggleOpened(row.key);
-            }}
-          >
-            <span aria-hidden="true">{isOpen ? '▾' : '▸'}</span>
-          </button>
-        ) : null}
-        <Main row={row} tabIndex={tabIndex} {...shared} />
-        <Actions row={row} tabIndex={tabIndex} commands={commands} trans={trans} />
-      </div>
-      {isOpen && row.tasks.length > 0 ? (
-        <ul className="jp-slurm-Rows jp-slurm-Tasks" aria-label={trans.__('Tasks of %1', name)}>
-          {row.tasks.map(task => (
-            <Row key={task.key} row={task} {...shared} />
-          ))}
-        </ul>
-      ) : null}
-    </li>
-  );
+    case 'job':
+      return sentence(line.row, nowS, trans);
+  }
 }
 
-function Main({ row, tabIndex, ...shared }: RowsProps & { row: JobRow; tabIndex: number }) {
-  const { commands, trans, chosen, choose } = shared;
-  const nowS = useClock(isFinal(row.state) ? null : (row.startedS ?? row.submittedS));
-  const name = visible(row.name);
+interface Words {
+  name: string;
+  state: string;
+  gpus: string;
+  now: string;
+  /** In percent; null: there is no bar. */
+  part: number | null;
+}
+
+function jobWords(row: JobRow, nowS: number, trans: TranslationBundle): Words {
   const part = used(row, nowS);
+  return {
+    name: row.slurmId?.includes('_') ? `${row.name} ${row.slurmId}` : row.name,
+    state: row.held ? 'HELD' : row.state,
+    gpus: part !== null && row.gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', row.gpus) : '',
+    now: matters(row, nowS, trans),
+    part: part === null ? null : Math.round(part * 100)
+  };
+}
+
+/** The sign is that of the newest, or of one that has failed. */
+function notebookWords(
+  path: string,
+  rows: readonly JobRow[],
+  nowS: number,
+  trans: TranslationBundle
+): Words {
+  const failed = rows.filter(row => tone(row.state) === 'failed');
+  const state = (failed[0] ?? rows[0])?.state ?? '';
+  const count = trans._n('%1 job', '%1 jobs', rows.length);
+  const more =
+    failed.length > 0
+      ? trans._n('%1 failed', '%1 failed', failed.length)
+      : moment(rows[0]?.atS ?? nowS, nowS);
+  const name = path.slice(path.lastIndexOf('/') + 1);
+  return { name, state, gpus: '', now: `${count} · ${more}`, part: null };
+}
+
+interface Shared {
+  id: string;
+  level: number;
+  open: boolean | null;
+  toggle: (key: string) => void;
+  trans: TranslationBundle;
+}
+
+const HeadCell = memo(function HeadCell(props: Shared & { title: string; count: number }) {
+  const { id, open, toggle, title, count } = props;
   return (
-    <button
-      className="jp-slurm-RowMain"
-      data-key={row.key}
-      tabIndex={tabIndex}
-      onClick={event => {
-        if (event.ctrlKey || event.metaKey) {
-          choose(row.key);
-        } else {
-          void commands.execute(CommandIDs.openJob, argsOf([targetOf(row)]));
-        }
+    <div
+      role="gridcell"
+      className="jp-slurm-JobCell jp-slurm-GroupHead"
+      onClick={() => {
+        toggle(id);
       }}
     >
-      <span className="jp-slurm-RowHead">
-        <bdi className="jp-slurm-Name" title={name}>
-          {name}
-        </bdi>
-        {row.tasks.length > 0 || row.slurmId?.includes('_') ? (
-          <span className="jp-slurm-Time">{row.slurmId}</span>
-        ) : null}
-        <span className="jp-slurm-Time" title={exactTimes(row, trans)}>
-          {time(row, nowS, trans)}
-        </span>
+      <span className="jp-slurm-Twist" aria-hidden="true">
+        {open === true ? '▾' : '▸'}
+      </span>
+      {title} <span className="jp-slurm-Count">{count}</span>
+    </div>
+  );
+});
+
+const JobCell = memo(function JobCell(props: Shared & Words): JSX.Element {
+  const { id, level, open, toggle, trans, name, state, gpus, now, part } = props;
+  const shown = visible(name);
+  const Sign = stateIcon(state);
+  const turn = (event: MouseEvent): void => {
+    event.stopPropagation();
+    toggle(id);
+  };
+  return (
+    <div role="gridcell" className="jp-slurm-JobCell" data-level={level}>
+      {Sign === undefined ? null : <Sign.react tag="span" className="jp-slurm-Icon" />}
+      {open === null ? null : (
+        <button
+          className="jp-slurm-Twist"
+          tabIndex={-1}
+          aria-expanded={open}
+          aria-label={trans.__('Tasks of %1', shown)}
+          onClick={turn}
+          onDoubleClick={event => {
+            event.stopPropagation();
+          }}
+        >
+          <span aria-hidden="true">{open ? '▾' : '▸'}</span>
+        </button>
+      )}
+      <bdi className="jp-slurm-Name">{shown}</bdi>
+      <span className="jp-slurm-Matters">
+        {gpus === '' ? null : <span className="jp-slurm-Gpus">{gpus}</span>}
+        <bdi>{visible(now)}</bdi>
       </span>
       {part === null ? null : (
         <span className="jp-slurm-RowBar" aria-hidden="true">
-          <span style={{ width: `${part * 100}%` }} />
+          <span style={{ width: `${part}%` }} />
         </span>
       )}
-      <span className="jp-slurm-Facts">
-        <span className="jp-slurm-State" data-tone={tone(row.state)}>
-          <span aria-hidden="true">{stateSign(row.state)} </span>
-          {stateWord(row.state, trans)}
-        </span>
-        {facts(row, nowS, trans).map(fact => (
-          <span key={fact}>{` · ${fact}`}</span>
-        ))}
-      </span>
-      {chosen.has(row.key) ? <span className="jp-slurm-Unseen">{trans.__('selected')}</span> : null}
-    </button>
+    </div>
   );
-}
-
-interface ActionsProps {
-  row: JobRow;
-  tabIndex: number;
-  commands: CommandRegistry;
-  trans: TranslationBundle;
-}
-
-function Actions({ row, tabIndex, commands, trans }: ActionsProps): JSX.Element {
-  const args = argsOf([targetOf(row)]);
-  return (
-    <span className="jp-slurm-Actions">
-      {actionsOf(row)
-        .filter(id => commands.hasCommand(id) && commands.isEnabled(id, args))
-        .map(id => (
-          <button
-            key={id}
-            className="jp-slurm-IconButton"
-            tabIndex={tabIndex}
-            title={commands.label(id, args)}
-            aria-label={trans.__('%1: %2', commands.label(id, args), visible(row.name))}
-            onClick={() => void commands.execute(id, args)}
-          >
-            <LabIcon.resolveReact
-              icon={commands.icon(id, args) as LabIcon | undefined}
-              tag="span"
-              className="jp-slurm-Icon"
-            />
-          </button>
-        ))}
-    </span>
-  );
-}
+});

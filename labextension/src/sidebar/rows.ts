@@ -1,5 +1,5 @@
-// My jobs as the sidebar lists them: ours and those that only Slurm knows, put together and grouped.
-// Pure: no DOM, no clock, no model.
+// My jobs as the sidebar lists them: ours and those that only Slurm knows, put together, and what
+// comes first. Pure: no DOM, no clock, no model.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Target } from '../commands/targets';
 import { isFinal, isRunning, sessionOf } from '../format';
@@ -23,10 +23,16 @@ export interface JobRow {
   limitS: number | null;
   nodes: string | null;
   gpus: number;
+  /** Slurm's word for why it waits, and that in a sentence. */
+  reason: string;
   why: Text | null;
   startEstimateS: number | null;
-  /** What the list is sorted by. */
+  /** When it ended, else when it came. */
   atS: number;
+  /** As Slurm has it: the greater, the sooner. */
+  priority: number;
+  /** The path of the notebook that it came from. */
+  notebook: string | null;
   /** Waits because somebody said so. */
   held: boolean;
   /** Tasks of an array that Slurm lists; those that wait may be many in one. */
@@ -35,24 +41,47 @@ export interface JobRow {
   inSession: boolean;
 }
 
-export type GroupName = 'running' | 'waiting' | 'today' | 'earlier';
-export const GROUPS: readonly GroupName[] = ['running', 'waiting', 'today', 'earlier'];
+/** The groups of jobs that have not ended; those that have are grouped by `dayOf`. */
+export const RUNNING = 'running';
+export const WAITING = 'waiting';
 
-export type Groups = Record<GroupName, JobRow[]>;
+/** What is known of the jobs that one id of Slurm's stands for, from each source. */
+export interface Sources {
+  jobs: Iterable<Job>;
+  /** Of the queue. */
+  entries: Iterable<QueueEntry>;
+  /** Those that have ended. */
+  past: Iterable<QueueEntry>;
+}
 
-export type Entries = ReadonlyMap<string, Iterable<QueueEntry>>;
-
-/** `queues`: this user's entries of each cluster that is looked at; `past`: those of accounting. */
-export function grouped(jobs: Iterable<Job>, queues: Entries, past: Entries, nowS: number): Groups {
-  const groups: Groups = { running: [], waiting: [], today: [], earlier: [] };
-  const midnightS = new Date(nowS * 1000).setHours(0, 0, 0, 0) / 1000;
-  for (const row of rows(jobs, queues, past)) {
-    groups[groupOf(row, midnightS)].push(row);
+export function groupOf(row: JobRow): string {
+  if (isFinal(row.state)) {
+    return dayOf(row.endedS ?? row.atS);
   }
-  for (const name of GROUPS) {
-    groups[name].sort((one, other) => other.atS - one.atS || idOf(other) - idOf(one));
-  }
-  return groups;
+  return isRunning(row.state) || row.tasks.some(task => isRunning(task.state)) ? RUNNING : WAITING;
+}
+
+/** The local day of a moment: `2026-11-27`. */
+export function dayOf(atS: number): string {
+  const at = new Date(atS * 1000);
+  const two = (part: number): string => String(part).padStart(2, '0');
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+}
+
+/** What comes first in its group: of those that wait the next to start, else the newest. */
+export function compare(one: JobRow, other: JobRow): number {
+  const waits = !isFinal(one.state) && groupOf(one) === WAITING;
+  return waits
+    ? Number(one.held) - Number(other.held) ||
+        soonest(one) - soonest(other) ||
+        other.priority - one.priority ||
+        idOf(one) - idOf(other)
+    : other.atS - one.atS || idOf(other) - idOf(one);
+}
+
+/** A number always: two that are not known are alike. */
+function soonest({ startEstimateS }: JobRow): number {
+  return startEstimateS ?? Number.MAX_SAFE_INTEGER;
 }
 
 /** Of two that Slurm got in the same second the later has the greater id. */
@@ -60,16 +89,8 @@ function idOf({ slurmId }: JobRow): number {
   return parseInt(slurmId ?? '0', 10);
 }
 
-function groupOf(row: JobRow, midnightS: number): GroupName {
-  if (isFinal(row.state)) {
-    return (row.endedS ?? row.atS) >= midnightS ? 'today' : 'earlier';
-  }
-  return isRunning(row.state) || row.tasks.some(task => isRunning(task.state))
-    ? 'running'
-    : 'waiting';
-}
-
-function rows(jobs: Iterable<Job>, queues: Entries, past: Entries): JobRow[] {
+/** The rows of what has one id of Slurm's: several where Slurm has given it out anew. */
+export function rowsOf(cluster: string, { jobs, entries, past }: Sources): JobRow[] {
   const found = new Map<string, JobRow>();
   for (const job of jobs) {
     const key = keyOf(job.cluster, job.slurm_id ?? job.id);
@@ -80,21 +101,32 @@ function rows(jobs: Iterable<Job>, queues: Entries, past: Entries): JobRow[] {
       found.set(key, rowOfJob(job));
     }
   }
-  for (const [cluster, entries] of queues) {
-    for (const entry of entries) {
+  for (const entry of inOrder(entries)) {
+    addEntry(found, cluster, entry);
+  }
+  const present = new Set(found.keys());
+  for (const entry of inOrder(past)) {
+    // The queue and our own record know more of a job than what is told of its end.
+    if (entry.id == null && !present.has(keyOf(cluster, entry.array_id ?? entry.slurm_id))) {
       addEntry(found, cluster, entry);
     }
   }
-  const present = new Set(found.keys());
-  for (const [cluster, entries] of past) {
-    for (const entry of entries) {
-      // What is still there is told by who knows more of it.
-      if (entry.id == null && !present.has(keyOf(cluster, entry.array_id ?? entry.slurm_id))) {
-        addEntry(found, cluster, entry);
-      }
+  return [...found.values()];
+}
+
+/** By task; those that still wait, `12_[5-8]`, are last. Each once, as it was told of first. */
+function inOrder(entries: Iterable<QueueEntry>): QueueEntry[] {
+  const found = new Map<string, QueueEntry>();
+  for (const entry of entries) {
+    if (!found.has(entry.slurm_id)) {
+      found.set(entry.slurm_id, entry);
     }
   }
-  return [...found.values()];
+  const task = ({ slurm_id: id }: QueueEntry): number => {
+    const number = parseInt(id.slice(id.indexOf('_') + 1), 10);
+    return Number.isNaN(number) ? Number.MAX_SAFE_INTEGER : number;
+  };
+  return [...found.values()].sort((one, other) => task(one) - task(other));
 }
 
 /** Slurm gives out its ids anew when it has lost its state: who has ended leaves its own. */
@@ -114,6 +146,9 @@ function addEntry(found: Map<string, JobRow>, cluster: string, entry: QueueEntry
   }
   const parent = found.get(key);
   const row = rowOfEntry(cluster, entry);
+  if (parent !== undefined) {
+    parent.priority = row.priority;
+  }
   if (entry.array_id == null) {
     if (parent === undefined) {
       found.set(key, row);
@@ -132,8 +167,8 @@ function addEntry(found: Map<string, JobRow>, cluster: string, entry: QueueEntry
 function tellOfAll(array: JobRow): void {
   const most = array.tasks.find(task => isRunning(task.state)) ?? array.tasks[0];
   if (most !== undefined) {
-    const { state, startedS, nodes, why, held, startEstimateS } = most;
-    Object.assign(array, { state, startedS, nodes, why, held, startEstimateS });
+    const { state, startedS, nodes, reason, why, held, startEstimateS } = most;
+    Object.assign(array, { state, startedS, nodes, reason, why, held, startEstimateS });
     array.gpus = array.tasks.reduce(
       (sum, task) => sum + (isRunning(task.state) ? task.gpus : 0),
       0
@@ -141,27 +176,12 @@ function tellOfAll(array: JobRow): void {
   }
 }
 
-/** The key that a row has now, by the one that it had while only Slurm knew the job. */
-export function keysNow(rows: Iterable<JobRow>): ReadonlyMap<string, string> {
-  const keys = new Map<string, string>();
-  const slurms: string[] = [];
-  for (const { key, cluster, slurmId, job } of rows) {
-    if (job === null) {
-      slurms.push(key);
-    } else if (slurmId !== null) {
-      keys.set(keyOf(cluster, slurmId), key);
-    }
-  }
-  slurms.forEach(key => keys.delete(key));
-  return keys;
-}
-
 /** What a command is told of it. */
 export function targetOf({ cluster, id, slurmId, name, state }: JobRow): Target {
   return { cluster, id, slurm_id: slurmId, name, state };
 }
 
-function keyOf(cluster: string, id: string): string {
+export function keyOf(cluster: string, id: string): string {
   return `${cluster}\n${id}`;
 }
 
@@ -180,9 +200,12 @@ function rowOfJob(job: Job): JobRow {
     limitS: job.limit_s,
     nodes: job.nodes.length > 0 ? job.nodes.join(', ') : null,
     gpus: job.gpus,
+    reason: job.reason ?? '',
     why: job.state === 'COMPLETED' ? null : job.why,
     startEstimateS: isFinal(job.state) ? null : job.start_estimate_s,
     atS: job.ended_s ?? job.created_s,
+    priority: 0,
+    notebook: job.notebook,
     held: isHeld(job.state, job.reason),
     tasks: [],
     inSession: sessionOf(job) !== null
@@ -204,9 +227,12 @@ function rowOfEntry(cluster: string, entry: QueueEntry): JobRow {
     limitS: entry.limit_s ?? null,
     nodes: entry.nodes ?? null,
     gpus: entry.gpus ?? 0,
+    reason: entry.reason ?? '',
     why: entry.why ?? null,
     startEstimateS: entry.start_estimate_s ?? null,
     atS: entry.ended_s ?? entry.submitted_s ?? 0,
+    priority: entry.priority ?? 0,
+    notebook: null,
     held: isHeld(entry.state, entry.reason ?? null),
     tasks: [],
     inSession: false
@@ -222,8 +248,11 @@ export function matching(
   list: readonly JobRow[],
   words: string,
   trans: TranslationBundle
-): JobRow[] {
+): readonly JobRow[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  if (wanted.length === 0) {
+    return list;
+  }
   return list.filter(row => {
     const why = said(row.why ?? '', trans);
     const text = [row.name, row.id, row.slurmId, row.state, row.nodes, row.cluster, why]

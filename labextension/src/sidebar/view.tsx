@@ -1,10 +1,18 @@
 // What the sidebar shows: clusters, then my jobs in groups. A function of the model and of what is
 // typed, chosen and opened here.
 import type { TranslationBundle } from '@jupyterlab/translation';
+import {
+  addIcon,
+  collapseAllIcon,
+  listIcon,
+  refreshIcon,
+  type LabIcon
+} from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import type { ISignal } from '@lumino/signaling';
 import { useEffect, useReducer, useState, type JSX } from 'react';
 import { moment } from '../format';
+import { slurmIcon } from '../icons';
 import { said } from '../messages';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import { ClusterList } from './clusters';
@@ -20,21 +28,31 @@ export interface SidebarProps {
   queues: Queues;
   changed: ISignal<unknown, void>;
   isSeen: () => boolean;
+  /** Asks for all that is shown anew. */
+  refresh: () => void;
 }
 
 export function SidebarView(props: SidebarProps): JSX.Element {
   const { model, commands, trans, queues } = props;
   const news = useNews(props.changed, props.isSeen);
   const [words, setWords] = useState('');
+  const [collapsed, setCollapsed] = useState(0);
   const nowS = news.atS;
   return (
     <div className="jp-slurm-SidebarBody">
-      <OldNews freshness={model.freshness} trans={trans} nowS={nowS} />
-      <ClusterList model={model} queues={queues} commands={commands} trans={trans} nowS={nowS} />
       <div className="jp-slurm-JobsHead">
         <h2>{trans.__('My jobs')}</h2>
-        <PanelButtons commands={commands} trans={trans} />
+        <Tools
+          commands={commands}
+          trans={trans}
+          refresh={props.refresh}
+          collapse={() => {
+            setCollapsed(collapsed + 1);
+          }}
+        />
       </div>
+      <OldNews freshness={model.freshness} trans={trans} nowS={nowS} />
+      <ClusterList model={model} queues={queues} commands={commands} trans={trans} nowS={nowS} />
       <input
         className="jp-slurm-Filter"
         type="search"
@@ -50,35 +68,41 @@ export function SidebarView(props: SidebarProps): JSX.Element {
           }
         }}
       />
-      <MyJobs {...props} words={words} news={news} />
+      <MyJobs {...props} words={words} news={news} collapsed={collapsed} />
     </div>
   );
 }
 
-function PanelButtons({
-  commands,
-  trans
-}: {
+interface ToolsProps {
   commands: CommandRegistry;
   trans: TranslationBundle;
-}): JSX.Element {
-  const buttons: [string, string, string][] = [
-    [CommandIDs.submit, trans.__('Submit…'), trans.__('Write a job and submit it')],
-    [CommandIDs.openQueue, trans.__('Queue'), trans.__("Everybody's jobs")],
-    [CommandIDs.openNodes, trans.__('Nodes'), trans.__('The nodes, and what is free on them')]
+  refresh: () => void;
+  collapse: () => void;
+}
+
+/** The toolbar, as those of JupyterLab's own sidebars look. */
+function Tools({ commands, trans, refresh, collapse }: ToolsProps): JSX.Element {
+  const run = (id: string) => () => void commands.execute(id);
+  const tools: [string | null, string, LabIcon, () => void][] = [
+    [CommandIDs.submit, trans.__('Submit…'), addIcon, run(CommandIDs.submit)],
+    [CommandIDs.openQueue, trans.__('Queue'), listIcon, run(CommandIDs.openQueue)],
+    [CommandIDs.openNodes, trans.__('Nodes'), slurmIcon, run(CommandIDs.openNodes)],
+    [null, trans.__('Refresh'), refreshIcon, refresh],
+    [null, trans.__('Collapse all'), collapseAllIcon, collapse]
   ];
   return (
-    <span className="jp-slurm-PanelButtons">
-      {buttons
-        .filter(([id]) => commands.hasCommand(id))
-        .map(([id, label, title]) => (
+    <span className="jp-slurm-Tools" role="toolbar" aria-label={trans.__('Jobs')}>
+      {tools
+        .filter(([id]) => id === null || commands.hasCommand(id))
+        .map(([, label, Icon, onClick]) => (
           <button
-            key={id}
-            className="jp-slurm-Button"
-            title={title}
-            onClick={() => void commands.execute(id)}
+            key={label}
+            className="jp-slurm-IconButton"
+            title={label}
+            aria-label={label}
+            onClick={onClick}
           >
-            {label}
+            <Icon.react tag="span" className="jp-slurm-Icon" />
           </button>
         ))}
     </span>

@@ -48,6 +48,10 @@ export class SlurmSidebar extends WatchingWidget {
         queues={this.queues}
         changed={this.changed}
         isSeen={this.isSeen}
+        refresh={() => {
+          this.queues.rest();
+          this.adapt();
+        }}
       />
     );
   }

@@ -1,29 +1,102 @@
-// What a row of the sidebar says of a job: how long, where, why it waits. Pure: no DOM, no clock.
+// What a row of the sidebar and its hover card say of a job. Pure: no DOM, no clock.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { endsOf } from '../ends';
-import { duration, isFinal, isRunning, moment, visible } from '../format';
+import { duration, isFinal, isRunning, memory, moment, stateWord, visible } from '../format';
 import { isKernel } from '../kernels/words';
 import { isLab, stepOf } from '../labs/words';
 import { said } from '../messages';
-import { progress, taskCount } from '../tasks';
+import { progress, tally, taskCount } from '../tasks';
+import type { UsageSample } from '../wire';
 import type { JobRow } from './rows';
 
-/** At the right: how long it runs of how long it may, how long it waits, when it ended. */
-export function time(row: JobRow, nowS: number, trans: TranslationBundle): string {
+/** At the right, what matters now: what is left, why it waits and until when, how it ended. */
+export function matters(row: JobRow, nowS: number, trans: TranslationBundle): string {
+  if (row.job?.problem) {
+    return stateWord('UNKNOWN', trans);
+  }
   if (isFinal(row.state)) {
-    return row.endedS === null ? '' : moment(row.endedS, nowS);
+    return [row.state === 'COMPLETED' ? '' : stateWord(row.state, trans), took(row)]
+      .filter(Boolean)
+      .join(' · ');
   }
-  if (isRunning(row.state)) {
-    if (row.startedS === null) {
-      return '';
-    }
-    const passed = duration(nowS - row.startedS);
-    return row.limitS ? trans.__('%1 of %2', passed, duration(row.limitS)) : passed;
+  if (isRunning(row.state) || row.tasks.some(task => isRunning(task.state))) {
+    return share(row, trans) || untilEnd(row, nowS, trans);
   }
-  return row.submittedS === null ? '' : duration(nowS - row.submittedS);
+  const { startEstimateS: startS } = row;
+  const start = startS === null || startS <= nowS ? '' : `~${moment(startS, nowS)}`;
+  return [waits(row, trans), start].filter(Boolean).join(' · ');
 }
 
-/** The same, exactly. */
+/** The whole row as one sentence. */
+export function sentence(row: JobRow, nowS: number, trans: TranslationBundle): string {
+  const word = stateWord(row.state, trans);
+  const more = matters(row, nowS, trans).split(' · ');
+  return [visible(row.name), word, ...more.filter(part => part !== '' && part !== word)].join(', ');
+}
+
+/** Of an array, how many of its tasks are done and have failed; of one not ours, how many run. */
+function share(row: JobRow, trans: TranslationBundle): string {
+  const { all, done, failed } = tally(row.job?.tasks ?? {});
+  return all === 0
+    ? tasks(row, trans)
+    : [`${done}/${all}`, failed === 0 ? '' : trans._n('%1 failed', '%1 failed', failed)]
+        .filter(Boolean)
+        .join(' · ');
+}
+
+function untilEnd(row: JobRow, nowS: number, trans: TranslationBundle): string {
+  if (row.job !== null && isLab(row.job) && row.job.lab?.step !== 'ready') {
+    return trans.__('starting');
+  }
+  if (row.state !== 'RUNNING' || row.startedS === null) {
+    return stateWord(row.state, trans);
+  }
+  const byLimit = row.limitS ? row.startedS + row.limitS : null;
+  const ends = (row.job === null ? null : endsOf(row.job)) ?? byLimit;
+  return ends === null
+    ? brief(nowS - row.startedS, trans)
+    : trans.__('%1 left', brief(ends - nowS, trans));
+}
+
+/** To the minute: seconds that count down beside one's work are in the way. */
+function brief(seconds: number, trans: TranslationBundle): string {
+  return seconds < 60 ? trans.__('< 1 min') : duration(Math.floor(seconds / 60) * 60);
+}
+
+/** Why it waits, in a word or two. */
+function waits(row: JobRow, trans: TranslationBundle): string {
+  if (row.state !== 'PENDING') {
+    return stateWord(row.state, trans);
+  }
+  if (row.held) {
+    return trans.__('on hold');
+  }
+  const reason = /\w+/.exec(row.reason)?.[0] ?? '';
+  switch (reason) {
+    case 'Priority':
+      return trans.__('priority');
+    case 'Resources':
+      return trans.__('next');
+    case 'Dependency':
+      return trans.__('after another job');
+    case 'BeginTime':
+      return trans.__('starts later');
+    case 'JobArrayTaskLimit':
+      return trans.__('task limit');
+    case 'ReqNodeNotAvail':
+      return trans.__('node not available');
+    case 'Reservation':
+      return trans.__('reservation');
+    case 'Licenses':
+      return trans.__('licenses');
+    default:
+      return /^(QOS|Assoc|Max)/.test(reason)
+        ? trans.__('limit reached')
+        : stateWord(row.state, trans);
+  }
+}
+
+/** Its times, exactly. */
 export function exactTimes(row: JobRow, trans: TranslationBundle): string {
   const times: [string, number | null][] = [
     [trans.__('Submitted'), row.submittedS],
@@ -37,7 +110,7 @@ export function exactTimes(row: JobRow, trans: TranslationBundle): string {
     .join('\n');
 }
 
-/** The second line: what is known besides, without what does not apply. */
+/** What is known besides, without what does not apply. */
 export function facts(row: JobRow, nowS: number, trans: TranslationBundle): string[] {
   const waits = !isFinal(row.state) && !isRunning(row.state);
   const problem = row.job?.problem;
@@ -47,15 +120,19 @@ export function facts(row: JobRow, nowS: number, trans: TranslationBundle): stri
     row.nodes === null ? '' : visible(row.nodes),
     row.gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', row.gpus) : '',
     left(row, nowS, trans),
-    took(row, trans),
+    isFinal(row.state) && took(row) !== '' ? trans.__('ran %1', took(row)) : '',
     visible(said(row.why ?? '', trans)),
     waits && row.startEstimateS !== null ? start(row.startEstimateS, nowS, trans) : '',
     problem ? unknownSince(row, said(problem.message, trans), nowS, trans) : ''
   ].filter(part => part !== '');
 }
 
-/** The part of its time limit that is used, 0 to 1; null: there is none, or it does not run. */
+/** The part of its tasks that is done, else of its time limit, 0 to 1; null: there is none. */
 export function used(row: JobRow, nowS: number): number | null {
+  const { all, done } = tally(row.job?.tasks ?? {});
+  if (all > 0 && isRunning(row.state)) {
+    return done / all;
+  }
   if (!isRunning(row.state) || row.startedS === null || !row.limitS) {
     return null;
   }
@@ -109,10 +186,8 @@ function left(row: JobRow, nowS: number, trans: TranslationBundle): string {
   return ends === null ? '' : trans.__('ends in %1', duration(ends - nowS));
 }
 
-function took(row: JobRow, trans: TranslationBundle): string {
-  return isFinal(row.state) && row.startedS !== null && row.endedS !== null
-    ? trans.__('ran %1', duration(row.endedS - row.startedS))
-    : '';
+function took({ startedS, endedS }: JobRow): string {
+  return startedS !== null && endedS !== null ? duration(endedS - startedS) : '';
 }
 
 function start(atS: number, nowS: number, trans: TranslationBundle): string {
@@ -131,4 +206,19 @@ function unknownSince(
   return since == null
     ? trans.__('Not known any more: %1', visible(message))
     : trans.__('Not known since %1: %2', moment(since, nowS), visible(message));
+}
+
+/** What it uses, as it was measured last. */
+export function load(sample: UsageSample | undefined, trans: TranslationBundle): string[] {
+  if (sample === undefined) {
+    return [];
+  }
+  const busy = sample.gpus.flatMap(({ utilisation }) => utilisation ?? []);
+  const mean = busy.reduce((sum, one) => sum + one, 0) / busy.length;
+  return [
+    busy.length > 0
+      ? trans._n('%1 GPU: %2 %%', '%1 GPUs: %2 %%', busy.length, Math.round(100 * mean))
+      : '',
+    trans.__('%1 CPUs · %2 of memory', sample.cpus.toFixed(1), memory(sample.memory_mib))
+  ].filter(Boolean);
 }

@@ -5,7 +5,7 @@ import { FakeModel, job, NOW_S } from '../../__tests__/fakes';
 import { notes } from '../../card/facts';
 import { endsOf } from '../../ends';
 import { actionsOf } from '../../sidebar/menu';
-import { grouped, type JobRow } from '../../sidebar/rows';
+import { rowsOf, type JobRow } from '../../sidebar/rows';
 import { facts } from '../../sidebar/words';
 import { lineOf, NO_WISHES, wishesOf } from '../../submit/form';
 import { CommandIDs } from '../../tokens';
@@ -44,9 +44,9 @@ test('the options of a kernel are told without its cluster', () => {
 
 test('a row says how long a kernel has left, and leads to its notebook', () => {
   const row = (one: Job): JobRow => {
-    const [found] = grouped([one], new Map(), new Map(), NOW_S).running;
+    const [found] = rowsOf(one.cluster, { jobs: [one], entries: [], past: [] });
     if (found === undefined) {
-      throw new Error('it is not listed as running');
+      throw new Error('it is not listed');
     }
     return found;
   };

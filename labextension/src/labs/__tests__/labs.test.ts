@@ -5,7 +5,7 @@ import { FakeModel, job, NOW_S } from '../../__tests__/fakes';
 import { notes } from '../../card/facts';
 import { endsOf } from '../../ends';
 import { actionsOf } from '../../sidebar/menu';
-import { grouped, type JobRow } from '../../sidebar/rows';
+import { rowsOf, type JobRow } from '../../sidebar/rows';
 import { facts } from '../../sidebar/words';
 import { lineOf, NO_WISHES, wishesOf } from '../../submit/form';
 import { CommandIDs } from '../../tokens';
@@ -44,9 +44,9 @@ test('a lab ends with its time or when nobody uses it, whichever is first', () =
 
 test('a row says how far a lab is, then how long it has left, and opens it', () => {
   const row = (one: Job): JobRow => {
-    const [found] = grouped([one], new Map(), new Map(), NOW_S).running;
+    const [found] = rowsOf(one.cluster, { jobs: [one], entries: [], past: [] });
     if (found === undefined) {
-      throw new Error('it is not listed as running');
+      throw new Error('it is not listed');
     }
     return found;
   };

@@ -1,8 +1,9 @@
 import { nullTranslator } from '@jupyterlab/translation';
+import { chosen, NOTHING } from '../../grid/choice';
 import { ordered } from '../../grid/order';
 import { testOf } from '../../grid/terms';
 import type { QueueEntry } from '../../wire';
-import { chosen, NOTHING, targetsOf } from '../choice';
+import { targetsOf } from '../choice';
 import { columnsOf, elapsedS } from '../columns';
 import { isArray, rowsOf, shownEntry, stateCounts, tie, type Row } from '../listing';
 import { rememberedLook, savedLook, usualLook } from '../look';

@@ -1,8 +1,10 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import type { Job, QueueEntry } from '../../wire';
+import { JobIndex } from '../job_index';
 import { actionsOf } from '../menu';
-import { grouped, GROUPS, keysNow, matching, targetOf, type Groups, type JobRow } from '../rows';
-import { facts, time, used } from '../words';
+import { dayOf, matching, targetOf, type JobRow } from '../rows';
+import { firstOpen, linesOf, type Line } from '../tree';
+import { facts, matters, sentence, used } from '../words';
 
 const trans = nullTranslator.load('jupyter_slurm');
 /** Noon of a day, local time. */
@@ -28,6 +30,7 @@ function job(id: string, more: Partial<Job> = {}): Job {
     start_estimate_s: null,
     nodes: [],
     gpus: 0,
+    notebook: null,
     session: null,
     tasks: {},
     ...more
@@ -39,16 +42,27 @@ function entry(slurm_id: string, more: Partial<QueueEntry> = {}): QueueEntry {
   return { slurm_id, ...common, submitted_s: NOW_S - 50, ...more };
 }
 
-function lists(jobs: Job[], entries: QueueEntry[] = [], past: QueueEntry[] = []): Groups {
-  return grouped(jobs, new Map([['a', entries]]), new Map([['a', past]]), NOW_S);
+type Groups = ReadonlyMap<string, readonly JobRow[]>;
+
+function told(index: JobIndex, jobs: Job[], entries: QueueEntry[], past: QueueEntry[]): Groups {
+  return index.update(jobs, new Map([['a', entries]]), new Map([['a', past]])).groups;
 }
 
+function lists(jobs: Job[], entries: QueueEntry[] = [], past: QueueEntry[] = []): Groups {
+  return told(new JobIndex(), jobs, entries, past);
+}
+
+const TODAY = dayOf(NOW_S);
+const YESTERDAY = dayOf(NOW_S - 86_400);
+
 function names(groups: Groups): string[][] {
-  return GROUPS.map(group => groups[group].map(row => row.name));
+  return ['running', 'waiting', TODAY, YESTERDAY].map(group =>
+    (groups.get(group) ?? []).map(row => row.name)
+  );
 }
 
 function only(jobs: Job[], entries: QueueEntry[] = []): JobRow {
-  const all = Object.values(lists(jobs, entries)).flat();
+  const all = [...lists(jobs, entries).values()].flat();
   const [row] = all;
   if (row === undefined || all.length !== 1) {
     throw new Error(`${all.length} rows`);
@@ -66,6 +80,22 @@ test('jobs are grouped by where they are in their life, the newest first', () =>
     job('yesterday', { ...ended, ended_s: NOW_S - 86_400 })
   ]);
   expect(names(groups)).toEqual([['new run', 'old run'], ['waits'], ['today'], ['yesterday']]);
+});
+
+test('those that wait are listed as they will start, those on hold last', () => {
+  const waits = { state: 'PENDING' };
+  const groups = lists(
+    [],
+    [
+      entry('1', { ...waits, reason: 'JobHeldUser' }),
+      entry('2', { ...waits, priority: 5 }),
+      entry('3', { ...waits, priority: 9 }),
+      entry('4', { ...waits, priority: 1, start_estimate_s: NOW_S + 60 }),
+      entry('5', { ...waits, priority: 9 })
+    ]
+  );
+  const order = ['job 4', 'job 3', 'job 5', 'job 2', 'job 1'];
+  expect(names(groups)[1]).toEqual(order);
 });
 
 test('of two that came in the same second the later one is first', () => {
@@ -90,7 +120,6 @@ test('a job that has the Slurm id of one that has ended is a row of its own', ()
   const ended = job('abcdefgh', { slurm_id: '7', state: 'LOST', ended_s: NOW_S });
   const groups = lists([ended], [entry('7')]);
   expect(names(groups)).toEqual([['job 7'], [], ['abcdefgh'], []]);
-  expect(keysNow(Object.values(groups).flat()).size).toBe(0);
   const again = job('bcdefghi', { slurm_id: '7' });
   for (const jobs of [
     [ended, again],
@@ -102,9 +131,14 @@ test('a job that has the Slurm id of one that has ended is a row of its own', ()
 });
 
 test('a row that becomes ours is found by the key that it had', () => {
-  const listed = only([], [entry('9')]);
-  const ours = only([job('one', { slurm_id: '9' })], [entry('9')]);
-  expect(keysNow([ours]).get(listed.key)).toBe(ours.key);
+  const index = new JobIndex();
+  const [listed] = told(index, [], [entry('9')], []).get('running') ?? [];
+  const [ours] =
+    told(index, [job('one', { slurm_id: '9' })], [entry('9')], []).get('running') ?? [];
+  expect(ours?.key).toBe('one');
+  const ourJobs = [job('one', { slurm_id: '9' })];
+  const { keyNow } = index.update(ourJobs, new Map(), new Map());
+  expect(keyNow(listed?.key ?? '')).toBe('one');
 });
 
 test('an array that is not ours is one row: running, when one of its tasks is', () => {
@@ -118,7 +152,7 @@ test('an array that is not ours is one row: running, when one of its tasks is', 
   );
   expect([row.slurmId, row.state, row.gpus, row.tasks.length]).toEqual(['12', 'RUNNING', 4, 3]);
   expect(facts(row, NOW_S, trans)).toContain('2 of 9 tasks run');
-  expect(row.tasks.map(task => targetOf(task).slurm_id)).toEqual(['12_[3-9%2]', '12_1', '12_2']);
+  expect(row.tasks.map(task => targetOf(task).slurm_id)).toEqual(['12_1', '12_2', '12_[3-9%2]']);
 });
 
 test('of accounting only what is neither ours nor in the queue is told', () => {
@@ -128,27 +162,89 @@ test('of accounting only what is neither ours nor in the queue is told', () => {
   expect(names(groups)).toEqual([['ours', 'job 8'].sort(), [], ['job 7'], []]);
 });
 
-test('a row says how much of its time is gone', () => {
+test('a running row says how much of its time is left', () => {
   const row = only([job('one', { started_s: NOW_S - 720, limit_s: 7200 })]);
-  expect(time(row, NOW_S, trans)).toBe('12 min of 2 h');
+  expect(matters(row, NOW_S, trans)).toBe('1 h 48 min left');
   expect(used(row, NOW_S)).toBeCloseTo(0.1);
   expect(used(only([job('one', { started_s: 1, limit_s: 60 })]), NOW_S)).toBe(1);
   expect(used(only([job('one')]), NOW_S)).toBeNull();
+  const open = only([job('one', { started_s: NOW_S - 130 })]);
+  expect(matters(open, NOW_S, trans)).toBe('2 min');
 });
 
-test('a row says why it waits and when it may start', () => {
-  const row = only([
-    job('one', {
-      state: 'PENDING',
-      why: 'Waits for free GPUs',
-      gpus: 2,
-      start_estimate_s: NOW_S + 600
-    })
-  ]);
+test('an array says how many of its tasks are done, and how many failed', () => {
+  const tasks = { COMPLETED: '0-5', FAILED: '6', RUNNING: '7-9' };
+  const row = only([job('one', { tasks })]);
+  expect(matters(row, NOW_S, trans)).toBe('7/10 · 1 failed');
+  expect(used(row, NOW_S)).toBeCloseTo(0.7);
+});
+
+test('a waiting row says why in a word, and about when it starts', () => {
+  const waits = { state: 'PENDING' as const, start_estimate_s: NOW_S + 600 };
+  const row = only([job('one', { ...waits, reason: 'Priority', why: 'A sentence', gpus: 2 })]);
+  expect(matters(row, NOW_S, trans)).toMatch(/^priority · ~.*10/);
+  expect(sentence(row, NOW_S, trans)).toMatch(/^one, waiting, priority, ~.*10/);
   const [gpus, why, start] = facts(row, NOW_S, trans);
-  expect([gpus, why]).toEqual(['2 GPUs', 'Waits for free GPUs']);
+  expect([gpus, why]).toEqual(['2 GPUs', 'A sentence']);
   expect(start).toMatch(/^may start in 10 min, at .*10/);
-  expect(time(row, NOW_S, trans)).toBe('1 min 30 s');
+  const word = (reason: string): string =>
+    matters(only([job('one', { state: 'PENDING', reason })]), NOW_S, trans);
+  expect(['JobHeldUser', 'Resources', 'QOSMaxJobsPerUserLimit', 'NewOfSlurm'].map(word)).toEqual([
+    'on hold',
+    'next',
+    'limit reached',
+    'waiting'
+  ]);
+});
+
+test('an ended row says how, and how long it ran', () => {
+  const ran = { started_s: NOW_S - 3600, ended_s: NOW_S - 2880 };
+  const words = (state: Job['state']): string =>
+    matters(only([job('one', { ...ran, state })]), NOW_S, trans);
+  expect(words('COMPLETED')).toBe('12 min');
+  expect(words('OUT_OF_MEMORY')).toBe('out of memory · 12 min');
+});
+
+test('of what has not changed the rows stay the same objects', () => {
+  const index = new JobIndex();
+  const jobs = Array.from({ length: 50 }, (_, at) => job(`j${at}`, { slurm_id: `${at}` }));
+  const entries = [entry('900'), entry('901')];
+  const before = told(index, jobs, entries, []);
+  expect(told(index, jobs, entries, [])).toBe(before);
+  const changed = jobs.map(one => (one.id === 'j7' ? { ...one, nodes: ['n1'] } : one));
+  const after = told(index, changed, entries, []).get('running') ?? [];
+  const known = new Set(before.get('running'));
+  expect(after.filter(row => !known.has(row)).map(row => row.name)).toEqual(['j7']);
+  const gone = told(index, changed.slice(1), [], []).get('running') ?? [];
+  expect(gone).toHaveLength(49);
+});
+
+test('many jobs that one notebook submitted on a day are one line, which opens', () => {
+  const over = { state: 'COMPLETED' as const, notebook: '/home/ana/fit.ipynb' };
+  const jobs = [1, 2, 3].map(at => job(`cell ${at}`, { ...over, ended_s: NOW_S - at }));
+  jobs.push(job('alone', { state: 'FAILED', ended_s: NOW_S - 2.5 }));
+  const groups = lists(jobs);
+  const lines = (...open: string[]): string[] =>
+    linesOf(groups, key => open.includes(key)).map(one =>
+      one.kind === 'job' ? `${one.level} ${one.row.name}` : one.kind
+    );
+  expect(lines()).toEqual(['group']);
+  expect(lines(TODAY)).toEqual(['group', 'notebook', '2 alone']);
+  const opened = lines(TODAY, `${TODAY}\n/home/ana/fit.ipynb`);
+  expect(opened).toEqual(['group', 'notebook', '3 cell 1', '3 cell 2', '3 cell 3', '2 alone']);
+  expect(firstOpen(NOW_S)).toEqual(['running', 'waiting', TODAY]);
+});
+
+test('groups are in the order of a life, the last day first', () => {
+  const over = { state: 'COMPLETED' as const };
+  const groups = lists([
+    job('a', { ...over, ended_s: NOW_S - 86_400 }),
+    job('b', { ...over, ended_s: NOW_S }),
+    job('c', { state: 'PENDING' }),
+    job('d')
+  ]);
+  const keys = linesOf(groups, () => false).map((one: Line) => one.key);
+  expect(keys).toEqual(['running', 'waiting', TODAY, YESTERDAY]);
 });
 
 test('what is not known is said, with since when', () => {
@@ -175,7 +271,7 @@ test('what can be done depends on the state', () => {
 });
 
 test('a filter wants every word somewhere', () => {
-  const rows = lists([job('train', { nodes: ['n1'] }), job('test')]).running;
+  const rows = lists([job('train', { nodes: ['n1'] }), job('test')]).get('running') ?? [];
   expect(matching(rows, 'TRA n1', trans).map(row => row.name)).toEqual(['train']);
   expect(matching(rows, 'tra n2', trans)).toEqual([]);
   expect(matching(rows, ' ', trans)).toHaveLength(2);

@@ -1,0 +1,88 @@
+// What stands beside the tree of jobs: what to do where there is none, and what can be done to those
+// that are chosen.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { LabIcon } from '@jupyterlab/ui-components';
+import type { CommandRegistry } from '@lumino/commands';
+import { memo, type JSX } from 'react';
+import { argsOf } from '../commands/targets';
+import { CommandIDs, type ISlurmModel } from '../tokens';
+import { actionsOf } from './menu';
+import { targetOf, type JobRow } from './rows';
+
+interface NothingProps {
+  model: ISlurmModel;
+  commands: CommandRegistry;
+  trans: TranslationBundle;
+  words: string;
+  /** Whether there is any job, and whether one is shown. */
+  any: boolean;
+  found: boolean;
+}
+
+export function Nothing(props: NothingProps): JSX.Element | null {
+  const { model, commands, trans, words, any, found } = props;
+  if (found || model.freshness.asOf === null) {
+    return null;
+  }
+  if (words !== '' && any) {
+    return <p className="jp-slurm-Empty">{trans.__('None of my jobs has “%1”.', words)}</p>;
+  }
+  return (
+    <div className="jp-slurm-Empty">
+      <p>{trans.__('No jobs yet. Put %1 over a cell, or write one here.', '%%slurm')}</p>
+      {commands.hasCommand(CommandIDs.submit) ? (
+        <button
+          className="jp-slurm-Button"
+          onClick={() => void commands.execute(CommandIDs.submit)}
+        >
+          {trans.__('Submit a job…')}
+        </button>
+      ) : null}
+    </div>
+  );
+}
+
+interface ChosenProps {
+  rows: readonly JobRow[];
+  commands: CommandRegistry;
+  trans: TranslationBundle;
+}
+
+/** How many are chosen, and what can be done to them, each to those that it can be done to. */
+export const Chosen = memo(function Chosen(props: ChosenProps): JSX.Element | null {
+  const { rows, commands, trans } = props;
+  if (rows.length === 0) {
+    return null;
+  }
+  const byAction = new Map<string, JobRow[]>();
+  for (const row of rows) {
+    for (const id of actionsOf(row)) {
+      const some = byAction.get(id) ?? [];
+      some.push(row);
+      byAction.set(id, some);
+    }
+  }
+  const usable = [...byAction]
+    .map(([id, some]) => ({ id, args: argsOf(some.map(targetOf)) }))
+    .filter(({ id, args }) => commands.hasCommand(id) && commands.isEnabled(id, args));
+  return (
+    <div className="jp-slurm-Chosen" role="group" aria-label={trans.__('Selected jobs')}>
+      <span role="status">{trans.__('%1 selected', rows.length)}</span>
+      {usable.map(({ id, args }) => (
+        <button
+          key={id}
+          className="jp-slurm-IconButton"
+          title={commands.label(id, args)}
+          aria-label={commands.label(id, args)}
+          onClick={() => void commands.execute(id, args)}
+        >
+          <LabIcon.resolveReact
+            icon={commands.icon(id, args) as LabIcon | undefined}
+            tag="span"
+            className="jp-slurm-Icon"
+          />
+        </button>
+      ))}
+    </div>
+  );
+});

@@ -1,0 +1,92 @@
+// The lines of the sidebar: heads of groups, notebooks with several jobs of one day, jobs, and the
+// tasks of arrays. Pure: no DOM, no clock.
+import { dayOf, RUNNING, WAITING, type JobRow } from './rows';
+
+export type Line =
+  | { kind: 'group'; key: string; group: string; count: number; open: boolean }
+  | { kind: 'notebook'; key: string; path: string; rows: readonly JobRow[]; open: boolean }
+  /** `open`: whether its tasks are shown; null: it has none. */
+  | { kind: 'job'; key: string; row: JobRow; level: number; open: boolean | null };
+
+/** So many jobs of a day that one notebook has submitted become one line. */
+const MANY = 3;
+
+/** `open`: what lies below the line of that key is shown. */
+export function linesOf(
+  groups: ReadonlyMap<string, readonly JobRow[]>,
+  open: (key: string) => boolean
+): Line[] {
+  const lines: Line[] = [];
+  for (const group of inOrder(groups.keys())) {
+    const rows = groups.get(group) ?? [];
+    const isOpen = open(group);
+    lines.push({ kind: 'group', key: group, group, count: rows.length, open: isOpen });
+    if (isOpen && (group === RUNNING || group === WAITING)) {
+      addJobs(lines, rows, 2, open);
+    } else if (isOpen) {
+      addByNotebook(lines, group, rows, open);
+    }
+  }
+  return lines;
+}
+
+export function levelOf(line: Line): number {
+  return line.kind === 'job' ? line.level : line.kind === 'notebook' ? 2 : 1;
+}
+
+/** The groups that are open to begin with. */
+export function firstOpen(nowS: number): readonly string[] {
+  return [RUNNING, WAITING, dayOf(nowS)];
+}
+
+/** Running, waiting, then the days, the last one first. */
+function inOrder(groups: Iterable<string>): string[] {
+  const all = new Set(groups);
+  const days = [...all].filter(one => one !== RUNNING && one !== WAITING).sort();
+  return [...[RUNNING, WAITING].filter(one => all.has(one)), ...days.reverse()];
+}
+
+/** A notebook's line is where its newest job would be. */
+function addByNotebook(
+  lines: Line[],
+  group: string,
+  rows: readonly JobRow[],
+  open: (key: string) => boolean
+): void {
+  const notebooks = new Map<string, JobRow[]>();
+  for (const row of rows) {
+    if (row.notebook !== null) {
+      const some = notebooks.get(row.notebook) ?? [];
+      some.push(row);
+      notebooks.set(row.notebook, some);
+    }
+  }
+  for (const row of rows) {
+    const path = row.notebook ?? '';
+    const some = notebooks.get(path) ?? [];
+    if (some.length < MANY) {
+      addJobs(lines, [row], 2, open);
+    } else if (some[0] === row) {
+      const key = `${group}\n${path}`;
+      lines.push({ kind: 'notebook', key, path, rows: some, open: open(key) });
+      if (open(key)) {
+        addJobs(lines, some, 3, open);
+      }
+    }
+  }
+}
+
+function addJobs(
+  lines: Line[],
+  rows: readonly JobRow[],
+  level: number,
+  open: (key: string) => boolean
+): void {
+  for (const row of rows) {
+    const isOpen = row.tasks.length > 0 ? open(row.key) : null;
+    lines.push({ kind: 'job', key: row.key, row, level, open: isOpen });
+    if (isOpen === true) {
+      addJobs(lines, row.tasks, level + 1, open);
+    }
+  }
+}
