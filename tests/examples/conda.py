@@ -1,8 +1,8 @@
 """Stand-ins for Anaconda's image and for conda, whose channels cannot be reached.
 
-What conda is to install is there already, in `~/.conda/pkgs`, where conda has its cache of
-packages, too. An image gets no copy of a package, only a line with the name of its folder, so that
-it is made in no time. NumPy and PyTorch are this machine's, and Ray is the tests' own.
+The packages lie in `~/.conda/pkgs`, where conda has its cache, too. An image gets no copy of a
+package, only a line with the name of its folder, so that it is made in no time. NumPy and PyTorch
+are this machine's, Ray is the tests' own, and fbpca is pretended.
 """
 
 from __future__ import annotations
