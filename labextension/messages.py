@@ -25,7 +25,7 @@ from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.jobs.outcome import verdict
 from jupyter_slurm.jobs.preflight import costs, lacking, limits, one_process, policies, preview
 from jupyter_slurm.jobs.records import events
-from jupyter_slurm.jobs.submission import script
+from jupyter_slurm.jobs.submission import on_login, script, submit
 from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons, rejections
 from jupyter_slurm.wire import Text
 
@@ -36,7 +36,7 @@ _SENTENCES = (
         for one in type(kind).__mro__
         if issubclass(one, Kind)
     },
-    *(events, verdict, script, diagnosis, rejections),
+    *(events, verdict, script, submit, on_login, diagnosis, rejections),
     *(preview, slurm_cluster, costs, lacking, limits, one_process, policies),
 )
 _ELSEWHERE = {"cli", "kernel", "local_cluster", "magics", "job.py"}
@@ -46,7 +46,7 @@ _ERRORS = {
     if inspect.isclass(one) and issubclass(one, Exception) and one is not errors.CellFailed
 }
 _PLACE = re.compile(r"\{\w+\}")
-_SENTENCE = re.compile(r"(?=.*[a-z]:? )[-A-Z`%].*[.?]", re.DOTALL)
+_SENTENCE = re.compile(r"[A-Z][a-z]+\.|(?=.*[a-z]:? )[-A-Z`%].*[.?]", re.DOTALL)
 _WORD = re.compile(r"[^\W\d]", re.UNICODE)
 _UNITS = ("", "RunMinutes", "PerUser", "PerNode", "MinutesPerJob")
 _PER = ("PerUser", "PerAccount", "RunMinsPerUser", "RunMinsPerAccount")
@@ -104,6 +104,7 @@ def _reasons() -> Iterator[str]:
         yield from map(_code, (said.sentence, said.advice))
     for _, entry in reason_table.PREFIXES:
         yield from (entry.sentence, entry.advice)
+    yield from reason_table.OF_ANYBODY.values()
 
 
 def _limits() -> Iterator[str]:

@@ -27,17 +27,19 @@ def _sign(pattern: str, code: str, sentence: str, advice: str) -> _Sign:
     return _Sign(re.compile(pattern), code, sentence, advice)
 
 
+OUT_OF_MEMORY: Final = "Out of memory."
+
 # The wording of slurmstepd changed with 23.02 (oom-kill -> oom_kill).
 _MEMORY: Final = _sign(
     r"oom[-_ ]kill|exceeded memory limit|Exceeded job memory limit",
     "out-of-memory",
-    "It used more memory than it had asked for.",
+    OUT_OF_MEMORY,
     "Ask for more --mem (half as much again as its peak), or use fewer worker processes.",
 )
 _TIMEOUT: Final = _sign(
     r"DUE TO TIME LIMIT",
     "time-limit",
-    "It ran into its time limit.",
+    "Time limit reached.",
     "Ask for a longer --time, or let it save its work in between (--signal).",
 )
 _NODE: Final = _sign(
@@ -85,7 +87,7 @@ _ENDS: Final = {
     ),
     "CANCELLED": Explanation(
         "cancelled",
-        "It was cancelled.",
+        "Cancelled.",
         "Slurm does not say who did it: somebody with `scancel`, or an administrator.",
     ),
 }

@@ -51,7 +51,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "`{slurm} why ID --priority` tells what its priority is made of.",
     ),
     "Resources": Meaning(
-        "It is next in line and waits for free nodes, GPUs or memory.",
+        "Next in line, waiting for resources.",
         "Wait. Asking for less (--mem too, where the default is large) can help.",
     ),
     "Dependency": Meaning(
@@ -66,9 +66,9 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "Its start time lies in the future (after a requeue: about two minutes).",
         "Wait, or `scontrol update JobId={job} StartTime=now`.",
     ),
-    "JobHeldUser": Meaning("It is held by its owner.", "`scontrol release {job}` lets it go."),
+    "JobHeldUser": Meaning("On hold (by you).", "`scontrol release {job}` lets it go."),
     "JobHeldAdmin": Meaning(
-        "It is held by an administrator, or by Slurm after a failed start.", _SUPPORT
+        "On hold (by an administrator, or by Slurm after a failed start).", _SUPPORT
     ),
     "JobHoldMaxRequeue": Meaning(
         "It was put back into the queue too many times and is now held.",
@@ -198,11 +198,11 @@ REASONS: Final[Mapping[str, Meaning]] = {
     "InactiveLimit": Meaning(
         "It was ended because it was idle for too long.", "Start its work at once."
     ),
-    "TimeLimit": Meaning("It ran into its time limit.", "Ask for a longer --time."),
+    "TimeLimit": Meaning("Time limit reached.", "Ask for a longer --time."),
     "NonZeroExitCode": Meaning(
         "It ended with an exit code other than 0.", "Look at the end of its output."
     ),
-    "OutOfMemory": Meaning("It ran out of memory.", "Ask for more --mem."),
+    "OutOfMemory": Meaning("Out of memory.", "Ask for more --mem."),
     "RaisedSignal": Meaning("It was ended by a signal.", "Look at the end of its output."),
     "NodeDown": Meaning("A node of it went down.", "Submit it again."),
     "SystemFailure": Meaning("Slurm or a node of it failed.", _SUPPORT),
@@ -210,6 +210,9 @@ REASONS: Final[Mapping[str, Meaning]] = {
     "InvaildReason": _NOT_EVEN_SLURM,  # as some releases spell it
 }
 """Code, or the whole of a free text -> what it means; 20.11 to 26.05."""
+
+OF_ANYBODY: Final[Mapping[str, str]] = {"JobHeldUser": "On hold (by its owner)."}
+"""The sentences that differ where the job may be somebody else's."""
 
 PREFIXES: Final[tuple[tuple[str, Meaning], ...]] = (
     (r"ReqNodeNotAvail, ?Reserved for maintenance", _MAINTENANCE),

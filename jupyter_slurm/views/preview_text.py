@@ -63,7 +63,7 @@ def cost_text(cost: Cost) -> str:
     """Return the cost in one sentence.
 
     >>> cost_text(Cost(limit_s=3600, node_hours=1, cpu_hours=24, gpu_hours=2, units=36, unit="UA"))
-    'At most 36 UA, in 1 h: 1 node-hour, 24 CPU-hours, 2 GPU-hours.'
+    'Up to 36 UA in 1 h: 1 node-hour, 24 CPU-hours, 2 GPU-hours'
     """
     charged = [] if cost.units is None else [f"{number(cost.units)} {cost.unit}".rstrip()]
     if cost.billing_hours is not None:
@@ -78,8 +78,12 @@ def cost_text(cost: Cost) -> str:
         if hours
     ]
     jobs = f" for each of {cost.jobs:,} jobs" if cost.jobs > 1 else ""
-    most = f"At most {' or '.join(charged)}, in" if charged else "At most, in"
-    return f"{most} {duration(cost.limit_s)}{jobs}: {', '.join(used)}."
+    limit = f" in {duration(cost.limit_s)}{jobs}"
+    return (
+        f"Up to {' or '.join(charged)}{limit}: {', '.join(used)}"
+        if charged
+        else f"Up to {', '.join(used)}{limit}"
+    )
 
 
 def number(value: float) -> str:

@@ -19,18 +19,19 @@ export function duration(seconds: number): string {
   return `${whole} s`;
 }
 
-/** Local time of a UTC epoch second; with the date unless it is today's. */
+/** Local time of a UTC epoch second, of 24 hours; with the date unless it is today's. */
 export function moment(atS: number, nowS: number, locale?: string): string {
   const at = new Date(atS * 1000);
   const now = new Date(nowS * 1000);
   const today = at.toDateString() === now.toDateString();
   return today
-    ? at.toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit' })
+    ? at.toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })
     : at.toLocaleString(locale, {
         month: 'short',
         day: 'numeric',
         hour: '2-digit',
-        minute: '2-digit'
+        minute: '2-digit',
+        hourCycle: 'h23'
       });
 }
 

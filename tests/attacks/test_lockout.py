@@ -584,7 +584,7 @@ def test_a_job_of_which_nothing_was_sent_is_cancelled_at_once(
     TROUBLES[trouble](far)
     with agent() as service:
         job = service.cancel(JOB)
-        assert (job.state, job.why) == (JobState.CANCELLED, "You cancelled it before it was sent.")
+        assert (job.state, job.why) == (JobState.CANCELLED, "Cancelled by you before it was sent.")
     with agent() as service:
         assert service.job(JOB).state is JobState.CANCELLED
         assert service.job(JOB).problem is None

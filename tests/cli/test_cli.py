@@ -420,7 +420,7 @@ def test_a_dry_run_shows_script_and_command_and_submits_nothing(run: Run, tmp_pa
     assert code == 0
     assert "# sbatch '--comment=a b'\n#!/bin/bash\n" in out
     assert out.startswith(
-        "# At most 1,234 UA, in 2 h: 16 CPU-hours, 0.25 GPU-hours.\n"
+        "# Up to 1,234 UA in 2 h: 16 CPU-hours, 0.25 GPU-hours\n"
         "# ✖ Too many� GPUs.\n"
         "#     Ask for less.\n"
         "# · All is free.\n"

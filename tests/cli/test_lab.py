@@ -88,7 +88,7 @@ def test_a_lab_is_started_opened_listed_and_stopped(shell: Shell, tmp_path: Path
     assert out.strip() in shell.ok("lab", "list")
     assert job["id"] in shell.ok("lab", "stop", "mine")
     wait_until(lambda: JobState(listed(shell)[0]["state"]).final, PATIENCE_S)
-    assert listed(shell)[0]["why"] == "You stopped it."
+    assert listed(shell)[0]["why"] == "Stopped by you."
     assert not page.exists()
 
 

@@ -152,7 +152,7 @@ def test_a_job_that_is_cancelled_while_it_pulls_ends(made: MakeSite) -> None:
         until_it_says(site, job, "Unable to find image")
         site.service.cancel(job.id)
         ended = site.wait(job.id)
-    assert (ended.state, ended.why) == (JobState.CANCELLED, "You cancelled it.")
+    assert (ended.state, ended.why) == (JobState.CANCELLED, "Cancelled by you.")
 
 
 @pytest.mark.usefixtures("logged_in")

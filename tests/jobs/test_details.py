@@ -71,7 +71,7 @@ def test_a_job_that_is_put_back_into_the_queue(site: Site) -> None:
     job = site.service.submit(spec(code, kind=JobKind.PROGRAM, options={"requeue": ""}))
     site.wait(job.id, JobState.RUNNING)
     site.service.requeue(job.id)
-    again = "Slurm has put it back into the queue."
+    again = "Back in the queue."
 
     def texts() -> list[str | None]:
         return [str(event.text) for event in site.service.details(job.id).events]

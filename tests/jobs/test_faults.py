@@ -79,7 +79,7 @@ def test_a_job_cancelled_before_the_controller_has_answered_is_cancelled_then(
     job = site.wait(asked.id)
     submitting.join()
     assert job.state is JobState.CANCELLED
-    assert (str(job.why or "")).startswith("You cancelled it")
+    assert (str(job.why or "")).startswith("Cancelled by you")
     assert len(site.slurm_jobs()) == 1
 
 
@@ -230,7 +230,7 @@ def test_cancelled_by_us(site: Site) -> None:
     job_id = running(site)
     site.service.cancel(job_id)
     job = site.wait(job_id)
-    assert (job.state, job.why) == (JobState.CANCELLED, "You cancelled it.")
+    assert (job.state, job.why) == (JobState.CANCELLED, "Cancelled by you.")
 
 
 def test_cancelled_by_scancel_from_outside(site: Site) -> None:
@@ -238,7 +238,7 @@ def test_cancelled_by_scancel_from_outside(site: Site) -> None:
     site.cluster.run("scancel", site.service.job(job_id).slurm_id or "")
     job = site.wait(job_id)
     assert job.state is JobState.CANCELLED
-    assert str(job.why) == "It was cancelled."
+    assert str(job.why) == "Cancelled."
 
 
 def test_cancelled_while_it_waits(site: Site) -> None:
@@ -248,7 +248,7 @@ def test_cancelled_while_it_waits(site: Site) -> None:
     ended = site.wait(job.id)
     assert (ended.state, ended.why) == (
         JobState.CANCELLED,
-        "You cancelled it before it had started.",
+        "Cancelled by you before it started.",
     )
 
 

@@ -256,7 +256,7 @@ def test_a_job_that_is_cancelled_before_it_is_recorded_is_not_sent(site: Site) -
     with pytest.raises(NotFoundError):
         site.service.cancel(asked.id)
     job = site.service.submit(asked)
-    assert (job.state, job.why) == (JobState.CANCELLED, "You cancelled it before it was sent.")
+    assert (job.state, job.why) == (JobState.CANCELLED, "Cancelled by you before it was sent.")
     assert site.slurm_jobs() == []
 
 

@@ -149,7 +149,7 @@ def test_a_kernel_whose_home_fills_up_goes_on_and_ends_well(
     job = kernel.job()
     kernel.manager.shutdown_kernel()
     job = home.until_job(job.id)
-    assert (job.state, job.why) == (JobState.CANCELLED, "You stopped it.")
+    assert (job.state, job.why) == (JobState.CANCELLED, "Stopped by you.")
     nothing_left(home, job.id)
 
 

@@ -112,7 +112,7 @@ def test_scancel_is_told_and_only_a_restart_submits_again(home: Home) -> None:
     reply = kernel.reply(request)
     assert reply.content["ename"] == "JobEnded"
     assert "CANCELLED" in reply.content["evalue"]
-    assert "It was cancelled." in reply.content["evalue"]
+    assert "Cancelled." in reply.content["evalue"]
     assert "Restart the kernel" in "".join(reply.content["traceback"])
     again = kernel.run("1")
     assert again.content["ename"] == "JobEnded"

@@ -193,7 +193,7 @@ def test_dry_run_shows_and_submits_nothing(shell: Shell, api: FakeApi) -> None:
     (shown,) = ran.shown
     text, html = shown.data["text/plain"], shown.data["text/html"]
     assert "sbatch --gpus=1" in text
-    cost = "At most 12 billing-hours, in 1 h for each of 3 jobs: 1 CPU-hour, 1 GPU-hour."
+    cost = "Up to 12 billing-hours in 1 h for each of 3 jobs: 1 CPU-hour, 1 GPU-hour"
     assert text.startswith(f"{cost}\n· All is free.\n    Now.\n")
     assert html.startswith(f"<div><b>{cost}</b></div><div>· All is free.<br>")
     assert "With A, B in its environment" in html

@@ -103,7 +103,7 @@ def test_cells_run_in_the_session_that_the_notebook_has_started_until_it_is_stop
         assert "asked to end" in ok(kernel.run("%slurm session stop")).text
         wait_until(lambda: desk.session().state.final, PATIENCE_S)
         told = kernel.run("%%slurm --session\n1").content["evalue"]
-        assert "has ended as CANCELLED. You stopped it." in told
+        assert "has ended as CANCELLED. Stopped by you." in told
         assert "%slurm session start" in told
         assert "has ended already" in ok(kernel.run("%slurm session stop")).text
 

@@ -66,7 +66,7 @@ def test_a_lab_goes_on_through_a_cut_line_and_a_new_login_until_it_is_cancelled_
     assert lab is not None
     assert lab.url == guest.address
     laptop.site.run("scancel", str(laptop.job().slurm_id))
-    assert "It was cancelled." in over(laptop, port_of(guest), JobState.CANCELLED)
+    assert "Cancelled." in over(laptop, port_of(guest), JobState.CANCELLED)
 
 
 def cell_runs_through_a_cut(laptop: Laptop, guest: LabGuest) -> None:

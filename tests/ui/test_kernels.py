@@ -44,7 +44,7 @@ def make(page: Page, form: Locator, title: str, **fields: str) -> None:
     form.get_by_label("Title").fill(title)
     for label, text in fields.items():
         form.get_by_label(label.replace("_", " "), exact=True).fill(text)
-    form.get_by_role("button", name="Make the kernel").click()
+    form.get_by_role("button", name="Create kernel").click()
     expect(form).to_have_count(0)
 
 
@@ -91,17 +91,17 @@ def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
     form.get_by_label("Time limit").fill("2h")
     expect(form).to_contain_text("else Python 3 (local · 1 GPU)")
     expect(form).to_contain_text("else slurm-local-1-gpu")
-    expect(form.get_by_text("Slurm expects it to start")).to_be_visible()
+    expect(form.get_by_text("Expected to start")).to_be_visible()
     look(page, "kernel-form", form)
     form.get_by_label("Name").fill("No Name")
-    form.get_by_role("button", name="Make the kernel").click()
+    form.get_by_role("button", name="Create kernel").click()
     expect(form).to_contain_text("is not a name for a kernel")
     form.get_by_label("Name").fill("")
     expect(form).to_contain_text("else slurm-local-1-gpu")
-    form.get_by_role("button", name="Make the kernel").click()
+    form.get_by_role("button", name="Create kernel").click()
     expect(form).to_have_count(0)
     title = "Python 3 (local · 1 GPU)"
-    expect(page.get_by_text(f"{title} can be picked now.")).to_be_visible()
+    expect(page.get_by_text(f'Kernel "{title}" is ready')).to_be_visible()
 
     card(page, title).click()
     cell = page.locator(".jp-Notebook .jp-CodeCell").first
@@ -139,7 +139,7 @@ def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
 
     do(page, "Untitled", "Cancel")
     page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
-    expect(second.locator(".jp-Cell-outputArea")).to_contain_text("You stopped it.")
+    expect(second.locator(".jp-Cell-outputArea")).to_contain_text("Stopped by you.")
     look(page, "kernel-stopped", second)
     cluster.wait_for(job_id, "CANCELLED", "")
     wait_until(lambda: not traces(name, lab.folder.parent))

@@ -99,7 +99,7 @@ def test_sidebar_form_and_what_is_said_before_a_job_is_sent_are_in_each_language
         with heard(page, "response", answered):
             page.get_by_text(words["Slurm job"][0], exact=True).click()
             form = page.get_by_role("form", name=words["Slurm job"][0])
-            expect(form.get_by_text(words["Slurm expects it to start at once."][0])).to_be_visible()
+            expect(form.get_by_text(words["Expected to start immediately"][0])).to_be_visible()
             said = _check_texts(answers[-1])
             assert [one for one in said if "nodes idle" in str(one)]
             shown = form.inner_text()

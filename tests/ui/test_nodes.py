@@ -64,7 +64,7 @@ def test_a_node_that_is_drained_is_shown_with_the_reason_and_has_nothing_free(
     expect(row.get_by_role("rowheader", name="n1")).to_be_visible()
     partition = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="debug"))
     expect(partition).to_contain_text("0 / 2")
-    expect(page.get_by_role("img", name="n1: not to be had")).to_be_visible()
+    expect(page.get_by_role("img", name="n1: unavailable")).to_be_visible()
     page.get_by_role("button", name="Table", exact=True).click()
     expect(page.get_by_role("grid").get_by_role("row").nth(1)).to_contain_text(WHY)
     look(page, "nodes-drained")

@@ -70,7 +70,7 @@ def test_a_card_is_live_and_a_cell_is_run_by_the_form(
     page.get_by_role("menuitem", name="This Cell on Slurm").click()
     form = page.get_by_role("form", name="Slurm job")
     expect(form.get_by_label("The cell")).to_contain_text("print(6 * 7)")
-    expect(form.get_by_text("Slurm expects it to start")).to_be_visible()
+    expect(form.get_by_text("Expected to start")).to_be_visible()
     look(page, "notebook-7-submit", form)
     form.get_by_role("button", name="Submit").click()
     expect(cells.nth(2)).to_contain_text("%%slurm --cluster local")

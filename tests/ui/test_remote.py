@@ -62,7 +62,7 @@ def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
     page = opened_lab
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_text("Jupyter on a node…", exact=True).click()
-    expect(form.get_by_text("Slurm expects it to start")).to_be_visible()
+    expect(form.get_by_text("Expected to start")).to_be_visible()
     look(page, "lab-form", form)
     in_the_way = cluster.submit("--exclusive", "--wrap", "sleep 600")
     cluster.wait_for(in_the_way, "RUNNING")

@@ -10,8 +10,8 @@ from jupyter_slurm.wire import Message, Problem, Text, filled, together
 
 
 def test_a_message_is_its_english_with_its_arguments() -> None:
-    said = Message.of("It has begun on {node} and {others} more.", node="n1", others=2)
-    assert str(said) == "It has begun on n1 and 2 more."
+    said = Message.of("Started on {node} and {others} more.", node="n1", others=2)
+    assert str(said) == "Started on n1 and 2 more."
     assert said.args == {"node": "n1", "others": "2"}
 
 
@@ -24,7 +24,7 @@ def test_a_message_within_a_message_stays_one() -> None:
 
 @pytest.mark.parametrize("value", ["{by}", "{0}", "%1", "\\1", "{__class__}", "}{"])
 def test_what_an_argument_holds_is_not_looked_at(value: str) -> None:
-    assert str(Message.of("It was cancelled by {by}.", by=value)) == f"It was cancelled by {value}."
+    assert str(Message.of("Cancelled by {by}.", by=value)) == f"Cancelled by {value}."
 
 
 def test_a_command_is_named_as_a_notebook_has_it() -> None:

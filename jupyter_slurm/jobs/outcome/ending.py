@@ -35,6 +35,7 @@ from jupyter_slurm.jobs.outcome.verdict import (
     Verdict,
     ended_by_itself,
     judge,
+    measured,
 )
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission import on_login
@@ -315,10 +316,11 @@ class Ending:
         if self._row is not None and ended_s is None:
             ended_s = self._row.end_s
         ended_s = ended_s or time.time()
+        usage = _usage(job, evidence.result, started_s, ended_s)
         self._book.change(
             job.id,
             state=verdict.state,
-            why=verdict.why,
+            why=measured(verdict.why, usage),
             advice=verdict.advice,
             warning=verdict.warning or job.warning,
             exit_code=verdict.exit_code,
@@ -334,7 +336,7 @@ class Ending:
             started_s=started_s,
             ended_s=ended_s,
             erased_s=self._cluster.profile.storage.erased_s(job.job_dir, ended_s),
-            usage=_usage(job, evidence.result, started_s, ended_s),
+            usage=usage,
         )
 
     def _trouble(self, error: ControllerError | TransportError) -> None:

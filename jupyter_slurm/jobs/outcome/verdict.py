@@ -17,10 +17,10 @@ from jupyter_slurm.containers.making.stopped import stopped_at
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
 from jupyter_slurm.jobs.submission.script import FAILURES
-from jupyter_slurm.readable import brief
+from jupyter_slurm.readable import brief, memory
 from jupyter_slurm.slurm import diagnosis
 from jupyter_slurm.slurm.reasons import Explanation
-from jupyter_slurm.wire import JobKind, JobState, Message, Text, together
+from jupyter_slurm.wire import JobKind, JobState, Message, Text, Usage, together
 
 CANCEL_NOTED = "It is cancelled as soon as it is known whether the cluster has it."
 
@@ -186,7 +186,7 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     if result is not None and result.ename and (of_launcher or result.status == "error"):
         why = of_launcher or Message.of("The cell raised {ename}.", ename=result.ename)
         if result.ename == "SystemExit":
-            why = Message.of("It exited with code {exit_code}.", exit_code=exit_code)
+            why = Message.of("Failed (exit code {exit_code}).", exit_code=exit_code)
         return Verdict(
             state=JobState.FAILED, why=why, warning=_warning(result), exit_code=exit_code
         )
@@ -229,7 +229,7 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
         why=_diagnosed(found, exit_code)
         if found
         else together(
-            Message.of("It ended with exit code {exit_code}.", exit_code=exit_code),
+            Message.of("Failed (exit code {exit_code}).", exit_code=exit_code),
             _where(evidence.log_tail),
         ),
         advice=found.advice if found else None,
@@ -248,7 +248,7 @@ def _diagnosed(found: Explanation, exit_code: int | None) -> Text:
     if not found.suggested:
         return found.sentence
     suggests = Message.of(
-        "It ended with exit code {exit_code}; its output suggests the cause.", exit_code=exit_code
+        "Failed (exit code {exit_code}); its output suggests the cause.", exit_code=exit_code
     )
     return together(suggests, found.sentence)
 
@@ -337,13 +337,13 @@ def _cancelled_by(
     """Tell who cancelled it, as far as anybody says so, and how to find out more."""
     started = evidence.started is not None or slurm.had_nodes
     if evidence.cancel_requested and kind_of(evidence).ends_by_request:
-        return "You stopped it." if started else "You stopped it before it had started.", None
+        return "Stopped by you." if started else "Stopped by you before it started.", None
     if evidence.cancel_requested:
-        return "You cancelled it." if started else "You cancelled it before it had started.", None
+        return "Cancelled by you." if started else "Cancelled by you before it started.", None
     by = slurm.cancelled_by
     if by:
-        before = Message.of("It was cancelled by {by} before it had started.", by=by)
-        return Message.of("It was cancelled by {by}.", by=by) if started else before, None
+        before = Message.of("Cancelled by {by} before it started.", by=by)
+        return Message.of("Cancelled by {by}.", by=by) if started else before, None
     if forgotten:
         return (
             "It was ended on its node, and Slurm no longer knows it.",
@@ -351,11 +351,11 @@ def _cancelled_by(
         )
     if started:
         return (
-            "It was cancelled.",
+            "Cancelled.",
             "Slurm does not say who did it: somebody with `scancel`, or an administrator.",
         )
     return (
-        "It was cancelled before it had started.",
+        "Cancelled before it started.",
         "Slurm does not say who did it: somebody with `scancel`, an administrator, or Slurm itself "
         "where a dependency can never be met.",
     )
@@ -392,17 +392,29 @@ def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
         why, advice = FAILURES[slurm.exit_code]
         return Verdict(state=slurm.state, why=why, advice=advice, exit_code=slurm.exit_code)
     found = diagnosis.diagnose(slurm.state.value, slurm.exit_code, slurm.signal, evidence.log_tail)
-    said = Message.of(
-        "Slurm says {state}, with exit code {exit_code}.",
-        state=slurm.state,
-        exit_code=slurm.exit_code,
-    )
     return Verdict(
         state=slurm.state,
-        why=slurm.tasks or (_diagnosed(found, slurm.exit_code) if found else said),
+        why=slurm.tasks or (_diagnosed(found, slurm.exit_code) if found else _bare(slurm)),
         advice=found.advice if found else None,
         exit_code=slurm.exit_code,
         signal=diagnosis.real_signal(slurm.signal),
+    )
+
+
+def _bare(slurm: SlurmVerdict) -> Text:
+    if slurm.state is JobState.FAILED and slurm.exit_code:
+        return Message.of("Failed (exit code {exit_code}).", exit_code=slurm.exit_code)
+    return Message.of("Slurm ended it: {state}.", state=slurm.state)
+
+
+def measured(why: Text, usage: Usage | None) -> Text:
+    """Return the reason with how much memory was used, where it is that none was left."""
+    if why != diagnosis.OUT_OF_MEMORY or not (usage and usage.peak_memory_mib and usage.memory_mib):
+        return why
+    return Message.of(
+        "Out of memory (peak {peak} of {memory}).",
+        peak=memory(usage.peak_memory_mib),
+        memory=memory(usage.memory_mib),
     )
 
 

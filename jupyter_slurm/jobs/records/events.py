@@ -26,9 +26,9 @@ _WAITS = frozenset(
 )
 _RUNS = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.STOPPED})
 _PASSING = {
-    JobState.CONFIGURING: "Its nodes are being made ready.",
-    JobState.SUSPENDED: "It is suspended.",
-    JobState.STOPPED: "It is stopped, and keeps what it has.",
+    JobState.CONFIGURING: "Nodes are starting.",
+    JobState.SUSPENDED: "Suspended.",
+    JobState.STOPPED: "Stopped; it keeps its nodes.",
 }
 
 
@@ -67,7 +67,7 @@ def _found(last: JobEvent | None, old: Job | None, new: Job, now_s: float) -> It
     again = old is not None and new.restarts > old.restarts
     if state in _RUNS and (again or new.state in _WAITS):
         state = new.state if new.state in _WAITS else JobState.REQUEUED
-        yield JobEvent(time_s=now_s, state=state, text="Slurm has put it back into the queue.")
+        yield JobEvent(time_s=now_s, state=state, text="Back in the queue.")
     elif _has_begun(state, old, new):
         state = JobState.RUNNING
         yield JobEvent(time_s=new.started_s or now_s, state=state, text=_began(new))
@@ -79,16 +79,16 @@ def _found(last: JobEvent | None, old: Job | None, new: Job, now_s: float) -> It
     if new.state is not state and new.state in _PASSING:
         yield JobEvent(time_s=now_s, state=new.state, text=_PASSING[new.state])
     if new.state is JobState.RUNNING and state in _PASSING:
-        yield JobEvent(time_s=now_s, state=new.state, text="It goes on.")
+        yield JobEvent(time_s=now_s, state=new.state, text="Resumed.")
     if new.state.final and not (old is not None and old.state.final):
         yield JobEvent(time_s=new.ended_s or now_s, state=new.state, text=new.why)
 
 
 def _taken(old: Job | None, new: Job) -> Text | None:
     if new.slurm_id is not None and (old is None or old.slurm_id is None):
-        return Message.of("Slurm has taken it as job {slurm_id}.", slurm_id=new.slurm_id)
+        return Message.of("Accepted as job {slurm_id}.", slurm_id=new.slurm_id)
     if new.session is not None and new.submitted_s and (old is None or old.submitted_s is None):
-        return "Its session has it."
+        return "Accepted by its session."
     return None
 
 
@@ -103,12 +103,12 @@ def _has_begun(state: JobState, old: Job | None, new: Job) -> bool:
 
 def _began(job: Job) -> Text:
     if not job.nodes or job.session is not None:
-        return "It has begun."
+        return "Started."
     first, others = job.nodes[0], len(job.nodes) - 1
     return (
-        Message.of("It has begun on {first} and {others} more.", first=first, others=others)
+        Message.of("Started on {first} and {others} more.", first=first, others=others)
         if others
-        else Message.of("It has begun on {first}.", first=first)
+        else Message.of("Started on {first}.", first=first)
     )
 
 
@@ -116,7 +116,7 @@ def _cancel_text(old: Job | None, new: Job) -> str | None:
     before = old.cancel_requested_s if old is not None else None
     if (before is None) == (new.cancel_requested_s is None):
         return None
-    return "You asked for its end." if before is None else "It could not be cancelled."
+    return "Cancellation requested." if before is None else "Could not be cancelled."
 
 
 def _waits_for(job: Job) -> Text | None:

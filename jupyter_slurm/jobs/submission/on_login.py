@@ -181,7 +181,7 @@ def judge(evidence: Evidence) -> Verdict:
     ended = evidence.exit
     exit_code = ended.exit_code if ended is not None else None
     if evidence.cancel_requested:
-        return Verdict(state=JobState.CANCELLED, why="You cancelled it.", exit_code=exit_code)
+        return Verdict(state=JobState.CANCELLED, why="Cancelled by you.", exit_code=exit_code)
     if evidence.folder_gone or (ended is not None and ended.signal is None):
         return verdict.judge(evidence)
     where = f"the login machine {evidence.started.node}" if evidence.started else "a login machine"

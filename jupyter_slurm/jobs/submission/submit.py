@@ -71,7 +71,7 @@ def _end_unsent(book: Book, record: Record) -> None:
         record.job.id,
         state=JobState.CANCELLED,
         ended_s=time.time(),
-        why="You cancelled it before it was sent.",
+        why="Cancelled by you before it was sent.",
         transfer=None,
         problem=None,
         problem_since_s=None,

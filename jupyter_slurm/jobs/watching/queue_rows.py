@@ -11,6 +11,7 @@ from jupyter_slurm.foreign import unreadable
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.submission.options import comment_token, is_token
 from jupyter_slurm.slurm import reasons, states
+from jupyter_slurm.slurm.reason_table import OF_ANYBODY
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
 from jupyter_slurm.wire import Job, JobState, QueueEntry, Text
@@ -125,8 +126,8 @@ def waits_for(row: QueueRow) -> dict[str, object]:
 
 @lru_cache(maxsize=1024)
 def _why(reason: str) -> Text:
-    """Explain the reason, cached: in a listing many jobs wait for the same."""
-    return reasons.explain(reason).sentence
+    """Explain the reason, cached: in a listing many jobs, of whomever, wait for the same."""
+    return OF_ANYBODY.get(reason) or reasons.explain(reason).sentence
 
 
 def entry_of(row: QueueRow, job: Job | None) -> QueueEntry:

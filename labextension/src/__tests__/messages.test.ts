@@ -26,9 +26,9 @@ function message(text: string, args: Message['args'] = {}): Message {
 }
 
 test('a whole sentence is said in the language of the page', () => {
-  expect(said('It is held by its owner.', portuguese)).toBe('Está retido pelo dono.');
-  expect(said('It is held by its owner.', japanese)).toBe('所有者により保留されています。');
-  expect(said('It is held by its owner.', english)).toBe('It is held by its owner.');
+  expect(said('On hold (by you).', portuguese)).toBe('Retido (por você).');
+  expect(said('On hold (by you).', japanese)).toBe('保留中（自分による）。');
+  expect(said('On hold (by you).', english)).toBe('On hold (by you).');
 });
 
 test.each<[Message, string, string]>([
@@ -48,9 +48,9 @@ test.each<[Message, string, string]>([
     '`scontrol release 12_3` o libera.'
   ],
   [
-    message('It has begun on {first} and {others} more.', { first: 'n1', others: '2' }),
-    'It has begun on n1 and 2 more.',
-    'Começou em n1 e em mais 2.'
+    message('Started on {first} and {others} more.', { first: 'n1', others: '2' }),
+    'Started on n1 and 2 more.',
+    'Iniciado em n1 e mais 2.'
   ]
 ])('with what varies in it: %j', (one, inEnglish, inPortuguese) => {
   expect(said(one, english)).toBe(inEnglish);
@@ -74,28 +74,28 @@ test('a message within a message is translated with it', () => {
 test("of several sentences each is translated by itself, and others' words stay", () => {
   const several = message('{1} {2}\n{3}', {
     '1': message('Its session ended while it ran.'),
-    '2': message('It ran into its time limit.'),
+    '2': message('Time limit reached.'),
     '3': message('Our own words.')
   });
   expect(said(several, portuguese)).toBe(
-    'A sessão terminou enquanto a célula executava. Atingiu o limite de tempo.\nOur own words.'
+    'A sessão terminou enquanto a célula executava. Limite de tempo atingido.\nOur own words.'
   );
 });
 
 test('a name that is a word of ours is not translated', () => {
-  const by = message('It was cancelled by {by}.', { by: 'memory' });
-  expect(said(by, portuguese)).toBe('Foi cancelado por memory.');
+  const by = message('Cancelled by {by}.', { by: 'memory' });
+  expect(said(by, portuguese)).toBe('Cancelado por memory.');
 });
 
 test.each(['$&', '$1', '%1', '%%', '{by}', '[(.*', '\\', '</b><script>'])(
   'a value stays as it is: %s',
   by => {
-    const one = message('It was cancelled by {by}.', { by });
-    expect(said(one, portuguese)).toBe(`Foi cancelado por ${by}.`);
+    const one = message('Cancelled by {by}.', { by });
+    expect(said(one, portuguese)).toBe(`Cancelado por ${by}.`);
   }
 );
 
-test.each(['', 'Our own words.', 'It is held by its owner', 'constructor', '50 %1', 'a 100%%'])(
+test.each(['', 'Our own words.', 'On hold (by you)', 'constructor', '50 %1', 'a 100%%'])(
   'what no catalogue has stays as it is: %j',
   text => {
     expect(said(text, portuguese)).toBe(text);

@@ -52,11 +52,7 @@ function time(job: Job, nowS: number, trans: TranslationBundle): string {
   if (job.start_estimate_s === null || job.start_estimate_s <= nowS) {
     return waits;
   }
-  const starts = trans.__(
-    'starts at about %1, in %2',
-    moment(job.start_estimate_s, nowS),
-    duration(job.start_estimate_s - nowS)
-  );
+  const starts = trans.__('starts ~%1', moment(job.start_estimate_s, nowS));
   return `${waits} · ${starts}`;
 }
 

@@ -58,7 +58,7 @@ export const BlockView = memo(function BlockView(props: Props): JSX.Element | nu
 function Gap({ bytes: count, more, trans }: Props & { bytes: number }): JSX.Element {
   return (
     <p className="jp-slurm-LogGap">
-      {trans.__('%1 are left out here; the download has them.', bytes(count))}{' '}
+      {trans.__('%1 hidden; download for the full log', bytes(count))}{' '}
       {more === null ? null : (
         <button className="jp-slurm-Button" onClick={more}>
           {trans.__('Load more')}

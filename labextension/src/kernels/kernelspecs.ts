@@ -26,7 +26,7 @@ export async function addKernel(
 ): Promise<void> {
   const { name, display_name: title } = await model.call<RemoteKernel>('kernel_add', { line });
   await app.serviceManager.kernelspecs.refreshSpecs();
-  Notification.success(trans.__('%1 can be picked now.', visible(title)), {
+  Notification.success(trans.__('Kernel "%1" is ready', visible(title)), {
     autoClose: SHOWN_MS,
     actions: app.commands.hasCommand('notebook:create-new')
       ? [

@@ -12,7 +12,7 @@ export function conditionWords(trans: TranslationBundle): Record<Condition, stri
     idle: trans.__('idle'),
     mixed: trans.__('partly used'),
     full: trans.__('in use'),
-    out: trans.__('not to be had')
+    out: trans.__('unavailable')
   };
 }
 
@@ -45,7 +45,7 @@ export function columnsOf(trans: TranslationBundle): readonly NodeColumn[] {
       usual: false
     },
     { ...text('features', trans.__('Features'), 140, node => node.features ?? ''), usual: false },
-    text('why', trans.__('Why it is not to be had'), 260, node => visible(node.reason ?? ''))
+    text('why', trans.__('Unavailable because'), 260, node => visible(node.reason ?? ''))
   ];
 }
 

@@ -22,7 +22,7 @@ export function Partitions({ partitions, only, choose, trans }: Props): JSX.Elem
           <th scope="col">{trans.__('Idle nodes')}</th>
           <th scope="col">{trans.__('Free GPUs')}</th>
           <th scope="col">{trans.__('Time limit')}</th>
-          <th scope="col">{trans.__('A job can have')}</th>
+          <th scope="col">{trans.__('Limit per job')}</th>
         </tr>
       </thead>
       <tbody>

@@ -98,7 +98,7 @@ export function Actions({ commands, chosen, targets, trans }: ActionsProps): JSX
   }
   const args = argsOf(targets);
   return (
-    <div className="jp-slurm-QueueActions" role="group" aria-label={trans.__('What is chosen')}>
+    <div className="jp-slurm-QueueActions" role="group" aria-label={trans.__('Selection')}>
       {ACTIONS.filter(id => commands.hasCommand(id)).map(id => (
         <button
           key={id}
@@ -116,9 +116,15 @@ export function Actions({ commands, chosen, targets, trans }: ActionsProps): JSX
         {targets.length === 0
           ? trans._n('This job is not yours.', 'None of these %1 jobs is yours.', chosen)
           : chosen > 1
-            ? trans._n('%1 job of yours chosen', '%1 jobs of yours chosen', targets.length)
+            ? selected(targets.length, chosen, trans)
             : ''}
       </span>
     </div>
   );
+}
+
+function selected(own: number, all: number, trans: TranslationBundle): string {
+  return own === all
+    ? trans.__('%1 selected', all.toLocaleString())
+    : trans.__('%1 of %2 selected are yours', own.toLocaleString(), all.toLocaleString());
 }

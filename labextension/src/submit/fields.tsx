@@ -55,10 +55,10 @@ export function Fields(props: FieldsProps): JSX.Element {
       <Group title={trans.__('Where')}>
         <Where {...props} />
       </Group>
-      <Group title={trans.__('What it gets')}>
+      <Group title={trans.__('Resources')}>
         <Resources {...props} />
       </Group>
-      <Group title={trans.__('What it runs in')}>
+      <Group title={trans.__('Software')}>
         <Program {...props} />
       </Group>
       <Group title={props.kind === 'kernel' ? trans.__('The kernel') : trans.__('The job')}>
@@ -86,8 +86,8 @@ function Where(props: FieldsProps): JSX.Element {
     const why = unusable(one, wishes, trans);
     return { value: one.name, text: told(one, why, trans), disabled: why !== null };
   });
-  const none = usual ? trans.__('the default: %1', usual.name) : trans.__('the default');
-  const usually = { value: '', text: trans.__('the default') };
+  const none = usual ? trans.__('%1 (default)', usual.name) : trans.__('Default');
+  const usually = { value: '', text: trans.__('Default') };
   return (
     <>
       <Choice
@@ -145,8 +145,8 @@ function Resources(props: FieldsProps): JSX.Element {
     <>
       <Stepper
         {...common(props, 'gpus', trans.__('GPUs'))}
-        less={trans.__('One GPU less')}
-        more={trans.__('One GPU more')}
+        less={trans.__('Remove a GPU')}
+        more={trans.__('Add a GPU')}
         most={partition?.gpus ?? null}
         hint={
           partition
@@ -157,43 +157,47 @@ function Resources(props: FieldsProps): JSX.Element {
       />
       {types.length > 0 || wishes.gpuType !== '' ? (
         <Choice
-          {...common(props, 'gpuType', trans.__('Type of GPU'))}
+          {...common(props, 'gpuType', trans.__('GPU type'))}
           options={[{ value: '', text: trans.__('any') }, ...types.map(ofType)]}
         />
       ) : null}
       <Text
-        {...common(props, 'cpus-per-task', trans.__('CPUs of a task'))}
-        hint={partition?.cpus ? trans.__('at most %1 on a node', partition.cpus) : ''}
+        {...common(props, 'cpus-per-task', trans.__('CPUs per task'))}
+        hint={partition?.cpus ? trans.__('Max %1 per node', partition.cpus) : ''}
       />
       <Text
-        {...common(props, 'mem', trans.__('Memory of a node'))}
+        {...common(props, 'mem', trans.__('Memory per node'))}
         hint={
           partition?.memory_mib
-            ? trans.__('8G; at most %1', memory(partition.memory_mib))
-            : trans.__('for example 8G')
+            ? trans.__('e.g. 8G, max %1', memory(partition.memory_mib))
+            : trans.__('e.g. 8G')
         }
       />
       <Text
         {...common(props, 'time', trans.__('Time limit'))}
         list={times.map(one => [one, ''])}
-        hint={[
-          usualS === null ? trans.__('30m, 2h, 1d') : trans.__('else %1', duration(usualS)),
-          limitS === null ? '' : trans.__('at most %1', duration(limitS))
-        ]
-          .filter(Boolean)
-          .join('; ')}
+        hint={timeHint(usualS, limitS, trans)}
       />
       <Text
         {...common(props, 'nodes', trans.__('Nodes'))}
         hint={
-          partition?.max_nodes
-            ? trans.__('at most %1', partition.max_nodes)
-            : trans.__('1, or a range as 2-4')
+          partition?.max_nodes ? trans.__('Max %1', partition.max_nodes) : trans.__('e.g. 1 or 2-4')
         }
       />
-      <Text {...common(props, 'ntasks', trans.__('Tasks'))} hint={trans.__('1 unless said')} />
+      <Text {...common(props, 'ntasks', trans.__('Tasks'))} hint={trans.__('Default: %1', 1)} />
     </>
   );
+}
+
+function timeHint(usualS: number | null, limitS: number | null, trans: TranslationBundle): string {
+  if (limitS === null) {
+    return usualS === null
+      ? trans.__('e.g. 30m, 2h or 1d')
+      : trans.__('Default: %1', duration(usualS));
+  }
+  return usualS === null
+    ? trans.__('Max %1', duration(limitS))
+    : trans.__('Default %1, max %2', duration(usualS), duration(limitS));
 }
 
 function Program(props: FieldsProps): JSX.Element {
@@ -205,21 +209,21 @@ function Program(props: FieldsProps): JSX.Element {
         {...common(props, 'image', trans.__('Image'))}
         wide
         list={offered(known.images, cluster?.images ?? [], trans)}
-        hint={trans.__("a name, a registry's address or a path; empty: the cluster's default")}
+        hint={trans.__('Name, registry address or path. Default: from the cluster')}
       />
       <Text
         {...common(props, 'chdir', trans.__('Folder'))}
         wide
-        hint={trans.__('where it begins, on the cluster: /data/fit or ~/fit')}
+        hint={trans.__('Working folder on the cluster, e.g. ~/fit')}
       />
       <Text
         {...common(props, 'module', trans.__('Modules'))}
-        hint={trans.__('names, with blanks between')}
+        hint={trans.__('Separate with spaces')}
       />
       <Lines
         {...common(props, 'env', trans.__('Environment'))}
         rows={2}
-        hint={trans.__('NAME=VALUE, one a line')}
+        hint={trans.__('NAME=VALUE, one per line')}
       />
     </>
   );
@@ -231,10 +235,10 @@ function offered(
   trans: TranslationBundle
 ): [string, string][] {
   const words = {
-    alias: trans.__("of the cluster's profile"),
+    alias: trans.__('from the profile'),
     built: trans.__('built here'),
     pulled: trans.__('pulled'),
-    site: trans.__("the site's")
+    site: trans.__('from the site')
   } as const;
   const told = new Map(aliases.map(name => [name, words.alias]));
   for (const image of images) {
@@ -249,22 +253,18 @@ function offered(
 function Idle(props: FieldsProps): JSX.Element {
   const { kind, trans } = props;
   const label =
-    kind === 'lab'
-      ? trans.__('Ends when nobody uses it for')
-      : trans.__('Ends when nobody is connected for');
+    kind === 'lab' ? trans.__('End when idle for') : trans.__('End when disconnected for');
   return (
     <Text
       {...common(props, 'idle', label)}
-      hint={trans.__("2h, 30m; empty: as the cluster's profile says")}
+      hint={trans.__('e.g. 2h or 30m. Default: from the cluster')}
     />
   );
 }
 
 function Install(props: FieldsProps): JSX.Element {
   const { trans } = props;
-  return (
-    <Check {...common(props, 'install', trans.__('Install JupyterLab where the image has none'))} />
-  );
+  return <Check {...common(props, 'install', trans.__('Install JupyterLab if missing'))} />;
 }
 
 function Check({ label, value, change }: Common): JSX.Element {
@@ -285,13 +285,15 @@ function Check({ label, value, change }: Common): JSX.Element {
 /** Of a kernel: how it is called where nothing is said is in the hint. */
 function Title(props: FieldsProps): JSX.Element {
   const { wishes, kernel, trans } = props;
-  const title = kernel === null ? '' : trans.__('else %1', kernel.display_name);
+  const title = kernel === null ? '' : trans.__('Default: %1', kernel.display_name);
   return (
     <Text
       {...common(props, 'display-name', trans.__('Title'))}
       wide
       hint={
-        wishes['display-name'] === '' && title !== '' ? title : trans.__('as the picker shows it')
+        wishes['display-name'] === '' && title !== ''
+          ? title
+          : trans.__('Shown in the kernel picker')
       }
     />
   );
@@ -299,16 +301,16 @@ function Title(props: FieldsProps): JSX.Element {
 
 function Name(props: FieldsProps): JSX.Element {
   const { trans } = props;
-  const hint = props.kind === 'kernel' ? hintOfKernel(props) : trans.__('letters, digits, . _ -');
+  const hint = props.kind === 'kernel' ? hintOfKernel(props) : trans.__('Letters, digits, . _ -');
   return <Text {...common(props, 'name', trans.__('Name'))} hint={hint} />;
 }
 
 function hintOfKernel({ wishes, kernel, trans }: FieldsProps): string {
   if (kernel?.exists === true) {
-    return trans.__('there is one called %1: it is replaced', kernel.name);
+    return trans.__('Replaces the kernel %1', kernel.name);
   }
   return wishes.name === '' && kernel !== null
-    ? trans.__('else %1', kernel.name)
+    ? trans.__('Default: %1', kernel.name)
     : trans.__('a-z, digits, . _ -');
 }
 
@@ -317,7 +319,7 @@ function Indices(props: FieldsProps): JSX.Element {
   return (
     <Text
       {...common(props, 'array', trans.__('Array'))}
-      hint={trans.__('1-10: ten jobs, told apart by SLURM_ARRAY_TASK_ID')}
+      hint={trans.__('e.g. 1-10 (sets SLURM_ARRAY_TASK_ID)')}
     />
   );
 }
@@ -349,8 +351,8 @@ function Launch(props: FieldsProps): JSX.Element {
   const { trans } = props;
   return (
     <Choice
-      {...common(props, 'launch', trans.__('On many nodes'))}
-      options={[{ value: '', text: trans.__('on the first alone') }, ...plain(ENGINES)]}
+      {...common(props, 'launch', trans.__('Launcher'))}
+      options={[{ value: '', text: trans.__('First node only') }, ...plain(ENGINES)]}
     />
   );
 }
@@ -360,7 +362,7 @@ function Board(props: FieldsProps): JSX.Element {
   return (
     <Text
       {...common(props, 'tensorboard', trans.__('TensorBoard'))}
-      hint={trans.__('the folder of its logs')}
+      hint={trans.__('Log folder')}
     />
   );
 }
@@ -384,7 +386,7 @@ function More(props: FieldsProps): JSX.Element {
       <Text
         {...common(props, 'more', trans.__('More options'))}
         wide
-        hint={trans.__("in sbatch's own words: --exclusive --constraint a100")}
+        hint={trans.__('Options of sbatch, e.g. --exclusive --constraint a100')}
       />
     </>
   );

@@ -37,19 +37,19 @@ export function unusable(one: Partition, wishes: Wishes, trans: TranslationBundl
     return trans.__('no GPUs');
   }
   if (gpus > one.gpus) {
-    return trans._n('%1 GPU in all', '%1 GPUs in all', one.gpus);
+    return trans._n('only %1 GPU', 'only %1 GPUs', one.gpus);
   }
   if (gpus > 0 && wishes.gpuType !== '' && !one.gpu_types.includes(wishes.gpuType)) {
     return trans.__('no %1', wishes.gpuType);
   }
   if (wantedS !== null && one.limit_s !== null && wantedS > one.limit_s) {
-    return trans.__('at most %1', duration(one.limit_s));
+    return trans.__('max %1', duration(one.limit_s));
   }
   if (one.cpus !== null && Number(wishes['cpus-per-task']) > one.cpus) {
-    return trans._n('%1 CPU on a node', '%1 CPUs on a node', one.cpus);
+    return trans._n('max %1 CPU per node', 'max %1 CPUs per node', one.cpus);
   }
   if (one.max_nodes !== null && Number(wishes.nodes) > one.max_nodes) {
-    return trans._n('%1 node at most', '%1 nodes at most', one.max_nodes);
+    return trans._n('max %1 node', 'max %1 nodes', one.max_nodes);
   }
   const { account, qos } = wishes;
   if (account !== '' && one.allow_accounts.length > 0 && !one.allow_accounts.includes(account)) {
@@ -90,7 +90,7 @@ function idleNodes(one: Partition, trans: TranslationBundle): string {
 }
 
 function limit(one: Partition, trans: TranslationBundle): string {
-  return one.limit_s === null ? '' : trans.__('at most %1', duration(one.limit_s));
+  return one.limit_s === null ? '' : trans.__('max %1', duration(one.limit_s));
 }
 
 /** How many of a type are free; '': it is not known. */

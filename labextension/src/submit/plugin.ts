@@ -239,7 +239,7 @@ function sendingOf(
     if (source.kind === 'file') {
       close(); // a text stays: it is nowhere else
     }
-    Notification.success(trans.__('%1 is submitted to %2.', visible(job.name), job.cluster), {
+    Notification.success(trans.__('Job submitted to %1', visible(job.cluster)), {
       autoClose: NAME_SHOWN_MS
     });
     await app.commands.execute(CommandIDs.openJob, { id: job.id });

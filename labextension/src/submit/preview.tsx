@@ -1,7 +1,7 @@
 // What would become of a job that is being asked for: expected start, cost, checks, the script.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useRef, useState, type JSX } from 'react';
-import { duration, moment } from '../format';
+import { moment } from '../format';
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
 import type { Cost, Preview, Problem } from '../wire';
@@ -100,12 +100,12 @@ interface PaneProps {
 export function PreviewPane({ preview, others, marked, old, trans }: PaneProps): JSX.Element {
   const nowS = Date.now() / 1000;
   return (
-    <section className="jp-slurm-Preview" aria-label={trans.__('What would become of it')}>
+    <section className="jp-slurm-Preview" aria-label={trans.__('Preview')}>
       <div className="jp-slurm-Outlook" aria-live="polite" data-old={old}>
         {preview === null ? (
           others.length > 0 ? null : (
             <p className="jp-slurm-Quiet">
-              {marked ? trans.__('A field that is marked cannot be so.') : trans.__('Looking…')}
+              {marked ? trans.__('Fix the highlighted fields.') : trans.__('Looking…')}
             </p>
           )
         ) : (
@@ -126,7 +126,7 @@ export function PreviewPane({ preview, others, marked, old, trans }: PaneProps):
       {preview === null ? null : (
         <>
           <Code title={trans.__('Script')} text={preview.script} />
-          <Code title={trans.__('Command of submission')} text={words(preview.sbatch)} />
+          <Code title={trans.__('sbatch command')} text={words(preview.sbatch)} />
         </>
       )}
     </section>
@@ -158,11 +158,11 @@ function start(preview: Preview, nowS: number, trans: TranslationBundle): string
     if (preview.checks.some(one => one.ok === false)) {
       return '';
     }
-    return trans.__('When it would start is not known.');
+    return trans.__('Start time unknown');
   }
   return at - nowS < 60
-    ? trans.__('Slurm expects it to start at once.')
-    : trans.__('Slurm expects it to start at %1, in %2.', moment(at, nowS), duration(at - nowS));
+    ? trans.__('Expected to start immediately')
+    : trans.__('Starts ~%1', moment(at, nowS));
 }
 
 function costs(cost: Cost | null, trans: TranslationBundle): string {
@@ -170,18 +170,19 @@ function costs(cost: Cost | null, trans: TranslationBundle): string {
     return '';
   }
   const parts = [
-    trans.__('%1 h of CPUs', rounded(cost.cpu_hours)),
-    cost.gpu_hours > 0 ? trans.__('%1 h of GPUs', rounded(cost.gpu_hours)) : '',
-    cost.units === null ? '' : `${rounded(cost.units)} ${cost.unit}`
+    hours(cost.cpu_hours, (n, text) => trans._n('%2 CPU-hour', '%2 CPU-hours', n, text)),
+    hours(cost.gpu_hours, (n, text) => trans._n('%2 GPU-hour', '%2 GPU-hours', n, text)),
+    cost.units === null ? '' : `${rounded(cost.units)} ${cost.unit}`.trim()
   ].filter(part => part !== '');
+  const sum = parts.join(', ');
   return cost.jobs > 1
-    ? trans.__(
-        'At most, %1 jobs in %2 each: %3.',
-        cost.jobs,
-        duration(cost.limit_s),
-        parts.join(', ')
-      )
-    : trans.__('At most, in %1: %2.', duration(cost.limit_s), parts.join(', '));
+    ? trans._n('Up to %2 for %1 job', 'Up to %2 for %1 jobs', cost.jobs, sum)
+    : trans.__('Up to %1', sum);
+}
+
+/** As they are rounded: 1.02 is one hour. */
+function hours(count: number, said: (n: number, text: string) => string): string {
+  return count === 0 ? '' : said(rounded(count) === rounded(1) ? 1 : count, rounded(count));
 }
 
 function rounded(hours: number): string {

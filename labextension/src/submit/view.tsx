@@ -151,7 +151,7 @@ function deed(source: Source, trans: TranslationBundle): string {
     case 'lab':
       return trans.__('Start');
     case 'kernel':
-      return trans.__('Make the kernel');
+      return trans.__('Create kernel');
     default:
       return trans.__('Submit');
   }

@@ -124,7 +124,7 @@ def test_a_lab_that_has_no_memory_left(site: Site) -> None:
     with suppress(Exception):  # it goes with the lab
         one.run(kernel, "hog = b'x' * (1500 << 20)\nimport time; time.sleep(60)")
     over = ended(site, job, None, JobState.OUT_OF_MEMORY)
-    assert str(over.why) == "It used more memory than it had asked for."
+    assert str(over.why) == "Out of memory."
     assert "--mem" in str(over.advice or "")
 
 
@@ -197,4 +197,4 @@ def test_a_lab_whose_home_fills_up_goes_on_until_it_is_cancelled_from_outside(
     one = visitor(site, job)
     assert one.run(one.start_kernel(), "print(6 * 7)").startswith("42")
     site.cluster.run("scancel", job.slurm_id or "")
-    assert ended(site, job, folder, JobState.CANCELLED).why == "It was cancelled."
+    assert ended(site, job, folder, JobState.CANCELLED).why == "Cancelled."

@@ -133,7 +133,7 @@ def test_a_lab_runs_a_notebook_on_the_node_and_nothing_is_left_when_it_is_stoppe
     assert (folder / "server").is_socket()
     site.service.cancel(job.id)
     ended = site.wait(job.id)
-    assert (ended.state, ended.why, ended.lab) == (JobState.CANCELLED, "You stopped it.", None)
+    assert (ended.state, ended.why, ended.lab) == (JobState.CANCELLED, "Stopped by you.", None)
     wait_until(lambda: is_free(port))
     wait_until(lambda: not processes_of(site))
     wait_until(lambda: not doors(site))
@@ -396,7 +396,7 @@ def test_a_lab_that_waits_has_an_address_that_says_so_and_goes_when_it_is_cancel
         site.service.lab_entry(job.id)
     site.service.cancel(job.id)
     ended = site.wait(job.id)
-    assert str(ended.why) == "You stopped it before it had started."
+    assert str(ended.why) == "Stopped by you before it started."
     assert ended.lab is None
     port = job.lab.port
     wait_until(lambda: is_free(port))

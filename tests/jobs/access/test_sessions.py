@@ -84,7 +84,7 @@ def test_cells_of_a_session_share_their_state_and_cost_slurm_one_job(site: Site)
     assert len(site.slurm_jobs()) == 1
     ended = stop(site, session)
     assert ended.state is JobState.CANCELLED
-    assert str(ended.why) == "You stopped it."
+    assert str(ended.why) == "Stopped by you."
     with pytest.raises(SubmitError, match="has ended as CANCELLED"):
         send(site, session, "x")
 
@@ -204,7 +204,7 @@ def test_cells_wait_for_their_turn_and_one_that_waits_can_be_cancelled(site: Sit
     site.service.cancel(left_out.id)
     cancelled = site.wait(left_out.id, limit_s=PATIENCE_S)
     assert cancelled.state is JobState.CANCELLED
-    assert str(cancelled.why) == "You cancelled it before it had started."
+    assert str(cancelled.why) == "Cancelled by you before it started."
     site.service.cancel(first.id)
     assert site.wait(first.id, limit_s=PATIENCE_S).state is JobState.CANCELLED
     assert site.wait(last.id, limit_s=PATIENCE_S).state is JobState.COMPLETED
@@ -218,7 +218,7 @@ def test_an_interrupted_cell_leaves_the_session_and_its_state(site: Site) -> Non
     begun(site, job)
     site.service.cancel(job.id)
     ended = site.wait(job.id, limit_s=PATIENCE_S)
-    assert (ended.state, ended.why) == (JobState.CANCELLED, "You cancelled it.")
+    assert (ended.state, ended.why) == (JobState.CANCELLED, "Cancelled by you.")
     assert site.service.result(job.id).ename == "KeyboardInterrupt"
     assert shown(site, run(site, session, "kept")) == ["5"]
     assert site.service.job(session.id).state is JobState.RUNNING

@@ -17,8 +17,9 @@ from jupyter_slurm.jobs.outcome.verdict import (
     SlurmVerdict,
     ended_by_itself,
     judge,
+    measured,
 )
-from jupyter_slurm.wire import JobKind, JobState
+from jupyter_slurm.wire import JobKind, JobState, Usage
 
 STARTED = StartedFile(slurm_id="1", node="n1", time_s=10.0)
 OK_EXIT = ExitFile(exit_code=0, time_s=20.0)
@@ -152,7 +153,7 @@ CASES = [
         "cancelled by us",
         cell(exit=TERMINATED, slurm=slurm("CANCELLED"), cancel_requested=True),
         "CANCELLED",
-        "You cancelled it",
+        "Cancelled by you",
     ),
     Case(
         "cancelled by somebody whom accounting names",
@@ -164,19 +165,19 @@ CASES = [
         "cancelled from outside",
         cell(exit=TERMINATED, slurm=slurm("CANCELLED")),
         "CANCELLED",
-        "It was cancelled.",
+        "Cancelled.",
     ),
     Case(
         "cancelled while it waited",
         replace(NEVER_STARTED, slurm=slurm("CANCELLED"), cancel_requested=True),
         "CANCELLED",
-        "before it had started",
+        "before it started",
     ),
     Case(
         "cancelled as it ran, and a script as written leaves no word of its start",
         script(slurm=SlurmVerdict(state=JobState("CANCELLED"), had_nodes=True)),
         "CANCELLED",
-        "It was cancelled.",
+        "Cancelled.",
     ),
     Case(
         "forgotten, and the log tells of the time limit",
@@ -260,7 +261,7 @@ CASES = [
         "what its output has only hints at the cause",
         script(slurm=slurm("FAILED", 3), log_tail="ls: Permission denied"),
         "FAILED",
-        "exit code 3; its output suggests",
+        "(exit code 3); its output suggests",
         exit_code=3,
     ),
     Case(
@@ -298,7 +299,7 @@ def test_the_verdict(case: Case) -> None:
 @pytest.mark.parametrize("began", [True, False])
 @pytest.mark.parametrize(
     ("known", "by_whom"),
-    [({"cancel_requested": True}, "You"), ({"by": "1000"}, "1000"), ({}, None)],
+    [({"cancel_requested": True}, "you"), ({"by": "1000"}, "1000"), ({}, None)],
 )
 def test_who_cancelled_a_job_is_said_where_it_is_known_and_only_there(
     known: dict[str, Any], by_whom: str | None, *, began: bool
@@ -436,3 +437,12 @@ def test_a_script_that_lacks_a_program_is_no_cell_without_python() -> None:
     ended = ExitFile(exit_code=127, time_s=20.0)
     verdict = judge(Evidence(kind=JobKind.PROGRAM, runtime="docker", exit=ended, log_tail=line))
     assert "image has no Python" not in str(verdict.why)
+
+
+def test_a_job_that_ran_out_of_memory_is_said_with_its_peak_where_that_was_measured() -> None:
+    why = judge(script(slurm=slurm("OUT_OF_MEMORY"))).why
+    usage = Usage(peak_memory_mib=6041, memory_mib=6144)
+    assert str(measured(why, usage)) == "Out of memory (peak 5.9 GiB of 6.0 GiB)."
+    assert measured(why, None) == why
+    assert measured(why, Usage(memory_mib=6144)) == why
+    assert measured("Time limit reached.", usage) == "Time limit reached."

@@ -52,7 +52,7 @@ def test_a_part_of_a_node_is_charged_for_its_largest_share() -> None:
 def test_an_array_costs_all_its_jobs() -> None:
     found = price("-p long --time 1h --array 1-10")
     assert (found.units, found.jobs) == (360, 10)
-    assert "360 UA, in 1 h for each of 10 jobs" in cost_text(found)
+    assert "360 UA in 1 h for each of 10 jobs" in cost_text(found)
 
 
 def test_billing_is_the_sum_of_what_is_weighed_or_the_largest() -> None:

@@ -235,7 +235,7 @@ def test_any_job_can_be_judged_and_priced(
     price = cost(wanted, judge.partition(wanted), unit="UA")
     if price is not None:
         assert min(price.cpu_hours, price.gpu_hours, price.units or 0, price.node_hours or 0) >= 0
-        assert cost_text(price).startswith("At most")
+        assert cost_text(price).startswith("Up to ")
 
 
 # --- QOS ------------------------------------------------------------------------------------------

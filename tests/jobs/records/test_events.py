@@ -37,9 +37,9 @@ def lived(*changes: dict[str, Any], job: Job = NEW) -> list[tuple[float, str, st
 def test_the_life_of_a_job() -> None:
     assert lived(TAKEN, WAITS, {"reason": None, "why": None, **RUNS}, ENDED) == [
         (100, "SUBMITTING", None),
-        (101, "PENDING", "Slurm has taken it as job 7."),
+        (101, "PENDING", "Accepted as job 7."),
         (201, "PENDING", "Others are before it."),
-        (202, "RUNNING", "It has begun on n1."),
+        (202, "RUNNING", "Started on n1."),
         (203, "COMPLETED", "It has ended well."),
     ]
 
@@ -55,18 +55,18 @@ def test_times_are_those_of_what_happened_in_its_order() -> None:
 def test_a_short_job_has_begun_also_where_nobody_saw_it_run() -> None:
     ended = {**ENDED, "started_s": 110.0, "nodes": ("n1", "n2", "n3")}
     assert lived(TAKEN, ended)[2:] == [
-        (110, "RUNNING", "It has begun on n1 and 2 more."),
+        (110, "RUNNING", "Started on n1 and 2 more."),
         (120, "COMPLETED", "It has ended well."),
     ]
-    never = {"state": JobState.CANCELLED, "ended_s": 120.0, "why": "You cancelled it."}
-    assert lived(TAKEN, never)[2:] == [(120, "CANCELLED", "You cancelled it.")]
+    never = {"state": JobState.CANCELLED, "ended_s": 120.0, "why": "Cancelled by you."}
+    assert lived(TAKEN, never)[2:] == [(120, "CANCELLED", "Cancelled by you.")]
 
 
 def test_one_that_had_begun_before_sbatch_answered() -> None:
     early = {"started_s": 100.5, "nodes": ("n1",)}
     assert lived(early, {**TAKEN, "state": JobState.RUNNING})[1:] == [
-        (101, "PENDING", "Slurm has taken it as job 7."),
-        (101, "RUNNING", "It has begun on n1."),
+        (101, "PENDING", "Accepted as job 7."),
+        (101, "RUNNING", "Started on n1."),
     ]
 
 
@@ -85,15 +85,15 @@ def test_one_that_is_put_back_into_the_queue_begins_again(
 ) -> None:
     told = [text for _, _, text in lived(TAKEN, RUNS, *again)]
     assert told[2:] == [
-        "It has begun on n1.",
-        "Slurm has put it back into the queue.",
-        "It has begun on n1.",
+        "Started on n1.",
+        "Back in the queue.",
+        "Started on n1.",
     ]
 
 
 def test_one_that_is_cancelled_in_the_queue_the_second_time_has_not_begun_again() -> None:
     again = {"state": JobState.PENDING, "restarts": 1}
-    ended = {"state": JobState.CANCELLED, "ended_s": 300.0, "why": "You cancelled it."}
+    ended = {"state": JobState.CANCELLED, "ended_s": 300.0, "why": "Cancelled by you."}
     assert [state for _, state, _ in lived(TAKEN, RUNS, again, ended)][3:] == [
         "PENDING",
         "CANCELLED",
@@ -103,16 +103,16 @@ def test_one_that_is_cancelled_in_the_queue_the_second_time_has_not_begun_again(
 def test_who_asked_for_its_end_and_whether_that_could_be() -> None:
     told = lived(TAKEN, RUNS, {"cancel_requested_s": 5.0}, {"cancel_requested_s": None})
     assert told[3:] == [
-        (202, "RUNNING", "You asked for its end."),
-        (203, "RUNNING", "It could not be cancelled."),
+        (202, "RUNNING", "Cancellation requested."),
+        (203, "RUNNING", "Could not be cancelled."),
     ]
 
 
 def test_a_pause_and_its_end() -> None:
     paused = {"state": JobState.SUSPENDED}
     assert [text for _, _, text in lived(TAKEN, RUNS, paused, RUNS)][3:] == [
-        "It is suspended.",
-        "It goes on.",
+        "Suspended.",
+        "Resumed.",
     ]
 
 
@@ -148,9 +148,9 @@ def test_a_cell_of_a_session() -> None:
     }
     assert [text for _, _, text in lived(sent, RUNS, ENDED, job=job)] == [
         None,
-        "Its session has it.",
+        "Accepted by its session.",
         "It waits for the cells before.",
-        "It has begun.",
+        "Started.",
         "It has ended well.",
     ]
 
@@ -158,8 +158,8 @@ def test_a_cell_of_a_session() -> None:
 def test_one_that_was_submitted_elsewhere() -> None:
     job = msgspec.structs.replace(NEW, **TAKEN | RUNS)
     assert lived(ENDED, job=job) == [
-        (101, "PENDING", "Slurm has taken it as job 7."),
-        (110, "RUNNING", "It has begun on n1."),
+        (101, "PENDING", "Accepted as job 7."),
+        (110, "RUNNING", "Started on n1."),
         (120, "COMPLETED", "It has ended well."),
     ]
 
@@ -168,8 +168,8 @@ def test_what_is_kept_is_bounded_and_the_oldest_reasons_go_first() -> None:
     reasons = [{"reason": f"r{n}", "why": f"w{n}"} for n in range(1000)]
     told = [text for _, _, text in lived(TAKEN, *reasons, RUNS, ENDED)]
     assert len(told) == events.MOST
-    assert told[:2] == [None, "Slurm has taken it as job 7."]
-    assert told[-3:] == ["w999", "It has begun on n1.", "It has ended well."]
+    assert told[:2] == [None, "Accepted as job 7."]
+    assert told[-3:] == ["w999", "Started on n1.", "It has ended well."]
     assert told[2] == f"w{1004 - events.MOST}"
 
 
@@ -181,4 +181,4 @@ def test_events_are_kept_with_the_record(tmp_path: Path) -> None:
     assert kept.events == book.record(NEW.id).events
     taken = kept.events[1]
     assert (taken.time_s, taken.state) == (101, JobState.PENDING)
-    assert str(taken.text) == "Slurm has taken it as job 7."
+    assert str(taken.text) == "Accepted as job 7."

@@ -104,7 +104,7 @@ def test_cancelling_ends_all_of_it(site: Site) -> None:
     assert processes(job)
     site.service.cancel(job.id)
     job = site.wait(job.id)
-    assert (job.state, job.why) == (JobState.CANCELLED, "You cancelled it.")
+    assert (job.state, job.why) == (JobState.CANCELLED, "Cancelled by you.")
     wait_until(lambda: not processes(job), 60)
 
 
@@ -113,7 +113,7 @@ def test_what_does_not_end_when_it_is_told_to_is_killed(site: Site) -> None:
     site.service.cancel(job.id)
     site.service.cancel(job.id)
     job = site.wait(job.id)
-    assert (job.state, job.why) == (JobState.CANCELLED, "You cancelled it.")
+    assert (job.state, job.why) == (JobState.CANCELLED, "Cancelled by you.")
     wait_until(lambda: not processes(job), 60)
 
 
@@ -374,7 +374,7 @@ def test_two_ask_at_once_and_cancelling_ends_the_one_that_is_made(ground: Ground
     wait_until(lambda: "begun" in ground.so_far(job_id), 120)
     ground.site.service.cancel(job_id)
     job = ground.site.wait(job_id)
-    assert (job.state, job.why) == (JobState.CANCELLED, "You cancelled it.")
+    assert (job.state, job.why) == (JobState.CANCELLED, "Cancelled by you.")
     wait_until(lambda: not processes(job), 60)
     wait_until(lambda: [one.name for one in ground.folder.iterdir()] == [".mine.lock"], 60)
 

@@ -33,7 +33,7 @@ test('one that waits says since when, for which partition, and when it is to sta
   const waits: Partial<Job> = { state: 'PENDING', started_s: null, nodes: [] };
   expect(line({ ...waits, gpus: 0 })).toBe('for 3 min 20 s · gpu');
   expect(line({ ...waits, start_estimate_s: NOW_S + 90 })).toMatch(
-    /^for 3 min 20 s · starts at about .+, in 1 min 30 s · gpu · 2 GPUs$/
+    /^for 3 min 20 s · starts ~.+ · gpu · 2 GPUs$/
   );
 });
 

@@ -60,16 +60,16 @@ function labels(kind: Source['kind']): (string | null)[] {
 test('each kind of form has the fields of its own options', () => {
   const plain = ['--reservation', '--hold'];
   expect(labels('code')).toEqual([
-    ...['On many nodes', 'Name', 'Array', 'TensorBoard'],
+    ...['Launcher', 'Name', 'Array', 'TensorBoard'],
     ...[...plain, 'More options']
   ]);
-  expect(labels('lab').slice(0, 2)).toEqual(['Name', 'Ends when nobody uses it for']);
+  expect(labels('lab').slice(0, 2)).toEqual(['Name', 'End when idle for']);
   expect(labels('lab').slice(-3)).toEqual([...plain, 'More options']);
   expect(labels('kernel')).toEqual([
-    'On many nodes',
+    'Launcher',
     'Title',
     'Name',
-    'Ends when nobody is connected for',
+    'End when disconnected for',
     'More options'
   ]);
   expect(host.textContent).not.toContain('whose nodes');

@@ -103,19 +103,19 @@ test.each<[Partial<Partition>, Partial<Wishes>, string | null]>([
   [{}, { gpus: '4', time: '2h', 'cpus-per-task': '8', nodes: '2' }, null],
   [{ up: false }, {}, 'down'],
   [{ gpus: 0 }, { gpus: '1' }, 'no GPUs'],
-  [{}, { gpus: '5' }, '4 GPUs in all'],
+  [{}, { gpus: '5' }, 'only 4 GPUs'],
   [{}, { gpus: '1', gpuType: 'v100' }, 'no v100'],
-  [{}, { time: '3h' }, 'at most 2 h'],
+  [{}, { time: '3h' }, 'max 2 h'],
   [{}, { time: 'soon' }, null],
-  [{}, { 'cpus-per-task': '9' }, '8 CPUs on a node'],
-  [{}, { nodes: '3' }, '2 nodes at most'],
+  [{}, { 'cpus-per-task': '9' }, 'max 8 CPUs per node'],
+  [{}, { nodes: '3' }, 'max 2 nodes'],
   [{}, { account: 'theirs' }, 'not for theirs']
 ])('%j with %j: %s', (partition, wishes, why) => {
   expect(unusable({ ...gpu, ...partition }, { ...NO_WISHES, ...wishes }, trans)).toBe(why);
 });
 
 test('a choice says what there is, or why it cannot be', () => {
-  expect(told(gpu, null, trans)).toBe('gpu — at most 2 h, 3 of 4 GPUs free');
+  expect(told(gpu, null, trans)).toBe('gpu — max 2 h, 3 of 4 GPUs free');
   expect(told({ ...gpu, gpus: 0, limit_s: null }, null, trans)).toBe('gpu — 1 of 2 nodes idle');
   expect(told(gpu, 'down', trans)).toBe('gpu — down');
 });
