@@ -126,7 +126,7 @@ class JobHandle:
         while not job.state.final:
             left_s = until_s - time.monotonic()
             if left_s <= 0:
-                raise TimeoutError(f"Job {self.id} is {job.state} after {timeout:g} s.")
+                raise TimeoutError(f"Job {self.id} is {job.state.word} after {timeout:g} s.")
             changes = self._api.changes(cursor, wait_s=min(_WAIT_S, left_s))
             cursor = changes.cursor
             job = next((one for one in changes.jobs if one.id == self.id), job)
@@ -321,7 +321,7 @@ def steer_each(
 
 def _told_done(verb: Verb, before: Job, job: Job | None) -> str:
     if verb != "requeue":
-        return _DONE[verb] + (f" ({job.state})" if job else "")
+        return _DONE[verb] + (f" ({job.state.word})" if job else "")
     # While Slurm ends the run, the job is COMPLETING, which does not tell what becomes of it.
     run = "its run"
     if before.started_s:

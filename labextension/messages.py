@@ -28,6 +28,7 @@ from jupyter_slurm.jobs.records import events
 from jupyter_slurm.jobs.submission import on_login, script, submit
 from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons, rejections
 from jupyter_slurm.wire import Text
+from jupyter_slurm.wire.state import STATE_WORDS
 
 _SENTENCES = (
     *{
@@ -61,7 +62,7 @@ def main() -> None:
     )
     found = {text for file in files for text in _of_messages(file)}
     found |= {text for module in _SENTENCES for text in _sentences(module)}
-    found |= {*_reasons(), *limit_reasons.THINGS.values()}
+    found |= {*_reasons(), *limit_reasons.THINGS.values(), *STATE_WORDS.values()}
     json.dump(sorted(text for text in found if _WORD.search(_PLACE.sub("", text))), sys.stdout)
 
 

@@ -1,5 +1,5 @@
 // Makes of the Python side what the browser's side takes from it (`npm run wire`): src/wire.ts of
-// jupyter_slurm.wire, src/submit/options.ts of the options that the form has fields for, and
+// jupyter_slurm.wire, src/states.ts of its states' words, src/submit/options.ts of the options that the form has fields for, and
 // messages.json, the texts of the agent's messages, which translations.cjs puts into the
 // catalogues. With --check it says whether that is needed.
 import { execFileSync } from 'node:child_process';
@@ -29,7 +29,17 @@ function options() {
   return format(parts.join('\n'), { ...style, parser: 'typescript' });
 }
 
+function states() {
+  const parts = [
+    '// The states of a job with their words, as jupyter_slurm/wire/state.py has them. Made by',
+    '// `npm run wire`; not edited by hand.',
+    `export const STATES = ${JSON.stringify(printed('states.py'))} as const;`
+  ];
+  return format(parts.join('\n'), { ...style, parser: 'typescript' });
+}
+
 const made = {
+  'src/states.ts': await states(),
   'src/submit/options.ts': await options(),
   'src/wire.ts': await compile(printed('wire_schema.py'), 'Wire', {
     bannerComment:

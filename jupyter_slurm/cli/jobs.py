@@ -22,7 +22,7 @@ from jupyter_slurm.job import Verb, cancel_each, steer_each
 from jupyter_slurm.readable import duration, visible
 from jupyter_slurm.views import card, offer_text, spending_text
 from jupyter_slurm.views.preview_text import MARKS
-from jupyter_slurm.wire import Check, Job, QueueEntry
+from jupyter_slurm.wire import Check, Job, QueueEntry, state_word
 
 
 def cluster_name(asked: str | None) -> str | None:
@@ -157,7 +157,7 @@ def _job_row(job: Job) -> list[str]:
         job.slurm_id or "",
         job.cluster,
         job.name,
-        job.state,
+        job.state.word,
         duration((job.ended_s or time.time()) - begun_s),
         ",".join(job.nodes),
         note,
@@ -171,7 +171,7 @@ def _queue_row(entry: QueueEntry) -> list[str]:
         entry.user,
         entry.partition,
         entry.name,
-        entry.state,
+        state_word(entry.state),
         duration(entry.elapsed_s) if entry.elapsed_s else "",
         str(entry.gpus or ""),
         entry.nodes or "",

@@ -36,7 +36,7 @@ def start(args: Arguments, connect: Connect) -> int:
         return 0
     job = api.submit(spec)
     if request.detach:
-        note(f"{card.title(job)} is {job.state}: `jupyter slurm lab open {job.id}`\n")
+        note(f"{card.title(job)} is {job.state.word}: `jupyter slurm lab open {job.id}`\n")
         say(f"{job.id}\n")
         return 0
     return open_lab(api, job, browser=not args.no_browser)

@@ -28,7 +28,7 @@ def start(args: Arguments, connect: Connect) -> int:
         say(preview_text(api.preview(spec)))
         return 0
     job = api.submit(spec)
-    note(f"{card.title(job)} is {job.state}.\n")
+    note(f"{card.title(job)} is {job.state.word}.\n")
     try:
         if not request.detach:
             for chunk in until_ready(api, job, sessions.is_ready):
@@ -71,7 +71,7 @@ def _row(job: Job) -> list[str]:
         job.id,
         job.slurm_id or "",
         job.cluster,
-        job.state,
+        job.state.word,
         ",".join(job.nodes),
         ends,
     ]

@@ -54,7 +54,7 @@ def open_shell(api: Api, wanted: Shell, cluster: str | None) -> int:
     job_id = wanted.job_id
     job = submitted(api, wanted, cluster) if job_id is None else api.job(job_id)
     if job_id is not None and job.state.final:
-        raise RequestError(f"Job {job.id} has ended: it is {job.state}.")
+        raise RequestError(f"Job {job.id} has ended: it is {job.state.word}.")
     try:
         job = _running(api, job)
     except KeyboardInterrupt:

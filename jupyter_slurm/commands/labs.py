@@ -68,7 +68,7 @@ def _those(jobs: Iterable[Job]) -> str:
 def extended(job: Job, now_s: float) -> str:
     left_s = sessions.left_s(job, now_s)
     ends = "" if left_s is None else f" and ends in {duration(left_s)} at the latest"
-    return f"{title(job)} is {job.state}{ends}."
+    return f"{title(job)} is {job.state.word}{ends}."
 
 
 def is_ready(job: Job) -> bool:
@@ -85,7 +85,7 @@ def row(job: Job, now_s: float) -> tuple[str, ...]:
     left_s = sessions.left_s(job, now_s)
     ends = str(job.why or "") if left_s is None else f"in {duration(left_s)} at the latest"
     address = "" if job.lab is None else job.lab.url
-    state = job.lab.step if job.lab is not None and job.started_s is not None else job.state
+    state = job.lab.step if job.lab is not None and job.started_s is not None else job.state.word
     nodes = ",".join(job.nodes)
     return (job.name, job.id, job.slurm_id or "", job.cluster, state, nodes, ends, address)
 

@@ -65,8 +65,8 @@ def hindrance(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
 
 def over(job: Job) -> tuple[str, str]:
     """Return why nothing runs any more, and what to do."""
-    why = job.why or f"it is {job.state}."
-    return f"{card.title(job)} ended as {job.state}: {why}", _advice(job.advice)
+    why = job.why or f"it is {job.state.word}."
+    return f"{card.title(job)} ended ({job.state.word}): {why}", _advice(job.advice)
 
 
 def refused(error: JupyterSlurmError) -> tuple[str, str]:

@@ -237,7 +237,7 @@ def _earlier_without(state: MagicsState, request: Request, spec: JobSpec) -> Job
 
 def _say_attached(request: Request, job: Job, how: str) -> None:
     again = "" if request.reuse is Reuse.ATTACH else " (--fresh submits another)"
-    state = "has ended meanwhile" if job.state.final else f"is {job.state}"
+    state = "has ended meanwhile" if job.state.final else f"is {job.state.word}"
     say(f"This cell's job {job.id} {state}: attached to it{how}{again}.")
 
 
@@ -404,7 +404,7 @@ def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Deta
         except KeyboardInterrupt:
             return _left(state, card)
     state.live.add(card)
-    return Detached(f"job {job_id} was asked to end and is {card.job.state}")
+    return Detached(f"job {job_id} was asked to end and is {card.job.state.word}")
 
 
 def _give_up(state: MagicsState, card: LiveCard, exc: JupyterSlurmError) -> None:

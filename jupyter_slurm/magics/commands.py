@@ -30,7 +30,7 @@ from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.views import offer_text, priority_text, spending_text
 from jupyter_slurm.views.card import headline, note, symbol
 from jupyter_slurm.views.preview_text import MARKS
-from jupyter_slurm.wire import Job, JobState, QueueEntry
+from jupyter_slurm.wire import Job, JobState, QueueEntry, state_word
 
 
 def _shell(state: MagicsState, args: Arguments) -> None:
@@ -129,7 +129,7 @@ def _queue_row(entry: QueueEntry, now_s: float) -> tuple[str, ...]:
         entry.user,
         entry.name.removesuffix(f".{entry.id}"),
         entry.partition,
-        entry.state,
+        state_word(entry.state),
         duration(entry.elapsed_s) if entry.elapsed_s else "",
         str(entry.gpus or ""),
         entry.nodes or waits,

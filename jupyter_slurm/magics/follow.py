@@ -92,7 +92,7 @@ def wait_until_ready(
             show(chunk)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"{title(card.job)} is {card.job.state} and goes on; `{stop}` ends it"
+            f"{title(card.job)} is {card.job.state.word} and goes on; `{stop}` ends it"
         ) from None
 
 

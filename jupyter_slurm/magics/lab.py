@@ -55,7 +55,7 @@ def _wait_and_open(state: MagicsState, worker: CallThread, job: Job, *, waits: b
     if job.state.final or job.lab is None:
         why = job.why or "It left no word of why."
         raise CellFailed(
-            f"{title(job)} ended as {job.state}: {why}", hint=job.advice, job_id=job.id
+            f"{title(job)} ended ({job.state.word}): {why}", hint=job.advice, job_id=job.id
         )
     if (place := labs.below_a_hub(job)) is not None:
         say(place)

@@ -57,7 +57,7 @@ class OpenLog:
     @property
     def title(self) -> str:
         job = self._job
-        return f"{job.name} ({job.state}); into a cell: %slurm attach {job.id}" if job else ""
+        return f"{job.name} ({job.state.word}); into a cell: %slurm attach {job.id}" if job else ""
 
     @property
     def closed(self) -> bool:

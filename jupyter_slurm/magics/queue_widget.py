@@ -24,7 +24,7 @@ from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.views.card import colour, headline, note, symbol
 from jupyter_slurm.views.transfer_card import progress_text
-from jupyter_slurm.wire import Job, JobState, QueueEntry
+from jupyter_slurm.wire import Job, JobState, QueueEntry, state_word
 
 _EVERYONE_EVERY_S = 10.0
 _MINE_EVERY_S = 15.0
@@ -169,7 +169,7 @@ class QueueWidget(anywidget.AnyWidget):
         job = call(job_id)
         self._refresh()
         asked = " and asked to end" if verb == "cancel" and not job.state.final else ""
-        self.message = f"Job {job.name} ({job.id}) is {job.state}{asked}."
+        self.message = f"Job {job.name} ({job.id}) is {job.state.word}{asked}."
 
     def _open_log(self, job_id: str) -> None:
         """Open the end of the job's log; `%slurm attach` brings the whole log into a cell."""
@@ -254,7 +254,7 @@ def _row_of_entry(entry: QueueEntry, now_s: float) -> Row:
         "name": entry.name.removesuffix(f".{entry.id}"),
         "user": entry.user,
         "partition": entry.partition,
-        "state": sign + entry.state + lasted,
+        "state": sign + state_word(entry.state) + lasted,
         "where": entry.nodes or "",
         "note": waits.strip() if not entry.nodes else "",
         "colour": colour(state) if state else "",

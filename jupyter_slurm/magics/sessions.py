@@ -78,7 +78,7 @@ def start(state: MagicsState, args: Arguments) -> None:
     if card.job.state.final:
         why = card.job.why or "It left no word of why."
         raise CellFailed(
-            f"{title(card.job)} ended as {card.job.state}: {why}",
+            f"{title(card.job)} ended ({card.job.state.word}): {why}",
             hint=card.job.advice,
             job_id=job.id,
         )
@@ -88,7 +88,8 @@ def _remind(state: MagicsState) -> None:
     """Remind of the session that is kept already: if the user forgets it, it costs others."""
     for job in state.api.jobs():
         if job.id == state.used_session and not job.state.final:
-            warn(f"{title(job)} is {job.state} and goes on; `%slurm session stop {job.id}` ends it")
+            stop = f"%slurm session stop {job.id}"
+            warn(f"{title(job)} is {job.state.word} and goes on; `{stop}` ends it")
 
 
 def _wait(state: MagicsState, worker: CallThread, card: LiveCard) -> None:
@@ -102,7 +103,7 @@ def _wait(state: MagicsState, worker: CallThread, card: LiveCard) -> None:
 def stop(state: MagicsState, args: Arguments) -> None:
     for job in [_named(state, name, args.cluster) for name in args.names or ("",)]:
         if job.state.final:
-            say(f"{title(job)} has ended already: {job.why or job.state}")
+            say(f"{title(job)} has ended already: {job.why or job.state.word}")
         else:
             say(told_to_end(state.api.cancel(job.id)))
 
@@ -110,7 +111,7 @@ def stop(state: MagicsState, args: Arguments) -> None:
 def use(state: MagicsState, args: Arguments) -> None:
     job = _named(state, args.name, args.cluster)
     state.used_session = job.id
-    say(f"`%%slurm --session` cells go to {title(job)}, which is {job.state}.")
+    say(f"`%%slurm --session` cells go to {title(job)}, which is {job.state.word}.")
 
 
 def listed(state: MagicsState, _args: Arguments) -> Table:

@@ -15,50 +15,49 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class StateInfo:
-    """A state; `show_as` is the word for users, `meaning` a clause that follows "the job"."""
+    """A state; `meaning` is a clause that follows "the job". The word for it is `JobState.word`."""
 
     name: str
     compact: str
     terminal: bool
-    show_as: str
     meaning: str
     known: bool = True
 
 
-def _live(name: str, compact: str, show_as: str, meaning: str) -> StateInfo:
-    return StateInfo(name, compact, False, show_as, meaning)
+def _live(name: str, compact: str, meaning: str) -> StateInfo:
+    return StateInfo(name, compact, False, meaning)
 
 
-def _end(name: str, compact: str, show_as: str, meaning: str) -> StateInfo:
-    return StateInfo(name, compact, True, show_as, meaning)
+def _end(name: str, compact: str, meaning: str) -> StateInfo:
+    return StateInfo(name, compact, True, meaning)
 
 
 _TABLE: Final = (
-    _live("COMPLETING", "CG", "finishing", "has ended, but its processes or the epilog still run"),
-    _live("STAGE_OUT", "SO", "finishing", "is copying its results out of the burst buffer"),
-    _live("CONFIGURING", "CF", "starting", "has its nodes, and they are booting or being set up"),
-    _live("EXPEDITING", "", "queued", "was requeued and is to start again ahead of the others"),
-    _live("RESIZING", "RS", "running", "is changing its size"),
-    _live("REQUEUED", "RQ", "queued again", "was put back into the queue and starts from scratch"),
-    _live("REQUEUE_FED", "RF", "queued again", "was put back into the queue of the federation"),
-    _live("REQUEUE_HOLD", "RH", "held", "was put back into the queue and is held until released"),
-    _live("SPECIAL_EXIT", "SE", "held", "ended with an exit code for which Slurm holds jobs"),
-    _live("STOPPED", "ST", "paused", "was stopped by a signal and keeps its nodes"),
-    _live("REVOKED", "RV", "elsewhere", "was started by another cluster of the federation"),
-    _live("RESV_DEL_HOLD", "RD", "held", "is held because its reservation was deleted"),
-    _live("SIGNALING", "SI", "running", "is being sent a signal"),
-    _live("PENDING", "PD", "queued", "waits in the queue"),
-    _live("RUNNING", "R", "running", "is running"),
-    _live("SUSPENDED", "S", "paused", "is suspended; its processes are kept"),
-    _end("COMPLETED", "CD", "completed", "ended with exit code 0"),
-    _end("CANCELLED", "CA", "cancelled", "was cancelled by its owner or an administrator"),
-    _end("FAILED", "F", "failed", "ended with an exit code other than 0, or by a signal"),
-    _end("TIMEOUT", "TO", "timed out", "ran into its time limit"),
-    _end("NODE_FAIL", "NF", "node failed", "ended because one of its nodes failed"),
-    _end("PREEMPTED", "PR", "preempted", "had to make room for a job that goes before it"),
-    _end("BOOT_FAIL", "BF", "boot failed", "could not start because its node did not boot"),
-    _end("DEADLINE", "DL", "missed deadline", "could no longer end before its --deadline"),
-    _end("OUT_OF_MEMORY", "OOM", "out of memory", "used more memory than it had asked for"),
+    _live("COMPLETING", "CG", "has ended, but its processes or the epilog still run"),
+    _live("STAGE_OUT", "SO", "is copying its results out of the burst buffer"),
+    _live("CONFIGURING", "CF", "has its nodes, and they are booting or being set up"),
+    _live("EXPEDITING", "", "was requeued and is to start again ahead of the others"),
+    _live("RESIZING", "RS", "is changing its size"),
+    _live("REQUEUED", "RQ", "was put back into the queue and starts from scratch"),
+    _live("REQUEUE_FED", "RF", "was put back into the queue of the federation"),
+    _live("REQUEUE_HOLD", "RH", "was put back into the queue and is held until released"),
+    _live("SPECIAL_EXIT", "SE", "ended with an exit code for which Slurm holds jobs"),
+    _live("STOPPED", "ST", "was stopped by a signal and keeps its nodes"),
+    _live("REVOKED", "RV", "was started by another cluster of the federation"),
+    _live("RESV_DEL_HOLD", "RD", "is held because its reservation was deleted"),
+    _live("SIGNALING", "SI", "is being sent a signal"),
+    _live("PENDING", "PD", "waits in the queue"),
+    _live("RUNNING", "R", "is running"),
+    _live("SUSPENDED", "S", "is suspended; its processes are kept"),
+    _end("COMPLETED", "CD", "ended with exit code 0"),
+    _end("CANCELLED", "CA", "was cancelled by its owner or an administrator"),
+    _end("FAILED", "F", "ended with an exit code other than 0, or by a signal"),
+    _end("TIMEOUT", "TO", "ran into its time limit"),
+    _end("NODE_FAIL", "NF", "ended because one of its nodes failed"),
+    _end("PREEMPTED", "PR", "had to make room for a job that goes before it"),
+    _end("BOOT_FAIL", "BF", "could not start because its node did not boot"),
+    _end("DEADLINE", "DL", "could no longer end before its --deadline"),
+    _end("OUT_OF_MEMORY", "OOM", "used more memory than it had asked for"),
 )
 
 STATES: Final[Mapping[str, StateInfo]] = MappingProxyType({info.name: info for info in _TABLE})
@@ -73,7 +72,7 @@ def state_info(name: str) -> StateInfo:
     info = STATES.get(name)
     if info is not None:
         return info
-    return StateInfo(name, "", False, "unknown", f"is in a state unknown here ({name})", False)
+    return StateInfo(name, "", False, f"is in a state unknown here ({name})", False)
 
 
 def is_terminal(name: str) -> bool:

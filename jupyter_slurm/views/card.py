@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from shlex import quote
+from types import MappingProxyType
 from typing import Any
 
 from jupyter_slurm.commands.sessions import SOON_S
@@ -21,7 +22,7 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.readable import date_and_time, duration, memory, moment, visible
 from jupyter_slurm.slurm.units import indices
 from jupyter_slurm.views.transfer_card import done_fraction, progress_text
-from jupyter_slurm.wire import Job, JobState, Problem, Usage, together
+from jupyter_slurm.wire import Job, JobState, Problem, Usage, state_word, together
 
 MIME = "application/vnd.jupyter-slurm.job+json"
 CARDS_VARIABLE = "JUPYTER_SLURM_CARDS"
@@ -29,6 +30,19 @@ CARDS_VARIABLE = "JUPYTER_SLURM_CARDS"
 what `MIME` names by itself."""
 
 _GREY, _BLUE, _GREEN, _ORANGE, _RED = "#767676", "#2878c8", "#2e8540", "#b56a00", "#d0342c"
+_SYMBOLS: Mapping[str, str] = MappingProxyType(
+    {"waiting": "◷", "running": "▶", "done": "✔", "failed": "✖", "ended": "⊘", "unknown": "?"}
+)
+_COLOURS: Mapping[str, str] = MappingProxyType(
+    {
+        "waiting": _ORANGE,
+        "running": _BLUE,
+        "done": _GREEN,
+        "failed": _RED,
+        "ended": _GREY,
+        "unknown": _ORANGE,
+    }
+)
 """Each has a contrast of at least 3:1 on white and on JupyterLab's dark background."""
 
 _LONG_TEXT = 240
@@ -91,7 +105,8 @@ def html(job: Job, now_s: float) -> str:
     ours = colour(job.state)
     head = (
         f'{_ROW}<td colspan="2" style="{_CELL};padding:1px 12px 3px">'
-        f'<b style="{_ink(ours)}">{symbol(job.state)} {escape(saved_headline(job))}</b>'
+        f'<b title="{job.state}" style="{_ink(ours)}">'
+        f"{symbol(job.state)} {escape(saved_headline(job))}</b>"
         f" · <b>{escape(job.name)}</b> · "
         f'<span style="opacity:.75">{escape(title(job))}</span></td></tr>'
     )
@@ -115,7 +130,7 @@ def ended_earlier(job: Job, word: str, now_s: float) -> str | None:
 def told_to_end(job: Job) -> str:
     """Return what to say of a job after `cancel`, whose state until then is old news."""
     if job.state.final:
-        return f"{title(job)} has ended: it is {job.state}"
+        return f"{title(job)} has ended: it is {job.state.word}"
     # Before it is known whether the cluster has the job, `why` says what becomes of the wish.
     why = f". {job.why}" if job.state is JobState.SUBMITTING and job.why else ""
     return f"{title(job)}: asked to end{why}"
@@ -139,8 +154,8 @@ def title(job: Job) -> str:
 def headline(job: Job, now_s: float) -> str:
     """Return the state and since when: a span while it changes, a moment once it does not."""
     if job.state.final:
-        return f"{job.state} {moment(job.ended_s or job.state_since_s, now_s)}"
-    return f"{job.state} for {duration(now_s - job.state_since_s)}"
+        return f"{job.state.word} {moment(job.ended_s or job.state_since_s, now_s)}"
+    return f"{job.state.word} for {duration(now_s - job.state_since_s)}"
 
 
 def told_problem(problem: Problem) -> str:
@@ -151,8 +166,8 @@ def told_problem(problem: Problem) -> str:
 def saved_headline(job: Job) -> str:
     """Return the same for a person who reads it on another day."""
     if job.state.final:
-        return f"{job.state} {date_and_time(job.ended_s or job.state_since_s)}"
-    return f"{job.state} since {date_and_time(job.state_since_s)}"
+        return f"{job.state.word} {date_and_time(job.ended_s or job.state_since_s)}"
+    return f"{job.state.word} since {date_and_time(job.state_since_s)}"
 
 
 def tasks(by_state: Mapping[str, str]) -> str:
@@ -161,7 +176,7 @@ def tasks(by_state: Mapping[str, str]) -> str:
     done = len(indices(by_state.get("COMPLETED")))
     rest = {state: some for state, some in by_state.items() if state != "COMPLETED"}
     named = [
-        f"{state} {some if len(some) <= _NAMED_TASKS else f'{some[:_NAMED_TASKS]}…'}"
+        f"{state_word(state)} {some if len(some) <= _NAMED_TASKS else f'{some[:_NAMED_TASKS]}…'}"
         for state, some in rest.items()
     ]
     return ", ".join([f"{done} of {total} done", *named])
@@ -175,34 +190,14 @@ def note(job: Job) -> str:
 
 
 def symbol(state: JobState) -> str:
-    match state:
-        case JobState.COMPLETED:
-            return "✔"
-        case JobState.CANCELLED | JobState.REVOKED:
-            return "⊘"
-        case JobState.UNKNOWN | JobState.LOST:
-            return "?"
-        case JobState.RUNNING | JobState.COMPLETING | JobState.FINISHING | JobState.STAGE_OUT:
-            return "▶"
-        case JobState.SUSPENDED | JobState.STOPPED:
-            return "‖"
-        case _:
-            return "✖" if state.final else "◷"
+    if state in (JobState.SUSPENDED, JobState.STOPPED):
+        return "‖"
+    return _SYMBOLS[state.tone]
 
 
 def colour(state: JobState) -> str:
     """Return the colour as `#rrggbb`; the state's word stands beside it always."""
-    match state:
-        case JobState.COMPLETED:
-            return _GREEN
-        case JobState.CANCELLED | JobState.REVOKED:
-            return _GREY
-        case JobState.RUNNING | JobState.COMPLETING | JobState.FINISHING | JobState.STAGE_OUT:
-            return _BLUE
-        case JobState.LOST | JobState.UNKNOWN:
-            return _ORANGE
-        case _:
-            return _RED if state.final else _ORANGE
+    return _COLOURS[state.tone]
 
 
 def _ink(shade: str) -> str:

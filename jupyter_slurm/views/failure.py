@@ -61,7 +61,9 @@ def left_out(result: Result) -> VariableError | None:
 def _slurm_did(job: Job) -> CellFailed:
     """Return the agent's words for it: out of memory, time limit, node failure, cancelled …"""
     why = job.why or _exit(job)
-    return CellFailed(f"{_where(job)} ended as {job.state}: {why}", hint=job.advice, job_id=job.id)
+    return CellFailed(
+        f"{_where(job)} ended ({job.state.word}): {why}", hint=job.advice, job_id=job.id
+    )
 
 
 def _exit(job: Job) -> str:

@@ -97,7 +97,7 @@ from jupyter_slurm.wire.problem import (
     Problem,
 )
 from jupyter_slurm.wire.spending import Quota, Spending, Spent
-from jupyter_slurm.wire.state import JobState
+from jupyter_slurm.wire.state import JobState, state_word
 from jupyter_slurm.wire.terminal_frames import TerminalRequest
 from jupyter_slurm.wire.usage import GpuSample, Usage, UsageSample
 
@@ -196,5 +196,6 @@ __all__ = [
     "UsageSample",
     "filled",
     "new_id",
+    "state_word",
     "together",
 ]

@@ -1,8 +1,14 @@
-"""The states of a job."""
+"""The states of a job, the word for each, and how it goes: one list for every front end."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
+from typing import Literal
+
+Tone = Literal["waiting", "running", "done", "failed", "ended", "unknown"]
+"""How a job goes, for colours and signs; `ended` is neither well nor badly."""
 
 
 class JobState(StrEnum):
@@ -47,6 +53,52 @@ class JobState(StrEnum):
         """Tell whether nothing will change any more."""
         return self in _FINAL
 
+    @property
+    def word(self) -> str:
+        """Return the word for people; the browser's side translates it."""
+        return STATE_WORDS[self]
+
+    @property
+    def tone(self) -> Tone:
+        """Return how the job goes."""
+        return _TONES.get(self, "failed" if self.final else "waiting")
+
+
+STATE_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        JobState.SUBMITTING: "submitting",
+        JobState.REJECTED: "refused",
+        JobState.UNKNOWN: "unknown",
+        JobState.FINISHING: "finishing",
+        JobState.LOST: "lost",
+        JobState.PENDING: "waiting",
+        JobState.CONFIGURING: "starting",
+        JobState.RUNNING: "running",
+        JobState.SUSPENDED: "suspended",
+        JobState.STOPPED: "stopped",
+        JobState.SIGNALING: "running",
+        JobState.RESIZING: "running",
+        JobState.EXPEDITING: "requeued",
+        JobState.STAGE_OUT: "finishing",
+        JobState.COMPLETING: "finishing",
+        JobState.REQUEUED: "requeued",
+        JobState.REQUEUE_FED: "requeued",
+        JobState.REQUEUE_HOLD: "on hold",
+        JobState.SPECIAL_EXIT: "on hold",
+        JobState.RESV_DEL_HOLD: "on hold",
+        JobState.REVOKED: "elsewhere",
+        JobState.COMPLETED: "done",
+        JobState.CANCELLED: "cancelled",
+        JobState.FAILED: "failed",
+        JobState.TIMEOUT: "timed out",
+        JobState.DEADLINE: "missed deadline",
+        JobState.NODE_FAIL: "node failed",
+        JobState.BOOT_FAIL: "boot failed",
+        JobState.PREEMPTED: "preempted",
+        JobState.OUT_OF_MEMORY: "out of memory",
+    }
+)
+"""A state -> its word in sidebar, card, tables, `%slurm` and terminal."""
 
 _FINAL = frozenset(
     JobState(name)
@@ -55,3 +107,31 @@ _FINAL = frozenset(
         "OUT_OF_MEMORY"
     ).split()
 )
+_RUNS: tuple[JobState, ...] = (
+    JobState.RUNNING,
+    JobState.COMPLETING,
+    JobState.FINISHING,
+    JobState.STAGE_OUT,
+    JobState.SIGNALING,
+    JobState.RESIZING,
+    JobState.CONFIGURING,
+)
+_TONES: Mapping[JobState, Tone] = MappingProxyType(
+    {
+        **dict.fromkeys(_RUNS, "running"),
+        JobState.COMPLETED: "done",
+        JobState.CANCELLED: "ended",
+        JobState.REVOKED: "ended",
+        JobState.UNKNOWN: "unknown",
+        JobState.LOST: "unknown",
+    }
+)
+
+
+def state_word(name: str) -> str:
+    """Return the word for a state of squeue's, which a newer Slurm may have added.
+
+    >>> state_word("TIMEOUT"), state_word("SOMETHING_NEW")
+    ('timed out', 'something new')
+    """
+    return STATE_WORDS.get(name) or name.lower().replace("_", " ")

@@ -1,6 +1,8 @@
 // Spans, moments, sizes and states as people read them. Pure: no clock, no DOM, no model.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { Connection, Job, JobState } from './wire';
+import { said } from './messages';
+import { STATES } from './states';
+import type { Connection, Job } from './wire';
 
 /** As people say it, two units at most: `7 s`, `2 min 5 s`, `1 h 1 min`, `2 d 7 h`. */
 export function duration(seconds: number): string {
@@ -45,43 +47,27 @@ export function visible(text: string): string {
   return text.replace(/\s/gu, ' ').replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, '\ufffd');
 }
 
-export type Tone = 'waiting' | 'running' | 'done' | 'failed' | 'ended' | 'unknown';
+type Known = (typeof STATES)[keyof typeof STATES];
 
-const FINAL: ReadonlySet<string> = new Set<JobState>([
-  'REJECTED',
-  'LOST',
-  'COMPLETED',
-  'CANCELLED',
-  'FAILED',
-  'TIMEOUT',
-  'DEADLINE',
-  'NODE_FAIL',
-  'BOOT_FAIL',
-  'PREEMPTED',
-  'OUT_OF_MEMORY'
-]);
-const RUNNING: ReadonlySet<string> = new Set<JobState>([
-  'RUNNING',
-  'COMPLETING',
-  'FINISHING',
-  'STAGE_OUT',
-  'SIGNALING',
-  'RESIZING',
-  'CONFIGURING'
-]);
+export type Tone = Known['tone'];
 
-/** Nothing will change any more. */
+/** undefined: of a Slurm that is newer. */
+function known(state: string): Known | undefined {
+  return Object.hasOwn(STATES, state) ? STATES[state as keyof typeof STATES] : undefined;
+}
+
 /** The session that a cell runs in; null: it is in none, or is no cell. */
 export function sessionOf(job: Job): string | null {
   return job.kind === 'cell' ? job.session : null;
 }
 
+/** Nothing will change any more. */
 export function isFinal(state: string): boolean {
-  return FINAL.has(state);
+  return known(state)?.final ?? false;
 }
 
 export function isRunning(state: string): boolean {
-  return RUNNING.has(state);
+  return tone(state) === 'running';
 }
 
 /** Slurm can be asked. */
@@ -91,64 +77,12 @@ export function isOpen({ state }: Connection): boolean {
 
 /** How a state is coloured; the state's own word stands beside it always. */
 export function tone(state: string): Tone {
-  switch (state) {
-    case 'COMPLETED':
-      return 'done';
-    case 'CANCELLED':
-    case 'REVOKED':
-      return 'ended';
-    case 'UNKNOWN':
-    case 'LOST':
-      return 'unknown';
-    default:
-      return isRunning(state) ? 'running' : isFinal(state) ? 'failed' : 'waiting';
-  }
+  return known(state)?.tone ?? 'waiting';
 }
 
-/** A state as a word for people. */
+/** A state as a word for people: the one list of jupyter_slurm/wire/state.py. */
 export function stateWord(state: string, trans: TranslationBundle): string {
-  switch (state) {
-    case 'SUBMITTING':
-      return trans.__('submitting');
-    case 'REJECTED':
-      return trans.__('refused');
-    case 'UNKNOWN':
-      return trans.__('not known');
-    case 'FINISHING':
-      return trans.__('ending');
-    case 'LOST':
-      return trans.__('lost');
-    case 'PENDING':
-      return trans.__('waiting');
-    case 'CONFIGURING':
-      return trans.__('node starts');
-    case 'RUNNING':
-      return trans.__('running');
-    case 'SUSPENDED':
-      return trans.__('suspended');
-    case 'COMPLETING':
-      return trans.__('ending');
-    case 'COMPLETED':
-      return trans.__('done');
-    case 'CANCELLED':
-      return trans.__('cancelled');
-    case 'FAILED':
-      return trans.__('failed');
-    case 'TIMEOUT':
-      return trans.__('out of time');
-    case 'OUT_OF_MEMORY':
-      return trans.__('out of memory');
-    case 'NODE_FAIL':
-      return trans.__('node failed');
-    case 'BOOT_FAIL':
-      return trans.__('node did not boot');
-    case 'PREEMPTED':
-      return trans.__('preempted');
-    case 'DEADLINE':
-      return trans.__('past its deadline');
-    default:
-      return state.toLowerCase().replace(/_/g, ' ');
-  }
+  return said(known(state)?.word ?? state.toLowerCase().replace(/_/g, ' '), trans);
 }
 
 /** The part of its time limit that a running job has used: 0 to 1; null where there is no limit. */

@@ -544,8 +544,8 @@ def test_the_exit_code_is_the_jobs_and_never_0_for_a_job_that_failed(
 def test_off_a_terminal_each_change_of_state_is_one_line(run: Run) -> None:
     code, _, err = submit(run, MemoryApi([], [], []))
     assert code == 0
-    assert err.count("PENDING") == 1
-    assert err.count("COMPLETED") == 1
+    assert err.count("waiting") == 1
+    assert err.count("done") == 1
 
 
 def test_ctrl_c_detaches_and_says_how_to_come_back(run: Run) -> None:
@@ -659,7 +659,7 @@ def test_a_row_says_how_far_an_array_is(run: Run) -> None:
             return [job_of(spec, tasks=tasks, why="Others go first.")]
 
     out = run(Listing(), "jobs")[1]
-    assert "2 of 9 done, RUNNING 2, PENDING 4-9; Others go first." in out
+    assert "2 of 9 done, running 2, waiting 4-9; Others go first." in out
 
 
 def test_why_a_job_has_its_priority_is_said_in_sentences_or_as_json(run: Run) -> None:
@@ -715,7 +715,7 @@ def test_the_queue_shows_everybodys_jobs(run: Run) -> None:
 
     code, out, _ = run(Queue(), "queue", "--cluster", "c")
     assert code == 0
-    assert "12_[1-3]  alice  debug      a b c  PENDING  Others are ahead." in out
+    assert "12_[1-3]  alice  debug      a b c  waiting  Others are ahead." in out
 
 
 def test_clusters_are_listed_with_the_default_marked(run: Run) -> None:
@@ -808,7 +808,7 @@ def test_why_is_the_jobs_card_in_words(run: Run) -> None:
 
     code, out, _ = run(Waiting(), "why", "aaaaaaaa")
     assert code == 0
-    assert "job aaaaaaaa (Slurm 7) on local: PENDING" in out
+    assert "job aaaaaaaa (Slurm 7) on local: waiting" in out
     assert "Others are ahead." in out
 
 
@@ -841,7 +841,7 @@ def test_several_are_cancelled_by_one_call_and_each_ones_outcome_is_told(run: Ru
     assert "aaaaaaaa" in first
     assert "asked to end" in second
     assert third.startswith("7 was the Slurm id of job cccccccc, ")
-    assert third.endswith("has ended: it is COMPLETED")
+    assert third.endswith("has ended: it is done")
     code, out, err = run(api, "cancel", "aaaaaaaa", "dddddddd")
     assert (code, err) == (1, "dddddddd: Not that one.\n`jupyter slurm jobs` lists yours.\n")
 
@@ -849,8 +849,8 @@ def test_several_are_cancelled_by_one_call_and_each_ones_outcome_is_told(run: Ru
 @pytest.mark.parametrize(
     ("verb", "said"),
     [
-        ("hold", "held (PENDING)"),
-        ("release", "released (PENDING)"),
+        ("hold", "held (waiting)"),
+        ("release", "released (waiting)"),
         ("requeue", "it is in the queue again"),
         ("forget", "forgotten"),
     ],

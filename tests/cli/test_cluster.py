@@ -94,7 +94,7 @@ def test_a_python_file_runs_here_with_its_arguments_and_its_streams_apart(shell:
     assert code == 0, err
     assert out == f'hé "$HOME" [\'a b\', "\'"] {shell.cwd}\n'
     assert "warning\n" in err
-    assert "COMPLETED" in err
+    assert "done" in err
 
 
 def test_a_python_error_shows_the_files_own_traceback_and_fails(shell: Shell) -> None:
@@ -163,7 +163,7 @@ def test_a_job_that_was_detached_is_found_attached_to_and_forgotten(shell: Shell
     assert shell.ok("attach", job_id) == "hello from __main__\n"
     assert shell.ok("logs", job_id) == "hello from __main__\n"
     assert shell.ok("logs", "-f", job_id) == "hello from __main__\n"
-    assert "COMPLETED" in shell.ok("why", job_id)
+    assert "done" in shell.ok("why", job_id)
     assert job_id in [job["id"] for job in json.loads(shell.ok("jobs", "--json"))]
     assert job_id in shell.ok("jobs")
     shell.ok("forget", job_id)
@@ -176,9 +176,9 @@ def test_a_job_that_was_detached_is_found_attached_to_and_forgotten(shell: Shell
 def test_a_job_is_held_and_released_and_goes_back_into_the_queue(shell: Shell) -> None:
     shell.write("wait.sh", "#!/bin/sh\necho begun\nexec sleep 600\n")
     job_id = shell.ok("submit", "wait.sh", "--detach", "--requeue", "--begin", "now+1hour").strip()
-    assert shell.ok("hold", job_id).endswith(": held (PENDING)\n")
+    assert shell.ok("hold", job_id).endswith(": held (waiting)\n")
     assert "held" in shell.ok("why", job_id)
-    assert shell.ok("release", job_id).endswith(": released (PENDING)\n")
+    assert shell.ok("release", job_id).endswith(": released (waiting)\n")
     code, _, err = shell.run("requeue", job_id)
     assert (code, job_id in err) == (1, True), "it does not run yet"
     shell.ok("cancel", job_id)
@@ -199,7 +199,7 @@ def test_ctrl_c_leaves_the_job_running_and_cancel_ends_it(shell: Shell) -> None:
     code, out, err = shell.run("attach", job_id)
     assert code != 0
     assert out == "begun\n"
-    assert "CANCELLED" in err
+    assert "cancelled" in err
 
 
 def test_whoever_reads_no_further_ends_the_command_quietly(shell: Shell) -> None:

@@ -374,7 +374,7 @@ def test_job_for_which_nobody_comes_ends_by_itself(desk: Desk) -> None:
 
 def test_ctrl_c_while_it_waits_cancels_the_job(desk: Desk) -> None:
     terminal = desk.shell("--mem", "100", "--hold")
-    terminal.expect("PENDING")
+    terminal.expect("waiting")
     terminal.sendintr()
     terminal.expect("is being cancelled")
     assert end(terminal) == 130
@@ -394,7 +394,7 @@ def test_job_that_is_not_there_or_has_ended_is_named(desk: Desk) -> None:
     job = desk.cell("pass", options={"mem": "100"})
     desk.ended(job.id)
     late = desk.shell("--job", job.id)
-    late.expect(f"Job {job.id} has ended: it is COMPLETED")
+    late.expect(f"Job {job.id} has ended: it is done")
     assert end(late) == 2
 
 

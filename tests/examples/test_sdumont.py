@@ -148,7 +148,7 @@ def test_modules_scratch_and_reports_are_the_guides_and_the_home_stays_unseen(
     assert "nvidia_dev" in jobs
     assert "gdl" in jobs
     assert PROJECT in jobs
-    assert "FAILED" not in jobs
+    assert "failed" not in jobs
     assert "GPU:1" in reading.text("set_memory_growth")
     spent = reading.text("%slurm usage")
     assert PROJECT in spent

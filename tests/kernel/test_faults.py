@@ -53,7 +53,7 @@ def test_a_node_that_is_set_down_is_told(
     words = ("scontrol", "update", "nodename=n1", "state=down", "reason=test")
     home.cluster.run(*words)
     why = ended(home, kernel, kernel.reply(request), JobState.NODE_FAIL)
-    assert "ended as NODE_FAIL: A node of it failed." in why
+    assert "ended (node failed): A node of it failed." in why
 
 
 def test_a_node_that_dies_is_told(
@@ -66,7 +66,7 @@ def test_a_node_that_dies_is_told(
     home.cluster.kill_slurmd()
     home.cluster.kill_jobs()
     why = ended(home, kernel, kernel.reply(request), JobState.NODE_FAIL)
-    assert "ended as NODE_FAIL: A node of it failed." in why
+    assert "ended (node failed): A node of it failed." in why
 
 
 def test_a_job_that_has_no_memory_left_is_told(home: Home) -> None:

@@ -63,7 +63,7 @@ def test_cells_wait_with_the_job_and_show_why(home: Home) -> None:
     home.add("--hold", "--mem", "300M")
     kernel = home.start()  # is there while its job is not
     first, second = kernel.start("print('first')"), kernel.start("print('second')")
-    kernel.until_shown(first, "PENDING")
+    kernel.until_shown(first, "waiting")
     kernel.until_shown(first, "held")
     assert not kernel.shown(second)
     asked, answered_to = kernel.client.complete("pri"), None
@@ -89,13 +89,13 @@ def test_a_cell_that_waits_is_interrupted_at_once_and_a_restart_keeps_the_job(ho
     home.add("--hold")
     kernel = home.start()
     first, second = kernel.start("1"), kernel.start("2")
-    kernel.until_shown(first, "PENDING")
+    kernel.until_shown(first, "waiting")
     # What was sent behind them is answered at once: both have arrived.
     kernel.reply(kernel.client.kernel_info())
     kernel.manager.interrupt_kernel()
     assert kernel.reply(first).content["ename"] == "KeyboardInterrupt"
     assert kernel.reply(second).content["status"] == "aborted"
-    kernel.until_shown(kernel.start("1"), "PENDING")
+    kernel.until_shown(kernel.start("1"), "waiting")
     kernel.manager.restart_kernel()
     kernel.client.wait_for_ready(timeout=PATIENCE_S)
     home.api.release(kernel.job().id)
@@ -111,7 +111,7 @@ def test_scancel_is_told_and_only_a_restart_submits_again(home: Home) -> None:
     home.cluster.run("scancel", str(kernel.job().slurm_id))
     reply = kernel.reply(request)
     assert reply.content["ename"] == "JobEnded"
-    assert "CANCELLED" in reply.content["evalue"]
+    assert "cancelled" in reply.content["evalue"]
     assert "Cancelled." in reply.content["evalue"]
     assert "Restart the kernel" in "".join(reply.content["traceback"])
     again = kernel.run("1")
@@ -132,7 +132,7 @@ def test_time_limit_is_told(home: Home) -> None:
     home.cluster.end_time_of(str(kernel.job().slurm_id))
     reply = kernel.reply(request)
     assert reply.content["ename"] == "JobEnded"
-    assert "TIMEOUT" in reply.content["evalue"]
+    assert "timed out" in reply.content["evalue"]
     nothing_left(home, kernel.job().id)
 
 

@@ -37,7 +37,7 @@ def test_the_card_is_one_display_that_ends_with_the_final_state(shell: Shell, ap
     ran = shell.run("%%slurm\n1")
     cards = [one for one in ran.shown if one.display_id == f"slurm-card-{only_job(api)}"]
     assert [card.update for card in cards] == [False] + [True] * (len(cards) - 1)
-    assert "COMPLETED" in cards[-1].data["text/html"]
+    assert "done" in cards[-1].data["text/html"]
 
 
 def test_a_failed_cell_raises_with_the_remote_traceback(shell: Shell) -> None:

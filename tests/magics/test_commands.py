@@ -69,7 +69,7 @@ def test_jobs_lists_ours_with_what_to_do_about_those_that_ended(shell: Shell, ap
     api.until(lambda a: a.job(job_id).state.final)
     (row,) = table(shell, "%slurm jobs").rows
     assert row["ID"] == job_id
-    assert "COMPLETED" in row["State"]
+    assert "done" in row["State"]
     assert f"attach {job_id}" in row["Note"]
 
 
@@ -86,7 +86,7 @@ def test_jobs_says_how_far_an_array_is(shell: Shell, api: FakeApi) -> None:
     api.until(lambda a: a.job(job_id).state.final)
     api.change(job_id, state=JobState.RUNNING, tasks={"COMPLETED": "1-3", "RUNNING": "4"})
     (row,) = table(shell, "%slurm jobs").rows
-    assert row["Note"] == "3 of 4 done, RUNNING 4"
+    assert row["Note"] == "3 of 4 done, running 4"
 
 
 def test_a_wrong_word_gets_the_nearest_right_one(shell: Shell) -> None:

@@ -28,7 +28,7 @@ def test_a_detached_jobs_card_is_updated_in_the_cell_that_started_it(kernel: Ker
     request = kernel.start("%%slurm --detach\nlinger()")
     kernel.reply(request)
     kernel.run("api.finish(api.jobs()[0].id)")
-    card = kernel.until_card("COMPLETED", request)
+    card = kernel.until_card("done", request)
     assert card["msg_type"] == "update_display_data"
 
 
@@ -51,7 +51,7 @@ def test_interrupting_a_cell_leaves_its_job_and_says_how_to_come_back(kernel: Ke
     assert "%slurm attach" in reply.content["evalue"]
     assert len(reply.content["traceback"]) == 1
     kernel.run("api.finish(api.jobs()[0].id)")
-    kernel.until_card("COMPLETED", request)
+    kernel.until_card("done", request)
     back = kernel.run("%slurm attach")
     assert (back.content["status"], back.text) == ("ok", "before\n")
 
@@ -61,7 +61,7 @@ def test_interrupting_cancels_where_the_line_says_so(kernel: Kernel) -> None:
     kernel.until(lambda message: "before" in message["content"].get("text", ""))
     kernel.manager.interrupt_kernel()
     reply = kernel.reply(request)
-    assert "CANCELLED" in reply.content["evalue"]
+    assert "cancelled" in reply.content["evalue"]
     assert reply.text == "before\n"
     assert "cancel" in kernel.run("print(api.calls)").text
 
@@ -136,8 +136,8 @@ def test_a_notebook_is_saved_with_its_outputs_and_the_final_card(jupyter_dirs: P
     )
     assert error is None
     card, *_ = outputs = notebook.cells[1].outputs
-    assert "COMPLETED" in card.data["text/html"]
-    assert "COMPLETED" in card.data["text/plain"]
+    assert "done" in card.data["text/html"]
+    assert "done" in card.data["text/plain"]
     assert set(card.data[MIME]) == {"v", "cluster", "id"}
     assert [one.text for one in outputs if one.output_type == "stream"] == ["hello\n"]
     assert notebook.cells[2].outputs[0].data["text/plain"] == "2"

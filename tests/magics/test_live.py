@@ -132,4 +132,4 @@ def test_a_handle_that_is_shown_again_shows_the_job_of_now(
     shell.run("display(handle)")
     publisher = shell.ip.display_pub
     assert isinstance(publisher, KeepingPublisher)
-    assert "SUSPENDED" in str(publisher.shown[-1])
+    assert "suspended" in str(publisher.shown[-1])

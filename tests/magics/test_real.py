@@ -92,7 +92,7 @@ def test_variables_figure_value_and_output_of_a_job_on_a_gpu(kernel: Kernel) -> 
     shown = [message["content"]["data"] for message in reply.displays()]
     assert any(data.get("text/plain") == "45" for data in shown)
     assert any("image/png" in data for data in shown)
-    assert "COMPLETED" in reply.displays()[-1]["content"]["data"]["text/plain"]
+    assert "done" in reply.displays()[-1]["content"]["data"]["text/plain"]
     assert kernel.run("print(total)").text == "45\n"
 
 
@@ -283,7 +283,7 @@ def test_an_interrupted_job_goes_on_and_attach_brings_it_back(
     kernel.manager.interrupt_kernel()
     assert kernel.reply(request).content["ename"] == "Detached"
     gate.touch()
-    kernel.until_card("COMPLETED", request)
+    kernel.until_card("done", request)
     assert ok(kernel.run("%slurm attach")).text == "started\n"
     assert kernel.run("print(x)").text == "done\n"
 
@@ -300,7 +300,7 @@ def test_a_job_cancelled_from_outside_fails_the_cell_and_says_so(
     slurm_cluster.run("scancel", heard["content"]["text"].strip())
     reply = kernel.reply(request)
     assert reply.content["ename"] == "CellFailed"
-    assert "CANCELLED" in reply.content["evalue"]
+    assert "cancelled" in reply.content["evalue"]
 
 
 def test_a_hundred_megabytes_of_output_leave_the_notebook_and_the_kernel_small(

@@ -87,7 +87,7 @@ def test_cells_run_in_the_session_that_the_notebook_has_started_until_it_is_stop
         other = kernel.run("%%slurm --session other\n1")
         assert "has no session `other`" in other.content["evalue"]
         started = ok(kernel.run(START))
-        assert "RUNNING" in started.displays()[-1]["content"]["data"]["text/plain"]
+        assert "running" in started.displays()[-1]["content"]["data"]["text/plain"]
         assert "session" in started.displays()[-1]["content"]["data"]["text/plain"]
         kernel.run("data = [1, 2, 3]")
         ok(kernel.run("%%slurm --session --in data\nprint('there')\nkept = sum(data)"))
@@ -103,7 +103,7 @@ def test_cells_run_in_the_session_that_the_notebook_has_started_until_it_is_stop
         assert "asked to end" in ok(kernel.run("%slurm session stop")).text
         wait_until(lambda: desk.session().state.final, PATIENCE_S)
         told = kernel.run("%%slurm --session\n1").content["evalue"]
-        assert "has ended as CANCELLED. Stopped by you." in told
+        assert "has ended (cancelled). Stopped by you." in told
         assert "%slurm session start" in told
         assert "has ended already" in ok(kernel.run("%slurm session stop")).text
 
@@ -130,7 +130,7 @@ def test_a_session_that_cannot_be_set_up_fails_the_line_that_starts_it(desk: Des
         assert reply.content["ename"] == "CellFailed"
         assert "could not be set up" in reply.content["evalue"]
         assert "no/such/module" in reply.text
-        assert "has ended as FAILED" in kernel.run("%%slurm --session\n1").content["evalue"]
+        assert "has ended (failed)" in kernel.run("%%slurm --session\n1").content["evalue"]
 
 
 def test_options_of_the_notebook_are_the_sessions_and_a_second_one_is_told_of_the_first(

@@ -85,7 +85,7 @@ def test_buttons_reach_the_job_and_tell_what_became_of_it(
     click(widget, "release", job_id)
     assert api.job(job_id).reason is None
     click(widget, "cancel", job_id)
-    assert "CANCELLED" in widget.message
+    assert "cancelled" in widget.message
     assert widget.rows[0]["live"] is False
     assert widget.as_of.startswith("as of")
 
@@ -130,7 +130,7 @@ def test_a_log_that_was_opened_before_anything_was_written_fills(
     click(widget, "shown")
     click(widget, "log", job_id)
     assert widget.log == "It has written nothing yet."
-    filled, ended = changed(widget, "log", "at last"), changed(widget, "log_of", "COMPLETED")
+    filled, ended = changed(widget, "log", "at last"), changed(widget, "log_of", "done")
     api.finish(job_id)
     assert filled.wait(60)
     assert ended.wait(60)

@@ -70,7 +70,7 @@ def test_a_notebook_that_is_opened_tomorrow_shows_what_became_of_its_job(
             notebook.run(0, 1)
             expect(notebook.card(1)).to_contain_text("running")
             [shown] = notebook.saved().cells[1].outputs
-            assert re.search(r"RUNNING since \d{4}-\d\d-\d\d ", shown.data["text/html"])
+            assert re.search(r"running since \d{4}-\d\d-\d\d ", shown.data["text/html"])
             page.goto("about:blank")
         stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
         subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)

@@ -74,7 +74,7 @@ def test_a_card_is_a_plain_table(page: Page, tmp_path: Path, seen: str) -> None:
     expect(cards).to_have_count(len(JOBS))
     for card, words in zip(
         cards.all(),
-        ("RUNNING since", "It waits for free GPUs.", "COMPLETED", "The program failed."),
+        ("running since", "It waits for free GPUs.", "done", "The program failed."),
         strict=True,
     ):
         expect(card).to_contain_text(re.compile(words, re.IGNORECASE))

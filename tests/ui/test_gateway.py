@@ -159,7 +159,7 @@ def test_one_code_serves_two_labs_in_an_image_and_a_remote_kernel(
     room = start(page, "mine")
     expect(room.get_by_text("its questions are in the tab that you come from")).to_be_visible()
     log_in(page, laptop)
-    expect(room.get_by_role("status")).to_contain_text("PENDING")
+    expect(room.get_by_role("status")).to_contain_text("waiting")
     room.screenshot(path=SCREENSHOTS / "gateway-waits.png")
     site.run("scancel", in_the_way.stdout.strip())
     room.wait_for_url(ADDRESS, timeout=START_MS)

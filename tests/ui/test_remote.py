@@ -71,7 +71,7 @@ def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
     with page.context.expect_page() as opened:
         form.get_by_role("button", name="Start").click()
     tab = opened.value
-    expect(tab.get_by_role("status")).to_contain_text("PENDING")
+    expect(tab.get_by_role("status")).to_contain_text("waiting")
     expect(tab.locator("#why")).not_to_be_empty()
     look_at_room(tab, "lab-waits")
     expect(form).to_have_count(0)
@@ -117,7 +117,7 @@ def test_a_lab_that_cannot_start_says_so_in_its_tab_and_its_form_is_remembered_a
     expect(tab.get_by_role("heading", name="broken on local")).to_be_visible()
     expect(tab.locator("#why")).to_contain_text("There is no JupyterLab", timeout=START_MS)
     expect(tab.locator("#why")).to_contain_text("--install")
-    expect(tab.get_by_role("status")).to_have_text("FAILED on n1.")
+    expect(tab.get_by_role("status")).to_have_text("failed on n1.")
     look_at_room(tab, "lab-failed")
     tab.close()
     page.get_by_text("Jupyter on a node…", exact=True).click()

@@ -85,10 +85,10 @@ def test_the_first_form_only_names_the_job() -> None:
 
 def test_a_running_job_tells_where_since_when_and_how_long_it_may() -> None:
     running = job(started_s=NOW_S - 125, limit_s=600, nodes=("n1",), partition="gpu", gpus=2)
-    since = f"RUNNING since {date_and_time(NOW_S - 125)}"
+    since = f"running since {date_and_time(NOW_S - 125)}"
     for head, told in (
         (since, Text(html(running, NOW_S)).text),
-        ("RUNNING for 2 min 5 s", plain(running, NOW_S)),
+        ("running for 2 min 5 s", plain(running, NOW_S)),
     ):
         for part in (head, "k3j9x2m1", "123", "n1 (gpu)", "7 min 55 s left"):
             assert part in told
@@ -98,12 +98,12 @@ def test_what_is_saved_is_still_true_on_another_day() -> None:
     """A page that shows jobs itself is told of the start alone, and saves that."""
     begun = bundle(job(state_since_s=NOW_S, started_s=NOW_S, limit_s=600), NOW_S)
     for told in (Text(begun["text/html"]).text, begun["text/plain"]):
-        assert f"RUNNING since {date_and_time(NOW_S)}" in told
+        assert f"running since {date_and_time(NOW_S)}" in told
         assert re.search(f"as of +{date_and_time(NOW_S)}", told, re.IGNORECASE)
         assert "0 s" not in told.replace(date_and_time(NOW_S), "")
     ended = bundle(job(state=JobState.COMPLETED, ended_s=NOW_S - 90_000), NOW_S)
     for told in (Text(ended["text/html"]).text, ended["text/plain"]):
-        assert f"COMPLETED {date_and_time(NOW_S - 90_000)}" in told
+        assert f"done {date_and_time(NOW_S - 90_000)}" in told
         assert "as of" not in told.lower()
 
 
@@ -315,7 +315,7 @@ def test_a_good_end_needs_no_words() -> None:
 def test_every_state_has_a_symbol_and_its_word(state: JobState) -> None:
     told = plain(job(state=state), NOW_S)
     assert told.startswith(symbol(state))
-    assert state.value in told
+    assert state.word in told
 
 
 def test_durations_never_are_negative() -> None:
@@ -335,7 +335,7 @@ def test_why_a_job_was_refused_is_said_once() -> None:
 
 @pytest.mark.parametrize(
     ("state", "words"),
-    [(JobState.RUNNING, ": asked to end"), (JobState.COMPLETED, " has ended: it is COMPLETED")],
+    [(JobState.RUNNING, ": asked to end"), (JobState.COMPLETED, " has ended: it is done")],
 )
 def test_after_a_cancellation_no_state_of_before_is_told(state: JobState, words: str) -> None:
     assert told_to_end(job(state=state)).endswith(words)

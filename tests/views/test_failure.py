@@ -30,7 +30,7 @@ def test_what_slurm_did_is_told_with_what_to_change() -> None:
     )
     failed = failure(Result(job=killed, status="killed"))
     assert failed is not None
-    for part in ("OUT_OF_MEMORY", "more than 1 GiB", "--mem 2G"):
+    for part in ("out of memory", "more than 1 GiB", "--mem 2G"):
         assert part in str(failed)
 
 

@@ -24,7 +24,7 @@ from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell, with_key
 from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.transport import TimedOutError
-from jupyter_slurm.wire import CellSpec, Job, JobState, Text, together
+from jupyter_slurm.wire import CellSpec, Job, JobState, Message, Text, together
 
 # Runs in the cell's folder. A line that was cut off (full disk) must not swallow this one, so it
 # begins with a newline. Nobody may be behind the FIFO: opened both ways it takes what is written.
@@ -50,11 +50,11 @@ def ask(cluster: SlurmCluster, folder: JobDir, verb: str, cell_id: str) -> None:
 def ended(session: Job) -> SubmitError:
     why = f" {session.why}" if session.why else ""
     return SubmitError(
-        "The session {name} ({id}) has ended as {state}.{why}",
+        "The session {name} ({id}) has ended ({state}).{why}",
         hint="`{slurm} session start [OPTIONS]` starts another; what this one held is gone.",
         name=session.name,
         id=session.id,
-        state=session.state,
+        state=Message(session.state.word),
         why=why,
     )
 

@@ -28,7 +28,9 @@ from jupyter_slurm.slurm import states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.wire import Job, JobState
 
-_IN_THE_QUEUE = frozenset(("queued", "queued again", "held"))
+_IN_THE_QUEUE = frozenset(
+    "PENDING EXPEDITING REQUEUED REQUEUE_FED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD".split()
+)
 
 
 class Watcher(Protocol):
@@ -124,7 +126,7 @@ class Comparison:
             return
         if (
             job.state is JobState.RUNNING
-            and states.state_info(row.state).show_as in _IN_THE_QUEUE
+            and row.state in _IN_THE_QUEUE
             and (job.state_since_s > began_s)
         ):
             return  # the listing is older than what the job's files said
@@ -184,6 +186,6 @@ def _by_row(job: Job, row: QueueRow, state: JobState, nodes: tuple[str, ...]) ->
         }
     else:
         changes |= waits_for(row)
-        if states.state_info(row.state).show_as in _IN_THE_QUEUE:
+        if row.state in _IN_THE_QUEUE:
             changes |= {"nodes": (), **kind_of(job).put_back(job)}
     return changes

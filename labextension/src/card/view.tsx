@@ -37,7 +37,12 @@ export function JobCardView({ job, model, commands, trans }: CardProps): JSX.Ele
       aria-label={trans.__('Job %1', `${name}, ${place(job, trans)}`)}
     >
       <div className="jp-slurm-CardHead">
-        <span className="jp-slurm-State" data-tone={tone(job.state)} role="status">
+        <span
+          className="jp-slurm-State"
+          data-tone={tone(job.state)}
+          title={job.state}
+          role="status"
+        >
           <span aria-hidden="true">{stateSign(job.state)} </span>
           {stateWord(job.state, trans)}
         </span>

@@ -85,7 +85,7 @@ def test_cells_of_a_session_share_their_state_and_cost_slurm_one_job(site: Site)
     ended = stop(site, session)
     assert ended.state is JobState.CANCELLED
     assert str(ended.why) == "Stopped by you."
-    with pytest.raises(SubmitError, match="has ended as CANCELLED"):
+    with pytest.raises(SubmitError, match=r"has ended \(cancelled\)"):
         send(site, session, "x")
 
 

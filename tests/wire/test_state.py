@@ -1,0 +1,29 @@
+"""The one list of words for states: each has one, and none tells another's outcome."""
+
+from __future__ import annotations
+
+from jupyter_slurm.slurm.states import STATES
+from jupyter_slurm.wire import JobState, state_word
+
+
+def test_each_state_of_slurms_and_ours_has_a_short_word() -> None:
+    assert {*STATES} <= {one.value for one in JobState}
+    for one in JobState:
+        assert one.word == state_word(one.value)
+        assert one.word.islower()
+        assert len(one.word.split()) <= 3
+
+
+def test_ends_that_differ_have_words_that_differ() -> None:
+    ends = [one.word for one in JobState if one.final]
+    assert len({*ends}) == len(ends)
+
+
+def test_an_end_is_toned_as_one_and_what_goes_on_is_not() -> None:
+    for one in JobState:
+        assert (one.tone in ("done", "failed")) <= one.final
+        assert one.final <= (one.tone not in ("running", "waiting"))
+
+
+def test_a_state_of_a_newer_slurm_is_said_by_its_own_name() -> None:
+    assert state_word("SOMETHING_NEW") == "something new"
