@@ -42,7 +42,7 @@ def test_a_cell_runs_as_a_job_and_its_outputs_stay_in_the_notebook(opened: Open)
     notebook = opened(["data = [1, 4, 9]", FIT, "total + 1"])
     notebook.run_all()
     output, card = notebook.output(2), notebook.card(2)
-    expect(card).to_contain_text(re.compile("submitting|waiting|node starts|running"))
+    expect(card).to_contain_text(re.compile("submitting|waiting|starting|running"))
     notebook.ended(3)
 
     def all_is_there() -> None:

@@ -90,7 +90,7 @@ test('the end of its job is waited for and told, with why', async () => {
   const words = endWords({ how: 'lost' }, job().id, model, trans);
   model.put(job({ state: 'TIMEOUT', why: 'It reached\x1b its time limit.' }));
   expect(await words).toEqual([
-    'The job has ended: out of time.',
+    'The job has ended: timed out.',
     'It reached\ufffd its time limit.'
   ]);
   model.put(job());
