@@ -13,7 +13,7 @@ export function taskCount(slurmId: string): number | null {
 }
 
 /** How many `1-4,7,9-15:2` are; null: it was cut. */
-function countOf(text: string): number | null {
+export function countOf(text: string): number | null {
   let count = 0;
   for (const part of text.split(',')) {
     const range = rangeOf(part);

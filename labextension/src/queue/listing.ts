@@ -1,6 +1,6 @@
 // From a queue's entries, in their order, to the rows that are shown: arrays as one row that opens.
 // Pure, and fast enough for 50,000 entries at every key that is typed.
-import { taskCount } from '../tasks';
+import { addEntry, type Counts } from '../counts';
 import type { QueueEntry } from '../wire';
 
 export interface Row {
@@ -88,9 +88,9 @@ export function shownEntry(row: Row): QueueEntry {
 
 /** How many jobs there are of each state, the most frequent first; a task is a job. */
 export function stateCounts(entries: Iterable<QueueEntry>): [string, number][] {
-  const counts = new Map<string, number>();
-  for (const { state, slurm_id: id } of entries) {
-    counts.set(state, (counts.get(state) ?? 0) + (taskCount(id) ?? 1));
+  const counts: Counts = new Map();
+  for (const entry of entries) {
+    addEntry(counts, entry);
   }
   return [...counts].sort((one, other) => other[1] - one[1] || (one[0] < other[0] ? -1 : 1));
 }

@@ -7,7 +7,8 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
 import type { Message } from '@lumino/messaging';
 import type { JSX } from 'react';
-import { isFinal, isRunning, visible } from '../format';
+import { addJob, live, type Counts } from '../counts';
+import { isFinal, visible } from '../format';
 import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 
@@ -62,22 +63,26 @@ export function summary(
   trans: TranslationBundle
 ): { text: string; told: string } {
   const { problem } = model.freshness;
-  const live = [...model.jobs.values()].filter(job => !isFinal(job.state));
-  const running = live.filter(job => isRunning(job.state)).length;
-  const waiting = live.length - running;
+  const jobs = [...model.jobs.values()].filter(job => !isFinal(job.state));
+  const counts: Counts = new Map();
+  jobs.forEach(job => {
+    addJob(counts, job);
+  });
+  const { running, waiting } = live(counts);
   const needed = [...model.connections.values()]
     .filter(({ state }) => state === 'lost' || state === 'login-needed' || state === 'asking')
-    .filter(({ cluster }) => live.some(job => job.cluster === cluster))
+    .filter(({ cluster }) => jobs.some(job => job.cluster === cluster))
     .map(({ cluster }) => trans.__('%1 wants a login', visible(cluster)));
   const doubts = problem === null ? needed : [said(problem.message, trans)];
-  const counts = [
+  const told = [
     running > 0 ? trans._n('%1 job runs', '%1 jobs run', running) : '',
     waiting > 0 ? trans._n('%1 job waits', '%1 jobs wait', waiting) : '',
-    live.length === 0 ? trans.__('no job runs or waits') : ''
+    jobs.length === 0 ? trans.__('no job runs or waits') : ''
   ].filter(part => part !== '');
-  const signs = live.length === 0 ? '' : ` ${running} ▶ ${waiting} ◷`;
+  const signs =
+    jobs.length === 0 ? '' : ` ${running.toLocaleString()} ▶ ${waiting.toLocaleString()} ◷`;
   return {
     text: `Slurm${signs}${doubts.length > 0 ? ' ⚠' : ''}`,
-    told: [...counts, ...doubts].join(', ')
+    told: [...told, ...doubts].join(', ')
   };
 }

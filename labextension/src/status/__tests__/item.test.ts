@@ -1,5 +1,7 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { connection, FakeModel, job } from '../../__tests__/fakes';
+import { stateCounts } from '../../queue/listing';
+import type { QueueEntry } from '../../wire';
 import { summary } from '../item';
 import { notifySettings, translated } from '../settings';
 
@@ -21,6 +23,26 @@ test('it counts what runs and what waits, and nothing that has ended', () => {
     text: 'Slurm 2 ▶ 1 ◷',
     told: '2 jobs run, 1 job waits'
   });
+});
+
+test('each task of an array is a job, as in the queue', () => {
+  const model = new FakeModel();
+  model.put(
+    job({ id: 'aaaaaaaa', tasks: { COMPLETED: '1-100', RUNNING: '101-103', PENDING: '104-5004' } })
+  );
+  model.put(job({ id: 'bbbbbbbb', state: 'PENDING' }));
+  const entries = [
+    { state: 'RUNNING', slurm_id: '7_101' },
+    { state: 'RUNNING', slurm_id: '7_102' },
+    { state: 'RUNNING', slurm_id: '7_103' },
+    { state: 'PENDING', slurm_id: '7_[104-5004%3]' },
+    { state: 'PENDING', slurm_id: '8' }
+  ] as QueueEntry[];
+  expect(stateCounts(entries)).toEqual([
+    ['PENDING', 4902],
+    ['RUNNING', 3]
+  ]);
+  expect(summary(model, trans).text).toBe('Slurm 3 ▶ 4,902 ◷');
 });
 
 test('a cluster with jobs that wants a login is told of, one without is not', () => {

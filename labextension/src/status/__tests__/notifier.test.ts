@@ -88,10 +88,7 @@ test('of 300 jobs that end one after the other one notification is seen at a tim
   model.put(job({ id: ids[0] ?? '' }));
   model.put(job({ id: 'one', state: 'RUNNING' }));
   model.put(job({ id: 'one', state: 'TIMEOUT', name: 'late' }));
-  expect(shown().map(([, message]) => message)).toEqual([
-    'late: out of time',
-    '300 jobs have ended'
-  ]);
+  expect(shown().map(([, message]) => message)).toEqual(['late: timed out', '300 jobs have ended']);
 });
 
 test('it listens while the tab is hidden only for notifications of the browser', () => {
