@@ -91,6 +91,8 @@ export interface ISlurmModel {
    * as its profile allows.
    */
   watchJob(id: string): IDisposable;
+  /** Whether somebody sees that job now, in a card or a panel. */
+  isSeen(id: string): boolean;
   queue(cluster: string, everyone: boolean): QueueView;
   nodes(cluster: string): NodesView;
   /**
@@ -124,6 +126,7 @@ export const CommandIDs = {
   openQueue: 'jupyter-slurm:open-queue',
   openNodes: 'jupyter-slurm:open-nodes',
   openJob: 'jupyter-slurm:open-job',
+  mute: 'jupyter-slurm:mute',
   cancel: 'jupyter-slurm:cancel',
   hold: 'jupyter-slurm:hold',
   release: 'jupyter-slurm:release',

@@ -141,6 +141,10 @@ export class FakeModel implements ISlurmModel {
     };
   }
 
+  isSeen(id: string): boolean {
+    return this.seen.includes(id);
+  }
+
   readonly queue = unused;
   readonly nodes = unused;
   readonly log = unused;

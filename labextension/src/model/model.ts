@@ -74,6 +74,10 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     });
   }
 
+  isSeen(id: string): boolean {
+    return !document.hidden && this.seen.has(id);
+  }
+
   queue(cluster: string, everyone: boolean): QueueView {
     const key = JSON.stringify([cluster, everyone]);
     const feed = this.queues.take(key, () => new QueueFeed(this.socket, cluster, everyone));

@@ -25,6 +25,10 @@ export class SeenJobs implements IDisposable {
     });
   }
 
+  has(id: string): boolean {
+    return [...this.seen].some(one => one.id === id);
+  }
+
   /** Jobs or connections have changed. */
   adapt(): void {
     const wanted = new Set([...this.seen].flatMap(({ id }) => this.clusterOf(id) ?? []));

@@ -13,6 +13,8 @@ import { News, type Channel } from './tabs';
 
 const SHOWN_MS = 6_000;
 const FAILURE_SHOWN_MS = 20_000;
+/** In the list behind the bell; older ones give way. */
+const MOST_LISTED = 5;
 /** Of those that failed, in a sum. */
 const NAMED = 3;
 
@@ -28,6 +30,10 @@ export class Notifier {
   private shown: { id: string; untilMs: number; told: Map<string, Piece> } | null = null;
   /** Those that tell of one job, by job. */
   private readonly alone = new Map<string, string>();
+  /** Those that are listed, the oldest first. */
+  private readonly listed: string[] = [];
+  /** Jobs that nothing is told of any more. */
+  private readonly muted = new Set<string>();
   private readonly news: News<Piece>;
   private settings: NotifySettings | null = null;
   private watched: IDisposable | null = null;
@@ -39,7 +45,10 @@ export class Notifier {
     channel: Channel | null
   ) {
     this.news = new News(channel, pieces => {
-      this.tell(pieces);
+      const unseen = pieces.filter(({ job }) => !this.model.isSeen(job.id));
+      if (unseen.length > 0) {
+        this.tell(unseen);
+      }
     });
     model.stateChanged.connect((_, { job, before }) => {
       const kind = kindOf(job, before);
@@ -62,11 +71,21 @@ export class Notifier {
     old?.dispose();
   }
 
+  /** Nothing is told of the job any more, and what was told goes. */
+  mute(id: string): void {
+    this.muted.add(id);
+    const before = this.alone.get(id);
+    if (before !== undefined) {
+      LabNotification.dismiss(before);
+    }
+  }
+
   private wants(kind: Kind, job: Job): boolean {
-    if (this.settings === null) {
+    const { settings } = this;
+    if (settings === null || this.muted.has(job.id) || settings.mutedKinds.has(job.kind)) {
       return false;
     }
-    const { start, end } = this.settings;
+    const { start, end } = settings;
     return kind === 'start' ? start : end === 'always' || (end === 'failed' && wentWrong(job));
   }
 
@@ -100,7 +119,8 @@ export class Notifier {
         {
           label: alone === null ? this.trans.__('Show jobs') : this.trans.__('Show log'),
           callback: () => void this.commands.execute(command, args)
-        }
+        },
+        ...(alone === null || isFinal(alone.state) ? [] : [this.muting(alone)])
       ]
     };
     const isGood = alone !== null && tone(alone.state) === 'done';
@@ -113,12 +133,27 @@ export class Notifier {
         LabNotification.dismiss(before);
       }
       id = LabNotification.emit(message, type, how);
+      this.list(id);
     }
     this.shown = { id, untilMs: Date.now() + shownMs, told };
     if (alone !== null) {
       this.alone.set(alone.id, id);
     }
     this.tellByBrowser(message, command, args);
+  }
+
+  private muting({ id }: Job): LabNotification.IAction {
+    return {
+      label: this.trans.__('Mute this job'),
+      callback: () => void this.commands.execute(CommandIDs.mute, { id })
+    };
+  }
+
+  private list(id: string): void {
+    this.listed.push(id);
+    for (const old of this.listed.splice(0, this.listed.length - MOST_LISTED)) {
+      LabNotification.dismiss(old);
+    }
   }
 
   private sum(pieces: readonly Piece[]): string {

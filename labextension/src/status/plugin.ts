@@ -50,6 +50,13 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     }
     const channel = 'BroadcastChannel' in window ? new BroadcastChannel(CHANNEL) : null;
     const notifier = new Notifier(model, app.commands, trans, channel);
+    app.commands.addCommand(CommandIDs.mute, {
+      label: trans.__('Mute this job'),
+      caption: trans.__('No more notifications of it'),
+      execute: ({ id }) => {
+        notifier.mute(String(id));
+      }
+    });
     if (registry !== null) {
       translateSchema(registry, trans);
       void registry.load(SETTINGS).then(settings => {

@@ -8,6 +8,8 @@ export const SETTINGS = 'jupyter-slurm:plugin';
 export interface NotifySettings {
   start: boolean;
   end: 'always' | 'failed' | 'never';
+  /** Kinds of jobs that nothing is told of. */
+  mutedKinds: ReadonlySet<string>;
   /** Only in the list of notifications, not over the page. */
   quiet: boolean;
   /** Also by the browser, while the page is not seen. */
@@ -19,6 +21,7 @@ export function notifySettings(values: ReadonlyPartialJSONObject): NotifySetting
   return {
     start: values.notifyStart !== false,
     end: end === 'failed' || end === 'never' ? end : 'always',
+    mutedKinds: new Set(Array.isArray(values.mutedKinds) ? values.mutedKinds.map(String) : []),
     quiet: values.quiet === true,
     browser: values.browserNotifications === true
   };

@@ -7,7 +7,7 @@ import { notifySettings, translated } from '../settings';
 
 interface Schema {
   title: string;
-  properties: Record<string, { default: string | boolean; oneOf?: { const: string }[] }>;
+  properties: Record<string, { default: string | boolean | string[]; oneOf?: { const: string }[] }>;
 }
 const schema = jest.requireActual<Schema>('../../../schema/plugin.json');
 const trans = nullTranslator.load('jupyter_slurm');
@@ -74,12 +74,18 @@ test('why nothing new is known is told in the user’s language', () => {
 });
 
 test('settings are the schema’s, and whatever else is written there is none', () => {
-  const defaults: Record<string, string | boolean> = {};
+  const defaults: Record<string, string | boolean | string[]> = {};
   for (const [name, one] of Object.entries(schema.properties)) {
     defaults[name] = one.default;
   }
   const usual = notifySettings(defaults);
-  expect(usual).toEqual({ start: true, end: 'always', quiet: false, browser: false });
+  expect(usual).toEqual({
+    start: true,
+    end: 'always',
+    mutedKinds: new Set(),
+    quiet: false,
+    browser: false
+  });
   expect(notifySettings({})).toEqual(usual);
   expect(notifySettings({ notifyEnd: 7, quiet: 'yes' })).toEqual(usual);
 });

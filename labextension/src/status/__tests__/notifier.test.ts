@@ -2,6 +2,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { FakeModel, job } from '../../__tests__/fakes';
+import type { Job } from '../../wire';
 import { kindOf, Notifier } from '../notifier';
 import { notifySettings } from '../settings';
 
@@ -13,11 +14,15 @@ beforeEach(() => {
 });
 afterEach(() => jest.useRealTimers());
 
-function notified(values: Record<string, boolean | string> = {}): FakeModel {
+function notified(values: Record<string, boolean | string | string[]> = {}): FakeModel {
+  return both(values)[0];
+}
+
+function both(values: Record<string, boolean | string | string[]> = {}): [FakeModel, Notifier] {
   const model = new FakeModel();
   const notifier = new Notifier(model, new CommandRegistry(), trans, null);
   notifier.follow(notifySettings(values));
-  return model;
+  return [model, notifier];
 }
 
 function shown(): [string, string, number | false | undefined][] {
@@ -105,4 +110,39 @@ test('a start is that of one that waited', () => {
   expect(kindOf(running, 'SUSPENDED')).toBeNull();
   expect(kindOf(job({ state: 'LOST' }), 'RUNNING')).toBe('end');
   expect(kindOf(job({ state: 'COMPLETED' }), 'CANCELLED')).toBeNull();
+});
+
+test('nothing is told of a job that somebody looks at', () => {
+  const model = notified();
+  model.watchJob('k3j9x2m1');
+  model.put(job({ id: 'k3j9x2m1', state: 'RUNNING' }));
+  model.put(job({ id: 'k3j9x2m1', state: 'FAILED' }));
+  model.put(job({ id: 'bbbbbbbb', state: 'RUNNING', name: 'other' }));
+  model.put(job({ id: 'bbbbbbbb', state: 'COMPLETED', name: 'other' }));
+  expect(shown().map(([, message]) => message)).toEqual(['other: done']);
+});
+
+test('nothing is told of a job that is muted, nor of a kind that is', () => {
+  const [model, notifier] = both({ mutedKinds: ['lab'] });
+  model.put(job({ id: 'aaaaaaaa', state: 'PENDING' }));
+  model.put(job({ id: 'aaaaaaaa', state: 'RUNNING' }));
+  expect(shown()).toHaveLength(1);
+  const [start] = Notification.manager.notifications;
+  expect(start?.options.actions?.map(({ label }) => label)).toEqual(['Show log', 'Mute this job']);
+  notifier.mute('aaaaaaaa');
+  model.put(job({ id: 'aaaaaaaa', state: 'COMPLETED' }));
+  const lab = { ...job({ id: 'bbbbbbbb' }), kind: 'lab' } as Job;
+  model.put(lab);
+  model.put({ ...lab, state: 'COMPLETED' });
+  expect(shown()).toEqual([]);
+});
+
+test('of many that end over minutes five notifications are listed at most', () => {
+  const model = notified();
+  for (let at = 100; at < 130; at++) {
+    model.put(job({ id: `aaaaa${at}` }));
+    model.put(job({ id: `aaaaa${at}`, state: 'COMPLETED' }));
+    jest.advanceTimersByTime(10_000);
+  }
+  expect(shown()).toHaveLength(5);
 });
