@@ -54,7 +54,9 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       label: trans.__('Mute this job'),
       caption: trans.__('No more notifications of it'),
       execute: ({ id }) => {
-        notifier.mute(String(id));
+        if (typeof id === 'string') {
+          notifier.mute(id);
+        }
       }
     });
     if (registry !== null) {
