@@ -74,7 +74,7 @@ def test_a_job_is_made_by_a_form_that_knows_the_cluster(opened_lab: Page, form: 
     expect(gpus).to_have_value("2")
     expect(form.get_by_role("button", name="Add a GPU")).to_be_disabled()
     expect(form.get_by_text("Expected to start")).to_be_visible()
-    expect(form.get_by_text("h of GPUs")).to_be_visible()
+    expect(form.get_by_text("GPU-hour")).to_be_visible()
     look(page, "submit", form)
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("log", name="Output")).to_contain_text("from the form")
