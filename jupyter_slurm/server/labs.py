@@ -19,6 +19,7 @@ from tornado.web import HTTPError, RequestHandler, authenticated
 from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.handlers import Handler, browser_is_elsewhere
 from jupyter_slurm.wire import DashboardName
+from jupyter_slurm.wire.state import STATE_WORDS
 
 _PAGE = "lab_room.html"
 _WAIT_S = 20.0
@@ -58,6 +59,7 @@ class LabHandler(Handler):
             "dashboard": dashboard,
             "base": self.base_url,
             "elsewhere": browser_is_elsewhere(self.request),
+            "words": dict(STATE_WORDS),
         }
         page = page.replace("NONCE", self.nonce).replace('"TOLD"', json.dumps(told))
         self.finish(page, set_content_type="text/html; charset=utf-8")

@@ -42,6 +42,7 @@ from jupyter_slurm.jobs.watching.comparison import Comparison
 from jupyter_slurm.jobs.watching.queue_rows import entry_of, nodes_of, waits_for
 from jupyter_slurm.jobs.watching.watcher import Watch
 from jupyter_slurm.kernel import node_messages
+from jupyter_slurm.profiles.profile import Storage
 from jupyter_slurm.readable import visible
 from jupyter_slurm.slurm import (
     partitions,
@@ -121,7 +122,9 @@ def allowed(data: bytes) -> object:
 
 
 def facts_of_the_machine(data: bytes) -> object:
-    profile = SimpleNamespace(job_root="~/x", python="python3", image_dirs=(), images={})
+    profile = SimpleNamespace(
+        job_root="~/x", python="python3", image_dirs=(), images={}, storage=Storage()
+    )
     return probe.probe(cast("Any", profile), (), lambda _: Completed(0, data, b"")).facts
 
 

@@ -139,7 +139,7 @@ def test_modules_scratch_and_reports_are_the_guides_and_the_home_stays_unseen(
     assert "in 100 steps" in reading.text('print(f"loss {losses[0]')
     erased = reading.text("%slurm doctor")
     assert "1 file (2 B) there is more than 46 days old" in erased
-    assert f"`jupyter slurm pull {scratch}/last_term` copies" in erased
+    assert f"`%slurm pull {scratch}/last_term` copies" in erased
     assert "nvidia_small" in reading.text("%slurm info")
     assert "12 UA" in reading.text("--dry-run")
     _check_queues(reading)

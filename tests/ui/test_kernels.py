@@ -89,15 +89,15 @@ def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
     page.get_by_text("New remote kernel…", exact=True).first.click()
     form.get_by_label("GPUs", exact=True).fill("1")
     form.get_by_label("Time limit").fill("2h")
-    expect(form).to_contain_text("else Python 3 (local · 1 GPU)")
-    expect(form).to_contain_text("else slurm-local-1-gpu")
+    expect(form).to_contain_text("Default: Python 3 (local · 1 GPU)")
+    expect(form).to_contain_text("Default: slurm-local-1-gpu")
     expect(form.get_by_text("Expected to start")).to_be_visible()
     look(page, "kernel-form", form)
     form.get_by_label("Name").fill("No Name")
     form.get_by_role("button", name="Create kernel").click()
     expect(form).to_contain_text("is not a name for a kernel")
     form.get_by_label("Name").fill("")
-    expect(form).to_contain_text("else slurm-local-1-gpu")
+    expect(form).to_contain_text("Default: slurm-local-1-gpu")
     form.get_by_role("button", name="Create kernel").click()
     expect(form).to_have_count(0)
     title = "Python 3 (local · 1 GPU)"
@@ -149,7 +149,7 @@ def test_kernels_are_listed_and_removed_and_the_last_choice_is_remembered_but_fo
     opened_lab: Page, form: Locator
 ) -> None:
     page = opened_lab
-    choice = {"Time_limit": "77m", "Ends_when_nobody_is_connected_for": "3h"}
+    choice = {"Time_limit": "77m", "End_when_disconnected_for": "3h"}
     make(page, form, "Mine (a & b)", GPUs="2", Name="mine", **choice)
     expect(card(page, "Mine (a & b)")).to_be_visible()
     page.get_by_role("menubar").get_by_text("Kernel", exact=True).click()

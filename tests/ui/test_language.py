@@ -55,7 +55,7 @@ def test_jobs_are_told_of_in_portuguese(page: Page, lab: Lab, cluster: SlurmClus
     page.goto(lab.address(path.name))
     card = page.get_by_role("region", name="Job")
     expect(card).to_contain_text("esperando")
-    expect(card).to_contain_text("Está retido pelo dono.")
+    expect(card).to_contain_text("Retido (por você).")
     expect(card).to_contain_text(f"scontrol release {slurm_id} o libera.")
     look(page, "portuguese", card)
     page.get_by_role("tab", name="Slurm").click()
@@ -133,13 +133,13 @@ def test_a_lab_that_waits_and_the_settings_page_are_in_the_users_language(
     with page.context.expect_page() as opened:
         form.get_by_role("button", name=words["Start"][0]).click()
     tab = opened.value
-    expect(tab.locator("#why")).to_contain_text("Está retido pelo dono.")
+    expect(tab.locator("#why")).to_contain_text("Retido (por você).")
     title = words["%1 on %2"][0].replace("%1", "meu").replace("%2", "local")
     expect(tab.get_by_role("heading", name=title)).to_be_visible()
     expect(tab.locator("html")).to_have_attribute("lang", "pt-BR")
     look_as_it_is(tab, "portuguese-room")
     tab.reload()
-    expect(tab.locator("#why")).to_contain_text("Está retido pelo dono.")
+    expect(tab.locator("#why")).to_contain_text("Retido (por você).")
 
     page.bring_to_front()
     page.keyboard.press("Control+,")

@@ -30,7 +30,7 @@ _CELL = "%%slurm --detach\nimport time\ntime.sleep(600)"
 _PATIENCE_MS = 60_000
 """A line that is silent is taken for broken after 20 to 25 s."""
 _AWAY = "The Jupyter server cannot be reached."
-_AGE = r"\d\d?:\d\d(:\d\d)?\sAM|\d\d?:\d\d(:\d\d)?\sPM"
+_AGE = r"\d\d:\d\d(:\d\d)?"
 
 
 def shown(page: Page, lab: Lab, name: str, cell: str = _CELL) -> FourViews:

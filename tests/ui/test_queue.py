@@ -126,7 +126,7 @@ def test_ones_own_jobs_are_chosen_and_steered_nobody_elses_and_no_key_is_lost_wh
     rows(grid, "first one", "third one", "theirs")
     grid.get_by_role("row").nth(1).click()
     grid.get_by_role("row").nth(2).click(modifiers=["Control"])
-    actions = page.get_by_role("group", name="What is chosen")
+    actions = page.get_by_role("group", name="Selection")
     expect(actions).to_contain_text("2 selected")
     actions.get_by_role("button", name="Release").click()
     for name in ("first one", "third one"):

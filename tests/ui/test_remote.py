@@ -122,6 +122,6 @@ def test_a_lab_that_cannot_start_says_so_in_its_tab_and_its_form_is_remembered_a
     tab.close()
     page.get_by_text("Jupyter on a node…", exact=True).click()
     expect(form.get_by_label("Time limit")).to_have_value("77m")
-    expect(form.get_by_label("Ends when nobody uses it for")).to_have_value("3h")
+    expect(form.get_by_label("End when idle for")).to_have_value("3h")
     expect(form.get_by_label("Name")).to_have_value("")
     expect(form.locator("code")).to_have_text(re.compile(r"^%slurm lab start .*--idle 3h"))

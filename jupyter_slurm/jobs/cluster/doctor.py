@@ -30,7 +30,7 @@ from jupyter_slurm.slurm import scontrol, sinfo, versions
 from jupyter_slurm.slurm.fields import optional_int
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import TimedOutError
-from jupyter_slurm.wire import Check, ClusterInfo, Connection, ConnectionState
+from jupyter_slurm.wire import Check, ClusterInfo, Connection, ConnectionState, Message
 
 _NEEDED = ("sbatch", "squeue", "scontrol", "scancel", "sinfo")
 _PROGRAMS = (
@@ -331,7 +331,9 @@ def _erased_soon(storage: Storage, found: Found) -> Iterator[Check]:
             sentence=f"{rule}. {'At least ' if cut else ''}{count} file{'s' * (count > 1)} "
             f"({size(size_bytes)}) there {'are' if count > 1 else 'is'} more than {old_days} days "
             f"old; the first to go is {visible(path)}, on {date_and_time(erased_s)}.",
-            hint=f"`jupyter slurm pull {folder}` copies a folder to this machine.",
+            hint=Message.of(
+                "`{slurm} pull {folder}` copies a folder to this machine.", folder=folder
+            ),
         )
 
 

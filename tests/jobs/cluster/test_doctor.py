@@ -265,7 +265,7 @@ def test_files_that_the_site_will_soon_erase_are_counted_and_the_first_is_named(
         f". 2 files (2.0 kB) there are more than 46 days old; the first to go is "
         f"{scratch}/runs of may/c.txt, on {when}."
     )
-    assert f"`jupyter slurm pull '{scratch}/runs of may'`" in str(check.hint)
+    assert f"`%slurm pull '{scratch}/runs of may'`" in str(check.hint)
 
 
 def test_a_scratch_folder_without_old_files_is_well(look: Examine, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from jupyter_slurm.jobs.submission import session_cells, submit
 from jupyter_slurm.jobs.watching import comparison, on_demand, watcher
 from jupyter_slurm.jobs.watching.unreadable import note_problem
 from jupyter_slurm.jobs.watching.watcher import Watch
+from jupyter_slurm.profiles.profile import Storage
 from jupyter_slurm.wire import Job, JobKind, JobState, Lab, LabStep, Problem
 from tests.jobs.conftest import Site, both_ways, spec
 from tests.jobs.records.test_book import record
@@ -111,7 +112,7 @@ class Desk:
         self.transport = SimpleNamespace(
             read=lambda *_: b"", read_many=lambda spans: [None] * len(spans), exists=lambda _: True
         )
-        profile = SimpleNamespace(poll_s=0.0, exit_grace_s=0.0)
+        profile = SimpleNamespace(poll_s=0.0, exit_grace_s=0.0, storage=Storage())
         what = SimpleNamespace(name="c", profile=profile, transport=self.transport)
         self.cluster = cast("SlurmCluster", what)
         self.watch = Watch(self.book, self.cluster)

@@ -126,7 +126,7 @@ test('a cluster that needs a login: nobody is asked before they want it, and the
   };
   await show(model);
   expect(host.querySelector('[role=alert]')).toBeNull();
-  expect(host.textContent).toContain('Slurm expects it to start at once.');
+  expect(host.textContent).toContain('Expected to start immediately');
   await press('Submit');
   expect(props.submit).toHaveBeenCalledTimes(1);
 });
