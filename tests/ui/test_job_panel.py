@@ -212,7 +212,9 @@ raise ValueError("<i>too</i> much")"""
     page = _open(notebook)
     log = page.get_by_role("log", name="Output")
     expect(log).to_contain_text("ValueError: <i>too</i> much")
-    expect(page.get_by_title("FAILED", exact=True)).to_be_visible()
+    expect(
+        page.get_by_role("region", name="main area content").get_by_title("FAILED", exact=True)
+    ).to_be_visible()
     assert not log.locator("i").count()
     saved = notebook.path.parent.parent / "workspaces"
     wait_until(lambda: any("slurm-job" in one.read_text() for one in saved.glob("*")))

@@ -112,7 +112,7 @@ def test_a_lab_that_cannot_start_says_so_in_its_tab_and_its_form_is_remembered_a
     opened_lab: Page, form: Locator
 ) -> None:
     page = opened_lab
-    choice = {"Time_limit": "77m", "Ends_when_nobody_uses_it_for": "3h"}
+    choice = {"Time_limit": "77m", "End_when_idle_for": "3h"}
     tab = start(page, form, "broken", Image="python:3.11", **choice)
     expect(tab.get_by_role("heading", name="broken on local")).to_be_visible()
     expect(tab.locator("#why")).to_contain_text("There is no JupyterLab", timeout=START_MS)

@@ -28,7 +28,7 @@ def test_a_job_that_is_changed_in_a_terminal_changes_in_every_view(
     notebook.run_all()
     views = beside_one_another(notebook)
     job = views.slurm_id
-    views.all_say("waiting", "held", sidebar="waiting, on hold")
+    views.all_say("waiting", "On hold", sidebar="waiting, on hold")
     cluster.run("scontrol", "release", job)
     views.all_say("running")
     cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=7")
@@ -38,7 +38,7 @@ def test_a_job_that_is_changed_in_a_terminal_changes_in_every_view(
     cluster.run("scontrol", "requeue", job)
     views.all_say("waiting")
     cluster.run("scontrol", "hold", job)
-    views.all_say("waiting", "held", sidebar="waiting, on hold")
+    views.all_say("waiting", "On hold", sidebar="waiting, on hold")
     cluster.run("scancel", job)
     views.all_say_that_it_is_over("cancelled")
 
