@@ -115,7 +115,7 @@ def measured(
     wait_until(lambda: output.exists() and output.stat().st_size >= count * _LINE_BYTES)
     job_id = adopt(page, slurm_id)
     meter = Meter(page)
-    row = page.get_by_role("button", name=re.compile("^long log "))
+    row = page.get_by_role("row", name=re.compile("^long log"))
     page.get_by_role("tab", name="Slurm").click()
     expect(row).to_be_visible(timeout=60_000)
     before = meter.read()

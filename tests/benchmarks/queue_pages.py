@@ -28,12 +28,13 @@ PROBE = """
   };
   const frame = () => new Promise(done => requestAnimationFrame(done));
   bench.count = () => {
-    const grid = document.querySelector('.jp-slurm-Grid, .ag-root');
+    const grid = document.querySelector('.jp-slurm-Grid[role=grid], .ag-root');
     return Number(grid?.getAttribute('aria-rowcount') ?? 0);
   };
   const filled = () =>
-    document.querySelectorAll('.jp-slurm-GridBody [role=row], .ag-center-cols-container .ag-row')
-      .length > 5;
+    document.querySelectorAll(
+      '[role=grid] .jp-slurm-GridBody [role=row], .ag-center-cols-container .ag-row'
+    ).length > 5;
   // Resolves with the time at which rows have been painted.
   bench.painted = async () => {
     while (!filled() || bench.count() < 100) await frame();
@@ -60,7 +61,7 @@ PROBE = """
   };
   // Scrolls to the end in so many frames; frames in which the middle of the grid held no row.
   bench.scroll = async frames => {
-    const box = document.querySelector('.jp-slurm-Grid');
+    const box = document.querySelector('.jp-slurm-Grid[role=grid]');
     const { left, top, height } = box.getBoundingClientRect();
     const lengths = [];
     let blank = 0;

@@ -112,7 +112,7 @@ def test_the_exit_code_of_a_python_file_is_that_of_sys_exit(shell: Shell) -> Non
     code, _, err = shell.run("submit", "exit.py")
     assert code == 5, err
     assert "Traceback" not in err
-    assert "exited with code 5" in err
+    assert "Failed (exit code 5)." in err
     assert "raised" not in err
     newest = json.loads(shell.run("jobs", "--json")[1])[0]
     assert (newest["state"], newest["exit_code"]) == ("FAILED", 5)
@@ -177,7 +177,7 @@ def test_a_job_is_held_and_released_and_goes_back_into_the_queue(shell: Shell) -
     shell.write("wait.sh", "#!/bin/sh\necho begun\nexec sleep 600\n")
     job_id = shell.ok("submit", "wait.sh", "--detach", "--requeue", "--begin", "now+1hour").strip()
     assert shell.ok("hold", job_id).endswith(": held (waiting)\n")
-    assert "held" in shell.ok("why", job_id)
+    assert "On hold" in shell.ok("why", job_id)
     assert shell.ok("release", job_id).endswith(": released (waiting)\n")
     code, _, err = shell.run("requeue", job_id)
     assert (code, job_id in err) == (1, True), "it does not run yet"

@@ -135,7 +135,7 @@ def _check(reading: Reading, site: Dressed) -> None:
     assert "best of 13: rate" in reading.text("quick myproject/do_something.py")
     assert "pyxis" in reading.text("%slurm doctor")
 
-    assert "COMPLETED" in reading.text("--name create")
+    assert "done" in reading.text("--name create")
     setup = reading.text("--name setup")
     assert "Setting up time" in setup
     assert "Successfully installed optuna" in setup

@@ -63,7 +63,7 @@ def test_a_job_that_waits_says_why_and_for_how_long(site: Site) -> None:
     site.service.cancel(job.id)
     ended = site.wait(job.id)
     texts = [event.text for event in site.service.details(job.id).events]
-    assert texts[-2:] == ["You asked for its end.", ended.why]
+    assert texts[-2:] == ["Cancellation requested.", ended.why]
 
 
 def test_a_job_that_is_put_back_into_the_queue(site: Site) -> None:
@@ -116,7 +116,7 @@ def test_a_cell_of_a_session(site: Site) -> None:
     cell = site.run("6 * 7", session=session.id)
     details = site.service.details(cell.id)
     assert (details.code, details.script, details.record) == ("6 * 7", None, {})
-    assert [event.text for event in details.events][1] == "Its session has it."
+    assert [event.text for event in details.events][1] == "Accepted by its session."
     assert site.service.details(session.id).code is None
     site.service.cancel(session.id)
 

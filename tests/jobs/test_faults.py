@@ -294,7 +294,7 @@ def test_a_held_job_says_so_and_runs_when_released(site: Site) -> None:
     held = site.service.job(job.id)
     assert held.state is JobState.PENDING
     assert held.reason == "JobHeldUser"
-    assert "held" in str(held.why or "").lower()
+    assert "On hold" in str(held.why or "")
     site.service.release(job.id)
     assert site.wait(job.id).state is JobState.COMPLETED
 

@@ -64,7 +64,7 @@ def test_cells_wait_with_the_job_and_show_why(home: Home) -> None:
     kernel = home.start()  # is there while its job is not
     first, second = kernel.start("print('first')"), kernel.start("print('second')")
     kernel.until_shown(first, "waiting")
-    kernel.until_shown(first, "held")
+    kernel.until_shown(first, "On hold")
     assert not kernel.shown(second)
     asked, answered_to = kernel.client.complete("pri"), None
     while answered_to != asked:  # a client that waited long has asked more than once who it is

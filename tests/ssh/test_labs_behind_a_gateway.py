@@ -35,7 +35,7 @@ def test_a_lab_is_reached_through_two_hops_and_its_port_in_one_login(laptop: Lap
     job_id = used_lab(laptop)
     wait_until(lambda: not has_relay(laptop))  # begun where the port was slow to be seen
 
-    assert "RUNNING and ends in" in laptop.slurm("lab", "extend", "far", "--time", "20m")
+    assert "running and ends in" in laptop.slurm("lab", "extend", "far", "--time", "20m")
 
     with laptop.site.closed_nodes():
         assert is_usable(laptop, job_id)

@@ -159,28 +159,6 @@ def test_dasks_dashboard_is_at_a_socket_of_its_users_own(site: Site, tmp_path: P
     wait_until(lambda: not at.exists())
 
 
-def test_rays_dashboard_is_there_for_its_user_alone(site: Site, tmp_path: Path) -> None:
-    end = tmp_path / "end"
-    job = running(site, end, launch="ray", options={"nodes": "2"})
-    entry = site.service.dashboard_entry(job.id, "ray", STARTS_S)
-    one = visitor(entry)
-    assert one.get("/api/v0/nodes").status_code == 403
-    one.log_in(entry)
-    assert "Ray Dashboard" in one.get("/").text
-
-    def names() -> set[str]:
-        told = one.get("/api/v0/nodes").json()["data"]["result"]["result"]
-        return {node["node_name"] for node in told}
-
-    wait_until(lambda: names() == {"n1", "n2"}, STARTS_S)
-    port = json.loads((Path(job.job_dir) / "engine.0.json").read_bytes())["dashboard"]
-    past_the_door = LabVisitor(f"127.0.0.1:{port}", port)
-    assert past_the_door.get("/api/v0/nodes").status_code == 401
-    end.touch()
-    assert site.wait(job.id).state is JobState.COMPLETED
-    wait_until(lambda: not is_open(port))
-
-
 def test_a_session_with_an_engine_has_its_dashboard(site: Site) -> None:
     wanted = SessionSpec(name="s", launch="dask", idle_s=600, options={"nodes": "2"})
     job = site.wait(site.service.submit(wanted).id, JobState.RUNNING)

@@ -311,9 +311,9 @@ def test_a_session_that_slurm_ends_takes_its_cells_with_it_and_says_why(site: Si
     assert site.wait(session.id, limit_s=PATIENCE_S).state is JobState.CANCELLED
     ended = site.wait(running.id, limit_s=PATIENCE_S)
     assert ended.state is JobState.CANCELLED
-    assert (str(ended.why or "")).startswith("Its session ended while it ran. It was cancelled")
+    assert (str(ended.why or "")).startswith("Its session ended while it ran. Cancelled")
     never = site.wait(waiting.id, limit_s=PATIENCE_S)
-    assert (str(never.why or "")).startswith("Its session ended before it began. It was cancelled")
+    assert (str(never.why or "")).startswith("Its session ended before it began. Cancelled")
     assert site.service.result(running.id).interrupted_by == "SIGTERM"
 
 

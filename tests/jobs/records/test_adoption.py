@@ -154,7 +154,7 @@ def test_each_task_of_an_array_has_its_state_and_its_own_output(
     assert handle.output == "[Task 1 of an array; `--task N` shows another.]\nI am 1\n"
     with pytest.raises(RequestError, match=r"no task 4\.\nIt has 1-3,12\."):
         handle.task_output(4)
-    assert "3 of 4 done, FAILED 2" in plain(ended, 0.0)
+    assert "3 of 4 done, failed 2" in plain(ended, 0.0)
 
 
 def test_one_that_has_ended_is_judged(site: Site, tmp_path: Path) -> None:

@@ -311,7 +311,7 @@ def test_an_end_that_comes_before_it_is_asked_for_was_not_asked_for(
     nobody: Any = None
     Steering(desk.book, nobody, nobody, nobody, nobody).cancel("aaaaaaaa")
     wait_until(lambda: desk.job.state.final)
-    assert desk.book.record("aaaaaaaa").events[-1].text != "You asked for its end."
+    assert desk.book.record("aaaaaaaa").events[-1].text != "Cancellation requested."
 
 
 def test_of_many_one_that_was_taken_over_and_requeued_is_cancelled_with_the_others(
