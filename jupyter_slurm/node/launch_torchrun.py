@@ -233,6 +233,8 @@ def main(argv):
 
 if __name__ == "__main__":
     ended = main(sys.argv)
+    for late in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(late, signal.SIG_IGN)  # else PyTorch raises an error; nothing is left to end
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(ended)  # no code of the user's ran here, and to tidy PyTorch up takes 0.2 s
