@@ -193,7 +193,7 @@ function took({ startedS, endedS }: JobRow): string {
 function start(atS: number, nowS: number, trans: TranslationBundle): string {
   return atS <= nowS
     ? trans.__('may start at any moment')
-    : trans.__('may start in %1, at %2', duration(atS - nowS), moment(atS, nowS));
+    : trans.__('starts ~%1', moment(atS, nowS));
 }
 
 function unknownSince(

@@ -186,7 +186,7 @@ test('a waiting row says why in a word, and about when it starts', () => {
   expect(sentence(row, NOW_S, trans)).toMatch(/^one, waiting, priority, ~.*10/);
   const [gpus, why, start] = facts(row, NOW_S, trans);
   expect([gpus, why]).toEqual(['2 GPUs', 'A sentence']);
-  expect(start).toMatch(/^may start in 10 min, at .*10/);
+  expect(start).toMatch(/^starts ~.*10/);
   const word = (reason: string): string =>
     matters(only([job('one', { state: 'PENDING', reason })]), NOW_S, trans);
   expect(['JobHeldUser', 'Resources', 'QOSMaxJobsPerUserLimit', 'NewOfSlurm'].map(word)).toEqual([
