@@ -154,8 +154,8 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
 
 
 class DashboardProxyHandler(LabProxyHandler):
-    """The same for a dashboard. Its server does not know its address here, and its pages name
-    everything by relative addresses."""
+    """Hands on to a dashboard what is asked below `dashboard-proxy/ID/NAME/`. The dashboard's
+    server does not know that address, and its pages link by relative ones."""
 
     rule = OWN["dashboard-proxy"]
 

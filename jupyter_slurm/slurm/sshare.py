@@ -27,8 +27,8 @@ class ShareRow(NamedTuple):
 
 
 class QuotaRow(NamedTuple):
-    """What an account, or a user with it (`user` not ""), may have in all, and what Slurm counts of
-    it as used: it forgets old use where PriorityDecayHalfLife is set. In minutes."""
+    """Holds an account's limits and use in minutes, or those of one user of it (`user` not "").
+    Slurm forgets old use where PriorityDecayHalfLife is set."""
 
     account: str
     user: str

@@ -49,7 +49,7 @@ _LONG_TEXT = 240
 """Characters from which on a text is folded away."""
 _FOLDED_TEXT = 72
 _ERASED_SOON_S = 14 * 24 * 3600
-"""How long before the site erases a job's files their last day is told in short forms too."""
+"""From so many seconds before the site erases a job's files on, short texts name the day too."""
 _NAMED_TASKS = 60
 """Characters of the tasks that are named of one state."""
 

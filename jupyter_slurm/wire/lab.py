@@ -52,5 +52,5 @@ class LabEntry(Struct, frozen=True, kw_only=True):
     base_url: str = "/"
     """The address of a Jupyter server below which it may be shown; "/": below none."""
     cookie: str = ""
-    """Lets a Jupyter server hand on what is asked of a dashboard; "": the profile of its cluster
-    forbids that."""
+    """The cookie with which a Jupyter server passes a browser's requests on to the dashboard; "":
+    the profile of its cluster forbids that."""

@@ -19,7 +19,7 @@ class JobPriority(Struct, frozen=True, kw_only=True, omit_defaults=True):
     waiting: int
     """The number of jobs that wait there, this one too."""
     given: dict[str, float] = field(default_factory=dict)
-    """What each factor adds to the priority, by Slurm's names (`age`, `fairshare`, `jobsize`,
+    """The share of each factor in the priority, by Slurm's names (`age`, `fairshare`, `jobsize`,
     `partition`, `qos`, `association`, `site`, `tres`, `nice`); without those that give nothing."""
     id: str | None = None
     """Our id, where the job is one of ours."""

@@ -1,4 +1,4 @@
-"""What a user and their accounts have spent on a cluster."""
+"""The use of a cluster by a user and their accounts, and their limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """What the jobs of an account have held, whether they used it or not."""
+    """Counts what the jobs of an account have held, whether they used it or not."""
 
     account: str
     user: str
@@ -23,7 +23,7 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 class Quota(Struct, frozen=True, kw_only=True):
-    """What an account may use in all of a resource."""
+    """Limits how much of a resource an account may use in all."""
 
     account: str
     user: str
@@ -32,7 +32,7 @@ class Quota(Struct, frozen=True, kw_only=True):
     """Slurm's name: `cpu`, `gres/gpu`, `billing` …; of `mem` it is MiB."""
     limit_hours: float
     used_hours: float
-    """What Slurm counts; it may forget old use."""
+    """The use that Slurm counts, which may leave out old use."""
 
 
 class Spending(Struct, frozen=True, kw_only=True):

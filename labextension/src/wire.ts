@@ -1275,7 +1275,7 @@ export interface QueueEntry {
   id?: string | null;
 }
 /**
- * What an account may use in all of a resource.
+ * Limits how much of a resource an account may use in all.
  */
 export interface Quota {
   account: string;
@@ -1388,7 +1388,7 @@ export interface Spending {
   quotas: Quota[];
 }
 /**
- * What the jobs of an account have held, whether they used it or not.
+ * Counts what the jobs of an account have held, whether they used it or not.
  */
 export interface Spent {
   account: string;

@@ -18,13 +18,13 @@ from jupyter_slurm.errors import RequestError
         ("~:/mnt/h", Mount("/home/u", "/mnt/h")),
         ("~/a b:/mnt/é", Mount("/home/u/a b", "/mnt/é")),
         ("~/$x", Mount("/home/u/$x", "/home/u/$x")),
-        (".:/code", Mount("/work", "/code")),
-        ("./a b/:/inputs", Mount("/work/a b", "/inputs")),
+        (".:/code", Mount("/fit", "/code")),
+        ("./a b/:/inputs", Mount("/fit/a b", "/inputs")),
         ("$SCRATCH:/scratch:ro", Mount("$SCRATCH", "/scratch", read_only=True)),
     ],
 )
 def test_the_forms_of_a_mount(text: str, mount: Mount) -> None:
-    assert parse_mount(text, "/home/u/", "/work") == mount
+    assert parse_mount(text, "/home/u/", "/fit") == mount
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_the_forms_of_a_mount(text: str, mount: Mount) -> None:
 )
 def test_anything_else_is_refused_with_the_form(text: str) -> None:
     with pytest.raises(RequestError):
-        parse_mount(text, "/home/u", "/work")
+        parse_mount(text, "/home/u", "/fit")
 
 
-PLACES = Places("/home/u", "/work", "/jobs/it's")
+PLACES = Places("/home/u", "/fit", "/jobs/it's")
 
 
 def test_of_several_mounts_at_one_place_the_last_counts() -> None:
@@ -63,7 +63,7 @@ def test_of_several_mounts_at_one_place_the_last_counts() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "dash"])
 def test_a_variable_of_the_node_is_read_there(shell: str, tmp_path: Path) -> None:
-    places = Places("/home/u", "/work", str(tmp_path))
+    places = Places("/home/u", "/fit", str(tmp_path))
     found = parse_mounts(["$SCRATCH/it's:/mnt/a", "${SCRATCH}:/mnt/b"], places)
     assert found.mounts == (
         Mount(f"{tmp_path}/bind.0", "/mnt/a"),

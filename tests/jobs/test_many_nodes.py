@@ -188,10 +188,13 @@ def test_in_an_image_the_ranks_are_the_same(
     runs_in_four_ranks(nodes, code, launch=engine, runtime=runtime, image=str(demo_image))
 
 
-@pytest.mark.parametrize(
+RANKS_IN_SQUASH_IMAGES = pytest.mark.parametrize(
     ("runtime", "engine", "code"),
     [("pyxis", "torchrun", TORCH), ("pyxis", "mpi", MPI), ("enroot", "torchrun", TORCH)],
 )
+
+
+@RANKS_IN_SQUASH_IMAGES
 def test_in_a_squash_image_each_node_has_a_container_of_its_own(
     nodes: Site,
     enroot_standin: EnrootStandIn,
@@ -245,10 +248,7 @@ def test_a_container_that_is_kept_on_another_node_is_told_with_the_node(
     nothing_stays(job)
 
 
-@pytest.mark.parametrize(
-    ("runtime", "engine", "code"),
-    [("pyxis", "torchrun", TORCH), ("pyxis", "mpi", MPI), ("enroot", "torchrun", TORCH)],
-)
+@RANKS_IN_SQUASH_IMAGES
 def test_a_container_that_stays_is_made_on_each_of_the_nodes_and_found_there_again(
     nodes: Site,
     enroot_standin: EnrootStandIn,

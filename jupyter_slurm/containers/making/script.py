@@ -20,7 +20,8 @@ from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.wire import Message
 
 _PAUSE_S, _LONGEST_PAUSE_S = 10, 60
-"""Seconds before a step that takes long is told of, each time that many more."""
+"""How many seconds the script waits before it first says that a step still runs: each later wait is
+longer by as many, up to the second figure."""
 _SAVING = "saving the image"
 _BEGINNING = "beginning"
 _IN_IMAGES = (

@@ -18,7 +18,8 @@ from jupyter_slurm.slurm.sshare import ShareRow
 from jupyter_slurm.wire import Job, JobPriority, JobState, Message, Priorities, Text, together
 
 _LOW = 0.5
-"""Below this fairshare, of 0 to 1, the job loses half of its weight, and sshare is asked why."""
+"""A fairshare factor (0 to 1) below this takes half of its weight from the job: then ask sshare
+why."""
 
 
 def of_mine(cluster: SlurmCluster, ours: Ours) -> Priorities:

@@ -70,7 +70,7 @@ test('why it waits is told, and why it failed as bad news; what went well needs 
   expect(said({ state: 'COMPLETED', ...told })).toEqual([]);
 });
 
-test('that the site will soon erase its files is told in time, with what copies them', () => {
+test('a card says in time that the site will erase the files, and what copies them', () => {
   const day = 24 * 3600;
   const ended: Partial<Job> = { state: 'COMPLETED', ended_s: NOW_S, job_dir: '/scratch/jobs/a' };
   expect(said({ ...ended, erased_s: NOW_S + 15 * day })).toEqual([]);
