@@ -243,6 +243,12 @@ def _stopped(log_tail: str) -> Message | None:
     return None if line is None else Message.of("It stopped at `{line}`.", line=brief(line))
 
 
+def interrupted_at(evidence: Evidence) -> Message | None:
+    """Name the line of the recipe at which a job was stopped that was to make an image."""
+    made_none = kind_of(evidence).makes_images and read_failure(evidence.log_tail)
+    return _stopped(evidence.log_tail) if made_none else None
+
+
 def _diagnosed(found: Explanation, exit_code: int | None) -> Text:
     """Return the diagnosis. A program's own words only suggest why it failed."""
     if not found.suggested:
@@ -294,7 +300,7 @@ def _by_cause(
         why = "It left no word of its end; its time limit has gone by, which has likely ended it."
     return Verdict(
         state=state,
-        why=slurm.tasks or why,
+        why=slurm.tasks or together(why, interrupted_at(evidence)),
         advice=advice,
         exit_code=exit_code,
         signal=diagnosis.real_signal(slurm.signal),

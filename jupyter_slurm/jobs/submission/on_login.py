@@ -18,7 +18,7 @@ from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission.prepare import Submission
 from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.transport import Completed, TimedOutError
-from jupyter_slurm.wire import Job, JobState
+from jupyter_slurm.wire import Job, JobState, together
 
 _TIMEOUT_S = 30.0
 _GRACE_S = 20
@@ -181,7 +181,8 @@ def judge(evidence: Evidence) -> Verdict:
     ended = evidence.exit
     exit_code = ended.exit_code if ended is not None else None
     if evidence.cancel_requested:
-        return Verdict(state=JobState.CANCELLED, why="Cancelled by you.", exit_code=exit_code)
+        why = together("Cancelled by you.", verdict.interrupted_at(evidence))
+        return Verdict(state=JobState.CANCELLED, why=why, exit_code=exit_code)
     if evidence.folder_gone or (ended is not None and ended.signal is None):
         return verdict.judge(evidence)
     where = f"the login machine {evidence.started.node}" if evidence.started else "a login machine"

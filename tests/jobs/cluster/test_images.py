@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.wire import ImageBuild, ImageOrigin, ImageSpec, JobKind, JobState, Stream
+from jupyter_slurm.wire import ImageBuild, ImageOrigin, ImageSpec, Job, JobKind, JobState, Stream
 from tests.cluster.apptainer import ApptainerEngine
 from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
@@ -53,6 +53,15 @@ class Ground:
             job = self.site.wait(build.job.id, limit_s=180)
             assert job.state is JobState.COMPLETED, self.site.text(job.id)
         return build
+
+    def cancelled(self, recipe: str, **changes: Any) -> Job:
+        """Cancel the job when the recipe has said `begun`, and return it as it ended."""
+        build = self.site.service.make_image(self.image_spec(recipe, **changes))
+        assert build.job is not None
+        job_id = build.job.id
+        wait_until(lambda: "\nbegun\n" in self.so_far(job_id), 120)
+        self.site.service.cancel(job_id)
+        return self.site.wait(job_id)
 
     def so_far(self, job_id: str) -> str:
         outputs = self.site.service.logs(job_id, budget_bytes=None).outputs
@@ -271,7 +280,9 @@ def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground, tmp_path: 
 
 
 @pytest.mark.parametrize("ground", PACKED.values(), ids=PACKED, indirect=True)
-def test_the_line_of_the_recipe_at_which_it_stopped_is_told(ground: Ground) -> None:
+def test_the_line_of_the_recipe_at_which_it_stopped_is_told_and_nothing_is_left(
+    ground: Ground, tmp_path: Path
+) -> None:
     ground.build(MADE, name="base")
     before = ground.left_in_engine()
     recipes = {
@@ -292,6 +303,12 @@ def test_the_line_of_the_recipe_at_which_it_stopped_is_told(ground: Ground) -> N
         job = ground.site.wait(build.job.id, limit_s=120)
         said = f"The image mine was not made: it failed while building. It stopped at `{line}"
         assert str(job.why).startswith(said), ground.site.text(job.id)
+    endless = "echo begun; while :; do sleep 1; done"
+    job = ground.cancelled(f"FROM base\nRUN {endless}\n", base=None)
+    said = f"Cancelled by you. It stopped at `RUN {endless}`."
+    assert (job.state, str(job.why)) == (JobState.CANCELLED, said)
+    wait_until(lambda: [one.name for one in ground.folder.glob(".mine*")] == [".mine.lock"], 60)
+    wait_until(lambda: not list((tmp_path / "node").iterdir()), 60)
     assert ground.left_in_engine() == before
     with pytest.raises(RequestError, match="`RUM ls`"):
         ground.site.service.make_image(ground.image_spec("FROM base\nRUM ls\n", base=None))
@@ -301,14 +318,8 @@ _ENDLESS = "#!/bin/sh\necho begun\nwhile :; do sleep 1; done"
 
 
 def test_one_that_is_cancelled_leaves_nothing(ground: Ground, tmp_path: Path) -> None:
-    service = ground.site.service
     before = ground.left_in_engine()
-    build = service.make_image(ground.image_spec(_ENDLESS))
-    assert build.job is not None
-    job_id = build.job.id
-    wait_until(lambda: "begun" in ground.so_far(job_id), 120)
-    service.cancel(job_id)
-    assert ground.site.wait(job_id).state is JobState.CANCELLED
+    assert ground.cancelled(_ENDLESS).state is JobState.CANCELLED
     wait_until(lambda: [one.name for one in ground.folder.iterdir()] == [".mine.lock"], 60)
     wait_until(lambda: not list((tmp_path / "node").iterdir()), 60)
     assert ground.left_in_engine() == before

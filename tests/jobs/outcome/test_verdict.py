@@ -296,6 +296,23 @@ def test_the_verdict(case: Case) -> None:
     assert "disk full" not in str(verdict.advice or "") or not case.evidence.folder_gone
 
 
+_STEP = "Step 2/2 : RUN sleep 9\n"
+_NOT_MADE = (
+    "jupyter-slurm: mine was not made by docker. It ended with exit code 143 while building; "
+    "what the tool said is above.\n"
+)
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "TIMEOUT"])
+def test_an_image_whose_making_was_interrupted_says_at_which_line_of_its_recipe(state: str) -> None:
+    known = {"exit": TERMINATED, "slurm": slurm(state), "cancel_requested": True}
+    program = Evidence(kind=JobKind.PROGRAM, started=STARTED, log_tail=_STEP + _NOT_MADE, **known)  # type: ignore[arg-type]
+    line = "It stopped at `RUN sleep 9`."
+    assert str(judge(program).why).endswith(f". {line}")
+    for other in (replace(program, log_tail=_STEP), replace(program, kind=JobKind.CELL)):
+        assert line not in str(judge(other).why)
+
+
 @pytest.mark.parametrize("began", [True, False])
 @pytest.mark.parametrize(
     ("known", "by_whom"),
