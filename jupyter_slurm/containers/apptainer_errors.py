@@ -17,12 +17,12 @@ from jupyter_slurm.containers.failures import (
     UNKNOWN,
     UNREACHABLE,
     known,
+    uncoloured,
 )
 from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.wire import Message
 
 _LAST_LINES = 5
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ERRORS = re.compile(
     r"^(?:FATAL:   |ERROR:   |ERROR  : )(?P<own>.+?)\.?$"
     r"|^(?P<env>env: .?(?:apptainer|singularity)\b.*?)\.?$"
@@ -108,7 +108,7 @@ _KNOWN = (
 
 def explained(log_tail: str) -> Explained | None:
     """Explain the failure of Apptainer at the end of the log; None: it has not failed."""
-    words = _words(_COLOUR.sub("", log_tail))
+    words = _words(uncoloured(log_tail))
     if words is None:
         return None
     own = (r"", "The container could not be started", "The sentence is Apptainer's own.")
@@ -117,7 +117,7 @@ def explained(log_tail: str) -> Explained | None:
 
 def explained_making(log_tail: str) -> Explained | None:
     """Explain the same for a job that makes an image; None: not known, or the recipe's own."""
-    words = _words(_COLOUR.sub("", log_tail))
+    words = _words(uncoloured(log_tail))
     return None if words is None else known(_KNOWN, words)
 
 

@@ -43,11 +43,17 @@ ROOMY = (
 IN_FOLDER = ("There is no room for it in the node's folder for builds", ROOMY)
 _FULL = re.compile(r"^.*(?:[Nn]o space left on device|[Qq]uota exceeded).*$", re.MULTILINE)
 _LAST_LINES = 20
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def uncoloured(log_tail: str) -> str:
+    """Return the log without the colours in which tools show what went wrong."""
+    return _COLOUR.sub("", log_tail)
 
 
 def full_disk(log_tail: str) -> str | None:
     """Return the line near the end of a log that tells of a full disk; None: there is none."""
-    found = _FULL.findall("\n".join(log_tail.splitlines()[-_LAST_LINES:]))
+    found = _FULL.findall("\n".join(uncoloured(log_tail).splitlines()[-_LAST_LINES:]))
     return str(found[-1]).strip().rstrip(".") if found else None
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+from jupyter_slurm.containers.failures import uncoloured
+
 _LINES = re.compile(
     r"^Step \d+/\d+ : (?P<docker>.+)$"
     r"|^STEP \d+(?:/\d+)?: (?P<podman>.+)$"
@@ -25,7 +26,7 @@ _OURS = re.compile(r"""jupyter-slurm|RUN \["/bin/sh", "-c", "set -e""")
 
 def stopped_at(log_tail: str) -> str | None:
     """Return the last line of the recipe that the log shows; None: it shows none."""
-    found = list(_LINES.finditer(_COLOUR.sub("", log_tail)))
+    found = list(_LINES.finditer(uncoloured(log_tail)))
     if not found:
         return None
     last = found[-1]

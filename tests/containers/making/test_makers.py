@@ -227,7 +227,8 @@ def test_what_a_failed_script_said_is_read_again(step: str, doing: str) -> None:
 )
 def test_a_command_of_a_recipe_that_finds_no_room_names_the_disk(runtime: str, where: str) -> None:
     said = "pip: [Errno 28] No space left on device"
-    found = maker_for(runtime).explain(f"{said}\nThe command returned a non-zero code: 1\n")
+    coloured = f"\x1b[91m{said}\x1b[0m"
+    found = maker_for(runtime).explain(f"{coloured}\nThe command returned a non-zero code: 1\n")
     assert found is not None
     assert found.sentence == f"There is no room for it {where}: {said}."
     assert found.advice

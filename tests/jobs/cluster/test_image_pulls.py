@@ -256,6 +256,7 @@ def test_no_room_for_an_image_in_docker(
         job = ground.pull(full)
         based = ground.build(f"FROM {full}\nRUN :\n")
         site.service.close()
+        assert names(engine) == set()
     not_made(job, full, _IN_ENGINE, "docker image prune")
     not_made(based, "mine", _IN_ENGINE, "docker image prune")
     assert f"It stopped at `FROM {full}`" in str(based.why)
@@ -276,6 +277,7 @@ def test_no_room_in_docker_for_what_a_recipe_writes_names_the_disk_and_the_line(
         assert names(engine) == before
     for run, job in jobs.items():
         not_made(job, "mine", _IN_ENGINE, "docker image prune")
+        assert "\x1b" not in str(job.why)
         assert str(job.why).endswith(f"It stopped at `RUN {run}`.")
 
 
