@@ -35,6 +35,12 @@ def sources(text: str) -> list[Source]:
     return found
 
 
+def base_line(text: str) -> str | None:
+    """Return the line that names the base image; None: there is none, or one for each stage."""
+    lines = [line.strip() for line in text.splitlines() if re.match("(?i)from *:", line)]
+    return lines[0] if len(lines) == 1 else None
+
+
 def _section(line: str) -> str:
     name, *rest = line[1:].lower().split() or [""]
     if name == "appfiles" or (name == "files" and rest[:1] != ["from"]):

@@ -63,6 +63,12 @@ class Recipe:
             return dockerfile.sources(self.text)
         return definition.sources(self.text) if self.kind is Kind.DEFINITION else []
 
+    def base_line(self) -> str | None:
+        """Return the line that names the base image; None: there is none, or one of several."""
+        if self.kind is Kind.DOCKERFILE:
+            return None if self.base is None else f"FROM {self.base}"
+        return definition.base_line(self.text) if self.kind is Kind.DEFINITION else None
+
     def steps(self) -> list[Step]:
         """Return the steps on the base. RequestError: the recipe has no such steps. Not for a
         definition, nor for a script."""

@@ -60,6 +60,9 @@ class Apptainer:
             lines.append(file("begun", text) + 'sed "s|@work@|$work|" "$work/begun" ')
             lines.append('>"$work/definition"\n')
         lines.append('step "building"\n')
+        # Apptainer traces the commands of a recipe, and says nothing of the line before them.
+        base_line = recipe.base_line()
+        lines.append(f"printf '+ %s\\n' {shlex.quote(base_line)}\n" if base_line else "")
         lines.append(
             f'{self._program} build --fakeroot --force "$partial.sif" "$work/definition"\n'
         )

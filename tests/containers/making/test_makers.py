@@ -135,6 +135,15 @@ def test_apptainer_builds_a_definition_whatever_the_recipe(program: str) -> None
     assert "Bootstrap: localimage\nFrom: /a b/x.sif\n" in local
 
 
+def test_apptainer_says_the_line_of_the_base_which_it_does_not_trace_itself() -> None:
+    maker = MAKERS["apptainer"]
+    assert "printf '+ %s\\n' 'FROM ubuntu:22.04'\n" in built("apptainer", "dockerfile")
+    assert "printf '+ %s\\n' 'From: ubuntu:22.04'\n" in maker.build(_DEFINITION, None, _VERSION)
+    two = read_recipe(f"{_DEFINITION.text}\n{_DEFINITION.text}", None)
+    for text in (maker.build(two, None, _VERSION), built("apptainer", "script")):
+        assert "printf '+ " not in text
+
+
 def test_pyxis_sets_up_a_container_in_a_step_and_saves_it() -> None:
     lines = plain(built("pyxis", "script")).splitlines()
     assert 'step "building"' in lines

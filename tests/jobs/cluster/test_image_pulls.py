@@ -159,7 +159,10 @@ def test_a_build_says_the_same_of_its_base_and_leaves_nothing_on_the_node(
     ground: Ground, registry: Registry, pushed: str, tmp_path: Path
 ) -> None:
     recipe = f"FROM {ground.registry}/{pushed}\nRUN : >/here\n"
-    not_made(ground.build(recipe), "mine", "does not let you have it", "slurm image login")
+    locked = ground.build(recipe)
+    not_made(locked, "mine", "does not let you have it", "slurm image login")
+    line = f"It stopped at `FROM {ground.registry}/{pushed}`."
+    assert str(locked.why).endswith(line)
     assert list((tmp_path / "unpacked").glob("jupyter-slurm*")) == []
     if ground.runtime == "docker":  # it unpacks elsewhere: below
         return
@@ -168,6 +171,7 @@ def test_a_build_says_the_same_of_its_base_and_leaves_nothing_on_the_node(
         job = ground.build(recipe)
         assert list((tmp_path / "unpacked").iterdir()) == []
     not_made(job, "mine", "there is no room for it on the node: ", "TMPDIR")
+    assert str(job.why).endswith(line)
 
 
 def test_a_login_that_is_wrong(ground: Ground, registry: Registry, pushed: str) -> None:
