@@ -118,7 +118,9 @@ class Terminal:
         if not self.live or line == self._line or self._midline:
             return
         width = shutil.get_terminal_size().columns - 1
-        self._stderr.write(_CLEAR_LINE + line[:width])
+        # A notebook writes over a line of `!jupyter slurm …`, and knows nothing that clears it.
+        blank = " " * min(len(self._line), width)
+        self._stderr.write(f"{_CLEAR_LINE}{blank}\r{line[:width]}")
         self._stderr.flush()
         self._line = line
 
