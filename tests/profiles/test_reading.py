@@ -416,7 +416,11 @@ def test_a_template_is_laid_under_the_clusters_own_table(config: Path) -> None:
     )
     assert (profile.host, profile.user) == ("login.sdumont.lncc.br", "alice")
     assert profile.job_root == "/scratch/deepfun/alice/.jupyter-slurm/jobs"
-    assert profile.job_env == {"PYTHONUSERBASE": "/scratch/deepfun/alice/.local"}
+    assert profile.job_env == {
+        "PYTHONUSERBASE": "/scratch/deepfun/alice/.local",
+        "XDG_CACHE_HOME": "/scratch/deepfun/alice/.cache",
+        "XDG_CONFIG_HOME": "/scratch/deepfun/alice/.config",
+    }
     assert profile.storage.hidden == ("/prj",)
     assert profile.modules == ("deepl/deeplearn-py3.7",), "lists are replaced"
     assert profile.defaults == {"partition": "gdl", "nodes": "1", "ntasks": "1"}
