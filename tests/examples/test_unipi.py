@@ -50,6 +50,8 @@ def test_an_image_is_made_and_every_model_of_the_search_comes_back(
     reading = read("unipi-hpc2019", unipi, tmp_path)
     assert "stand-in for conda: numpy installed" in reading.text("%%slurm_image antonio-base")
     assert "Successfully installed fbpca" in reading.text("%%slurm_image antonio-base")
+    # That its users cannot mount SquashFS files is told in one line of ours.
+    assert "FUSE" not in reading.text("%%slurm_image antonio-base")
     assert "ray-core installed" in reading.text("%%slurm_image antonio-ray")
     _check(reading, unipi)
 

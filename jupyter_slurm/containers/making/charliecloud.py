@@ -43,7 +43,8 @@ _END = f"""if command -v mksquashfs >/dev/null; then
   step "packing the image"
   ch-convert -i ch-image -o dir {{made}} "$work/made"
   {SAVING}  if mksquashfs "$work/made" "$partial.sqfs" -noappend -quiet -no-progress -comp gzip \\
-      -Xcompression-level 1 && ch-run "$partial.sqfs" -- /bin/sh -c :; then exit 0; fi
+      -Xcompression-level 1 && ch-run "$partial.sqfs" -- /bin/sh -c : >/dev/null 2>&1
+  then exit 0; fi
   rm -f "$partial.sqfs"
 fi
 {SAVING}echo "jupyter-slurm: no SquashFS on this node: the image is a folder"
