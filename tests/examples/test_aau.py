@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from tests.cluster.dressed import Dress, Dressed, make_dressed
 from tests.cluster.dressed_slurm import Shape
 from tests.cluster.image import shell_copy
 from tests.cluster.open_registry import OpenRegistry
-from tests.examples.reading import LIMIT_S, Reading, read
+from tests.examples.reading import LIMIT_S, Reading, add, read
 from tests.examples.test_sdumont import make_wheel
 from tests.ssh.accounts import make_folder
 from tests.ssh.kept import Keeper
@@ -156,25 +155,6 @@ def aau(engine: ApptainerEngine, folder: Path) -> Dress:
     )
 
 
-def _add_cluster(site: Dressed) -> None:
-    """Set up the cluster as the notebook's first cell says, by answering two questions: for the
-    user's name there, and whether to keep what is shown. A third one would find no answer."""
-    (made,) = site.sshd.client.folder.glob("config/jupyter-slurm/clusters.toml")
-    made.unlink()
-    words = ["clusters", "add", "aau-aicloud", "--template", "aau-aicloud"]
-    done = subprocess.run(
-        [sys.executable, "-m", "jupyter_slurm", *words],
-        env=site.env,
-        input=f"{site.account.name}\n\n",
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Your AAU ID: " in done.stdout
-
-
 @pytest.mark.timeout(2 * LIMIT_S)
 @pytest.mark.long
 def test_the_guides_steps_are_done_twice_after_two_questions_and_a_login(
@@ -182,7 +162,8 @@ def test_the_guides_steps_are_done_twice_after_two_questions_and_a_login(
 ) -> None:
     folder = make_folder(site_keeper, "site-") / "s"
     site = make_site(site_keeper, folder, apptainer_engine, site_folder)
-    _add_cluster(site)
+    # Two questions: the user, and whether to keep what is shown.
+    assert "Your AAU ID: " in add(site, site.account.name, "")
 
     reading = read("aau-aicloud", site, tmp_path)
     _check(reading, site)

@@ -13,7 +13,7 @@ from tests.cluster.dressed import Dress, Dressed
 from tests.cluster.dressed_docker import DressedDocker
 from tests.cluster.dressed_slurm import Shape
 from tests.cluster.image import lean_copy
-from tests.examples.reading import LIMIT_S, Reading, read
+from tests.examples.reading import LIMIT_S, Reading, add, read
 from tests.ssh.kept import Keeper
 from tests.ssh.waiting import wait_until
 
@@ -73,6 +73,8 @@ def test_the_guides_steps_are_done_twice_and_nothing_is_left_on_the_nodes(
 ) -> None:
     arandu = dressed(ARANDU)
     docker = with_docker(site_keeper, arandu, lean_copy(demo_image, tmp_path / "image"))
+    # Two questions: the user, and whether to keep what is shown.
+    assert "Keep this?" in add(arandu, arandu.account.name, "")
 
     reading = read("arandu", arandu, tmp_path)
     _check(reading, arandu)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.cluster.dressed import Dress, Dressed
 from tests.cluster.dressed_slurm import Shape
-from tests.examples.reading import LIMIT_S, Reading, read
+from tests.examples.reading import LIMIT_S, Reading, add, read
 from tests.ssh.waiting import wait_until
 
 PROJECT = "deepfun"
@@ -126,6 +126,8 @@ def test_modules_scratch_and_reports_are_the_guides_and_the_home_stays_unseen(
     dressed: Callable[[Dress], Dressed], site_folder: Path, tmp_path: Path
 ) -> None:
     site = dressed(sdumont(make_software(site_folder)))
+    # Three questions: the user, the project's code, and whether to keep what is shown.
+    assert "Keep this?" in add(site, site.account.name, PROJECT, "")
     scratch = f"/scratch/{PROJECT}/{site.account.name}"
     old = site.file(f"{scratch}/last_term/losses.json")
     old.parent.mkdir(parents=True)

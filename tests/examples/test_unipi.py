@@ -12,7 +12,7 @@ from tests.cluster.dressed import Dress, Dressed
 from tests.cluster.dressed_slurm import Shape
 from tests.cluster.image import lean_copy
 from tests.examples.conda import miniconda, on_this_machine
-from tests.examples.reading import LIMIT_S, Reading, read
+from tests.examples.reading import LIMIT_S, Reading, add, read
 from tests.ssh.waiting import wait_until
 
 UNIPI = Dress(
@@ -40,6 +40,8 @@ def test_an_image_is_made_and_every_model_of_the_search_comes_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     unipi = dressed(UNIPI)
+    # Two questions: the user, and whether to keep what is shown.
+    assert "Keep this?" in add(unipi, unipi.account.name, "")
     home = unipi.account.home
     image = lean_copy(demo_image, home / "continuumio%miniconda3")
     miniconda(image, home, engines_python)
