@@ -44,6 +44,12 @@ def mpich_python() -> Path:
     return started("A Python with MPICH", lambda: made_engines_python("mpich"))
 
 
+@pytest.fixture(scope="session")
+def tensorflow_python() -> Path:
+    """A Python with TensorFlow for CPUs, made once in the user's cache folder."""
+    return started("A Python with TensorFlow", lambda: made_engines_python("tensorflow"))
+
+
 def made_engines_python(name: str = "engines") -> Path:
     words = [str(ROOT / "scripts" / "engines"), name]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=280)

@@ -11,10 +11,11 @@ import re
 import shutil
 import subprocess
 import sysconfig
-import zipfile
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
+
+from tests.examples.wheels import make_wheel
 
 _INSTALL = """#!/bin/sh
 # A stand-in for conda, whose channels cannot be reached.
@@ -83,7 +84,9 @@ def miniconda(image: Path, home: Path, engines_python: Path) -> None:
     (image / "etc/pip.conf").write_text(
         "[global]\nbreak-system-packages = true\nno-index = true\nfind-links = /opt/conda/wheels\n"
     )
-    _wheel(image / "opt/conda/wheels", "fbpca", "1.0", _FBPCA)
+    wheels = image / "opt/conda/wheels"
+    wheels.mkdir()
+    make_wheel(wheels, "fbpca", "1.0", {"fbpca.py": _FBPCA})
     cache = _Cache(image, home)
     for name in _NOTHING:
         cache.entry(name).touch()
@@ -141,16 +144,3 @@ def _program(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     path.chmod(0o755)
-
-
-def _wheel(folder: Path, name: str, version: str, code: str) -> None:
-    folder.mkdir()
-    about = f"{name}-{version}.dist-info"
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
-        wheel.writestr(f"{name}.py", code)
-        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        wheel.writestr(f"{about}/METADATA", metadata)
-        wheel.writestr(
-            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr(f"{about}/RECORD", "")

@@ -1,7 +1,6 @@
-"""A stand-in for TensorFlow 2.6, of which there is no release for this Python: the site's pip
-installs this text as `tensorflow`.
+"""A stand-in for TensorFlow in the images of AAU's notebook.
 
-It has what the notebook calls, and holds to what TensorFlow documents of a strategy: a model
+It has what that notebook calls, and holds to what TensorFlow documents of a strategy: a model
 belongs to the strategy in whose scope it was made, and is trained on data of that strategy alone.
 Each replica gets its share of a batch, and their gradients are averaged. NumPy does the sums.
 """

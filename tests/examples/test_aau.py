@@ -16,7 +16,7 @@ from tests.cluster.dressed_slurm import Shape
 from tests.cluster.image import shell_copy
 from tests.cluster.open_registry import OpenRegistry
 from tests.examples.reading import LIMIT_S, Reading, add, read
-from tests.examples.test_sdumont import make_wheel
+from tests.examples.wheels import make_wheel
 from tests.ssh.accounts import make_folder
 from tests.ssh.kept import Keeper
 from tests.ssh.waiting import wait_until
