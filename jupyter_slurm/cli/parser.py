@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "clusters default": clusters.default,
         "doctor": jobs.doctor,
         "submit": submit.submit,
+        "run": submit.run,
         "session start": session.start,
         "session stop": session.stop,
         "session list": session.listed,

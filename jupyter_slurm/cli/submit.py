@@ -1,4 +1,5 @@
-"""`submit` and `attach`: a file becomes a job, and its output appears on the terminal.
+"""`submit`, `run` and `attach`: a file, or the program of an image, becomes a job, and its output
+appears on the terminal.
 
 The words after the file are those of `%%slurm`, read by the same parser (`line.py`).
 """
@@ -41,6 +42,16 @@ def submit(args: Arguments, connect: Connect) -> int:
     api = api or connect()
     if kind_of(spec).is_python:
         _check_syntax(api, file, text, spec)
+    return _done(api, spec, request)
+
+
+def run(args: Arguments, connect: Connect) -> int:
+    """Run the program that an image names, as `submit` does a file."""
+    request, spec = headless.own_program(args, job_id=new_id())
+    return _done(connect(), _placed(spec, request), request)
+
+
+def _done(api: Api, spec: JobSpec, request: line.Request) -> int:
     if request.dry_run:
         say(preview_text(api.preview(spec)))
         return 0
@@ -103,6 +114,10 @@ def _spec(file: Path, text: str, request: line.Request, arguments: Sequence[str]
     spec = headless.file_spec(
         file, str(file.resolve()), text, request, job_id=new_id(), arguments=arguments
     )
+    return _placed(spec, request)
+
+
+def _placed(spec: JobSpec, request: line.Request) -> JobSpec:
     cluster = request.cluster or cluster_name(None)
     return placed(msgspec.structs.replace(spec, cluster=cluster))
 

@@ -1,4 +1,5 @@
-"""PURE: jobs that no cell waits for: the words that ask for one, and a file as a job.
+"""PURE: jobs that are no cell: the words that ask for one, and a file, or the program of an image,
+as a job.
 
 The words are those of `%%slurm` but for those that only a cell can use. Nothing here reads files:
 the caller gives the text, which `node/driver.py` runs as a cell.
@@ -15,9 +16,9 @@ import msgspec
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands import line, notebooks, sessions
-from jupyter_slurm.commands.arguments import of_job
+from jupyter_slurm.commands.arguments import Arguments, of_job
 from jupyter_slurm.commands.scanner import before_arguments
-from jupyter_slurm.commands.submitting import SUBMIT
+from jupyter_slurm.commands.submitting import RUN, SUBMIT
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import CellSpec, JobSpec, ProgramSpec, ScriptSpec
 
@@ -81,6 +82,19 @@ def file_spec(
     # Give the file as a notebook: `line.spec` makes a valid job's name of that.
     named = line.spec(made, request, code, job_id=job_id, notebook=str(file.with_suffix("")))
     return msgspec.structs.replace(named, notebook=notebook)
+
+
+def own_program(
+    args: Arguments, *, job_id: str, notebook: str | None = None, before: Sequence[str] = ()
+) -> tuple[line.Request, ProgramSpec]:
+    """Make the job that runs an image's own program, after the options `before` for every job.
+    RequestError names the wrong word."""
+    of_job(RUN, args.words)
+    request = line.parse([*before, *args.words, "--image", args.image])
+    request = replace(request, arguments=args.rest, reuse=line.Reuse.FRESH)
+    # Give the image as a notebook: `line.spec` makes a valid job's name of that.
+    spec = line.spec(ProgramSpec, request, "", job_id=job_id, notebook=args.image)
+    return request, msgspec.structs.replace(spec, notebook=notebook)
 
 
 def _refuse_arguments(file: PurePath, arguments: Sequence[str]) -> None:

@@ -296,6 +296,7 @@ _OF_PYXIS = MappingProxyType(
         "--container-mounts": "Say --mount SRC:DST, once for each folder.",
         "--container-mount-home": "Your home is mounted in every container already.",
         "--container-workdir": "Say --chdir DIR.",
+        "--container-entrypoint": "`%slurm run IMAGE` runs the program that an image names.",
         "--container-save": "`%%slurm_image` makes an image; --container-name keeps a container.",
         "--container-env": "Say --env NAME=VALUE, which counts more than what the image sets.",
         "--container-writable": "Every container can be written to already.",

@@ -83,6 +83,23 @@ SUBMIT = Command(
     more="The job's output is shown; the exit code is the job's. Ctrl-C leaves the job alone: "
     "`jupyter slurm attach ID` comes back to it.",
 )
+RUN = Command(
+    "run",
+    "run the program that an image itself names, as a job",
+    arguments=(Argument("image", "IMAGE", "as --image says it"),),
+    of_job=True,
+    rest="ARGUMENTS",
+    refused=(
+        *"image in out out-format attach fresh session".split(),
+        *"launch gather max-restarts mpi tensorboard".split(),
+    ),
+    refusal="--{} means nothing for the program that an image names.",
+    instead=MappingProxyType({"image": "Name the image without it: `%slurm run IMAGE`."}),
+    more="As `docker run` and `apptainer run` do: ENTRYPOINT with ARGUMENTS, or with CMD where "
+    "there are none; the %runscript of an Apptainer definition. It begins in the folder that the "
+    "image names (with Apptainer in that of the job); `--mount .:/DIR` shows it the job's folder. "
+    "Charliecloud keeps no such program.",
+)
 SESSION_START = Command(
     "session start",
     "keep an allocation, and wait until it runs",

@@ -25,6 +25,7 @@ from jupyter_slurm.commands.submitting import (
     KERNEL_ADD,
     LAB_START,
     NO_BROWSER,
+    RUN,
     SESSION_START,
     SHELL,
     SUBMIT,
@@ -159,6 +160,7 @@ _LAB = (Argument("name", "NAME", _LABS, "?", "lab"),)
 _SESSIONS = "the newest, one started here by its name, or any by its id"
 _KEPT = (
     SUBMIT,
+    RUN,
     Command("session", "keep an allocation for several cells", usual="list"),
     SESSION_START,
     Command(

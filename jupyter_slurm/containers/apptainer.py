@@ -9,6 +9,8 @@ Facts (tried with Apptainer 1.4; the manuals of Singularity 3.5 and later):
 - Its parent process passes signals on to the program, and exits with the program's code; its own
   failures are 255. When it is killed, the program is, too.
 - The home is that of the user's entry in passwd, whatever $HOME says.
+- `run` executes a script in the image. One that is made of ENTRYPOINT and CMD reads them and its
+  arguments once more as a shell does, unless a variable forbids it; WORKDIR is lost.
 - A `.sif` is mounted by the kernel where the tool is set-uid, else by a program beside it, which
   ends with the first TERM, and the files with it. `scancel` sends one to every process under
   proctrack/linuxproc (under proctrack/cgroup to the batch script alone): a cell that wants to save
@@ -23,6 +25,7 @@ from collections.abc import Sequence
 
 from jupyter_slurm.containers.apptainer_errors import explained
 from jupyter_slurm.containers.mounts import csv_line
+from jupyter_slurm.containers.own_program import by_script
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import (
     NUL_IN_DST,
@@ -55,6 +58,9 @@ exec env "$@"
 _INSIDE = "export PYTHONNOUSERSITE=1\n"
 """The home is the node's: packages installed there with pip --user are for another Python."""
 
+RUNSCRIPT = "/.singularity.d/runscript"
+_RUN_INSIDE = f"{_INSIDE}export SINGULARITY_NO_EVAL=1\n"
+
 _FETCHED = re.compile(r"[a-z][a-z-]*://")
 _NOT_FOR_BIND = re.compile(r'[:,"\\\r\n]')
 
@@ -75,6 +81,12 @@ class Apptainer:
         return box.job_dir
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
+        return self._launch(argv, box, _INSIDE)
+
+    def launch_own(self, arguments: Sequence[str], box: Box) -> Launch:
+        return self._launch(by_script(RUNSCRIPT, arguments), box, _RUN_INSIDE)
+
+    def _launch(self, argv: Sequence[str], box: Box, before: str) -> Launch:
         image = image_of(box, self.name)
         mounts = [Mount(box.job_dir, box.job_dir), *box.mounts]
         return Launch(
@@ -90,7 +102,7 @@ class Apptainer:
                 "--pwd=/",
                 *map(_mount, mounts),
                 image,
-                *in_workdir(argv, box, box.job_dir, _INSIDE),
+                *in_workdir(argv, box, box.job_dir, before),
             )
         )
 

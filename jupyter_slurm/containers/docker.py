@@ -13,6 +13,8 @@ tools' own errors. Facts (tried with Docker 20.10; docker-run(1), podman-run(1))
   --env-file, which allows no newline: a file that is read inside has them.
 - /dev/shm has 64 MB, and with --ipc=host it would keep what a killed program leaves in it.
 - The node's disk would keep each line that a program prints until it ends: --log-driver=none.
+- The image's own program is read from the image, and started as any other: nothing else would end
+  it with the job. So the image needs /bin/sh for it, too.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from jupyter_slurm.containers.docker_errors import explained
 from jupyter_slurm.containers.docker_script import (
     DOCKER_LIMITS,
     ENVIRONMENT,
+    OWN_PROGRAM,
     PODMAN_LIMITS,
     before_program,
     start_script,
@@ -40,6 +43,7 @@ from jupyter_slurm.containers.runtime import (
     Launch,
     Mount,
     image_of,
+    in_image_folder,
     in_workdir,
     without_nul,
 )
@@ -50,8 +54,9 @@ _OPTIONS = (
     "--entrypoint=/bin/sh",
     "--network=host",
     "--log-driver=none",
-    "--workdir=/",
 )
+_WORDS = r"""{{range .Config.%s}} '{{join (split . "'") "'\\''"}}'{{end}}"""
+"""Has an engine print words of an image, quoted for sh."""
 
 
 class Docker:
@@ -74,6 +79,42 @@ class Docker:
         return box.job_dir
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
+        inside = in_workdir(argv, box, box.job_dir, _before_program(box))
+        return Launch(self._started(box, inside, "--workdir=/"))
+
+    def launch_own(self, arguments: Sequence[str], box: Box) -> Launch:
+        inside = in_image_folder(box, box.job_dir, _before_program(box))
+        image, archive = self._image(box)
+        asked = _WORDS % "Entrypoint" + ("" if arguments else _WORDS % "Cmd")
+        words = (archive, image, asked, shlex.join(arguments), str(len(self._words)))
+        start = self._started(box, inside)
+        return Launch(("/bin/sh", "-c", OWN_PROGRAM, "sh", *words, *self._words, *start))
+
+    def _started(self, box: Box, inside: Sequence[str], *options: str) -> tuple[str, ...]:
+        """Return the words that start a container, and in it those of a shell."""
+        image, archive = self._image(box)
+        return (
+            "/bin/sh",
+            "-c",
+            self._start,
+            "sh",
+            box.job_dir,
+            _mount(Mount(box.job_dir, box.job_dir)),
+            archive,
+            image if archive else "",
+            str(len(self._words)),
+            *self._words,
+            *_OPTIONS,
+            *options,
+            *self._options,
+            *map(_mount, box.mounts),
+            image,
+            # The shell is the entrypoint.
+            *inside[1:],
+        )
+
+    def _image(self, box: Box) -> tuple[str, str]:
+        """Return the engine's name of the image, and the file that holds it, "" if none does."""
         image = image_of(box, self.name)
         tag = docker_tag(image)
         if tag is None and image.startswith("/"):
@@ -83,28 +124,7 @@ class Docker:
                 name=self.name,
                 image=image,
             )
-        before = before_program(f'{shlex.quote(f"{box.job_dir}/")}"{ENVIRONMENT}"')
-        inside = in_workdir(argv, box, box.job_dir, before)
-        return Launch(
-            (
-                "/bin/sh",
-                "-c",
-                self._start,
-                "sh",
-                box.job_dir,
-                _mount(Mount(box.job_dir, box.job_dir)),
-                image if tag else "",
-                tag or "",
-                str(len(self._words)),
-                *self._words,
-                *_OPTIONS,
-                *self._options,
-                *map(_mount, box.mounts),
-                tag or image,
-                # The shell is the entrypoint.
-                *inside[1:],
-            )
-        )
+        return (tag, image) if tag else (image, "")
 
     def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
         """Launch in a terminal. The container begins, and ends, with the terminal."""
@@ -139,6 +159,10 @@ DOCKERS = (
         ("--userns=keep-id", "--group-add=keep-groups", "--security-opt=label=disable"),
     ),
 )
+
+
+def _before_program(box: Box) -> str:
+    return before_program(f'{shlex.quote(f"{box.job_dir}/")}"{ENVIRONMENT}"')
 
 
 def _mount(mount: Mount) -> str:

@@ -5,6 +5,10 @@ groups, CPUs, memory, GPUs, environment), pass signals on, and leave no containe
 ends. `docker.py` has the words of the command line that need nothing of the node.
 """
 
+from __future__ import annotations
+
+from jupyter_slurm.containers.own_program import REFUSE
+
 ENVIRONMENT = "node$JSLURM_NODE.sh"
 """The file in the job dir with the job's environment; emptied when the program begins. sh: of a job
 on many nodes each has its own."""
@@ -31,16 +35,57 @@ forget() {
 from the folder of images, except TAG. Files beside the images note what the engine has
 (`image_folder.py`). No apostrophes: it is quoted."""
 
+_ENGINE = r"""
+engine=
+while [ "$count" -gt 0 ]; do engine="$engine $1"; shift; count=$((count - 1)); done
+say() { printf 'jupyter-slurm: %s\n' "$1" >&2; }
+"""
+
+# Any node may be the first to run an image that was made here.
+_LOAD = r"""
+if [ -n "$archive" ] && ! $engine image inspect "$made" >/dev/null 2>&1; then
+  $engine load <"$archive" || { say "the container did not start:$engine load failed"; exit 125; }
+fi
+"""
+
+OWN_PROGRAM = rf"""
+archive=$1 made=$2 asked=$3 arguments=$4 count=$5; shift 5
+{_ENGINE}
+pull=
+trap '[ -z "$pull" ] || kill -s TERM "$pull" 2>/dev/null; exit 143' TERM INT
+trap : USR1 USR2
+{_LOAD}
+if ! $engine image inspect "$made" >/dev/null 2>&1; then
+  $engine pull "$made" &
+  pull=$!
+  while :; do
+    wait "$pull"; rc=$?
+    [ -d "/proc/$pull" ] || break
+  done
+  [ "$rc" = 0 ] || {{
+    say "the container did not start: exit code $rc of$engine pull"; exit 125
+  }}
+  pull=
+fi
+own=$($engine image inspect --format "$asked" "$made") || exit 125
+[ -n "$own$arguments" ] || {REFUSE}
+eval "exec \"\$@\" $own $arguments"
+"""
+"""sh: run the words that start a container, and behind them the image's own program. $1 the file
+that holds the image, where it was made here, $2 its name, $3 what the engine is asked for, $4 the
+arguments that the job gives, quoted, $5 how many words lead to the engine, they, those words."""
+
 # $1 the job dir, $2 the option that mounts it, $3 the file that holds the image and $4 its name,
 # where it was made here, $5 how many words lead to the engine, they, its options, the image, the
 # program inside.
-_FACTS = r"""
+_FACTS = (
+    r"""
 dir=$1 mount=$2 archive=$3 made=$4 count=$5; shift 5
-engine=
-while [ "$count" -gt 0 ]; do engine="$engine $1"; shift; count=$((count - 1)); done
+"""
+    + _ENGINE
+    + r"""
 name=jslurm-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}${JSLURM_NODE:-}
 environment=$dir/node${JSLURM_NODE:-}.sh
-say() { printf 'jupyter-slurm: %s\n' "$1" >&2; }
 set -- --name "$name" --label "jupyter-slurm.job=$SLURM_JOB_ID" --user "$(id -u):$(id -g)" "$@"
 [ -z "${JSLURM_NODE:-}" ] || set -- --env "JSLURM_NODE=$JSLURM_NODE" "$@"
 
@@ -77,6 +122,7 @@ esac
 # Images of NVIDIA's say `all` here, which counts where its runtime is the engine's default.
 set -- --env "NVIDIA_VISIBLE_DEVICES=${gpus:-void}" "$@"
 """
+)
 
 DOCKER_LIMITS = r"""
 for group in $(id -G); do set -- --group-add "$group" "$@"; done
@@ -152,11 +198,9 @@ for pause in 0 1 2 5; do
   [ -s "$3" ] || exit # it has begun, and ends by itself
   [ -z "$($1 rm --force "$2")" ] || exit
 done'
-
-# Any node may be the first to run an image that was made here.
-if [ -n "$archive" ] && ! $engine image inspect "$made" >/dev/null 2>&1; then
-  $engine load <"$archive" || { say "the container did not start:$engine load failed"; exit 125; }
-fi
+"""
+    + _LOAD
+    + r"""
 if [ -n "$archive" ]; then # others' folders cannot be written to
   note=${archive%/*}/.${archive##*/}@${SLURMD_NODENAME:-$(hostname)}
   [ -e "$note" ] || (: >"$note") 2>/dev/null

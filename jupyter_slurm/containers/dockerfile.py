@@ -1,8 +1,8 @@
 """Read a Dockerfile: its base, the files beside it that it takes along, and its steps, for tools
 that know no Dockerfile. Pure.
 
-As steps this understands FROM, RUN, COPY, ENV, ARG and WORKDIR, leaves out instructions that only
-say how to start a service (CMD, EXPOSE …), and refuses all others.
+As steps this understands FROM, RUN, COPY, ENV, ARG, WORKDIR, ENTRYPOINT and CMD, leaves out
+instructions that are about services (EXPOSE, VOLUME …), and refuses all others.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from jupyter_slurm.containers.beside import Source
-from jupyter_slurm.containers.steps import Copy, Enter, Run, Set, Step
+from jupyter_slurm.containers.steps import Copy, Enter, Program, Run, Set, Step
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.readable import brief
 
-_UNHEEDED = frozenset(
-    "CMD ENTRYPOINT EXPOSE HEALTHCHECK LABEL MAINTAINER STOPSIGNAL USER VOLUME".split()
+_UNHEEDED = frozenset("EXPOSE HEALTHCHECK LABEL MAINTAINER STOPSIGNAL USER VOLUME".split())
+_KNOWN = _UNHEEDED | frozenset(
+    "ADD ARG CMD COPY ENTRYPOINT ENV FROM ONBUILD RSYNC RUN SHELL WORKDIR".split()
 )
-_KNOWN = _UNHEEDED | frozenset("ADD ARG COPY ENV FROM ONBUILD RSYNC RUN SHELL WORKDIR".split())
 _FROM = re.compile(r"^([ \t]*FROM[ \t]+(?:--\S+[ \t]+)*)(\S+)", re.MULTILINE | re.IGNORECASE)
 _STAGE = re.compile(r"\S+[ \t]+AS[ \t]+(\S+)", re.IGNORECASE)
 _COPIED = re.compile(r"--from=(\S+)")
@@ -173,6 +174,8 @@ def steps(text: str) -> list[Step]:
                 found += _variables(word, rest)
             case "WORKDIR":
                 found.append(Enter(_folder(rest, f"WORKDIR {rest}")))
+            case "ENTRYPOINT" | "CMD":
+                found.append(Program(_program(rest), word == "ENTRYPOINT"))
             case _ if word not in _UNHEEDED:
                 raise _refused(f"{word} {rest}")
     return found
@@ -256,6 +259,14 @@ def _command(rest: str) -> str:
             return rest
         return shlex.join(map(str, words))
     return rest
+
+
+def _program(rest: str) -> tuple[str, ...]:
+    """Return the words of ENTRYPOINT or CMD: a list in JSON, else a line for a shell."""
+    if rest.startswith("["):
+        with suppress(ValueError):
+            return tuple(map(str, json.loads(rest)))
+    return ("/bin/sh", "-c", rest)
 
 
 def _variables(word: str, rest: str) -> list[Step]:

@@ -2,6 +2,9 @@
 `pyxis.py`. Each of these starts one in its own way.
 
 Facts (enroot 3.0 to 4.1, read):
+- /etc/rc of an image that was imported enters WORKDIR and becomes ENTRYPOINT, CMD and arguments
+  (src/docker.sh). pyxis' own `--container-entrypoint` has it run a shell of pyxis', for which most
+  programs are no use, before the step's tasks join the container: so they run it themselves.
 - `enroot exec PID` (3.0) joins the container of a process, with that one's first environment; lines
   of a value after its first are lost. The tool refuses a container that it may not join.
 """
@@ -16,12 +19,14 @@ from dataclasses import replace
 from enum import Enum
 
 from jupyter_slurm.containers.kept import container_name, keeping
+from jupyter_slurm.containers.own_program import by_script
 from jupyter_slurm.containers.references import HUB, Reference
 from jupyter_slurm.containers.runtime import NUL_IN_DST, Box, Launch, Mount, in_workdir, without_nul
 from jupyter_slurm.errors import RequestError
 
 IMAGE_SUFFIXES = (".sqsh", ".squashfs", ".sqfs")
 JOB_DIR = "/mnt/job"
+RC = "/etc/rc"
 _PID_FILE = "program.pid"
 
 GPUS = r"""
@@ -89,7 +94,8 @@ class StartMode(Enum):
 
 
 class EnrootContainers(ABC):
-    """A `Runtime`, a `HasTerminal` and a `KeepsContainers`, but for the start of a container."""
+    """A `Runtime`, with `RunsOwnProgram`, `HasTerminal` and `KeepsContainers`, but for the start of
+    a container."""
 
     takes_image = True
     image_suffixes = IMAGE_SUFFIXES
@@ -128,6 +134,9 @@ class EnrootContainers(ABC):
         return replace(
             self.started(argv, box, StartMode.PROGRAM), pid_file=f"{box.job_dir}/{_PID_FILE}"
         )
+
+    def launch_own(self, arguments: Sequence[str], box: Box) -> Launch:
+        return self.launch(by_script(RC, arguments), box)
 
     def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
         return self.started(argv, box, StartMode.TERMINAL)

@@ -102,6 +102,28 @@ class Runtime(Protocol):
         """Explain the tool's failure at the end of a job's log; None: it was not the tool."""
 
 
+@runtime_checkable
+class RunsOwnProgram(Protocol):
+    """A tool that can run the program which an image itself names."""
+
+    def launch_own(self, arguments: Sequence[str], box: Box) -> Launch:
+        """Launch that program where the image says, or else in the box's folder. RequestError: as
+        of `Runtime.launch`."""
+
+
+def launch_own(runtime: Runtime, arguments: Sequence[str], box: Box) -> Launch:
+    """Launch the image's own program. RequestError: as of `Runtime.launch`, or the runtime does not
+    know it."""
+    if isinstance(runtime, RunsOwnProgram):
+        return runtime.launch_own(arguments, box)
+    raise RequestError(
+        "The runtime {runtime} does not know the program that an image itself names.",
+        hint="Name the program in a cell or a file that begins with `#!`.",
+        option="runtime",
+        runtime=runtime.name,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class StepInImage:
     """The start of a step of srun's on many nodes, whose tasks run in the image."""
@@ -141,9 +163,20 @@ def in_workdir(argv: Sequence[str], box: Box, job_dir: str, before: str = "") ->
     `job_dir` is the job dir's path for that shell; `before` is sh text to run first. A missing
     folder ends the shell with its own message.
     """
-    if box.env_file is not None:
-        before += f". {shlex.quote(f'{job_dir}/{box.env_file}')}\n"
+    before += _environment(box, job_dir)
     return ("/bin/sh", "-c", before + _ENTER_FOLDER, "sh", _folder(box.workdir), *argv)
+
+
+def in_image_folder(box: Box, job_dir: str, before: str = "") -> tuple[str, ...]:
+    """Run the words that follow likewise, but in the folder in which the image begins."""
+    return ("/bin/sh", "-c", f'{before}{_environment(box, job_dir)}exec "$@"', "sh")
+
+
+def _environment(box: Box, job_dir: str) -> str:
+    """Return sh text that reads the box's environment."""
+    if box.env_file is None:
+        return ""
+    return f". {shlex.quote(f'{job_dir}/{box.env_file}')}\n"
 
 
 def image_of(box: Box, runtime: str) -> str:

@@ -57,7 +57,16 @@ class Copy:
     """A word, as in `Set`."""
 
 
-Step = Run | Set | Enter | Copy
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A part of the image's own program: ENTRYPOINT, or CMD, which gives that its arguments where
+    a job gives none. The later of two equal parts counts."""
+
+    words: tuple[str, ...]
+    is_entrypoint: bool
+
+
+Step = Run | Set | Enter | Copy | Program
 
 _COPY = """copy() {
   target=$1; shift
@@ -86,8 +95,9 @@ def script_dockerfile(base: str) -> str:
 
 
 def as_script(steps: Sequence[Step], files: str) -> str:
-    """Return one POSIX sh script that does them all. See `kept_variables` for variables; `files` is
-    the folder inside that has the files beside the recipe."""
+    """Return one POSIX sh script that does them all. See `kept_variables` for variables, and
+    `own_program.written` for the image's own program; `files` is the folder inside that has the
+    files beside the recipe."""
     lines = ["#!/bin/sh", "set -e"]
     if any(isinstance(step, Copy) for step in steps):
         lines.append(_COPY)

@@ -16,7 +16,9 @@ from types import MappingProxyType
 import msgspec
 
 from jupyter_slurm.client.login import LoginDeclined
+from jupyter_slurm.commands import headless
 from jupyter_slurm.commands import line as cell_line
+from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.line import Request, Reuse
 from jupyter_slurm.errors import (
     AgentError,
@@ -109,8 +111,27 @@ def run(
             "It is not known which notebook this is: once this kernel has ended, the same cell is "
             f"another job. `%slurm attach {job.id}` brings this one back."
         )
+    return JobHandle(state.api, job) if is_script else brought(state, request, job)
+
+
+def run_image(state: MagicsState, args: Arguments) -> JobHandle | None:
+    """Run the program that an image names, as `run` does a cell. Each call is another job."""
+    request, asked = headless.own_program(
+        args, job_id=new_id(), notebook=state.notebook, before=state.with_defaults(())
+    )
+    spec = placed(asked)
+    if request.dry_run:
+        _preview(state, request, spec)
+        return None
+    with CallThread(state.person, spec.cluster) as worker:
+        job = _submit(state, worker, request, spec)
+    return brought(state, request, job)
+
+
+def brought(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
+    """Wait for the job and show its outcome; return its handle if it is to be left alone."""
     detach = state.settings.detach if request.detach is None else request.detach
-    if detach or is_script:
+    if detach:
         return JobHandle(state.api, job)
     on_interrupt = request.on_interrupt or state.settings.on_interrupt
     bring(

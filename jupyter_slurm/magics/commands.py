@@ -20,7 +20,7 @@ from jupyter_slurm.commands.shell import parse as parse_shell
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import Verb, cancel_each, read_whole_log, steer_each
 from jupyter_slurm.magics import image, lab, remote, sessions
-from jupyter_slurm.magics.cell import attach, warn_ended_earlier
+from jupyter_slurm.magics.cell import attach, run_image, warn_ended_earlier
 from jupyter_slurm.magics.frontend import in_place, say, warn
 from jupyter_slurm.magics.manual import line_help
 from jupyter_slurm.magics.state import MagicsState
@@ -275,6 +275,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "clusters list": _clusters,
         "doctor": _doctor,
         "use": _use,
+        "run": run_image,
         "session start": sessions.start,
         "session stop": sessions.stop,
         "session list": sessions.listed,

@@ -15,7 +15,7 @@ from jupyter_slurm.commands.image_line import ImageRequest, parse_image, place, 
 from jupyter_slurm.commands.submitting import IMAGE_CELL, IMAGE_PULL
 from jupyter_slurm.errors import LoginNeededError, RequestError
 from jupyter_slurm.job import JobHandle
-from jupyter_slurm.magics.cell import bring
+from jupyter_slurm.magics.cell import brought
 from jupyter_slurm.magics.follow import CallThread
 from jupyter_slurm.magics.frontend import answerer, say
 from jupyter_slurm.magics.state import MagicsState
@@ -52,17 +52,7 @@ def _make(state: MagicsState, request: ImageRequest, spec: ImageSpec) -> JobHand
     if made.job is None:
         say(f"The image {made.image.name} is there, and nothing has changed: {made.image.path}")
         return None
-    options = request.request
-    if state.settings.detach if options.detach is None else options.detach:
-        return JobHandle(state.api, made.job)
-    on_interrupt = options.on_interrupt or state.settings.on_interrupt
-    bring(
-        state,
-        made.job,
-        cancel_on_interrupt=on_interrupt == "cancel",
-        raise_on_failure=options.raise_on_failure,
-    )
-    return None
+    return brought(state, request.request, made.job)
 
 
 def listed(state: MagicsState, args: Arguments) -> Table:

@@ -141,9 +141,10 @@ class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
 
 
 class ProgramSpec(_Spec, frozen=True, kw_only=True, tag="program"):
-    """Text that starts with `#!`, run as it is inside the image."""
+    """Text that starts with `#!`, run as it is inside the image, or the image's own program."""
 
-    code: str
+    code: str = ""
+    """"": what the image names by ENTRYPOINT and CMD, or as its runscript."""
     arguments: tuple[str, ...] = ()
     """The words behind its name."""
     on_login: bool = False

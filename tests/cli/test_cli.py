@@ -46,6 +46,7 @@ from jupyter_slurm.wire import (
     Preview,
     Priorities,
     Problem,
+    ProgramSpec,
     QueueEntry,
     Result,
     Spending,
@@ -450,6 +451,41 @@ def test_detaching_prints_the_id_alone_on_stdout(run: Run, tmp_path: Path) -> No
     code, out, err = run(api, "submit", "a.py", "--detach")
     assert (code, out) == (0, f"{api.specs[0].id}\n")
     assert f"jupyter slurm attach {api.specs[0].id}" in err
+
+
+def test_the_program_of_an_image_runs_with_the_words_behind_the_dashes(
+    run: Run, tmp_path: Path
+) -> None:
+    api = MemoryApi([Stream(name="stdout", text="Hello\n")])
+    words = ("nvcr.io/nvidia/pytorch:22.11-py3", "--time", "5m", "--", "--lr", "$x 'y'", "--image")
+    code, out, _ = run(api, "run", *words)
+    assert (code, out) == (0, "Hello\n")
+    (spec,) = api.specs
+    assert isinstance(spec, ProgramSpec)
+    assert (spec.code, spec.image, spec.name) == ("", words[0], "pytorch-22.11-py3")
+    assert spec.arguments == ("--lr", "$x 'y'", "--image")
+    assert (spec.options, spec.cwd) == ({"time": "00:05:00"}, str(tmp_path))
+    assert run(api, "run", "hello", "--name", "greet", "--detach")[1] == f"{api.specs[1].id}\n"
+    assert [one.name for one in api.specs] == ["pytorch-22.11-py3", "greet"]
+    assert "# sbatch" in run(api, "run", "hello", "--dry-run")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("hello", "world"), "`world` is one word too many"),
+        (("hello", "--image", "other"), "Name the image without it: `%slurm run IMAGE`."),
+        (("hello", "--in", "x"), "--in means nothing for the program that an image names"),
+        (("hello", "--launch", "mpi"), "--launch means nothing"),
+        (("hello", "--tiem", "1"), "--time"),
+    ],
+)
+def test_what_the_program_of_an_image_cannot_have_is_refused(
+    run: Run, words: tuple[str, ...], message: str
+) -> None:
+    code, out, err = run(no_api(), "run", *words)
+    assert code == 2
+    assert in_words_of_a_terminal(message) in out + err
 
 
 def test_what_keeps_a_job_from_being_submitted_is_told_with_what_can_be_done(

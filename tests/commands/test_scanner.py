@@ -12,7 +12,14 @@ from jupyter_slurm.commands import headless, image_line, line, shell
 from jupyter_slurm.commands.arguments import job_spec, named, read_arguments
 from jupyter_slurm.commands.line import Request
 from jupyter_slurm.commands.scanner import asks_for_help, before_arguments, scan, with_values
-from jupyter_slurm.commands.submitting import CELL, IMAGE_CELL, LAB_START, SESSION_START, SHELL
+from jupyter_slurm.commands.submitting import (
+    CELL,
+    IMAGE_CELL,
+    LAB_START,
+    RUN,
+    SESSION_START,
+    SHELL,
+)
 from jupyter_slurm.jobs.kinds import kind_for
 from jupyter_slurm.kernel import spec as kernel_spec
 from jupyter_slurm.slurm.options import OPTIONS
@@ -28,6 +35,9 @@ PLACES: dict[str, Callable[[list[str]], Request]] = {
     "%%slurm": line.parse,
     "%%slurm --": line.parse_with_arguments,
     "submit": headless.request,
+    "run": lambda words: headless.own_program(
+        read_arguments(RUN, ["image", *words]), job_id="abcdefgh"
+    )[0],
     "session start": lambda words: started(SessionSpec, words)[0],
     "lab start": lambda words: started(LabSpec, words)[0],
     "shell": lambda words: shell.parse(read_arguments(SHELL, words)).request,

@@ -297,6 +297,29 @@ def test_an_image_is_pulled_once_and_runs(
     assert "Using cached SIF image" in site.text(job.id)
 
 
+def test_the_program_that_a_pulled_image_names_gets_its_arguments_unchanged(
+    made: MakeSite,
+    logged_in: dict[str, str],
+    registry: Registry,
+    docker_engine: DockerEngine,
+    shell_only: Path,
+) -> None:
+    docker_engine.load(shell_only, "small:1")
+    entrypoint = '["sh", "-c", "for one; do printf \'<%s>\' \\"$one\\"; done", "sh"]'
+    recipe = f'FROM small:1\nENTRYPOINT {entrypoint}\nCMD ["usual $HOME"]\n'
+    docker_engine.run("build", "--tag", "own:1", "-", stdin=recipe)
+    image = registry.push(docker_engine, "own:1", "team/own:1")
+    site = made(env=logged_in)
+    hostile = ("a b", "$HOME", "$(x)`y`", "quo'te\"d", "new\nline", "a\\b", "")
+    for arguments, told in (((), ("usual $HOME",)), (hostile, hostile)):
+        asked = spec(
+            "", kind=JobKind.PROGRAM, image=image, runtime="apptainer", arguments=arguments
+        )
+        job = site.wait(site.service.submit(asked).id)
+        assert job.state is JobState.COMPLETED, (job.why, site.text(job.id))
+        assert site.text(job.id).endswith("".join(f"<{word}>" for word in told))
+
+
 def test_a_node_without_room_for_an_image(
     made: MakeSite,
     apptainer_engine: ApptainerEngine,

@@ -6,7 +6,7 @@ import pytest
 
 from jupyter_slurm.containers import dockerfile
 from jupyter_slurm.containers.recipe import Kind, Recipe, read_recipe
-from jupyter_slurm.containers.steps import Enter, Run, Set
+from jupyter_slurm.containers.steps import Enter, Program, Run, Set
 from jupyter_slurm.errors import RequestError
 
 
@@ -106,7 +106,7 @@ def test_a_dockerfile_is_read_step_by_step() -> None:
         "WORKDIR /my data\n"
         "RUN apt-get update && \\\n  # a remark\n  apt-get install git\n"
         'RUN ["pip", "install", "a b"]\n'
-        'CMD ["sh"]\nEXPOSE 80\nLABEL a=b\n'
+        'CMD ["sh"]\nENTRYPOINT exec python3\nEXPOSE 80\nLABEL a=b\n'
     )
     assert read_recipe(text, None).steps() == [
         Set("V", "1", kept=False),
@@ -117,6 +117,8 @@ def test_a_dockerfile_is_read_step_by_step() -> None:
         Enter("'/my data'"),
         Run("apt-get update &&    apt-get install git"),
         Run("pip install 'a b'"),
+        Program(("sh",), is_entrypoint=False),
+        Program(("/bin/sh", "-c", "exec python3"), is_entrypoint=True),
     ]
 
 

@@ -112,6 +112,7 @@ def _check(reading: Reading, site: Dressed) -> None:
     assert "in a container: True" in inside
     assert f"user {site.account.uid} with GPUs 0,1" in inside
     assert "Hello world" in reading.text("--name greet")
+    assert "Hello world" in reading.text("%slurm run greeter")
     assert "in /workspace/data: computed on c4aiscw2" in reading.text("--chdir /workspace/data")
     assert f"removed directory '/output/{user}/kept'" in reading.text("--name clean")
 

@@ -12,6 +12,7 @@ import pytest
 from IPython.core.error import UsageError
 
 from jupyter_slurm.errors import CommandError, NotFoundError
+from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.magics.extension import SLURM_COMMANDS
 from jupyter_slurm.magics.table import SlurmText, Table
@@ -21,6 +22,7 @@ from jupyter_slurm.wire import (
     JobPriority,
     JobState,
     LabSpec,
+    ProgramSpec,
     Quota,
     SessionSpec,
     Spending,
@@ -87,6 +89,23 @@ def test_jobs_says_how_far_an_array_is(shell: Shell, api: FakeApi) -> None:
     api.change(job_id, state=JobState.RUNNING, tasks={"COMPLETED": "1-3", "RUNNING": "4"})
     (row,) = table(shell, "%slurm jobs").rows
     assert row["Note"] == "3 of 4 done, running 4"
+
+
+def test_the_program_of_an_image_is_run_as_a_cell_is(shell: Shell, api: FakeApi) -> None:
+    shell.run("%slurm use fake --time 10m --image other")
+    shell.run("rate = 0.1")
+    handle = shell.run("%slurm run hello --detach -- {rate} 'a b'").outcome.result
+    assert isinstance(handle, JobHandle)
+    spec = api.specs[handle.id]
+    assert isinstance(spec, ProgramSpec)
+    assert (spec.code, spec.image, spec.arguments) == ("", "hello", ("0.1", "a b"))
+    assert spec.options == {"time": "00:10:00"}
+    api.kill(handle.id, JobState.FAILED, "It has failed.")
+    again = shell.run("%slurm run hello --detach").outcome.result
+    assert again.id != handle.id
+    api.kill(again.id, JobState.FAILED, "It has failed.")
+    api.refuse = "There is no such image."
+    assert "no such image" in str(shell.run("%slurm run hello").error)
 
 
 def test_a_wrong_word_gets_the_nearest_right_one(shell: Shell) -> None:

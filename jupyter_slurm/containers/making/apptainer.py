@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import shlex
 
-from jupyter_slurm.containers.apptainer import apptainer_name
+from jupyter_slurm.containers.apptainer import RUNSCRIPT, apptainer_name
 from jupyter_slurm.containers.apptainer_errors import explained_making
 from jupyter_slurm.containers.failures import IN_FOLDER, without_room
 from jupyter_slurm.containers.making.script import beside, file
+from jupyter_slurm.containers.own_program import written
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
@@ -49,7 +50,8 @@ class Apptainer:
             lines.append('cd -- "$beside"\n' if recipe.sources() else "")
         else:
             steps = [] if recipe.kind is Kind.SCRIPT else recipe.steps()
-            script = recipe.text if recipe.kind is Kind.SCRIPT else as_script(steps, INSIDE_FILES)
+            script = as_script(steps, INSIDE_FILES) + written(steps, RUNSCRIPT, "exec")
+            script = recipe.text if recipe.kind is Kind.SCRIPT else script
             lines.append(file(SETUP, script) + f'chmod 755 "$work/{SETUP}"\n')
             files = f"    @work@/{FILES} {INSIDE_FILES}\n" if recipe.sources() else ""
             lines.append(beside(FILES) if files else "")

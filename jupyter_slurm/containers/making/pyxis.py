@@ -11,11 +11,12 @@ from __future__ import annotations
 import shlex
 
 from jupyter_slurm.containers import runtime_named
-from jupyter_slurm.containers.enroot_containers import enroot_name
+from jupyter_slurm.containers.enroot_containers import RC, enroot_name
 from jupyter_slurm.containers.enroot_errors import IN_CONTAINER
 from jupyter_slurm.containers.failures import without_room
 from jupyter_slurm.containers.making.context import refuse_definition
 from jupyter_slurm.containers.making.script import beside, file
+from jupyter_slurm.containers.own_program import written
 from jupyter_slurm.containers.pyxis import SRUN, STEP, STEP_INSIDE
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
@@ -87,4 +88,4 @@ def _script(recipe: Recipe) -> str:
         f'printf "%s\\n" "{one.name}=${one.name}" >>/etc/environment\n'
         for one in kept_variables(steps)
     ]
-    return as_script(steps, f"/mnt/{FILES}") + "".join(kept)
+    return "".join([as_script(steps, f"/mnt/{FILES}"), *kept, written(steps, RC, ".")])

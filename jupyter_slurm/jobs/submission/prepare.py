@@ -13,7 +13,7 @@ import msgspec
 
 from jupyter_slurm import containers
 from jupyter_slurm.containers.kept import Kept, begun_note
-from jupyter_slurm.containers.runtime import launch_beside, launch_in_terminal
+from jupyter_slurm.containers.runtime import launch_beside, launch_in_terminal, launch_own
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds import cell
 from jupyter_slurm.jobs.kinds.kind import Files, socket_name
@@ -142,6 +142,8 @@ def _launch(job: Resolved, chdir: str | None) -> containers.Launch:
     box, inside = _boxed(job, chdir)
     argv = [f"{inside}/{layout.PROGRAM}"]
     if isinstance(spec, ProgramSpec):
+        if not spec.code:
+            return launch_own(runtime, spec.arguments, box)
         argv += spec.arguments
     if job.kind.runner is not None:
         there = "python3" if runtime.takes_image else python

@@ -1,0 +1,183 @@
+"""The program that an image itself names, as a job of a real Slurm, with each tool that runs it:
+Docker and Apptainer are real, pyxis and enroot stand-ins. Images are made here, of Dockerfiles."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.wire import ImageSpec, Job, JobKind, JobState
+from tests.cluster.apptainer import ApptainerEngine, exports
+from tests.cluster.docker import DockerEngine
+from tests.cluster.plugin import SlurmCluster
+from tests.cluster.pyxis import EnrootStandIn
+from tests.cluster.registry import Registry, silent_registry
+from tests.containers.leftovers import processes_of
+from tests.jobs.conftest import Site, spec
+from tests.ssh.waiting import wait_until
+
+_PATIENCE_S = 60.0
+HOSTILE = ("a b", "$(x)`y`", "$HOME", "quo'te\"d", "-n", "new\nline", "é…", "a\\b", "")
+_PROGRAM = r"""case $1 in
+wait) trap 'echo told; exit 7' TERM; echo ready; while :; do sleep 0.1; done ;;
+esac
+printf '<%s>' "$PWD" "$V" "$@"
+exit 3
+"""
+_BASE = f"#!/bin/sh\nset -e\nmkdir -p /srv/own\ncat >/srv/own/main.sh <<'END'\n{_PROGRAM}END\n"
+_DOCKERFILE = 'FROM base\nWORKDIR /srv/own\nENTRYPOINT ["sh", "main.sh"]\nCMD ["usual $HOME"]\n'
+
+
+@dataclass
+class Ground:
+    site: Site
+    base: str
+
+    def build(self, recipe: str, name: str, base: str | None = None) -> None:
+        asked = ImageSpec(id=spec("").id, name=name, recipe=recipe, base=base)
+        build = self.site.service.make_image(asked)
+        assert build.job is not None
+        job = self.site.wait(build.job.id, limit_s=180)
+        assert job.state is JobState.COMPLETED, self.site.text(job.id)
+
+    def begin(self, image: str, *arguments: str, **changes: Any) -> Job:
+        asked = spec("", kind=JobKind.PROGRAM, image=image, arguments=arguments, **changes)
+        return self.site.service.submit(asked)
+
+    def run(self, image: str, *arguments: str, **changes: Any) -> Job:
+        return self.site.wait(self.begin(image, *arguments, **changes).id)
+
+    def until_it_says(self, job: Job, words: str) -> None:
+        def is_shown() -> bool:
+            outputs = self.site.service.logs(job.id, "", wait_s=1, budget_bytes=None).outputs
+            return words in "".join(getattr(output, "text", "") for output in outputs)
+
+        wait_until(is_shown, _PATIENCE_S)
+
+
+def docker(request: pytest.FixtureRequest) -> tuple[str, str, Callable[[], list[str]]]:
+    engine: DockerEngine = request.getfixturevalue("docker_engine")
+    engine.load(request.getfixturevalue("shell_image"), "small:1")
+    return "small:1", engine.setup, engine.containers
+
+
+def apptainer(request: pytest.FixtureRequest) -> tuple[str, str, Callable[[], list[str]]]:
+    engine: ApptainerEngine = request.getfixturevalue("apptainer_engine")
+    env = engine.unprivileged | {"APPTAINER_MKSQUASHFS_ARGS": "-noI -noD -noF -noX"}
+    return str(request.getfixturevalue("shell_image")), exports(env), list
+
+
+def pyxis(request: pytest.FixtureRequest) -> tuple[str, str, Callable[[], list[str]]]:
+    standin: EnrootStandIn = request.getfixturevalue("enroot_standin")
+    standin.publish("small:1", request.getfixturevalue("small_image"))
+    return "docker.io/small:1", standin.setup, standin.containers
+
+
+enroot = pyxis
+TOOLS = {"docker": docker, "apptainer": apptainer, "pyxis": pyxis, "enroot": enroot}
+each_tool = pytest.mark.parametrize("ground", TOOLS, indirect=True)
+
+
+@pytest.fixture
+def ground(
+    request: pytest.FixtureRequest,
+    slurm_cluster: SlurmCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Ground]:
+    """At its end nothing may be left of its jobs."""
+    base, setup, containers = TOOLS[request.param](request)
+    (tmp_path / "node").mkdir()
+    settings = {
+        "runtime": request.param,
+        "setup": f"{setup}\nexport TMPDIR={shlex.quote(str(tmp_path / 'node'))}",
+        "job_root": str(tmp_path / "jobs"),
+        "image_dir": str(tmp_path / "our images"),
+    }
+    site = Site(slurm_cluster, tmp_path, monkeypatch, **settings)
+    yield Ground(site, base)
+    wait_until(lambda: not containers() and not processes_of(site), _PATIENCE_S)
+    site.service.close()
+
+
+def shown(words: Sequence[str]) -> str:
+    return "".join(f"<{word}>" for word in words)
+
+
+@each_tool
+def test_it_gets_the_jobs_arguments_environment_and_signals_and_its_exit_code_is_the_jobs(
+    ground: Ground,
+) -> None:
+    """One image for all of it, since each takes a job."""
+    ground.build(_BASE, "base", ground.base)
+    ground.build(_DOCKERFILE, "own")
+    value = "it's\n$V"
+
+    usual = ground.run("own", env={"V": value})
+    assert (usual.state, usual.exit_code) == (JobState.FAILED, 3), ground.site.text(usual.id)
+    assert ground.site.text(usual.id) == shown(("/srv/own", value, "usual $HOME"))
+
+    given = ground.run("own", *HOSTILE)
+    assert ground.site.text(given.id) == shown(("/srv/own", "", *HOSTILE))
+
+    waits = ground.begin("own", "wait")
+    ground.until_it_says(waits, "ready")
+    ground.site.service.cancel(waits.id)
+    assert ground.site.wait(waits.id).state is JobState.CANCELLED
+    assert "told\n" in ground.site.text(waits.id)
+
+    with pytest.raises(RequestError, match="begins in the folder that the image names"):
+        ground.begin("own", options={"chdir": "/"})
+
+
+@pytest.mark.parametrize("ground", ["docker"], indirect=True)
+def test_an_image_of_docker_that_names_no_program(ground: Ground) -> None:
+    job = ground.run("small:1")
+    assert (job.state, job.why) == (JobState.FAILED, "The image names no program of its own.")
+    assert "ENTRYPOINT" in str(job.advice)
+    given = ground.run("small:1", "sh", "-c", 'printf "<%s>" "$0" "$@"', *HOSTILE)
+    assert ground.site.text(given.id) == shown(HOSTILE)
+
+
+@pytest.mark.parametrize("ground", ["pyxis", "enroot"], indirect=True)
+def test_an_image_of_enroot_that_names_no_program(ground: Ground) -> None:
+    job = ground.run(ground.base)
+    assert (job.state, job.why) == (JobState.FAILED, "The image names no program of its own.")
+
+
+@pytest.fixture
+def pushed(ground: Ground, registry: Registry, docker_engine: DockerEngine) -> Iterator[str]:
+    """An image that the node's tool has to pull, as others have made it."""
+    dockerfile = (
+        'FROM small:1\nWORKDIR /srv\nENV V=image\nENTRYPOINT ["printf", "<%s>"]\nCMD ["$HOME"]\n'
+    )
+    docker_engine.run("build", "--tag", "own:1", "-", stdin=dockerfile)
+    full = registry.push(docker_engine, "own:1", "team/own:1")
+    docker_engine.run("rmi", "own:1")
+    registry.log_in(docker_engine)
+    yield full
+    registry.log_out(docker_engine)
+
+
+@pytest.mark.parametrize("ground", ["docker"], indirect=True)
+def test_docker_pulls_the_image_first_and_that_is_seen(
+    ground: Ground, pushed: str, registry: Registry
+) -> None:
+    job = ground.run(pushed)
+    assert job.state is JobState.COMPLETED, job.why
+    assert "Pulling from team/own" in ground.site.text(job.id)
+    assert ground.site.text(job.id).endswith("<$HOME>")
+
+    missing = ground.run(f"{registry.address}/team/nothing:1")
+    assert str(missing.why).startswith("The image could not be pulled: there is no such image: ")
+    with silent_registry() as address:
+        pulls = ground.begin(f"{address}/team/own:1")
+        wait_until(lambda: any("pull" in one for one in processes_of(ground.site)), _PATIENCE_S)
+        ground.site.service.cancel(pulls.id)
+        assert ground.site.wait(pulls.id).state is JobState.CANCELLED
