@@ -1203,7 +1203,7 @@ export interface Priorities {
   said: (string | Message)[];
 }
 /**
- * Text that starts with `#!`, run as it is inside the image.
+ * Text that starts with `#!`, run as it is inside the image, or the image's own program.
  */
 export interface ProgramSpec {
   kind: 'program';
