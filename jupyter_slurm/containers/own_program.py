@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from jupyter_slurm.containers.steps import Enter, Program, Step
 
 NONE_NAMED = "jupyter-slurm: the image names no program of its own"
-"""The line in the log of a job that was to run it; its exit code is 127."""
-REFUSE = f"{{ echo '{NONE_NAMED}' >&2; exit 127; }}"
+"""The line in the log of a job that was to run it."""
+NONE_NAMED_EXIT = 127
+"""As a shell says that a program is missing."""
+REFUSE = f"{{ echo '{NONE_NAMED}' >&2; exit {NONE_NAMED_EXIT}; }}"
 
 # $0 the script. One that cannot be executed is a shell's: enroot writes /etc/rc so.
 _START = f"""[ ! -x "$0" ] || exec "$0" "$@"

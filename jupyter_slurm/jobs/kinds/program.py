@@ -45,9 +45,12 @@ class Program(Kind[ProgramSpec]):
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
         # Front ends read traits and judge nothing; the container tools take time to load.
-        from jupyter_slurm.containers.own_program import NONE_NAMED  # noqa: PLC0415
+        from jupyter_slurm.containers.own_program import (  # noqa: PLC0415
+            NONE_NAMED,
+            NONE_NAMED_EXIT,
+        )
 
-        if NONE_NAMED not in log_tail:
+        if exit_code != NONE_NAMED_EXIT or NONE_NAMED not in log_tail:
             return None
         return (
             "The image names no program of its own.",
