@@ -24,6 +24,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 
 import launch_line
+import launch_result
 import launch_run
 import launch_step
 
@@ -102,6 +103,9 @@ class Launcher(object):
         words = [self.job_dir, self.attempt, str(listener.getsockname()[1]), ",".join(found)]
         each = ["--nodes=%d" % len(self.names), "--ntasks=%d" % len(self.names)]
         each += ["--ntasks-per-node=1", "--mpi=none"] + self.gpus
+        if self.plan["engine"] not in launch_result.RANKED:
+            # Else Slurm kills the step on all nodes when it gives up one of them.
+            each.append("--no-kill")
         self.step = launch_step.Step(each, [python(), "-uBS", program] + words, self.news)
 
     def join(self):

@@ -8,7 +8,7 @@ import re
 import socket
 import ssl
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +163,31 @@ class EngineJob:
         """What is still there of it."""
         shared = set(SHARED.iterdir()) - self.shared
         return [*self.processes(), *(one for one in folders if one.exists()), *shared]
+
+
+def test_the_code_goes_on_when_slurm_gives_up_a_node(
+    private_cluster: Callable[..., SlurmCluster],
+    engines_python: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With Dask alone: what Slurm does to the job is the same with Ray."""
+    cluster = private_cluster(nodes=2, extra_conf=("SlurmdTimeout=5",))
+    site = Site(cluster, tmp_path, monkeypatch, python=str(engines_python))
+    job = EngineJob(site, tmp_path / "job", "dask", DASK)
+    cluster.kill_slurmd("n2")
+    for seen in job.processes():
+        if seen.environ.get("SLURMD_NODENAME") == "n2":
+            steps = [one for one in seen.process.parents() if "slurmstepd" in one.name()]
+            for process in (*steps, seen.process):
+                process.kill()
+    wait_until(lambda: "down" in cluster.run("sinfo", "-hNn", "n2", "-o", "%T").stdout, 60)
+    ended = job.finish()
+    assert ended.state is JobState.COMPLETED, job.told()
+    assert "n2 is gone" in job.text("stderr")
+    variables = read_result_variables(site.service.result(job.id))
+    assert variables["numbers"] == [number**2 for number in range(8)]
+    site.service.close()
 
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])

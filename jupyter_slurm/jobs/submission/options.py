@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.kinds.kind import RANKED
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.profiles.table import nearest
@@ -148,6 +149,9 @@ def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[st
     if "requeue" not in options:
         # A cell that appends to a file must not run twice unless its writer says that it may.
         ours["no-requeue"] = ""
+    if spec.launch not in (None, *RANKED) and "no-kill" not in options:
+        # Slurm ends a job that loses a node (sbatch(1)); these engines go on with what is left.
+        ours["no-kill"] = ""
     return ours
 
 
