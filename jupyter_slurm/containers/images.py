@@ -27,16 +27,16 @@ def find_image(
     listing: Callable[[str], Iterable[str]],
     fetched: Callable[[Reference], str | None] = lambda _: None,
     made: Callable[[str], str | None] = lambda _: None,
-    ours: Callable[[], Iterable[str]] = lambda: (),
+    there: Callable[[], Iterable[str]] = lambda: (),
     kept: Callable[[str], str] | None = None,
 ) -> str:
     """Return the absolute path of the image on the cluster, else the name from `fetched` for a tool
     that fetches images; `@NAME` is a container that the tool has on a node, by `kept`.
 
-    `made` returns the path of an image in our own folder, `ours` the names of all. Look there first
-    for a name that only such an image can have; for all others the site's own come first. `listing`
-    returns the names in a folder (none for a missing folder). NotFoundError names what was missing
-    and what exists; RequestError: this cannot be an image.
+    `made` returns the path of an image in our own folder. Look there first for a name that only
+    such an image can have; for all others the site's own come first. `listing` returns the names in
+    a folder (none for a missing folder), `there` those of all images. NotFoundError names what was
+    missing and what exists; RequestError: this cannot be an image.
     """
     wanted = aliases.get(reference, reference)
     if wanted.startswith("@"):
@@ -65,8 +65,7 @@ def find_image(
         if named is not None:
             return named
         tried = f"{', '.join(stems)} in {', '.join(folders)}" if folders else ""
-    there = (name for folder in folders for name in names_in(listing(folder)))
-    offered = sorted({*aliases, *ours(), *there})
+    offered = sorted({*aliases, *there()})
     is_path = reference.startswith(("/", "~/"))
     raise NotFoundError(
         "There is no file {file} on this cluster."
@@ -128,13 +127,10 @@ def file_stems(reference: str) -> list[str]:
     return list(dict.fromkeys(stems))
 
 
-def names_in(entries: Iterable[str]) -> list[str]:
-    """Return the names for `--image` of the files of an image folder, without hidden ones."""
-    return [
-        re.sub(r"\.(sqfs|squashfs|sqsh|sif)$", "", entry).replace("%", "/").replace("+", ":")
-        for entry in entries
-        if not entry.startswith(".")
-    ]
+def name_of(file: str) -> str:
+    """Return the name for `--image` of a file in an image folder."""
+    stem = re.sub(r"\.(sqfs|squashfs|sqsh|sif|simg|img)$", "", file)
+    return stem.replace("%", "/").replace("+", ":")
 
 
 def _hint(reference: str, offered: Sequence[str]) -> str:

@@ -61,7 +61,7 @@ def found(wanted: str, site: Mapping[str, str], ours: Mapping[str, str]) -> str:
         home="/home/ada",
         exists=lambda path: path in site.values(),
         listing=lambda folder: [path.removeprefix(f"{folder}/") for path in site.values()],
-        ours=lambda: ours,
+        there=lambda: ours,
         made=lambda name: next((ours[key] for key in image_folder.keys(name) if key in ours), None),
     )
 

@@ -2,7 +2,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
-from jupyter_slurm.containers.images import find_image
+from jupyter_slurm.containers.images import find_image, name_of
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import NotFoundError, RequestError
 
@@ -16,14 +16,16 @@ def find(
     fetched: Callable[[Reference], str | None] = lambda _: None,
 ) -> str:
     """`files`: folder -> names in it; every folder but /other is one for images."""
+    folders = [folder for folder in files if folder != "/other"]
     return find_image(
         reference,
         aliases=aliases or {},
-        image_dirs=[folder for folder in files if folder != "/other"],
+        image_dirs=folders,
         suffixes=SUFFIXES,
         home="/home/u",
         exists=lambda path: any(path == f"{d}/{n}" for d, names in files.items() for n in names),
         listing=lambda folder: files.get(folder, ()),
+        there=lambda: [name_of(name) for folder in folders for name in files[folder]],
         fetched=fetched,
     )
 
@@ -111,7 +113,7 @@ def test_a_path_is_taken_as_it_is() -> None:
 
 def test_what_is_not_there_is_named_with_what_is() -> None:
     with pytest.raises(NotFoundError) as caught:
-        find("pytorch:22.1", {"/images": ["pytorch+22.11.sqfs", ".lock"]}, {"jax": "/x"})
+        find("pytorch:22.1", {"/images": ["pytorch+22.11.sqfs"]}, {"jax": "/x"})
     assert str(caught.value.message) == "There is no image 'pytorch:22.1' on this cluster."
     detail = str(caught.value.detail)
     assert detail.startswith("Looked for pytorch+22.1, ")

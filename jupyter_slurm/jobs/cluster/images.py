@@ -15,11 +15,10 @@ from pathlib import PurePosixPath
 
 from jupyter_slurm import containers
 from jupyter_slurm.containers import credentials, image_folder
-from jupyter_slurm.containers.images import names_in
+from jupyter_slurm.containers.images import name_of
 from jupyter_slurm.containers.kept import Container, removal_mark, removing
 from jupyter_slurm.containers.making import MAKERS, WITHIN_SLURM, Maker, maker_for
 from jupyter_slurm.containers.making.script import NewImage, render
-from jupyter_slurm.containers.mounts import home_expanded
 from jupyter_slurm.containers.recipe import read_recipe
 from jupyter_slurm.containers.references import Reference, parse_reference
 from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
@@ -66,14 +65,10 @@ class Images:
         store = known.image_store()
         found += [_image(store, tool, record) for tool, record in store.records()]
         found += [_container_image(one) for one in store.containers()]
-        home = str(known.transport.home())
-        for folder in profile.image_dirs:
-            path = PurePosixPath(home_expanded(folder, home))
-            found += [
-                Image(name=names_in([one])[0], origin=ImageOrigin.SITE, path=str(path / one))
-                for one in sorted(known.transport.listing(path))
-                if names_in([one])
-            ]
+        found += [
+            Image(name=name_of(path.name), origin=ImageOrigin.SITE, path=str(path))
+            for path in known.site_images(profile.runtime)
+        ]
         return found
 
     def make_image(self, spec: ImageSpec) -> ImageBuild:

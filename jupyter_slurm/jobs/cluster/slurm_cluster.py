@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from jupyter_slurm import containers
 from jupyter_slurm.containers.image_folder import tool_of
-from jupyter_slurm.containers.images import find_image
+from jupyter_slurm.containers.images import find_image, name_of
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import CommandError, ControllerError, RequestError
 from jupyter_slurm.jobs.cluster.image_store import ImageStore
+from jupyter_slurm.jobs.cluster.site_images import site_images
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm.fields import SLURM_ENV, sealed
 from jupyter_slurm.slurm.rejections import explain_rejection
@@ -131,9 +132,16 @@ class SlurmCluster:
             listing=lambda folder: self.transport.listing(PurePosixPath(folder)),
             fetched=fetched,
             made=lambda name: self.image_store().find(name, tool),
-            ours=lambda: self.image_store().names(tool),
+            there=lambda: [
+                *self.image_store().names(tool),
+                *(name_of(path.name) for path in self.site_images(runtime)),
+            ],
             kept=known.kept if isinstance(known, containers.KeepsContainers) else None,
         )
+
+    def site_images(self, runtime: str) -> list[PurePosixPath]:
+        """Return the paths of what the runtime can run in the profile's folders of images."""
+        return site_images(self.transport, self.profile.image_dirs, runtime)
 
     def image_store(self) -> ImageStore:
         """Return our own folder of images."""
