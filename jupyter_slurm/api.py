@@ -187,8 +187,8 @@ class Api(Protocol):
 
     def attachable(self, spec: JobSpec) -> Earlier | None:
         """The newest job of this cell (`JobSpec.fingerprint`) that still runs or whose outcome
-        nobody has had: one that got the same if there is one, else one that got something else,
-        and what."""
+        nobody has had, and that was not cancelled: one that got the same if there is one, else one
+        that got something else, and what."""
 
     def job(self, job_id: str) -> Job:
         """By our id, or by Slurm's on any cluster. NotFoundError."""

@@ -219,8 +219,7 @@ def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
     if request.reuse is Reuse.FRESH:
         return None
     earlier = state.api.attachable(spec)
-    # A user who has cancelled a job and runs its cell again wants another.
-    if earlier is not None and earlier.job.cancel_requested_s is None:
+    if earlier is not None:
         job = earlier.job
         other = _listed([_OTHER[part] for part in earlier.differs])
         if not earlier.differs or request.reuse is Reuse.ATTACH:
@@ -251,9 +250,7 @@ def _earlier_without(state: MagicsState, request: Request, spec: JobSpec) -> Job
     """Return the job of the same cell, whatever went into it: where variables are gone, as after a
     restart of the kernel, the cell has nothing to submit, so it can mean nothing else."""
     earlier = None if request.reuse is Reuse.FRESH else state.api.attachable(spec)
-    if earlier is None or earlier.job.cancel_requested_s is not None:
-        return None
-    return earlier.job if {*earlier.differs} <= {"in", "in?"} else None
+    return earlier.job if earlier and {*earlier.differs} <= {"in", "in?"} else None
 
 
 def _say_attached(request: Request, job: Job, how: str) -> None:

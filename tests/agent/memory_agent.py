@@ -222,7 +222,11 @@ class MemoryService(FileSide, JobSide, QueueSide):
         )
 
     def attachable(self, spec: JobSpec) -> Earlier | None:
-        same = [job for job in self._jobs.values() if job.fingerprint == spec.fingerprint]
+        same = [
+            job
+            for job in self._jobs.values()
+            if job.fingerprint == spec.fingerprint and job.state is not JobState.CANCELLED
+        ]
         return Earlier(job=same[-1]) if same and not same[-1].delivered else None
 
     def job(self, job_id: str) -> Job:

@@ -178,16 +178,24 @@ def test_a_held_job_waits_until_it_is_released(api: Api) -> None:
 
 
 def test_a_cell_attaches_to_its_job_until_the_outcome_was_delivered(api: Api) -> None:
-    cell = sleeper(fingerprint="f")
+    cell = spec("#!/bin/sh\n", kind=JobKind.PROGRAM, fingerprint="f")
     assert api.attachable(cell) is None
     job = api.submit(cell)
     found = api.attachable(replace(cell, id="a" * 8))
     assert found is not None
     assert (found.job.id, found.differs) == (job.id, ())
-    api.cancel(job.id)
     wait(api, job.id)
     assert api.attachable(cell) is not None
     assert api.delivered(job.id).delivered
+    assert api.attachable(cell) is None
+
+
+def test_a_cell_does_not_attach_to_a_job_that_was_cancelled(api: Api) -> None:
+    cell = sleeper(fingerprint="cancelled")
+    job = api.submit(cell)
+    api.cancel(job.id)
+    assert api.attachable(cell) is None
+    wait(api, job.id)
     assert api.attachable(cell) is None
 
 

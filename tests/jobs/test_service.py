@@ -304,6 +304,15 @@ def test_attachable_is_a_job_whose_outcome_nobody_has_had(site: Site) -> None:
     assert site.service.attachable(cell) is None
 
 
+def test_a_cell_does_not_attach_to_a_job_that_scancel_has_ended(site: Site) -> None:
+    cell = spec("import time; time.sleep(600)", fingerprint="f")
+    job = site.wait(site.service.submit(cell).id, JobState.RUNNING)
+    assert site.service.attachable(cell) is not None
+    assert site.service.command(["scancel", str(job.slurm_id)]).returncode == 0
+    assert site.wait(job.id).state is JobState.CANCELLED
+    assert site.service.attachable(cell) is None
+
+
 def test_what_a_cell_would_get_otherwise_is_named(site: Site, tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     cell = spec(

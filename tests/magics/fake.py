@@ -214,7 +214,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
     def attachable(self, spec: JobSpec) -> Earlier | None:
         """It takes any of the same code for the same."""
         for job in reversed(self._jobs.values()):
-            if job.fingerprint == spec.fingerprint:
+            if job.fingerprint == spec.fingerprint and job.state is not JobState.CANCELLED:
                 return None if job.state.final and job.delivered else Earlier(job=job)
         return None
 

@@ -86,14 +86,17 @@ def earlier(cells: Sequence[Record], given: Callable[[], dict[str, str]]) -> Ear
     same = next((record for record in cells if not differs[record.job.id]), None)
     if same is not None and _has_open_end(same.job):
         return Earlier(job=same.job)
-    going = [r for r in others if not r.job.state.final and r.job.cancel_requested_s is None]
+    going = [record for record in others if not record.job.state.final]
     found = next((r.job for r in (*going, *others) if differs[r.job.id]), None)
     return None if found is None else Earlier(job=found, differs=differs[found.id])
 
 
 def _has_open_end(job: Job) -> bool:
-    """Tell whether the job goes on, or nobody has had its outcome."""
-    return job.state is not JobState.REJECTED and not (job.state.final and job.delivered)
+    """Tell whether the job goes on, or nobody has had its outcome. One that was cancelled, by us or
+    by `scancel`, has none that anybody would come back to."""
+    if job.cancel_requested_s is not None or job.state in (JobState.REJECTED, JobState.CANCELLED):
+        return False
+    return not (job.state.final and job.delivered)
 
 
 def _listing(spec: JobSpec, local: str) -> str:
