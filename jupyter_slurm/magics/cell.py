@@ -84,7 +84,7 @@ def run(
     cell waited for it. CellFailed, SubmitError, VariableError; RequestError: the line is not
     valid."""
     is_script = made is not None
-    request = state.script_request(line) if is_script else state.request(line)
+    request = state.script_request(line, code) if is_script else state.request(line)
     request = sessions.resolve(state, request)
     notebook = state.notebook
     mark = cell_line.fingerprint(code, notebook or state.unnamed)

@@ -23,7 +23,8 @@ from jupyter_slurm.commands.sessions import Owner
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.magics.frontend import answerer, connection_file, in_place, notebook
 from jupyter_slurm.magics.live import LiveCard, LiveCards
-from jupyter_slurm.slurm.options import sbatch_args
+from jupyter_slurm.slurm.directives import read_directives
+from jupyter_slurm.slurm.options import left_of, sbatch_args
 from jupyter_slurm.wire import Job, Show
 
 _TERMINAL_LIMIT_BYTES = 1 << 30
@@ -141,10 +142,12 @@ class MagicsState:
     def with_defaults(self, words: Sequence[str]) -> list[str]:
         return [*self._to_cluster(), *self._defaults(), *words]
 
-    def script_request(self, line: str) -> Request:
-        """Return the same for a batch script, to which only sbatch's options mean anything."""
-        defaults = sbatch_args(parse(self._defaults()).options)
-        return parse_with_arguments([*self._to_cluster(), *defaults, *self.words(line)])
+    def script_request(self, line: str, script: str) -> Request:
+        """Return the same for a batch script, to which only sbatch's options mean anything. What it
+        says itself, below the line, counts more than what is said for every cell."""
+        defaults = left_of(parse(self._defaults()).options, read_directives(script))
+        words = [*sbatch_args(defaults), *self.words(line)]
+        return parse_with_arguments([*self._to_cluster(), *words])
 
     def defaults(self) -> Request:
         """Return what `%slurm use` and the settings say for every cell."""

@@ -5,7 +5,7 @@ The options themselves are in `option_table`, the checks of their values in `opt
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .option_table import ALIASES, EXCLUSIVE, OPTIONS, Option
 from .option_values import CHECKS
@@ -17,6 +17,7 @@ __all__ = [
     "OptionError",
     "check_option",
     "check_together",
+    "left_of",
     "parse_options",
     "render_directives",
     "sbatch_args",
@@ -24,6 +25,12 @@ __all__ = [
     "takes_next",
 ]
 
+_MEMORY = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
+_CORES = frozenset({"ntasks", "ntasks-per-node", "cpus-per-gpu"})
+"""Options that count cores: a default of `cpus-per-task` would multiply them."""
+_SAYS_TASKS = frozenset({"nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu"})
+"""Options that say where tasks are: a default of `ntasks` would take nodes away from them (sbatch:
+"can't run 1 processes on 2 nodes, setting nnodes to 1"), and one of `ntasks-per-node` tasks."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@%+*?&|()!=\[\]-]+")
 
 
@@ -168,6 +175,24 @@ def _choice(option: Option, value: str) -> str:
         if choice.lower() == value.strip().lower():
             return choice
     raise ValueError(f"write one of {', '.join(option.choices)}")
+
+
+def left_of(defaults: Mapping[str, str], said: Iterable[str]) -> dict[str, str]:
+    """Return the defaults that change nothing of the options which somebody has said, by name.
+
+    >>> left_of({"time": "1:00", "mem": "4G", "qos": "low"}, ["time", "mem-per-cpu"])
+    {'qos': 'low'}
+    """
+    asked = {*said}
+    if "cpus-per-task" in asked:
+        asked |= {"cpus-per-gpu"}
+    if not asked.isdisjoint(_MEMORY):
+        asked |= _MEMORY
+    if not asked.isdisjoint(_CORES):
+        asked |= {"cpus-per-task"}
+    if not asked.isdisjoint(_SAYS_TASKS):
+        asked |= {"ntasks", "ntasks-per-node"}
+    return {name: value for name, value in defaults.items() if name not in asked}
 
 
 def check_together(options: Mapping[str, str]) -> None:

@@ -365,6 +365,15 @@ def test_sbatch_submits_the_text_as_written_and_does_not_wait(shell: Shell, api:
     assert spec.options == {"gpus": "1"}
 
 
+def test_what_a_batch_script_says_counts_more_than_use_and_less_than_its_line(
+    shell: Shell, api: FakeApi
+) -> None:
+    shell.run("%slurm use other --time 1h --mem 4G --partition gpu --nice=3")
+    shell.run("%%sbatch -p long\n#!/bin/sh\n#SBATCH -t 5 -p short --mem-per-cpu 1G\ntrue\n")
+    (spec,) = api.specs.values()
+    assert spec.options == {"nice": "3", "partition": "long"}
+
+
 def test_settings_and_use_come_before_the_line(shell: Shell, api: FakeApi) -> None:
     shell.run("%config SlurmMagics.default_options = '--gpus 1 --time 1h'")
     shell.run("%%slurm --time 2h --detach\n1")

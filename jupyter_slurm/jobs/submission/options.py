@@ -19,16 +19,12 @@ from jupyter_slurm.wire import JobSpec
 _TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
 """Before our id in a job's comment, by which a job is found again whose id was never heard."""
 
-_MEMORY = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
-_CORES = frozenset({"ntasks", "ntasks-per-node", "cpus-per-gpu"})
-"""Options that count cores: a default of `cpus-per-task` would multiply them."""
 _FOR_GPUS = {"cpus-per-gpu": "cpus-per-task", "mem-per-gpu": "mem"}
 """Defaults for jobs with GPUs alone -> the default that the other jobs get instead: sbatch refuses
 memory for each GPU where there is none."""
 _GPUS_OF_TASKS = frozenset({"gpus-per-socket", "gpus-per-task"})
-_SAYS_TASKS = frozenset({"nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu"})
-"""Options that say where tasks are: a default of `ntasks` would take nodes away from them (sbatch:
-"can't run 1 processes on 2 nodes, setting nnodes to 1"), and one of `ntasks-per-node` tasks."""
+_TASKS = ("ntasks", "ntasks-per-node")
+"""Defaults that mean nothing where a launch says how many tasks there are."""
 _OURS = frozenset({"image", "runtime"})
 """Defaults of a profile that are not sbatch's."""
 _ELSEWHERE = {
@@ -64,20 +60,9 @@ def merged_options(
     both.
     """
     _check_defaults(profile)
-    asked = {*directives, *spec.options}
-    if "cpus-per-task" in asked:
-        asked |= {"cpus-per-gpu"}
-    if not asked.isdisjoint(_MEMORY):
-        asked |= _MEMORY
-    if not asked.isdisjoint(_CORES):
-        asked |= {"cpus-per-task"}
-    if spec.launch is not None or not asked.isdisjoint(_SAYS_TASKS):
-        asked |= {"ntasks", "ntasks-per-node"}
-    known = {
-        name: value
-        for name, value in profile.defaults.items()
-        if name in sbatch_options.OPTIONS and name not in asked
-    }
+    ours = _OURS if spec.launch is None else {*_OURS, *_TASKS}
+    defaults = {name: value for name, value in profile.defaults.items() if name not in ours}
+    known = sbatch_options.left_of(defaults, {*directives, *spec.options})
     has_gpus = _has_gpus({**known, **directives, **spec.options})
     for with_gpus, without in _FOR_GPUS.items():
         if with_gpus in known:
