@@ -127,6 +127,7 @@ set -- --env "NVIDIA_VISIBLE_DEVICES=${gpus:-void}" "$@"
 DOCKER_LIMITS = r"""
 for group in $(id -G); do set -- --group-add "$group" "$@"; done
 memory=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * ${SLURM_CPUS_ON_NODE:-0}))}
+[ -z "${SLURM_MEM_PER_GPU:-}" ] || memory=$((SLURM_MEM_PER_GPU * ${SLURM_GPUS_ON_NODE:-0}))
 [ "$memory" -gt 0 ] && set -- --memory "${memory}m" "$@"
 set -- --cpuset-cpus "${facts% *}" "$@"
 [ -z "$gpus" ] || set -- --gpus "\"device=$gpus\"" "$@"

@@ -194,6 +194,7 @@ def test_gpus_that_are_not_there_end_the_job_before_the_engine_is_called(
     [
         ({"SLURM_MEM_PER_NODE": "100"}, ["100m"]),
         ({"SLURM_MEM_PER_CPU": "100", "SLURM_CPUS_ON_NODE": "4"}, ["400m"]),
+        ({"SLURM_MEM_PER_GPU": "100", "SLURM_GPUS_ON_NODE": "2"}, ["200m"]),
         ({"SLURM_MEM_PER_NODE": "0"}, []),
         ({}, []),
     ],
