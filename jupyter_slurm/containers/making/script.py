@@ -137,7 +137,15 @@ there() {{
 }}
 if ! suffix=$(there "$stem"); then
   partial=$folder/.$stem.partial
-  work=$(mktemp -d "${{TMPDIR:-/var/tmp}}/jupyter-slurm-image.XXXXXX") || exit 74
+  temporary=${{TMPDIR:-/var/tmp}}
+  # A script that was killed outright has removed nothing. Whatever still works in a folder holds
+  # its lock; in its first minute a folder may have none yet.
+  command -v flock >/dev/null && find "$temporary" -maxdepth 1 -name 'jupyter-slurm-image.*' \\
+    -type d -user "$(id -u)" -mmin +1 -exec flock -n {{}} \\
+    sh -c 'chmod -R u+w "$1"; rm -rf -- "$1"' sh {{}} \\; 2>/dev/null
+  work=$(mktemp -d "$temporary/jupyter-slurm-image.XXXXXX") || exit 74
+  exec 8<"$work"
+  command -v flock >/dev/null && flock -n 8
   export work partial folder name beside
   tidy() {{ chmod -R u+w "$work" 2>/dev/null; rm -rf -- "$work" "$partial" "$partial".*; }}
   trap tidy EXIT

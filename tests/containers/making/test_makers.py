@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from jupyter_slurm.containers.pyxis import SRUN, STEP
 from jupyter_slurm.containers.recipe import read_recipe
 from jupyter_slurm.containers.references import parse_reference
 from jupyter_slurm.errors import RequestError
+from tests.ssh.waiting import wait_until
 
 _VERSION = "0123456789ab"
 _RECIPES = {
@@ -271,6 +273,37 @@ def test_a_step_that_takes_long_is_told_of_with_what_it_has_fetched(
         re.MULTILINE,
     ), told
     assert "still saving" not in told
+
+
+@pytest.mark.real
+def test_what_a_killed_build_has_left_on_the_node_goes_with_the_next_and_nothing_else_does(
+    tmp_path: Path,
+) -> None:
+    def begun(name: str, tool: str) -> subprocess.Popen[bytes]:
+        image = NewImage(str(tmp_path / "images"), name, "x", "0" * 64, None, _VERSION)
+        argv = ["sh", "-c", render(image, (".tar",), tool)]
+        return subprocess.Popen(argv, env={**os.environ, "TMPDIR": str(node)}, process_group=0)
+
+    def folder_of(name: str) -> Path:
+        wait_until(lambda: (tmp_path / name).exists() and (tmp_path / name).read_text(), 60)
+        return Path((tmp_path / name).read_text())
+
+    node = tmp_path / "node"
+    node.mkdir()
+    endless = f'mkdir -m 500 "$work/closed"; printf %s "$work" >{tmp_path}/$name; exec sleep 600'
+    killed, goes_on = begun("killed", endless), begun("other", endless)
+    left, used = folder_of("killed"), folder_of("other")
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    somebodys = node / "jupyter-slurm-image.link"
+    somebodys.symlink_to(tmp_path)
+    for folder in (left, used):
+        os.utime(folder, (0, 0))
+    assert begun("next", ': >"$partial.tar"').wait() == 0
+    assert sorted(node.iterdir()) == sorted((used, somebodys))
+    goes_on.terminate()
+    goes_on.wait()
+    assert list(node.iterdir()) == [somebodys]
 
 
 def test_the_record_is_what_was_said_and_what_the_node_found() -> None:
