@@ -91,7 +91,7 @@ def rows_of_the_queue(data: bytes) -> object:
     rows = squeue.parse(data)
     for row in rows:
         with_nodes(row)
-    return [(entry_of(row, None), waits_for(row)) for row in rows]
+    return [(entry_of(row, None, is_mine=False), waits_for(row)) for row in rows]
 
 
 def with_nodes(row: squeue.QueueRow) -> tuple[str, ...]:

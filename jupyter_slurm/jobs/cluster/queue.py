@@ -29,15 +29,12 @@ def entries(cluster: SlurmCluster, ours: Ours) -> list[QueueEntry]:
     """Return everybody's jobs. `ours`: our records by Slurm's id."""
     rows = squeue.parse(cluster.ask(squeue.all_argv()))
     user = cluster.transport.user()
-    return [
-        entry_of(
-            row,
-            the_same(row, ours.get(row.slurm_id) or ours.get(row.array_job_id or "") or ())
-            if row.user == user
-            else None,
-        )
-        for row in rows
-    ]
+    found = []
+    for row in rows:
+        is_mine = row.user == user
+        known = ours.get(row.slurm_id) or ours.get(row.array_job_id or "") or ()
+        found.append(entry_of(row, the_same(row, known if is_mine else ()), is_mine=is_mine))
+    return found
 
 
 def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[QueueEntry]:

@@ -78,7 +78,8 @@ class Table:
             if old is not None and (old.raw.text, old.entry.id) == (raw.text, job and job.id):
                 old.raw, old.candidates = raw, candidates
                 continue
-            self._rows.put(raw.slurm_id, _Row(raw, entry_of(row, job), revision, candidates))
+            entry = entry_of(row, job, is_mine=own)
+            self._rows.put(raw.slurm_id, _Row(raw, entry, revision, candidates))
             changed = True
         for slurm_id in before:
             self._rows.remove(slurm_id, revision)
@@ -93,7 +94,8 @@ class Table:
         for raw in new[-_ENDED_KEPT:]:
             row = squeue.read(raw)
             if the_same(row, ours.get(raw.slurm_id) or ours.get(raw.array_id) or ()) is None:
-                entry = msgspec.structs.replace(entry_of(row, None), ended_s=row.end_s)
+                entry = entry_of(row, None, is_mine=True)
+                entry = msgspec.structs.replace(entry, ended_s=row.end_s)
                 self._ended.pop(raw.slurm_id, None)
                 self._ended[raw.slurm_id] = (revision, entry)
                 changed = True

@@ -125,13 +125,15 @@ def waits_for(row: QueueRow) -> dict[str, object]:
 
 
 @lru_cache(maxsize=1024)
-def _why(reason: str) -> Text:
-    """Explain the reason, cached: in a listing many jobs, of whomever, wait for the same."""
-    return OF_ANYBODY.get(reason) or reasons.explain(reason).sentence
+def _why(reason: str, *, is_mine: bool) -> Text:
+    """Explain the reason, cached: in a listing many jobs wait for the same."""
+    of_anybody = None if is_mine else OF_ANYBODY.get(reason)
+    return of_anybody or reasons.explain(reason).sentence
 
 
-def entry_of(row: QueueRow, job: Job | None) -> QueueEntry:
-    """Return the entry. `job`: the same one, where it is one of ours.
+def entry_of(row: QueueRow, job: Job | None, *, is_mine: bool) -> QueueEntry:
+    """Return the entry. `job`: the same one, where it is one of ours; `is_mine`: whether the row is
+    of this user.
 
     squeue tells the GPUs of a node, not those that were asked for the whole job (`--gpus`): of
     these only what we have sent ourselves is known.
@@ -142,7 +144,7 @@ def entry_of(row: QueueRow, job: Job | None) -> QueueEntry:
         **shown,
         array_id=row.array_job_id,
         reason=row.reason if waits else None,
-        why=_why(row.reason) if waits else None,
+        why=_why(row.reason, is_mine=is_mine) if waits else None,
         nodes=row.nodelist,
         gpus=gpus_of(row) or (job.gpus if job else 0),
         submitted_s=row.submit_s,

@@ -82,6 +82,15 @@ def test_a_job_that_has_ended_is_gone_though_slurm_still_lists_it() -> None:
     assert told.by([*numbered("1"), *numbered("2", state="COMPLETED")]) == ([], [])
 
 
+def test_a_held_job_says_whether_i_hold_it_or_somebody_else_does() -> None:
+    held = {"state": "PENDING", "reason": "JobHeldUser"}
+    everyones = Table()
+    listed = [*numbered("1", user="me", **held), *numbered("2", user="ada", **held)]
+    everyones.update(listed, {}, 1, "me")
+    told = {entry.slurm_id: str(entry.why) for entry in everyones.since(None).values}
+    assert told == {"1": "On hold (by you).", "2": "On hold (by its owner)."}
+
+
 def test_a_job_of_mine_that_has_ended_is_told_once_and_kept_when_slurm_forgets_it() -> None:
     told = Told()
     told.by(numbered("1", "2", "3", comment=TOKEN), {"3": [OURS]})

@@ -136,7 +136,7 @@ def test_an_array_that_waits_is_one_row(site: Site) -> None:
     row = seen(site, lambda queue: job.id in queue)[job.id]
     assert (row.slurm_id, row.array_id) == (f"{job.slurm_id}_[1-5]", job.slurm_id)
     assert row.reason == "JobHeldUser"
-    assert row.why == "On hold (by its owner).", "which others may read, too"
+    assert row.why == "On hold (by you)."
     wait_until(lambda: site.service.job(job.id).why is not None, PATIENCE_S)
     assert str(site.service.job(job.id).why) == "On hold (by you)."
     site.service.cancel(job.id)
