@@ -51,7 +51,7 @@ class Dask(launch_engine.Engine):
             host=self.node.address,
             name=self.node.name,
             nthreads=self.node.cpus,
-            memory_limit=self.node.memory_bytes() or "auto",
+            memory_limit=self.node.memory_bytes or "auto",
             local_directory=self.node.folder,
             dashboard_address=LOOPBACK,
         )

@@ -121,6 +121,7 @@ class Node(object):
         self.index = index
         with open(os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8") as file:
             world = json.load(file)
+        os.environ.update(world["environment"])
         self.nodes = world["nodes"]
         self.runner = str(world["runner"])
         """The program that runs the user's code."""
@@ -128,6 +129,9 @@ class Node(object):
         self.address = str(self.nodes[index]["address"])
         self.cpus = int(self.nodes[index]["cpus"])
         self.gpus = int(self.nodes[index]["gpus"])
+        mib = self.nodes[index]["memory_mib"]
+        self.memory_bytes = None if mib is None else int(mib) << 20
+        """None: the job has no limit on this node."""
         self.news = queue.Queue()  # type: queue.Queue[Any]
         self.code = None  # type: Optional[subprocess.Popen[bytes]]
         self.folder = ""
@@ -173,17 +177,6 @@ class Node(object):
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self.lock)
-
-    def memory_bytes(self):
-        # type: () -> Optional[int]
-        """Return the memory that the job has on this node, or None when it has no limit there."""
-        per_node = os.environ.get("SLURM_MEM_PER_NODE", "")
-        per_cpu = os.environ.get("SLURM_MEM_PER_CPU", "")
-        if per_node.isdigit() and int(per_node):
-            return int(per_node) << 20
-        if per_cpu.isdigit() and int(per_cpu):
-            return (int(per_cpu) * self.cpus) << 20
-        return None
 
     def start_code(self, env):
         # type: (Dict[str, str]) -> None

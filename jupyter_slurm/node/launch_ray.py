@@ -134,7 +134,7 @@ class Ray(launch_engine.Engine):
     def _memory(self):
         # type: () -> List[str]
         """Return the options that keep Ray within the job's memory and the node's /dev/shm."""
-        limit = self.node.memory_bytes()
+        limit = self.node.memory_bytes
         whole = limit or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         wanted = int(whole * SHARE)
         shm = os.statvfs("/dev/shm")

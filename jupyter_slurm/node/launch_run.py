@@ -56,7 +56,14 @@ class Run(object):
         launch = self.launch
         nodes = [launch.parts[index] for index in sorted(launch.parts)]
         facts = [
-            {"name": p.name, "address": p.address, "cpus": p.cpus, "gpus": p.gpus} for p in nodes
+            {
+                "name": part.name,
+                "address": part.address,
+                "cpus": part.cpus,
+                "gpus": part.gpus,
+                "memory_mib": launch_step.memory_mib(part.cpus, part.gpus),
+            }
+            for part in nodes
         ]
         engine = self.plan["engine"]
         counts = launch.tasks() if self.plan["by_task"] else [part.gpus or 1 for part in nodes]
@@ -66,6 +73,7 @@ class Run(object):
         ranks = sum(counts) if engine in launch_result.RANKED else 0
         world = {"engine": engine, "nodes": facts, "ranks": ranks}
         world.update(processes=counts, runner=self.plan["runner"], ways=launch.ways)
+        world["environment"] = launch_step.kept_from_steps()
         # Nodes that share a machine would take each other's memory: Open MPI names it after the
         # host's name and the rank's number on its node.
         world["is_one_machine"] = len({part.machine for part in nodes}) < len(nodes)

@@ -16,7 +16,7 @@ import launch_line
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     import queue  # noqa: F401 - in comments
-    from typing import Any, List, Sequence  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional, Sequence  # noqa: F401 - in comments
 
 WORDS = 12
 """How many of srun's own last lines are kept."""
@@ -42,6 +42,8 @@ ASKED_BY_THE_JOB = (
 )
 """Variables (SLURM_…) that srun takes for options: what the job asked for by task would divide the
 step in the same way. Slurm gives a step that asks for nothing all that the job has there."""
+OF_THE_CODE = ("SLURM_CPUS_PER_TASK",)
+"""Those of them that the user's code has in any job, and that no step says anew."""
 
 
 class Step(object):
@@ -119,6 +121,23 @@ def has_overlap():
     except (OSError, subprocess.CalledProcessError):
         return False
     return b"--overlap" in said
+
+
+def kept_from_steps():
+    # type: () -> Dict[str, str]
+    """Return the variables of the job that its steps lack, for the user's code in them."""
+    return {name: os.environ[name] for name in OF_THE_CODE if name in os.environ}
+
+
+def memory_mib(cpus, gpus):
+    # type: (int, int) -> Optional[int]
+    """Return the memory that the job has on a node with so many of its CPUs and GPUs, or None when
+    it has no limit there."""
+    for name, count in (("NODE", 1), ("CPU", cpus), ("GPU", gpus)):
+        asked = os.environ.get("SLURM_MEM_PER_" + name, "")
+        if asked.isdigit() and int(asked) * count:
+            return int(asked) * count
+    return None
 
 
 def gpus_of_node():

@@ -158,6 +158,7 @@ def main(argv):
     job_dir, attempt, index = os.path.abspath(argv[1]), argv[2], int(argv[3])
     world = read_json(os.path.join(job_dir, "world.%s.json" % attempt))
     plan = read_json(os.path.join(job_dir, "launch.json"))
+    os.environ.update(world["environment"])
     logs = os.path.join(job_dir, "torchrun.%s.%d" % (attempt, index))
     os.makedirs(logs, exist_ok=True)  # which also tells that this has begun (launch_result.py)
     level = os.environ.get("LOGLEVEL")

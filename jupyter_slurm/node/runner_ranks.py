@@ -52,8 +52,9 @@ def check_size(world):
 
 def read_world(job_dir, attempt):
     # type: (str, str) -> Dict[str, Any]
-    """Return what launch.py tells of the nodes, once it does: ranks of MPI are started while the
-    nodes find each other, and ended by launch.py where they do not."""
+    """Return what launch.py tells of the nodes, once it does, and take over the job's variables:
+    ranks of MPI are started while the nodes find each other, and ended by launch.py where they do
+    not."""
     path = os.path.join(job_dir, "world.%s.json" % attempt)
     began_s = time.monotonic()
     while not os.path.exists(path):
@@ -61,7 +62,9 @@ def read_world(job_dir, attempt):
         time.sleep(min(max(0.005, waited_s / LOOKS_PER_WAIT), MOST_PAUSE_S))
         os.listdir(job_dir)  # makes NFS ask
     with open(path, encoding="utf-8") as file:
-        return json.load(file)  # type: ignore[no-any-return]
+        world = json.load(file)  # type: Dict[str, Any]
+    os.environ.update(world["environment"])
+    return world
 
 
 def watch_mpi(world, publisher):

@@ -61,6 +61,12 @@ NAMES = {
     "ray": "names = sorted(node['NodeName'] for node in ray.nodes())",
     "dask": "names = sorted(client.run(lambda dask_worker: dask_worker.name).values())",
 }
+MEMORY = {
+    "ray": "memory = int(ray.cluster_resources()['memory']) >> 20",
+    "dask": "memory = sum(client.run(lambda dask_worker: "
+    "dask_worker.memory_manager.memory_limit).values()) >> 20",
+}
+"""Of both nodes; Ray keeps three tenths for its objects."""
 OWN = {"ray": "ray.init()", "dask": "distributed.Client()"}
 GONE_S = 10.0
 SHARED = Path("/dev/shm")
@@ -328,15 +334,15 @@ def test_code_whose_engine_dies_is_ended(site: Site, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])
 def test_the_cells_of_a_session_share_one_engine(site: Site, engine: Engine) -> None:
-    session = site.service.submit(
-        SessionSpec(
-            name="s", launch=engine, idle_s=600, options={"nodes": "2", "cpus-per-task": "4"}
-        )
-    )
+    options = {"nodes": "2", "cpus-per-task": "4", "mem": "1000"}
+    session = site.service.submit(SessionSpec(name="s", launch=engine, idle_s=600, options=options))
     for _ in range(2):  # cells and programs that begin with a connection of their own
-        code = f"{OWN[engine]}\n{NAMES[engine]}"
-        job = site.run(code, session=session.id, names_out=("names",))
-        assert read_result_variables(site.service.result(job.id)) == {"names": ["n1", "n2"]}
+        cpus = "import os; cpus = os.environ['SLURM_CPUS_PER_TASK']"
+        code = "\n".join((OWN[engine], NAMES[engine], cpus, MEMORY[engine]))
+        job = site.run(code, session=session.id, names_out=("names", "cpus", "memory"))
+        made = read_result_variables(site.service.result(job.id))
+        memory = 1400 if engine == "ray" else 2000
+        assert made == {"names": ["n1", "n2"], "cpus": "4", "memory": memory}
     dead = site.run("import os; os.kill(os.getpid(), 9)", session=session.id)
     assert dead.state is JobState.FAILED
     third = site.run(NAMES[engine], session=session.id, names_out=("names",))
