@@ -42,7 +42,7 @@ class Dask(launch_engine.Engine):
             if not os.path.exists(os.path.join(self.node.job_dir, name)):
                 raise launch_engine.EngineError("the job's folder has no %s for Dask" % name)
         self.file = os.path.join(self.node.folder, "scheduler.%d.json" % self.node.index)
-        self.env = dict(os.environ, **self.environment())
+        self.env = self.environment_of_programs()
         self.env.pop("DASK_SCHEDULER_ADDRESS", None)
         if self.node.index == 0:
             self._run("scheduler", host=self.node.address, port=0, dashboard_address=LOOPBACK)

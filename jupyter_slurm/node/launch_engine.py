@@ -49,6 +49,9 @@ OVER_S = 1.0
 LAST_WORDS_S = 0.3
 TAIL_LINES = 3
 PREFIX = "jse-"
+TEMPORARY = "jst-"
+LONGEST_PARENT = 60
+"""Bytes of a path below which multiprocessing makes sockets, as Ray's dashboard does: unix(7)."""
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -136,6 +139,9 @@ class Node(object):
         self.code = None  # type: Optional[subprocess.Popen[bytes]]
         self.folder = ""
         self.lock = -1
+        self.temporary = ""
+        """The TMPDIR of the engine's programs: what they leave there goes with it."""
+        self.temporary_lock = -1
 
     def secret(self, purpose):
         # type: (str) -> str
@@ -149,7 +155,9 @@ class Node(object):
         # type: () -> None
         """Make the engine's folder on this node: /tmp/jse-… (short: the path of a socket has 107
         bytes at most), which has the same name on all nodes, as Ray wants, and one that nobody can
-        guess. Raise EngineError where it is not this user's, or OSError."""
+        guess; and one for temporary files where TMPDIR says. Raise EngineError where it is not this
+        user's, or OSError."""
+        self.temporary, self.temporary_lock = private_folder.made(TEMPORARY, LONGEST_PARENT)
         for name in os.listdir("/tmp"):  # what an earlier job left that was killed outright
             if name.startswith(PREFIX):
                 with contextlib.suppress(OSError):
@@ -171,6 +179,9 @@ class Node(object):
 
     def remove_folder(self):
         # type: () -> None
+        if self.temporary_lock >= 0:
+            shutil.rmtree(self.temporary, ignore_errors=True)
+            os.close(self.temporary_lock)
         if self.lock < 0:
             return
         with contextlib.suppress(BlockingIOError):
@@ -251,6 +262,11 @@ class Engine(object):
         # type: () -> Dict[str, str]
         """Return the variables by which the code finds the engine."""
         return {}
+
+    def environment_of_programs(self):
+        # type: () -> Dict[str, str]
+        """Return all variables of the engine's own programs."""
+        return dict(os.environ, TMPDIR=self.node.temporary, **self.environment())
 
     def start(self):
         # type: () -> None

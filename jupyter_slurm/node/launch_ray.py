@@ -71,7 +71,7 @@ class Ray(launch_engine.Engine):
         token = os.path.join(self.node.folder, "token.%d" % self.node.index)
         with open(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(self.node.secret("ray"))
-        env = dict(os.environ, **self.environment())
+        env = self.environment_of_programs()
         for name in OTHERS.split():
             env.pop(name, None)
         words = [sys.executable, "-c", START]

@@ -203,6 +203,8 @@ def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
     job = EngineJob(site, tmp_path / "job", engine, CODE[engine])
     folders = job.folders()
     assert [oct(one.stat().st_mode & 0o777) for one in folders] == ["0o700"]
+    temporary = {Path(seen.environ["TMPDIR"]) for seen in job.processes() if seen.is_worker()}
+    assert [oct(one.stat().st_mode & 0o777) for one in temporary] == ["0o700"] * 2
     secrets = [one.read_text() for one in folders[0].glob("token.*")]
     assert len(secrets) == (2 if engine == "ray" else 0)
     for seen in job.processes():
@@ -224,7 +226,7 @@ def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
         "names": ["n1", "n2"],
         "namespace": "of the cell" if engine == "ray" else "True",
     }
-    wait_until(lambda: not job.left(folders), GONE_S)
+    wait_until(lambda: not job.left([*folders, *temporary]), GONE_S)
 
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])
