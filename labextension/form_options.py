@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -21,7 +22,7 @@ _SAME = {"name": "job-name"}
 
 
 def main() -> None:
-    print(json.dumps([_form_option(name) for name in FORM]))  # noqa: T201
+    sys.stdout.write(json.dumps([_form_option(name) for name in FORM]))
 
 
 def _form_option(name: str) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 from jupyter_slurm.wire import JobState
 
@@ -11,7 +12,7 @@ def main() -> None:
     states = {
         one.value: {"word": one.word, "tone": one.tone, "final": one.final} for one in JobState
     }
-    print(json.dumps(states))  # noqa: T201
+    sys.stdout.write(json.dumps(states))
 
 
 if __name__ == "__main__":

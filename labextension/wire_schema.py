@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 from typing import get_args
 
 import msgspec
@@ -34,7 +35,7 @@ def main() -> None:
         "additionalProperties": False,
         "definitions": components,
     }
-    print(json.dumps(root))  # noqa: T201
+    sys.stdout.write(json.dumps(root))
 
 
 def _closed(schema: dict[str, object]) -> None:

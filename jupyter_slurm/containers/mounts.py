@@ -51,17 +51,19 @@ def parse_mounts(texts: Iterable[str], places: Places) -> Mounts:
         found[posixpath.normpath(mount.dst)] = mount
     mounts, links = [], []
     for number, mount in enumerate(found.values()):
-        if variable := _VARIABLE.fullmatch(mount.src):
-            link = f"{places.job_dir}/bind.{number}"
-            links.append(
-                _LINK.format(
-                    name=variable[1] or variable[2],
-                    rest=shlex.quote(variable[3]) if variable[3] else "",
-                    link=shlex.quote(link),
-                )
+        variable = _VARIABLE.fullmatch(mount.src)
+        if variable is None:
+            mounts.append(mount)
+            continue
+        link = f"{places.job_dir}/bind.{number}"
+        links.append(
+            _LINK.format(
+                name=variable[1] or variable[2],
+                rest=shlex.quote(variable[3]) if variable[3] else "",
+                link=shlex.quote(link),
             )
-            mount = replace(mount, src=link)  # noqa: PLW2901
-        mounts.append(mount)
+        )
+        mounts.append(replace(mount, src=link))
     return Mounts(tuple(mounts), tuple(links))
 
 

@@ -146,7 +146,7 @@ class Terminal(object):
 
     def told(self):
         # type: () -> bytes
-        """Return what the user is told about this terminal and the others."""
+        """Return a frame's data: this terminal's number and node, and the others' numbers."""
         others = [one.number for one in self.company if one is not self]
         told = {"number": self.number, "node": self.node, "others": others}
         return json.dumps(told).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from jupyter_slurm.server.kernels import (
     MeantKernelHandler,
     RemoveKernelHandler,
 )
-from jupyter_slurm.server.labs import DashboardHandler, LabHandler, proxy_handlers
+from jupyter_slurm.server.labs import DashboardHandler, LabHandler, NoProxyHandler
 from jupyter_slurm.server.own import (
     DocumentHandler,
     ExecutedHandler,
@@ -35,7 +36,12 @@ from jupyter_slurm.server.terminal_socket import Terminal, TerminalHandler
 from jupyter_slurm.server.watch import Client, WatchHandler
 from jupyter_slurm.views.card import CARDS_VARIABLE
 
-_LAB_PROXY, _DASHBOARD_PROXY = proxy_handlers()
+_LAB_PROXY: type[RequestHandler] = NoProxyHandler
+_DASHBOARD_PROXY: type[RequestHandler] = NoProxyHandler
+if importlib.util.find_spec("jupyter_server_proxy") is not None:
+    from jupyter_slurm.server import lab_proxy
+
+    _LAB_PROXY, _DASHBOARD_PROXY = lab_proxy.LabProxyHandler, lab_proxy.DashboardProxyHandler
 ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/api/watch", WatchHandler),
     (r"/jupyter-slurm/api/terminal", TerminalHandler),

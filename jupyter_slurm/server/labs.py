@@ -8,13 +8,12 @@ and sees no token at all.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import secrets
 from importlib import resources
 
 import msgspec
-from tornado.web import HTTPError, RequestHandler, authenticated
+from tornado.web import HTTPError, authenticated
 
 from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.handlers import Handler, browser_is_elsewhere
@@ -103,12 +102,3 @@ class NoProxyHandler(Handler):
         raise HTTPError(501, NO_PROXY)
 
     post = put = patch = delete = get
-
-
-def proxy_handlers() -> tuple[type[RequestHandler], type[RequestHandler]]:
-    """Return the handlers that serve labs and dashboards below this server's own address."""
-    if importlib.util.find_spec("jupyter_server_proxy") is None:
-        return NoProxyHandler, NoProxyHandler
-    from jupyter_slurm.server import lab_proxy  # noqa: PLC0415 - it may be missing
-
-    return lab_proxy.LabProxyHandler, lab_proxy.DashboardProxyHandler
