@@ -11,7 +11,8 @@ from jupyter_slurm.wire import Message
 
 
 def of_container(job: Resolved) -> Iterator[Objection]:
-    """Yield where the container is, and that another image than it was made from is not used."""
+    """Yield where the container is, and that another image than it was made from is not used. Of a
+    job that goes where its container is that is worth a word before it is sent, no warning."""
     name, there = job.spec.container_name, job.site.containers
     if name is None or not there:
         return
@@ -21,7 +22,7 @@ def of_container(job: Resolved) -> Iterator[Objection]:
     hint = Message.of("The job runs on a node that has it.")
     if lacking:
         hint = Message.of("On {nodes} the job makes another one.", nodes=", ".join(lacking))
-    yield Objection(said, hint, certain=False, option="container-name")
+    yield Objection(said, hint, certain=False, option="container-name", passing=not lacking)
     asked, made = job.spec.image, there[0].image
     if asked is not None and made not in (None, asked):
         yield Objection(
