@@ -238,10 +238,16 @@ class CellFailed(JupyterSlurmError):
         super().__init__(message, hint=hint, detail=detail, option=option, **args)
         self.traceback = traceback
         self.job_id = job_id
+        self.left_to_say: str | None = None
+        """All that is shown besides the traceback, where a card says the rest; None: there is no
+        card."""
 
     def _render_traceback_(self) -> list[str]:
-        traceback = [*map(coloured, self.traceback), ""] if self.traceback else []
-        return [*traceback, *super()._render_traceback_()]
+        traceback = [*map(coloured, self.traceback)]
+        if self.left_to_say == "":
+            return traceback
+        said = super()._render_traceback_() if self.left_to_say is None else [self.left_to_say]
+        return [*traceback, *([""] if traceback else []), *said]
 
 
 def from_problem(problem: Problem) -> JupyterSlurmError:

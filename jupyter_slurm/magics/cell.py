@@ -41,7 +41,7 @@ from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.views import other_ranks
 from jupyter_slurm.views.card import ended_earlier
-from jupyter_slurm.views.failure import failure, left_out
+from jupyter_slurm.views.failure import below_card, failure, left_out
 from jupyter_slurm.wire import (
     CellJob,
     CellSpec,
@@ -365,7 +365,8 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
     variables = worker(lambda: read_result_variables(result))
     state.namespace.update(variables)
     _remark(result)
-    failed = failure(result, state.namespace) or left_out(result)
+    ended_badly = failure(result, state.namespace)
+    failed = below_card(ended_badly, result.job) if ended_badly else left_out(result)
     if result.job.fetch:
         try:
             follow_transfer(api, worker, worker(lambda: api.fetch(job_id)))

@@ -10,6 +10,7 @@ from collections.abc import Container
 
 from jupyter_slurm.errors import CellFailed, VariableError
 from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.readable import visible_lines
 from jupyter_slurm.views.card import title
 from jupyter_slurm.wire import Job, JobState, Result
 
@@ -41,6 +42,16 @@ def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
         traceback=result.traceback,
         job_id=job.id,
     )
+
+
+def below_card(failed: CellFailed, job: Job) -> CellFailed:
+    """Return the error of a job whose card is shown above it: it repeats nothing that the card
+    says, nor what the traceback does."""
+    if failed.traceback or failed.detail is None:
+        hint = "" if failed.hint in (None, job.advice) else str(failed.hint)
+        ended = "" if failed.traceback else f"CellFailed: {job.name} ended ({job.state.word})"
+        failed.left_to_say = visible_lines("\n".join(filter(None, (ended, hint))))
+    return failed
 
 
 def left_out(result: Result) -> VariableError | None:
