@@ -1,18 +1,19 @@
-"""Prints each state with its word, how it goes and whether it is an end, for wire.mjs."""
+"""Prints the states, and the reasons that a card has said without them, for wire.mjs."""
 
 from __future__ import annotations
 
 import json
 import sys
 
-from jupyter_slurm.wire import JobState
+from jupyter_slurm.wire import RAISED, SAID_BY_STATE, JobState
 
 
 def main() -> None:
     states = {
         one.value: {"word": one.word, "tone": one.tone, "final": one.final} for one in JobState
     }
-    sys.stdout.write(json.dumps(states))
+    reasons = {"RAISED": RAISED, "SAID_BY_STATE": sorted(SAID_BY_STATE)}
+    sys.stdout.write(json.dumps({"STATES": states, **reasons}))
 
 
 if __name__ == "__main__":

@@ -31,9 +31,11 @@ function options() {
 
 function states() {
   const parts = [
-    '// The states of a job with their words, as jupyter_slurm/wire/state.py has them. Made by',
-    '// `npm run wire`; not edited by hand.',
-    `export const STATES = ${JSON.stringify(printed('states.py'))} as const;`
+    '// The states of a job with their words, and the reasons that need none beside them, as',
+    '// jupyter_slurm/wire/state.py has them. Made by `npm run wire`; not edited by hand.',
+    ...Object.entries(printed('states.py')).map(
+      ([name, value]) => `export const ${name} = ${JSON.stringify(value)} as const;`
+    )
   ];
   return format(parts.join('\n'), { ...style, parser: 'typescript' });
 }

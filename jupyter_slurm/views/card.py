@@ -9,7 +9,7 @@ JupyterLab leaves in a notebook that it does not trust. Everything that anybody 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from shlex import quote
@@ -22,7 +22,17 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.readable import date_and_time, duration, memory, moment, visible
 from jupyter_slurm.slurm.units import indices
 from jupyter_slurm.views.transfer_card import done_fraction, progress_text
-from jupyter_slurm.wire import Job, JobState, Problem, Usage, state_word, together
+from jupyter_slurm.wire import (
+    RAISED,
+    SAID_BY_STATE,
+    Job,
+    JobState,
+    Message,
+    Problem,
+    Usage,
+    state_word,
+    together,
+)
 
 MIME = "application/vnd.jupyter-slurm.job+json"
 CARDS_VARIABLE = "JUPYTER_SLURM_CARDS"
@@ -69,8 +79,10 @@ _CODE = re.compile(r"`([^`\n]+)`")
 def bundle(job: Job, now_s: float) -> dict[str, Any]:
     """Return the card's three forms. The first only names the job: a live renderer asks the agent
     for the rest, so a saved notebook cannot put words into its mouth. The others may be read much
-    later: they give dates, and their own time as long as the job has not ended."""
-    text = _lines(job, saved_headline(job), now_s)
+    later: they give dates, and their own time as long as the job has not ended. Ids, times and
+    figures, which no two runs share, are in one line of each, so that a notebook that is run
+    again differs in little."""
+    text = _lines(job, saved_headline(job), now_s, date_and_time)
     if not job.state.final:
         text += f"\n  as of {date_and_time(now_s)}"
     return {
@@ -82,40 +94,43 @@ def bundle(job: Job, now_s: float) -> dict[str, Any]:
 
 def plain(job: Job, now_s: float) -> str:
     """Return a few lines, to be read now."""
-    return _lines(job, headline(job, now_s), now_s)
+    head = job.state.word if job.state.final else headline(job, now_s)
+    return _lines(job, head, now_s, lambda at_s: moment(at_s, now_s))
 
 
-def _lines(job: Job, headline: str, now_s: float) -> str:
-    lines = [f"{symbol(job.state)} {title(job)}: {headline}"]
-    reasons = together(job.why, job.advice)
-    if reasons and job.state is not JobState.COMPLETED:
+def _lines(job: Job, headline: str, now_s: float, when: Callable[[float], str]) -> str:
+    head = " · ".join(filter(None, (headline, _how(job), job.name)))
+    lines = [f"{symbol(job.state)} {head}", "  " + " · ".join(_facts(job, now_s, when))]
+    if reasons := _reasons(job, between=" "):
         lines.append(f"  {reasons}")
     if job.warning:
         lines.append("  " + " ".join(str(job.warning).splitlines()))
-    place = [f"{row.label.lower()} {row.text}" for row in _rows(job, now_s) if row.brief]
-    if place:
-        lines.append("  " + ", ".join(place))
+    notes = [f"{note.label.lower()} {note.text}" for note in _notes(job, now_s) if note.brief]
+    if notes:
+        lines.append("  " + ", ".join(notes))
     if job.problem is not None and not job.state.final:
         lines.append("  " + told_problem(job.problem))
     return "\n".join(map(visible, lines))
 
 
 def html(job: Job, now_s: float) -> str:
-    """Draw a table: the state and the job's name on top, a row for each thing that is known."""
+    """Draw a table: how the job goes and its name, a line of facts, a row for each note."""
     ours = colour(job.state)
-    head = (
-        f'{_ROW}<td colspan="2" style="{_CELL};padding:1px 12px 3px">'
+    how = f" · {escape(_how(job))}" if _how(job) else ""
+    lines = (
         f'<b title="{job.state}" style="{_ink(ours)}">'
-        f"{symbol(job.state)} {escape(saved_headline(job))}</b>"
-        f" · <b>{escape(job.name)}</b> · "
-        f'<span style="opacity:.75">{escape(title(job))}</span></td></tr>'
+        f"{symbol(job.state)} {escape(saved_headline(job))}</b>{how} · <b>{escape(job.name)}</b>",
+        f'<span style="opacity:.75">{escape(" · ".join(_facts(job, now_s, date_and_time)))}</span>',
     )
-    body = "".join(
-        f'{_ROW}<th scope="row" style="{_LABEL}">{escape(row.label)}</th>'
-        f'<td style="{_VALUE}">{row.html(ours)}</td></tr>'
-        for row in (*_rows(job, now_s), *_as_of(job, now_s))
+    cell = f'{_ROW}<td colspan="2" style="{_CELL};padding:1px 12px">'
+    head = (f"{cell}{line}</td></tr>" for line in lines)
+    body = (
+        f'{_ROW}<th scope="row" style="{_LABEL}">{escape(note.label)}</th>'
+        f'<td style="{_VALUE}">{note.html(ours)}</td></tr>'
+        for note in (*_notes(job, now_s), *_as_of(job, now_s))
     )
-    return f'<table style="{_TABLE};border-left:4px solid {ours}">{head}{body}</table>'
+    table = f'<table style="{_TABLE};border-left:4px solid {ours}">'
+    return "\n".join((table, *head, *body, "</table>"))
 
 
 def ended_earlier(job: Job, word: str, now_s: float) -> str | None:
@@ -164,9 +179,9 @@ def told_problem(problem: Problem) -> str:
 
 
 def saved_headline(job: Job) -> str:
-    """Return the same for a person who reads it on another day."""
+    """Return the state for a person who reads it on another day, and since when it lasts."""
     if job.state.final:
-        return f"{job.state.word} {date_and_time(job.ended_s or job.state_since_s)}"
+        return job.state.word
     return f"{job.state.word} since {date_and_time(job.state_since_s)}"
 
 
@@ -206,11 +221,11 @@ def _ink(shade: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _CardLine:
+class _Note:
     label: str
     text: str
     brief: bool = False
-    """Also in the text form."""
+    """Also in the text form; others that are there too have a line of their own."""
     fraction: float | None = None
     """A bar of this length stands before the text."""
 
@@ -235,68 +250,98 @@ def _marked_up(text: str) -> str:
     return _CODE.sub(r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
 
-def _rows(job: Job, now_s: float) -> Iterator[_CardLine]:
-    yield from _news(job, now_s)
+def _how(job: Job) -> str:
+    """Return by what a job that failed ended; "": its state says so."""
+    if job.state is not JobState.FAILED:
+        return ""  # code and signal only say how Slurm ended it, and how far it had begun by then
+    if isinstance(job.why, Message) and job.why.text == RAISED:
+        return str(job.why.args.get("ename", ""))
+    if job.signal:
+        return f"killed by signal {job.signal}"
+    return f"exit code {job.exit_code}" if job.exit_code else ""
+
+
+def _facts(job: Job, now_s: float, when: Callable[[float], str]) -> Iterator[str]:
+    """Yield which job it is, where and with what it runs, how long, and what it used."""
+    yield title(job)
     if job.tasks:
-        yield _CardLine("Tasks", tasks(job.tasks), brief=True)
+        yield tasks(job.tasks)
     if job.nodes:
         where = f"{', '.join(job.nodes)} ({job.partition})" if job.partition else job.nodes[0]
-        yield _CardLine("Login machine" if job.on_login else "Node", where, brief=True)
+        yield f"login machine {where}" if job.on_login else where
     elif job.partition:
-        yield _CardLine("Partition", job.partition, brief=True)
+        yield f"partition {job.partition}"
     if job.gpus:
-        yield _CardLine("GPUs", str(job.gpus), brief=True)
+        yield f"{job.gpus} GPU{'s' if job.gpus != 1 else ''}"
     if job.image:
-        yield _CardLine("Image", f"{job.image} ({job.runtime})")
+        yield f"{job.image} ({job.runtime})"
     if job.python:
         version = ".".join(map(str, job.python))
         whose = "" if job.image else " of the node"
         path = f" ({job.python_path})" if job.python_path else ""
-        yield _CardLine("Python", f"{version}{whose}{path}")
+        yield f"Python {version}{whose}{path}"
     yield from _time(job, now_s)
     if job.state.final:
-        yield from _end(job)
-        if not job.delivered and job.state is not JobState.REJECTED:
-            brings = ", ".join(["its output", *job.names_out])
-            yield _CardLine("Not seen yet", f"`%slurm attach {job.id}` brings {brings}")
-        if job.erased_s is not None:
-            copies = f"`%slurm pull {quote(job.job_dir)}` copies them to this machine"
-            kept = f"{date_and_time(job.erased_s)}, then the site erases them; {copies}"
-            soon = job.erased_s - now_s < _ERASED_SOON_S
-            yield _CardLine("Files kept until", kept, brief=soon)
+        yield f"ended {when(job.ended_s or job.state_since_s)}"
+        if job.usage is not None:
+            yield from _usage(job.usage)
 
 
-def _as_of(job: Job, now_s: float) -> Iterator[_CardLine]:
+def _reasons(job: Job, between: str) -> str:
+    """Return why the job waits or how it ended, and what to do, as far as that is left to say."""
+    code = job.why.text if isinstance(job.why, Message) else job.why
+    is_said = job.state.final and code in SAID_BY_STATE
+    if job.state is JobState.COMPLETED:
+        return ""
+    return str(together(None if is_said else job.why, job.advice, between=between))
+
+
+def _notes(job: Job, now_s: float) -> Iterator[_Note]:
+    yield from _news(job, now_s)
     if not job.state.final:
-        yield _CardLine("As of", date_and_time(now_s))
+        return
+    if job.inferred:
+        yield _Note("Note", "The end was concluded from traces: neither the job nor Slurm said it.")
+    if not job.delivered and job.state is not JobState.REJECTED:
+        brings = ", ".join(["its output", *job.names_out])
+        yield _Note("Not seen yet", f"`%slurm attach {job.id}` brings {brings}")
+    if job.erased_s is not None:
+        copies = f"`%slurm pull {quote(job.job_dir)}` copies them to this machine"
+        kept = f"{date_and_time(job.erased_s)}, then the site erases them; {copies}"
+        soon = job.erased_s - now_s < _ERASED_SOON_S
+        yield _Note("Files kept until", kept, brief=soon)
 
 
-def _news(job: Job, now_s: float) -> Iterator[_CardLine]:
+def _as_of(job: Job, now_s: float) -> Iterator[_Note]:
+    if not job.state.final:
+        yield _Note("As of", date_and_time(now_s))
+
+
+def _news(job: Job, now_s: float) -> Iterator[_Note]:
     """Yield what a person should read first."""
     if (moved := job.transfer) is not None:
         text = f"{moved.local}: {progress_text(moved, now_s)}"
-        yield _CardLine("Pushing", text, brief=True, fraction=done_fraction(moved))
-    reasons = str(together(job.why, job.advice, between="\n"))
-    if reasons and job.state is not JobState.COMPLETED:
-        yield _CardLine("What happened" if job.state.final else "Why", reasons)
+        yield _Note("Pushing", text, brief=True, fraction=done_fraction(moved))
+    if reasons := _reasons(job, between="\n"):
+        yield _Note("What happened" if job.state.final else "Why", reasons)
     if job.start_estimate_s is not None and job.started_s is None and not job.state.final:
         left = duration(job.start_estimate_s - now_s)
         at = moment(job.start_estimate_s, now_s)
-        yield _CardLine("Starts about", f"{at} (in {left})", brief=True)
+        yield _Note("Starts about", f"{at} (in {left})", brief=True)
     if job.cancel_requested_s is not None and not job.state.final:
         again = "; asked again, its process ends, and what the session holds is lost"
         at = moment(job.cancel_requested_s, now_s)
-        yield _CardLine("Cancelled", f"asked for at {at}{again if job.session else ''}")
+        yield _Note("Cancelled", f"asked for at {at}{again if job.session else ''}")
     if job.warning:
-        yield _CardLine("Warning", str(job.warning))
+        yield _Note("Warning", str(job.warning))
     yield from _session(job, now_s)
     if job.problem is not None and not job.state.final:  # of one that was refused it is the reason
         since = f"Since {moment(job.problem_since_s, now_s)}." if job.problem_since_s else ""
         known = told_problem(job.problem)
-        yield _CardLine("No news", f"{since} {known}".strip())
+        yield _Note("No news", f"{since} {known}".strip())
 
 
-def _session(job: Job, now_s: float) -> Iterator[_CardLine]:
+def _session(job: Job, now_s: float) -> Iterator[_Note]:
     """Yield what is left of a session, in its own card and, near the end, in its cells'."""
     left_s = left_of_session_s(job, now_s)
     if job.state.final:
@@ -304,55 +349,34 @@ def _session(job: Job, now_s: float) -> Iterator[_CardLine]:
     if left_s is not None and left_s < SOON_S:
         what = "The session" if job.session else "It"
         held = "what it holds is lost then"
-        yield _CardLine(
-            "Ends soon", f"{what} ends in {duration(max(0.0, left_s))}: {held}", brief=True
-        )
+        yield _Note("Ends soon", f"{what} ends in {duration(max(0.0, left_s))}: {held}", brief=True)
     if job.idle_s is not None:
         since = ""
         if job.idle_since_s is not None:
             since = f" (now idle for {duration(max(0.0, now_s - job.idle_since_s))})"
         without = kind_of(job).idle_without
-        yield _CardLine("Idle", f"ends after {duration(job.idle_s)} {without}{since}")
+        yield _Note("Idle", f"ends after {duration(job.idle_s)} {without}{since}")
 
 
-def _time(job: Job, now_s: float) -> Iterator[_CardLine]:
+def _time(job: Job, now_s: float) -> Iterator[str]:
     used_s = max(0.0, (job.ended_s or now_s) - job.started_s) if job.started_s is not None else 0.0
     if job.started_s is None or (used_s < 1 and not job.state.final):
         if job.limit_s is not None and not job.state.final:
-            yield _CardLine("Time limit", duration(job.limit_s))
+            yield f"time limit {duration(job.limit_s)}"
         return
     if job.limit_s is None:
-        yield _CardLine("Time", duration(used_s), brief=True)
+        yield duration(used_s)
         return
     left = "" if job.state.final else f", {duration(job.limit_s - used_s)} left"
-    text = f"{duration(used_s)} of {duration(job.limit_s)}{left}"
-    yield _CardLine("Time", text, brief=True, fraction=used_s / max(1, job.limit_s))
+    yield f"{duration(used_s)} of {duration(job.limit_s)}{left}"
 
 
-def _end(job: Job) -> Iterator[_CardLine]:
-    if job.state is not JobState.FAILED:
-        pass  # code and signal only say how Slurm ended it, and how far it had begun by then
-    elif job.signal:
-        yield _CardLine("Killed", f"by signal {job.signal}", brief=True)
-    elif job.exit_code:
-        yield _CardLine("Exit code", str(job.exit_code), brief=True)
-    if job.inferred:
-        yield _CardLine(
-            "Note", "The end was concluded from traces: neither the job nor Slurm said it."
-        )
-    if job.usage is not None:
-        yield from _usage(job.usage)
-
-
-def _usage(usage: Usage) -> Iterator[_CardLine]:
+def _usage(usage: Usage) -> Iterator[str]:
     if usage.peak_memory_mib is not None:
+        asked = ""
         if usage.memory_mib:
             share = usage.peak_memory_mib / usage.memory_mib
             asked = f" of {memory(usage.memory_mib)} asked for ({share:.0%})"
-            text = memory(usage.peak_memory_mib) + asked
-            yield _CardLine("Peak memory", text, brief=True, fraction=share)
-        else:
-            yield _CardLine("Peak memory", memory(usage.peak_memory_mib), brief=True)
+        yield f"peak memory {memory(usage.peak_memory_mib)}{asked}"
     if usage.cpu_efficiency is not None:
-        text = f"{usage.cpu_efficiency:.0%} of {usage.cpus} CPU{'s' if usage.cpus != 1 else ''}"
-        yield _CardLine("CPU", text, brief=True, fraction=usage.cpu_efficiency)
+        yield f"{usage.cpu_efficiency:.0%} of {usage.cpus} CPU{'s' if usage.cpus != 1 else ''}"

@@ -97,12 +97,19 @@ from jupyter_slurm.wire.problem import (
     Problem,
 )
 from jupyter_slurm.wire.spending import Quota, Spending, Spent
-from jupyter_slurm.wire.state import JobState, state_word
+from jupyter_slurm.wire.state import (
+    RAISED,
+    SAID_BY_STATE,
+    JobState,
+    state_word,
+)
 from jupyter_slurm.wire.terminal_frames import TerminalRequest
 from jupyter_slurm.wire.usage import GpuSample, Usage, UsageSample
 
 __all__ = [
     "DASHBOARDS",
+    "RAISED",
+    "SAID_BY_STATE",
     "AgentStatus",
     "Association",
     "Behind",

@@ -100,6 +100,24 @@ STATE_WORDS: Mapping[str, str] = MappingProxyType(
 )
 """A state -> its word in sidebar, card, tables, `%slurm` and terminal."""
 
+RAISED = "The cell raised {ename}."
+"""The text of the reason of which a card shows the exception's name alone."""
+
+SAID_BY_STATE = frozenset(
+    {
+        "Cancelled.",
+        "Failed (exit code {exit_code}).",
+        "Next in line, waiting for resources.",
+        "On hold (by you).",
+        "Other jobs are ahead of it in the queue.",
+        "Out of memory (peak {peak} of {memory}).",
+        "Out of memory.",
+        RAISED,
+        "Time limit reached.",
+    }
+)
+"""The texts of reasons that say no more than a card does beside its state's word."""
+
 _FINAL = frozenset(
     JobState(name)
     for name in (

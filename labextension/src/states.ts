@@ -1,5 +1,5 @@
-// The states of a job with their words, as jupyter_slurm/wire/state.py has them. Made by
-// `npm run wire`; not edited by hand.
+// The states of a job with their words, and the reasons that need none beside them, as
+// jupyter_slurm/wire/state.py has them. Made by `npm run wire`; not edited by hand.
 export const STATES = {
   SUBMITTING: { word: 'submitting', tone: 'waiting', final: false },
   REJECTED: { word: 'refused', tone: 'failed', final: true },
@@ -32,3 +32,15 @@ export const STATES = {
   PREEMPTED: { word: 'preempted', tone: 'failed', final: true },
   OUT_OF_MEMORY: { word: 'out of memory', tone: 'failed', final: true }
 } as const;
+export const RAISED = 'The cell raised {ename}.' as const;
+export const SAID_BY_STATE = [
+  'Cancelled.',
+  'Failed (exit code {exit_code}).',
+  'Next in line, waiting for resources.',
+  'On hold (by you).',
+  'Other jobs are ahead of it in the queue.',
+  'Out of memory (peak {peak} of {memory}).',
+  'Out of memory.',
+  'The cell raised {ename}.',
+  'Time limit reached.'
+] as const;

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,10 +25,21 @@ from jupyter_slurm.views.card import (
     symbol,
     told_to_end,
 )
-from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Transfer, TransferState, Usage
+from jupyter_slurm.wire import (
+    SAID_BY_STATE,
+    Job,
+    JobKind,
+    JobState,
+    Message,
+    Problem,
+    Transfer,
+    TransferState,
+    Usage,
+)
 from tests.specs import known
 
 NOW_S = 1_790_000_000.0
+MESSAGES = Path(__file__).parents[2] / "labextension" / "messages.json"
 
 
 def job(**fields: Any) -> Job:
@@ -103,7 +116,8 @@ def test_what_is_saved_is_still_true_on_another_day() -> None:
         assert "0 s" not in told.replace(date_and_time(NOW_S), "")
     ended = bundle(job(state=JobState.COMPLETED, ended_s=NOW_S - 90_000), NOW_S)
     for told in (Text(ended["text/html"]).text, ended["text/plain"]):
-        assert f"done {date_and_time(NOW_S - 90_000)}" in told
+        assert "✔ done" in told
+        assert f"ended {date_and_time(NOW_S - 90_000)}" in told
         assert "as of" not in told.lower()
 
 
@@ -181,7 +195,7 @@ def test_an_ended_job_tells_its_exit_memory_and_efficiency() -> None:
         names_out=("model",),
     )
     told = Text(html(ended, NOW_S)).text
-    for part in ("Exit code 3", "1.5 GiB of 2.0 GiB asked for (75%)", "75% of 2 CPUs", "attach"):
+    for part in ("exit code 3", "1.5 GiB of 2.0 GiB asked for (75%)", "75% of 2 CPUs", "attach"):
         assert part in told
     assert "attach" not in html(msgspec.structs.replace(ended, delivered=True), NOW_S)
 
@@ -257,7 +271,7 @@ def test_any_job_makes_a_whole_page_and_few_lines(
     assert page.depth == 0
     known = {"table", "tr", "th", "td", "b", "br", "code", "span", "details", "summary"}
     assert page.tags <= known
-    assert 1 <= len(plain(any_job, NOW_S).split("\n")) <= 4
+    assert 1 <= len(plain(any_job, NOW_S).split("\n")) <= 5
 
 
 def test_text_form_cannot_steer_a_terminal() -> None:
@@ -308,7 +322,7 @@ def test_a_long_text_is_folded_and_whole() -> None:
 def test_a_good_end_needs_no_words() -> None:
     page = html(job(state=JobState.COMPLETED, why="It has ended well.", exit_code=0), NOW_S)
     assert "ended well" not in page
-    assert "Exit" not in page
+    assert "exit" not in page
 
 
 @pytest.mark.parametrize("state", list(JobState))
@@ -316,6 +330,30 @@ def test_every_state_has_a_symbol_and_its_word(state: JobState) -> None:
     told = plain(job(state=state), NOW_S)
     assert told.startswith(symbol(state))
     assert state.word in told
+
+
+def test_two_runs_of_a_cell_differ_in_one_line_of_each_form() -> None:
+    first = job(state=JobState.COMPLETED, ended_s=NOW_S, started_s=NOW_S - 60, delivered=True)
+    again = msgspec.structs.replace(
+        first, id="a2b4c6d7", slurm_id="124", ended_s=NOW_S + 900, started_s=NOW_S + 820
+    )
+    one, other = (bundle(ended, NOW_S + 1000) for ended in (first, again))
+    for form in ("text/html", "text/plain"):
+        lines = list(zip(one[form].split("\n"), other[form].split("\n"), strict=True))
+        assert sum(before != after for before, after in lines) == 1
+
+
+@pytest.mark.parametrize("text", sorted(SAID_BY_STATE))
+def test_a_reason_that_only_repeats_the_state_is_a_message_and_not_told(text: str) -> None:
+    known_messages = json.loads(MESSAGES.read_text(encoding="utf-8"))
+    assert text in known_messages
+    why = Message.of(text, ename="ValueError", exit_code=3, peak="5 GiB", memory="6 GiB")
+    ended = job(state=JobState.FAILED, exit_code=3, why=why, advice="Ask for more.")
+    for told in (Text(html(ended, NOW_S)).text, plain(ended, NOW_S)):
+        assert str(why) not in told
+        assert ("ValueError" if "ename" in text else "exit code 3") in told
+        assert "Ask for more." in told
+    assert str(why) in plain(job(state=JobState.PENDING, why=why), NOW_S)
 
 
 def test_durations_never_are_negative() -> None:
