@@ -15,6 +15,11 @@ export const cancelIcon = drawn(
   'cancel',
   'M7.8 6.4 12 10.6l4.2-4.2 1.4 1.4L13.4 12l4.2 4.2-1.4 1.4L12 13.4l-4.2 4.2-1.4-1.4 4.2-4.2-4.2-4.2z'
 );
+export const logIcon = drawn('log', 'M4 5h16v2H4zm0 6h16v2H4zm0 6h10v2H4z');
+export const openIcon = drawn(
+  'open',
+  'M5 5h6v2H7v10h10v-4h2v6H5zm8 0h6v6h-2V8.4l-5.3 5.3-1.4-1.4L15.6 7H13z'
+);
 export const holdIcon = drawn('hold', 'M7 5h4v14H7zm6 0h4v14h-4z');
 export const releaseIcon = drawn('release', 'M8 5v14l11-7z');
 export const extendIcon = drawn(

@@ -14,6 +14,11 @@ export function said(text: Text, trans: TranslationBundle): string {
   return filled(text, one => (mayBeCode(one) ? trans.gettext(one) : one));
 }
 
+/** Under which the catalogues have it. */
+export function codeOf(text: Text): string {
+  return typeof text === 'string' ? text : text.text;
+}
+
 export function english(text: Text): string {
   return filled(text, one => one);
 }

@@ -149,6 +149,7 @@ export const CommandIDs = {
   submit: 'jupyter-slurm:submit',
   submitFile: 'jupyter-slurm:submit-file',
   submitCell: 'jupyter-slurm:submit-cell',
+  submitAgain: 'jupyter-slurm:submit-again',
   submitNotebook: 'jupyter-slurm:submit-notebook',
   restoreForm: 'jupyter-slurm:restore-form'
 } as const;

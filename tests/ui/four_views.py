@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from playwright.sync_api import Locator, Page, expect
@@ -27,13 +27,14 @@ class FourViews:
     queue: Locator
     """The job's row in it."""
 
-    def all_say(self, *words: str, sidebar: str = "") -> None:
+    def all_say(self, *words: str, brief: Sequence[str] = ()) -> None:
         """Wait until each view says all of it, and print after how many seconds each did.
 
-        `sidebar`: what its row says instead, which has room for what matters now alone.
+        `brief`: what the card and the row say instead, which have what matters now alone.
         """
         wanted = dict.fromkeys(("card", "panel", "sidebar", "queue"), words)
-        self._wait({**wanted, "sidebar": (sidebar,)} if sidebar else wanted)
+        short = {"card": tuple(brief), "sidebar": (", ".join(brief),)} if brief else {}
+        self._wait({**wanted, **short})
 
     def all_say_that_it_is_over(self, word: str) -> None:
         """The same of an end: the queue has it no more."""

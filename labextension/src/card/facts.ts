@@ -1,10 +1,14 @@
-// What a card says of a job, as words: one line of facts, and sentences that a person should read.
+// What a card says of a job, as words: what matters now, a line of facts, and sentences that a
+// person should read.
 // Pure: a job and what time it is -> text. How it looks is view.tsx's.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { endsOf, SOON_S } from '../ends';
-import { duration, isFinal, memory, moment, sessionOf, visible } from '../format';
+import { duration, isFinal, memory, moment, sessionOf, stateWord, visible } from '../format';
 import { stepOf } from '../labs/words';
-import { said, toldBeside } from '../messages';
+import { codeOf, said, toldBeside, type Text } from '../messages';
+import { rowOfJob } from '../sidebar/rows';
+import { matters } from '../sidebar/words';
+import { RAISED, SAID_BY_STATE } from '../states';
 import { progress } from '../tasks';
 import type { Freshness } from '../tokens';
 import type { Connection, Job, KernelJob, LabJob, SessionJob, Transfer, Usage } from '../wire';
@@ -22,22 +26,33 @@ export function place(job: Job, trans: TranslationBundle): string {
   return trans.__('%1 on %2', job.slurm_id ?? job.id, visible(job.cluster));
 }
 
-/** Time first, then where it runs and with what. */
-export function facts(job: Job, nowS: number, trans: TranslationBundle): string[] {
+/** Beside the state's word: what is left, why it waits and until when, how it ended. */
+export function now(job: Job, nowS: number, trans: TranslationBundle): string[] {
+  const known = [howItEnded(job, trans), ...matters(rowOfJob(job), nowS, trans).split(' · ')];
+  const word = stateWord(job.state, trans);
+  return known.map(visible).filter(part => part !== '' && part !== word);
+}
+
+/** Where it runs and with what, and what it has used. */
+export function facts(job: Job, trans: TranslationBundle): string[] {
   const where = job.nodes.map(visible).join(', ') || visible(job.partition ?? '');
   return [
-    time(job, nowS, trans),
     where,
     ...progress(job, trans),
     job.gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', job.gpus) : '',
     job.image === null ? '' : `${visible(job.image)} (${job.runtime})`,
     // Of an image it is the image's, so only of the node's it has to be said.
     job.image === null && job.python !== null ? `Python ${job.python.join('.')}` : '',
-    ...(isFinal(job.state) ? end(job, trans) : [])
+    ...(isFinal(job.state) && job.usage !== null ? used(job.usage, trans) : [])
   ].filter(part => part !== '');
 }
 
-function time(job: Job, nowS: number, trans: TranslationBundle): string {
+/** How long it has run or waited, and how it ended. */
+export function time(job: Job, nowS: number, trans: TranslationBundle): string[] {
+  return [span(job, nowS, trans), howItEnded(job, trans)].filter(part => part !== '');
+}
+
+function span(job: Job, nowS: number, trans: TranslationBundle): string {
   if (job.started_s !== null) {
     const passed = duration((job.ended_s ?? nowS) - job.started_s);
     if (isFinal(job.state)) {
@@ -56,13 +71,13 @@ function time(job: Job, nowS: number, trans: TranslationBundle): string {
   return `${waits} · ${starts}`;
 }
 
-function end(job: Job, trans: TranslationBundle): string[] {
-  return [howItEnded(job, trans), ...(job.usage === null ? [] : used(job.usage, trans))];
-}
-
-function howItEnded(job: Job, trans: TranslationBundle): string {
+/** By what one that failed ended; '': its state says so. */
+export function howItEnded(job: Job, trans: TranslationBundle): string {
   if (job.state !== 'FAILED') {
     return ''; // code and signal only say how Slurm ended it, and how far it had begun by then
+  }
+  if (job.why !== null && typeof job.why !== 'string' && job.why.text === RAISED) {
+    return visible(said(job.why.args.ename ?? '', trans));
   }
   if (job.signal) {
     return trans.__('killed by signal %1', job.signal);
@@ -87,17 +102,18 @@ function used(usage: Usage, trans: TranslationBundle): string[] {
   return parts;
 }
 
-/** What a person should read, the most urgent first. */
+/** What a person should read beside the rest, the most urgent first. */
 export function notes(
   job: Job,
   freshness: Freshness,
   connection: Connection | undefined,
   nowS: number,
-  trans: TranslationBundle
+  trans: TranslationBundle,
+  reasons: readonly (Text | null)[] = [job.why, job.advice]
 ): Note[] {
   const over = isFinal(job.state);
   const all = [
-    why(job, trans),
+    why(job, reasons, trans),
     note('look', said(job.warning ?? '', trans)),
     ...(over
       ? [erased(job, nowS, trans)]
@@ -130,15 +146,28 @@ function note(tone: Note['tone'], text: string | null): Note | null {
   return text ? { tone, text } : null;
 }
 
-function why(job: Job, trans: TranslationBundle): Note | null {
+/**
+ * Of why it waits or how it ended, and of what to do, that which the rest under the cell leaves to
+ * say. `hasRemedy`: a button does what is to be done.
+ */
+export function reasonsLeft(job: Job, hasRemedy: boolean): (Text | null)[] {
+  const code = job.why === null ? '' : codeOf(job.why);
+  const isSaid = (SAID_BY_STATE as readonly string[]).includes(code);
+  if (isSaid && !isFinal(job.state)) {
+    return []; // what is advised is to wait
+  }
+  return [isSaid ? null : job.why, hasRemedy ? null : job.advice];
+}
+
+function why(job: Job, reasons: readonly (Text | null)[], trans: TranslationBundle): Note | null {
   if (job.state === 'COMPLETED') {
     return null;
   }
   const bad = isFinal(job.state) && job.state !== 'CANCELLED';
   return note(
     bad ? 'bad' : 'plain',
-    [job.why ?? '', job.advice ?? '']
-      .map(text => said(text, trans))
+    reasons
+      .map(text => said(text ?? '', trans))
       .filter(Boolean)
       .join(' ')
   );

@@ -1,15 +1,20 @@
 // A job's card under its cell: what it does, where and for how long, what to do about it. What it
 // says is facts.ts's; nothing of it comes from the notebook but what `Saved` shows as text.
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { useState, type JSX } from 'react';
 import { useClock } from '../clock';
 import { isFinal, isRunning, stateWord, timeUsed, tone, visible } from '../format';
-import { stateSign } from '../icons';
+import { cancelIcon, logIcon, openIcon } from '../icons';
+import { stateIcon } from '../job/icons';
 import { DashboardButtons } from '../labs/dashboards';
+import { said, type Text } from '../messages';
+import { rowOfJob } from '../sidebar/rows';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import type { Connection, Job } from '../wire';
-import { attaching, facts, notes, place, type Note } from './facts';
+import { attaching, facts, notes, now, place, reasonsLeft, time, type Note } from './facts';
+import { remediesOf } from './remedies';
 import { LogTail } from './tail';
 
 interface CardProps {
@@ -22,13 +27,11 @@ interface CardProps {
 export function JobCardView({ job, model, commands, trans }: CardProps): JSX.Element {
   const [log, setLog] = useState(false);
   const name = visible(job.name);
-  const run = (id: string): void => {
-    void commands.execute(id, { id: job.id });
-  };
   const open = (): void => {
-    run(CommandIDs.openJob);
+    void commands.execute(CommandIDs.openJob, { id: job.id });
   };
   const connection = model.connections.get(job.cluster);
+  const remedies = remediesOf(job, connection, commands, trans);
   const attach = attaching(job, trans);
   return (
     <section
@@ -37,21 +40,19 @@ export function JobCardView({ job, model, commands, trans }: CardProps): JSX.Ele
       aria-label={trans.__('Job %1', `${name}, ${place(job, trans)}`)}
     >
       <div className="jp-slurm-CardHead">
-        <span
-          className="jp-slurm-State"
-          data-tone={tone(job.state)}
-          title={job.state}
-          role="status"
-        >
-          <span aria-hidden="true">{stateSign(job.state)} </span>
-          {stateWord(job.state, trans)}
-        </span>
-        <bdi className="jp-slurm-CardName">{name}</bdi>
-        <span className="jp-slurm-Quiet" title={job.id}>
-          {place(job, trans)}
-        </span>
+        <div className="jp-slurm-CardTitle">
+          <State job={job} trans={trans} />
+          <bdi className="jp-slurm-CardName">{name}</bdi>
+        </div>
         <span className="jp-slurm-CardActions">
-          <Button
+          {remedies.map(({ label, title, act }) => (
+            <button key={label} className="jp-slurm-Button" title={title} onClick={act}>
+              {label}
+            </button>
+          ))}
+          <DashboardButtons job={job} commands={commands} trans={trans} />
+          <IconButton
+            icon={logIcon}
             label={log ? trans.__('Hide log') : trans.__('Log')}
             title={trans.__('The last lines of its output')}
             expanded={log}
@@ -59,87 +60,127 @@ export function JobCardView({ job, model, commands, trans }: CardProps): JSX.Ele
               setLog(!log);
             }}
           />
-          <Button
+          <IconButton
+            icon={openIcon}
             label={trans.__('Open')}
             title={trans.__('Log, resources, script and details in a tab')}
             click={open}
           />
           {isFinal(job.state) ? null : (
-            <Button
+            <IconButton
+              icon={cancelIcon}
               label={trans.__('Cancel')}
               title={trans.__('Ask the job to end')}
               click={() => {
-                run(CommandIDs.cancel);
+                void commands.execute(CommandIDs.cancel, { id: job.id });
               }}
             />
           )}
         </span>
       </div>
-      <Facts job={job} freshness={model.freshness} connection={connection} trans={trans} />
-      <DashboardButtons job={job} commands={commands} trans={trans} />
+      <TimeBar job={job} />
+      <p className="jp-slurm-Facts" title={moments(job, trans)}>
+        <span title={job.id}>{place(job, trans)}</span>
+        {['', ...facts(job, trans)].join(' · ')}
+      </p>
+      <Notes
+        {...{ job, freshness: model.freshness, connection, trans }}
+        reasons={reasonsLeft(job, remedies.length > 0)}
+      />
       {attach === null ? null : <NoteLine note={attach} />}
-      {wantsLogin(job, connection) ? (
-        <Button
-          label={trans.__('Log in')}
-          title={trans.__('Connect to %1', visible(job.cluster))}
-          click={() => {
-            void commands.execute(CommandIDs.connect, { cluster: job.cluster });
-          }}
-        />
-      ) : null}
       {log ? <LogTail model={model} jobId={job.id} open={open} trans={trans} /> : null}
     </section>
   );
 }
 
+/** The state's sign and word, and what matters now. */
+function State({ job, trans }: Pick<CardProps, 'job' | 'trans'>): JSX.Element {
+  const nowS = useJobClock(job);
+  const Sign = stateIcon(rowOfJob(job).held ? 'HELD' : job.state);
+  return (
+    <>
+      {Sign === undefined ? null : <Sign.react tag="span" className="jp-slurm-Icon" />}
+      <span className="jp-slurm-State" data-tone={tone(job.state)} title={job.state} role="status">
+        {stateWord(job.state, trans)}
+      </span>
+      <span className="jp-slurm-CardNow" title={said(job.why ?? '', trans)}>
+        {now(job, nowS, trans).join(' · ')}
+      </span>
+    </>
+  );
+}
+
 interface ButtonProps {
+  icon: LabIcon;
   label: string;
   title: string;
   expanded?: boolean;
   click: () => void;
 }
 
-function Button({ label, title, expanded, click }: ButtonProps): JSX.Element {
+function IconButton({ icon, label, title, expanded, click }: ButtonProps): JSX.Element {
   return (
-    <button className="jp-slurm-Button" title={title} aria-expanded={expanded} onClick={click}>
-      {label}
+    <button
+      className="jp-slurm-IconButton"
+      title={title}
+      aria-label={label}
+      aria-expanded={expanded}
+      onClick={click}
+    >
+      <icon.react tag="span" className="jp-slurm-Icon" />
     </button>
   );
 }
 
-function wantsLogin(job: Job, connection: Connection | undefined): boolean {
-  return (
-    !isFinal(job.state) && (connection?.state === 'login-needed' || connection?.state === 'lost')
-  );
-}
-
-interface FactsProps {
+interface NotesProps {
   job: Job;
   freshness: Freshness;
   connection?: Connection | undefined;
   trans: TranslationBundle;
+  /** What is said of why it waits or how it ended; else all that is known. */
+  reasons?: readonly (Text | null)[];
 }
 
-/** Where and for how long it runs, and what a person should know of it. */
-export function Facts({ job, freshness, connection, trans }: FactsProps): JSX.Element {
-  const over = isFinal(job.state);
-  const nowS = useClock(over ? null : (job.started_s ?? job.submitted_s ?? job.created_s));
-  const used = isRunning(job.state) ? timeUsed(job, nowS) : null;
+/** For how long it runs, where, and what a person should know of it. */
+export function Facts(props: NotesProps): JSX.Element {
+  const { job, trans } = props;
+  const nowS = useJobClock(job);
   return (
     <>
-      {used === null ? null : (
-        <div className="jp-slurm-Bar" aria-hidden="true">
-          <div style={{ width: `${used * 100}%` }} />
-        </div>
-      )}
+      <TimeBar job={job} />
       <p className="jp-slurm-Facts" title={moments(job, trans)}>
-        {facts(job, nowS, trans).join(' · ')}
+        {[...time(job, nowS, trans), ...facts(job, trans)].join(' · ')}
       </p>
-      {notes(job, freshness, connection, nowS, trans).map(one => (
+      <Notes {...props} />
+    </>
+  );
+}
+
+function Notes({ job, freshness, connection, trans, reasons }: NotesProps): JSX.Element {
+  const nowS = useJobClock(job);
+  return (
+    <>
+      {notes(job, freshness, connection, nowS, trans, reasons).map(one => (
         <NoteLine key={one.text} note={one} />
       ))}
     </>
   );
+}
+
+/** How much of its time limit a job has used that runs. */
+function TimeBar({ job }: Pick<CardProps, 'job'>): JSX.Element | null {
+  const nowS = useJobClock(job);
+  const used = isRunning(job.state) ? timeUsed(job, nowS) : null;
+  return used === null ? null : (
+    <div className="jp-slurm-Bar" aria-hidden="true">
+      <div style={{ width: `${used * 100}%` }} />
+    </div>
+  );
+}
+
+function useJobClock(job: Job): number {
+  const since = job.started_s ?? job.submitted_s ?? job.created_s;
+  return useClock(isFinal(job.state) ? null : since);
 }
 
 export function NoteLine({ note: { tone, text } }: { note: Note }): JSX.Element {

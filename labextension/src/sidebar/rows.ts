@@ -185,7 +185,7 @@ export function keyOf(cluster: string, id: string): string {
   return `${cluster}\n${id}`;
 }
 
-function rowOfJob(job: Job): JobRow {
+export function rowOfJob(job: Job): JobRow {
   return {
     key: job.id,
     cluster: job.cluster,

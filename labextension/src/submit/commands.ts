@@ -1,14 +1,16 @@
 // The commands that open the form: on nothing, on a file, on a cell, on a notebook.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { FileBrowser } from '@jupyterlab/filebrowser';
-import type { INotebookTracker } from '@jupyterlab/notebook';
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { Widget } from '@lumino/widgets';
 import { tell } from '../commands/jobs';
+import { jobsIn } from '../commands/where';
 import { slurmIcon } from '../icons';
 import { CommandIDs } from '../tokens';
 import { cellText, isRunnable } from './cell';
-import { NO_WISHES, wishesOf, type Wishes } from './form';
+import { lineOf, NO_WISHES, wishesOf, type Wishes } from './form';
 import { cellSource, type Place } from './notebook';
 import type { CellSource, Source } from './source';
 
@@ -51,6 +53,7 @@ export function addSubmitCommands(front: Front): void {
     });
   };
   addNew(front);
+  addAgain(front);
   add(
     CommandIDs.startLab,
     trans.__('Jupyter on a node…'),
@@ -162,6 +165,73 @@ export function cellOf(
     return panel === undefined || cell === undefined ? null : { panel, cell };
   };
   return cellSource(id, notebook, find, shower(app), trans);
+}
+
+/** The cell of an open notebook that asked for the job, by its output. */
+function askerOf(notebooks: INotebookTracker | null, id: string): Place | null {
+  for (const panel of openNotebooks(notebooks)) {
+    for (const cell of panel.content.widgets) {
+      const { line } = cellText(cell.model.sharedModel.getSource());
+      if (line !== null && jobsIn(cell.model.toJSON()).includes(id)) {
+        return { panel, cell };
+      }
+    }
+  }
+  return null;
+}
+
+function openNotebooks(notebooks: INotebookTracker | null): NotebookPanel[] {
+  const all: NotebookPanel[] = [];
+  notebooks?.forEach(panel => {
+    all.push(panel);
+  });
+  return all;
+}
+
+function wishesIn(place: Place | null): Wishes {
+  const source = place?.cell.model.sharedModel.getSource() ?? '';
+  return wishesOf(cellText(source).line ?? '');
+}
+
+function addAgain({ app, notebooks, trans }: Front): void {
+  const label = trans.__('Submit again');
+  const asker = ({ id, option }: ReadonlyPartialJSONObject): Place | null => {
+    const place = typeof id === 'string' ? askerOf(notebooks, id) : null;
+    // What the form has no field for stays as it is: `--mem-per-cpu` beside `--mem` is refused.
+    const isSaid = typeof option === 'string' && wishesIn(place).more.includes(`--${option}`);
+    return isSaid ? null : place;
+  };
+  app.commands.addCommand(CommandIDs.submitAgain, {
+    label,
+    caption: trans.__('Change the line of the cell and run it'),
+    describedBy: {
+      args: {
+        type: 'object',
+        required: ['id', 'option', 'value'],
+        properties: {
+          id: { type: 'string', description: 'The id of the job.' },
+          option: { type: 'string', enum: ['mem', 'time'] },
+          value: { type: 'string', description: 'What the option says from now on.' }
+        }
+      }
+    },
+    isEnabled: args => asker(args) !== null,
+    execute: async args => {
+      const place = asker(args);
+      const { option, value } = args;
+      if (place === null || typeof option !== 'string' || typeof value !== 'string') {
+        return;
+      }
+      const wishes = { ...wishesIn(place), [option]: value };
+      const path = place.panel.context.localPath;
+      const source = cellSource(place.cell.model.id, path, () => place, shower(app), trans);
+      try {
+        await source.run(lineOf(wishes));
+      } catch (error) {
+        tell(error, label);
+      }
+    }
+  });
 }
 
 function openCell({ app, trans, notebooks, open }: Front): Promise<Widget> | undefined {

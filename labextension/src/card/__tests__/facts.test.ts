@@ -1,7 +1,7 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { connection, job, NOW_S } from '../../__tests__/fakes';
 import type { Job, Problem } from '../../wire';
-import { attaching, facts, notes, place } from '../facts';
+import { attaching, facts, notes, now, place, reasonsLeft, time } from '../facts';
 
 const trans = nullTranslator.load('jupyter_slurm');
 const FRESH = { asOf: NOW_S, problem: null };
@@ -15,7 +15,8 @@ const PROBLEM: Problem = {
 };
 
 function line(fields: Partial<Job>): string {
-  return facts(job(fields), NOW_S, trans).join(' · ');
+  const known = job(fields);
+  return [...time(known, NOW_S, trans), ...facts(known, trans)].join(' · ');
 }
 
 function said(fields: Partial<Job>, freshness = FRESH as Parameters<typeof notes>[1]): string[] {
@@ -47,7 +48,9 @@ test('one that has ended says how, and what it used of what it had', () => {
     gpus: 2
   };
   const text = line({ state: 'FAILED', ended_s: NOW_S - 25, exit_code: 2, usage });
-  expect(text).toMatch(/^ran for 1 min 40 s, ended .+ · exit code 2 · 1\.5 GiB of 2\.0 GiB of/);
+  expect(text).toMatch(
+    /^ran for 1 min 40 s, ended .+ · exit code 2 · n1 · 2 GPUs · 1\.5 GiB of 2\.0 GiB of/
+  );
   expect(text).toMatch(/75 % of 4 CPUs$/);
   expect(line({ state: 'FAILED', ended_s: NOW_S, signal: 9, exit_code: 137 })).toContain(
     'killed by signal 9'
@@ -68,6 +71,33 @@ test('why it waits is told, and why it failed as bad news; what went well needs 
   const failed = notes(job({ state: 'FAILED', ...told }), FRESH, undefined, NOW_S, trans);
   expect(failed).toEqual([{ tone: 'bad', text: 'Others are before it. Ask for less.' }]);
   expect(said({ state: 'COMPLETED', ...told })).toEqual([]);
+});
+
+test('what matters now stands beside the state, which is not said again', () => {
+  const short = (fields: Partial<Job>): string => now(job(fields), NOW_S, trans).join(' · ');
+  expect(short({})).toBe('57 min left');
+  const waits: Partial<Job> = { state: 'PENDING', started_s: null, nodes: [] };
+  expect(short({ ...waits, reason: 'JobHeldUser' })).toBe('on hold');
+  expect(short({ ...waits, reason: 'Priority', start_estimate_s: NOW_S + 90 })).toMatch(
+    /^priority · ~/
+  );
+  const ended = { ended_s: NOW_S - 25 };
+  expect(short({ ...ended, state: 'COMPLETED' })).toBe('1 min 40 s');
+  expect(short({ ...ended, state: 'FAILED', exit_code: 3 })).toBe('exit code 3 · 1 min 40 s');
+  const why = { text: 'The cell raised {ename}.', args: { ename: 'ValueError' } };
+  expect(short({ ...ended, state: 'FAILED', exit_code: 1, why })).toBe('ValueError · 1 min 40 s');
+});
+
+test('of a reason a card says what its first line and its buttons leave to say', () => {
+  const why = { text: 'Failed (exit code {exit_code}).', args: { exit_code: '3' } };
+  const advice = 'Ask for more.';
+  const failed = job({ state: 'FAILED', why, advice });
+  expect(reasonsLeft(failed, false)).toEqual([null, advice]);
+  expect(reasonsLeft(failed, true)).toEqual([null, null]);
+  const other = job({ state: 'FAILED', why: 'Its node did not boot.', advice });
+  expect(reasonsLeft(other, false)).toEqual(['Its node did not boot.', advice]);
+  const next = 'Next in line, waiting for resources.';
+  expect(reasonsLeft(job({ state: 'PENDING', why: next, advice }), false)).toEqual([]);
 });
 
 test('a card says in time that the site will erase the files, and what copies them', () => {

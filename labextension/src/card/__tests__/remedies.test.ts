@@ -1,0 +1,62 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { connection, job, type Fields } from '../../__tests__/fakes';
+import { CommandIDs } from '../../tokens';
+import type { Connection } from '../../wire';
+import { more, remediesOf } from '../remedies';
+
+const trans = nullTranslator.load('jupyter_slurm');
+const USAGE = { elapsed_s: 9, cpu_s: 9, cpus: 1, peak_memory_mib: 6100, memory_mib: 6144, gpus: 0 };
+const KILLED = { state: 'OUT_OF_MEMORY', usage: USAGE } as const;
+
+/** The labels of a job's buttons, and what they have done once all are pressed. */
+function pressed(
+  fields: Fields,
+  { there = connection(), isEnabled = true }: { there?: Connection; isEnabled?: boolean } = {}
+): [string[], unknown[]] {
+  const asked: unknown[] = [];
+  const commands = new CommandRegistry();
+  for (const id of [CommandIDs.connect, CommandIDs.release, CommandIDs.submitAgain]) {
+    commands.addCommand(id, { isEnabled: () => isEnabled, execute: args => asked.push(args) });
+  }
+  const found = remediesOf(job(fields), there, commands, trans);
+  found.forEach(one => {
+    one.act();
+  });
+  return [found.map(one => one.label), asked];
+}
+
+test('a job that runs, or that nothing helps, has no button', () => {
+  expect(pressed({})[0]).toEqual([]);
+  expect(pressed({ state: 'FAILED' })[0]).toEqual([]);
+  expect(pressed({ state: 'PENDING', reason: 'JobHeldAdmin' })[0]).toEqual([]);
+});
+
+test('one that waits for a person says what is to be done, and does it', () => {
+  const lost = connection({ state: 'login-needed' });
+  expect(pressed({}, { there: lost })).toEqual([['Log in'], [{ cluster: 'arandu' }]]);
+  expect(pressed({ state: 'COMPLETED' }, { there: lost })[0]).toEqual([]);
+  expect(pressed({ state: 'PENDING', reason: 'JobHeldUser' })).toEqual([
+    ['Release'],
+    [{ id: 'a2b4c6d7' }]
+  ]);
+});
+
+test('one that had too little is submitted again with more, where its cell is there', () => {
+  expect(pressed(KILLED)).toEqual([
+    ['Submit again with --mem 9G'],
+    [{ id: 'a2b4c6d7', option: 'mem', value: '9G' }]
+  ]);
+  expect(pressed(KILLED, { isEnabled: false })[0]).toEqual([]);
+});
+
+test('how much more is half as much memory, or twice the time, as Slurm reads it', () => {
+  const small = { ...USAGE, memory_mib: 500 };
+  expect(more(job({ ...KILLED, usage: small }))?.value).toBe('750M');
+  const late = (limit_s: number): string | undefined =>
+    more(job({ state: 'TIMEOUT', limit_s }))?.value;
+  expect([late(60), late(5_400), late(86_400)]).toEqual(['00:02:00', '03:00:00', '2-00:00:00']);
+  expect(more(job({ ...KILLED, nodes: ['n1', 'n2'] }))).toBeNull();
+  expect(more(job({ ...KILLED, session: 's2s2s2s2' }))).toBeNull();
+  expect(more(job({ ...KILLED, kind: 'script' }))).toBeNull();
+});

@@ -1,0 +1,98 @@
+// What is to be done about a job, as buttons of its card: one click, and no other place to go to.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { isFinal, visible } from '../format';
+import { rowOfJob } from '../sidebar/rows';
+import { CommandIDs } from '../tokens';
+import type { Connection, Job } from '../wire';
+
+export interface Remedy {
+  label: string;
+  title: string;
+  act: () => void;
+}
+
+export function remediesOf(
+  job: Job,
+  connection: Connection | undefined,
+  commands: CommandRegistry,
+  trans: TranslationBundle
+): Remedy[] {
+  const by = (
+    label: string,
+    title: string,
+    id: string,
+    args: ReadonlyPartialJSONObject
+  ): Remedy => ({ label, title, act: () => void commands.execute(id, args) });
+  const { id, cluster } = job;
+  const again = more(job);
+  const againArgs = { id, ...again };
+  const canRepeat =
+    again !== null &&
+    commands.hasCommand(CommandIDs.submitAgain) &&
+    commands.isEnabled(CommandIDs.submitAgain, againArgs);
+  return [
+    ...(needsLogin(job, connection)
+      ? [
+          by(trans.__('Log in'), trans.__('Connect to %1', visible(cluster)), CommandIDs.connect, {
+            cluster
+          })
+        ]
+      : []),
+    ...(isHeldByUser(job)
+      ? [by(trans.__('Release'), trans.__('Let it start again'), CommandIDs.release, { id })]
+      : []),
+    ...(canRepeat
+      ? [
+          by(
+            trans.__('Submit again with %1', `--${again.option} ${again.value}`),
+            trans.__('Change the line of the cell and run it'),
+            CommandIDs.submitAgain,
+            againArgs
+          )
+        ]
+      : [])
+  ];
+}
+
+function needsLogin(job: Job, connection: Connection | undefined): boolean {
+  return (
+    !isFinal(job.state) && (connection?.state === 'login-needed' || connection?.state === 'lost')
+  );
+}
+
+/** Slurm lets go what an administrator holds only for that one. */
+function isHeldByUser(job: Job): boolean {
+  return rowOfJob(job).held && job.reason !== 'JobHeldAdmin';
+}
+
+const MIB_OF_GIB = 1024;
+
+/** The option that the same job would need to get through; null: more of nothing helps. */
+export function more(job: Job): { option: 'mem' | 'time'; value: string } | null {
+  if (job.kind !== 'cell' || job.session !== null) {
+    return null;
+  }
+  const asked = job.usage?.memory_mib ?? null;
+  // Slurm counts the memory of all nodes, and --mem is that of one.
+  if (job.state === 'OUT_OF_MEMORY' && asked !== null && job.nodes.length === 1) {
+    const wanted = asked * 1.5;
+    const value =
+      wanted < MIB_OF_GIB ? `${Math.ceil(wanted)}M` : `${Math.ceil(wanted / MIB_OF_GIB)}G`;
+    return { option: 'mem', value };
+  }
+  if (job.state === 'TIMEOUT' && job.limit_s !== null) {
+    return { option: 'time', value: timeOf(2 * job.limit_s) };
+  }
+  return null;
+}
+
+/** As Slurm reads it. */
+function timeOf(seconds: number): string {
+  const minutes = Math.ceil(seconds / 60);
+  const two = (part: number): string => String(part).padStart(2, '0');
+  const clock = `${two(Math.floor(minutes / 60) % 24)}:${two(minutes % 60)}:00`;
+  const days = Math.floor(minutes / 1440);
+  return days > 0 ? `${days}-${clock}` : clock;
+}
