@@ -1,9 +1,11 @@
 // What is told of jobs that start and end: one notification at a time, changed in place, and by the
 // browser itself where somebody wants that. Which tab tells it is tabs.ts's.
 import { Notification as LabNotification } from '@jupyterlab/apputils';
+import type { IStateDB } from '@jupyterlab/statedb';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
+import { howItEnded, reasonsLeft } from '../card/facts';
 import { isFinal, stateWord, tone, visible } from '../format';
 import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
@@ -15,6 +17,9 @@ const SHOWN_MS = 6_000;
 const FAILURE_SHOWN_MS = 20_000;
 /** In the list behind the bell; older ones give way. */
 const MOST_LISTED = 5;
+/** Where it is kept which jobs are muted, the last of them. */
+const MUTED = 'jupyter-slurm:muted';
+const MOST_MUTED = 500;
 /** Of those that failed, in a sum. */
 const NAMED = 3;
 
@@ -42,7 +47,8 @@ export class Notifier {
     private readonly model: ISlurmModel,
     private readonly commands: CommandRegistry,
     private readonly trans: TranslationBundle,
-    channel: Channel | null
+    channel: Channel | null,
+    private readonly state: IStateDB | null = null
   ) {
     this.news = new News(channel, pieces => {
       const unseen = pieces.filter(({ job }) => !this.model.isSeen(job.id));
@@ -74,9 +80,18 @@ export class Notifier {
   /** Nothing is told of the job any more, and what was told goes. */
   mute(id: string): void {
     this.muted.add(id);
+    void this.state?.save(MUTED, { ids: [...this.muted].slice(-MOST_MUTED) });
     const before = this.alone.get(id);
     if (before !== undefined) {
       LabNotification.dismiss(before);
+    }
+  }
+
+  /** What was muted before the page was loaded stays so. */
+  async recall(): Promise<void> {
+    const { ids } = Object(await this.state?.fetch(MUTED)) as { ids?: unknown };
+    for (const id of Array.isArray(ids) ? ids : []) {
+      this.muted.add(String(id));
     }
   }
 
@@ -188,8 +203,9 @@ export class Notifier {
   private sentence(job: Job): string {
     const { trans } = this;
     const name = visible(job.name);
-    const state = stateWord(job.state, trans);
-    const why = wentWrong(job) ? job.why : null;
+    const how = [stateWord(job.state, trans), howItEnded(job, trans)];
+    const state = how.filter(Boolean).join(' · ');
+    const [why] = wentWrong(job) ? reasonsLeft(job, true) : [];
     return why
       ? trans.__('%1: %2. %3', name, state, visible(said(why, trans)))
       : trans.__('%1: %2', name, state);

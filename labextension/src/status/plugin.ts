@@ -3,6 +3,7 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { IStateDB } from '@jupyterlab/statedb';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { CURRENT } from '../commands/current';
@@ -31,14 +32,15 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   description: 'Slurm in the status bar, notifications, the command palette.',
   autoStart: true,
   requires: [ISlurmModel],
-  optional: [ITranslator, IStatusBar, ICommandPalette, ISettingRegistry],
+  optional: [ITranslator, IStatusBar, ICommandPalette, ISettingRegistry, IStateDB],
   activate: (
     app: JupyterFrontEnd,
     model: ISlurmModel,
     translator: ITranslator | null,
     statusBar: IStatusBar | null,
     palette: ICommandPalette | null,
-    registry: ISettingRegistry | null
+    registry: ISettingRegistry | null,
+    state: IStateDB | null
   ) => {
     const trans = (translator ?? nullTranslator).load('jupyter_slurm');
     const category = trans.__('Slurm');
@@ -49,7 +51,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       palette?.addItem({ command, category, args: CURRENT });
     }
     const channel = 'BroadcastChannel' in window ? new BroadcastChannel(CHANNEL) : null;
-    const notifier = new Notifier(model, app.commands, trans, channel);
+    const notifier = new Notifier(model, app.commands, trans, channel, state);
     app.commands.addCommand(CommandIDs.mute, {
       label: trans.__('Mute this job'),
       caption: trans.__('No more notifications of it'),
@@ -61,7 +63,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     });
     if (registry !== null) {
       translateSchema(registry, trans);
-      void registry.load(SETTINGS).then(settings => {
+      void Promise.all([registry.load(SETTINGS), notifier.recall()]).then(([settings]) => {
         const follow = (): void => {
           notifier.follow(notifySettings(settings.composite));
         };

@@ -1,4 +1,5 @@
 import { Notification } from '@jupyterlab/apputils';
+import type { IStateDB } from '@jupyterlab/statedb';
 import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { FakeModel, job } from '../../__tests__/fakes';
@@ -42,6 +43,35 @@ test('one notification a job, changed in place from its start to its end', () =>
   expect(shown()).toEqual([['info', 'fit: running', 6_000]]);
   model.put(job({ state: 'COMPLETED' }));
   expect(shown()).toEqual([['success', 'fit: done', 6_000]]);
+});
+
+test('a muted job stays muted after a reload', async () => {
+  const saved = new Map<string, unknown>();
+  const state = {
+    fetch: (key: string) => Promise.resolve(saved.get(key)),
+    save: (key: string, value: unknown) => Promise.resolve(saved.set(key, value))
+  } as unknown as IStateDB;
+  const fresh = async (): Promise<[FakeModel, Notifier]> => {
+    const model = new FakeModel();
+    const notifier = new Notifier(model, new CommandRegistry(), trans, null, state);
+    await notifier.recall();
+    notifier.follow(notifySettings({}));
+    model.put(job({ state: 'RUNNING' }));
+    return [model, notifier];
+  };
+  const [, before] = await fresh();
+  before.mute(job().id);
+  const [model] = await fresh();
+  model.put(job({ state: 'COMPLETED' }));
+  expect(shown()).toEqual([]);
+});
+
+test('a failure is told once: of the reason what the state does not say', () => {
+  const model = notified();
+  const why = { text: 'Failed (exit code {exit_code}).', args: { exit_code: '3' } };
+  model.put(job({ state: 'RUNNING' }));
+  model.put(job({ state: 'FAILED', exit_code: 3, why }));
+  expect(shown().map(([, message]) => message)).toEqual(['fit: failed · exit code 3']);
 });
 
 test('what went wrong says why, and stays for longer', () => {
