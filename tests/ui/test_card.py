@@ -140,3 +140,16 @@ def test_a_notebook_cannot_put_words_into_a_cards_mouth(opened: Open) -> None:
         expect(notebook.output(at)).to_contain_text(evil)
         expect(notebook.output(at).locator("img, b")).to_have_count(0)
     look(notebook.page, "card-unknown", notebook.output(1))
+
+
+def test_a_job_that_had_too_little_memory_is_submitted_again_with_more(opened: Open) -> None:
+    hog = "import time\nhog = b'x' * (100 << 20)\ntime.sleep(5)\nprint('it fits')"
+    notebook = opened([f"%%slurm --mem 100M --name hog\n{hog}"])
+    notebook.run_all()
+    card = notebook.card(1)
+    expect(card).to_contain_text("out of memory")
+    look(notebook.page, "card-remedy", card)
+    card.get_by_role("button", name="Submit again with --mem 150M").click()
+    expect(notebook.cell(1)).to_contain_text("%%slurm --mem 150M --name hog")
+    expect(notebook.output(1)).to_contain_text("it fits")
+    expect(card).to_contain_text("done")
