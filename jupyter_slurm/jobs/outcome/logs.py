@@ -10,8 +10,11 @@ import codecs
 import os
 import re
 from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import PurePosixPath
+from typing import Literal
 
 from jupyter_slurm.errors import NotAFileError, RequestError
 from jupyter_slurm.jobs.kinds.kind import Kind
@@ -117,7 +120,7 @@ class LogReader:
                 outputs.append(_again(chunk.cursor))
                 chunk.cursor = Cursor(chunk.cursor.attempt + 1)
                 piece.last = is_end_near = False
-            chunk.outputs.extend(outputs)
+            chunk.outputs.extend(_merged(outputs))
             text_bytes += sum(_text_bytes(output) for output in outputs)
             read_bytes += piece.size
             shown_bytes += piece.shown_bytes
@@ -237,6 +240,22 @@ class LogReader:
                 return None
             return PurePosixPath(self._script_log)
         return self._dir.log(attempt)
+
+
+def _merged(outputs: Iterable[Output]) -> Iterator[Output]:
+    """Join the records in which one stream goes on: a cell writes one for each line, and whoever
+    shows them pays for each."""
+
+    def stream(output: Output) -> Literal["stdout", "stderr"] | None:
+        return output.name if isinstance(output, Stream) else None
+
+    for name, some in groupby(outputs, stream):
+        if name is None:
+            yield from some
+        else:
+            yield Stream(
+                name=name, text="".join(one.text for one in some if isinstance(one, Stream))
+            )
 
 
 def _text(data: bytes) -> tuple[str, int]:

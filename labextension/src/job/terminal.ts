@@ -22,7 +22,6 @@ const CUT = new RegExp('\\u001b(?:\\[[0-?]*|\\][^\\u0007\\u001b\\n]*)?$');
 const RESET = new RegExp('^\\u001b\\[(?:0*|0*;.*)m$');
 /** Who never resets is not followed any further. */
 const MOST_OPEN = 16;
-const BACK = new RegExp('[^\\n\\r\\u0008]\\u0008', 'g');
 
 /** A carriage return begins its line anew; one at the very end does so once more text comes. */
 export function asTerminal(text: string): string {
@@ -35,15 +34,18 @@ export function asTerminal(text: string): string {
   return lines.map((line, at) => lastWritten(line, at === lines.length - 1)).join('\n');
 }
 
+/** Each backspace takes the character before it away, as far as its line goes back. */
 function withoutErased(text: string): string {
-  let before = text;
-  for (;;) {
-    const after = before.replace(BACK, '');
-    if (after === before) {
-      return after.replace(/\u0008/g, '');
+  const kept: string[] = [];
+  for (const character of text) {
+    const last = kept.at(-1);
+    if (character !== '\u0008') {
+      kept.push(character);
+    } else if (last !== undefined && last !== '\n' && last !== '\r') {
+      kept.pop();
     }
-    before = after;
   }
+  return kept.join('');
 }
 
 function lastWritten(line: string, open: boolean): string {

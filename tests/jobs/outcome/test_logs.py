@@ -41,6 +41,19 @@ def test_half_a_record_waits_for_its_other_half(reader: LogReader, tmp_path: Pat
     assert [len(first.outputs), len(second.outputs)] == [1, 1]
 
 
+def test_lines_that_were_written_one_by_one_are_one_output_of_their_stream(
+    reader: LogReader, tmp_path: Path
+) -> None:
+    lines = [f"{number}\n" for number in range(1000)]
+    records = [*map(stream, lines), stream("bad", "stderr"), stream("a"), stream("b")]
+    (tmp_path / "output.0.jsonl").write_text("".join(records))
+    assert list(reader.read(Cursor(), 1, None).outputs) == [
+        Stream(name="stdout", text="".join(lines)),
+        Stream(name="stderr", text="bad"),
+        Stream(name="stdout", text="ab"),
+    ]
+
+
 def test_a_character_cut_in_two_is_read_whole(reader: LogReader, tmp_path: Path) -> None:
     log = tmp_path / "log.0"
     log.write_bytes("aü".encode()[:2])
