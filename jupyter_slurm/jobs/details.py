@@ -42,6 +42,7 @@ class Details:
                 job=record.job,
                 command=record.command,
                 events=record.events,
+                folder=record.folder,
                 problem=exc.problem(),
             )
 
@@ -56,6 +57,7 @@ def _before(record: Record, spec: JobSpec, cluster: SlurmCluster) -> JobDetails:
         command=record.command or (submission.sbatch if submission else ()),
         environment={**cluster.profile.job_env, **dict.fromkeys(spec.env)},
         events=record.events,
+        folder=submission.job.folder if submission else "",
     )
 
 
@@ -78,14 +80,17 @@ def _sent(record: Record, cluster: SlurmCluster) -> JobDetails:
     text = {name: data.decode(errors="replace") for name, data in found.items() if data is not None}
     if record.adopted and job.slurm_id is not None:
         text |= _script_of(job.slurm_id, cluster)
+    known = _slurm_record(record, cluster)
     return JobDetails(
         job=job,
         code=text.get(kind_of(job).code_file or ""),
         script=text.get(layout.SCRIPT),
         command=record.command,
         environment=_environment(text.get(layout.ENVIRONMENT, ""), cluster.profile.job_env),
-        record=_slurm_record(record, cluster),
+        record=known,
         events=record.events,
+        # Of a job that was submitted elsewhere Slurm alone knows it.
+        folder=record.folder or known.get("WorkDir", ""),
     )
 
 

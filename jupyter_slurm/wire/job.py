@@ -389,6 +389,8 @@ class JobDetails(Struct, frozen=True, kw_only=True):
     """Slurm's own record under Slurm's field names: `scontrol show job`, later sacct's."""
     events: tuple[JobEvent, ...] = ()
     """The oldest first."""
+    folder: str = ""
+    """The folder on the cluster where it runs, or ran, with the user's files; "": not known."""
     problem: Problem | None = None
     """Why what lies on the cluster is missing here: the connection is lost or needs a login."""
 

@@ -999,6 +999,7 @@ export interface JobDetails {
     [k: string]: string;
   };
   events: JobEvent[];
+  folder: string;
   problem: Problem | null;
 }
 /**

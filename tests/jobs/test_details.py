@@ -19,8 +19,9 @@ def states_of(details: JobDetails) -> list[str]:
     return [event.state.value for event in details.events]
 
 
-def test_a_cell_with_all_that_was_sent_for_it(site: Site) -> None:
-    job = site.run("print('é')", env={"TOKEN": "s3cret\n'x'"}, options={"time": "00:05:00"})
+def test_a_cell_with_all_that_was_sent_for_it(site: Site, tmp_path: Path) -> None:
+    options, env = {"time": "00:05:00"}, {"TOKEN": "s3cret\n'x'"}
+    job = site.run("print('é')", env=env, options=options, cwd=str(tmp_path))
     details = site.service.details(job.id)
     assert details.job.id == job.id
     assert details.code == "print('é')"
@@ -31,6 +32,7 @@ def test_a_cell_with_all_that_was_sent_for_it(site: Site) -> None:
     assert details.environment == {"TOKEN": None}
     assert details.record["JobId"] == job.slurm_id
     assert details.record["TimeLimit"] == "00:05:00"
+    assert details.folder == str(tmp_path)
     assert "s3cret" not in repr(details)
     assert states_of(details) == ["SUBMITTING", "PENDING", "RUNNING", "COMPLETED"]
     assert details.events[-1].text == job.why
@@ -108,6 +110,7 @@ def test_a_job_that_was_submitted_elsewhere(site: Site) -> None:
     assert details.code == text
     assert details.command == ()
     assert details.record["JobId"] == slurm_id
+    assert details.folder == details.record["WorkDir"]
     site.service.cancel(job.id)
 
 
@@ -118,6 +121,7 @@ def test_a_cell_of_a_session(site: Site) -> None:
     assert (details.code, details.script, details.record) == ("6 * 7", None, {})
     assert [event.text for event in details.events][1] == "Accepted by its session."
     assert site.service.details(session.id).code is None
+    assert details.folder == site.service.details(session.id).folder != ""
     site.service.cancel(session.id)
 
 

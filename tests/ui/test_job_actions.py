@@ -173,7 +173,8 @@ def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
     sidebar = page.get_by_role("region", name="Slurm")
     menu(page, row(sidebar, "from-a-cell"), "Open its folder")
     files = page.get_by_role("region", name="File Browser Section")
-    expect(files.get_by_text("job.sh", exact=True)).to_be_visible()
+    expect(files.get_by_text(notebook.path.name, exact=True)).to_be_visible()
+    expect(files.get_by_text("job.sh", exact=True)).to_have_count(0)
 
     notebook.cell(1).locator(".jp-InputPrompt").click()
     page.keyboard.press("Control+Shift+c")
@@ -185,16 +186,17 @@ def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
 
 
 def test_a_folder_that_is_not_among_the_files_here_is_shown_beside_them(
-    opened: Callable[..., Notebook], page: Page
+    opened: Callable[..., Notebook], page: Page, tmp_path: Path
 ) -> None:
-    notebook = opened(["%%slurm --detach --cluster local --name elsewhere\n1"])
+    code = f"%%slurm --detach --name elsewhere --chdir {tmp_path}\nopen('mine.txt', 'w').close()"
+    notebook = opened([code])
     notebook.run(0, 1)
     expect(notebook.card(1)).to_contain_text("done")
     page.get_by_role("tab", name="Slurm").click()
     sidebar = page.get_by_role("region", name="Slurm")
     menu(page, row(sidebar, "elsewhere"), "Open its folder")
     files = page.get_by_role("region", name="Files of clusters")
-    expect(files.get_by_text("job.sh", exact=True)).to_be_visible()
+    expect(files.get_by_text("mine.txt", exact=True)).to_be_visible()
     page.get_by_role("tab", name="Slurm").click()
     menu(page, row(sidebar, "elsewhere"), "Forget…")
     page.get_by_role("dialog").get_by_role("button", name="Forget").click()

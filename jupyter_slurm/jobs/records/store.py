@@ -44,6 +44,9 @@ class Record(msgspec.Struct, kw_only=True):
     """It was submitted elsewhere: nothing over there is ours to take away."""
     command: tuple[str, ...] = ()
     """sbatch as it was called for it."""
+    folder: str = ""
+    """Where it runs on the cluster (`Resolved.folder`), a cell where its session does; "": that is
+    not known."""
     given: dict[str, str] = msgspec.field(default_factory=dict)
     """Digests of what it got (`identity.py`)."""
     memory_mib: int | None = None

@@ -124,6 +124,15 @@ class Resolved:
             return str(self.job_dir.stage if self.is_staged else self.job_dir.work)
         return (self.profile.host is None and self.spec.cwd) or self.site.home
 
+    @property
+    def folder(self) -> str:
+        """Return the folder with the user's files, also once the job has ended: what was copied to
+        the node is brought back."""
+        if self.kind.is_as_written:
+            return self.script_folder or self.site.home
+        there = self.works_in
+        return str(self.job_dir.work) if there == str(self.job_dir.stage) else there
+
 
 def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
     """Resolve a job. `profile`: with only what applies to it (`ClusterProfile.for_job`).

@@ -118,9 +118,10 @@ class CellSubmitter(Submitter):
 
     def _sent(self) -> Job:
         with self._book.alone():  # its files may tell at this moment that it has ended
-            self._book.record(self._id).spec = None
-            job = self._book.job(self._id)
+            record = self._book.record(self._id)
+            job = record.job
             session = self._book.job(job.session or "")
+            record.spec, record.folder = None, self._book.record(session.id).folder
             changes: dict[str, object] = {"submitted_s": time.time()}
             if job.state is JobState.SUBMITTING:
                 changes |= {"state": JobState.PENDING, "problem": None, "problem_since_s": None}

@@ -188,7 +188,12 @@ class Submitter:
             if self._book.job(self._id).state.final:  # withdrawn meanwhile
                 return True
             calls = record.sbatch_calls
-            self._book.note(self._id, sbatch_calls=calls + 1, command=submission.sbatch)
+            self._book.note(
+                self._id,
+                sbatch_calls=calls + 1,
+                command=submission.sbatch,
+                folder=submission.job.folder,
+            )
         try:
             done = self._hand_over(submission, files)
         except FileAccessError as exc:  # sbatch was not called

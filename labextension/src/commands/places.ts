@@ -12,8 +12,8 @@ import { say, warn } from './telling';
 import { belowRoot, jobsIn } from './where';
 
 /**
- * In the file browser where it shows that folder, else in that of clusters; where there is none, its
- * path is copied, and that is said.
+ * Opens the folder with the user's files, in the file browser where it shows that, else in that of
+ * clusters; where there is none, its path is copied, and that is said.
  */
 export async function openFolder(
   app: JupyterFrontEnd,
@@ -21,39 +21,42 @@ export async function openFolder(
   job: Job,
   trans: TranslationBundle
 ): Promise<void> {
-  const path = belowRoot(job.job_dir, root());
+  const { folder } = await model.details(job.id);
+  const wanted = folder || job.job_dir;
+  const path = wanted === root().replace(/\/+$/, '') ? '/' : belowRoot(wanted, root());
   const here = path !== null && (await isLocal(model, job.cluster));
   if (here && app.commands.hasCommand('filebrowser:open-path') && (await isThere(app, path))) {
     await app.commands.execute('filebrowser:open-path', { path });
     return;
   }
   if (app.commands.hasCommand(CommandIDs.browse)) {
-    const path = await folderOver(model, job);
+    const path = await thereOr(model, job, wanted);
     await app.commands.execute(CommandIDs.browse, { cluster: job.cluster, path });
     return;
   }
-  Clipboard.copyToSystem(job.job_dir);
+  Clipboard.copyToSystem(wanted);
   say(
     // The path comes last: of a long notification the end is not shown.
     trans.__(
       'Its path was copied, as this file browser does not show it: %1 on %2',
-      job.job_dir,
+      wanted,
       job.cluster
     )
   );
 }
 
-/** Its own folder on the cluster; a job that was submitted elsewhere has that it works in. */
-async function folderOver(model: ISlurmModel, job: Job): Promise<string> {
+/** That folder on the cluster; before the job has begun it may not be there, and the job's own is. */
+async function thereOr(model: ISlurmModel, job: Job, path: string): Promise<string> {
   try {
-    const args = { path: job.job_dir, cluster: job.cluster };
-    await model.callLoggedIn(job.cluster, 'file_entry', args);
-    return job.job_dir;
+    await model.callLoggedIn(job.cluster, 'file_entry', { path, cluster: job.cluster });
+    return path;
   } catch (error) {
     if (problemOf(error).code !== 'not-found') {
       throw error;
     }
-    return (await model.details(job.id)).record.WorkDir ?? job.job_dir;
+    // Before the login Slurm could not be asked for it.
+    const { folder } = await model.details(job.id);
+    return folder === path ? job.job_dir : folder || job.job_dir;
   }
 }
 
