@@ -160,11 +160,8 @@ def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
     expect(page.locator("body")).not_to_contain_text(SECRET, use_inner_text=True)
     actions = page.get_by_role("group", name="Actions")
     expect(actions.get_by_role("button")).to_have_text(
-        ["Go to its cell", "Open a terminal", "Copy the id", "Requeue", "Cancel"]
+        ["Go to its cell", "Open a terminal", "Copy the id", "Cancel"]
     )
-    requeue = actions.get_by_role("button", name="Requeue")
-    expect(requeue).to_be_disabled()
-    expect(requeue).to_have_accessible_description(re.compile("without `--requeue`"))
     page.get_by_role("button", name=str(notebook.path), exact=True).click()
     expect(notebook.cell(1)).to_be_in_viewport()
     expect(notebook.cell(1)).to_have_class(re.compile("jp-mod-active"))

@@ -16,6 +16,9 @@ import { each, steer, type Verb } from './steering';
 import { isTask, jobOf, stateOf, targetsSchema, type Target } from './targets';
 import { tell } from './telling';
 
+/** It does not run any more, and its end is only not known yet. */
+const ENDING: ReadonlySet<string> = new Set(['FINISHING', 'COMPLETING', 'STAGE_OUT']);
+
 /** One of a job, wherever it is offered. */
 export interface Command {
   id: string;
@@ -81,6 +84,9 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
     const state = stateOf(model, target);
     return state === null || fits(state);
   };
+  /** Of a cell in a session, or of what the login machine runs, Slurm knows nothing. */
+  const knownToSlurm = (fits: (state: string) => boolean) => (target: Target) =>
+    (target.id === null || model.jobs.get(target.id)?.slurm_id !== null) && when(fits)(target);
   const does = (verb: Verb) => (targets: Target[]) => steer(model, targets, verb);
   return [
     {
@@ -100,7 +106,7 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
       label: trans.__('Hold'),
       caption: trans.__('Keep it from starting'),
       icon: holdIcon,
-      fits: when(isWaiting),
+      fits: knownToSlurm(isWaiting),
       execute: does('hold')
     },
     {
@@ -108,7 +114,7 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
       label: trans.__('Release'),
       caption: trans.__('Let it start again'),
       icon: releaseIcon,
-      fits: when(isWaiting),
+      fits: knownToSlurm(isWaiting),
       execute: does('release')
     },
     {
@@ -116,7 +122,7 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
       label: trans.__('Requeue'),
       caption: trans.__('Put it into the queue again, from its beginning'),
       icon: requeueIcon,
-      fits: when(isRunning),
+      fits: knownToSlurm(state => isRunning(state) && !ENDING.has(state)),
       refused: target => {
         const job = target.id === null ? undefined : model.jobs.get(target.id);
         return job?.no_requeue ? said(job.no_requeue, trans) : null;
@@ -132,7 +138,7 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
       label: trans.__('More time…'),
       caption: trans.__('Change the time limit of the job, where Slurm allows that'),
       icon: extendIcon,
-      fits: target => !isTask(target) && when(isRunning)(target),
+      fits: target => !isTask(target) && knownToSlurm(isRunning)(target),
       execute: async targets => {
         const limit = await wantedLimit(trans);
         if (limit !== null) {

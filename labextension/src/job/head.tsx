@@ -3,7 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
 import { Facts } from '../card/view';
-import { isFinal, sessionOf, stateWord, tone, visible } from '../format';
+import { isFinal, stateWord, tone, visible } from '../format';
 import { stateSign } from '../icons';
 import { DashboardButtons } from '../labs/dashboards';
 import { CommandIDs, type ISlurmModel } from '../tokens';
@@ -56,7 +56,7 @@ function Actions({ job, commands, trans }: Omit<Props, 'model'>): JSX.Element {
     [CommandIDs.copyId, job.slurm_id !== null],
     [CommandIDs.hold, waits && !held],
     [CommandIDs.release, waits && held],
-    [CommandIDs.requeue, job.state === 'RUNNING' && sessionOf(job) === null],
+    [CommandIDs.requeue, job.state === 'RUNNING'],
     [CommandIDs.cancel, !over],
     [CommandIDs.forget, over]
   ];
@@ -64,7 +64,11 @@ function Actions({ job, commands, trans }: Omit<Props, 'model'>): JSX.Element {
     <span className="jp-slurm-JobActions" role="group" aria-label={trans.__('Actions')}>
       <DashboardButtons job={job} commands={commands} trans={trans} />
       {buttons
-        .filter(([id, shown]) => shown && commands.hasCommand(id))
+        // What Slurm would refuse is in no menu, and here neither.
+        .filter(
+          ([id, shown]) =>
+            shown && commands.hasCommand(id) && commands.isVisible(id, { id: job.id })
+        )
         .map(([id]) => (
           <button
             key={id}

@@ -1,0 +1,43 @@
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { FakeModel, job, type Fields } from '../../__tests__/fakes';
+import { CommandIDs } from '../../tokens';
+import { addJobCommands } from '../jobs';
+
+// No notebook is open here, and to load what one is takes long.
+jest.mock('@jupyterlab/notebook', () => ({ NotebookPanel: class {} }));
+
+/** Whether that can be done to this job: in its panel, and in menus. */
+function offered(id: string, fields: Fields): [enabled: boolean, visible: boolean] {
+  const model = new FakeModel();
+  const one = job(fields);
+  model.put(one);
+  const commands = new CommandRegistry();
+  const app = { commands, shell: { currentWidget: null } } as unknown as JupyterFrontEnd;
+  addJobCommands(app, model, nullTranslator.load('jupyter_slurm'));
+  return [commands.isEnabled(id, { id: one.id }), commands.isVisible(id, { id: one.id })];
+}
+
+test('a job is requeued while it runs, where Slurm does that', () => {
+  expect(offered(CommandIDs.requeue, { state: 'RUNNING' })).toEqual([true, true]);
+  const refused = { state: 'RUNNING' as const, no_requeue: 'Slurm runs this job only once.' };
+  expect(offered(CommandIDs.requeue, refused)).toEqual([false, false]);
+});
+
+test.each(['FINISHING', 'COMPLETING', 'COMPLETED', 'CANCELLED'] as const)(
+  'a job that is %s is not requeued',
+  state => {
+    expect(offered(CommandIDs.requeue, { state })[0]).toBe(false);
+  }
+);
+
+test.each([
+  [CommandIDs.hold, 'PENDING'],
+  [CommandIDs.release, 'PENDING'],
+  [CommandIDs.requeue, 'RUNNING'],
+  [CommandIDs.extend, 'RUNNING']
+] as const)('%s is for what Slurm knows, and no cell in a session', (id, state) => {
+  expect(offered(id, { state })[0]).toBe(true);
+  expect(offered(id, { state, session: 'a2b4c6d7', slurm_id: null })[0]).toBe(false);
+});
