@@ -21,20 +21,28 @@ export function duration(seconds: number): string {
   return `${whole} s`;
 }
 
+const CLOCK = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const;
+
 /** Local time of a UTC epoch second, of 24 hours; with the date unless it is today's. */
 export function moment(atS: number, nowS: number, locale?: string): string {
+  return localTime(atS, nowS, CLOCK, locale);
+}
+
+/** The same to the second. */
+export function momentWithSeconds(atS: number, nowS: number, locale?: string): string {
+  return localTime(atS, nowS, { ...CLOCK, second: '2-digit' }, locale);
+}
+
+function localTime(
+  atS: number,
+  nowS: number,
+  clock: Intl.DateTimeFormatOptions,
+  locale?: string
+): string {
   const at = new Date(atS * 1000);
-  const now = new Date(nowS * 1000);
-  const today = at.toDateString() === now.toDateString();
-  return today
-    ? at.toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })
-    : at.toLocaleString(locale, {
-        month: 'short',
-        day: 'numeric',
-        hour: '2-digit',
-        minute: '2-digit',
-        hourCycle: 'h23'
-      });
+  return at.toDateString() === new Date(nowS * 1000).toDateString()
+    ? at.toLocaleTimeString(locale, clock)
+    : at.toLocaleString(locale, { month: 'short', day: 'numeric', ...clock });
 }
 
 /** In the unit that people would use: `512 MiB`, `1.5 GiB`. */

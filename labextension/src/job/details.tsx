@@ -1,12 +1,10 @@
-// What there is to know of a job beside its output: its life, its places, Slurm's own record, its
-// environment. Asked for while somebody looks.
+// What there is to know of a job beside its output: its places, Slurm's own record, its environment.
+// Asked for while somebody looks.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useEffect, useState, type JSX } from 'react';
-import { moment, stateWord, tone, visible } from '../format';
-import { stateSign } from '../icons';
+import { visible } from '../format';
 import { problemOf } from '../model/model';
-import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import type { Job, JobDetails, Problem } from '../wire';
 import { CopyButton } from './parts';
@@ -68,7 +66,6 @@ export function DetailsPane({ details, commands, trans }: Props): JSX.Element {
   const { record, environment } = details;
   return (
     <>
-      <Events details={details} trans={trans} />
       <Places details={details} commands={commands} trans={trans} />
       {details.problem === null ? (
         <>
@@ -90,42 +87,13 @@ export function DetailsPane({ details, commands, trans }: Props): JSX.Element {
   );
 }
 
-function Events({ details, trans }: Omit<Props, 'commands'>): JSX.Element {
-  const nowS = Date.now() / 1000;
-  return (
-    <section aria-label={trans.__('What happened')}>
-      <h3>{trans.__('What happened')}</h3>
-      {details.events.length === 0 ? (
-        <p className="jp-slurm-Empty">{trans.__('Nothing that was seen from here.')}</p>
-      ) : null}
-      <ol className="jp-slurm-Events">
-        {details.events.map((event, at) => (
-          <li key={at} data-tone={tone(event.state)}>
-            <time
-              dateTime={new Date(event.time_s * 1000).toISOString()}
-              title={new Date(event.time_s * 1000).toLocaleString()}
-            >
-              {moment(event.time_s, nowS)}
-            </time>
-            <span className="jp-slurm-State" data-tone={tone(event.state)}>
-              <span aria-hidden="true">{stateSign(event.state)} </span>
-              {stateWord(event.state, trans)}
-            </span>
-            <span>{visible(said(event.text ?? '', trans))}</span>
-          </li>
-        ))}
-      </ol>
-    </section>
-  );
-}
-
 /** Where its files are; Slurm's record tells of those that it has been given itself. */
 function Places({ details, commands, trans }: Props): JSX.Element {
   const { job, record } = details;
   const places: [string, string | null | undefined][] = [
     [trans.__('Notebook'), job.notebook],
+    [trans.__('Works in'), details.folder],
     [trans.__('Folder on the cluster'), job.job_dir],
-    [trans.__('Works in'), record.WorkDir],
     ['Python', job.python_path],
     [trans.__('Standard output'), record.StdOut],
     [trans.__('Standard error'), record.StdErr === record.StdOut ? null : record.StdErr],

@@ -27,15 +27,17 @@ interface Props {
   commands: CommandRegistry;
   rendermime: IRenderMimeRegistry;
   download: string;
+  /** Whose log of an array is wanted; null: the first that failed, or the first. */
+  task: number | null;
+  setTask: (task: number) => void;
   trans: TranslationBundle;
 }
 
 export function LogPane(props: Props): JSX.Element {
-  const { job, model, rendermime, trans } = props;
+  const { job, model, rendermime, task, setTask, trans } = props;
   const [budget, setBudget] = useState(FIRST_BYTES);
   const ranks = job.kind === 'cell' ? job.ranks : 0;
   const all = useMemo(() => (ranks > 1 ? ranksOf(job, ranks) : tasksOf(job)), [job, ranks]);
-  const [task, setTask] = useState<number | null>(null);
   // As it was when there were tasks first: what fails later does not take its place.
   const first = useRef<number | null>(null);
   // Rank 0 has written what the cell shows, and what the others failed with.

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { useEffect, useMemo, useState, type JSX } from 'react';
 import { NoteLine } from '../card/view';
-import { duration, isFinal, memory, moment, visible } from '../format';
+import { duration, isFinal, memory, moment, sessionOf, visible } from '../format';
 import { isSame } from '../messages';
 import type { ISlurmModel } from '../tokens';
 import type { Job, Problem, UsageSample } from '../wire';
@@ -47,6 +47,7 @@ export function ResourcesPane({ job, model, commands, trans }: Props): JSX.Eleme
       <div role="status">
         {idle === null ? null : <NoteLine note={{ tone: 'look', text: idle }} />}
       </div>
+      <WithoutGpus job={job} samples={samples} trans={trans} />
       <UseTable samples={samples} job={job} trans={trans} />
       {samples.length === 0 ? (
         problem === null ? (
@@ -93,6 +94,27 @@ function nothing(job: Job, trans: TranslationBundle): string {
     : trans.__('It has not begun yet. What it uses is measured as soon as it runs.');
 }
 
+interface WithoutGpusProps {
+  job: Job;
+  samples: readonly UsageSample[];
+  trans: TranslationBundle;
+}
+
+/** Why no GPU is among what was measured; of a session's cell its session tells. */
+function WithoutGpus({ job, samples, trans }: WithoutGpusProps): JSX.Element | null {
+  const measured = samples.some(({ gpus }) => gpus.length > 0);
+  if (samples.length === 0 || measured || sessionOf(job) !== null) {
+    return null;
+  }
+  const why =
+    job.gpus === 0
+      ? trans.__('No GPU: the job did not ask for one (%1).', '--gpus 1')
+      : job.kind === 'script'
+        ? trans.__('GPUs not measured: Slurm does not measure those of a batch script.')
+        : trans.__('GPUs not measured: no figures from nvidia-smi on the node.');
+  return <p className="jp-slurm-Quiet">{why}</p>;
+}
+
 /** What somebody should do something about; null: nothing. */
 function idleSentence(
   samples: readonly UsageSample[],
@@ -133,6 +155,20 @@ function useSentences(
       .map(one => average(one.points) ?? 0);
     const over = isFinal(job.state);
     const lines: string[] = [];
+    if (gpus.length > 0) {
+      const busy = Math.round((mean(busyParts) ?? 0) * 100);
+      lines.push(
+        trans._n(
+          'Its GPU was busy for %2 % of the time.',
+          'Its %1 GPUs were busy for %2 % of the time on average.',
+          gpus.length,
+          busy
+        )
+      );
+    }
+    if (gpus.length < all.length) {
+      lines.push(trans.__('How busy its GPU is cannot be told: parts of a GPU (MIG) do not say.'));
+    }
     if (share !== null) {
       const percent = Math.round(share * 100);
       lines.push(
@@ -147,20 +183,6 @@ function useSentences(
           ? trans.__('Its memory was %1 at most.', memory(most))
           : trans.__('Its memory was %1 at most, of %2.', memory(most), memory(memoryMib))
       );
-    }
-    if (gpus.length > 0) {
-      const busy = Math.round((mean(busyParts) ?? 0) * 100);
-      lines.push(
-        trans._n(
-          'Its GPU was busy for %2 % of the time.',
-          'Its %1 GPUs were busy for %2 % of the time on average.',
-          gpus.length,
-          busy
-        )
-      );
-    }
-    if (gpus.length < all.length) {
-      lines.push(trans.__('How busy its GPU is cannot be told: parts of a GPU (MIG) do not say.'));
     }
     const own = nodes.filter(({ name }) => job.nodes.includes(name));
     const [only] = own;

@@ -92,9 +92,13 @@ function allGpus(
   return { added, count };
 }
 
-/** Those that are drawn: what a GPU never says is not. */
+/** Those that are drawn, GPUs first, as what costs most: what a GPU never says is not. */
 export function charted(series: readonly Series[]): Series[] {
-  return series.filter(one => !one.kind.startsWith('gpu') || peak(one.points) !== null);
+  const ofGpu = ({ kind }: Series): boolean => kind.startsWith('gpu');
+  return [
+    ...series.filter(one => ofGpu(one) && peak(one.points) !== null),
+    ...series.filter(one => !ofGpu(one))
+  ];
 }
 
 /** What the job asked for on those of its nodes that are measured. */

@@ -3,7 +3,7 @@ import type { IEditorServices } from '@jupyterlab/codeeditor';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
-import { useId, useState, type JSX } from 'react';
+import { useCallback, useId, useState, type JSX } from 'react';
 import type { ISlurmModel } from '../tokens';
 import type { Job, JobDetails } from '../wire';
 import { DetailsPane, useDetails } from './details';
@@ -13,6 +13,8 @@ import { Trouble } from './parts';
 import { ResourcesPane } from './resources';
 import { ScriptPane } from './script';
 import { Tabs } from './tabs';
+import { TasksPane } from './tasks';
+import { TimelinePane } from './timeline';
 
 export interface Services {
   model: ISlurmModel;
@@ -28,12 +30,26 @@ interface Props extends Services {
   download: string;
 }
 
-type Pane = 'log' | 'resources' | 'script' | 'details';
+type Pane = 'log' | 'resources' | 'tasks' | 'script' | 'timeline' | 'details';
+
+/** Those that are made of the job's details. */
+const DETAILED: ReadonlySet<Pane> = new Set(['script', 'timeline', 'details']);
 
 export function JobPanelView(props: Props): JSX.Element {
   const { job, model, commands, editors, trans } = props;
-  const [pane, setPane] = useState<Pane>('log');
+  const [wish, setPane] = useState<Pane>('log');
+  const [task, setTask] = useState<number | null>(null);
   const id = useId();
+  const hasTasks = Object.keys(job.tasks).length > 0;
+  const pane = wish === 'tasks' && !hasTasks ? 'log' : wish;
+  const showLog = useCallback(
+    (chosen: number) => {
+      setTask(chosen);
+      setPane('log');
+      document.getElementById(`${id}log`)?.focus();
+    },
+    [id]
+  );
   return (
     <div className="jp-slurm-JobBody">
       <Head job={job} model={model} commands={commands} trans={trans} />
@@ -43,7 +59,9 @@ export function JobPanelView(props: Props): JSX.Element {
         tabs={[
           ['log', trans.__('Log')],
           ['resources', trans.__('Resources')],
+          ...(hasTasks ? [['tasks', trans.__('Tasks')] as const] : []),
           ['script', trans.__('Script')],
+          ['timeline', trans.__('Timeline')],
           ['details', trans.__('Details')]
         ]}
         shown={pane}
@@ -56,12 +74,17 @@ export function JobPanelView(props: Props): JSX.Element {
         aria-labelledby={`${id}${pane}`}
         tabIndex={pane === 'log' ? undefined : 0}
       >
-        {pane === 'log' ? <LogPane {...props} /> : null}
+        {pane === 'log' ? <LogPane {...props} task={task} setTask={setTask} /> : null}
         {pane === 'resources' ? <ResourcesPane {...props} /> : null}
-        <WithDetails {...props} wanted={pane === 'script' || pane === 'details'}>
+        {pane === 'tasks' ? (
+          <TasksPane job={job} chosen={task} choose={showLog} trans={trans} />
+        ) : null}
+        <WithDetails {...props} wanted={DETAILED.has(pane)}>
           {details =>
             pane === 'script' ? (
               <ScriptPane details={details} editors={editors} trans={trans} />
+            ) : pane === 'timeline' ? (
+              <TimelinePane details={details} trans={trans} />
             ) : (
               <DetailsPane details={details} commands={commands} trans={trans} />
             )

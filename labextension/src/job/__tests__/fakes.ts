@@ -2,7 +2,7 @@
 import type { Job, LogChunk, Output } from '../../wire';
 
 export function job(what: Partial<Job> = {}): Job {
-  const known: Partial<Job> = {
+  const known = {
     id: '0a1b2c3d',
     cluster: 'here',
     name: 'train',
@@ -12,8 +12,10 @@ export function job(what: Partial<Job> = {}): Job {
     started_s: 110,
     ended_s: null,
     nodes: ['node1'],
-    usage: null
-  };
+    usage: null,
+    gpus: 0,
+    session: null
+  } as Partial<Job>;
   return { ...known, ...what } as Job;
 }
 

@@ -90,11 +90,11 @@ test('every node and GPU has a row, and an idle GPU is told of', async () => {
     'GPU 1 | 0 % | 10.0 GiB / 80.0 GiB'
   ]);
   expect(charts(place)).toEqual([
-    'CPU cores',
-    'Memory',
     ...['n1', '<b>n2'].flatMap(node =>
       [0, 1].flatMap(at => [`GPU ${at} on ${node}`, `GPU ${at} on ${node}: memory`])
-    )
+    ),
+    'CPU cores',
+    'Memory'
   ]);
   expect(place.textContent).toContain('Its memory was 4.0 GiB at most, of 32.0 GiB.');
   expect(place.textContent).toContain('So far it has used 25 % of the CPU time it asked for.');
@@ -111,7 +111,7 @@ test('many nodes and GPUs are summed up, and those are named that differ', async
     'All 48 GPUs | 88 % | 480.0 GiB / 3840.0 GiB',
     'GPU 1 on n1 | 0 % | 10.0 GiB / 80.0 GiB'
   ]);
-  expect(charts(place)).toEqual(['CPU cores', 'Memory', 'GPUs, on average', 'Memory of all GPUs']);
+  expect(charts(place)).toEqual(['GPUs, on average', 'Memory of all GPUs', 'CPU cores', 'Memory']);
   expect(place.textContent).toContain('Its 48 GPUs were busy for 88 % of the time on average.');
   const button = place.querySelector<HTMLElement>('button[aria-expanded]');
   await drawn(() => {
@@ -129,6 +129,21 @@ test('a job on one node without GPUs has charts and no rows; how much was measur
   expect(charts(place)).toEqual(['CPU cores', 'Memory']);
   expect(rows(place)).toEqual([]);
   expect(place.textContent).not.toContain('Measured on');
+});
+
+test.each([
+  [{ gpus: 0 }, 'No GPU: the job did not ask for one (--gpus 1).'],
+  [{ gpus: 2 }, 'GPUs not measured: no figures from nvidia-smi on the node.'],
+  [
+    { gpus: 2, kind: 'script' as const },
+    'GPUs not measured: Slurm does not measure those of a batch script.'
+  ],
+  [{ gpus: 0, session: 'a2b4c6d7' }, null]
+])('of a job with %p is told why no GPU is shown', async (what, told) => {
+  const one = job(what);
+  const place = await shown(measured(one, 0), one);
+  const line = place.querySelector('.jp-slurm-Resources > .jp-slurm-Quiet');
+  expect(line?.textContent ?? null).toBe(told);
 });
 
 test.each([

@@ -47,8 +47,8 @@ describe('what was measured', () => {
   test('of a GPU that shares the memory of its machine is how busy it is', () => {
     const gpu = { name: 'GB10', utilisation: 0.9, memory_mib: null, memory_total_mib: null };
     const series = charted(seriesOf([sample(1, [gpu])], job({ usage })));
-    expect(series.map(({ kind }) => kind)).toEqual(['cpu', 'memory', 'gpu']);
-    expect(peak(series[2]?.points ?? [])).toBe(0.9);
+    expect(series.map(({ kind }) => kind)).toEqual(['gpu', 'cpu', 'memory']);
+    expect(peak(series[0]?.points ?? [])).toBe(0.9);
   });
 
   test('is set against what those of its nodes have that are measured', () => {

@@ -1,0 +1,105 @@
+// What has happened to a job: a picture of how long it waited, ran and ended, and below it each event
+// with why, to the second.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { useMemo, type JSX } from 'react';
+import { useClock } from '../clock';
+import { duration, isFinal, momentWithSeconds, stateWord, tone, visible } from '../format';
+import { stateSign } from '../icons';
+import { said } from '../messages';
+import type { JobDetails } from '../wire';
+import { BRIEF_S, stretchesOf, sumsOf, type Stretch } from './stretches';
+
+interface Props {
+  details: JobDetails;
+  trans: TranslationBundle;
+}
+
+export function TimelinePane({ details: { events }, trans }: Props): JSX.Element {
+  const last = events.at(-1);
+  const nowS = useClock(last === undefined || isFinal(last.state) ? null : last.time_s);
+  const stretches = stretchesOf(events, nowS);
+  return (
+    <section aria-label={trans.__('What happened')}>
+      {last === undefined ? (
+        <p className="jp-slurm-Empty">{trans.__('Nothing that was seen from here.')}</p>
+      ) : (
+        <Picture stretches={stretches} nowS={nowS} trans={trans} />
+      )}
+      <ol className="jp-slurm-Events">
+        {stretches.map(({ event, lastsS }, at) => (
+          <li key={at} data-tone={tone(event.state)}>
+            <time
+              dateTime={new Date(event.time_s * 1000).toISOString()}
+              title={new Date(event.time_s * 1000).toLocaleString()}
+            >
+              {momentWithSeconds(event.time_s, nowS)}
+            </time>
+            <State state={event.state} trans={trans} />
+            <span>
+              {visible(said(event.text ?? '', trans))}{' '}
+              <span className="jp-slurm-Quiet">{lastsS < BRIEF_S ? '' : duration(lastsS)}</span>
+            </span>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function State({ state, trans }: { state: string; trans: TranslationBundle }): JSX.Element {
+  return (
+    <span className="jp-slurm-State" data-tone={tone(state)} title={state}>
+      <span aria-hidden="true">{stateSign(state)} </span>
+      {stateWord(state, trans)}
+    </span>
+  );
+}
+
+interface PictureProps {
+  stretches: readonly Stretch[];
+  nowS: number;
+  trans: TranslationBundle;
+}
+
+/** Each stretch as wide as it was long. */
+function Picture({ stretches, nowS, trans }: PictureProps): JSX.Element {
+  const sums = useMemo(() => sumsOf(stretches), [stretches]);
+  const first = stretches[0]?.event.time_s ?? nowS;
+  const last = stretches.at(-1)?.event;
+  const end = last !== undefined && isFinal(last.state) ? last : null;
+  const words = ([state, seconds]: [string, number]): string =>
+    `${stateWord(state, trans)} ${duration(seconds)}`;
+  const told = [...sums.map(words), ...(end === null ? [] : [stateWord(end.state, trans)])];
+  return (
+    <div className="jp-slurm-Timeline">
+      <div className="jp-slurm-TimelineBar" role="img" aria-label={told.join(', ')}>
+        {stretches
+          .filter(({ lastsS }) => lastsS > 0)
+          .map(({ event, lastsS }, at) => (
+            <span
+              key={at}
+              data-tone={tone(event.state)}
+              style={{ flexGrow: lastsS }}
+              title={`${words([event.state, lastsS])} ${visible(said(event.text ?? '', trans))}`}
+            />
+          ))}
+      </div>
+      <div className="jp-slurm-ChartSpan jp-slurm-Quiet">
+        <span>{momentWithSeconds(first, nowS)}</span>
+        <span>{end === null ? trans.__('now') : momentWithSeconds(end.time_s, nowS)}</span>
+      </div>
+      <ul>
+        {sums.map(([state, seconds]) => (
+          <li key={state}>
+            <State state={state} trans={trans} /> {duration(seconds)}
+          </li>
+        ))}
+        {end === null ? null : (
+          <li>
+            <State state={end.state} trans={trans} />
+          </li>
+        )}
+      </ul>
+    </div>
+  );
+}
