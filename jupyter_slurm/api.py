@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from jupyter_slurm.wire import (
+    Action,
+    ActionVerb,
     AgentStatus,
     Changes,
     Check,
@@ -243,11 +245,25 @@ class Api(Protocol):
         """Asks it to end. The cell of a session is interrupted and leaves the session alone; asked
         again, it is ended with the process that runs it, and what the session holds is lost."""
 
-    def cancel_many(
-        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
-    ) -> None:
-        """Asks several to end, those of one cluster by one scancel: jobs of ours, and jobs and
-        tasks there that only Slurm knows, by its ids. All are tried, even where one fails."""
+    def steer_many(
+        self,
+        verb: ActionVerb,
+        job_ids: list[str],
+        slurm_ids: list[str] | None = None,
+        cluster: str | None = None,
+    ) -> Action:
+        """Begins to do this to many jobs of one cluster, hundreds by one of Slurm's commands: jobs
+        of ours, and jobs and tasks there that only Slurm knows, by its ids. It goes on whoever
+        leaves; all are tried, even where one is refused. LoginNeededError: nothing was begun."""
+
+    def action(self, action_id: str, wait_s: float = 0.0) -> Action:
+        """How far it is; waits up to `wait_s` for its end."""
+
+    def stop_action(self, action_id: str) -> Action:
+        """Ends it after the jobs that Slurm is being asked about; what is done stays done."""
+
+    def forget_action(self, action_id: str) -> None:
+        """Takes one that has ended from `Changes.actions`: its end has been told."""
 
     def hold(self, job_id: str) -> Job: ...
 

@@ -13,14 +13,17 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, from_problem
+from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, RequestError, from_problem
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views.card import ended_earlier, no_longer_listed, plain, title, told_to_end
 from jupyter_slurm.views.failure import failure, left_out
 from jupyter_slurm.wire import (
+    Action,
+    ActionState,
+    ActionVerb,
     CellJob,
     Job,
     JobSpec,
@@ -41,9 +44,7 @@ HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
 """The base URL of a server that JupyterHub has started (and so Binder), told to it and its kernels
 and terminals."""
 _WAIT_S = 20.0
-Verb = Literal["hold", "release", "requeue", "forget"]
-"""Names a call of `Api` that does something to one job."""
-_DONE = {"hold": "held", "release": "released", "forget": "forgotten"}
+_DONE = {"hold": "held", "release": "released"}
 
 
 def placed(spec: SpecT, here: Path | None = None) -> SpecT:
@@ -271,9 +272,11 @@ def read_whole_log(api: Api, job_id: str, task: int | None = None) -> Iterator[s
         yield "".join(output.text for output in chunk.outputs if isinstance(output, Stream))
 
 
-def cancel_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | JupyterSlurmError]]:
-    """Ask the jobs that the words name to end, those of a cluster by one call; yield for each what
-    to say, or why it goes on."""
+def steer_each(
+    api: Api, verb: ActionVerb, words: Sequence[str]
+) -> Iterator[tuple[str, str | JupyterSlurmError]]:
+    """Apply the verb to the jobs that the words name, those of a cluster by one action; yield for
+    each what to say, or why it is unchanged."""
     found: dict[str, Job | JupyterSlurmError] = {}
     for word in dict.fromkeys(words):
         try:
@@ -284,44 +287,75 @@ def cancel_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | Jup
     for job in found.values():
         if isinstance(job, Job):
             there.setdefault(job.cluster, []).append(job.id)
-    refused: dict[str, JupyterSlurmError] = {}
+    ended: dict[str, Action | JupyterSlurmError | None] = {}
     for cluster, ids in there.items():
         try:
-            api.cancel_many(list(dict.fromkeys(ids)), cluster=cluster)
+            ended[cluster] = _steered(api, verb, list(dict.fromkeys(ids)), cluster)
         except JupyterSlurmError as exc:
-            refused[cluster] = exc
+            ended[cluster] = exc
     for word, before in found.items():
-        if not isinstance(before, Job):
-            yield word, before
-            continue
-        job = api.job(before.id)
-        is_asked = job.state.final or job.cancel_requested_s != before.cancel_requested_s
-        if job.cluster in refused and not is_asked:
-            yield word, refused[job.cluster]
+        if isinstance(before, Job):
+            yield word, _outcome(api, verb, word, before, ended[before.cluster])
         else:
-            earlier = ended_earlier(before, word, time.time())
-            told = told_to_end(job) if is_asked else no_longer_listed(job)
-            yield word, " ".join(filter(None, (earlier, told)))
+            yield word, before
 
 
-def steer_each(
-    api: Api, verb: Verb, words: Sequence[str]
-) -> Iterator[tuple[str, str | JupyterSlurmError]]:
-    """Apply the verb to the jobs that the words name, one after the other; yield for each what to
-    say, or why it is unchanged."""
-    call: Callable[[str], Job | None] = getattr(api, verb)
+def forget_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | JupyterSlurmError]]:
+    """Forget the jobs that the words name, one after the other; yield as `steer_each` does."""
     for word in words:
         try:
             before = api.job(word)
-            job = call(word)
-            yield word, f"{title(before)}: {_told_done(verb, before, job)}"
+            api.forget(word)
+            yield word, f"{title(before)}: forgotten"
         except JupyterSlurmError as exc:
             yield word, exc
 
 
-def _told_done(verb: Verb, before: Job, job: Job | None) -> str:
+def _steered(api: Api, verb: ActionVerb, job_ids: list[str], cluster: str) -> Action | None:
+    """Return the action when it has ended, and stop it where the wait is interrupted. None: it was
+    a single job, of which an error has more to say; but a cancelled one may be gone, or another's
+    by now, which is no error."""
+    if len(job_ids) == 1 and verb != "cancel":
+        call: Callable[[str], Job] = getattr(api, verb)
+        call(job_ids[0])
+        return None
+    action = api.steer_many(verb, job_ids, [], cluster)
+    try:
+        while action.state is ActionState.RUNNING:
+            action = api.action(action.id, wait_s=_WAIT_S)
+    except KeyboardInterrupt:
+        api.stop_action(action.id)
+        raise
+    api.forget_action(action.id)
+    return action
+
+
+def _outcome(
+    api: Api, verb: ActionVerb, word: str, before: Job, action: Action | JupyterSlurmError | None
+) -> str | JupyterSlurmError:
+    job = api.job(before.id)
+    is_asked = job.state.final or job.cancel_requested_s != before.cancel_requested_s
+    if not (verb == "cancel" and is_asked) and (error := _error_of(before, action)) is not None:
+        return error
+    if verb != "cancel":
+        return f"{title(before)}: {_told_done(verb, before, job)}"
+    earlier = ended_earlier(before, word, time.time())
+    told = told_to_end(job) if is_asked else no_longer_listed(job)
+    return " ".join(filter(None, (earlier, told)))
+
+
+def _error_of(job: Job, action: Action | JupyterSlurmError | None) -> JupyterSlurmError | None:
+    if action is None or isinstance(action, JupyterSlurmError):
+        return action
+    why = next((one.why for one in action.refusals if one.job in (job.slurm_id, job.id)), None)
+    if why is not None:
+        return RequestError(why)
+    return from_problem(action.problem) if action.problem is not None else None
+
+
+def _told_done(verb: ActionVerb, before: Job, job: Job) -> str:
     if verb != "requeue":
-        return _DONE[verb] + (f" ({job.state.word})" if job else "")
+        return f"{_DONE[verb]} ({job.state.word})"
     # While Slurm ends the run, the job is COMPLETING, which does not tell what becomes of it.
     run = "its run"
     if before.started_s:

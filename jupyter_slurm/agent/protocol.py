@@ -71,7 +71,7 @@ def release(text: str) -> tuple[int, ...]:
 
 
 ONCE = frozenset(
-    "cancel cancel_many requeue extend command make_folder rename_file remove_file".split()
+    "cancel steer_many requeue extend command make_folder rename_file remove_file".split()
 )
 """The calls that clients do not repeat when the answer was lost: the agent may have done them, and
 a second time would do something else. All others may be repeated: `submit` goes by the spec's id,

@@ -18,11 +18,11 @@ from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.command import since_s
 from jupyter_slurm.errors import JupyterSlurmError
-from jupyter_slurm.job import Verb, cancel_each, steer_each
+from jupyter_slurm.job import forget_each, steer_each
 from jupyter_slurm.readable import duration, visible
 from jupyter_slurm.views import card, offer_text, spending_text
 from jupyter_slurm.views.preview_text import MARKS
-from jupyter_slurm.wire import Check, Job, QueueEntry, state_word
+from jupyter_slurm.wire import ActionVerb, Check, Job, QueueEntry, state_word
 
 
 def cluster_name(asked: str | None) -> str | None:
@@ -124,12 +124,12 @@ def why(args: Arguments, connect: Connect) -> int:
     return 0
 
 
-def cancel(args: Arguments, connect: Connect) -> int:
-    return _report_each(cancel_each(connect(), args.ids))
-
-
-def steer(verb: Verb, args: Arguments, connect: Connect) -> int:
+def steer(verb: ActionVerb, args: Arguments, connect: Connect) -> int:
     return _report_each(steer_each(connect(), verb, args.ids))
+
+
+def forget(args: Arguments, connect: Connect) -> int:
+    return _report_each(forget_each(connect(), args.ids))
 
 
 def _report_each(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> int:

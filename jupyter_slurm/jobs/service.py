@@ -22,6 +22,7 @@ from jupyter_slurm.jobs.access.labs import Labs
 from jupyter_slurm.jobs.access.sessions import Sessions
 from jupyter_slurm.jobs.access.terminals import Terminals
 from jupyter_slurm.jobs.access.tunnels import Tunnels
+from jupyter_slurm.jobs.actions import Actions
 from jupyter_slurm.jobs.cluster import describe, doctor, priorities, queue
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.files import Files
@@ -120,9 +121,12 @@ class Service:
             self._book, self._clusters, self._transfers, self._delivery, self._sessions
         )
         self.cancel, self.forget = steering.cancel, steering.forget
-        self.cancel_many = steering.cancel_many
         self.hold, self.release = steering.hold, steering.release
         self.requeue, self.extend, self.why = steering.requeue, steering.extend, steering.why
+        self._actions = Actions(self._book, self._clusters, steering)
+        self.steer_many, self.action = self._actions.steer_many, self._actions.action
+        self.stop_action = self._actions.stop_action
+        self.forget_action = self._actions.forget_action
         self.adopt = Adoption(self._book, self._clusters).adopt
         images = Images(self._book, self._clusters, self.submit)
         self.images, self.registry_login = images.images, images.registry_login
@@ -143,6 +147,7 @@ class Service:
         self._stop.set()
         self._book.close()
         self._transfers.close()
+        self._actions.close()
         self._labs.close()
         self._dashboards.close()
         self._tunnels.close()
@@ -165,7 +170,8 @@ class Service:
         """Tell whether ending now, after `quiet_s` without a call, would lose something."""
         if self._clusters.logins.answered_by_a_person() and quiet_s < _LOGIN_KEPT_S:
             return True
-        return bool(self.live_jobs() or self.tunnels() or self._transfers.running)
+        goes_on = self._transfers.running or self._actions.running
+        return bool(self.live_jobs() or self.tunnels() or goes_on)
 
     # --- clusters ---
 
@@ -414,7 +420,7 @@ class Service:
         return [r.job for r in self._book.records() if cluster in (None, r.job.cluster)]
 
     def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
-        return changes(self._book, self._clusters, cursor, wait_s, caller)
+        return changes(self._book, self._clusters, self._actions, cursor, wait_s, caller)
 
     def delivered(self, job_id: str) -> Job:
         job = self._book.change(job_id, delivered=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import PurePosixPath
 
-from jupyter_slurm.errors import CommandError, JupyterSlurmError, NotFoundError, RequestError
+from jupyter_slurm.errors import CommandError, NotFoundError, RequestError
 from jupyter_slurm.jobs.access.sessions import Sessions
 from jupyter_slurm.jobs.cluster import queue
 from jupyter_slurm.jobs.cluster.clusters import Clusters
-from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
@@ -18,13 +17,9 @@ from jupyter_slurm.jobs.outcome.verdict import CANCEL_NOTED
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission import on_login
 from jupyter_slurm.jobs.submission.submit import withdraw
-from jupyter_slurm.jobs.watching.queue_rows import is_same
-from jupyter_slurm.slurm import scancel, scontrol, squeue
+from jupyter_slurm.slurm import scancel, scontrol
 from jupyter_slurm.slurm.rejections import explain_requeue
 from jupyter_slurm.wire import Job, JobState, Message
-
-_AT_ONCE = 1000
-"""Jobs that one scancel names: a command line has an end."""
 
 
 class Steering:
@@ -81,78 +76,6 @@ class Steering:
         except NotFoundError:
             self._book.unwanted(job_id)
             raise
-
-    def cancel_many(
-        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
-    ) -> None:
-        failures: list[JupyterSlurmError] = []
-        there: dict[str, dict[str, Job | None]] = {}
-        for job_id in job_ids:
-            try:
-                job = self._book.job(job_id)
-                if job.slurm_id is None or job.session is not None or job.state.final:
-                    self.cancel(job.id)
-                else:
-                    there.setdefault(job.cluster, {})[job.slurm_id] = job
-            except JupyterSlurmError as exc:
-                failures.append(exc)
-        if slurm_ids:
-            others = there.setdefault(self._clusters.named(cluster).name, {})
-            others.update(dict.fromkeys(slurm_ids, None))
-        for name, wanted in there.items():
-            ids = list(wanted)
-            for at in range(0, len(ids), _AT_ONCE):
-                some = {one: wanted[one] for one in ids[at : at + _AT_ONCE]}
-                try:
-                    self._cancel_at_once(self._clusters.named(name), some)
-                except JupyterSlurmError as exc:
-                    failures.append(exc)
-        if failures:
-            raise failures[0]
-
-    def _cancel_at_once(self, cluster: SlurmCluster, wanted: dict[str, Job | None]) -> None:
-        ours = [job for job in wanted.values() if job is not None]
-        if ours:
-            ours = self._still_there(cluster, ours)
-            there = {job.slurm_id for job in ours}
-            wanted = {one: job for one, job in wanted.items() if job is None or one in there}
-        with self._book.alone():
-            for job in ours:
-                if not self._book.job(job.id).state.final:
-                    self._book.change(job.id, cancel_requested_s=time.time())
-        try:
-            if wanted:
-                cluster.ask(scancel.cancel_argv(wanted))
-        except ValueError as exc:
-            raise RequestError("{exc}.", exc=exc) from exc
-        except CommandError as exc:
-            # scancel goes on after one that it could not end, and names it.
-            refused = scancel.not_ended(exc.detail or "", wanted)
-            for job in ours:
-                if refused is None or job.slurm_id in refused:
-                    self._book.change(job.id, cancel_requested_s=job.cancel_requested_s)
-            if refused is None or refused:
-                raise
-        finally:
-            self._clusters.watch(cluster).ask_now()
-
-    def _still_there(self, cluster: SlurmCluster, jobs: list[Job]) -> list[Job]:
-        """Return those whose Slurm ids have not become others' by now."""
-        rows = squeue.parse(cluster.ask(squeue.mine_argv(cluster.transport.user())))
-        records = {job.slurm_id: self._book.record(job.id) for job in jobs}
-        there = {
-            slurm_id
-            for row in rows
-            for slurm_id in (row.slurm_id, row.array_job_id)
-            if slurm_id in records and is_same(records[slurm_id], row)
-        }
-
-        def is_there(job: Job) -> bool:
-            # A requeue of an adopted job is another submission, as only scontrol tells.
-            record = self._book.record(job.id)
-            return job.slurm_id in there or (record.adopted and bool(ask_jobs(cluster, record)))
-
-        return [job for job in jobs if is_there(job)]
 
     def hold(self, job_id: str) -> Job:
         return self._update(job_id, "hold")
@@ -214,7 +137,7 @@ class Steering:
     def _update(self, job_id: str, verb: queue.Verb) -> Job:
         job = self._book.job(job_id)
         if job.state.final or job.slurm_id is None:
-            raise RequestError(_nothing_to(verb, job))
+            raise RequestError(nothing_to(verb, job))
         self._steer(job, scontrol.update_argv(verb, [job.slurm_id]))
         return self.why(job_id)
 
@@ -222,13 +145,7 @@ class Steering:
         """Run `argv`. CommandError; NotFoundError: Slurm has no such job, or another by its id."""
         cluster = self._clusters.named(job.cluster)
         if not ask_jobs(cluster, self._book.record(job.id)):
-            raise NotFoundError(
-                "Slurm knows nothing of job {id} any more.",
-                hint="Job {slurm_id} of {name}, if there is one, is another.",
-                id=job.id,
-                slurm_id=job.slurm_id,
-                name=cluster.name,
-            )
+            raise gone(job)
         cluster.ask(argv)
         self._clusters.watch(cluster).ask_now()
 
@@ -263,7 +180,18 @@ class Steering:
         return any(one.mirror == mirror and one.job.id != job_id for one in records)
 
 
-def _nothing_to(verb: queue.Verb, job: Job) -> Message:
+def gone(job: Job) -> NotFoundError:
+    """Return the error for a job that Slurm has forgotten."""
+    return NotFoundError(
+        "Slurm knows nothing of job {id} any more.",
+        hint="Job {slurm_id} of {name}, if there is one, is another.",
+        id=job.id,
+        slurm_id=job.slurm_id,
+        name=job.cluster,
+    )
+
+
+def nothing_to(verb: queue.Verb, job: Job) -> Message:
     """Return the refusal: a whole sentence for each verb, as a catalogue needs it."""
     match verb:
         case "hold":

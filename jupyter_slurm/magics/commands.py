@@ -18,7 +18,7 @@ from jupyter_slurm.commands.command import since_s
 from jupyter_slurm.commands.line import parse
 from jupyter_slurm.commands.shell import parse as parse_shell
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
-from jupyter_slurm.job import Verb, cancel_each, read_whole_log, steer_each
+from jupyter_slurm.job import forget_each, read_whole_log, steer_each
 from jupyter_slurm.magics import image, lab, remote, sessions
 from jupyter_slurm.magics.cell import attach, run_image, warn_ended_earlier
 from jupyter_slurm.magics.frontend import in_place, say, warn
@@ -30,7 +30,7 @@ from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.views import offer_text, priority_text, spending_text
 from jupyter_slurm.views.card import headline, note, symbol
 from jupyter_slurm.views.preview_text import MARKS
-from jupyter_slurm.wire import Job, JobState, QueueEntry, state_word
+from jupyter_slurm.wire import ActionVerb, Job, JobState, QueueEntry, state_word
 
 
 def _shell(state: MagicsState, args: Arguments) -> None:
@@ -244,12 +244,12 @@ def _attach(state: MagicsState, args: Arguments) -> None:
     attach(state, args.id)
 
 
-def _cancel(state: MagicsState, args: Arguments) -> None:
-    _report_each(cancel_each(state.api, args.ids))
-
-
-def _steer(verb: Verb, state: MagicsState, args: Arguments) -> None:
+def _steer(verb: ActionVerb, state: MagicsState, args: Arguments) -> None:
     _report_each(steer_each(state.api, verb, args.ids))
+
+
+def _forget(state: MagicsState, args: Arguments) -> None:
+    _report_each(forget_each(state.api, args.ids))
 
 
 def _report_each(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> None:
@@ -293,11 +293,11 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "usage": _usage,
         "logs": _logs,
         "why": _why,
-        "cancel": _cancel,
+        "cancel": partial(_steer, "cancel"),
         "hold": partial(_steer, "hold"),
         "release": partial(_steer, "release"),
         "requeue": partial(_steer, "requeue"),
-        "forget": partial(_steer, "forget"),
+        "forget": _forget,
         "login": remote.login,
         "logout": remote.logout,
         "connections": remote.connections,

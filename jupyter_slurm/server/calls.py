@@ -45,7 +45,8 @@ _READ, _WRITE, EXECUTE = Right("read"), Right("write"), Right("execute")
 RULES: Mapping[str, Rule] = MappingProxyType(
     dict.fromkeys(
         "clusters cluster_info connections tunnels jobs job details history images queue status "
-        "priorities spending describe doctor result transfer".split(),
+        "priorities spending describe doctor result transfer "
+        "action".split(),
         Rule((_READ,), get=True),
     )
     | dict.fromkeys(
@@ -53,8 +54,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         Rule((_READ,)),
     )
     | dict.fromkeys(
-        "connect answer disconnect close_tunnel stop_transfer adopt delivered cancel cancel_many "
-        "hold release requeue extend forget remove_image".split(),
+        "connect answer disconnect close_tunnel stop_transfer adopt delivered cancel hold "
+        "release requeue steer_many stop_action forget_action extend forget remove_image".split(),
         Rule((_WRITE,)),
     )
     | dict.fromkeys(

@@ -6,6 +6,8 @@ job may exist; look it up before trying again.
 Source: src/common/slurm_errno.c, its texts the same from 20.11 to 26.05; src/sbatch/opt.c.
 """
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -51,6 +53,11 @@ def _later(text: str, sentence: str, advice: str = "Try again in a while.") -> _
     return _Case(text, "transient", sentence, advice)
 
 
+_JOB_ID: Final = re.compile(r"(?<![\w.])[0-9]+(?:_(?:[0-9]+|\[[0-9,:%-]*\]))?(?![\w.])")
+_ABOUT_A_JOB: Final = re.compile(
+    r"^(?:Kill job error on job id )?[0-9][0-9_,:%\[\]-]*: | for job \S+$"
+)
+"""The words around the reason (src/scancel/scancel.c, src/scontrol/update_job.c)."""
 _ASSOC: Final = "`sacctmgr show assoc user=$USER` lists what you may use."
 _PING: Final = "Try again in a while; `scontrol ping` shows whether it is up."
 _NO_ANSWER: Final = (
@@ -338,6 +345,27 @@ def explain_requeue(stderr: str) -> str | None:
     if "Requested operation is presently disabled" in stderr:
         return RUNS_ONCE
     return NOT_BATCH if "Only batch jobs are accepted" in stderr else None
+
+
+def refused(stderr: str, ids: Iterable[str]) -> dict[str, str]:
+    """Map those of several jobs that scancel or scontrol names in its errors to its words on each.
+    A line that names none, as scontrol's last one, is about all.
+
+    >>> refused("scancel: error: Kill job error on job id 7: Access/permission denied", ["7", "8"])
+    {'7': 'Access/permission denied'}
+    >>> refused("Job has already finished for job 9_[2-3]\\nslurm_suspend error: -", ["9_[2-3]"])
+    {'9_[2-3]': 'Job has already finished'}
+    """
+    wanted = set(ids)
+    of_arrays = {one.partition("_")[0]: one for one in wanted}
+    found: dict[str, str] = {}
+    for line in filter(str.strip, stderr.splitlines()):
+        tokens = _JOB_ID.findall(line)
+        named = wanted.intersection(tokens) or {
+            of_arrays[base] for one in tokens if (base := one.partition("_")[0]) in of_arrays
+        }
+        found |= dict.fromkeys(named, _ABOUT_A_JOB.sub("", message(line)))
+    return found
 
 
 def message(text: str) -> str:

@@ -1,6 +1,5 @@
 """scancel: end jobs. Never name all of a user's jobs at once."""
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -16,7 +15,10 @@ def cancel_argv(ids: Iterable[str]) -> list[str]:
 
     ValueError for no ids.
     """
-    return ["scancel", *_checked(ids)]
+    wanted = checked(ids)
+    if not wanted:
+        raise ValueError("no job ids were given to scancel")
+    return ["scancel", *wanted]
 
 
 def is_already_gone(stderr: str) -> bool:
@@ -24,25 +26,10 @@ def is_already_gone(stderr: str) -> bool:
     return any(text in stderr for text in _GONE)
 
 
-def not_ended(stderr: str, ids: Iterable[str]) -> set[str] | None:
-    """Return those of several jobs that scancel could not end and that had not ended by themselves.
-    None: scancel does not say which."""
-    failed: set[str] = set()
-    for line in stderr.splitlines():
-        if not line.strip() or is_already_gone(line):
-            continue
-        named = {one for one in ids if re.search(rf"(?<![0-9_]){re.escape(one)}(?![0-9_])", line)}
-        if not named:
-            return None
-        failed |= named
-    return failed
-
-
-def _checked(ids: Iterable[str]) -> list[str]:
+def checked(ids: Iterable[str]) -> list[str]:
+    """Return the ids. ValueError: one is not an id, as an option of scancel is not."""
     wanted = list(ids)
     for slurm_id in wanted:
         if not slurm_id[:1].isdigit():
             raise ValueError(f"{slurm_id!r} is not a job id")
-    if not wanted:
-        raise ValueError("no job ids were given to scancel")
     return wanted

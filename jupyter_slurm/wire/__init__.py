@@ -5,6 +5,7 @@ UTC epoch seconds, None if not known. Slurm's words (partition, reason, QOS …)
 The frames of streams into jobs are in `framing`, and those of a terminal in `terminal_frames`.
 """
 
+from jupyter_slurm.wire.action import Action, ActionState, ActionVerb, Refusal
 from jupyter_slurm.wire.cluster import (
     AgentStatus,
     Association,
@@ -110,6 +111,9 @@ __all__ = [
     "DASHBOARDS",
     "RAISED",
     "SAID_BY_STATE",
+    "Action",
+    "ActionState",
+    "ActionVerb",
     "AgentStatus",
     "Association",
     "Behind",
@@ -178,6 +182,7 @@ __all__ = [
     "QueueChanges",
     "QueueEntry",
     "Quota",
+    "Refusal",
     "RemoteKernel",
     "Reservation",
     "Result",

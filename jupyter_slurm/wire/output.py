@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from jupyter_slurm.wire.action import Action
 from jupyter_slurm.wire.cluster import Check, Cost
 from jupyter_slurm.wire.connection import Connection
 from jupyter_slurm.wire.job import Job
@@ -134,7 +135,7 @@ class Preview(Struct, frozen=True, kw_only=True):
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """What is new of jobs and connections since a cursor."""
+    """What is new of jobs, connections and actions since a cursor."""
 
     cursor: str
     """Opaque; "" is the beginning. The cursor of an earlier agent counts as the beginning."""
@@ -145,3 +146,5 @@ class Changes(Struct, frozen=True, kw_only=True):
     """Ids of jobs that were forgotten."""
     connections: tuple[Connection, ...] | None = None
     """All connections; None: none has changed."""
+    actions: tuple[Action, ...] | None = None
+    """All actions that run, and those that have ended and were not forgotten; None: as before."""

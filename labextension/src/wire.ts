@@ -1,5 +1,6 @@
 // What leaves a process, as jupyter_slurm/wire has it. Made by `npm run wire`; not edited by hand.
 
+export type ActionState = 'done' | 'failed' | 'running' | 'stopped';
 /**
  * Slurm's states under Slurm's names, and five of ours for what Slurm has no word for.
  */
@@ -48,14 +49,17 @@ export type JobSpec =
   CellSpec | ProgramSpec | TerminalSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec;
 
 export interface Wire {
+  Action?: Action;
+  ActionState?: ActionState;
+  Refusal?: Refusal;
+  Message?: Message;
+  Problem?: Problem;
   AgentStatus?: AgentStatus;
   Check?: Check;
-  Message?: Message;
   Association?: Association;
   Behind?: Behind;
   CellJob?: CellJob;
   JobState?: JobState;
-  Problem?: Problem;
   Usage?: Usage;
   Transfer?: Transfer;
   TransferState?: TransferState;
@@ -134,6 +138,49 @@ export interface Wire {
   JobSpec?: JobSpec;
 }
 /**
+ * What is done to many jobs, each task of an array being one, and how far that is.
+ */
+export interface Action {
+  id: string;
+  cluster: string;
+  verb: 'cancel' | 'hold' | 'release' | 'requeue';
+  state: ActionState;
+  jobs: number;
+  done: number;
+  refused: number;
+  refusals: Refusal[];
+  began_s: number;
+  ended_s: number | null;
+  problem: Problem | null;
+}
+/**
+ * A job to which it could not be done.
+ */
+export interface Refusal {
+  job: string;
+  why: string | Message;
+}
+/**
+ * A sentence, or a part of one, and what varies in it.
+ */
+export interface Message {
+  text: string;
+  args: {
+    [k: string]: string | Message;
+  };
+}
+/**
+ * An error on its way to a person: see `errors.py` for the codes.
+ */
+export interface Problem {
+  code: string;
+  message: string | Message;
+  hint: string | Message | null;
+  detail: string | null;
+  transient: boolean;
+  option: string | null;
+}
+/**
  * `jupyter slurm status`.
  */
 export interface AgentStatus {
@@ -161,15 +208,6 @@ export interface Check {
   sentence: string | Message;
   hint: string | Message | null;
   option: string | null;
-}
-/**
- * A sentence, or a part of one, and what varies in it.
- */
-export interface Message {
-  text: string;
-  args: {
-    [k: string]: string | Message;
-  };
 }
 /**
  * This user with an account, or an account itself.
@@ -264,17 +302,6 @@ export interface CellJob {
   tensorboard: string | null;
 }
 /**
- * An error on its way to a person: see `errors.py` for the codes.
- */
-export interface Problem {
-  code: string;
-  message: string | Message;
-  hint: string | Message | null;
-  detail: string | null;
-  transient: boolean;
-  option: string | null;
-}
-/**
  * What a job used, against what it had; None where nobody measured.
  */
 export interface Usage {
@@ -351,7 +378,7 @@ export interface CellSpec {
   tensorboard: string | null;
 }
 /**
- * What is new of jobs and connections since a cursor.
+ * What is new of jobs, connections and actions since a cursor.
  */
 export interface Changes {
   cursor: string;
@@ -359,6 +386,7 @@ export interface Changes {
   jobs: (CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob)[];
   gone: string[];
   connections: Connection[] | null;
+  actions: Action[] | null;
 }
 export interface ProgramJob {
   kind: 'program';

@@ -289,12 +289,6 @@ class MemoryService(FileSide, JobSide, QueueSide):
     def cancel(self, job_id: str) -> Job:
         return self.change(self.job(job_id).id, state=JobState.CANCELLED)
 
-    def cancel_many(
-        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
-    ) -> None:
-        for job_id in job_ids:
-            self.cancel(job_id)
-
     def requeue(self, job_id: str) -> Job:
         return self.change(job_id, state=JobState.PENDING, restarts=1)
 

@@ -22,9 +22,11 @@ from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.commands import notebooks
 from jupyter_slurm.commands.arguments import below
-from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
+from jupyter_slurm.errors import NotFoundError, SubmitError
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.wire import (
+    Action,
+    ActionVerb,
     AgentStatus,
     CellSpec,
     Check,
@@ -48,6 +50,7 @@ from jupyter_slurm.wire import (
     Problem,
     ProgramSpec,
     QueueEntry,
+    Refusal,
     Result,
     Spending,
     Spent,
@@ -55,7 +58,7 @@ from jupyter_slurm.wire import (
     Transfer,
     TransferState,
 )
-from tests.job_side import STATUS
+from tests.job_side import STATUS, action_of
 from tests.specs import known
 
 
@@ -165,10 +168,18 @@ class MemoryApi:
         self.calls.append(("cancel", job_id))
         return self.job(job_id)
 
-    def cancel_many(
-        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
-    ) -> None:
-        self.calls += [("cancel", job_id) for job_id in job_ids]
+    def steer_many(
+        self,
+        verb: ActionVerb,
+        job_ids: list[str],
+        slurm_ids: list[str] | None = None,
+        cluster: str | None = None,
+    ) -> Action:
+        self.calls += [(verb, job_id) for job_id in job_ids]
+        return action_of(verb, job_ids, cluster)
+
+    def forget_action(self, action_id: str) -> None:
+        pass
 
     def forget(self, job_id: str) -> None:
         self.job(job_id)
@@ -861,12 +872,17 @@ def test_several_are_cancelled_by_one_call_and_each_ones_outcome_is_told(run: Ru
             asked = 0 if job_id == "dddddddd" else sum(job_id in ids for ids in self.asked)
             return msgspec.structs.replace(job, cancel_requested_s=float(asked) or None)
 
-        def cancel_many(
-            self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
-        ) -> None:
+        def steer_many(
+            self,
+            verb: ActionVerb,
+            job_ids: list[str],
+            slurm_ids: list[str] | None = None,
+            cluster: str | None = None,
+        ) -> Action:
             self.asked.append(job_ids)
-            if "dddddddd" in job_ids:
-                raise RequestError("Not that one.", hint="`{slurm} jobs` lists yours.")
+            no = Refusal(job="dddddddd", why="Slurm refused: No.")
+            refusals = (no,) if no.job in job_ids else ()
+            return action_of(verb, job_ids, cluster, refused=len(refusals), refusals=refusals)
 
     api = Cancelling()
     code, out, err = run(api, "cancel", "aaaaaaaa", "missing", "bbbbbbbb", "7")
@@ -879,7 +895,7 @@ def test_several_are_cancelled_by_one_call_and_each_ones_outcome_is_told(run: Ru
     assert third.startswith("7 was the Slurm id of job cccccccc, ")
     assert third.endswith("has ended: it is done")
     code, out, err = run(api, "cancel", "aaaaaaaa", "dddddddd")
-    assert (code, err) == (1, "dddddddd: Not that one.\n`jupyter slurm jobs` lists yours.\n")
+    assert (code, err) == (1, "dddddddd: Slurm refused: No.\n")
 
 
 @pytest.mark.parametrize(
@@ -894,16 +910,7 @@ def test_several_are_cancelled_by_one_call_and_each_ones_outcome_is_told(run: Ru
 def test_what_becomes_of_each_is_told_and_one_that_fails_keeps_no_other(
     run: Run, verb: str, said: str
 ) -> None:
-    class Steered(MemoryApi):
-        def __getattr__(self, name: str) -> Callable[[str], Job]:
-            assert name == verb
-            return self.done
-
-        def done(self, job_id: str) -> Job:
-            self.calls.append((verb, job_id))
-            return self.job(job_id)
-
-    api = Steered()
+    api = MemoryApi()
     code, out, err = run(api, verb, "aaaaaaaa", "missing", "bbbbbbbb")
     assert (code, err) == (1, "missing: There is no job missing.\n")
     assert api.calls == [(verb, "aaaaaaaa"), (verb, "bbbbbbbb")]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.job import cancel_each
+from jupyter_slurm.job import steer_each
 from jupyter_slurm.jobs.submission import submit
 from jupyter_slurm.wire import JobKind, JobState
 from tests.jobs.conftest import IMPATIENT, Site, both_ways, over_ssh, spec
@@ -176,7 +176,7 @@ def test_a_strangers_job_that_has_the_slurm_id_of_ours_is_left_alone(
     waits = site.wait(waits.id, JobState.PENDING)
     runs = site.service.job(running(site))
     theirs = _ids_given_out_anew(site, waits.slurm_id, runs.slurm_id)
-    [(_, told)] = cancel_each(site.service, [waits.id])
+    [(_, told)] = steer_each(site.service, "cancel", [waits.id])
     assert "asked to end" not in str(told)
     site.service.cancel(waits.id)
     queue = site.service.queue()

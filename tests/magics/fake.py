@@ -20,6 +20,8 @@ from jupyter_slurm.errors import NotFoundError, SubmitError
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome.variables import digest_file, read_variables, write_variables
 from jupyter_slurm.wire import (
+    Action,
+    ActionVerb,
     AgentStatus,
     CellSpec,
     Check,
@@ -284,12 +286,15 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         self.kill(job.id, JobState.CANCELLED, "It was cancelled by you.")
         return self.job(job.id)
 
-    def cancel_many(
-        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
-    ) -> None:
-        self.calls.append("cancel_many")
-        for job_id in job_ids:
-            self.cancel(job_id)
+    def steer_many(
+        self,
+        verb: ActionVerb,
+        job_ids: list[str],
+        slurm_ids: list[str] | None = None,
+        cluster: str | None = None,
+    ) -> Action:
+        self.calls.append("steer_many")
+        return super().steer_many(verb, job_ids, slurm_ids, cluster)
 
     def requeue(self, job_id: str) -> Job:
         self.job(job_id)

@@ -90,6 +90,18 @@ class Ending:
         self._record(verdict, evidence)
         return True
 
+    def record_unstarted(self) -> None:
+        """Record the end of a job that never started (`is_unstarted`): nothing is read or asked,
+        since thousands may end so at once."""
+        job = self._book.job(self._job.id)
+        evidence = Evidence(
+            kind=job.kind,
+            runtime=job.runtime,
+            slurm=self._from_row(),
+            cancel_requested=job.cancel_requested_s is not None,
+        )
+        self._record(judge(evidence), evidence)
+
     def _goes_to_its_end(self) -> bool:
         """Mark it FINISHING; False: it has ended, as a cell that its session does not take."""
         with self._book.alone():
@@ -345,6 +357,14 @@ class Ending:
 
     def _clear_trouble(self) -> None:
         self._book.change(self._job.id, problem=None, problem_since_s=None)
+
+
+def is_unstarted(job: Job, row: QueueRow) -> bool:
+    """Tell whether the job was cancelled while it waited, of which its files and the controller
+    know no more than its row."""
+    by_itself = job.session is None and not job.on_login and not job.tasks
+    never_ran = job.started_s is None and job.restarts == 0 and row.nodelist is None
+    return by_itself and never_ran and row.state == "CANCELLED" and row.array_job_id is None
 
 
 def _with_tasks(

@@ -26,7 +26,7 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.allocation import ask_usage, known_path
-from jupyter_slurm.jobs.outcome.ending import Ending
+from jupyter_slurm.jobs.outcome.ending import Ending, is_unstarted
 from jupyter_slurm.jobs.outcome.result import parse_started
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission import on_login
@@ -376,6 +376,10 @@ class Watch:
 
     def settle(self, job: Job, row: QueueRow | None) -> None:
         """Find out how `job` ended, in a thread of its own: it may take Slurm a while to say."""
+        if row is not None and is_unstarted(job, row):
+            Ending(self._book, self._cluster, job, row, self._stop).record_unstarted()
+            self.files_changed()
+            return
         with self._lock:
             if job.id in self._ending or self._stop.is_set():
                 return

@@ -1,7 +1,7 @@
 // Fakes for tests: a job, and a model whose news a test makes up.
 import { Signal } from '@lumino/signaling';
 import type { Freshness, ISlurmModel } from '../tokens';
-import type { Cluster, Connection, Job } from '../wire';
+import type { Action, Cluster, Connection, Job } from '../wire';
 
 export const NOW_S = 1_790_000_000;
 
@@ -100,6 +100,7 @@ export class FakeModel implements ISlurmModel {
   clusters: readonly Cluster[] = [];
   connections: ReadonlyMap<string, Connection> = new Map();
   readonly jobs = new Map<string, Job>();
+  actions: readonly Action[] = [];
   freshness: Freshness = { asOf: null, problem: null };
   readonly changed = new Signal<this, void>(this);
   readonly stateChanged = new Signal<this, { job: Job; before: Job['state'] }>(this);

@@ -52,8 +52,9 @@ function isWhole(
     translations.length === count &&
     translations.every((one, at) => {
       const there = placeholders(one);
-      // The first form of a plural may say the number in words.
-      const needed = at === 0 && plural !== null ? wanted.filter(each => each !== '%1') : wanted;
+      // The first form of a plural may say the number in words; %2 is it as people write it.
+      const number = wanted.includes('%1') ? '%1' : '%2';
+      const needed = at === 0 && plural !== null ? wanted.filter(each => each !== number) : wanted;
       return (
         one.trim() !== '' &&
         needed.every(each => there.includes(each)) &&

@@ -3,12 +3,13 @@
 import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
-import { sessionOf, stateWord, visible } from '../format';
+import { addEntry, addJob, live, type Counts } from '../counts';
+import { isFinal, sessionOf, stateWord, visible } from '../format';
 import type { ISlurmModel } from '../tokens';
 import { isTask, jobOf, stateOf, type Target } from './targets';
 
-/** More are counted, not named. */
-const NAMED = 10;
+/** More are counted, not listed; of these some are named. */
+const LISTED = 10;
 
 export async function mayCancel(
   model: ISlurmModel,
@@ -16,7 +17,7 @@ export async function mayCancel(
   trans: TranslationBundle
 ): Promise<boolean> {
   return mayLose(model, targets, trans, {
-    title: trans._n('Cancel this job?', 'Cancel %1 jobs?', targets.length),
+    title: trans._n('Cancel this job?', 'Cancel %2 jobs?', ...many(model, targets)),
     lost: held(model, targets, trans),
     label: trans._n('Cancel the job', 'Cancel the jobs', targets.length)
   });
@@ -28,7 +29,7 @@ export async function mayRequeue(
   trans: TranslationBundle
 ): Promise<boolean> {
   return mayLose(model, targets, trans, {
-    title: trans._n('Requeue this job?', 'Requeue %1 jobs?', targets.length),
+    title: trans._n('Requeue this job?', 'Requeue %2 jobs?', ...many(model, targets)),
     lost: trans.__('What runs ends now and begins anew later. What it has not saved is lost.'),
     label: trans._n('End and requeue the job', 'End and requeue the jobs', targets.length)
   });
@@ -40,7 +41,7 @@ export async function mayForget(
   trans: TranslationBundle
 ): Promise<boolean> {
   return mayLose(model, targets, trans, {
-    title: trans._n('Forget this job?', 'Forget %1 jobs?', targets.length),
+    title: trans._n('Forget this job?', 'Forget %2 jobs?', ...many(model, targets)),
     lost: trans.__('Output and variables that nobody has fetched are lost.'),
     label: trans.__('Forget')
   });
@@ -63,10 +64,14 @@ async function mayLose(
   trans: TranslationBundle,
   { title, lost, label }: { title: string; lost: string; label: string }
 ): Promise<boolean> {
-  const names = await named(model, targets, trans);
+  const names =
+    targets.length > LISTED
+      ? { line: someNames(model, targets, trans) }
+      : { list: await Promise.all(targets.map(target => nameOf(model, target, trans))) };
+  const counts = targets.length > 1 ? counted(model, targets, trans) : '';
   const result = await showDialog({
     title,
-    body: new Names(names, targets.length, lost, trans),
+    body: new Names({ counts, ...names, lost }),
     buttons: [Dialog.cancelButton({ label: trans.__('Keep') }), Dialog.warnButton({ label })]
   });
   return result.button.accept;
@@ -83,12 +88,59 @@ function held(model: ISlurmModel, targets: readonly Target[], trans: Translation
     : '';
 }
 
-function named(
+/** How many they are, each task of an array being one; for `_n`: as a number and in words. */
+function many(model: ISlurmModel, targets: readonly Target[]): [number, string] {
+  const { running, waiting } = live(countsOf(model, targets));
+  const count = Math.max(targets.length, running + waiting);
+  return [count, count.toLocaleString()];
+}
+
+function countsOf(model: ISlurmModel, targets: readonly Target[]): Counts {
+  const counts: Counts = new Map();
+  for (const target of targets) {
+    const job = target.id === null || isTask(target) ? undefined : model.jobs.get(target.id);
+    const state = stateOf(model, target);
+    if (job !== undefined) {
+      addJob(counts, job);
+    } else if (state !== null) {
+      addEntry(counts, { state, slurm_id: target.slurm_id ?? '' });
+    }
+  }
+  return counts;
+}
+
+/** `4,750 waiting, 50 running`. */
+function counted(model: ISlurmModel, targets: readonly Target[], trans: TranslationBundle): string {
+  const words = new Map<string, number>();
+  for (const [state, count] of countsOf(model, targets)) {
+    if (!isFinal(state)) {
+      const word = stateWord(state, trans);
+      words.set(word, (words.get(word) ?? 0) + count);
+    }
+  }
+  return [...words]
+    .sort(([, one], [, other]) => other - one)
+    .map(([word, count]) => `${count.toLocaleString()} ${word}`)
+    .join(', ');
+}
+
+function someNames(
   model: ISlurmModel,
   targets: readonly Target[],
   trans: TranslationBundle
-): Promise<string[]> {
-  return Promise.all(targets.slice(0, NAMED).map(target => nameOf(model, target, trans)));
+): string {
+  const all = targets.map(({ id, name, slurm_id }) => {
+    const job = id === null ? undefined : model.jobs.get(id);
+    return visible(job?.name ?? name ?? slurm_id ?? id ?? '');
+  });
+  const names = [...new Set(all)];
+  const rest = names.length - LISTED;
+  return [
+    names.slice(0, LISTED).join(', '),
+    rest > 0 ? trans._n('and %2 more', 'and %2 more', rest, rest.toLocaleString()) : ''
+  ]
+    .filter(part => part !== '')
+    .join(' ');
 }
 
 async function nameOf(
@@ -110,27 +162,47 @@ async function nameOf(
     .join(' · ');
 }
 
+interface What {
+  counts: string;
+  /** Each of a few. */
+  list?: readonly string[];
+  /** The first of many. */
+  line?: string;
+  lost: string;
+}
+
 class Names extends Widget {
-  constructor(names: readonly string[], count: number, more: string, trans: TranslationBundle) {
+  constructor({ counts, list = [], line = '', lost }: What) {
     super();
     this.addClass('jp-slurm');
     this.addClass('jp-slurm-Names');
-    const list = document.createElement('ul');
-    for (const name of names) {
-      const item = document.createElement('li');
-      const text = document.createElement('bdi');
-      text.textContent = name;
-      item.append(text);
-      list.append(item);
+    this.paragraphs(counts);
+    if (list.length > 0) {
+      const node = document.createElement('ul');
+      node.append(
+        ...list.map(name => {
+          const item = document.createElement('li');
+          item.append(isolated(name));
+          return item;
+        })
+      );
+      this.node.append(node);
     }
-    this.node.append(list);
-    const rest = count - names.length;
-    for (const line of [rest > 0 ? trans._n('and %1 more', 'and %1 more', rest) : '', more]) {
-      if (line !== '') {
-        const text = document.createElement('p');
-        text.textContent = line;
-        this.node.append(text);
-      }
+    this.paragraphs(line, lost);
+  }
+
+  private paragraphs(...lines: string[]): void {
+    for (const line of lines.filter(Boolean)) {
+      const text = document.createElement('p');
+      text.append(isolated(line));
+      this.node.append(text);
     }
   }
+}
+
+/** Names may run from right to left. */
+function isolated(text: string): HTMLElement {
+  const node = document.createElement('bdi');
+  node.textContent = text;
+  return node;
 }

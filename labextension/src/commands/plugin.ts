@@ -2,8 +2,11 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { ISlurmModel } from '../tokens';
+import { ActionNews } from './actions';
 import { addClusterCommands } from './clusters';
 import { addJobCommands } from './jobs';
+
+const NEWS = 'jupyter-slurm-actions';
 
 export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:commands',
@@ -15,5 +18,6 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load('jupyter_slurm');
     addJobCommands(app, model, trans);
     addClusterCommands(app, model, trans);
+    new ActionNews(model, trans, 'BroadcastChannel' in window ? new BroadcastChannel(NEWS) : null);
   }
 };

@@ -1,27 +1,24 @@
-// How jobs are steered, one after the other: ours by the agent, tasks of an array by Slurm's own
-// commands. No dialogs, no views.
+// How jobs are steered: a single one by its own call, many and tasks of an array by one action for
+// each cluster, which the agent sees to its end. No dialogs, no views.
 import { SlurmError } from '../server';
 import type { ISlurmModel } from '../tokens';
-import type { CommandOutput } from '../wire';
+import type { Action } from '../wire';
 import { isTask, jobOf, type Target } from './targets';
 
-export type Verb = 'cancel' | 'hold' | 'release' | 'requeue';
+export type Verb = Action['verb'];
 
-/** All of them, even where one fails. Rejects with the first failure, and how many there were. */
+/** Rejects where it was refused, or an action could not begin; how one ends is told by telling.ts. */
 export async function steer(
   model: ISlurmModel,
   targets: readonly Target[],
   verb: Verb
 ): Promise<void> {
-  if (verb === 'cancel' && targets.length > 1) {
-    await cancelMany(model, targets);
+  const [only] = targets;
+  if (targets.length === 1 && only !== undefined && !isTask(only)) {
+    const job = await jobOf(model, only);
+    await model.callLoggedIn(job.cluster, verb, { job_id: job.id });
     return;
   }
-  await each(targets, target => (isTask(target) ? tasks : whole)(model, target, verb));
-}
-
-/** By one call for each cluster, which is one scancel there. */
-async function cancelMany(model: ISlurmModel, targets: readonly Target[]): Promise<void> {
   const meant = new Map<string, { job_ids: string[]; slurm_ids: string[] }>();
   for (const target of targets) {
     const ours = target.id !== null && !isTask(target);
@@ -35,7 +32,7 @@ async function cancelMany(model: ISlurmModel, targets: readonly Target[]): Promi
     }
   }
   await each([...meant], ([cluster, ids]) =>
-    model.callLoggedIn(cluster, 'cancel_many', { cluster, ...ids })
+    model.callLoggedIn<Action>(cluster, 'steer_many', { verb, cluster, ...ids })
   );
 }
 
@@ -64,31 +61,5 @@ export async function each<T>(
   }
   if (failures.length > 0) {
     throw first;
-  }
-}
-
-async function whole(model: ISlurmModel, target: Target, verb: Verb): Promise<void> {
-  const job = await jobOf(model, target);
-  await model.callLoggedIn(job.cluster, verb, { job_id: job.id });
-}
-
-async function tasks(model: ISlurmModel, target: Target, verb: Verb): Promise<void> {
-  const { cluster } = target;
-  const id = listed(target);
-  const argv = verb === 'cancel' ? ['scancel', id] : ['scontrol', verb, id];
-  const done = await model.callLoggedIn<CommandOutput>(cluster, 'command', { argv, cluster });
-  if (done.returncode !== 0) {
-    const detail = done.stderr.trim() || done.stdout.trim();
-    throw new SlurmError(
-      {
-        code: 'command',
-        message: `${argv.join(' ')}: ${detail || String(done.returncode)}`,
-        hint: null,
-        detail,
-        transient: false,
-        option: null
-      },
-      409
-    );
   }
 }

@@ -5,7 +5,7 @@ import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import { request, SlurmError } from '../server';
 import type { Freshness, ISlurmModel, LogView, NodesView, QueueView, UsageView } from '../tokens';
-import type { Changes, Cluster, Connection, Job, JobDetails, Problem } from '../wire';
+import type { Action, Changes, Cluster, Connection, Job, JobDetails, Problem } from '../wire';
 import { LogFeed, NodesFeed, QueueFeed, UsageFeed } from './feeds';
 import { SeenJobs } from './seen';
 import { SharedFeeds, SharedNodes, SharedQueue } from './shared';
@@ -18,6 +18,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
   clusters: readonly Cluster[] = [];
   connections: ReadonlyMap<string, Connection> = new Map();
   readonly jobs = new Map<string, Job>();
+  actions: readonly Action[] = [];
   freshness: Freshness = { asOf: null, problem: null };
   readonly changed = new Signal<this, void>(this);
   readonly stateChanged = new Signal<this, { job: Job; before: Job['state'] }>(this);
@@ -180,6 +181,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     if (changes.connections !== null) {
       this.connections = new Map(changes.connections.map(one => [one.cluster, one]));
     }
+    this.actions = changes.actions ?? this.actions;
     const named = [...this.connections.keys()].sort().join('\n');
     if (changes.whole || named !== this.clustersOf) {
       this.clustersOf = named;

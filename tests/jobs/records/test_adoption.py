@@ -202,28 +202,3 @@ def test_somebody_elses_is_refused(site: Site) -> None:
         site.service.adopt(slurm_id)
     assert site.service.jobs() == []
     site.cluster.run("scancel", slurm_id)
-
-
-def test_many_are_cancelled_by_one_scancel_of_ours_and_of_slurms(
-    site: Site, tmp_path: Path
-) -> None:
-    gate = tmp_path / "gate"
-    cell = site.service.submit(spec("1", options={"hold": ""})).id
-    taken = site.service.adopt(submitted(site, tmp_path, "--hold", gate=gate)).id
-    array = submitted(site, tmp_path, "--array=1-4", "--hold", gate=gate)
-    alone = submitted(site, tmp_path, "--hold", gate=gate)
-
-    def calls() -> int:
-        return site.service.status().commands.get(f"{site.cluster.name} scancel", 0)
-
-    before = calls()
-    site.service.cancel_many([cell, taken], [f"{array}_[2-3]", alone])
-    assert calls() == before + 1
-    for job_id in (cell, taken):
-        assert site.wait(job_id).state is JobState.CANCELLED
-        assert "Cancelled by you" in str(site.service.job(job_id).why or "")
-    left = ("squeue", "-h", "-r", "-o", "%i", "-j", f"{array},{alone}")
-    assert set(site.cluster.run(*left).stdout.split()) == {f"{array}_1", f"{array}_4"}
-    # What has ended meanwhile keeps nothing from the others.
-    site.service.cancel_many([cell], [alone, array])
-    assert site.cluster.run("squeue", "-h", "-o", "%i", "-j", array).stdout == ""

@@ -312,25 +312,3 @@ def test_an_end_that_comes_before_it_is_asked_for_was_not_asked_for(
     Steering(desk.book, nobody, nobody, nobody, nobody).cancel("aaaaaaaa")
     wait_until(lambda: desk.job.state.final)
     assert desk.book.record("aaaaaaaa").events[-1].text != "Cancellation requested."
-
-
-def test_of_many_one_that_was_taken_over_and_requeued_is_cancelled_with_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    desk = Desk(tmp_path, slurm_id="7", submitted_s=1.0)
-    desk.book.note("aaaaaaaa", adopted=True)
-    asked: list[list[str]] = []
-
-    def ask(argv: list[str]) -> bytes:
-        asked.append(argv)
-        return b""
-
-    desk.transport.user = lambda: "alice"
-    monkeypatch.setattr(desk.cluster, "ask", ask, raising=False)
-    monkeypatch.setattr(steering, "ask_jobs", lambda *_: ["requeued, and so submitted at 2.0"])
-    nobody: Any = None
-    clusters: Any = SimpleNamespace(named=lambda _: desk.cluster, watch=lambda _: desk.watch)
-    desk.watch.ask_now = lambda: None  # type: ignore[method-assign]
-    Steering(desk.book, clusters, nobody, nobody, nobody).cancel_many(["aaaaaaaa"])
-    assert asked[-1] == ["scancel", "7"]
-    assert desk.job.cancel_requested_s is not None

@@ -29,7 +29,15 @@ function job(id: string, state: Job['state'], more: Partial<Job> = {}): Job {
 }
 
 function changes(more: Partial<Changes>): Changes {
-  return { cursor: 'c', whole: false, jobs: [], gone: [], connections: null, ...more };
+  return {
+    cursor: 'c',
+    whole: false,
+    jobs: [],
+    gone: [],
+    connections: null,
+    actions: null,
+    ...more
+  };
 }
 
 function queue(more: Partial<QueueChanges>): QueueChanges {

@@ -1,0 +1,165 @@
+// What is told of an action on many jobs: how far it is, with a way to stop it, and once what became
+// of it, whichever page began it. No steering.
+import { Notification } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { visible } from '../format';
+import { said } from '../messages';
+import { News, type Channel } from '../status/tabs';
+import type { ISlurmModel } from '../tokens';
+import type { Action } from '../wire';
+import { tell } from './telling';
+
+/** One that ends sooner is told of at its end only. */
+const UNSEEN_MS = 600;
+const SHOWN_MS = 10_000;
+/** Of those refused, by their ids. */
+const NAMED = 5;
+
+export class ActionNews {
+  /** Those that run -> their notification; '': it is to come. */
+  private readonly going = new Map<string, string>();
+  private readonly news: News<Action>;
+  private known: readonly Action[] = [];
+
+  constructor(
+    private readonly model: ISlurmModel,
+    private readonly trans: TranslationBundle,
+    channel: Channel | null
+  ) {
+    this.news = new News(channel, ended => {
+      ended.forEach(action => {
+        this.end(action);
+      });
+    });
+    model.changed.connect(() => {
+      if (model.actions !== this.known) {
+        this.known = model.actions;
+        this.look();
+      }
+    });
+  }
+
+  private look(): void {
+    for (const action of this.known) {
+      if (action.state === 'running') {
+        this.show(action);
+      } else {
+        this.news.hear(action.id, action);
+      }
+    }
+    const running = this.known.filter(({ state }) => state === 'running').map(({ id }) => id);
+    for (const [id, notification] of this.going) {
+      if (!running.includes(id)) {
+        this.going.delete(id);
+        if (notification !== '') {
+          Notification.dismiss(notification);
+        }
+      }
+    }
+  }
+
+  private show(action: Action): void {
+    const id = this.going.get(action.id);
+    if (id === undefined) {
+      this.going.set(action.id, '');
+      window.setTimeout(() => {
+        const now = this.known.find(one => one.id === action.id);
+        if (now !== undefined && this.going.has(action.id)) {
+          this.going.set(action.id, this.emit(now));
+        }
+      }, UNSEEN_MS);
+    } else if (id !== '') {
+      Notification.update({ id, message: going(action, this.trans), progress: share(action) });
+    }
+  }
+
+  private emit(action: Action): string {
+    const { model, trans } = this;
+    return Notification.emit(going(action, trans), 'in-progress', {
+      autoClose: false,
+      progress: share(action),
+      actions: [
+        {
+          label: trans.__('Stop'),
+          caption: trans.__('What is done stays done'),
+          callback: () => {
+            model.call('stop_action', { action_id: action.id }).catch((error: unknown) => {
+              tell(error, trans.__('Stop'));
+            });
+          }
+        }
+      ]
+    });
+  }
+
+  private end(action: Action): void {
+    const { model, trans } = this;
+    const isGood = action.state === 'done' && action.refused === 0;
+    if (action.jobs > 1 || !isGood) {
+      const type = isGood ? 'success' : action.state === 'stopped' ? 'warning' : 'error';
+      Notification.emit(ended(action, trans), type, { autoClose: SHOWN_MS });
+    }
+    // Another page has told it and forgotten it, too: that is no failure.
+    model.call('forget_action', { action_id: action.id }).catch(() => undefined);
+  }
+}
+
+function share({ done, jobs }: Action): number {
+  return jobs > 0 ? done / jobs : 0;
+}
+
+function going({ verb, done, jobs }: Action, trans: TranslationBundle): string {
+  const far = [done.toLocaleString(), jobs.toLocaleString()];
+  switch (verb) {
+    case 'cancel':
+      return trans.__('Cancelling: %1 of %2', ...far);
+    case 'hold':
+      return trans.__('Holding: %1 of %2', ...far);
+    case 'release':
+      return trans.__('Releasing: %1 of %2', ...far);
+    case 'requeue':
+      return trans.__('Requeuing: %1 of %2', ...far);
+  }
+}
+
+/** How many, which not, and why. */
+export function ended(action: Action, trans: TranslationBundle): string {
+  const count = done(action, trans);
+  const first = action.state === 'stopped' ? trans.__('Stopped: %1', count) : count;
+  const left = action.jobs - action.done;
+  return [
+    first,
+    action.refused > 0 ? refused(action, trans) : '',
+    left > 0
+      ? trans._n('%2 job is as it was', '%2 jobs are as they were', left, left.toLocaleString())
+      : '',
+    action.problem === null ? '' : said(action.problem.message, trans)
+  ]
+    .filter(part => part !== '')
+    .map(part => part.replace(/\.$/, ''))
+    .join('. ');
+}
+
+function done({ verb, done, refused }: Action, trans: TranslationBundle): string {
+  const count = done - refused;
+  const told = count.toLocaleString();
+  switch (verb) {
+    case 'cancel':
+      return trans._n('%2 job cancelled', '%2 jobs cancelled', count, told);
+    case 'hold':
+      return trans._n('%2 job put on hold', '%2 jobs put on hold', count, told);
+    case 'release':
+      return trans._n('%2 job released', '%2 jobs released', count, told);
+    case 'requeue':
+      return trans._n('%2 job requeued', '%2 jobs requeued', count, told);
+  }
+}
+
+/** Most are refused for the same reason: the first one's stands for them. */
+function refused({ refused: count, refusals }: Action, trans: TranslationBundle): string {
+  const why = refusals[0]?.why ?? '';
+  const named = refusals.slice(0, NAMED).map(({ job }) => job);
+  const ids = `${named.join(', ')}${count > named.length ? ' …' : ''}`;
+  const told = [count.toLocaleString(), ids, visible(said(why, trans))];
+  return trans._n('%2 was not: %3. %4', '%2 were not: %3. %4', count, ...told);
+}
