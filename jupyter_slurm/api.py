@@ -260,7 +260,8 @@ class Api(Protocol):
         """How far it is; waits up to `wait_s` for its end."""
 
     def stop_action(self, action_id: str) -> Action:
-        """Ends it after the jobs that Slurm is being asked about; what is done stays done."""
+        """Ends it after the jobs that Slurm is being asked about and those that are next, a
+        thousand at most; what is done stays done."""
 
     def forget_action(self, action_id: str) -> None:
         """Takes one that has ended from `Changes.actions`: its end has been told."""

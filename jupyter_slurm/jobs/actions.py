@@ -11,6 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -52,6 +53,9 @@ _KEPT = 20
 _JOIN_S = 5.0
 
 _log = logging.getLogger(__name__)
+
+Asked = tuple[Mapping[str, Job | None], Mapping[str, Text]]
+"""Jobs by Slurm's ids, and those of them that Slurm has refused, with the reason."""
 
 
 class _Wanted(NamedTuple):
@@ -244,14 +248,28 @@ class Actions:
         verb = one.value.verb
         lost = [] if verb == "cancel" else [_refusal(job, gone(job).message) for job in unknown]
         self._tell(one, sum(_count("", job) for job in unknown), lost)
-        for at in range(0, len(ids), _AT_ONCE):
-            if one.stop.is_set():
-                return
-            some = {slurm_id: wanted[slurm_id] for slurm_id in ids[at : at + _AT_ONCE]}
-            counts = [_count(slurm_id, job) for slurm_id, job in some.items()]
-            refusals = self._ask(one.cluster, verb, some)
+        with ThreadPoolExecutor(1) as pool:
+            asked: Future[Asked] | None = None
+            for at in range(0, len(ids), _AT_ONCE):
+                if one.stop.is_set():
+                    break
+                some = {slurm_id: wanted[slurm_id] for slurm_id in ids[at : at + _AT_ONCE]}
+                # While Slurm still answers for those before: to write this down takes as long.
+                self._note(verb, some, asked=True)
+                try:
+                    self._take(one, asked)
+                except JupyterSlurmError:
+                    self._note(verb, some, asked=False)
+                    raise
+                asked = pool.submit(self._ask, one.cluster, verb, some)
+            self._take(one, asked)
+
+    def _take(self, one: _Running, asked: Future[Asked] | None) -> None:
+        """Tell of what was asked, when Slurm has answered."""
+        if asked is not None:
+            some, refusals = asked.result()
             named = [Refusal(job=slurm_id, why=why) for slurm_id, why in refusals.items()]
-            self._tell(one, sum(counts), named)
+            self._tell(one, sum(_count(*each) for each in some.items()), named)
 
     def _in_order(
         self, cluster: SlurmCluster, wanted: Mapping[str, Job | None]
@@ -284,31 +302,25 @@ class Actions:
 
     def _ask(
         self, cluster: SlurmCluster, verb: ActionVerb, some: Mapping[str, Job | None]
-    ) -> dict[str, Text]:
-        """Return those that Slurm has refused, and why."""
-        if verb != "cancel":
-            try:
-                cluster.ask(scontrol.update_argv(verb, some))
-            except ControllerError:
-                raise
-            except CommandError as exc:
-                return self._refused(exc, verb, some)
-            return {}
-        self._note_cancelled(some, asked=True)
+    ) -> Asked:
+        argv = scancel.cancel_argv(some) if verb == "cancel" else scontrol.update_argv(verb, some)
         try:
-            cluster.ask(scancel.cancel_argv(some))
+            cluster.ask(argv)
         except ControllerError:
-            self._note_cancelled(some, asked=False)
+            self._note(verb, some, asked=False)
             raise
         except CommandError as exc:
-            # scancel goes on after one that it could not end, and names it.
+            # It goes on after one that is refused, and names it.
             refusals = self._refused(exc, verb, some)
-            self._note_cancelled({one: some[one] for one in refusals}, asked=False)
-            return refusals
-        return {}
+            self._note(verb, {one: some[one] for one in refusals}, asked=False)
+            return some, refusals
+        return some, {}
 
-    def _note_cancelled(self, some: Mapping[str, Job | None], *, asked: bool) -> None:
-        """Note it before it is asked for: should a job be gone at once, this says why."""
+    def _note(self, verb: ActionVerb, some: Mapping[str, Job | None], *, asked: bool) -> None:
+        """Note a cancellation before it is asked for: should a job be gone at once, this says
+        why."""
+        if verb != "cancel":
+            return
         with self._book.alone():
             for job in filter(None, some.values()):
                 requested_s = time.time() if asked else job.cancel_requested_s

@@ -13,6 +13,7 @@ from tests.cluster.plugin import ROOT, jupyter_homes
 
 HERE = Path(__file__).parent
 SHORT = {
+    "cancel": ("--jobs=20 --rounds=1", "Many jobs cancelled"),
     "cell": ("--rounds=1 --gigabytes=0.001 --window=0.1", "The controller and the agent"),
     "containers": ("--rounds=1 --only none charliecloud", "Against the bare command lines"),
     "engines": ("--rounds=1 --only mpi dask", "Engines, from the script's beginning"),

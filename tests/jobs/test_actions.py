@@ -109,7 +109,7 @@ def test_to_do_anything_else_to_many_is_as_few_commands(
 def test_one_that_is_stopped_leaves_the_rest_as_it_was_and_is_forgotten_once_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk(tmp_path, monkeypatch, count=600)
+    desk = Desk(tmp_path, monkeypatch, count=1_200)
     asked, goes_on = threading.Event(), threading.Event()
 
     def slowly(argv: Sequence[str]) -> bytes:
@@ -129,9 +129,10 @@ def test_one_that_is_stopped_leaves_the_rest_as_it_was_and_is_forgotten_once_tol
     goes_on.set()
     stopping.join()
     [stopped] = desk.actions.listed()
-    assert (stopped.state, stopped.done, stopped.jobs) == (ActionState.STOPPED, 500, 600)
+    assert (stopped.state, stopped.jobs) == (ActionState.STOPPED, 1_200)
+    assert stopped.done in {500, 1_000}  # those after the first may be next already
     noted = [desk.book.job(one).cancel_requested_s is not None for one in desk.ids]
-    assert sum(noted) == 500
+    assert sum(noted) == stopped.done
     desk.actions.forget_action(action.id)
     assert desk.actions.listed() == ()
     with pytest.raises(NotFoundError):

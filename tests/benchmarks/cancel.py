@@ -1,0 +1,113 @@
+"""Thousands of jobs cancelled in one action, and by `scancel -u`.
+
+    scripts/bench cancel [--jobs 5000] [--rounds 5]
+
+A real Slurm, and jobs that are held, each a submission of its own. Ours are recorded as jobs of
+this package and cancelled by `Api.steer_many`, until the action has ended: Slurm has then answered
+for all. What it takes until each record says how its job has ended is told beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.wire import Action, ActionState, JobKind, JobState
+from tests.benchmarks.rounds import alternating, seconds
+from tests.benchmarks.table import HEAD, Row, show, spread
+from tests.cluster.plugin import SlurmCluster, running_cluster
+from tests.jobs.conftest import Site, spec
+from tests.specs import known
+
+_AT_MOST = 1.2
+_CONF = ("MaxJobCount=100000", "MinJobAge=30")
+"""Rounds leave many ended jobs behind."""
+_SUBMITTERS = 4
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=5_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    settled: list[float] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="bc") as name,
+        running_cluster(Path(name) / "slurm", nodes=1, cpus=2, extra_conf=_CONF) as cluster,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        site = Site(cluster, Path(name) / "home", patch)
+        ways: dict[str, Callable[[], float]] = {
+            "ours": lambda: by_us(site, args.jobs, settled),
+            "scancel": lambda: by_scancel(cluster, args.jobs),
+        }
+        taken = alternating(ways, args.rounds)
+        site.service.close()
+    row = Row(
+        f"{args.jobs:,} jobs cancelled in one action",
+        median(taken["ours"]),
+        "scancel -u",
+        median(taken["scancel"]),
+        _AT_MOST,
+    )
+    show("Many jobs cancelled", [HEAD, row.cells()])
+    for way, times_s in [*taken.items(), ("ours, until each record tells its end", settled[1:])]:
+        sys.stdout.write(f"  {way}: {spread(times_s)} s\n")
+    return 0 if row.ok else 1
+
+
+def by_us(site: Site, count: int, settled: list[float]) -> float:
+    specs = [spec("1").id for _ in range(count)]
+    names = [(f"--comment=jslurm:{one}", f"--job-name=n.{one}") for one in specs]
+    slurm_ids = held(site.cluster, names)
+    for job_id, slurm_id in zip(specs, slurm_ids, strict=True):
+        job = known(
+            id=job_id,
+            cluster=site.cluster.name,
+            kind=JobKind.CELL,
+            state=JobState.PENDING,
+            slurm_id=slurm_id,
+            submitted_s=time.time(),
+        )
+        site.service._book.add(Record(job=job, spec=None))
+    began_s = time.perf_counter()
+    took_s = seconds(lambda: ended(site, site.service.steer_many("cancel", specs)))
+    for job_id in specs:
+        assert site.wait(job_id).state is JobState.CANCELLED
+    settled.append(time.perf_counter() - began_s)
+    for job_id in specs:
+        site.service._book.remove(job_id)
+    return took_s
+
+
+def ended(site: Site, action: Action) -> None:
+    while action.state is ActionState.RUNNING:
+        action = site.service.action(action.id, wait_s=60.0)
+    assert (action.state, action.refused) == (ActionState.DONE, 0), action
+
+
+def by_scancel(cluster: SlurmCluster, count: int) -> float:
+    held(cluster, [()] * count)
+    user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+    return seconds(lambda: cluster.run("scancel", "-u", user))
+
+
+def held(cluster: SlurmCluster, options: Sequence[tuple[str, ...]]) -> list[str]:
+    with ThreadPoolExecutor(_SUBMITTERS) as pool:
+        script = "#!/bin/sh\n"
+        held = ("--hold", "--output=/dev/null")
+        return list(pool.map(lambda own: cluster.submit(*held, *own, stdin=script), options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
