@@ -40,6 +40,7 @@ class Details:
         except TransportError as exc:
             return JobDetails(
                 job=record.job,
+                asked=record.asked,
                 command=record.command,
                 events=record.events,
                 folder=record.folder,
@@ -52,6 +53,7 @@ def _before(record: Record, spec: JobSpec, cluster: SlurmCluster) -> JobDetails:
     submission = _submission(record.job, spec, cluster)
     return JobDetails(
         job=record.job,
+        asked=record.asked,
         code=spec.code if kind_of(spec).code_file else None,
         script=submission.script if submission else None,
         command=record.command or (submission.sbatch if submission else ()),
@@ -83,6 +85,7 @@ def _sent(record: Record, cluster: SlurmCluster) -> JobDetails:
     known = _slurm_record(record, cluster)
     return JobDetails(
         job=job,
+        asked=record.asked,
         code=text.get(kind_of(job).code_file or ""),
         script=text.get(layout.SCRIPT),
         command=record.command,

@@ -37,7 +37,7 @@ from jupyter_slurm.jobs.preflight.preview import Preflight, check_previewable, m
 from jupyter_slurm.jobs.records.adoption import Adoption
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.changes import changes
-from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.jobs.records.store import Record, Store, without_content
 from jupyter_slurm.jobs.steering import Steering
 from jupyter_slurm.jobs.submission import identity, payload
 from jupyter_slurm.jobs.submission.on_login import LoginSubmitter
@@ -289,7 +289,13 @@ class Service:
         )
         memory = None if job.spec.on_login else memory_mib(job)
         given = identity.given(asked)
-        record = Record(job=first, spec=job.spec, given=given, memory_mib=memory)
+        record = Record(
+            job=first,
+            spec=job.spec,
+            asked=without_content(spec),
+            given=given,
+            memory_mib=memory,
+        )
         return (record, made) if self._book.add(record) else None
 
     def _in_place(self, job: Resolved) -> Resolved:

@@ -377,6 +377,9 @@ class JobDetails(Struct, frozen=True, kw_only=True):
     """All that can be said of a job, for somebody who looks at it alone."""
 
     job: Job
+    asked: JobSpec | None = None
+    """What was asked for, without code and the values of its variables; None: it was submitted
+    elsewhere, or recorded by an older version."""
     code: str | None = None
     """The user's code; None: it is no longer there."""
     script: str | None = None

@@ -104,12 +104,16 @@ export interface Wire {
   ImageRemoval?: ImageRemoval;
   ImageSpec?: ImageSpec;
   JobDetails?: JobDetails;
+  ProgramSpec?: ProgramSpec;
+  TerminalSpec?: TerminalSpec;
+  ScriptSpec?: ScriptSpec;
+  SessionSpec?: SessionSpec;
+  KernelSpec?: KernelSpec;
+  LabSpec?: LabSpec;
   JobEvent?: JobEvent;
   JobKind?: JobKind;
   JobPriority?: JobPriority;
-  KernelSpec?: KernelSpec;
   LabEntry?: LabEntry;
-  LabSpec?: LabSpec;
   Limits?: Limits;
   LogChunk?: LogChunk;
   Stream?: Stream;
@@ -118,18 +122,14 @@ export interface Wire {
   NodeChanges?: NodeChanges;
   Preview?: Preview;
   Priorities?: Priorities;
-  ProgramSpec?: ProgramSpec;
   QueueChanges?: QueueChanges;
   QueueEntry?: QueueEntry;
   Quota?: Quota;
   RemoteKernel?: RemoteKernel;
   Result?: Result;
-  ScriptSpec?: ScriptSpec;
-  SessionSpec?: SessionSpec;
   Spending?: Spending;
   Spent?: Spent;
   TerminalRequest?: TerminalRequest;
-  TerminalSpec?: TerminalSpec;
   Tunnel?: Tunnel;
   UsageChanges?: UsageChanges;
   UsageSample?: UsageSample;
@@ -1017,6 +1017,9 @@ export interface ImageSpec {
  */
 export interface JobDetails {
   job: CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob;
+  asked:
+    | (CellSpec | ProgramSpec | TerminalSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec)
+    | null;
   code: string | null;
   script: string | null;
   command: string[];
@@ -1031,27 +1034,134 @@ export interface JobDetails {
   problem: Problem | null;
 }
 /**
- * Something that happened to a job.
+ * Text that starts with `#!`, run as it is inside the image, or the image's own program.
  */
-export interface JobEvent {
-  time_s: number;
-  state: JobState;
-  text: string | Message | null;
+export interface ProgramSpec {
+  kind: 'program';
+  id: string;
+  name: string;
+  cluster: string | null;
+  options: {
+    [k: string]: string;
+  };
+  image: string | null;
+  container_name: string | null;
+  container_remap_root: boolean;
+  runtime: string | null;
+  modules: string[];
+  env: {
+    [k: string]: string;
+  };
+  mounts: string[];
+  cwd: string | null;
+  notebook: string | null;
+  fingerprint: string | null;
+  push: string | null;
+  push_exclude: string[];
+  push_only: string[];
+  fetch: string[];
+  fetch_to: string | null;
+  slurm_conf: string | null;
+  code: string;
+  arguments: string[];
+  on_login: boolean;
 }
 /**
- * A waiting job of this user's in one of its partitions; an array is one job.
+ * Text that starts with `#!`, run on a terminal to which somebody comes.
  */
-export interface JobPriority {
-  slurm_id: string;
-  partition: string;
-  priority: number;
-  before: number;
-  waiting: number;
-  given?: {
-    [k: string]: number;
+export interface TerminalSpec {
+  kind: 'terminal';
+  id: string;
+  name: string;
+  cluster: string | null;
+  options: {
+    [k: string]: string;
   };
-  id?: string | null;
-  name?: string | null;
+  image: string | null;
+  container_name: string | null;
+  container_remap_root: boolean;
+  runtime: string | null;
+  modules: string[];
+  env: {
+    [k: string]: string;
+  };
+  mounts: string[];
+  cwd: string | null;
+  notebook: string | null;
+  fingerprint: string | null;
+  push: string | null;
+  push_exclude: string[];
+  push_only: string[];
+  fetch: string[];
+  fetch_to: string | null;
+  slurm_conf: string | null;
+  code: string;
+  keep_s: number;
+}
+/**
+ * A batch script, handed to sbatch as written (%%sbatch).
+ */
+export interface ScriptSpec {
+  kind: 'script';
+  id: string;
+  name: string;
+  cluster: string | null;
+  options: {
+    [k: string]: string;
+  };
+  image: string | null;
+  container_name: string | null;
+  container_remap_root: boolean;
+  runtime: string | null;
+  modules: string[];
+  env: {
+    [k: string]: string;
+  };
+  mounts: string[];
+  cwd: string | null;
+  notebook: string | null;
+  fingerprint: string | null;
+  push: string | null;
+  push_exclude: string[];
+  push_only: string[];
+  fetch: string[];
+  fetch_to: string | null;
+  slurm_conf: string | null;
+  code: string;
+  arguments: string[];
+}
+/**
+ * A process on the node that runs cells as they come.
+ */
+export interface SessionSpec {
+  kind: 'session';
+  id: string;
+  name: string;
+  cluster: string | null;
+  options: {
+    [k: string]: string;
+  };
+  image: string | null;
+  container_name: string | null;
+  container_remap_root: boolean;
+  runtime: string | null;
+  modules: string[];
+  env: {
+    [k: string]: string;
+  };
+  mounts: string[];
+  cwd: string | null;
+  notebook: string | null;
+  fingerprint: string | null;
+  push: string | null;
+  push_exclude: string[];
+  push_only: string[];
+  fetch: string[];
+  fetch_to: string | null;
+  slurm_conf: string | null;
+  idle_s: number;
+  launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
+  mpi: string | null;
 }
 /**
  * An ipykernel on the node, for a client here.
@@ -1086,18 +1196,6 @@ export interface KernelSpec {
   launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
 }
 /**
- * Sends a browser to a lab or a dashboard: by a POST of `token`, as `token` and as `password`,
- *     to `login_url`. No address holds the token, and so no history, log or command line
- *     does.
- */
-export interface LabEntry {
-  login_url: string;
-  token: string;
-  port: number;
-  base_url: string;
-  cookie: string;
-}
-/**
  * JupyterLab on the node, run by node/lab.py.
  */
 export interface LabSpec {
@@ -1129,6 +1227,41 @@ export interface LabSpec {
   idle_s: number | null;
   install: boolean;
   jupyter_base_url: string | null;
+}
+/**
+ * Something that happened to a job.
+ */
+export interface JobEvent {
+  time_s: number;
+  state: JobState;
+  text: string | Message | null;
+}
+/**
+ * A waiting job of this user's in one of its partitions; an array is one job.
+ */
+export interface JobPriority {
+  slurm_id: string;
+  partition: string;
+  priority: number;
+  before: number;
+  waiting: number;
+  given?: {
+    [k: string]: number;
+  };
+  id?: string | null;
+  name?: string | null;
+}
+/**
+ * Sends a browser to a lab or a dashboard: by a POST of `token`, as `token` and as `password`,
+ *     to `login_url`. No address holds the token, and so no history, log or command line
+ *     does.
+ */
+export interface LabEntry {
+  login_url: string;
+  token: string;
+  port: number;
+  base_url: string;
+  cookie: string;
 }
 /**
  * What a QOS or an association allows; None, or not there: no limit.
@@ -1232,39 +1365,6 @@ export interface Priorities {
   said: (string | Message)[];
 }
 /**
- * Text that starts with `#!`, run as it is inside the image, or the image's own program.
- */
-export interface ProgramSpec {
-  kind: 'program';
-  id: string;
-  name: string;
-  cluster: string | null;
-  options: {
-    [k: string]: string;
-  };
-  image: string | null;
-  container_name: string | null;
-  container_remap_root: boolean;
-  runtime: string | null;
-  modules: string[];
-  env: {
-    [k: string]: string;
-  };
-  mounts: string[];
-  cwd: string | null;
-  notebook: string | null;
-  fingerprint: string | null;
-  push: string | null;
-  push_exclude: string[];
-  push_only: string[];
-  fetch: string[];
-  fetch_to: string | null;
-  slurm_conf: string | null;
-  code: string;
-  arguments: string[];
-  on_login: boolean;
-}
-/**
  * What a cluster's queue has come to since a cursor.
  */
 export interface QueueChanges {
@@ -1341,71 +1441,6 @@ export interface Result {
   };
   gathered: Gathered[];
 }
-/**
- * A batch script, handed to sbatch as written (%%sbatch).
- */
-export interface ScriptSpec {
-  kind: 'script';
-  id: string;
-  name: string;
-  cluster: string | null;
-  options: {
-    [k: string]: string;
-  };
-  image: string | null;
-  container_name: string | null;
-  container_remap_root: boolean;
-  runtime: string | null;
-  modules: string[];
-  env: {
-    [k: string]: string;
-  };
-  mounts: string[];
-  cwd: string | null;
-  notebook: string | null;
-  fingerprint: string | null;
-  push: string | null;
-  push_exclude: string[];
-  push_only: string[];
-  fetch: string[];
-  fetch_to: string | null;
-  slurm_conf: string | null;
-  code: string;
-  arguments: string[];
-}
-/**
- * A process on the node that runs cells as they come.
- */
-export interface SessionSpec {
-  kind: 'session';
-  id: string;
-  name: string;
-  cluster: string | null;
-  options: {
-    [k: string]: string;
-  };
-  image: string | null;
-  container_name: string | null;
-  container_remap_root: boolean;
-  runtime: string | null;
-  modules: string[];
-  env: {
-    [k: string]: string;
-  };
-  mounts: string[];
-  cwd: string | null;
-  notebook: string | null;
-  fingerprint: string | null;
-  push: string | null;
-  push_exclude: string[];
-  push_only: string[];
-  fetch: string[];
-  fetch_to: string | null;
-  slurm_conf: string | null;
-  idle_s: number;
-  launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
-  mpi: string | null;
-}
 export interface Spending {
   cluster: string;
   since_s: number;
@@ -1439,38 +1474,6 @@ export interface TerminalRequest {
   beside: boolean;
   node: string | null;
   number: number | null;
-}
-/**
- * Text that starts with `#!`, run on a terminal to which somebody comes.
- */
-export interface TerminalSpec {
-  kind: 'terminal';
-  id: string;
-  name: string;
-  cluster: string | null;
-  options: {
-    [k: string]: string;
-  };
-  image: string | null;
-  container_name: string | null;
-  container_remap_root: boolean;
-  runtime: string | null;
-  modules: string[];
-  env: {
-    [k: string]: string;
-  };
-  mounts: string[];
-  cwd: string | null;
-  notebook: string | null;
-  fingerprint: string | null;
-  push: string | null;
-  push_exclude: string[];
-  push_only: string[];
-  fetch: string[];
-  fetch_to: string | null;
-  slurm_conf: string | null;
-  code: string;
-  keep_s: number;
 }
 /**
  * A port of this machine, on both loopbacks, that leads to `host:port` as the cluster sees

@@ -33,6 +33,9 @@ def test_a_cell_with_all_that_was_sent_for_it(site: Site, tmp_path: Path) -> Non
     assert details.record["JobId"] == job.slurm_id
     assert details.record["TimeLimit"] == "00:05:00"
     assert details.folder == str(tmp_path)
+    assert details.asked is not None
+    assert details.asked.options == {"time": "00:05:00"}
+    assert (details.asked.code, details.asked.env) == ("", {"TOKEN": ""})
     assert "s3cret" not in repr(details)
     assert states_of(details) == ["SUBMITTING", "PENDING", "RUNNING", "COMPLETED"]
     assert details.events[-1].text == job.why

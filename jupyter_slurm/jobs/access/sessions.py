@@ -16,7 +16,7 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import RANKED
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.book import Book
-from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.records.store import Record, without_content
 from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell
 from jupyter_slurm.jobs.submission.session_cells import ask, ended, ends_s
@@ -64,7 +64,7 @@ class Sessions:
             job_dir=str(JobDir(PurePosixPath(session.job_dir)).cell(spec.id).path),
             session_ends_s=ends_s(session),
         )
-        return Record(job=job, spec=spec)
+        return Record(job=job, spec=spec, asked=without_content(spec))
 
     def cancel(self, job: Job, *, again: bool) -> None:
         """Interrupt the cell; `again`: end the process that runs it, with all that it holds."""

@@ -30,6 +30,9 @@ class Record(msgspec.Struct, kw_only=True):
     job: Job
     spec: JobSpec | None
     """None once the submission is settled: code and environment then lie in the job's folder."""
+    asked: JobSpec | None = None
+    """`without_content` of the spec as it was submitted; None: it was submitted elsewhere, or
+    recorded by an older version."""
     sbatch_calls: int = 0
     """How often sbatch may have been called for it."""
     stdout_path: str | None = None
@@ -56,6 +59,13 @@ class Record(msgspec.Struct, kw_only=True):
 
 
 _DECODER = msgspec.json.Decoder(Record)
+_CONTENT = {"code": "", "inputs": None, "inputs_digest": None}
+
+
+def without_content(spec: JobSpec) -> JobSpec:
+    """Return the spec without code, input variables and the values of its environment."""
+    content = {name: blank for name, blank in _CONTENT.items() if name in spec.__struct_fields__}
+    return msgspec.structs.replace(spec, env=dict.fromkeys(spec.env, ""), **content)
 
 
 class Store:
