@@ -154,5 +154,6 @@ export const CommandIDs = {
   submitCell: 'jupyter-slurm:submit-cell',
   submitAgain: 'jupyter-slurm:submit-again',
   submitNotebook: 'jupyter-slurm:submit-notebook',
+  resubmit: 'jupyter-slurm:resubmit',
   restoreForm: 'jupyter-slurm:restore-form'
 } as const;

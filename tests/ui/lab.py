@@ -189,6 +189,11 @@ def at_rest(page: Page) -> None:
     expect(page.get_by_role("main").get_by_role("tab", selected=True).first).to_be_visible()
 
 
+def show_more(form: Locator) -> None:
+    """Open the part of the form that most jobs do not need."""
+    form.get_by_text("More", exact=True).click()
+
+
 def adopt(page: Page, slurm_id: str) -> str:
     """Makes a job of the cluster `local` one of ours, as opening it does; our id."""
     ours: str = page.evaluate(

@@ -20,7 +20,7 @@ from tests.ssh.laptop import Laptop
 from tests.ssh.site import Site
 from tests.ssh.waiting import wait_until
 from tests.ui.conftest import CHROMIUM, launched, new_page
-from tests.ui.lab import Lab, at_rest, running_lab
+from tests.ui.lab import Lab, at_rest, running_lab, show_more
 from tests.ui.looks import SCREENSHOTS, look_as_it_is
 
 START_MS = 120_000
@@ -114,8 +114,9 @@ def start(page: Page, name: str) -> Page:
     """Fills in the form; the tab that opens."""
     page.get_by_text("Jupyter on a node…", exact=True).click()
     form = page.get_by_role("form", name="Jupyter on a node")
+    show_more(form)
     form.get_by_label("Name").fill(name)
-    form.get_by_label("More options").fill(shlex.join(_MOUNT))
+    form.get_by_label("Other options").fill(shlex.join(_MOUNT))
     with page.context.expect_page() as opened:
         form.get_by_role("button", name="Start").click()
     return opened.value

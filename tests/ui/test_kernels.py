@@ -16,7 +16,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.waiting import wait_until
-from tests.ui.lab import Lab, at_rest
+from tests.ui.lab import Lab, at_rest, show_more
 from tests.ui.looks import look
 from tests.ui.side import do, row
 
@@ -42,6 +42,7 @@ def make(page: Page, form: Locator, title: str, **fields: str) -> None:
     """By the form; the kernel is in the launcher then."""
     page.get_by_text("New remote kernel…", exact=True).first.click()
     form.get_by_label("Title").fill(title)
+    show_more(form)
     for label, text in fields.items():
         form.get_by_label(label.replace("_", " "), exact=True).fill(text)
     form.get_by_role("button", name="Create kernel").click()
@@ -93,6 +94,7 @@ def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
     expect(form).to_contain_text("Default: slurm-local-1-gpu")
     expect(form.get_by_text("Expected to start")).to_be_visible()
     look(page, "kernel-form", form)
+    show_more(form)
     form.get_by_label("Name").fill("No Name")
     form.get_by_role("button", name="Create kernel").click()
     expect(form).to_contain_text("is not a name for a kernel")

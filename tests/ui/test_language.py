@@ -99,6 +99,7 @@ def test_sidebar_form_and_what_is_said_before_a_job_is_sent_are_in_each_language
         with heard(page, "response", answered):
             page.get_by_text(words["Slurm job"][0], exact=True).click()
             form = page.get_by_role("form", name=words["Slurm job"][0])
+            form.get_by_label(words["Code"][0], exact=True).fill("1")
             expect(form.get_by_text(words["Expected to start immediately"][0])).to_be_visible()
             said = _check_texts(answers[-1])
             assert [one for one in said if "nodes idle" in str(one)]
@@ -128,8 +129,9 @@ def test_a_lab_that_waits_and_the_settings_page_are_in_the_users_language(
     words = json.loads(_catalogue("pt_BR").read_text(encoding="utf-8"))
     page.get_by_text(words["Jupyter on a node…"][0], exact=True).click()
     form = page.get_by_role("form", name=words["Jupyter on a node"][0])
+    form.get_by_text(words["More"][0], exact=True).click()
     form.get_by_label(words["Name"][0], exact=True).fill("meu")
-    form.get_by_label(words["More options"][0]).fill("--hold")
+    form.get_by_label(words["Other options"][0]).fill("--hold")
     with page.context.expect_page() as opened:
         form.get_by_role("button", name=words["Start"][0]).click()
     tab = opened.value

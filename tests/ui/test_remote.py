@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import Locator, Page, expect
 
 from tests.cluster.plugin import SlurmCluster
-from tests.ui.lab import Lab, at_rest
+from tests.ui.lab import Lab, at_rest, show_more
 from tests.ui.looks import SCREENSHOTS, look, look_as_it_is
 from tests.ui.side import do, row
 
@@ -26,6 +26,7 @@ def form(page: Page) -> Locator:
 def start(page: Page, form: Locator, name: str, **fields: str) -> Page:
     """The tab that waits for the lab."""
     page.get_by_text("Jupyter on a node…", exact=True).click()
+    show_more(form)
     form.get_by_label("Name").fill(name)
     for label, text in fields.items():
         form.get_by_label(label.replace("_", " "), exact=True).fill(text)
@@ -66,6 +67,7 @@ def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
     look(page, "lab-form", form)
     in_the_way = cluster.submit("--exclusive", "--wrap", "sleep 600")
     cluster.wait_for(in_the_way, "RUNNING")
+    show_more(form)
     form.get_by_label("Name").fill("mine")
     form.get_by_label("Time limit").fill("2h")
     with page.context.expect_page() as opened:

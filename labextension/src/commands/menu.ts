@@ -19,6 +19,7 @@ export function openMenu(
       CommandIDs.openJob,
       CommandIDs.openTerminal,
       CommandIDs.goToCell,
+      CommandIDs.resubmit,
       CommandIDs.openFolder,
       CommandIDs.copyId
     ],

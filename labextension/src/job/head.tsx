@@ -53,6 +53,7 @@ function Actions({ job, commands, trans }: Omit<Props, 'model'>): JSX.Element {
   const buttons: [id: string, shown: boolean][] = [
     [CommandIDs.goToCell, job.notebook !== null],
     [CommandIDs.openTerminal, job.state === 'RUNNING'],
+    [CommandIDs.resubmit, over],
     [CommandIDs.copyId, job.slurm_id !== null],
     [CommandIDs.hold, waits && !held],
     [CommandIDs.release, waits && held],

@@ -1,15 +1,16 @@
 // The fields of the form: what a job can ask for, with what the cluster has of it. A function of
 // what is typed, of what is known and of what was said of it.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { JSX, ReactNode } from 'react';
+import { useEffect, useState, type JSX, type ReactNode } from 'react';
 import { duration, memory } from '../format';
 import { said } from '../messages';
 import type { Cluster, Image, RemoteKernel } from '../wire';
+import { Age } from './age';
 import type { Known } from './cluster';
-import type { Field, Option, Wishes } from './form';
+import { NO_WISHES, type Field, type Option, type Wishes } from './form';
 import { Choice, Lines, Stepper, Text, type Option as Offered } from './inputs';
 import { OPTIONS } from './options';
-import { chosen, dated, freeGpus, freeOfType, offer, seconds, told, unusable } from './partitions';
+import { chosen, freeGpus, freeOfType, offer, seconds, told, unusable } from './partitions';
 import type { Place, Sentence } from './sentences';
 import type { Source } from './source';
 
@@ -22,10 +23,14 @@ export interface FieldsProps {
   kernel: RemoteKernel | null;
   clusters: readonly Cluster[];
   known: Known;
+  /** Whether somebody looks. */
+  shown: boolean;
   wishes: Wishes;
   said: ReadonlyMap<Place, Sentence>;
   change: (next: Partial<Wishes>) => void;
   changeCluster: (cluster: string) => void;
+  /** What all fields can be filled in with. */
+  presets: ReactNode;
   trans: TranslationBundle;
 }
 
@@ -48,10 +53,50 @@ function common(props: FieldsProps, field: Field, label: string): Common {
   };
 }
 
+/** What most jobs need; all else is under *More*. */
+const FIRST: readonly Field[] = ['display-name', 'cluster', 'gpus', 'gpuType', 'time', 'image'];
+const REST = (Object.keys(NO_WISHES) as Field[]).filter(field => !FIRST.includes(field));
+
 export function Fields(props: FieldsProps): JSX.Element {
-  const { trans } = props;
   return (
     <>
+      <div className="jp-slurm-FirstFields">
+        {props.kind === 'kernel' ? <Title {...props} /> : null}
+        {props.presets}
+        <ClusterField {...props} />
+        <Gpus {...props} />
+        <Time {...props} />
+        <ImageField {...props} />
+      </div>
+      <Rest {...props} />
+    </>
+  );
+}
+
+function Rest(props: FieldsProps): JSX.Element {
+  const { kind, wishes, said, trans } = props;
+  const [open, setOpen] = useState(false);
+  const set = REST.filter(field => wishes[field] !== '').length;
+  const wrong = REST.some(field => said.has(field));
+  useEffect(() => {
+    if (wrong) {
+      setOpen(true);
+    }
+  }, [wrong]);
+  return (
+    <details
+      className="jp-slurm-More"
+      open={open}
+      onToggle={event => {
+        setOpen(event.currentTarget.open);
+      }}
+    >
+      <summary>
+        <span>{trans.__('More')}</span>{' '}
+        <span className="jp-slurm-Quiet">
+          {set > 0 ? trans._n('%1 option set', '%1 options set', set) : ''}
+        </span>
+      </summary>
       <Group title={trans.__('Where')}>
         <Where {...props} />
       </Group>
@@ -61,10 +106,10 @@ export function Fields(props: FieldsProps): JSX.Element {
       <Group title={trans.__('Software')}>
         <Program {...props} />
       </Group>
-      <Group title={props.kind === 'kernel' ? trans.__('The kernel') : trans.__('The job')}>
+      <Group title={kind === 'kernel' ? trans.__('The kernel') : trans.__('The job')}>
         <More {...props} />
       </Group>
-    </>
+    </details>
   );
 }
 
@@ -77,10 +122,26 @@ function Group({ title, children }: { title: string; children: ReactNode }): JSX
   );
 }
 
-function Where(props: FieldsProps): JSX.Element {
-  const { clusters, known, wishes, trans } = props;
-  const usual = chosen(known.partitions, '');
+function ClusterField(props: FieldsProps): JSX.Element {
+  const { clusters, wishes, trans } = props;
   const cluster = clusters.find(one => one.name === wishes.cluster);
+  return (
+    <Choice
+      {...common(props, 'cluster', trans.__('Cluster'))}
+      change={props.changeCluster}
+      hint={cluster?.host ?? (cluster ? trans.__('this machine') : '')}
+      options={clusters.map(one => ({
+        value: one.name,
+        text: one.problem === null ? one.name : `${one.name} — ${said(one.problem.message, trans)}`,
+        disabled: one.problem !== null
+      }))}
+    />
+  );
+}
+
+function Where(props: FieldsProps): JSX.Element {
+  const { known, wishes, trans } = props;
+  const usual = chosen(known.partitions, '');
   const partition = chosen(known.partitions, wishes.partition);
   const partitions = known.partitions.map(one => {
     const why = unusable(one, wishes, trans);
@@ -91,19 +152,8 @@ function Where(props: FieldsProps): JSX.Element {
   return (
     <>
       <Choice
-        {...common(props, 'cluster', trans.__('Cluster'))}
-        change={props.changeCluster}
-        hint={cluster?.host ?? (cluster ? trans.__('this machine') : '')}
-        options={clusters.map(one => ({
-          value: one.name,
-          text:
-            one.problem === null ? one.name : `${one.name} — ${said(one.problem.message, trans)}`,
-          disabled: one.problem !== null
-        }))}
-      />
-      <Choice
         {...common(props, 'partition', trans.__('Partition'))}
-        hint={partition ? dated(offer(partition, trans), known.asOf, trans) : ''}
+        hint={partition ? dated(offer(partition, trans), props) : ''}
         options={[{ value: '', text: none }, ...partitions]}
       />
       {several(known.info?.accounts, wishes.account) ? (
@@ -122,6 +172,16 @@ function Where(props: FieldsProps): JSX.Element {
   );
 }
 
+/** What a cluster has now, with the age of that. */
+function dated(text: string, { known, shown, trans }: FieldsProps): ReactNode {
+  return text === '' ? null : (
+    <>
+      {text}
+      <Age asOf={shown ? known.asOf : null} trans={trans} />
+    </>
+  );
+}
+
 function several(offered: readonly string[] | undefined, said: string): boolean {
   return (offered?.length ?? 0) > 1 || said !== '';
 }
@@ -130,17 +190,14 @@ function plain(values: readonly string[] = []): Offered[] {
   return values.map(value => ({ value, text: value }));
 }
 
-function Resources(props: FieldsProps): JSX.Element {
+function Gpus(props: FieldsProps): JSX.Element {
   const { known, wishes, trans } = props;
   const partition = chosen(known.partitions, wishes.partition);
-  const limitS = partition?.limit_s ?? null;
-  const usualS = partition?.default_time_s ?? null;
   const types = partition?.gpu_types ?? [];
   const ofType = (type: string): Offered => {
     const free = partition ? freeOfType(partition, type, trans) : '';
     return { value: type, text: free === '' ? type : `${type} — ${free}` };
   };
-  const times = TIMES.filter(one => limitS === null || (seconds(one) ?? 0) <= limitS);
   return (
     <>
       <Stepper
@@ -150,8 +207,7 @@ function Resources(props: FieldsProps): JSX.Element {
         most={partition?.gpus ?? null}
         hint={
           partition
-            ? dated(freeGpus(partition, trans), known.asOf, trans) ||
-              trans.__('none in this partition')
+            ? (dated(freeGpus(partition, trans), props) ?? trans.__('none in this partition'))
             : ''
         }
       />
@@ -161,6 +217,30 @@ function Resources(props: FieldsProps): JSX.Element {
           options={[{ value: '', text: trans.__('any') }, ...types.map(ofType)]}
         />
       ) : null}
+    </>
+  );
+}
+
+function Time(props: FieldsProps): JSX.Element {
+  const { known, wishes, trans } = props;
+  const partition = chosen(known.partitions, wishes.partition);
+  const limitS = partition?.limit_s ?? null;
+  const usualS = partition?.default_time_s ?? null;
+  const times = TIMES.filter(one => limitS === null || (seconds(one) ?? 0) <= limitS);
+  return (
+    <Text
+      {...common(props, 'time', trans.__('Time limit'))}
+      list={times.map(one => [one, ''])}
+      hint={timeHint(usualS, limitS, trans)}
+    />
+  );
+}
+
+function Resources(props: FieldsProps): JSX.Element {
+  const { known, wishes, trans } = props;
+  const partition = chosen(known.partitions, wishes.partition);
+  return (
+    <>
       <Text
         {...common(props, 'cpus-per-task', trans.__('CPUs per task'))}
         hint={partition?.cpus ? trans.__('Max %1 per node', partition.cpus) : ''}
@@ -172,11 +252,6 @@ function Resources(props: FieldsProps): JSX.Element {
             ? trans.__('e.g. 8G, max %1', memory(partition.memory_mib))
             : trans.__('e.g. 8G')
         }
-      />
-      <Text
-        {...common(props, 'time', trans.__('Time limit'))}
-        list={times.map(one => [one, ''])}
-        hint={timeHint(usualS, limitS, trans)}
       />
       <Text
         {...common(props, 'nodes', trans.__('Nodes'))}
@@ -200,17 +275,23 @@ function timeHint(usualS: number | null, limitS: number | null, trans: Translati
     : trans.__('Default %1, max %2', duration(usualS), duration(limitS));
 }
 
-function Program(props: FieldsProps): JSX.Element {
+function ImageField(props: FieldsProps): JSX.Element {
   const { clusters, known, wishes, trans } = props;
   const cluster = clusters.find(one => one.name === wishes.cluster);
   return (
+    <Text
+      {...common(props, 'image', trans.__('Image'))}
+      wide
+      list={offered(known.images, cluster?.images ?? [], trans)}
+      hint={trans.__('Name, registry address or path. Default: from the cluster')}
+    />
+  );
+}
+
+function Program(props: FieldsProps): JSX.Element {
+  const { trans } = props;
+  return (
     <>
-      <Text
-        {...common(props, 'image', trans.__('Image'))}
-        wide
-        list={offered(known.images, cluster?.images ?? [], trans)}
-        hint={trans.__('Name, registry address or path. Default: from the cluster')}
-      />
       <Text
         {...common(props, 'chdir', trans.__('Folder'))}
         wide
@@ -331,14 +412,14 @@ function Plain({ option, ...props }: FieldsProps & { option: Option }): JSX.Elem
 }
 
 const ABOVE: readonly Field[] = [
-  ...(['cluster', 'partition', 'account', 'qos'] as const),
-  ...(['gpus', 'nodes', 'ntasks', 'cpus-per-task', 'mem', 'time'] as const),
-  ...(['image', 'chdir', 'module', 'env'] as const)
+  ...FIRST,
+  ...(['partition', 'account', 'qos'] as const),
+  ...(['nodes', 'ntasks', 'cpus-per-task', 'mem'] as const),
+  ...(['chdir', 'module', 'env'] as const)
 ];
 /** How the nodes of a job work together, as `--launch` names it. */
 const ENGINES = ['torchrun', 'mpi', 'ray', 'dask'];
 const MADE: Partial<Record<Field, (props: FieldsProps) => JSX.Element>> = {
-  'display-name': Title,
   name: Name,
   launch: Launch,
   array: Indices,
@@ -384,7 +465,7 @@ function More(props: FieldsProps): JSX.Element {
         );
       })}
       <Text
-        {...common(props, 'more', trans.__('More options'))}
+        {...common(props, 'more', trans.__('Other options'))}
         wide
         hint={trans.__('Options of sbatch, e.g. --exclusive --constraint a100')}
       />

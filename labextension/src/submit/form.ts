@@ -60,7 +60,7 @@ function valueOf(wishes: Wishes, field: Field): string {
 }
 
 /** `{name}` would be a variable of the notebook: doubled braces are these very characters. */
-function said(option: string, value: string): string {
+export function said(option: string, value: string): string {
   const word = value.replace(FIELDS_IN, '{{$1}}');
   return word.startsWith('-') ? `--${option}=${quoted(word)}` : `--${option} ${quoted(word)}`;
 }
@@ -113,4 +113,18 @@ function take(wishes: Record<Field, string>, { name }: Option, given: string): b
   const before = wishes[name];
   wishes[name] = between !== undefined && before !== '' ? `${before}${between}${value}` : value;
   return true;
+}
+
+/** What may be kept: the value of a variable may be secret, so its name alone is. */
+export function keepable(wishes: Wishes): Wishes {
+  const env = wishes.env.replace(/=.*$/gm, '');
+  const words = split(wishes.more) ?? [];
+  const isEnv = (word: string, at: number): boolean =>
+    word.startsWith('--env=') || words[at - 1] === '--env';
+  const more = words.some(isEnv)
+    ? words.map((word, at) =>
+        quoted(isEnv(word, at) ? word.replace(/^((?:--env=)?[^=]*)=.*$/s, '$1') : word)
+      )
+    : [wishes.more];
+  return { ...wishes, env, more: more.join(' ') };
 }

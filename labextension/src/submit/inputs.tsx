@@ -5,7 +5,7 @@ import type { Sentence } from './sentences';
 
 interface FieldProps {
   label: string;
-  hint?: string;
+  hint?: ReactNode;
   said?: Sentence | undefined;
   wide?: boolean;
 }

@@ -1,18 +1,21 @@
-// What was chosen last on each cluster, in JupyterLab's own state.
+// What was chosen last on each cluster, and what its user has saved by a name, in JupyterLab's own
+// state.
 import type { IStateDB } from '@jupyterlab/statedb';
-import { NO_WISHES, type Wishes } from './form';
+import { keepable, NO_WISHES, type Wishes } from './form';
 
 /** Of jobs, of labs, and of kernels. */
 export const JOBS = 'jupyter-slurm:wishes';
 export const LABS = 'jupyter-slurm:wishes-labs';
 export const KERNELS = 'jupyter-slurm:wishes-kernels';
 
-const ONES_OWN = { name: '', 'display-name': '', array: '' } as const;
+/** What is one job's own; the value of a variable may be secret. */
+export const ONES_OWN = { name: '', 'display-name': '', array: '', env: '' } as const;
 
 interface Saved {
   /** The cluster of the last job. */
   last: string;
   by: Record<string, Partial<Wishes>>;
+  favourites?: Record<string, Partial<Wishes>>;
 }
 
 export class Memory {
@@ -27,6 +30,13 @@ export class Memory {
     return this.saved.last;
   }
 
+  /** By name, as they are sorted there. */
+  get favourites(): readonly (readonly [name: string, wishes: Wishes])[] {
+    return Object.entries(this.saved.favourites ?? {})
+      .map(([name, wishes]) => [name, read(wishes)] as const)
+      .sort(([one], [other]) => one.localeCompare(other));
+  }
+
   async read(): Promise<void> {
     const found = await this.state?.fetch(this.key);
     if (isSaved(found)) {
@@ -34,24 +44,51 @@ export class Memory {
     }
   }
 
-  /** Names and an array are one job's own. */
   of(cluster: string): Wishes {
-    const saved = Object.entries(this.saved.by[cluster] ?? {}).filter(
-      ([key, value]) => key in NO_WISHES && typeof value === 'string'
-    );
-    return { ...NO_WISHES, ...Object.fromEntries(saved), cluster, ...ONES_OWN };
+    return { ...read(this.saved.by[cluster]), cluster, ...ONES_OWN };
   }
 
   async keep(wishes: Wishes): Promise<void> {
-    this.saved = {
+    await this.change(({ by, ...saved }) => ({
+      ...saved,
       last: wishes.cluster,
-      by: { ...this.saved.by, [wishes.cluster]: { ...wishes, ...ONES_OWN } }
-    };
+      by: { ...by, [wishes.cluster]: { ...keepable(wishes), ...ONES_OWN } }
+    }));
+  }
+
+  /** One of that name is replaced. */
+  async save(name: string, wishes: Wishes): Promise<void> {
+    await this.change(saved => ({
+      ...saved,
+      favourites: { ...saved.favourites, [name]: keepable(wishes) }
+    }));
+  }
+
+  async remove(name: string): Promise<void> {
+    await this.change(({ favourites = {}, ...saved }) => ({
+      ...saved,
+      favourites: Object.fromEntries(Object.entries(favourites).filter(([one]) => one !== name))
+    }));
+  }
+
+  private async change(next: (saved: Saved) => Saved): Promise<void> {
+    this.saved = next(this.saved);
     await this.state?.save(this.key, { ...this.saved });
   }
 }
 
+function read(kept: Partial<Wishes> = {}): Wishes {
+  const said = Object.entries(kept).filter(
+    ([key, value]) => key in NO_WISHES && typeof value === 'string'
+  );
+  return { ...NO_WISHES, ...Object.fromEntries(said) };
+}
+
 function isSaved(value: unknown): value is Saved {
-  const { last, by } = (value ?? {}) as Partial<Record<keyof Saved, unknown>>;
-  return typeof last === 'string' && typeof by === 'object' && by !== null;
+  const { last, by, favourites = {} } = (value ?? {}) as Partial<Record<keyof Saved, unknown>>;
+  return typeof last === 'string' && isObject(by) && isObject(favourites);
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
 }

@@ -66,13 +66,6 @@ export function told(one: Partition, why: string | null, trans: TranslationBundl
   return `${one.name} — ${why ?? offer(one, trans)}`;
 }
 
-/** What a cluster has now, with when that was so; '': it is not known. */
-export function dated(text: string, asOf: number | null, trans: TranslationBundle): string {
-  return text === '' || asOf === null
-    ? text
-    : `${text}, ${trans.__('as of %1', new Date(asOf * 1000).toLocaleTimeString())}`;
-}
-
 /** What it has now, and for how long at most. */
 export function offer(one: Partition, trans: TranslationBundle): string {
   const facts = [limit(one, trans), freeGpus(one, trans) || idleNodes(one, trans)];

@@ -8,25 +8,31 @@ import {
 import {
   Clipboard,
   ICommandPalette,
+  InputDialog,
   IToolbarWidgetRegistry,
   MainAreaWidget,
   Notification,
   WidgetTracker
 } from '@jupyterlab/apputils';
+import { PageConfig } from '@jupyterlab/coreutils';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { ILauncher } from '@jupyterlab/launcher';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
 import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { editIcon } from '@jupyterlab/ui-components';
+import { addCommands, type Command } from '../commands/jobs';
 import { show } from '../commands/show';
 import { usualCluster } from '../commands/targets';
 import { warn } from '../commands/telling';
+import { belowRoot } from '../commands/where';
 import { told } from '../messages';
 import { visible } from '../format';
 import { addKernel } from '../kernels/kernelspecs';
 import { newTab, roomUrl } from '../labs/room';
 import { CommandIDs, ISlurmModel } from '../tokens';
+import { isRepeatable, sourceOf, wishesOfJob } from './again';
 import { addSubmitCommands, cellOf } from './commands';
 import { ExecutedCopies } from './executed';
 import type { Wishes } from './form';
@@ -105,6 +111,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       notebooks,
       open: (source, wishes) => open(parts, source, wishes)
     });
+    addCommands(app, trans, [resubmission(parts)]);
     launcher?.add({
       command: CommandIDs.submit,
       args: { isLauncher: true },
@@ -123,6 +130,32 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     bringExecuted(parts);
   }
 };
+
+function resubmission(parts: Parts): Command {
+  const { model, trans } = parts;
+  return {
+    id: CommandIDs.resubmit,
+    label: trans.__('Edit and resubmit…'),
+    caption: trans.__('Open a form with what this job was submitted with'),
+    icon: editIcon,
+    fits: ({ id }) => {
+      const job = id === null ? undefined : model.jobs.get(id);
+      return job !== undefined && isRepeatable(job);
+    },
+    execute: async ([target]) => {
+      if (target?.id != null) {
+        const { job, asked, code } = await model.details(target.id);
+        const path = belowRoot(job.notebook ?? '', PageConfig.getOption('serverRoot'));
+        const source = sourceOf(job, code, path);
+        if (asked === null || source === null) {
+          warn(trans.__('What %1 was submitted with is not known here.', visible(job.name)));
+        } else {
+          await open(parts, source, wishesOfJob(asked, job.cluster));
+        }
+      }
+    }
+  };
+}
 
 /** Those that were open when the page was left, with what was filled in. */
 function restoreForms(
@@ -180,8 +213,15 @@ async function open(
     source,
     wishes,
     name,
-    remembered: one => memory.of(one),
-    remember: chosen => void memory.keep(chosen),
+    memory,
+    askName: async () => {
+      const { button, value } = await InputDialog.getText({
+        title: trans.__('Save as favourite'),
+        label: trans.__('Name'),
+        okLabel: trans.__('Save')
+      });
+      return button.accept && value?.trim() ? value.trim() : null;
+    },
     connect: one => void app.commands.execute(CommandIDs.connect, { cluster: one }),
     copy: text => {
       Clipboard.copyToSystem(text);

@@ -1,10 +1,11 @@
-// What would become of a job that is being asked for: expected start, cost, checks, the script.
+// What would become of a job that is being asked for: expected start and cost, notes, the script.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useRef, useState, type JSX } from 'react';
 import { moment } from '../format';
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
 import type { Cost, Preview, Problem } from '../wire';
+import { Age } from './age';
 import { quoted } from './form';
 import { Latest } from './latest';
 import type { Sentence } from './sentences';
@@ -23,9 +24,11 @@ export interface Asked {
   question: Question | null;
   preview: Preview | null;
   problem: Problem | null;
+  /** When, in UTC epoch seconds; null: there is no answer yet. */
+  atS: number | null;
 }
 
-const NOTHING: Asked = { question: null, preview: null, problem: null };
+const NOTHING: Asked = { question: null, preview: null, problem: null, atS: null };
 
 /** The newest answer; the one before stays until it is there. */
 export function usePreview(model: ISlurmModel, question: Question, shown: boolean): Asked {
@@ -81,48 +84,61 @@ type Said = { [key in keyof Question]: Question[key] | undefined } & { line: str
 async function look(model: ISlurmModel, question: Question): Promise<Asked> {
   try {
     const preview = await model.call<Preview>('outlook', { ...question });
-    return { question, preview, problem: null };
+    return { question, preview, problem: null, atS: Date.now() / 1000 };
   } catch (error) {
-    return { question, preview: null, problem: problemOf(error) };
+    return { question, preview: null, problem: problemOf(error), atS: null };
   }
 }
 
-interface PaneProps {
-  preview: Preview | null;
-  others: readonly Sentence[];
-  /** What is wrong stands at a field. */
-  marked: boolean;
-  /** It is of what was typed before. */
+interface OutlookProps {
+  asked: Asked;
+  /** Why the job is not sent; null: nothing is known against it. */
+  obstacle: string | null;
+  /** The answer is of what was typed before. */
   old: boolean;
+  shown: boolean;
   trans: TranslationBundle;
 }
 
-export function PreviewPane({ preview, others, marked, old, trans }: PaneProps): JSX.Element {
+/** Beside the button: why it waits, or when the job would start and what it would cost. */
+export function Outlook({ asked, obstacle, old, shown, trans }: OutlookProps): JSX.Element {
+  const { preview, atS } = asked;
   const nowS = Date.now() / 1000;
+  const known =
+    preview === null || preview.checks.some(one => one.ok === false)
+      ? []
+      : [start(preview, nowS, trans), costs(preview.cost, trans)].filter(Boolean);
+  const waits = old && known.length === 0;
+  return (
+    <div className="jp-slurm-Outlook" data-old={old}>
+      <span role="status" data-wrong={obstacle !== null}>
+        {obstacle ?? (waits ? trans.__('Checking…') : known.join(' · '))}
+      </span>
+      {obstacle === null && known.length > 0 ? (
+        <Age asOf={shown ? atS : null} trans={trans} />
+      ) : null}
+    </div>
+  );
+}
+
+interface NotesProps {
+  preview: Preview | null;
+  notes: readonly Sentence[];
+  trans: TranslationBundle;
+}
+
+/** What is said of all of the job, and what would be sent. */
+export function Notes({ preview, notes, trans }: NotesProps): JSX.Element {
   return (
     <section className="jp-slurm-Preview" aria-label={trans.__('Preview')}>
-      <div className="jp-slurm-Outlook" aria-live="polite" data-old={old}>
-        {preview === null ? (
-          others.length > 0 ? null : (
-            <p className="jp-slurm-Quiet">
-              {marked ? trans.__('Fix the highlighted fields.') : trans.__('Looking…')}
-            </p>
-          )
-        ) : (
-          <>
-            <p>{start(preview, nowS, trans)}</p>
-            <p>{costs(preview.cost, trans)}</p>
-          </>
-        )}
-        <ul className="jp-slurm-Checks">
-          {others.map(one => (
-            <li key={one.text} data-ok={String(one.ok)}>
-              <span aria-hidden="true">{sign(one.ok)}</span>
-              <span>{one.text}</span>
-            </li>
-          ))}
-        </ul>
-      </div>
+      <ul className="jp-slurm-Checks">
+        {notes.map(one => (
+          <li key={one.text} data-ok={String(one.ok)}>
+            <span aria-hidden="true">{sign(one.ok)}</span>
+            <span>{one.text}</span>
+          </li>
+        ))}
+      </ul>
       {preview === null ? null : (
         <>
           <Code title={trans.__('Script')} text={preview.script} />
@@ -155,9 +171,6 @@ function sign(ok: boolean | null): string {
 function start(preview: Preview, nowS: number, trans: TranslationBundle): string {
   const at = preview.start_estimate_s;
   if (at === null) {
-    if (preview.checks.some(one => one.ok === false)) {
-      return '';
-    }
     return trans.__('Start time unknown');
   }
   return at - nowS < 60

@@ -1,6 +1,6 @@
 // An open form <-> what JupyterLab keeps of it while the page is loaded anew. Pure.
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import { NO_WISHES, type Wishes } from './form';
+import { keepable, NO_WISHES, type Wishes } from './form';
 import type { CellSource, Source } from './source';
 
 /** What a form is of; a cell is looked for when it is wanted. */
@@ -19,7 +19,7 @@ export function kept(
   wishes: Wishes,
   code: string
 ): ReadonlyPartialJSONObject {
-  return { name, subject: { ...subjectOf(source, code) }, wishes: { ...wishes } };
+  return { name, subject: { ...subjectOf(source, code) }, wishes: keepable(wishes) };
 }
 
 function subjectOf(source: Source, code: string): Subject {

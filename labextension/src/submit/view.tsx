@@ -1,7 +1,7 @@
 // The form that makes a job: it knows the cluster, and shows what would become of the job as one
 // types. A function of what is typed and of what the cluster says; what submits is sending.ts's.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { useRef, useState, type JSX } from 'react';
+import { useEffect, useRef, useState, type JSX, type ReactNode } from 'react';
 import { problemOf } from '../model/model';
 import { needsLogin, said, told, toldBeside } from '../messages';
 import type { ISlurmModel } from '../tokens';
@@ -9,10 +9,12 @@ import type { Problem } from '../wire';
 import { withLine } from './cell';
 import { useCluster, type Known } from './cluster';
 import { Fields } from './fields';
-import { lineOf, type Wishes } from './form';
+import { lineOf, quoted, type Wishes } from './form';
 import { useKernel } from './kernel';
-import { isOf, PreviewPane, usePreview, type Asked, type Question } from './preview';
-import { sorted, type Sorted } from './sentences';
+import type { Memory } from './memory';
+import { Presets } from './presets';
+import { isOf, Notes, Outlook, usePreview, type Asked, type Question } from './preview';
+import { sorted, type Sentence, type Sorted } from './sentences';
 import type { Source } from './source';
 import { What } from './what';
 
@@ -28,9 +30,9 @@ export interface SubmitProps {
   /** What it begins with, and what it has come to: it may be taken down and shown elsewhere. */
   draft: Draft;
   keep: (draft: Draft) => void;
-  /** What was chosen last on a cluster. */
-  remembered: (cluster: string) => Wishes;
-  remember: (wishes: Wishes) => void;
+  memory: Memory;
+  /** Asks for the name of a favourite; null: none is wanted. */
+  askName: () => Promise<string | null>;
   connect: (cluster: string) => void;
   /** Rejects: nothing was submitted, or nobody knows. */
   submit: (wishes: Wishes, line: string, code: string) => Promise<void>;
@@ -41,11 +43,6 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
   const { model, trans, source, shown } = props;
   const [draft, setDraft] = useState(props.draft);
   const { wishes, code } = draft;
-  const change = (next: Partial<Draft>): void => {
-    const whole = { ...draft, ...next };
-    setDraft(whole);
-    props.keep(whole);
-  };
   const sending = useSending(props);
   const form = useRef<HTMLFormElement>(null);
   const known = useCluster(model, wishes.cluster, shown);
@@ -55,15 +52,26 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
   const kernel = useKernel(model, line, shown && source.kind === 'kernel');
   const sentences = sorted(asked.preview, asked.problem, trans);
   const current = isOf(asked, question);
-  const submit = (): void => {
-    const empty = source.kind === 'code' && code.trim() === '';
-    if (empty || (current && isRefused(asked, source))) {
-      const wrong = empty ? '[data-code] textarea' : '[aria-invalid="true"]';
+  const others = othersOf(sentences, known, trans);
+  const missing = missingIn(source, draft, trans);
+  const obstacle =
+    missing ?? (current && isRefused(asked, source) ? refusal(sentences, others, trans) : null);
+  // A browser lets the tab of a lab be opened only while its user presses.
+  const ready = missing !== null || current || source.kind === 'lab';
+  const press = usePress(ready, () => {
+    if (obstacle !== null) {
+      const wrong = missing === null ? '[aria-invalid="true"]' : '[data-code] textarea';
       form.current?.querySelector<HTMLElement>(wrong)?.focus();
     } else {
-      props.remember(wishes);
+      void props.memory.keep(wishes);
       sending.submit(wishes, line, source.kind === 'cell' ? source.body() : code);
     }
+  });
+  const change = (next: Partial<Draft>): void => {
+    const whole = { ...draft, ...next };
+    press.forget();
+    setDraft(whole);
+    props.keep(whole);
   };
   return (
     <form
@@ -76,62 +84,126 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
       onKeyDown={event => {
         if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
           event.preventDefault();
-          submit();
+          press.press();
         }
       }}
     >
       <div className="jp-slurm-SubmitBody">
-        <div className="jp-slurm-SubmitForm">
-          <What
-            source={source}
-            code={code}
-            said={sentences.byField.get('code')}
-            setCode={next => {
-              change({ code: next });
-            }}
-            trans={trans}
-          />
-          <Fields
-            clusters={model.clusters}
-            known={known}
-            wishes={wishes}
-            kind={source.kind}
-            kernel={kernel}
-            said={sentences.byField}
-            change={next => {
-              change({ wishes: { ...wishes, ...next } });
-            }}
-            changeCluster={cluster => {
-              const { name, array, 'display-name': title } = wishes;
-              const kept = { name, array, 'display-name': title };
-              change({ wishes: { ...props.remembered(cluster), ...kept } });
-            }}
-            trans={trans}
-          />
-        </div>
-        <div className="jp-slurm-SubmitSide">
-          <Trouble {...props} known={known} cluster={wishes.cluster} />
-          <PreviewPane
-            preview={asked.preview}
-            others={othersOf(sentences, known, trans)}
-            marked={sentences.byField.size > 0}
-            old={!current}
-            trans={trans}
-          />
-        </div>
+        <What
+          source={source}
+          code={code}
+          said={sentences.byField.get('code')}
+          setCode={next => {
+            change({ code: next });
+          }}
+          trans={trans}
+        />
+        <Trouble {...props} known={known} cluster={wishes.cluster} />
+        <Fields
+          clusters={model.clusters}
+          known={known}
+          shown={shown}
+          wishes={wishes}
+          kind={source.kind}
+          kernel={kernel}
+          said={sentences.byField}
+          presets={
+            <Presets
+              memory={props.memory}
+              wishes={wishes}
+              change={next => {
+                change({ wishes: next });
+              }}
+              askName={props.askName}
+              trans={trans}
+            />
+          }
+          change={next => {
+            change({ wishes: { ...wishes, ...next } });
+          }}
+          changeCluster={cluster => {
+            const { name, array, 'display-name': title } = wishes;
+            const kept = { name, array, 'display-name': title };
+            change({ wishes: { ...props.memory.of(cluster), ...kept } });
+          }}
+          trans={trans}
+        />
+        <Notes
+          preview={asked.preview}
+          notes={others.filter(one => one.text !== obstacle)}
+          trans={trans}
+        />
       </div>
-      <Bar
-        source={source}
-        copy={props.copy}
-        trans={trans}
-        line={line}
-        text={source.kind === 'cell' ? source.body() : code}
-        sending={sending.busy}
-        problem={sending.problem}
-        submit={submit}
-      />
+      <Bar {...props} line={line} code={code} problem={sending.problem}>
+        <button
+          type="button"
+          className="jp-mod-styled jp-mod-accept"
+          title={trans.__('Ctrl+Enter')}
+          aria-disabled={obstacle !== null || sending.busy || press.waits}
+          onClick={press.press}
+        >
+          {sending.busy
+            ? trans.__('Submitting…')
+            : press.waits
+              ? trans.__('Checking…')
+              : deed(source, trans)}
+        </button>
+        <Outlook asked={asked} obstacle={obstacle} old={!current} shown={shown} trans={trans} />
+      </Bar>
     </form>
   );
+}
+
+interface Press {
+  /** It has been pressed, and the answer to what is typed is awaited. */
+  waits: boolean;
+  press: () => void;
+  forget: () => void;
+}
+
+/** Of the button: it does nothing before it is known whether what is typed can be. */
+function usePress(ready: boolean, act: () => void): Press {
+  const [waits, setWaits] = useState(false);
+  useEffect(() => {
+    if (waits && ready) {
+      setWaits(false);
+      act();
+    }
+  }, [waits, ready, act]);
+  return {
+    waits,
+    press: () => {
+      setWaits(true);
+    },
+    forget: () => {
+      setWaits(false);
+    }
+  };
+}
+
+/** What has still to be filled in; null: nothing. */
+function missingIn(
+  source: Source,
+  { wishes, code }: Draft,
+  trans: TranslationBundle
+): string | null {
+  if (wishes.cluster === '') {
+    return trans.__('Choose a cluster.');
+  }
+  return source.kind === 'code' && code.trim() === '' ? trans.__('Enter the code.') : null;
+}
+
+/** Why it cannot be, where that is not said at a field or above the fields. */
+function refusal(
+  { byField }: Sorted,
+  others: readonly Sentence[],
+  trans: TranslationBundle
+): string {
+  if (byField.size > 0) {
+    return trans.__('Fix the highlighted fields.');
+  }
+  const wrong = others.find(one => one.ok === false);
+  return wrong?.text ?? trans.__('This cluster takes no job now.');
 }
 
 function formName(source: Source, trans: TranslationBundle): string {
@@ -157,11 +229,11 @@ function deed(source: Source, trans: TranslationBundle): string {
   }
 }
 
-/** The same as one would type it. */
+/** The words for the same job. */
 function typed(source: Source, line: string): string {
   switch (source.kind) {
     case 'file':
-      return line;
+      return `jupyter slurm submit ${line} ${quoted(source.path)}`;
     case 'lab':
       return `%slurm lab start ${line}`;
     case 'kernel':
@@ -265,20 +337,20 @@ function Trouble({ model, known, cluster, connect, trans }: TroubleProps): JSX.E
   );
 }
 
-interface BarProps {
-  source: Source;
-  copy: (text: string) => void;
-  trans: TranslationBundle;
+interface BarProps extends Pick<SubmitProps, 'source' | 'copy' | 'trans'> {
   line: string;
-  text: string;
-  sending: boolean;
+  code: string;
   problem: Problem | null;
-  submit: () => void;
+  children: ReactNode;
 }
 
-function Bar({ source, line, text, sending, problem, submit, copy, trans }: BarProps): JSX.Element {
+/** Below the fields: the same job as one would type it, and what submits it. */
+function Bar({ source, line, code, problem, copy, trans, children }: BarProps): JSX.Element {
   const [copied, setCopied] = useState('');
-  const cell = withLine(line, text);
+  const isCell = source.kind === 'code' || source.kind === 'cell';
+  const shown = typed(source, line);
+  const text = isCell ? withLine(line, source.kind === 'cell' ? source.body() : code) : shown;
+  const label = isCell ? trans.__('Copy as a cell') : trans.__('Copy');
   return (
     <div className="jp-slurm-SubmitBar">
       {problem === null ? null : (
@@ -286,30 +358,22 @@ function Bar({ source, line, text, sending, problem, submit, copy, trans }: BarP
           {told(problem, trans)}
         </p>
       )}
-      <button
-        type="button"
-        className="jp-mod-styled jp-mod-accept"
-        title={trans.__('Ctrl+Enter')}
-        aria-disabled={sending}
-        onClick={submit}
-      >
-        {sending ? trans.__('Submitting…') : deed(source, trans)}
-      </button>
-      {source.kind !== 'code' && source.kind !== 'cell' ? null : (
+      <div className="jp-slurm-Line">
+        <code dir="ltr" tabIndex={0}>
+          {shown}
+        </code>
         <button
           type="button"
           className="jp-slurm-Button"
           onClick={() => {
-            copy(cell);
-            setCopied(cell);
+            copy(text);
+            setCopied(text);
           }}
         >
-          {copied === cell ? trans.__('Copied') : trans.__('Copy as a cell')}
+          {copied === text ? trans.__('Copied') : label}
         </button>
-      )}
-      <code className="jp-slurm-Line" dir="ltr">
-        {typed(source, line)}
-      </code>
+      </div>
+      {children}
     </div>
   );
 }

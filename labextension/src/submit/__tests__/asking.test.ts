@@ -189,7 +189,7 @@ test('the last choice is remembered by cluster, without a name; what else lies t
     save: (key: string, value: unknown) => Promise.resolve(kept.set(key, value))
   } as never;
   const memory = new Memory(state);
-  await memory.keep({ ...NO_WISHES, cluster: 'here', gpus: '2', name: 'mine' });
+  await memory.keep({ ...NO_WISHES, cluster: 'here', gpus: '2', name: 'mine', env: 'A=1' });
   await memory.keep({ ...NO_WISHES, cluster: 'there', time: '5m' });
   const other = new Memory(state);
   await other.read();

@@ -46,6 +46,8 @@ function labels(kind: Source['kind']): (string | null)[] {
         kernel={null}
         clusters={[]}
         known={known}
+        shown
+        presets={null}
         wishes={NO_WISHES}
         said={new Map()}
         change={change}
@@ -61,16 +63,15 @@ test('each kind of form has the fields of its own options', () => {
   const plain = ['--reservation', '--hold'];
   expect(labels('code')).toEqual([
     ...['Launcher', 'Name', 'Array', 'TensorBoard'],
-    ...[...plain, 'More options']
+    ...[...plain, 'Other options']
   ]);
   expect(labels('lab').slice(0, 2)).toEqual(['Name', 'End when idle for']);
-  expect(labels('lab').slice(-3)).toEqual([...plain, 'More options']);
+  expect(labels('lab').slice(-3)).toEqual([...plain, 'Other options']);
   expect(labels('kernel')).toEqual([
     'Launcher',
-    'Title',
     'Name',
     'End when disconnected for',
-    'More options'
+    'Other options'
   ]);
   expect(host.textContent).not.toContain('whose nodes');
 });

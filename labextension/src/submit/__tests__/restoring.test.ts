@@ -35,3 +35,11 @@ test('what another version kept is read as far as it can be', () => {
   expect(readKept({ ...one, subject: { kind: 'later' } })).toBeNull();
   expect(readKept({ subject: { kind: 'lab' } })).toBeNull();
 });
+
+test('the values of variables, which may be secret, are not kept', () => {
+  const wishes = { ...NO_WISHES, env: 'TOKEN=a=b\nB', more: "--in x --env 'C=d e' --env=F=g" };
+  const text = JSON.stringify(kept('n', { kind: 'lab' }, wishes, ''));
+  const found = readKept(JSON.parse(text) as ReadonlyPartialJSONObject)?.wishes;
+  expect(found?.env).toBe('TOKEN\nB');
+  expect(found?.more).toBe('--in x --env C --env=F');
+});

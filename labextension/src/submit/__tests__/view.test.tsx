@@ -6,6 +6,7 @@ import { SlurmError } from '../../server';
 import type { ISlurmModel } from '../../tokens';
 import type { Connection } from '../../wire';
 import { NO_WISHES } from '../form';
+import { Memory } from '../memory';
 import type { Source } from '../source';
 import { SubmitView, type SubmitProps } from '../view';
 
@@ -67,7 +68,7 @@ let host: HTMLElement;
 const props = {
   connect: jest.fn(),
   submit: jest.fn<Promise<void>, unknown[]>(() => Promise.resolve()),
-  remember: jest.fn(),
+  askName: jest.fn<Promise<string | null>, []>(() => Promise.resolve(null)),
   copy: jest.fn(),
   keep: jest.fn()
 };
@@ -93,7 +94,7 @@ async function show(model: FakeModel, shown = true, source?: Source): Promise<vo
     trans: nullTranslator.load('jupyter_slurm'),
     source: source ?? { kind: 'code', code: 'x' },
     draft: { wishes: { ...NO_WISHES, cluster: 'far' }, code: 'x' },
-    remembered: cluster => ({ ...NO_WISHES, cluster })
+    memory: new Memory(null)
   };
   act(() => {
     root.render(<SubmitView {...all} shown={shown} />);
@@ -106,6 +107,29 @@ async function show(model: FakeModel, shown = true, source?: Source): Promise<vo
 async function press(name: string): Promise<void> {
   await act(async () => {
     [...host.querySelectorAll('button')].find(one => one.textContent === name)?.click();
+    await jest.advanceTimersByTimeAsync(0);
+  });
+}
+
+type Control = HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement;
+
+function field(name: string): Control {
+  const label = [...host.querySelectorAll('label')].find(one => one.textContent === name);
+  const found = host.querySelector<Control>(`[id="${label?.htmlFor}"]`);
+  if (found === null) {
+    throw new Error(`There is no ${name}.`);
+  }
+  return found;
+}
+
+/** As a person would; React looks at what its own setter was given. */
+async function type(name: string, value: string): Promise<void> {
+  await act(async () => {
+    const control = field(name);
+    const own = Object.getPrototypeOf(control) as object;
+    Object.getOwnPropertyDescriptor(own, 'value')?.set?.call(control, value);
+    const event = control instanceof HTMLSelectElement ? 'change' : 'input';
+    control.dispatchEvent(new Event(event, { bubbles: true }));
     await jest.advanceTimersByTimeAsync(0);
   });
 }
@@ -190,29 +214,81 @@ test("a cell's line may hold what only its kernel knows", async () => {
   expect(props.submit.mock.calls[0]?.slice(1)).toEqual(['--cluster far', 'y']);
 });
 
-test('what is free is shown with when that was so, as the newest listing says', async () => {
+test('what is free is shown as the newest listing says, and its age where it is old', async () => {
   const model = new FakeModel();
   const gpu = { name: 'gpu', default: true, up: true, limit_s: null, nodes: 2, idle_nodes: 1 };
   const partition = { ...gpu, gpus: 2, free_gpus: 1, gpu_types: [], gpus_by_type: {} };
-  const [asked, listed] = [1_800_000_000, 1_800_000_120].map(at => ({
-    at,
-    text: `1 of 2 GPUs free, as of ${new Date(at * 1000).toLocaleTimeString()}`
-  }));
+  const nowS = Date.now() / 1000;
   const outlook = { checks: [], script: '', sbatch: [], cost: null };
   model.answers = {
-    cluster_info: { ...info, partitions: [partition], asked_s: asked?.at },
+    cluster_info: { ...info, partitions: [partition], asked_s: nowS - 300 },
     images: [],
-    outlook: { ...outlook, start_estimate_s: null }
+    outlook: { ...outlook, start_estimate_s: 1 }
   };
   await show(model);
-  expect(host.textContent).toContain(asked?.text);
-  model.listedS = listed?.at ?? null;
+  expect(host.textContent).toContain('1 of 2 GPUs free · 5 min ago');
+  model.listedS = nowS;
   act(() => {
     root.unmount();
   });
   root = createRoot(host);
   await show(model);
-  expect(host.textContent).toContain(listed?.text);
+  expect(host.textContent).toContain('1 of 2 GPUs free');
+  expect(host.textContent).not.toContain('ago');
+  await act(async () => {
+    await jest.advanceTimersByTimeAsync(120_000);
+  });
+  const status = host.querySelector('[role=status]');
+  expect(status?.textContent).toBe('Expected to start immediately');
+  expect(status?.parentElement?.textContent).toMatch(/immediately · 2 min ago$/);
+});
+
+test('Submit says what it waits for, and what was typed last is checked before it is sent', async () => {
+  const model = new FakeModel();
+  const outlook = { checks: [], script: '', sbatch: [], cost: null, start_estimate_s: 1 };
+  const wrong = { ok: false, sentence: 'No.', hint: null, option: null };
+  model.answers = { cluster_info: info, images: [], outlook: { ...outlook, checks: [wrong] } };
+  const status = (): string | null | undefined => host.querySelector('[role=status]')?.textContent;
+  const button = (): HTMLElement | null => host.querySelector('.jp-mod-accept');
+  await show(model);
+  expect(status()).toBe('No.');
+  expect(host.textContent?.match(/No\./g)).toHaveLength(1);
+  expect(button()?.getAttribute('aria-disabled')).toBe('true');
+  await type('Code', '');
+  expect(status()).toBe('Enter the code.');
+  model.answers = { ...model.answers, outlook };
+  await type('Code', 'y');
+  expect(status()).toBe('Checking…');
+  await press('Submit');
+  expect(props.submit).not.toHaveBeenCalled();
+  expect(button()?.textContent).toBe('Checking…');
+  await act(async () => {
+    await jest.advanceTimersByTimeAsync(1000);
+  });
+  expect(props.submit).toHaveBeenCalledTimes(1);
+});
+
+test('a favourite is saved by a name, filled in again, and removed', async () => {
+  const model = new FakeModel();
+  await show(model);
+  const preset = (): HTMLSelectElement | null => host.querySelector('select');
+  const offered = (): string[] => [...(preset()?.options ?? [])].map(one => one.text);
+  expect(offered()).toEqual(['Cluster defaults']);
+  await type('Image', 'python:3.11');
+  await type('Environment', 'TOKEN=secret');
+  await type('Name', 'mine');
+  expect(preset()?.selectedOptions[0]?.text).toBe('Custom');
+  props.askName.mockResolvedValueOnce('Ours');
+  await press('Save as favourite…');
+  expect(preset()?.selectedOptions[0]?.text).toBe('Ours');
+  await type('Preset', 'usual');
+  expect(field('Image').value).toBe('');
+  await type('Preset', 'favourite:Ours');
+  expect(field('Image').value).toBe('python:3.11');
+  expect(field('Environment').value).toBe('TOKEN');
+  expect(field('Name').value).toBe('mine');
+  await press('Remove favourite');
+  expect(offered()).toEqual(['Custom', 'Cluster defaults']);
 });
 
 test('accounts and QOS are chosen from what the cluster has for its user', async () => {

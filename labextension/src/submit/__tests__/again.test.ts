@@ -1,0 +1,56 @@
+import type { Job, JobSpec } from '../../wire';
+import { isRepeatable, sourceOf, wishesOfJob } from '../again';
+import { lineOf } from '../form';
+
+const job = (more: Partial<Job>): Job => ({ kind: 'cell', ...more }) as Job;
+const DRIVER = 'import types; driver = types.ModuleType("driver"); x';
+
+test('what it ran is there again', () => {
+  expect(sourceOf(job({ kind: 'lab' }), null, null)).toEqual({ kind: 'lab' });
+  expect(sourceOf(job({}), 'x', null)).toEqual({ kind: 'code', code: 'x' });
+  expect(sourceOf(job({}), 'x', 'a b/n.ipynb')).toEqual({ kind: 'code', code: 'x' });
+  expect(sourceOf(job({}), DRIVER, 'a b/n.ipynb')).toEqual({ kind: 'file', path: 'a b/n.ipynb' });
+});
+
+test('what a form cannot show is not offered', () => {
+  expect(isRepeatable(job({ kind: 'session' }))).toBe(false);
+  expect(sourceOf(job({}), DRIVER, null)).toBeNull();
+  expect(sourceOf(job({ kind: 'program' }), '', null)).toBeNull();
+  expect(sourceOf(job({}), null, null)).toBeNull();
+});
+
+const COMMON = {
+  kind: 'cell',
+  name: 'fit',
+  options: { gpus: 'a100:2', time: '00:30:00', exclusive: '' },
+  image: 'x{y}.sif',
+  container_name: null,
+  container_remap_root: true,
+  runtime: null,
+  modules: ['gcc', 'cuda'],
+  env: { TOKEN: '', B: '' },
+  mounts: ['/a b:/c'],
+  push: null,
+  push_exclude: [],
+  fetch: []
+};
+
+test('what was asked for is in the fields, and the rest as it would be typed', () => {
+  const own = { names_in: ['a', 'b'], names_out: [], out_format: null, session: null };
+  const cell = { ...own, launch: 'ray', names_gather: [], max_restarts: 0, mpi: null };
+  const spec = { ...COMMON, ...cell, tensorboard: null } as unknown as JobSpec;
+  const wishes = wishesOfJob(spec, 'far');
+  expect(wishes.env).toBe('TOKEN\nB');
+  expect(wishes.image).toBe('x{y}.sif');
+  expect(lineOf({ ...wishes, env: '' })).toBe(
+    "--cluster far --gpus a100:2 --launch ray --time 00:30:00 --image 'x{{y}}.sif' --name fit " +
+      "--module gcc --module cuda --exclusive --container-remap-root --mount '/a b:/c' --in a --in b"
+  );
+});
+
+test('a lab ends when it has been idle for as long', () => {
+  const spec = { ...COMMON, kind: 'lab', idle_s: 1800, install: true, env: {} };
+  const wishes = wishesOfJob(spec as unknown as JobSpec, 'far');
+  expect(wishes.idle).toBe('1800s');
+  expect(wishes.more).toBe("--exclusive --container-remap-root --mount '/a b:/c' --install");
+});

@@ -1,0 +1,22 @@
+// How old a figure is that changes by the minute, where that is more than half a minute.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { JSX } from 'react';
+import { useClock } from '../clock';
+import { duration } from '../format';
+
+const FRESH_S = 30;
+
+interface Props {
+  /** In UTC epoch seconds; null: it is not known, or nobody looks. */
+  asOf: number | null;
+  trans: TranslationBundle;
+}
+
+export function Age({ asOf, trans }: Props): JSX.Element | null {
+  const ageS = useClock(asOf) - (asOf ?? Infinity);
+  if (ageS <= FRESH_S) {
+    return null;
+  }
+  const shownS = ageS < 60 ? ageS : ageS - (ageS % 60);
+  return <span className="jp-slurm-Quiet"> · {trans.__('%1 ago', duration(shownS))}</span>;
+}
