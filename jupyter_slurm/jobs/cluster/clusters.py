@@ -16,7 +16,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import ClusterAccess, SlurmCluster
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.watching.watcher import Watch
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.profiles.reading import ProfileFiles
+from jupyter_slurm.profiles.reading import ProfileFiles, Profiles
 from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import Cluster, Connection, ConnectionState
 
@@ -39,6 +39,8 @@ class Clusters:
         self.stirs = 0
         """Differs after every change of a connection; those that wait in the Book are told."""
         self.logins = Logins(self._stir)
+        self._listed: Profiles | None = None
+        """What the profiles said when they were listed last."""
 
     def named(self, name: str | None) -> SlurmCluster:
         """Return the cluster (None: the default one), opened anew when its profile has changed.
@@ -205,9 +207,13 @@ class Clusters:
             return self._watches[cluster.name]
 
     def listed(self) -> list[Cluster]:
-        """Return the clusters that the profiles name, the default first. ConfigError: a file cannot
-        be read at all, and there is nothing else."""
+        """Return the clusters that the profiles name, the default first; wake waiting calls if the
+        profiles have changed. ConfigError: a file cannot be read at all, and there is nothing
+        else."""
         profiles = self._profiles.load()
+        if profiles != self._listed:
+            self._listed = profiles
+            self._stir()
         if profiles.unread is not None and not profiles.clusters and not profiles.broken:
             raise profiles.unread
         try:

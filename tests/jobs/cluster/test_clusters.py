@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from jupyter_slurm.errors import TransportError
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.changes import changes
 from jupyter_slurm.jobs.records.store import Store
 from jupyter_slurm.profiles.reading import Profiles
 from jupyter_slurm.transport.shell import far_shell
@@ -18,6 +20,7 @@ from jupyter_slurm.wire import ConnectionState
 from tests.ssh.odd_users import Person
 from tests.ssh.profile import write_profile
 from tests.ssh.sshd import Sshd
+from tests.ssh.waiting import wait_until
 
 PATIENCE_S = 30.0
 
@@ -160,3 +163,20 @@ def test_a_person_who_disconnects_is_not_reconnected_behind_their_back(
         clusters.named("far").transport.run(["true"])
     assert clusters.connect("far", "me", PATIENCE_S).state is ConnectionState.OPEN
     assert clusters.named("far").transport.run(["true"])
+
+
+def test_who_waits_for_news_hears_of_a_new_cluster_once_anybody_lists_the_clusters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
+    book = Book(Store(tmp_path / "store"))
+    clusters = Clusters(book)
+    cursor = changes(book, clusters).cursor
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(changes, book, clusters, cursor, 2 * PATIENCE_S)
+        wait_until(waiting.running)
+        write_profile(tmp_path / "config", "new", {"runtime": "none"})
+        assert [one.name for one in clusters.listed()] == ["new"]
+        found = waiting.result(PATIENCE_S)
+    assert [one.cluster for one in found.connections or ()] == ["new"]
+    clusters.close()
