@@ -40,7 +40,7 @@ _SENTENCES = (
     *(events, verdict, script, submit, on_login, diagnosis, rejections),
     *(preview, slurm_cluster, costs, lacking, limits, one_process, policies),
 )
-_ELSEWHERE = {"cli", "kernel", "local_cluster", "magics", "job.py"}
+_ELSEWHERE = {"cli", "kernel", "magics", "job.py"}
 _ERRORS = {
     name
     for name, one in vars(errors).items()

@@ -153,7 +153,7 @@ def sidebar_and_server_extension_are_there_with_no_further_step(environment: Pat
             page = browser.new_page()
             page.goto(f"{lab.url}lab?token={lab.token}")
             page.get_by_role("tab", name="Slurm").click(timeout=60_000)
-            told = page.get_by_role("region", name="Slurm").get_by_text("No jobs yet.")
+            told = page.get_by_role("region", name="Slurm").get_by_text("Run cells on a cluster")
             expect(told).to_be_visible(timeout=60_000)
 
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import sys
 import time
-from typing import Any
 
 from jupyter_slurm import local_cluster, places
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json
 from jupyter_slurm.commands.arguments import Arguments
-from jupyter_slurm.commands.command import OWN_GPUS
 from jupyter_slurm.errors import AgentError, RequestError
-from jupyter_slurm.local_cluster import LocalSpec, LocalStatus
+from jupyter_slurm.local_cluster import LocalStatus
 from jupyter_slurm.readable import duration, memory
 from jupyter_slurm.slurm.units import parse_memory_mib
-from jupyter_slurm.wire import AgentStatus
+from jupyter_slurm.wire import AgentStatus, Text
 
 _SHAPE = ("nodes", "cpus", "gpu_type", "accounting", "runtime")
 
@@ -27,14 +24,12 @@ _SHAPE = ("nodes", "cpus", "gpu_type", "accounting", "runtime")
 def up(args: Arguments, connect: Connect) -> int:
     """Start the cluster; what the options do not set stays as it last was."""
     del connect
-    known = local_cluster.status(args.name)
-    base = known.spec if known else LocalSpec(name=args.name)
     given = {name: getattr(args, name) for name in _SHAPE}
     asked = {name: value for name, value in given.items() if not (value is None or value is False)}
     if args.memory is not None:
         asked["memory_mib"] = _memory_mib(args.memory)
-    asked |= _gpus(args, known)
-    status = local_cluster.up(dataclasses.replace(base, **asked), _say)
+    spec = local_cluster.shape(args.name, args.gpus, asked, _say)
+    status = local_cluster.up(spec, _say)
     say(_sentence(status) + "\n")
     say(
         "In a notebook: `%load_ext jupyter_slurm`, then cells that begin with `%%slurm`.\n"
@@ -42,32 +37,6 @@ def up(args: Arguments, connect: Connect) -> int:
         f"To stop it: jupyter slurm down{_name_option(status)}\n"
     )
     return 0
-
-
-def _gpus(args: Arguments, known: LocalStatus | None) -> dict[str, Any]:
-    """Return the GPUs of the shape: this machine's own if it has any and the options ask for no
-    others. Look for them anew whenever the cluster comes up: some may have come or gone."""
-    if args.gpus not in (None, OWN_GPUS):
-        return {"gpus": args.gpus, "own_gpus": ()}
-    had_own = bool(known and known.spec.own_gpus)
-    if args.gpus is None and known and (not known.stopped or not had_own):
-        return {}
-    own = local_cluster.own_gpus(_say)
-    if not own and (args.gpus == OWN_GPUS or had_own):
-        raise RequestError(
-            "This machine has no GPU that can be used: nvidia-smi tells of none.",
-            hint="`--gpus 2` pretends two: jobs are given numbers, and no device.",
-            option="gpus",
-        )
-    kind = args.gpu_type or _type_given(known)
-    return {"own_gpus": tuple(dataclasses.replace(gpu, type=kind or gpu.type) for gpu in own)}
-
-
-def _type_given(known: LocalStatus | None) -> str | None:
-    """Return the earlier `--gpu-type` of this machine's GPUs, which queued jobs name."""
-    if known is None or {gpu.type for gpu in known.spec.own_gpus} != {known.spec.gpu_type}:
-        return None
-    return known.spec.gpu_type
 
 
 def down(args: Arguments, connect: Connect) -> int:
@@ -162,6 +131,6 @@ def _memory_mib(text: str) -> int:
         raise RequestError(f"--memory: {exc}") from exc
 
 
-def _say(text: str) -> None:
-    note(text + "\n")
+def _say(text: Text) -> None:
+    note(f"{text}\n")
     sys.stderr.flush()

@@ -29,8 +29,9 @@ from jupyter_slurm.local_cluster.places import (
 from jupyter_slurm.local_cluster.software import Software
 from jupyter_slurm.local_cluster.spec import LocalSpec, LocalStatus
 from jupyter_slurm.places import host, write_private
+from jupyter_slurm.wire import Message, Text
 
-Say = Callable[[str], None]
+Say = Callable[[Text], None]
 
 _PORTS = range(20_000, 32_000)  # below Linux's range for outgoing connections
 _CANCEL_S = 10.0
@@ -44,11 +45,11 @@ class _ClusterFile(msgspec.Struct, frozen=True):
     software: Software
 
 
-def _silent(_: str) -> None:
+def silent(_: Text) -> None:
     """Say nothing."""
 
 
-def up(spec: LocalSpec, say: Say = _silent) -> LocalStatus:
+def up(spec: LocalSpec, say: Say = silent) -> LocalStatus:
     """Start the private cluster, or those of its daemons that do not run, and register it.
 
     Jobs that were queued or ran when it was stopped are queued again (see `down`). Return when
@@ -78,7 +79,7 @@ def up(spec: LocalSpec, say: Say = _silent) -> LocalStatus:
         return _status(daemons)
 
 
-def down(name: str = "local", purge: bool = False, say: Say = _silent) -> None:
+def down(name: str = "local", purge: bool = False, say: Say = silent) -> None:
     """Stop the private cluster; do nothing when there is none.
 
     Its queue and its profile stay for the next `up`. Running jobs lose their node: they are killed
@@ -93,7 +94,7 @@ def down(name: str = "local", purge: bool = False, say: Say = _silent) -> None:
         known = _load(places)
         if known is not None:
             daemons = _daemons(known, places)
-            say(f"Stopping {name} ...")
+            say(Message.of("Stopping {name} …", name=name))
             if daemons.find("slurmctld") is not None:
                 daemons.wake("slurmctld")
                 with suppress(subprocess.TimeoutExpired):
@@ -131,7 +132,7 @@ def _load(places: Places) -> _ClusterFile | None:
         return None
     except msgspec.DecodeError as error:
         raise LocalClusterError(
-            f"{path} cannot be read.", hint="Remove its folder.", detail=str(error)
+            "{path} cannot be read.", hint="Remove its folder.", detail=str(error), path=path
         ) from error
 
 
@@ -157,10 +158,15 @@ def _refuse_another_shape(known: _ClusterFile, spec: LocalSpec) -> None:
     if not _status(daemons).stopped:
         was = known.spec
         raise LocalClusterError(
-            f"The private cluster {spec.name!r} is up with another shape: {was.nodes} node(s), "
-            f"each with {was.cpus} CPUs and {was.memory_mib} MiB, {was.gpus_text() or 'no GPU'}, "
-            f"accounting {'on' if was.accounting else 'off'}.",
-            hint="Stop it first (jupyter slurm down), or give this one another name.",
+            "The private cluster {name} is up with another shape: {nodes} node(s), each with "
+            "{cpus} CPUs and {memory} MiB, {gpus}, accounting {accounting}.",
+            hint="Stop it first (`jupyter slurm down`), or give this one another name.",
+            name=repr(spec.name),
+            nodes=was.nodes,
+            cpus=was.cpus,
+            memory=was.memory_mib,
+            gpus=was.gpus_text() or "no GPU",
+            accounting="on" if was.accounting else "off",
         )
 
 
@@ -200,8 +206,9 @@ def _user() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         raise ConfigError(
-            f"The user id {os.getuid()} has no name on this machine, and Slurm wants one.",
+            "The user id {uid} has no name on this machine, and Slurm wants one.",
             hint="Run as a user that `id` knows by name.",
+            uid=os.getuid(),
         ) from None
 
 
@@ -240,7 +247,7 @@ def _write(daemons: Daemons) -> None:
 
 def _start(daemons: Daemons, say: Say) -> None:
     spec = daemons.spec
-    say(f"Starting {daemons.software.version_text}, {spec.nodes} node(s) ...")
+    say(Message.of("Starting {software} …", software=daemons.software.version_text))
     daemons.start_munged()
     if spec.accounting:
         accounting.start(daemons, _user(), say)

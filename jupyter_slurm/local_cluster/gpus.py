@@ -9,12 +9,13 @@ import subprocess
 from collections.abc import Callable
 
 from jupyter_slurm.local_cluster.spec import GPU_TYPE_CHARACTERS, Gpu
+from jupyter_slurm.wire import Message, Text
 
 _LIMIT_S = 60.0
 """nvidia-smi first wakes every GPU, which takes seconds for each if nothing keeps the driver."""
 
 
-def own_gpus(say: Callable[[str], None]) -> tuple[Gpu, ...]:
+def own_gpus(say: Callable[[Text], None]) -> tuple[Gpu, ...]:
     """Return this machine's GPUs that the caller may use; () if there are none. Say why an existing
     nvidia-smi reports none.
 
@@ -37,11 +38,12 @@ def own_gpus(say: Callable[[str], None]) -> tuple[Gpu, ...]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
-        say(f"No GPU of this machine can be used: {exc}")
+        say(Message.of("No GPU of this machine can be used: {why}", why=exc))
         return ()
     gpus = parse(told.stdout)
     if not gpus:  # nvidia-smi reports errors on stdout too
-        say(f"nvidia-smi tells of no GPU: {(told.stdout + told.stderr).strip()}")
+        words = (told.stdout + told.stderr).strip()
+        say(Message.of("nvidia-smi tells of no GPU: {words}", words=words))
     return gpus
 
 

@@ -16,6 +16,7 @@ from jupyter_slurm.errors import LocalClusterError
 from jupyter_slurm.local_cluster import software
 from jupyter_slurm.local_cluster.software import Software
 from jupyter_slurm.places import make_private
+from jupyter_slurm.wire import Message, Text
 
 WANTED = ("slurm-wlm", "munge")
 
@@ -25,7 +26,7 @@ def available() -> bool:
     return all(shutil.which(tool) for tool in ("apt-get", "dpkg-deb"))
 
 
-def unpacked(place: Path, say: Callable[[str], None]) -> Software:
+def unpacked(place: Path, say: Callable[[Text], None]) -> Software:
     """Return the Slurm in the folder `place`; fetch it first if it is not there yet.
 
     LocalClusterError, with apt's words, if apt cannot fetch it.
@@ -33,7 +34,7 @@ def unpacked(place: Path, say: Callable[[str], None]) -> Software:
     root = place / "root"
     if not root.exists():
         shutil.rmtree(place, ignore_errors=True)
-        say("Fetching the distribution's Slurm into a private folder ...")
+        say(Message.of("Fetching the distribution's Slurm into a private folder …"))
         _fetch(place)
         part = place / "part"
         for package in sorted((place / "packages").glob("*.deb")):
@@ -101,7 +102,8 @@ def _run(argv: list[str], cwd: Path | None = None) -> str:
     if done.returncode:
         raise LocalClusterError(
             "The distribution's packages of Slurm cannot be fetched.",
-            hint=f"Install them: sudo apt-get install --no-install-recommends {' '.join(WANTED)}",
+            hint="Install them: {command}",
             detail=done.stdout + done.stderr,
+            command=software.command(WANTED),
         )
     return done.stdout

@@ -33,8 +33,10 @@ def check(name: str) -> None:
     path = profile_path(name)
     if path.exists() and not _is_ours(path):
         raise LocalClusterError(
-            f"A cluster named {name!r} is configured already, in {path}.",
+            "A cluster named {name} is configured already, in {path}.",
             hint="Give the private cluster another name.",
+            name=repr(name),
+            path=path,
         )
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +61,9 @@ class Software:
         """Return (22, 5) for "slurm-wlm 22.05.8". ConfigError."""
         found = re.search(r"(\d+)\.(\d+)", self.version_text)
         if found is None:
-            raise ConfigError(f"slurmctld -V said {self.version_text!r}, which is not a version.")
+            raise ConfigError(
+                "slurmctld -V said {words}, which is not a version.", words=repr(self.version_text)
+            )
         return int(found[1]), int(found[2])
 
     @property
@@ -106,9 +109,16 @@ def not_installed(*, accounting: bool = False) -> ConfigError:
     """Return the error that says what to install."""
     missing = missing_packages(accounting=accounting)
     return ConfigError(
-        f"A private Slurm needs programs that are not on this machine: {', '.join(missing)}.",
-        hint=f"Install them: sudo apt-get install --no-install-recommends {' '.join(missing)}",
+        "A private Slurm needs packages that are not on this machine: {packages}.",
+        hint="Install them: {command}",
+        packages=", ".join(missing),
+        command=command(missing),
     )
+
+
+def command(packages: Sequence[str]) -> str:
+    """Return the command that installs these packages."""
+    return f"sudo apt-get install --no-install-recommends {' '.join(packages)}"
 
 
 def version_of(slurmctld: Path, env: dict[str, str]) -> str:
@@ -117,5 +127,5 @@ def version_of(slurmctld: Path, env: dict[str, str]) -> str:
         [slurmctld, "-V"], env=os.environ | env, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise ConfigError(f"{slurmctld} does not run.", detail=done.stderr)
+        raise ConfigError("{program} does not run.", detail=done.stderr, program=slurmctld)
     return done.stdout.strip()

@@ -63,8 +63,9 @@ class LocalSpec:
             if _GPU_TYPE.fullmatch(kind):
                 continue
             raise ConfigError(
-                f"{kind!r} cannot be a GPU type.",
+                "{kind} cannot be a GPU type.",
                 hint="A type is letters, digits, '_', '.' and '-', and starts with a letter.",
+                kind=repr(kind),
             )
         for what, number, least, most in (
             ("nodes", self.nodes, 1, 64),
@@ -74,8 +75,12 @@ class LocalSpec:
         ):
             if not least <= number <= most:
                 raise ConfigError(
-                    f"{what}={number} is not possible in a private cluster.",
-                    hint=f"Choose a number from {least} to {most}.",
+                    "{what}={number} is not possible in a private cluster.",
+                    hint="Choose a number from {least} to {most}.",
+                    what=what,
+                    number=number,
+                    least=least,
+                    most=most,
                 )
         if any("\n" in line for line in self.extra_conf):
             raise ConfigError("A line of extra_conf holds a line break.", hint="Give two lines.")
@@ -109,8 +114,9 @@ def check_name(name: str) -> None:
     """Raise ConfigError unless `name` can name a folder, a Slurm cluster and a file of ours."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"{name!r} cannot be the name of a private cluster.",
+            "{name} cannot be the name of a private cluster.",
             hint="A name is small letters, digits, '_' and '-', starts with a letter, 32 at most.",
+            name=repr(name),
         )
 
 

@@ -85,6 +85,7 @@ OWN: Mapping[str, Rule] = MappingProxyType(
         "kernel_remove": Rule((_WRITE, Right("write", "kernelspecs"))),
         "notebook": Rule((EXECUTE, Right("read", "contents"))),
         "kernel_add": Rule((EXECUTE, Right("write", "kernelspecs"))),
+        "up": Rule((EXECUTE,)),
         "lab_entry": Rule((EXECUTE,)),
         "dashboard": Rule((_READ,), get=True),
         "dashboard_entry": Rule((EXECUTE,)),

@@ -31,6 +31,7 @@ from jupyter_slurm.server.own import (
     OutlookHandler,
     SpecHandler,
 )
+from jupyter_slurm.server.private_cluster import PrivateCluster, UpHandler
 from jupyter_slurm.server.relay import Relay
 from jupyter_slurm.server.terminal_socket import Terminal, TerminalHandler
 from jupyter_slurm.server.watch import Client, WatchHandler
@@ -53,6 +54,7 @@ ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/api/kernel_meant", MeantKernelHandler),
     (r"/jupyter-slurm/api/kernel_add", AddKernelHandler),
     (r"/jupyter-slurm/api/kernel_remove", RemoveKernelHandler),
+    (r"/jupyter-slurm/api/up", UpHandler),
     (r"/jupyter-slurm/api/logfile", LogHandler),
     (r"/jupyter-slurm/api/openapi\.json", DocumentHandler),
     (r"/jupyter-slurm/api/([a-z_]+)", CallHandler),
@@ -91,6 +93,7 @@ class SlurmApp(ExtensionApp):
         given: dict[type[RequestHandler], dict[str, object]] = {
             WatchHandler: {"feed": self.feed, "clients": self.clients},
             TerminalHandler: {"relay": self.relay, "terminals": self.terminals},
+            UpHandler: {"relay": self.relay, "private_cluster": PrivateCluster()},
         }
         self.handlers.extend(
             (pattern, handler, given.get(handler, {"relay": self.relay}))

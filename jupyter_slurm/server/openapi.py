@@ -10,7 +10,7 @@ import msgspec
 
 from jupyter_slurm.agent.protocol import Call, calls, version
 from jupyter_slurm.api import Api
-from jupyter_slurm.server import files, kernels
+from jupyter_slurm.server import files, kernels, private_cluster
 from jupyter_slurm.server.calls import OWN, RULES, Rule
 from jupyter_slurm.wire import Job, JobSpec, Preview, Problem, RemoteKernel
 
@@ -40,6 +40,7 @@ _OWN = tuple(
         ("kernel_meant", kernels.KernelWish, RemoteKernel, kernels.meant),
         ("kernel_add", kernels.KernelWish, RemoteKernel, kernels.added),
         ("kernel_remove", kernels.KernelName, kernels.Kernels, kernels.removed),
+        ("up", kernels.Nothing, private_cluster.Start, private_cluster.PrivateCluster.up),
     )
 )
 """The server's own routes, without `logfile` and the WebSocket, which OpenAPI cannot describe

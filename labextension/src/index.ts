@@ -13,6 +13,7 @@ import { plugin as sidebar } from './sidebar/plugin';
 import { plugin as status } from './status/plugin';
 import { plugin as submit } from './submit/plugin';
 import { plugin as terminals } from './terminals/plugin';
+import { plugin as welcome } from './welcome/plugin';
 
 const plugins: JupyterFrontEndPlugin<unknown>[] = [
   model,
@@ -27,7 +28,8 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   terminals,
   files,
   kernels,
-  status
+  status,
+  welcome
 ];
 
 export default plugins;

@@ -72,6 +72,8 @@ export interface UsageView extends IDisposable {
  */
 export interface ISlurmModel {
   readonly clusters: readonly Cluster[];
+  /** The agent has said that there is none. */
+  readonly hasNoCluster: boolean;
   /** By cluster. */
   readonly connections: ReadonlyMap<string, Connection>;
   /** Ours, by our id. */
@@ -126,6 +128,7 @@ export const ISlurmModel = new Token<ISlurmModel>(
 /** Command ids; their arguments are in the describedBy of each. */
 export const CommandIDs = {
   showSidebar: 'jupyter-slurm:show-sidebar',
+  openQuickstart: 'jupyter-slurm:open-quickstart',
   openQueue: 'jupyter-slurm:open-queue',
   openNodes: 'jupyter-slurm:open-nodes',
   openJob: 'jupyter-slurm:open-job',

@@ -37,6 +37,7 @@ from jupyter_slurm.local_cluster import (
     up,
 )
 from jupyter_slurm.local_cluster.places import Places
+from jupyter_slurm.wire import Text
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, kept
 
 pytestmark = pytest.mark.real
@@ -79,7 +80,7 @@ def pids(where: LocalStatus) -> list[int | None]:
 
 
 def test_up_gives_a_cluster_that_runs_jobs(home: Path) -> None:
-    said: list[str] = []
+    said: list[Text] = []
     made = up(LocalSpec(nodes=2, gpus=8, cpus=4, memory_mib=2048), said.append)
     assert made.running
     assert [(one.program, one.node) for one in made.daemons] == [

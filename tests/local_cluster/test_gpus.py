@@ -10,6 +10,7 @@ import pytest
 
 from jupyter_slurm.cli import main
 from jupyter_slurm.local_cluster import Gpu, LocalSpec, LocalStatus, gpus, own_gpus, status, up
+from jupyter_slurm.wire import Text
 from tests.cluster.plugin import jupyter_homes, kept
 from tests.local_cluster.test_cluster import slurm, wait_for_state
 
@@ -47,6 +48,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield tmp_path
 
 
+def nothing_to_say(text: Text) -> None:
+    pytest.fail(str(text))
+
+
 # --- what there is ---
 @pytest.mark.parametrize(
     ("name", "kind"),
@@ -68,23 +73,23 @@ def test_a_gpu_is_called_what_slurm_calls_it(name: str, kind: str) -> None:
 
 def test_the_machines_gpus_are_those_of_nvidia_smi(nvidia_smi: NvidiaSmi) -> None:
     asked = nvidia_smi("WARNING: infoROM is corrupted at gpu 0000:01:00.0\n" + MIXED)
-    assert own_gpus(pytest.fail) == (Gpu(0, H100), Gpu(1, L4), Gpu(2, H100))
+    assert own_gpus(nothing_to_say) == (Gpu(0, H100), Gpu(1, L4), Gpu(2, H100))
     assert "-i" not in asked.read_text()
 
 
 @pytest.mark.parametrize("status", [0, 6, 9])
 def test_why_there_is_none_is_said(nvidia_smi: NvidiaSmi, status: int) -> None:
     nvidia_smi("NVIDIA-SMI has failed because it couldn't communicate with the driver.", status)
-    said: list[str] = []
+    said: list[Text] = []
     assert own_gpus(said.append) == ()
-    assert "couldn't communicate" in said[0]
+    assert "couldn't communicate" in str(said[0])
 
 
 def test_a_machine_without_nvidia_smi_has_none_and_nothing_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/no/such/folder")
-    assert own_gpus(pytest.fail) == ()
+    assert own_gpus(nothing_to_say) == ()
 
 
 def test_only_gpus_that_the_caller_may_use_are_taken(
@@ -92,11 +97,11 @@ def test_only_gpus_that_the_caller_may_use_are_taken(
 ) -> None:
     asked = nvidia_smi("2, NVIDIA L4\n")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
-    assert own_gpus(pytest.fail) == (Gpu(2, L4),)
+    assert own_gpus(nothing_to_say) == (Gpu(2, L4),)
     assert asked.read_text().startswith("-i 2 ")
     for none in ("", "NoDevFiles"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", none)
-        assert own_gpus(pytest.fail) == ()
+        assert own_gpus(nothing_to_say) == ()
 
 
 # --- what jobs are given ---

@@ -41,6 +41,7 @@ OWN = {
     f"{API}kernel_meant": "POST",
     f"{API}kernel_add": "POST",
     f"{API}kernel_remove": "POST",
+    f"{API}up": "POST",
     f"{API}logfile": "GET",
     f"{API}openapi.json": "GET",
     "jupyter-slurm/else": "GET",
@@ -191,7 +192,7 @@ def test_who_may_read_may_do_nothing_else(allowing: Callable[[str], Served]) -> 
     got = answers(allowing("read").client())
     denied = {route for route, answer in got.items() if answer.status == 403}
     more = {f"POST {API}{name}" for name, rule in RULES.items() if rule.rights != (Right("read"),)}
-    own = ("outlook", "notebook", "executed", "kernel_add", "kernel_remove")
+    own = ("outlook", "notebook", "executed", "kernel_add", "kernel_remove", "up")
     ours = {f"POST {LAB}", f"POST {DASHBOARD}", *(f"POST {API}{name}" for name in own)}
     assert denied == more | ours | {f"POST {AGENT}{name}" for name in calls()}
 

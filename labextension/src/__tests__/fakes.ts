@@ -98,6 +98,7 @@ export function connection(fields: Partial<Connection> = {}): Connection {
 /** It is told what there is, and says so to whoever listens. */
 export class FakeModel implements ISlurmModel {
   clusters: readonly Cluster[] = [];
+  hasNoCluster = false;
   connections: ReadonlyMap<string, Connection> = new Map();
   readonly jobs = new Map<string, Job>();
   actions: readonly Action[] = [];

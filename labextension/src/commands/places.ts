@@ -67,7 +67,7 @@ async function isLocal(model: ISlurmModel, cluster: string): Promise<boolean> {
 }
 
 /** A hidden folder, as the job's may be, is there only where the server shows hidden ones. */
-async function isThere(app: JupyterFrontEnd, path: string): Promise<boolean> {
+export async function isThere(app: JupyterFrontEnd, path: string): Promise<boolean> {
   try {
     await app.serviceManager.contents.get(path, { content: false });
     return true;

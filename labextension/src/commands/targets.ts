@@ -77,6 +77,11 @@ export async function usualCluster(model: ISlurmModel): Promise<string> {
     model.clusters.length > 0
       ? model.clusters
       : await model.call<ISlurmModel['clusters']>('clusters');
+  return usualOf(clusters);
+}
+
+/** The same of those that are known. */
+export function usualOf(clusters: ISlurmModel['clusters']): string {
   return (clusters.find(one => one.default) ?? clusters[0])?.name ?? '';
 }
 

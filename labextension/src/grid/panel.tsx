@@ -11,12 +11,15 @@ import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import type { IDisposable } from '@lumino/disposable';
 import type { Message } from '@lumino/messaging';
+import { Signal } from '@lumino/signaling';
 import type { ComponentType, JSX } from 'react';
 import { show } from '../commands/show';
-import { usualCluster } from '../commands/targets';
+import { usualCluster, usualOf } from '../commands/targets';
 import { slurmIcon } from '../icons';
-import { ISlurmModel } from '../tokens';
+import { CommandIDs, ISlurmModel } from '../tokens';
+import { NoCluster } from '../welcome/none';
 
 export interface PanelProps<Look> {
   cluster: string;
@@ -106,12 +109,15 @@ function addPanel<Look>(
     },
     execute: async args => {
       await remembered;
-      const cluster = typeof args.cluster === 'string' ? args.cluster : await usualCluster(model);
+      const named = typeof args.cluster === 'string' ? args.cluster : '';
+      const cluster = named === '' ? await usualCluster(model) : named;
       let panel = tracker.find(widget => widget.content.cluster === cluster);
       if (panel === undefined) {
         const props = { cluster, model, commands: app.commands, trans, look, remember };
-        panel = new MainAreaWidget({ content: new ClusterPanel(kind, props) });
-        await tracker.add(panel);
+        const made = new MainAreaWidget({ content: new ClusterPanel(kind, props) });
+        made.content.named.connect(() => void tracker.save(made));
+        await tracker.add(made);
+        panel = made;
       }
       show(app, panel);
     }
@@ -120,26 +126,63 @@ function addPanel<Look>(
 }
 
 class ClusterPanel<Look> extends ReactWidget {
+  /** Opened while there was no cluster, it has one now. */
+  readonly named = new Signal<this, void>(this);
+  private watched: IDisposable | null = null;
+
   constructor(
     private readonly kind: Kind<Look>,
     private readonly props: Omit<PanelProps<Look>, 'seen'>
   ) {
     super();
     this.id = `jupyter-slurm-${kind.name}-${this.cluster}`;
-    this.title.label = kind.title(this.cluster);
+    this.title.label = this.cluster === '' ? kind.label : kind.title(this.cluster);
     this.title.icon = slurmIcon;
     this.title.closable = true;
     this.addClass('jp-slurm');
     this.addClass(kind.className);
+    if (this.cluster === '') {
+      this.watched = props.model.watchJobs();
+      props.model.changed.connect(this.name, this);
+    }
   }
 
+  /** '': there was none yet. */
   get cluster(): string {
     return this.props.cluster;
   }
 
+  override dispose(): void {
+    this.rest();
+    Signal.clearData(this);
+    super.dispose();
+  }
+
   protected override render(): JSX.Element {
+    const { commands, trans } = this.props;
+    if (this.cluster === '') {
+      const welcome = (): void => void commands.execute(CommandIDs.showSidebar);
+      return <NoCluster welcome={welcome} trans={trans} />;
+    }
     const { View } = this.kind;
     return <View {...this.props} seen={this.isVisible} />;
+  }
+
+  private name(): void {
+    const cluster = usualOf(this.props.model.clusters);
+    if (cluster !== '') {
+      this.rest();
+      this.props.cluster = cluster;
+      this.title.label = this.kind.title(cluster);
+      this.update();
+      this.named.emit();
+    }
+  }
+
+  private rest(): void {
+    this.props.model.changed.disconnect(this.name, this);
+    this.watched?.dispose();
+    this.watched = null;
   }
 
   protected override onAfterShow(message: Message): void {

@@ -5,6 +5,7 @@ import { useEffect, useState, type JSX } from 'react';
 import { visible } from '../format';
 import { problemOf } from '../model/model';
 import { told } from '../messages';
+import { NoCluster } from '../welcome/none';
 import type { Problem, RemoteKernel } from '../wire';
 import { optionsOf } from './words';
 
@@ -14,11 +15,14 @@ export interface KernelsProps {
   /** Asks first; null: nothing was removed. */
   remove: (kernel: RemoteKernel) => Promise<RemoteKernel[] | null>;
   make: () => void;
+  /** Shows the way to a cluster; null: there is one. */
+  welcome: (() => void) | null;
   /** Differs when there may be others than before. */
   news: number;
 }
 
-export function KernelsView({ trans, list, remove, make, news }: KernelsProps): JSX.Element {
+export function KernelsView(props: KernelsProps): JSX.Element {
+  const { trans, list, remove, make, welcome, news } = props;
   const [kernels, setKernels] = useState<readonly RemoteKernel[] | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const take = async (asked: Promise<readonly RemoteKernel[] | null>): Promise<void> => {
@@ -46,7 +50,9 @@ export function KernelsView({ trans, list, remove, make, news }: KernelsProps): 
         </p>
       )}
       {kernels === null ? null : kernels.length === 0 ? (
-        <p className="jp-slurm-Empty">{trans.__('There are none yet.')}</p>
+        welcome !== null ? null : (
+          <p className="jp-slurm-Empty">{trans.__('There are none yet.')}</p>
+        )
       ) : (
         <List
           kernels={kernels}
@@ -56,9 +62,13 @@ export function KernelsView({ trans, list, remove, make, news }: KernelsProps): 
           trans={trans}
         />
       )}
-      <button type="button" className="jp-slurm-Button" onClick={make}>
-        {trans.__('New remote kernel…')}
-      </button>
+      {welcome === null ? (
+        <button type="button" className="jp-slurm-Button" onClick={make}>
+          {trans.__('New remote kernel…')}
+        </button>
+      ) : (
+        <NoCluster welcome={welcome} trans={trans} />
+      )}
     </div>
   );
 }

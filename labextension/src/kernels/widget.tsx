@@ -4,6 +4,7 @@ import { Dialog, showDialog } from '@jupyterlab/apputils';
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
+import type { IDisposable } from '@lumino/disposable';
 import type { JSX } from 'react';
 import { visible } from '../format';
 import { slurmIcon } from '../icons';
@@ -14,6 +15,7 @@ import { KernelsView } from './view';
 
 export class KernelsPanel extends ReactWidget {
   private news = 0;
+  private readonly watched: IDisposable;
 
   constructor(
     private readonly app: JupyterFrontEnd,
@@ -28,10 +30,14 @@ export class KernelsPanel extends ReactWidget {
     this.addClass('jp-slurm');
     this.addClass('jp-slurm-KernelsPanel');
     app.serviceManager.kernelspecs.specsChanged.connect(this.look, this);
+    this.watched = model.watchJobs();
+    model.changed.connect(this.update, this);
   }
 
   override dispose(): void {
     this.app.serviceManager.kernelspecs.specsChanged.disconnect(this.look, this);
+    this.model.changed.disconnect(this.update, this);
+    this.watched.dispose();
     super.dispose();
   }
 
@@ -42,6 +48,7 @@ export class KernelsPanel extends ReactWidget {
         list={this.list}
         remove={this.remove}
         make={this.make}
+        welcome={this.model.hasNoCluster ? this.welcome : null}
         news={this.news}
       />
     );
@@ -68,6 +75,10 @@ export class KernelsPanel extends ReactWidget {
       ]
     });
     return button.accept ? removeKernel(this.app, this.model, kernel.name) : null;
+  };
+
+  private readonly welcome = (): void => {
+    void this.app.commands.execute(CommandIDs.showSidebar);
   };
 
   private readonly make = (): void => {

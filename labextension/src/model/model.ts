@@ -35,6 +35,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
   private frame = 0;
   /** The connections there were when the clusters were asked for; null: they are to be. */
   private clustersOf: string | null = null;
+  private areClustersKnown = false;
   /** How often they were: an answer that a later one has overtaken is none. */
   private askedClusters = 0;
 
@@ -43,6 +44,10 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     private readonly login: Login
   ) {
     this.socket = new WatchSocket(settings);
+  }
+
+  get hasNoCluster(): boolean {
+    return this.areClustersKnown && this.clusters.length === 0;
   }
 
   dispose(): void {
@@ -205,6 +210,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
       const clusters = await this.call<Cluster[]>('clusters');
       if (asked === this.askedClusters) {
         this.clusters = clusters;
+        this.areClustersKnown = true;
       }
     } catch (error) {
       if (asked === this.askedClusters) {

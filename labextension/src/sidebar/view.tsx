@@ -15,6 +15,7 @@ import { moment } from '../format';
 import { slurmIcon } from '../icons';
 import { said } from '../messages';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
+import { Welcome } from '../welcome/view';
 import { ClusterList } from './clusters';
 import { MyJobs } from './jobs';
 import type { News, Queues } from './queues';
@@ -38,6 +39,17 @@ export function SidebarView(props: SidebarProps): JSX.Element {
   const [words, setWords] = useState('');
   const [collapsed, setCollapsed] = useState(0);
   const nowS = news.atS;
+  // Jobs of clusters that are no more stay.
+  if (model.hasNoCluster && model.jobs.size === 0) {
+    return (
+      <div className="jp-slurm-SidebarBody">
+        <div className="jp-slurm-JobsHead">
+          <h2>{trans.__('My jobs')}</h2>
+        </div>
+        <Welcome model={model} commands={commands} trans={trans} />
+      </div>
+    );
+  }
   return (
     <div className="jp-slurm-SidebarBody">
       <div className="jp-slurm-JobsHead">
@@ -52,7 +64,11 @@ export function SidebarView(props: SidebarProps): JSX.Element {
         />
       </div>
       <OldNews freshness={model.freshness} trans={trans} nowS={nowS} />
-      <ClusterList model={model} queues={queues} commands={commands} trans={trans} nowS={nowS} />
+      {model.hasNoCluster ? (
+        <Welcome model={model} commands={commands} trans={trans} />
+      ) : (
+        <ClusterList model={model} queues={queues} commands={commands} trans={trans} nowS={nowS} />
+      )}
       <input
         className="jp-slurm-Filter"
         type="search"

@@ -77,7 +77,11 @@ export function summary(
   const told = [
     running > 0 ? trans._n('%1 job runs', '%1 jobs run', running) : '',
     waiting > 0 ? trans._n('%1 job waits', '%1 jobs wait', waiting) : '',
-    jobs.length === 0 ? trans.__('no job runs or waits') : ''
+    jobs.length > 0
+      ? ''
+      : model.hasNoCluster
+        ? trans.__('no cluster yet')
+        : trans.__('no job runs or waits')
   ].filter(part => part !== '');
   const signs =
     jobs.length === 0 ? '' : ` ${running.toLocaleString()} ▶ ${waiting.toLocaleString()} ◷`;

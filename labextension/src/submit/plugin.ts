@@ -223,6 +223,7 @@ async function open(
       return button.accept && value?.trim() ? value.trim() : null;
     },
     connect: one => void app.commands.execute(CommandIDs.connect, { cluster: one }),
+    welcome: () => void app.commands.execute(CommandIDs.showSidebar),
     copy: text => {
       Clipboard.copyToSystem(text);
     },

@@ -310,14 +310,7 @@ function useSending({ submit }: SubmitProps): Sending {
 type TroubleProps = SubmitProps & { known: Known; cluster: string };
 
 /** Why the form knows nothing of the cluster, and what to do about it. */
-function Trouble({ model, known, cluster, connect, trans }: TroubleProps): JSX.Element | null {
-  if (model.clusters.length === 0 && model.freshness.asOf !== null) {
-    return (
-      <p className="jp-slurm-Problem" role="alert">
-        {trans.__('No cluster is known here. “jupyter slurm up” starts one on this machine.')}
-      </p>
-    );
-  }
+function Trouble({ known, cluster, connect, trans }: TroubleProps): JSX.Element | null {
   const { problem } = known;
   return problem === null ? null : (
     <div className="jp-slurm-Problem" role="alert">

@@ -8,7 +8,9 @@ import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 import type { JSX } from 'react';
 import { visible } from '../format';
+import { usualOf } from '../commands/targets';
 import { slurmIcon } from '../icons';
+import { NoCluster } from '../welcome/none';
 import type { Wishes } from './form';
 import { kept } from './restoring';
 import { SubmitView, type Draft, type SubmitProps } from './view';
@@ -18,6 +20,8 @@ export type SubmitOptions = Omit<SubmitProps, 'draft' | 'keep'> & {
   wishes: Wishes;
   /** Its name among forms, also of later pages; undefined: it is a new one. */
   name?: string | undefined;
+  /** Shows the sidebar, where there is a way to a cluster. */
+  welcome: () => void;
 };
 
 export class SubmitPanel extends ReactWidget {
@@ -66,6 +70,18 @@ export class SubmitPanel extends ReactWidget {
   }
 
   protected override render(): JSX.Element {
+    const { model, trans, welcome } = this.props;
+    const { wishes } = this.draft;
+    if (model.hasNoCluster) {
+      return <NoCluster welcome={welcome} trans={trans} />;
+    }
+    if (wishes.cluster === '') {
+      const cluster = usualOf(model.clusters);
+      if (cluster === '') {
+        return <></>; // the agent has not said yet which there are
+      }
+      this.draft = { ...this.draft, wishes: { ...wishes, cluster } };
+    }
     return (
       <SubmitView
         {...this.props}

@@ -382,3 +382,17 @@ test('a login that is given up is told as that', async () => {
   expect(failed).toBeInstanceOf(SlurmError);
   expect((failed as SlurmError).problem.message).toContain('given up');
 });
+
+test('that there is no cluster is known once the agent has said so, and no longer than it says so', async () => {
+  const cluster = { name: 'local' } as Cluster;
+  model.watchJobs();
+  const socket = FakeSocket.last.open();
+  expect(model.hasNoCluster).toBe(false);
+  socket.say({ watch: 1, value: changes({ whole: true }) });
+  await jest.advanceTimersByTimeAsync(16);
+  expect(model.hasNoCluster).toBe(true);
+  answers = { clusters: () => [cluster] };
+  socket.say({ watch: 1, value: changes({ whole: true }) });
+  await jest.advanceTimersByTimeAsync(16);
+  expect(model.hasNoCluster).toBe(false);
+});

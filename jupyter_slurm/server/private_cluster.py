@@ -1,0 +1,66 @@
+"""The route that starts the private Slurm of this machine, as `jupyter slurm up` does."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from tornado.web import authenticated
+
+from jupyter_slurm import local_cluster
+from jupyter_slurm.local_cluster import LocalStatus
+from jupyter_slurm.server.calls import OWN
+from jupyter_slurm.server.handlers import Handler
+from jupyter_slurm.server.kernels import Nothing
+from jupyter_slurm.server.relay import Relay, in_thread
+from jupyter_slurm.wire import Text
+
+_WAIT_S = 1.0
+"""How long an answer waits for the end: a page asks again, and shows meanwhile how far it is."""
+
+
+class Start(msgspec.Struct, frozen=True):
+    """How far the start is."""
+
+    said: tuple[Text, ...]
+    """What is being done, the latest last."""
+    done: bool
+
+
+class PrivateCluster:
+    """The private cluster, started once for all pages that ask for it at the same time."""
+
+    def __init__(self) -> None:
+        self._said: list[Text] = []
+        self._start: asyncio.Future[LocalStatus] | None = None
+
+    async def up(self) -> Start:
+        """Starts the private Slurm of this machine, and tells how far it is: to be called again
+        until it is done, which is safe. ConfigError: packages are missing; LocalClusterError."""
+        start = self._start
+        if start is None or start.done():
+            said: list[Text] = []
+            self._said = said
+            self._start = start = in_thread(
+                lambda: local_cluster.up(local_cluster.shape(say=said.append), said.append)
+            )
+        done, _ = await asyncio.wait([start], timeout=_WAIT_S)
+        if done:
+            start.result()
+        return Start(tuple(self._said), done=bool(done))
+
+
+class UpHandler(Handler):
+    """`POST up`: starts the private cluster -> how far that is."""
+
+    def initialize(  # type: ignore[override]  # by the route's own arguments
+        self, relay: Relay, private_cluster: PrivateCluster
+    ) -> None:
+        super().initialize(relay)
+        self.private_cluster = private_cluster
+
+    @authenticated
+    async def post(self) -> None:
+        await self.permit(OWN["up"])
+        self.wish(Nothing)
+        self.give_value(await self.private_cluster.up())

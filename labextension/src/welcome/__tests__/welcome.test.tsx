@@ -1,0 +1,101 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import { act } from 'react';
+import { createRoot, type Root } from 'react-dom/client';
+import { SlurmError } from '../../server';
+import { CommandIDs, type ISlurmModel } from '../../tokens';
+import { quickstart } from '../quickstart';
+import { Welcome } from '../view';
+
+Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
+
+const trans = nullTranslator.load('jupyter_slurm');
+const execute = jest.fn();
+const call = jest.fn<Promise<unknown>, [string]>();
+let root: Root;
+let host: HTMLElement;
+
+beforeEach(async () => {
+  jest.clearAllMocks();
+  host = document.body.appendChild(document.createElement('div'));
+  root = createRoot(host);
+  await act(async () => {
+    root.render(
+      <Welcome
+        model={{ call } as unknown as ISlurmModel}
+        commands={{ execute } as unknown as CommandRegistry}
+        trans={trans}
+      />
+    );
+    await Promise.resolve();
+  });
+});
+
+afterEach(() => {
+  act(() => {
+    root.unmount();
+  });
+  host.remove();
+});
+
+async function press(label: string): Promise<void> {
+  const button = [...host.querySelectorAll('button')].find(one => one.textContent?.includes(label));
+  await act(async () => {
+    button?.click();
+    await Promise.resolve();
+  });
+}
+
+const status = (): string => host.querySelector('[role=status]')?.textContent ?? '';
+
+test('it is started once, tells how far that is, and has the agent look at its end', async () => {
+  const answers: ((start: object) => void)[] = [];
+  call.mockImplementation(name =>
+    name === 'up' ? new Promise(resolve => answers.push(resolve)) : Promise.resolve([])
+  );
+  await press('Start one');
+  await press('Start one');
+  expect(call.mock.calls).toEqual([['up']]);
+  expect(status()).toBe('Starting…');
+  await act(async () => {
+    const step = { text: 'Starting {software} …', args: { software: 'slurm 22.05' } };
+    answers[0]?.({ said: ['before', step], done: false });
+    await Promise.resolve();
+  });
+  expect(status()).toBe('Starting slurm 22.05 …');
+  await act(async () => {
+    answers[1]?.({ said: [], done: true });
+    await Promise.resolve();
+  });
+  expect(call.mock.calls).toEqual([['up'], ['up'], ['clusters']]);
+});
+
+test('the packages that are missing are named with what installs them, and it can be tried again', async () => {
+  const problem = {
+    code: 'config',
+    message: 'A private Slurm needs packages that are not on this machine: slurm-wlm.',
+    hint: 'Install them: sudo apt-get install --no-install-recommends slurm-wlm',
+    detail: null,
+    option: null,
+    transient: false
+  };
+  call.mockRejectedValue(new SlurmError(problem, 400));
+  await press('Start one');
+  const alert = host.querySelector('[role=alert]')?.textContent;
+  expect(alert).toBe(`${problem.message} ${problem.hint}`);
+  expect(status()).toBe('');
+  await press('Start one');
+  expect(call).toHaveBeenCalledTimes(2);
+});
+
+test('the quickstart is a command', async () => {
+  await press('quickstart');
+  expect(execute).toHaveBeenCalledWith(CommandIDs.openQuickstart);
+});
+
+test('the quickstart starts a cluster where there is none, and nowhere else', () => {
+  const sources = (starts: boolean): string => JSON.stringify(quickstart(starts, trans));
+  expect(sources(true)).toContain('jupyter_slurm up');
+  expect(sources(false)).not.toContain('jupyter_slurm up');
+  expect(sources(false)).toContain('%%slurm --in numbers --out total');
+});

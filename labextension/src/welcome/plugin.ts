@@ -1,0 +1,50 @@
+// The plugin of the quickstart. The welcome itself is the sidebar's, where there is no cluster.
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { isThere } from '../commands/places';
+import { tell } from '../commands/telling';
+import { slurmIcon } from '../icons';
+import { CommandIDs, ISlurmModel } from '../tokens';
+import { quickstart } from './quickstart';
+
+const PATH = 'quickstart.ipynb';
+
+export const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-slurm:welcome',
+  description: 'The first minute: a notebook of examples.',
+  autoStart: true,
+  requires: [ISlurmModel],
+  optional: [ITranslator, ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    model: ISlurmModel,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null
+  ) => {
+    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
+    const label = trans.__('Open the quickstart');
+    app.commands.addCommand(CommandIDs.openQuickstart, {
+      label,
+      caption: trans.__('A notebook of examples'),
+      icon: slurmIcon,
+      describedBy: { args: { type: 'object', properties: {} } },
+      execute: async () => {
+        try {
+          // One that is there may have been changed: it stays as it is.
+          if (!(await isThere(app, PATH))) {
+            await app.serviceManager.contents.save(PATH, {
+              type: 'notebook',
+              format: 'json',
+              content: quickstart(model.hasNoCluster, trans)
+            });
+          }
+          await app.commands.execute('docmanager:open', { path: PATH });
+        } catch (error) {
+          tell(error, label);
+        }
+      }
+    });
+    palette?.addItem({ command: CommandIDs.openQuickstart, category: trans.__('Slurm') });
+  }
+};

@@ -1,0 +1,81 @@
+// The quickstart: a notebook of examples that need nothing but a cluster. Pure.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { PartialJSONObject } from '@lumino/coreutils';
+
+/** `starts`: whether it starts a cluster first, as there is none. */
+export function quickstart(starts: boolean, trans: TranslationBundle): PartialJSONObject {
+  const cells = [
+    text(
+      trans.__('# A cell is a Slurm job'),
+      trans.__(
+        '%1 at the top of a cell, and the cell runs on the cluster. Its output comes here as it is written.',
+        '`%%slurm`'
+      ),
+      trans.__('Run one cell after the other with Shift+Enter.')
+    ),
+    ...(starts ? startingCells(trans) : []),
+    code('%load_ext jupyter_slurm'),
+    text(trans.__('## The first job')),
+    code(
+      '%%slurm',
+      'import platform',
+      '',
+      'print("Hello from", platform.node(), "and Python", platform.python_version())'
+    ),
+    text(
+      trans.__('## Variables'),
+      trans.__('`--in` takes variables of the notebook along, `--out` brings others back.')
+    ),
+    code('numbers = [3, 1, 4, 1, 5, 9, 2, 6]'),
+    code('%%slurm --in numbers --out total', 'total = sum(numbers)'),
+    code('total'),
+    text(
+      trans.__('## Resources'),
+      trans.__('Every option of `sbatch` means what it means there: `--gpus`, `--mem`, `--time` …')
+    ),
+    code(
+      '%%slurm --cpus-per-task 2 --time 5m --name two-cpus',
+      'import os',
+      '',
+      'print(os.environ["SLURM_CPUS_PER_TASK"], "CPUs in job", os.environ["SLURM_JOB_ID"])'
+    ),
+    text(
+      trans.__('## All jobs'),
+      trans.__('The sidebar shows them too. %1 tells all that a cell can say.', '`%%slurm?`')
+    ),
+    code('%slurm jobs')
+  ];
+  return {
+    cells,
+    metadata: {
+      kernelspec: { name: 'python3', display_name: 'Python 3', language: 'python' },
+      language_info: { name: 'python' }
+    },
+    nbformat: 4,
+    nbformat_minor: 4
+  };
+}
+
+function startingCells(trans: TranslationBundle): PartialJSONObject[] {
+  return [
+    text(
+      trans.__('## A cluster'),
+      trans.__('There is none yet. This starts one on this machine, a real Slurm of your own:')
+    ),
+    code('import sys', '', '!{sys.executable} -m jupyter_slurm up')
+  ];
+}
+
+function text(...paragraphs: string[]): PartialJSONObject {
+  return { cell_type: 'markdown', metadata: {}, source: paragraphs.join('\n\n') };
+}
+
+function code(...lines: string[]): PartialJSONObject {
+  return {
+    cell_type: 'code',
+    metadata: {},
+    source: lines.join('\n'),
+    outputs: [],
+    execution_count: null
+  };
+}

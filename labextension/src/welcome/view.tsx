@@ -1,0 +1,67 @@
+// What the sidebar shows where no cluster is known: the ways to a first job.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import { useId, type JSX } from 'react';
+import { said, told } from '../messages';
+import { CommandIDs, type ISlurmModel } from '../tokens';
+import { useStart } from './starting';
+
+interface Props {
+  model: ISlurmModel;
+  commands: CommandRegistry;
+  trans: TranslationBundle;
+}
+
+export function Welcome({ model, commands, trans }: Props): JSX.Element {
+  const [{ busy, step, problem }, start] = useStart(model);
+  return (
+    <div className="jp-slurm-Welcome">
+      <h3>{trans.__('Run cells on a cluster')}</h3>
+      <p>{trans.__('Put %1 over a cell. First, a cluster:', '%%slurm')}</p>
+      <Way
+        label={trans.__('Start one on this machine')}
+        about={trans.__('A private Slurm of your own')}
+        busy={busy}
+        go={start}
+      />
+      <p className="jp-slurm-Quiet" role="status">
+        {busy ? (step === null ? trans.__('Starting…') : said(step, trans)) : ''}
+      </p>
+      {problem === null ? null : (
+        <p className="jp-slurm-Problem" role="alert" title={problem.detail ?? ''}>
+          {told(problem, trans)}
+        </p>
+      )}
+      <Way
+        label={trans.__('Open the quickstart')}
+        about={trans.__('A notebook of examples')}
+        busy={false}
+        go={() => void commands.execute(CommandIDs.openQuickstart)}
+      />
+    </div>
+  );
+}
+
+interface WayProps {
+  label: string;
+  about: string;
+  busy: boolean;
+  go: () => void;
+}
+
+function Way({ label, about, busy, go }: WayProps): JSX.Element {
+  const id = useId();
+  return (
+    <button
+      type="button"
+      className="jp-slurm-Way"
+      aria-labelledby={`${id}label`}
+      aria-describedby={`${id}about`}
+      aria-disabled={busy}
+      onClick={go}
+    >
+      <b id={`${id}label`}>{label}</b>
+      <span id={`${id}about`}>{about}</span>
+    </button>
+  );
+}
