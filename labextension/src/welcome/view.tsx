@@ -38,6 +38,9 @@ export function Welcome({ model, commands, trans }: Props): JSX.Element {
         busy={false}
         go={() => void commands.execute(CommandIDs.openQuickstart)}
       />
+      <p className="jp-slurm-Quiet">
+        {trans.__('A cluster elsewhere, in a terminal: %1', 'jupyter slurm clusters add NAME')}
+      </p>
     </div>
   );
 }
