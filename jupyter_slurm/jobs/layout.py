@@ -18,6 +18,7 @@ short that it arrives in one piece (`started.N.json` and `exit.N.json`; empty, t
     usage.N.jsonl             by node/usage.py, on the first node: what the job uses there
     usage.N.K.jsonl           the same on node K of several (1: the second)
     lab.N.jsonl               by node/lab.py: how far it is; the last line counts
+    limit                     by access/labs.py: the job's time limit in seconds, for the lab's page
     output.N.jsonl vars.N result.N.json                           by node/runner.py
 
 A job that a launcher spreads over nodes (`--launch`) has besides, R being a rank and K a node:
@@ -129,6 +130,7 @@ SESSION = "session.py"
 SESSION_RANKS = "session_ranks.py"
 KERNEL = "kernel.py"
 LAB = "lab.py"
+LIMIT = "limit"
 PROGRAM = "program"
 TERMINAL = "terminal.py"
 ENTER = "enter"

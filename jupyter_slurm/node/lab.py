@@ -28,6 +28,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 import lab_door
 import lab_overlay
+import lab_page
 import lab_port
 import private_folder
 
@@ -60,11 +61,14 @@ CONFIG = """\
 # Written by jupyter-slurm for one job.
 import os
 import jupyterlab
+# Of its own: the notebooks of another JupyterLab's are not opened here with second kernels.
+c.LabApp.workspaces_dir = {workspaces!r}
 if int(jupyterlab.__version__.split(".")[0]) < 3:
     server = c.NotebookApp
     server.notebook_dir = os.getcwd()
     identity = server
 else:
+    c.LabApp.extra_labextensions_path.append({extensions!r})
     import jupyter_server
     server = c.ServerApp
     server.root_dir = os.getcwd()
@@ -90,14 +94,15 @@ class Names(list):
         of_lab = name.startswith({host!r}) and name.endswith(".localhost")
         return of_lab or name == "localhost"
 server.allow_remote_access = False
-server.tornado_settings = {{"local_hostnames": Names()}}
+shown = {{"appName": {title!r}}}
+server.tornado_settings = {{
+    "local_hostnames": Names(),
+    "page_config_hook": lambda handler, page_config: dict(page_config, **shown),
+}}
 """
 BELOW_ANOTHER = """\
 # The Jupyter below whose address it is shown puts the token in; the page would send it there.
-server.tornado_settings = dict(
-    server.tornado_settings,
-    page_config_hook=lambda handler, page_config: dict(page_config, token="")
-)
+shown["token"] = ""
 """
 
 
@@ -137,6 +142,8 @@ class Lab(object):
         with open(os.path.join(folder, "key"), "rb") as file:
             key = file.read().strip()
         self.token = token_of(key)
+        self.folder = folder
+        self.attempt = attempt
         self.tell = ProgressFile(os.path.join(folder, "lab.%s.jsonl" % attempt))
         self.key = key
         self.port = None  # type: Optional[lab_port.Port]
@@ -167,6 +174,8 @@ class Lab(object):
     def start(self, private: str, temporary: str) -> None:
         overlay = self.overlay()
         self.sock = os.path.join(private, "server")
+        self.page = lab_page.Page(private, self.folder, self.attempt, self.task)
+        self.page.write()
         config = os.path.join(private, "jupyter_lab_config.py")
         host = "lab-%s-" % self.task["id"]
         base_url = self.task["base_url"]
@@ -176,6 +185,9 @@ class Lab(object):
             token=self.token,
             host=host,
             base_url=base_url,
+            title=self.page.title,
+            workspaces=self.page.workspaces,
+            extensions=self.page.extensions,
         )
         put(config, text)
         env = dict(os.environ, JUPYTER_RUNTIME_DIR=os.path.join(private, "r"))
@@ -249,10 +261,12 @@ class Lab(object):
     def made_activity(self) -> "lab_activity.Activity":
         import lab_activity  # noqa: PLC0415 - takes its time, while JupyterLab starts
 
+        server = lab_activity.Server(self.sock, self.token, self.task["base_url"])
         return lab_activity.Activity(
-            lab_activity.Server(self.sock, self.token, self.task["base_url"]),
+            server,
             float(self.task["idle_s"]),
             self.tell_ready,
+            lambda: self.page.renew(server.get("sessions")),
         )
 
     def tell_ready(self, idle_since_s: "Optional[float]") -> None:
@@ -261,6 +275,7 @@ class Lab(object):
 
     def serve(self) -> None:
         """Serve until the lab is over; raise Ended then."""
+        self.page.renew(None)  # before somebody sees it
         self.tell_ready(None)
         self.activity.stir()  # it begins now
         self.activity.start()
@@ -278,6 +293,7 @@ class Lab(object):
         if self.server is None:
             return
         deadline_s = time.monotonic() + PATIENCE_S
+        self.page.notes.remove()
         self.send(signal.SIGTERM)
         # Before anything else: if this process is killed meanwhile, it removes nothing any more.
         for folder in folders:

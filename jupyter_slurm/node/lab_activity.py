@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Callable, Dict, List, Optional  # noqa: F401 - in comments
 
 LONGEST_LOOK_S = 30.0
+SOON_S = 1.0
+"""How long after a sign of somebody it looks: what was asked for is done by then."""
 LOOKS = 10
 """How many looks happen within the idle time."""
 ANSWER_S = 10.0
@@ -63,16 +65,23 @@ class Server(object):
 
 class Activity(object):
     """When somebody last did something in the lab. Once half of the idle time is over, `tell` is
-    called with the time since when the lab has been idle, and with None when it is in use again."""
+    called with the time since when the lab has been idle, and with None when it is in use again.
+    `beside` is called after each look."""
 
     def __init__(
-        self, server: Server, idle_s: float, tell: "Callable[[Optional[float]], None]"
+        self,
+        server: Server,
+        idle_s: float,
+        tell: "Callable[[Optional[float]], None]",
+        beside: "Callable[[], None]",
     ) -> None:
         self.server = server
         self.idle_s = idle_s
         self.tell = tell
+        self.beside = beside
         self.last_s = time.time()
         self.told = False
+        self.stirred = threading.Event()
         self.pause_s = min(LONGEST_LOOK_S, idle_s / LOOKS)
         self.thread = threading.Thread(target=self.look_again_and_again)
         self.thread.daemon = True
@@ -83,6 +92,7 @@ class Activity(object):
     def stir(self) -> None:
         """Record that somebody has done something now."""
         self.last_s = time.time()
+        self.stirred.set()
 
     def is_over(self) -> bool:
         """Tell whether nobody has done anything for too long; report a change through `tell`."""
@@ -95,14 +105,17 @@ class Activity(object):
 
     def look_again_and_again(self) -> None:
         while True:
-            time.sleep(self.pause_s)
+            if self.stirred.wait(self.pause_s):
+                time.sleep(SOON_S)
+                self.stirred.clear()
             self.look()
+            self.beside()
 
     def look(self) -> None:
         for kind in ("kernels", "terminals"):
             for one in self.server.get(kind) or []:
                 if one.get("execution_state") in ("busy", "starting"):
-                    self.stir()
+                    self.last_s = time.time()
                 else:
                     self.last_s = max(self.last_s, seconds(one.get("last_activity")))
 

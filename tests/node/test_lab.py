@@ -150,7 +150,7 @@ def test_a_kernel_at_work_and_a_terminal_in_use_keep_a_lab(
 ) -> None:
     now = time.strftime("%Y-%m-%dT%H:%M:%S.123456Z", time.gmtime())
     server, told = Server(), list[float | None]()
-    activity = lab_activity.Activity(server, 3600, told.append)
+    activity = lab_activity.Activity(server, 3600, told.append, lambda: None)
     activity.last_s = time.time() - 4000
     server.said[kind] = [
         {**said, "last_activity": said.get("last_activity", "").replace("NOW", now)}
@@ -181,8 +181,11 @@ def test_the_token_lies_where_the_release_of_the_server_looks_for_it(
         monkeypatch.setitem(sys.modules, name, fake)
     monkeypatch.setattr(sys, "path", list(sys.path))
     values = {"token": "t0k", "sock": "/x/server", "host": "lab", "base_url": "/"}
+    page = {"title": "fit · n1 · JupyterLab", "workspaces": "/x/w", "extensions": "/x/e"}
     config = Config()
-    exec(lab.CONFIG.format(**values), {"c": config})
+    exec(lab.CONFIG.format(**values, **page), {"c": config})
+    shown = next(config[name].tornado_settings for name in config if "sock" in config[name])
+    assert shown["page_config_hook"](None, {"appName": "JupyterLab"}) == {"appName": page["title"]}
     assert {name for name in config if "token" in config[name]} == {place}
     assert config[place].token == "t0k"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -46,16 +45,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, demo_image: Path) -> Itera
         cluster = started("A cluster for the browser", lambda: stack.enter_context(begin()))
         alias = [sys.executable, str(ROOT / "examples" / "alias.py"), "local", str(demo_image)]
         cluster.run(*alias, cwd=ROOT)
-        with cluster.profile_path.open("a", encoding="utf-8") as profile:
-            place = json.dumps(str(_of_labs(cluster)))
-            profile.write(f"[job_env]\nJUPYTERLAB_WORKSPACES_DIR = {place}\n")
         yield cluster
-
-
-def _of_labs(cluster: SlurmCluster) -> Path:
-    """Return the folder where labs on the node keep what is open in them. In the home, which all
-    workers share, a lab would open the notebook of another worker's test."""
-    return cluster.folder / "workspaces"
 
 
 @contextmanager
@@ -105,8 +95,7 @@ def opened_lab(page: Page, lab: Lab) -> Page:
 @pytest.fixture(autouse=True)
 def ground(request: pytest.FixtureRequest) -> Iterator[None]:
     """What a test leaves to those after it: no kernel, no terminal, no setting of ours that was
-    chosen, no job that waits or runs, nothing open in a lab, no notebook: the next is again called
-    Untitled."""
+    chosen, no job that waits or runs, no notebook: the next is again called Untitled."""
     fixtures = {"cluster", "lab"}.intersection(request.fixturenames)
     kept = {name: request.getfixturevalue(name) for name in fixtures}
     yield
@@ -115,7 +104,6 @@ def ground(request: pytest.FixtureRequest) -> Iterator[None]:
         shutil.rmtree(lab.folder.parent / "settings" / "jupyter-slurm", ignore_errors=True)
     if isinstance(cluster := kept.get("cluster"), SlurmCluster):
         empty_queue(cluster)
-        shutil.rmtree(_of_labs(cluster), ignore_errors=True)
     if isinstance(lab, Lab):  # once no job saves one
         for notebook in lab.folder.glob("*.ipynb"):
             notebook.unlink()

@@ -45,6 +45,11 @@ def look_at_room(tab: Page, name: str) -> None:
         assert found.violations_count == 0, found.generate_report()
 
 
+def bar(tab: Page) -> Locator:
+    """What the page of a lab says of its job."""
+    return tab.get_by_role("group", name="Slurm job")
+
+
 def job_of_a_notebook(tab: Page) -> str:
     """Slurm's id of the job that a new notebook in the lab runs in, as its own cell says it."""
     tab.get_by_text("Python 3 (ipykernel)", exact=True).first.click()
@@ -83,6 +88,8 @@ def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
     tab.wait_for_url(address, timeout=START_MS)
     assert "token" not in tab.url
     at_rest(tab)
+    expect(tab).to_have_title(re.compile("mine · n1 · JupyterLab$"))
+    expect(bar(tab)).to_contain_text(re.compile(r"mine\s*n1\s*1 h 5. min left\s*End"))
     job_id = job_of_a_notebook(tab)
     assert cluster.job_state(job_id) == "RUNNING"
     look_as_it_is(tab, "lab-notebook")

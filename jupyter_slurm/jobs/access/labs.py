@@ -20,6 +20,7 @@ import socket
 import threading
 from contextlib import suppress
 from functools import partial
+from pathlib import PurePosixPath
 from urllib.parse import quote
 
 import msgspec
@@ -32,6 +33,7 @@ from jupyter_slurm.errors import (
     NotFoundError,
     RequestError,
 )
+from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.access import error_page, lab_host
 from jupyter_slurm.jobs.access.error_page import Reason
 from jupyter_slurm.jobs.access.lab_route import Place
@@ -61,6 +63,8 @@ class Labs:
         self._lock = threading.Lock()
         self._ports: dict[str, Forward] = {}
         self._prepared: set[str] = set()
+        self._limits: dict[str, int] = {}
+        """The time limits that labs have been told."""
         self._closed = False
         self._thread: threading.Thread | None = None
 
@@ -164,6 +168,7 @@ class Labs:
             for job_id in self._over():
                 self._end(job_id)
             self._prepare_ways()
+            self._tell_limits()
             with self._lock:
                 if not self._ports:
                     self._thread = None
@@ -205,10 +210,36 @@ class Labs:
         except JupyterSlurmError as exc:  # the first client opens it again, and gets the error
             _log.info("the way into the lab %s does not stand yet: %s", job_id, exc)
 
+    def _tell_limits(self) -> None:
+        """Tell labs how long Slurm lets them run, which their pages show; what a node knows of
+        that differs by Slurm's release, and changes with `lab extend`."""
+        with self._lock:
+            known = list(self._ports)
+        for job_id in known:
+            job = self._job(job_id)
+            if job is None or job.state is not JobState.RUNNING or job.limit_s is None:
+                continue
+            if self._limits.get(job_id) != job.limit_s:
+                self._limits[job_id] = job.limit_s
+                threading.Thread(
+                    target=self._tell_limit,
+                    args=(job, job.limit_s),
+                    name=f"limit of {job_id}",
+                    daemon=True,
+                ).start()
+
+    def _tell_limit(self, job: Job, limit_s: int) -> None:
+        folder, files = PurePosixPath(job.job_dir), {layout.LIMIT: b"%d\n" % limit_s}
+        try:
+            self._clusters.named(job.cluster).transport.deliver(folder, files, ["true"])
+        except JupyterSlurmError as exc:  # its page shows no time, or the last one
+            _log.info("the lab %s does not know its time limit: %s", job.id, exc)
+
     def _end(self, job_id: str) -> None:
         with self._lock:
             port = self._ports.pop(job_id, None)
         self._prepared.discard(job_id)
+        self._limits.pop(job_id, None)
         if port is not None:
             port.close()
             self._tunnels.let_go(job_id)

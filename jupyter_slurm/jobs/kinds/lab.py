@@ -99,6 +99,8 @@ class Lab(ByPython[LabSpec]):
     def files(self, spec: LabSpec, job: Resolved) -> Files:
         task = {
             "id": spec.id,
+            "name": spec.name or self.usual_name,
+            "gpus": job.gpus,
             "door": door_name(spec.id),
             "base_url": lab_base_url(spec),
             "idle_s": spec.idle_s,

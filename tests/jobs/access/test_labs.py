@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -317,11 +318,59 @@ def test_a_lab_outlives_agents_under_a_name_that_nothing_ever_had_and_at_another
         assert visitor(site, moved).get("/api/kernels").status_code == 200
 
 
-def test_two_labs_know_nothing_of_each_other_and_one_shut_down_from_inside_has_ended_well(
-    site: Site,
+def facts(one: LabVisitor) -> dict[str, Any]:
+    """What the bar of its page shows."""
+    told = one.get("/lab/extensions/jupyter-slurm-lab/static/facts.json")
+    found: dict[str, Any] = told.json()
+    return found
+
+
+def open_notebook(one: LabVisitor, path: str) -> None:
+    one.get("/lab")
+    kernel = {"name": "python3"}
+    one.post("/api/sessions", {"path": path, "name": "", "type": "notebook", "kernel": kernel})
+
+
+def what_is_open_in_both_is_told_in_both(first: LabVisitor, other: LabVisitor) -> None:
+    for one in (first, other):
+        open_notebook(one, "both.ipynb")
+    open_notebook(first, "one.ipynb")
+
+    def in_both(one: LabVisitor, name: str) -> bool:
+        return bool(facts(one)["elsewhere"] == {"both.ipynb": [f"{name} on n1"]})
+
+    wait_until(lambda: in_both(first, "second") and in_both(other, "first"), PATIENCE_S)
+
+
+def knows_its_end(one: LabVisitor) -> bool:
+    return facts(one)["end_s"] is not None
+
+
+def each_says_which_it_is(site: Site, jobs: list[Job], visitors: list[LabVisitor]) -> None:
+    for job, one in zip(jobs, visitors, strict=True):
+        page = one.get("/lab").text
+        assert f'"appName": "{job.name} \\u00b7 n1 \\u00b7 JupyterLab"' in page
+        told = facts(one)
+        assert (told["id"], told["name"], told["node"]) == (job.id, job.name, "n1")
+        wait_until(partial(knows_its_end, one), PATIENCE_S)
+        told = facts(one)
+        assert job.started_s is not None
+        assert told["end_s"] == pytest.approx(job.started_s + 3600, abs=30)
+    before_s = facts(visitors[0])["end_s"]
+    longer = site.service.extend(jobs[0].id, "2h")
+    assert longer.limit_s == 7200
+    wait_until(lambda: facts(visitors[0])["end_s"] == before_s + 3600, PATIENCE_S)
+
+
+def test_two_labs_are_told_apart_and_one_shut_down_from_inside_has_ended_well(
+    site: Site, tmp_path: Path
 ) -> None:
-    jobs = [ready(site, job) for job in [submitted(site), submitted(site)]]
+    names = ("first", "second")
+    wanted = [submitted(site, name=name, **site.at(tmp_path, time="60")) for name in names]
+    jobs = [ready(site, job) for job in wanted]
     first, second = (visitor(site, job) for job in jobs)
+    each_says_which_it_is(site, jobs, [first, second])
+    what_is_open_in_both_is_told_in_both(first, second)
     assert first.host != second.host
     assert first.port != second.port
     assert first.get("/api/kernels").status_code == 200

@@ -1,0 +1,214 @@
+// Shows in JupyterLab's own page which job it runs in: a colour, and in the top bar the job, its
+// node, its GPUs, the time that it has left, "More time" and "End". JupyterLab 3 and later load it
+// as they load any extension; written by hand, since the node has nothing that could build one.
+'use strict';
+(() => {
+  const NAME = 'jupyter-slurm-lab';
+  const LOOK_MS = 30_000;
+  const SOON_MS = 3_000;
+  const SOON_S = 600;
+  /** Chosen by the job's id, so that labs side by side differ; white text is legible on each. */
+  const COLOURS = ['#a8326b', '#7b3fb5', '#00786f', '#a34a00', '#3f6b00', '#8a5a00', '#00688f'];
+  const STYLE = `
+    #jp-top-panel::after { content: ''; position: absolute; inset: 0 0 auto; height: 3px;
+      pointer-events: none; background: var(--jslurm-colour); z-index: 100; }
+    #${NAME} { display: flex; align-items: center; gap: 8px; margin-left: auto; padding: 3px 8px 0;
+      flex: 0 1 auto; min-width: 0; white-space: nowrap; color: var(--jp-ui-font-color1);
+      font-size: var(--jp-ui-font-size1); }
+    #${NAME} > * { flex: none; }
+    #${NAME} > .jslurm-name { flex: 0 1 auto; min-width: 2ch; max-width: 30ch; overflow: hidden;
+      text-overflow: ellipsis; padding: 0 8px; border-radius: 9px; line-height: 18px; color: #fff;
+      background: var(--jslurm-colour); }
+    #${NAME} > .jslurm-also { flex: 0 1 auto; min-width: 0; overflow: hidden;
+      text-overflow: ellipsis; font-weight: 600; }
+    #${NAME} > .jslurm-soon { font-weight: 600; }
+    #${NAME} > button { border: 1px solid var(--jp-border-color1); border-radius: 3px;
+      padding: 0 8px; line-height: 18px; background: none; color: inherit; font: inherit;
+      cursor: pointer; }
+    #${NAME} > button:hover { background: var(--jp-layout-color2); }
+    #${NAME} > button:focus-visible { outline: 2px solid var(--jp-brand-color1); }
+    @media (max-width: 800px) { #${NAME} > .jslurm-gpus { display: none; } }
+    @media (max-width: 700px) {
+      #${NAME} { gap: 4px; padding: 3px 4px 0; }
+      #${NAME} > .jslurm-name, #${NAME} > button { padding: 0 5px; }
+      #${NAME} > .jslurm-node { display: none; }
+    }`;
+  const script = document.currentScript.src;
+  let modules = {};
+
+  /** A module that JupyterLab shares with its extensions. */
+  async function shared(name) {
+    const [{ get }] = Object.values(modules[name]);
+    return (await get())();
+  }
+
+  /** What lab_page.py has written, and the time by the node's clock. */
+  async function facts() {
+    const answer = await fetch(new URL('facts.json', script), { cache: 'no-store' });
+    return { ...(await answer.json()), now_s: Date.parse(answer.headers.get('Date')) / 1000 };
+  }
+
+  function colourOf(id) {
+    const sum = [...id].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 9973, 0);
+    return COLOURS[sum % COLOURS.length];
+  }
+
+  function span(seconds) {
+    const minutes = Math.floor(seconds / 60);
+    const [days, hours] = [Math.floor(minutes / 1440), Math.floor(minutes / 60) % 24];
+    if (days > 0) {
+      return `${days} d ${hours} h`;
+    }
+    return hours > 0 ? `${hours} h ${minutes % 60} min` : `${minutes} min`;
+  }
+
+  function part(kind, tag = 'span') {
+    const node = document.createElement(tag);
+    node.className = `jslurm-${kind}`;
+    return node;
+  }
+
+  class Bar {
+    constructor(node) {
+      this.parts = Object.fromEntries(
+        ['also', 'name', 'node', 'gpus', 'left'].map(kind => [kind, part(kind)])
+      );
+      node.id = NAME;
+      node.setAttribute('role', 'group');
+      node.setAttribute('aria-label', 'Slurm job');
+      const style = document.createElement('style');
+      style.textContent = STYLE;
+      document.head.append(style);
+      node.append(...Object.values(this.parts));
+      this.parts.also.setAttribute('role', 'status');
+    }
+
+    /** `path`: that of the file before the user's eyes. */
+    look(path) {
+      const others = this.told?.elsewhere[path] ?? [];
+      const title = 'Both have a kernel of their own, and each saves over what the other has saved';
+      this.say('also', others.length ? `Also open in ${others.join(', ')}` : '', title);
+    }
+
+    /** Shows `told`, but the time limit as it was changed here, until the node knows of it. */
+    tell(told) {
+      this.told = told;
+      const { end_s } = this.changed?.was === told.end_s ? this.changed : told;
+      this.show({ ...told, left_s: end_s === null ? null : Math.max(0, end_s - told.now_s) });
+    }
+
+    extend(job) {
+      if (job !== null && job.limit_s !== null) {
+        this.changed = { was: this.told.end_s, end_s: job.started_s + job.limit_s };
+        this.tell(this.told);
+      }
+    }
+
+    show({ id, name, node, gpus, left_s }) {
+      document.documentElement.style.setProperty('--jslurm-colour', colourOf(id));
+      this.say('name', name, `Slurm job ${name} (${id})`);
+      this.say('node', node, 'Node');
+      this.say('gpus', gpus > 0 ? `${gpus} GPU${gpus > 1 ? 's' : ''}` : '');
+      this.say('left', left_s === null ? '' : `${span(left_s)} left`, 'Until the time limit');
+      this.parts.left.classList.toggle('jslurm-soon', left_s !== null && left_s < SOON_S);
+    }
+
+    say(kind, text, title = '') {
+      const node = this.parts[kind];
+      node.hidden = text === '';
+      if (node.textContent !== text) {
+        node.textContent = text;
+      }
+      node.title = title;
+    }
+  }
+
+  function button(text, title, act) {
+    const node = part('button', 'button');
+    Object.assign(node, { textContent: text, title });
+    node.addEventListener('click', act);
+    return node;
+  }
+
+  /** JupyterLab's own command asks first, ends the server, and says that it has ended. */
+  function endButtons(app) {
+    const command = 'filemenu:shutdown';
+    if (!app.commands.hasCommand(command) || !app.commands.isVisible(command)) {
+      return [];
+    }
+    const title = 'Shut down JupyterLab, which ends the job';
+    return [button('End', title, () => void app.commands.execute(command))];
+  }
+
+  /**
+   * Only below the Jupyter that it was started from, which can ask Slurm. `tell` is told when the
+   * job ends from then on.
+   */
+  function timeButtons(tell) {
+    const [outer, below] = location.pathname.split('/jupyter-slurm/lab-proxy/');
+    if (below === undefined) {
+      return [];
+    }
+    const more = () => void moreTime(outer, below.split('/')[0]).then(tell);
+    return [button('More time…', 'Change the time limit of the job', more)];
+  }
+
+  /** Asks how much, and returns the job; null: it has the limit that it had. */
+  async function moreTime(outer, id) {
+    const { InputDialog, showErrorMessage } = await shared('@jupyterlab/apputils');
+    const title = 'More time';
+    const asked = { title, label: 'Add +1h, or set 4h for all of it', text: '+1h' };
+    const { button, value } = await InputDialog.getText(asked);
+    if (!button.accept || !value) {
+      return null;
+    }
+    const xsrf = /(?:^|; *)_xsrf=([^;]*)/.exec(document.cookie)?.[1] ?? '';
+    const answer = await fetch(`${outer}/jupyter-slurm/api/extend`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', 'X-XSRFToken': xsrf },
+      body: JSON.stringify({ job_id: id, limit: value })
+    });
+    const job = await answer.json();
+    if (!answer.ok) {
+      await showErrorMessage(title, [job.message, job.hint].filter(Boolean).join(' '));
+      return null;
+    }
+    return job;
+  }
+
+  async function activate(app) {
+    const { Widget } = await shared('@lumino/widgets');
+    const widget = new Widget();
+    const bar = new Bar(widget.node);
+    const look = async () => {
+      if (!document.hidden) {
+        // Of a lab that is out of reach the page says so itself.
+        await facts().then(
+          told => bar.tell(told),
+          () => undefined
+        );
+        bar.look(app.shell.currentWidget?.context?.path);
+      }
+    };
+    await look();
+    app.shell.add(widget, 'top', { rank: 1000 });
+    document.addEventListener('visibilitychange', look);
+    setInterval(look, LOOK_MS);
+    // The node notices a moment after a notebook was opened.
+    app.shell.currentChanged?.connect(() => setTimeout(look, SOON_MS));
+    app.restored.then(() => {
+      widget.node.append(...timeButtons(job => bar.extend(job)), ...endButtons(app));
+    });
+  }
+
+  window._JUPYTERLAB = window._JUPYTERLAB || {};
+  window._JUPYTERLAB[NAME] = {
+    init: given => {
+      modules = given;
+    },
+    get: async () => () => ({
+      __esModule: true,
+      default: { id: `${NAME}:bar`, autoStart: true, activate }
+    })
+  };
+})();
