@@ -81,6 +81,7 @@ OWN: Mapping[str, Rule] = MappingProxyType(
         "spec of a file": Rule((_READ, Right("read", "contents"))),
         "outlook": Rule((EXECUTE,)),
         "outlook of a file": Rule((EXECUTE, Right("read", "contents"))),
+        "elsewhere": Rule((_READ, Right("read", "sessions"))),
         "executed": Rule((_WRITE, Right("write", "contents"))),
         "kernel_remove": Rule((_WRITE, Right("write", "kernelspecs"))),
         "notebook": Rule((EXECUTE, Right("read", "contents"))),

@@ -13,6 +13,7 @@ from tornado.web import RequestHandler
 from jupyter_slurm import client
 from jupyter_slurm.agent.place import SOCKET_VARIABLE, socket_path
 from jupyter_slurm.errors import ConfigError
+from jupyter_slurm.server.elsewhere import ElsewhereHandler, Notes
 from jupyter_slurm.server.events import SCHEMA, JobStates
 from jupyter_slurm.server.feed import Feed
 from jupyter_slurm.server.handlers import AgentHandler, CallHandler, NoSuchRoute
@@ -50,6 +51,7 @@ ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/api/outlook", OutlookHandler),
     (r"/jupyter-slurm/api/notebook", NotebookHandler),
     (r"/jupyter-slurm/api/executed", ExecutedHandler),
+    (r"/jupyter-slurm/api/elsewhere", ElsewhereHandler),
     (r"/jupyter-slurm/api/kernels", KernelsHandler),
     (r"/jupyter-slurm/api/kernel_meant", MeantKernelHandler),
     (r"/jupyter-slurm/api/kernel_add", AddKernelHandler),
@@ -88,12 +90,14 @@ class SlurmApp(ExtensionApp):
         self.feed = Feed(self.relay.ask, self.relay.caller, states.see)
         self.clients: set[Client] = set()
         self.terminals: set[Terminal] = set()
+        self.notes = Notes()
 
     def initialize_handlers(self) -> None:
         given: dict[type[RequestHandler], dict[str, object]] = {
             WatchHandler: {"feed": self.feed, "clients": self.clients},
             TerminalHandler: {"relay": self.relay, "terminals": self.terminals},
             UpHandler: {"relay": self.relay, "private_cluster": PrivateCluster()},
+            ElsewhereHandler: {"relay": self.relay, "notes": self.notes},
         }
         self.handlers.extend(
             (pattern, handler, given.get(handler, {"relay": self.relay}))
@@ -108,6 +112,7 @@ class SlurmApp(ExtensionApp):
             page.close()
         for terminal in list(self.terminals):
             terminal.close()
+        self.notes.remove()
         self.feed.close()
         self.relay.close()
 

@@ -27,7 +27,8 @@ BODIES = {
     "a name twice": b'{"job_id":"a","job_id":7}',
     "a number without end": b'{"wait_s":1e999999}',
 }
-OWN = "spec outlook notebook executed kernels kernel_meant kernel_add kernel_remove up".split()
+OWN = "spec outlook notebook executed elsewhere up".split()
+OWN += "kernels kernel_meant kernel_add kernel_remove".split()
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)

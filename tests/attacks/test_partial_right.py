@@ -62,6 +62,7 @@ OWN_WAYS = {
         for name in "notebook executed kernels kernel_meant kernel_add kernel_remove up".split()
     },
     **{name: ("GET", API + name, None) for name in "watch terminal logfile openapi.json".split()},
+    "elsewhere": ("POST", f"{API}elsewhere", {"nothing": 1}),
     "lab": ("GET", LAB, None),
     "lab_entry": ("POST", LAB, {}),
     "dashboard": ("GET", DASHBOARD, None),

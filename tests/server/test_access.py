@@ -37,6 +37,7 @@ OWN = {
     f"{API}outlook": "POST",
     f"{API}notebook": "POST",
     f"{API}executed": "POST",
+    f"{API}elsewhere": "POST",
     f"{API}kernels": "POST",
     f"{API}kernel_meant": "POST",
     f"{API}kernel_add": "POST",

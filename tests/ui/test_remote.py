@@ -4,6 +4,7 @@ in a tab of a real browser."""
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
@@ -14,6 +15,7 @@ from tests.ui.lab import Lab, at_rest, show_more
 from tests.ui.looks import SCREENSHOTS, look, look_as_it_is
 from tests.ui.side import do, row
 
+COLOUR = "html => html.style.getPropertyValue('--jslurm-colour')"
 START_MS = 120_000
 """A JupyterLab takes its time to start where others do too."""
 
@@ -115,6 +117,39 @@ def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
     page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
     expect(mine).to_contain_text("cancelled")
     cluster.wait_for(job_id, "CANCELLED", "")
+
+
+def test_two_labs_and_the_jupyterlab_beside_them_are_told_apart_and_name_a_notebook_of_all(
+    opened_lab: Page, form: Locator, lab: Lab, cluster: SlurmCluster
+) -> None:
+    page = opened_lab
+    lab.write("shared.ipynb", ["'shared'"])
+    tabs = {name: start(page, form, name, Time_limit="2h") for name in ("sum", "train")}
+    for name, tab in tabs.items():
+        tab.wait_for_url(re.compile(r"^http://lab-.*/lab"), timeout=START_MS)
+        at_rest(tab)
+        # Nothing is open that another has open.
+        expect(tab).to_have_title(f"{name} · n1 · JupyterLab")
+        expect(tab.locator(".jp-NotebookPanel")).to_have_count(0)
+        tab.goto(f"{tab.url.rpartition('/lab')[0]}/lab/tree/shared.ipynb")
+        expect(tab.get_by_role("button", name="| Idle")).to_be_visible()
+    last = tabs["train"]
+    expect(bar(last).get_by_role("status")).to_have_text("Also open in sum on n1")
+    look_as_it_is(last, "lab-in-two")
+    found = Axe().run(last, context="#jupyter-slurm-lab")
+    assert found.violations_count == 0, found.generate_report()
+    colours = {tab.locator("html").evaluate(COLOUR) for tab in tabs.values()}
+    assert "" not in colours
+    page.bring_to_front()
+    page.goto(lab.address("shared.ipynb"))
+    told = page.get_by_role("alert").filter(has_text="shared.ipynb is also open in ")
+    expect(told).to_contain_text("sum on n1")
+    look_as_it_is(page, "lab-in-outer")
+    last.bring_to_front()
+    bar(last).get_by_role("button", name="End").click()
+    with last.expect_event("close"):  # JupyterLab closes a tab that a page has opened
+        last.get_by_role("dialog").get_by_role("button", name="Shut Down").click()
+    cluster.run("scancel", "--user", str(Path.home().owner()), check=False)
 
 
 def test_a_lab_that_cannot_start_says_so_in_its_tab_and_its_form_is_remembered_apart_from_jobs(

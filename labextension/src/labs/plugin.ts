@@ -2,12 +2,15 @@
 // starts one is submit/plugin.ts's.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
+import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { CURRENT } from '../commands/current';
+import { warn } from '../commands/telling';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { Warnings } from '../warnings';
 import { addLabCommands } from './commands';
 import { addDashboardCommand } from './dashboards';
+import { Elsewhere } from './elsewhere';
 import { interpret } from './interpreter';
 import { endingSoon, isLab } from './words';
 
@@ -20,12 +23,13 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   description: 'Labs: JupyterLab on a node.',
   autoStart: true,
   requires: [ISlurmModel],
-  optional: [ITranslator, ICommandPalette],
+  optional: [ITranslator, ICommandPalette, INotebookTracker],
   activate: (
     app: JupyterFrontEnd,
     model: ISlurmModel,
     translator: ITranslator | null,
-    palette: ICommandPalette | null
+    palette: ICommandPalette | null,
+    notebooks: INotebookTracker | null
   ) => {
     const trans = (translator ?? nullTranslator).load('jupyter_slurm');
     addLabCommands(app, model, trans);
@@ -35,6 +39,13 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     }
     if ('BroadcastChannel' in window) {
       interpret(new BroadcastChannel(ROOM), trans, translator?.languageCode ?? 'en');
+    }
+    if (notebooks !== null) {
+      const current = {
+        path: () => notebooks.currentWidget?.context.path ?? null,
+        changed: (act: () => void) => notebooks.currentChanged.connect(act)
+      };
+      new Elsewhere(model, current, warn, trans);
     }
     const channel = 'BroadcastChannel' in window ? new BroadcastChannel(CHANNEL) : null;
     new Warnings(
