@@ -42,9 +42,16 @@
     return (await get())();
   }
 
+  /** The header by which a server knows its own pages; a hub's wants it for all that they read. */
+  function ourPage() {
+    const xsrf = /(?:^|; *)_xsrf=([^;]*)/.exec(document.cookie)?.[1];
+    return xsrf === undefined ? {} : { 'X-XSRFToken': xsrf };
+  }
+
   /** What lab_page.py has written, and the time by the node's clock. */
   async function facts() {
-    const answer = await fetch(new URL('facts.json', script), { cache: 'no-store' });
+    const headers = ourPage();
+    const answer = await fetch(new URL('facts.json', script), { cache: 'no-store', headers });
     return { ...(await answer.json()), now_s: Date.parse(answer.headers.get('Date')) / 1000 };
   }
 
@@ -162,10 +169,9 @@
     if (!button.accept || !value) {
       return null;
     }
-    const xsrf = /(?:^|; *)_xsrf=([^;]*)/.exec(document.cookie)?.[1] ?? '';
     const answer = await fetch(`${outer}/jupyter-slurm/api/extend`, {
       method: 'POST',
-      headers: { 'Content-Type': 'application/json', 'X-XSRFToken': xsrf },
+      headers: { 'Content-Type': 'application/json', ...ourPage() },
       body: JSON.stringify({ job_id: id, limit: value })
     });
     const job = await answer.json();

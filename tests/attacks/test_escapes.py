@@ -35,6 +35,7 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.local_cluster import DaemonStatus, LocalSpec, LocalStatus
 from jupyter_slurm.views import card
 from jupyter_slurm.wire import (
+    ActionState,
     ErrorOutput,
     Job,
     JobState,
@@ -67,8 +68,8 @@ def made(kind: Any, state: JobState) -> Any:
         return {SAYS: made(args[1], state)}
     if kind is JobState:
         return state
-    if kind is TransferState:
-        return TransferState.FAILED
+    if kind in (ActionState, TransferState):
+        return kind.FAILED
     if kind is str or kind is Any:
         return SAYS
     if issubclass(kind, Enum):

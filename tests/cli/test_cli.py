@@ -855,7 +855,7 @@ def test_why_is_the_jobs_card_in_words(run: Run) -> None:
 
     code, out, _ = run(Waiting(), "why", "aaaaaaaa")
     assert code == 0
-    assert "job aaaaaaaa (Slurm 7) on local: waiting" in out
+    assert out.startswith("◷ waiting for 0 s · n\n  job aaaaaaaa (Slurm 7) on local\n")
     assert "Others are ahead." in out
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jupyter_slurm.errors import TransportError
+from jupyter_slurm.jobs.actions import Actions
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.changes import changes
@@ -171,9 +173,11 @@ def test_who_waits_for_news_hears_of_a_new_cluster_once_anybody_lists_the_cluste
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
     book = Book(Store(tmp_path / "store"))
     clusters = Clusters(book)
-    cursor = changes(book, clusters).cursor
+    nobody: Any = None
+    actions = Actions(book, clusters, nobody)
+    cursor = changes(book, clusters, actions).cursor
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(changes, book, clusters, cursor, 2 * PATIENCE_S)
+        waiting = pool.submit(changes, book, clusters, actions, cursor, 2 * PATIENCE_S)
         wait_until(waiting.running)
         write_profile(tmp_path / "config", "new", {"runtime": "none"})
         assert [one.name for one in clusters.listed()] == ["new"]
