@@ -112,7 +112,7 @@ def test_the_exit_code_of_a_python_file_is_that_of_sys_exit(shell: Shell) -> Non
     code, _, err = shell.run("submit", "exit.py")
     assert code == 5, err
     assert "Traceback" not in err
-    assert "Failed (exit code 5)." in err
+    assert "✖ failed · exit code 5 · exit\n" in err
     assert "raised" not in err
     newest = json.loads(shell.run("jobs", "--json")[1])[0]
     assert (newest["state"], newest["exit_code"]) == ("FAILED", 5)

@@ -43,10 +43,11 @@ for step in range(1_000_000):
     print(f"step {step} ".ljust(75, "."), flush=step % 500 == 0)
     if step % 500 == 0:
         time.sleep(0.5)"""
-# The line in the middle of what is seen of the log.
+# The first whole line that is seen of the log. One further down would be another where what stands
+# above the log takes another line.
 _SEEN = """box => {
-  const { left, top, height } = box.getBoundingClientRect();
-  const at = document.caretRangeFromPoint(left + 60, top + height / 2);
+  const { left, top } = box.getBoundingClientRect();
+  const at = document.caretRangeFromPoint(left + 60, top + 20);
   const text = at.startContainer.textContent;
   return text.slice(text.lastIndexOf('\\n', at.startOffset - 1) + 1).split('\\n')[0];
 }"""
