@@ -35,7 +35,7 @@ class PrivateCluster:
         self._start: asyncio.Future[LocalStatus] | None = None
 
     async def up(self) -> Start:
-        """Starts the private Slurm of this machine, and tells how far it is: to be called again
+        """Start the private Slurm of this machine, and tell how far it is: to be called again
         until it is done, which is safe. ConfigError: packages are missing; LocalClusterError."""
         start = self._start
         if start is None or start.done():
@@ -51,7 +51,7 @@ class PrivateCluster:
 
 
 class UpHandler(Handler):
-    """`POST up`: starts the private cluster -> how far that is."""
+    """`POST up`: start the private cluster -> how far that is."""
 
     def initialize(  # type: ignore[override]  # by the route's own arguments
         self, relay: Relay, private_cluster: PrivateCluster
