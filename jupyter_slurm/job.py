@@ -313,8 +313,8 @@ def forget_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | Jup
 
 def _steered(api: Api, verb: ActionVerb, job_ids: list[str], cluster: str) -> Action | None:
     """Return the action when it has ended, and stop it where the wait is interrupted. None: it was
-    a single job, of which an error has more to say; but a cancelled one may be gone, or another's
-    by now, which is no error."""
+    a single job, whose own call says more when it fails. To cancel one that is gone already is no
+    error."""
     if len(job_ids) == 1 and verb != "cancel":
         call: Callable[[str], Job] = getattr(api, verb)
         call(job_ids[0])

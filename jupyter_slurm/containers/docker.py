@@ -13,8 +13,8 @@ tools' own errors. Facts (tried with Docker 20.10; docker-run(1), podman-run(1))
   --env-file, which allows no newline: a file that is read inside has them.
 - /dev/shm has 64 MB, and with --ipc=host it would keep what a killed program leaves in it.
 - The node's disk would keep each line that a program prints until it ends: --log-driver=none.
-- The image's own program is read from the image, and started as any other: nothing else would end
-  it with the job. So the image needs /bin/sh for it, too.
+- The image's own program is read from the image and started by a shell, as every program is, so
+  that it ends with the job: the image needs /bin/sh for it, too.
 """
 
 from __future__ import annotations

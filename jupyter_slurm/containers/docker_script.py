@@ -72,8 +72,9 @@ own=$($engine image inspect --format "$asked" "$made") || exit 125
 eval "exec \"\$@\" $own $arguments"
 """
 """sh: run the words that start a container, and behind them the image's own program. $1 the file
-that holds the image, where it was made here, $2 its name, $3 what the engine is asked for, $4 the
-arguments that the job gives, quoted, $5 how many words lead to the engine, they, those words."""
+of an image that was made here, else "", $2 the image's name, $3 the format by which the engine
+prints the program, $4 the job's arguments, quoted, $5 how many words lead to the engine, these
+words, the words that start the container."""
 
 # $1 the job dir, $2 the option that mounts it, $3 the file that holds the image and $4 its name,
 # where it was made here, $5 how many words lead to the engine, they, its options, the image, the

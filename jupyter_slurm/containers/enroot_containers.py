@@ -3,8 +3,9 @@
 
 Facts (enroot 3.0 to 4.1, read):
 - /etc/rc of an image that was imported enters WORKDIR and becomes ENTRYPOINT, CMD and arguments
-  (src/docker.sh). pyxis' own `--container-entrypoint` has it run a shell of pyxis', for which most
-  programs are no use, before the step's tasks join the container: so they run it themselves.
+  (src/docker.sh). pyxis' own `--container-entrypoint` runs it before the step's tasks join the
+  container, with a shell as its arguments, which most programs refuse: so the tasks run it
+  themselves.
 - `enroot exec PID` (3.0) joins the container of a process, with that one's first environment; lines
   of a value after its first are lost. The tool refuses a container that it may not join.
 """

@@ -1,4 +1,4 @@
-"""What is done to many jobs at once: cancel, hold, release, requeue, hundreds by one command.
+"""Cancel, hold, release and requeue many jobs at once, hundreds by one command.
 
 Each action has a thread, which goes on whoever leaves. What is done to a single job is
 `steering.py`'s.
@@ -317,8 +317,8 @@ class Actions:
         return some, {}
 
     def _note(self, verb: ActionVerb, some: Mapping[str, Job | None], *, asked: bool) -> None:
-        """Note a cancellation before it is asked for: should a job be gone at once, this says
-        why."""
+        """Note that the user cancels the jobs, before Slurm is asked: one that ends at once can
+        then say why."""
         if verb != "cancel":
             return
         with self._book.alone():

@@ -1,4 +1,4 @@
-"""The shape that `up` gives a private cluster: what is asked for, and else that of last time."""
+"""Choose the shape of a private cluster: what the user asks for, else what it had last time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jupyter_slurm.local_cluster.spec import LocalSpec, LocalStatus
 from jupyter_slurm.wire import Text
 
 Gpus = int | Literal["own"] | None
-"""So many pretended ones, this machine's own, or None: its own if it has any."""
+"""The number of pretended GPUs, or this machine's own; None: its own if it has any."""
 
 
 def shape(

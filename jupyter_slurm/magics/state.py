@@ -143,8 +143,8 @@ class MagicsState:
         return [*self._to_cluster(), *self._defaults(), *words]
 
     def script_request(self, line: str, script: str) -> Request:
-        """Return the same for a batch script, to which only sbatch's options mean anything. What it
-        says itself, below the line, counts more than what is said for every cell."""
+        """Return the same for a batch script, to which only sbatch's options mean anything. The
+        `#SBATCH` lines of the script count more than the notebook's defaults."""
         defaults = left_of(parse(self._defaults()).options, read_directives(script))
         words = [*sbatch_args(defaults), *self.words(line)]
         return parse_with_arguments([*self._to_cluster(), *words])

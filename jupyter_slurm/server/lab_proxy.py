@@ -154,7 +154,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
 
 
 class DashboardProxyHandler(LabProxyHandler):
-    """Hands on to a dashboard what is asked below `dashboard-proxy/ID/NAME/`. The dashboard's
+    """Pass on to a dashboard what is asked below `dashboard-proxy/ID/NAME/`. The dashboard's
     server does not know that address, and its pages link by relative ones."""
 
     rule = OWN["dashboard-proxy"]

@@ -23,7 +23,7 @@ class Start(msgspec.Struct, frozen=True):
     """How far the start is."""
 
     said: tuple[Text, ...]
-    """What is being done, the latest last."""
+    """The steps so far, the latest last."""
     done: bool
 
 

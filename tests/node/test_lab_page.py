@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jupyterlab_server.config import get_federated_extensions
 
 NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
 sys.path.insert(0, NODE)
@@ -64,9 +65,8 @@ def test_the_page_says_which_job_it_is_and_when_that_ends_once_the_agent_has_tol
 
 
 def test_jupyterlab_finds_the_extension_where_it_is_told_to_look(make: Make) -> None:
-    config = pytest.importorskip("jupyterlab_server.config")
     page = make("abcdefgh")
-    found = config.get_federated_extensions([page.extensions])[lab_page.NAME]
+    found = get_federated_extensions([page.extensions])[lab_page.NAME]
     build = found["jupyterlab"]["_build"]
     script = Path(found["ext_path"], build["load"])
     assert script.read_bytes() == Path(NODE, lab_page.SCRIPT).read_bytes()

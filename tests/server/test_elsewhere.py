@@ -42,14 +42,14 @@ def test_where_no_lab_ever_was_nothing_is_written(notes: elsewhere.Notes, tmp_pa
 def test_a_notebook_of_a_lab_is_told_by_its_path_here_and_noted_for_the_lab(
     notes: elsewhere.Notes, folder: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "link").symlink_to(tmp_path / "work")
-    put(folder, "abcdefgh", {"who": "fit on n1", "files": [f"{tmp_path}/work/a.ipynb"]})
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    put(folder, "abcdefgh", {"who": "fit on n1", "files": [f"{tmp_path}/mine/a.ipynb"]})
     told = notes.elsewhere("~", ["link/a.ipynb", "b.ipynb"])
     assert told.notebooks == {"link/a.ipynb": ["fit on n1"]}
     [own] = [path for path in folder.iterdir() if path.name != "abcdefgh.json"]
     assert own.stat().st_mode & 0o777 == 0o600
     noted = json.loads(own.read_text())
-    assert sorted(noted["files"]) == [f"{tmp_path}/b.ipynb", f"{tmp_path}/work/a.ipynb"]
+    assert sorted(noted["files"]) == [f"{tmp_path}/b.ipynb", f"{tmp_path}/mine/a.ipynb"]
     assert noted["who"].startswith("JupyterLab on ")
     assert notes.elsewhere("~", []).notebooks == {}
     assert not own.exists()

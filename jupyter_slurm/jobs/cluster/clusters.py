@@ -40,7 +40,7 @@ class Clusters:
         """Differs after every change of a connection; those that wait in the Book are told."""
         self.logins = Logins(self._stir)
         self._listed: Profiles | None = None
-        """What the profiles said when they were listed last."""
+        """The profiles as `listed` last read them."""
 
     def named(self, name: str | None) -> SlurmCluster:
         """Return the cluster (None: the default one), opened anew when its profile has changed.

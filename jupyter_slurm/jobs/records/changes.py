@@ -1,4 +1,4 @@
-"""What is new of jobs, connections and actions since a cursor: `Api.changes`.
+"""Tell what is new of jobs, connections and actions since a cursor: `Api.changes`.
 
 A cursor says up to which revision of the Book its holder knows, and by digests how the connections
 and the actions looked then; its holders are not kept here.
