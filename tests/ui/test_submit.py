@@ -186,6 +186,7 @@ def test_a_file_of_any_name_is_run_from_the_file_browser_and_what_cannot_be_is_n
     # The copy of the notebook, which comes once the job has ended, is of this test, too: taken away
     # before the server has noted that it was given, it would come again in another.
     expect(page.get_by_role("alert").filter(has_text="has been run")).to_be_visible()
+    expect(page.get_by_role("log", name="Output").get_by_role("heading")).to_have_text("Cell 1")
     [copy] = lab.folder.glob("*.slurm-*.ipynb")
     copy.unlink()
 

@@ -52,6 +52,10 @@ export const BlockView = memo(function BlockView(props: Props): JSX.Element | nu
       return props.wanted === 'all' ? <Display {...props} block={block} /> : null;
     case 'text':
       return <Text {...props} block={block} />;
+    case 'cell':
+      return (
+        <h3 className="jp-slurm-LogCell">{props.trans.__('Cell %1', String(block.cell + 1))}</h3>
+      );
   }
 });
 

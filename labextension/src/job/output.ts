@@ -10,6 +10,9 @@ const BLOCK_CHARS = 64 * 1024;
 const MOST_BLOCKS = 2_000;
 const MOST_CHARS = 16 * 1024 * 1024;
 
+/** The type of the marks that driver.py puts between the outputs of a notebook's cells. */
+const MARK = 'application/vnd.jupyter-slurm.notebook+json';
+
 /** `error` is the traceback of a cell. */
 export type Source = 'stdout' | 'stderr' | 'error';
 
@@ -46,7 +49,16 @@ export interface GapBlock {
   chars: 0;
 }
 
-export type Block = TextBlock | DisplayBlock | GapBlock;
+/** A cell of the notebook that the job runs begins here. */
+export interface CellBlock {
+  kind: 'cell';
+  key: number;
+  /** Its index in the notebook, from 0. */
+  cell: number;
+  chars: 0;
+}
+
+export type Block = TextBlock | DisplayBlock | GapBlock | CellBlock;
 
 export interface Shown {
   blocks: readonly Block[];
@@ -91,6 +103,10 @@ export function runsOf(block: TextBlock, wanted: Wanted): readonly Run[] {
 /** Another source begins a line of its own. */
 function endLine(text: string): string {
   return text.endsWith('\n') ? text : `${text}\n`;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
 }
 
 /** The blocks while a chunk is taken in. */
@@ -167,11 +183,24 @@ class Draft {
     displayId: string | null
   ): void {
     this.clear();
+    if (isRecord(data[MARK])) {
+      this.mark(data[MARK]);
+      return;
+    }
     const texts = Object.values(data).filter(one => typeof one === 'string');
     const chars = texts.reduce((sum, text) => sum + text.length, 0);
     const key = this.next++;
     this.chars += chars;
     this.blocks.push({ kind: 'display', key, data, metadata, displayId, chars });
+  }
+
+  /** The notebook itself, which the first of them holds, is no output. */
+  private mark({ cell, error }: Record<string, unknown>): void {
+    if (typeof cell === 'number') {
+      this.blocks.push({ kind: 'cell', key: this.next++, cell, chars: 0 });
+    } else if (isRecord(error) && Array.isArray(error.traceback)) {
+      this.text('error', `${error.traceback.join('\n')}\n`);
+    }
   }
 
   private text(source: Source, text: string): void {

@@ -51,6 +51,23 @@ describe('what a job has written', () => {
     expect(text(shown, 'stdout')).toBe('a\n');
   });
 
+  test('of a notebook has heads where its cells begin, and its allowed errors', () => {
+    const mark = (content: Record<string, unknown>): Output => ({
+      type: 'display_data',
+      data: { 'application/vnd.jupyter-slurm.notebook+json': content },
+      metadata: {},
+      display_id: null
+    });
+    const error = { ename: 'ValueError', evalue: 'x', traceback: ['ValueError: x'] };
+    const shown = shownOf(
+      chunk(mark({ notebook: { cells: [] } }), mark({ cell: 0 }), out('a\n'), mark({ cell: 2 })),
+      chunk(mark({ error }))
+    );
+    expect(kinds(shown)).toEqual(['cell', 'text', 'cell', 'text']);
+    expect(shown.blocks[2]).toMatchObject({ cell: 2 });
+    expect(text(shown, 'stderr')).toBe('ValueError: x\n');
+  });
+
   test('displays stand between, and one with a name is drawn anew', () => {
     const again: Output = {
       type: 'update_display_data',
