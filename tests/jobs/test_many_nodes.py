@@ -122,15 +122,15 @@ def test_ranks_have_the_gpus_of_nodes_that_are_the_jobs_alone(nodes: Site, engin
 
 def test_mpi_runs_the_cell_in_every_task(nodes: Site) -> None:
     job = nodes.run(
-        MPI,
+        MPI + "fence = os.environ['SLURM_PMIX_FENCE']\n",
         launch="mpi",
         options={"nodes": "2", "ntasks": "3"},
-        names_out=("total",),
+        names_out=("total", "fence"),
         names_gather=("mine",),
     )
     assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
     variables = read_result_variables(nodes.service.result(job.id))
-    assert variables == {"total": 3, "mine": [0, 10, 20]}
+    assert variables == {"total": 3, "fence": "tree", "mine": [0, 10, 20]}
     assert text_of(nodes, job) == "rank 0 of 3 on n1\n"
     assert text_of(nodes, job, 2) == "rank 2 of 3 on n2\n"
     nothing_stays(job)
