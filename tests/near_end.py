@@ -35,7 +35,9 @@ class NearEnd:
     def prompted(self) -> None:
         """Sits down at a shell, which shows what is typed no more."""
         self.begin()
-        self.type("PS1='ready''> '; stty -echo; echo be''gun")
+        # A shell complains of a locale that its image lacks, and again when Docker tells it the
+        # size of the terminal: whenever that comes.
+        self.type("export LC_ALL=C; PS1='ready''> '; stty -echo; echo be''gun")
         self.until("begun\r\nready> ")
 
     def type(self, line: str) -> None:
