@@ -28,6 +28,20 @@ function add(counts: Counts, state: string, count: number): void {
   counts.set(state, (counts.get(state) ?? 0) + count);
 }
 
+/** Ours, and those of this user's entries in queues that are not ours. */
+export function countMine(jobs: Iterable<Job>, listed: Iterable<QueueEntry>): Counts {
+  const counts: Counts = new Map();
+  for (const job of jobs) {
+    addJob(counts, job);
+  }
+  for (const entry of listed) {
+    if (entry.id == null) {
+      addEntry(counts, entry);
+    }
+  }
+  return counts;
+}
+
 /** Those that have not ended. */
 export function live(counts: Counts): { running: number; waiting: number } {
   let running = 0;

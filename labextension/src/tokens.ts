@@ -85,6 +85,10 @@ export interface ISlurmModel {
   readonly changed: ISignal<ISlurmModel, void>;
   /** A job is in another state than it was; the first news of a job is none. */
   readonly stateChanged: ISignal<ISlurmModel, { job: Job; before: Job['state'] }>;
+  /** This user's entries of the queues that somebody looks at now, and of no other. */
+  readonly listed: readonly QueueEntry[];
+  /** `listed` has changed, or may have. */
+  readonly listedChanged: ISignal<ISlurmModel, void>;
 
   /**
    * Keeps clusters, connections and jobs up to date until it is disposed of; `background`: also

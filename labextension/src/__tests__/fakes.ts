@@ -1,7 +1,7 @@
 // Fakes for tests: a job, and a model whose news a test makes up.
 import { Signal } from '@lumino/signaling';
 import type { Freshness, ISlurmModel } from '../tokens';
-import type { Action, Cluster, Connection, Job } from '../wire';
+import type { Action, Cluster, Connection, Job, QueueEntry } from '../wire';
 
 export const NOW_S = 1_790_000_000;
 
@@ -105,6 +105,8 @@ export class FakeModel implements ISlurmModel {
   freshness: Freshness = { asOf: null, problem: null };
   readonly changed = new Signal<this, void>(this);
   readonly stateChanged = new Signal<this, { job: Job; before: Job['state'] }>(this);
+  listed: readonly QueueEntry[] = [];
+  readonly listedChanged = new Signal<this, void>(this);
   watchers: { background: boolean }[] = [];
   /** The ids of jobs that are watched one by one. */
   seen: string[] = [];

@@ -5,7 +5,16 @@ import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import { request, SlurmError } from '../server';
 import type { Freshness, ISlurmModel, LogView, NodesView, QueueView, UsageView } from '../tokens';
-import type { Action, Changes, Cluster, Connection, Job, JobDetails, Problem } from '../wire';
+import type {
+  Action,
+  Changes,
+  Cluster,
+  Connection,
+  Job,
+  JobDetails,
+  Problem,
+  QueueEntry
+} from '../wire';
 import { LogFeed, NodesFeed, QueueFeed, UsageFeed } from './feeds';
 import { SeenJobs } from './seen';
 import { SharedFeeds, SharedNodes, SharedQueue } from './shared';
@@ -22,6 +31,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
   freshness: Freshness = { asOf: null, problem: null };
   readonly changed = new Signal<this, void>(this);
   readonly stateChanged = new Signal<this, { job: Job; before: Job['state'] }>(this);
+  readonly listedChanged = new Signal<this, void>(this);
   isDisposed = false;
 
   private readonly socket: WatchSocket;
@@ -48,6 +58,11 @@ export class SlurmModel implements ISlurmModel, IDisposable {
 
   get hasNoCluster(): boolean {
     return this.areClustersKnown && this.clusters.length === 0;
+  }
+
+  get listed(): QueueEntry[] {
+    const own = this.queues.inUse.filter(({ everyone }) => !everyone);
+    return own.flatMap(({ entries }) => [...entries.values()]);
   }
 
   dispose(): void {
@@ -86,9 +101,17 @@ export class SlurmModel implements ISlurmModel, IDisposable {
 
   queue(cluster: string, everyone: boolean): QueueView {
     const key = JSON.stringify([cluster, everyone]);
-    const feed = this.queues.take(key, () => new QueueFeed(this.socket, cluster, everyone));
+    const told = (): void => {
+      this.listedChanged.emit();
+    };
+    const feed = this.queues.take(key, () => {
+      const made = new QueueFeed(this.socket, cluster, everyone);
+      made.changed.connect(told);
+      return made;
+    });
     return new SharedQueue(feed, () => {
       this.queues.giveBack(key);
+      told();
     });
   }
 

@@ -36,6 +36,11 @@ export class SharedFeeds<F extends Resting> implements IDisposable {
     return found.feed;
   }
 
+  /** Those that somebody shows now. */
+  get inUse(): F[] {
+    return [...this.shared.values()].filter(({ users }) => users > 0).map(({ feed }) => feed);
+  }
+
   giveBack(key: string): void {
     const found = this.shared.get(key);
     if (found === undefined) {

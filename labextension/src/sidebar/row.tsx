@@ -53,7 +53,7 @@ function titleOf(group: string, nowS: number, trans: TranslationBundle): string 
 export function lineSentence(line: Line, nowS: number, trans: TranslationBundle): string {
   switch (line.kind) {
     case 'group':
-      return `${titleOf(line.group, nowS, trans)} ${line.count}`;
+      return `${titleOf(line.group, nowS, trans)} ${line.count.toLocaleString()}`;
     case 'notebook': {
       const { name, now } = notebookWords(line.path, line.rows, nowS, trans);
       return [visible(name), ...now.split(' · ')].join(', ');
@@ -122,7 +122,7 @@ const HeadCell = memo(function HeadCell(props: Shared & { title: string; count: 
       <span className="jp-slurm-Twist" aria-hidden="true">
         {open === true ? '▾' : '▸'}
       </span>
-      {title} <span className="jp-slurm-Count">{count}</span>
+      {title} <span className="jp-slurm-Count">{count.toLocaleString()}</span>
     </div>
   );
 });

@@ -2,6 +2,7 @@
 // comes first. Pure: no DOM, no clock, no model.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Target } from '../commands/targets';
+import { addEntry as count, addJob, type Counts } from '../counts';
 import { isFinal, isRunning, sessionOf } from '../format';
 import { said, type Text } from '../messages';
 import type { Job, QueueEntry } from '../wire';
@@ -174,6 +175,23 @@ function tellOfAll(array: JobRow): void {
       0
     );
   }
+}
+
+/** How many jobs the rows stand for, by state; a task is a job. */
+export function countsOf(rows: Iterable<JobRow>): Counts {
+  const counts: Counts = new Map();
+  for (const { job, state, slurmId, tasks } of rows) {
+    if (job !== null) {
+      addJob(counts, job);
+    } else if (tasks.length > 0) {
+      tasks.forEach(task => {
+        count(counts, { state: task.state, slurm_id: task.slurmId ?? '' });
+      });
+    } else {
+      count(counts, { state, slurm_id: slurmId ?? '' });
+    }
+  }
+  return counts;
 }
 
 /** What a command is told of it. */

@@ -1,6 +1,7 @@
 // The lines of the sidebar: heads of groups, notebooks with several jobs of one day, jobs, and the
 // tasks of arrays. Pure: no DOM, no clock.
-import { dayOf, RUNNING, WAITING, type JobRow } from './rows';
+import { live, type Counts } from '../counts';
+import { countsOf, dayOf, RUNNING, WAITING, type JobRow } from './rows';
 
 export type Line =
   | { kind: 'group'; key: string; group: string; count: number; open: boolean }
@@ -17,10 +18,11 @@ export function linesOf(
   open: (key: string) => boolean
 ): Line[] {
   const lines: Line[] = [];
+  const count = counter(groups);
   for (const group of inOrder(groups.keys())) {
     const rows = groups.get(group) ?? [];
     const isOpen = open(group);
-    lines.push({ kind: 'group', key: group, group, count: rows.length, open: isOpen });
+    lines.push({ kind: 'group', key: group, group, count: count(group), open: isOpen });
     if (isOpen && (group === RUNNING || group === WAITING)) {
       addJobs(lines, rows, 2, open);
     } else if (isOpen) {
@@ -28,6 +30,21 @@ export function linesOf(
     }
   }
   return lines;
+}
+
+/**
+ * How many jobs a head tells of. Of an array that runs, tasks that wait are counted as waiting,
+ * though the array is one row among those that run.
+ */
+function counter(groups: ReadonlyMap<string, readonly JobRow[]>): (group: string) => number {
+  const rows = (group: string): readonly JobRow[] => groups.get(group) ?? [];
+  const { running, waiting } = live(countsOf([...rows(RUNNING), ...rows(WAITING)]));
+  return group =>
+    group === RUNNING ? running : group === WAITING ? waiting : all(countsOf(rows(group)));
+}
+
+function all(counts: Counts): number {
+  return [...counts.values()].reduce((sum, one) => sum + one, 0);
 }
 
 export function levelOf(line: Line): number {

@@ -7,7 +7,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
 import type { Message } from '@lumino/messaging';
 import type { JSX } from 'react';
-import { addJob, live, type Counts } from '../counts';
+import { countMine, live } from '../counts';
 import { isFinal, visible } from '../format';
 import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
@@ -23,10 +23,12 @@ export class StatusItem extends ReactWidget {
     super();
     this.addClass('jp-mod-highlighted');
     model.changed.connect(this.update, this);
+    model.listedChanged.connect(this.update, this);
   }
 
   override dispose(): void {
     this.model.changed.disconnect(this.update, this);
+    this.model.listedChanged.disconnect(this.update, this);
     this.watched?.dispose();
     super.dispose();
   }
@@ -64,11 +66,8 @@ export function summary(
 ): { text: string; told: string } {
   const { problem } = model.freshness;
   const jobs = [...model.jobs.values()].filter(job => !isFinal(job.state));
-  const counts: Counts = new Map();
-  jobs.forEach(job => {
-    addJob(counts, job);
-  });
-  const { running, waiting } = live(counts);
+  const { running, waiting } = live(countMine(jobs, model.listed));
+  const none = running + waiting === 0;
   const needed = [...model.connections.values()]
     .filter(({ state }) => state === 'lost' || state === 'login-needed' || state === 'asking')
     .filter(({ cluster }) => jobs.some(job => job.cluster === cluster))
@@ -77,14 +76,9 @@ export function summary(
   const told = [
     running > 0 ? trans._n('%1 job runs', '%1 jobs run', running) : '',
     waiting > 0 ? trans._n('%1 job waits', '%1 jobs wait', waiting) : '',
-    jobs.length > 0
-      ? ''
-      : model.hasNoCluster
-        ? trans.__('no cluster yet')
-        : trans.__('no job runs or waits')
+    !none ? '' : model.hasNoCluster ? trans.__('no cluster yet') : trans.__('no job runs or waits')
   ].filter(part => part !== '');
-  const signs =
-    jobs.length === 0 ? '' : ` ${running.toLocaleString()} ▶ ${waiting.toLocaleString()} ◷`;
+  const signs = none ? '' : ` ${running.toLocaleString()} ▶ ${waiting.toLocaleString()} ◷`;
   return {
     text: `Slurm${signs}${doubts.length > 0 ? ' ⚠' : ''}`,
     told: [...told, ...doubts].join(', ')

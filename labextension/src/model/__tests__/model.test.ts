@@ -160,6 +160,19 @@ test('two views of a queue share one watch; each lets go by itself', () => {
   expect(everyone.everyone).toBe(true);
 });
 
+test('of this user’s entries those are listed that somebody looks at', () => {
+  const view = model.queue('a', false);
+  let told = 0;
+  model.listedChanged.connect(() => told++);
+  model.queue('a', true);
+  const socket = FakeSocket.last.open();
+  socket.say({ watch: 1, value: queue({ whole: true, entries: [entry('1')] }) });
+  socket.say({ watch: 2, value: queue({ whole: true, entries: [entry('1'), entry('2')] }) });
+  expect([model.listed.map(one => one.slurm_id), told]).toEqual([['1'], 2]);
+  view.dispose();
+  expect([model.listed, told]).toEqual([[], 3]);
+});
+
 test('who comes back to a queue is told what is new since, and after long all of it', () => {
   model.watchJobs();
   const socket = FakeSocket.last.open();
