@@ -1,6 +1,6 @@
 // What the plugins of this extension know of each other: the model's face, and the ids of commands.
 // No code lives here.
-import { Token } from '@lumino/coreutils';
+import { Token, type ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import type {
@@ -127,6 +127,24 @@ export interface ISlurmModel {
 export const ISlurmModel = new Token<ISlurmModel>(
   'jupyter-slurm:ISlurmModel',
   'The clusters and jobs that this browser tab knows.'
+);
+
+/** What a notification leads to. */
+export interface Lead {
+  label: string;
+  command: string;
+  args: ReadonlyPartialJSONObject;
+}
+
+/** The one notification over the page. */
+export interface INotifier {
+  /** Says that something has come about, together with what is told of jobs at that moment. */
+  say(message: string, lead: Lead | null): void;
+}
+
+export const INotifier = new Token<INotifier>(
+  'jupyter-slurm:INotifier',
+  'The one notification of jupyter-slurm that is over the page.'
 );
 
 /** Command ids; their arguments are in the describedBy of each. */

@@ -1,13 +1,10 @@
 // The kernelspecs of remote kernels: made, listed and removed by the server, on whose machine they
 // lie. JupyterLab is told, so that launcher and picker have them at once.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { visible } from '../format';
-import type { ISlurmModel } from '../tokens';
+import type { INotifier, ISlurmModel } from '../tokens';
 import type { RemoteKernel } from '../wire';
-
-const SHOWN_MS = 10_000;
 
 interface Kernels {
   kernels: RemoteKernel[];
@@ -21,22 +18,16 @@ export async function listedKernels(model: ISlurmModel): Promise<RemoteKernel[]>
 export async function addKernel(
   app: JupyterFrontEnd,
   model: ISlurmModel,
+  notifier: INotifier | null,
   line: string,
   trans: TranslationBundle
 ): Promise<void> {
   const { name, display_name: title } = await model.call<RemoteKernel>('kernel_add', { line });
   await app.serviceManager.kernelspecs.refreshSpecs();
-  Notification.success(trans.__('Kernel "%1" is ready', visible(title)), {
-    autoClose: SHOWN_MS,
-    actions: app.commands.hasCommand('notebook:create-new')
-      ? [
-          {
-            label: trans.__('New notebook'),
-            callback: () => void app.commands.execute('notebook:create-new', { kernelName: name })
-          }
-        ]
-      : []
-  });
+  const command = 'notebook:create-new';
+  const lead = { label: trans.__('New notebook'), command, args: { kernelName: name } };
+  const told = trans.__('Kernel "%1" is ready', visible(title));
+  notifier?.say(told, app.commands.hasCommand(command) ? lead : null);
 }
 
 /** Those that are left. */

@@ -1,4 +1,4 @@
-// What is told of jobs that start and end: one notification at a time, changed in place, and by the
+// What is told of jobs that start and end, and of what else has come about: one notification at a time, changed in place, and by the
 // browser itself where somebody wants that. Which tab tells it is tabs.ts's.
 import { Notification as LabNotification } from '@jupyterlab/apputils';
 import type { IStateDB } from '@jupyterlab/statedb';
@@ -8,7 +8,7 @@ import type { IDisposable } from '@lumino/disposable';
 import { howItEnded, reasonsLeft } from '../card/facts';
 import { isFinal, stateWord, tone, visible } from '../format';
 import { said } from '../messages';
-import { CommandIDs, type ISlurmModel } from '../tokens';
+import { CommandIDs, type INotifier, type ISlurmModel, type Lead } from '../tokens';
 import type { Job, JobState } from '../wire';
 import type { NotifySettings } from './settings';
 import { News, type Channel } from './tabs';
@@ -25,12 +25,25 @@ const NAMED = 3;
 
 type Kind = 'start' | 'end';
 
-interface Piece {
+interface OfJob {
   kind: Kind;
   job: Job;
 }
 
-export class Notifier {
+interface Said {
+  kind: 'said';
+  message: string;
+  lead: Lead | null;
+}
+
+type Piece = OfJob | Said;
+
+/** How a notification looks. */
+type Shown = Required<Pick<LabNotification.IOptions<never>, 'actions' | 'autoClose'>> & {
+  type: 'error' | 'success' | 'info';
+};
+
+export class Notifier implements INotifier {
   /** What is over the page, or was last, and what it tells of, by job. */
   private shown: { id: string; untilMs: number; told: Map<string, Piece> } | null = null;
   /** Those that tell of one job, by job. */
@@ -39,7 +52,7 @@ export class Notifier {
   private readonly listed: string[] = [];
   /** Jobs that nothing is told of any more. */
   private readonly muted = new Set<string>();
-  private readonly news: News<Piece>;
+  private readonly news: News<OfJob>;
   private settings: NotifySettings | null = null;
   private watched: IDisposable | null = null;
 
@@ -114,47 +127,80 @@ export class Notifier {
     }
   }
 
+  say(message: string, lead: Lead | null): void {
+    this.tell([{ kind: 'said', message, lead }]);
+  }
+
   /** One notification is over the page at a time: what comes meanwhile is told in it, as a sum. */
   private tell(pieces: Piece[]): void {
     const seen = this.shown !== null && Date.now() < this.shown.untilMs ? this.shown : null;
     const told = new Map(seen?.told);
     for (const piece of pieces) {
-      told.set(piece.job.id, piece);
+      told.set(piece.kind === 'said' ? piece.message : piece.job.id, piece);
     }
     const all = [...told.values()];
-    const alone = all.length === 1 ? (all[0]?.job ?? null) : null;
-    const failed = all.some(({ job }) => wentWrong(job));
-    const message = alone === null ? this.sum(all) : this.sentence(alone);
+    const ofJobs = all.filter(piece => piece.kind !== 'said');
+    const said = all.filter(piece => piece.kind === 'said');
+    const alone = all.length === 1 ? (ofJobs[0]?.job ?? null) : null;
+    const message = [this.sum(ofJobs), ...said.map(one => one.message)].filter(Boolean).join('\n');
+    const failed = ofJobs.some(({ job }) => wentWrong(job));
+    const isGood = ofJobs.every(({ job }) => all.length === 1 && tone(job.state) === 'done');
     const shownMs = failed ? FAILURE_SHOWN_MS : SHOWN_MS;
-    const command = alone === null ? CommandIDs.showSidebar : CommandIDs.openJob;
-    const args = alone === null ? {} : { id: alone.id };
-    const how = {
-      autoClose: this.settings?.quiet ? (0 as const) : shownMs,
+    const lead = this.leadOf(ofJobs);
+    const id = this.put(seen?.id ?? '', alone, message, {
+      type: failed ? 'error' : isGood ? 'success' : 'info',
+      autoClose: this.settings?.quiet ? 0 : shownMs,
       actions: [
-        {
-          label: alone === null ? this.trans.__('Show jobs') : this.trans.__('Show log'),
-          callback: () => void this.commands.execute(command, args)
-        },
+        ...this.acting(lead),
+        // Of several nobody would know which one is meant.
+        ...this.acting(said.length === 1 ? (said[0]?.lead ?? null) : null),
         ...(alone === null || isFinal(alone.state) ? [] : [this.muting(alone)])
       ]
-    };
-    const isGood = alone !== null && tone(alone.state) === 'done';
-    const type = failed ? 'error' : isGood ? 'success' : 'info';
-    let id = seen?.id ?? '';
-    if (seen === null || !LabNotification.update({ id, message, type, ...how })) {
-      const before = alone === null ? undefined : this.alone.get(alone.id);
-      if (before !== undefined) {
-        // It is over the page no more; changed in place nobody would see it.
-        LabNotification.dismiss(before);
-      }
-      id = LabNotification.emit(message, type, how);
-      this.list(id);
-    }
+    });
     this.shown = { id, untilMs: Date.now() + shownMs, told };
     if (alone !== null) {
       this.alone.set(alone.id, id);
     }
-    this.tellByBrowser(message, command, args);
+    if (lead !== null) {
+      this.tellByBrowser(message, lead);
+    }
+  }
+
+  /** Changes the notification `seen`, where it is still over the page, else shows another. */
+  private put(seen: string, alone: Job | null, message: string, { type, ...how }: Shown): string {
+    if (seen !== '' && LabNotification.update({ id: seen, message, type, ...how })) {
+      return seen;
+    }
+    const before = alone === null ? undefined : this.alone.get(alone.id);
+    if (before !== undefined) {
+      // It is over the page no more; changed in place nobody would see it.
+      LabNotification.dismiss(before);
+    }
+    const id = LabNotification.emit(message, type, how);
+    this.list(id);
+    return id;
+  }
+
+  private leadOf(pieces: readonly OfJob[]): Lead | null {
+    const [first] = pieces;
+    if (first === undefined) {
+      return null;
+    }
+    return pieces.length === 1
+      ? {
+          label: this.trans.__('Show log'),
+          command: CommandIDs.openJob,
+          args: { id: first.job.id }
+        }
+      : { label: this.trans.__('Show jobs'), command: CommandIDs.showSidebar, args: {} };
+  }
+
+  private acting(lead: Lead | null): LabNotification.IAction[] {
+    if (lead === null) {
+      return [];
+    }
+    const { label, command, args } = lead;
+    return [{ label, callback: () => void this.commands.execute(command, args) }];
   }
 
   private muting({ id }: Job): LabNotification.IAction {
@@ -171,8 +217,12 @@ export class Notifier {
     }
   }
 
-  private sum(pieces: readonly Piece[]): string {
+  private sum(pieces: readonly OfJob[]): string {
     const { trans } = this;
+    const [first] = pieces;
+    if (first !== undefined && pieces.length === 1) {
+      return this.sentence(first.job);
+    }
     const ended = pieces.filter(piece => piece.kind === 'end');
     const failed = ended.filter(piece => wentWrong(piece.job)).map(({ job }) => visible(job.name));
     const started = pieces.length - ended.length;
@@ -188,7 +238,7 @@ export class Notifier {
       .join(', ');
   }
 
-  private tellByBrowser(message: string, command: string, args: { id?: string }): void {
+  private tellByBrowser(message: string, { command, args }: Lead): void {
     const may = 'Notification' in window && Notification.permission === 'granted';
     if (this.settings?.browser && may && document.hidden) {
       const told = new Notification('Slurm', { body: message, tag: 'jupyter-slurm' });

@@ -7,7 +7,7 @@ import { IStateDB } from '@jupyterlab/statedb';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { CURRENT } from '../commands/current';
-import { CommandIDs, ISlurmModel } from '../tokens';
+import { CommandIDs, INotifier, ISlurmModel } from '../tokens';
 import { StatusItem } from './item';
 import { Notifier } from './notifier';
 import { notifySettings, SETTINGS, translateSchema } from './settings';
@@ -27,10 +27,11 @@ const OF_A_JOB = [
 ];
 const CHANNEL = 'jupyter-slurm';
 
-export const plugin: JupyterFrontEndPlugin<void> = {
+export const plugin: JupyterFrontEndPlugin<INotifier> = {
   id: SETTINGS,
   description: 'Slurm in the status bar, notifications, the command palette.',
   autoStart: true,
+  provides: INotifier,
   requires: [ISlurmModel],
   optional: [ITranslator, IStatusBar, ICommandPalette, ISettingRegistry, IStateDB],
   activate: (
@@ -76,5 +77,6 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       align: 'left',
       rank: 90
     });
+    return notifier;
   }
 };

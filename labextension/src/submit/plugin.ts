@@ -31,7 +31,7 @@ import { told } from '../messages';
 import { visible } from '../format';
 import { addKernel } from '../kernels/kernelspecs';
 import { newTab, roomUrl } from '../labs/room';
-import { CommandIDs, ISlurmModel } from '../tokens';
+import { CommandIDs, INotifier, ISlurmModel } from '../tokens';
 import { isRepeatable, sourceOf, wishesOfJob } from './again';
 import { addSubmitCommands, cellOf } from './commands';
 import { ExecutedCopies } from './executed';
@@ -44,7 +44,6 @@ import { slurmButton, TOOLBAR_ITEM } from './toolbar';
 import { SubmitPanel } from './widget';
 import type { Cluster } from '../wire';
 
-const NAME_SHOWN_MS = 5_000;
 const IN_THE_PALETTE = [
   CommandIDs.startLab,
   CommandIDs.newKernel,
@@ -58,6 +57,7 @@ interface Parts {
   model: ISlurmModel;
   trans: TranslationBundle;
   documents: IDocumentManager | null;
+  notifier: INotifier | null;
   forms: WidgetTracker<MainAreaWidget<SubmitPanel>>;
   memory: Memory;
   labs: Memory;
@@ -78,7 +78,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     IStateDB,
     IDocumentManager,
     IToolbarWidgetRegistry,
-    ILayoutRestorer
+    ILayoutRestorer,
+    INotifier
   ],
   activate: (
     app: JupyterFrontEnd,
@@ -91,7 +92,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     state: IStateDB | null,
     documents: IDocumentManager | null,
     toolbars: IToolbarWidgetRegistry | null,
-    restorer: ILayoutRestorer | null
+    restorer: ILayoutRestorer | null,
+    notifier: INotifier | null
   ) => {
     const trans = (translator ?? nullTranslator).load('jupyter_slurm');
     const parts = {
@@ -99,6 +101,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       model,
       trans,
       documents,
+      notifier,
       forms: new WidgetTracker<MainAreaWidget<SubmitPanel>>({ namespace: 'slurm-form' }),
       memory: new Memory(state),
       labs: new Memory(state, LABS),
@@ -251,7 +254,7 @@ async function lastCluster(memory: Memory, model: ISlurmModel): Promise<string> 
 
 /** What the form's button does; `close`: the form has done its work. */
 function sendingOf(
-  { app, model, trans, documents }: Parts,
+  { app, model, trans, documents, notifier }: Parts,
   source: Source,
   close: () => void
 ): (wishes: Wishes, line: string, code: string) => Promise<void> {
@@ -268,7 +271,7 @@ function sendingOf(
       return;
     }
     if (source.kind === 'kernel') {
-      await addKernel(app, model, line, trans);
+      await addKernel(app, model, notifier, line, trans);
       close();
       return;
     }
@@ -280,9 +283,7 @@ function sendingOf(
     if (source.kind === 'file') {
       close(); // a text stays: it is nowhere else
     }
-    Notification.success(trans.__('Job submitted to %1', visible(job.cluster)), {
-      autoClose: NAME_SHOWN_MS
-    });
+    // Its panel tells that it is submitted.
     await app.commands.execute(CommandIDs.openJob, { id: job.id });
   };
 }
@@ -319,21 +320,15 @@ async function save(documents: IDocumentManager | null, path: string): Promise<v
   }
 }
 
-function bringExecuted({ app, model, trans }: Parts): void {
+function bringExecuted({ app, model, trans, notifier }: Parts): void {
   const copies = new ExecutedCopies(model, {
     written: (job, path) => {
-      Notification.success(
-        trans.__('%1 has been run: %2', visible(job.name), visible(path.split('/').at(-1) ?? path)),
-        {
-          autoClose: false,
-          actions: [
-            {
-              label: trans.__('Open'),
-              callback: () => void app.commands.execute('docmanager:open', { path })
-            }
-          ]
-        }
-      );
+      const name = visible(path.split('/').at(-1) ?? path);
+      notifier?.say(trans.__('%1 has been run: %2', visible(job.name), name), {
+        label: trans.__('Open'),
+        command: 'docmanager:open',
+        args: { path }
+      });
     },
     failed: (job, problem) => {
       Notification.warning(

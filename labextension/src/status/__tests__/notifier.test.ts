@@ -126,6 +126,21 @@ test('of 300 jobs that end one after the other one notification is seen at a tim
   expect(shown().map(([, message]) => message)).toEqual(['late: timed out', '300 jobs have ended']);
 });
 
+test('what else has come about is told in the same notification', () => {
+  const [model, notifier] = both({ notifyStart: false });
+  model.put(job());
+  notifier.say('Kernel "one" is ready', null);
+  expect(shown()).toEqual([['success', 'Kernel "one" is ready', 6_000]]);
+  model.put(job({ state: 'COMPLETED' }));
+  const both_told = 'fit: done\nKernel "one" is ready';
+  jest.advanceTimersByTime(300);
+  notifier.say('Kernel "one" is ready', null);
+  expect(shown()).toEqual([['info', both_told, 6_000]]);
+  jest.advanceTimersByTime(6_000);
+  notifier.say('Kernel "two" is ready', null);
+  expect(shown().map(([, message]) => message)).toEqual(['Kernel "two" is ready', both_told]);
+});
+
 test('it listens while the tab is hidden only for notifications of the browser', () => {
   expect(notified().watchers).toEqual([{ background: false }]);
   expect(notified({ browserNotifications: true }).watchers).toEqual([{ background: true }]);
