@@ -81,7 +81,7 @@ def file_spec(
         )
     # Give the file as a notebook: `line.spec` makes a valid job's name of that.
     named = line.spec(made, request, code, job_id=job_id, notebook=str(file.with_suffix("")))
-    return msgspec.structs.replace(named, notebook=notebook)
+    return msgspec.structs.replace(named, notebook=notebook, file=path)
 
 
 def own_program(

@@ -92,6 +92,8 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
     cwd: str | None = None
     """Where the code runs; None: the user's home."""
     notebook: str | None = None
+    file: str | None = None
+    """The file of this machine that the job was made of; None: it was made of a text."""
     fingerprint: str | None = None
     """Equal for the same code in the same notebook; None: never attach to it."""
     push: str | None = None

@@ -355,6 +355,7 @@ export interface CellSpec {
   mounts: string[];
   cwd: string | null;
   notebook: string | null;
+  file: string | null;
   fingerprint: string | null;
   push: string | null;
   push_exclude: string[];
@@ -1055,6 +1056,7 @@ export interface ProgramSpec {
   mounts: string[];
   cwd: string | null;
   notebook: string | null;
+  file: string | null;
   fingerprint: string | null;
   push: string | null;
   push_exclude: string[];
@@ -1088,6 +1090,7 @@ export interface TerminalSpec {
   mounts: string[];
   cwd: string | null;
   notebook: string | null;
+  file: string | null;
   fingerprint: string | null;
   push: string | null;
   push_exclude: string[];
@@ -1120,6 +1123,7 @@ export interface ScriptSpec {
   mounts: string[];
   cwd: string | null;
   notebook: string | null;
+  file: string | null;
   fingerprint: string | null;
   push: string | null;
   push_exclude: string[];
@@ -1152,6 +1156,7 @@ export interface SessionSpec {
   mounts: string[];
   cwd: string | null;
   notebook: string | null;
+  file: string | null;
   fingerprint: string | null;
   push: string | null;
   push_exclude: string[];
@@ -1185,6 +1190,7 @@ export interface KernelSpec {
   mounts: string[];
   cwd: string | null;
   notebook: string | null;
+  file: string | null;
   fingerprint: string | null;
   push: string | null;
   push_exclude: string[];
@@ -1217,6 +1223,7 @@ export interface LabSpec {
   mounts: string[];
   cwd: string | null;
   notebook: string | null;
+  file: string | null;
   fingerprint: string | null;
   push: string | null;
   push_exclude: string[];

@@ -237,6 +237,9 @@ def test_a_script_and_python_run_by_their_path(served: Served) -> None:
         page.until(1, id=python["id"], state="COMPLETED")
     kept = client.get(query(f"{API}logfile", job_id=python["id"])).body.decode()
     assert kept == f"{served.folder}\n"
+    for job, name in [(script, "go.slurm"), (python, "go.py")]:
+        asked = client.call("details", job_id=job["id"])["asked"]
+        assert asked["file"] == str(served.folder / name)
 
 
 @pytest.mark.parametrize(

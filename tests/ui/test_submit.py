@@ -183,6 +183,12 @@ def test_a_file_of_any_name_is_run_from_the_file_browser_and_what_cannot_be_is_n
         submit(form)
         expect(page.get_by_role("log", name="Output")).to_contain_text("ran")
         expect(form).to_have_count(0)
+        if name.endswith(".py"):
+            page.get_by_role("button", name="Edit and resubmit").click()
+            expect(form.get_by_text(name, exact=True)).to_be_visible()
+            look(page, "submit-file-again", form)
+            submit(form)
+            expect(form).to_have_count(0)
     # The copy of the notebook, which comes once the job has ended, is of this test, too: taken away
     # before the server has noted that it was given, it would come again in another.
     expect(page.get_by_role("alert").filter(has_text="has been run")).to_be_visible()

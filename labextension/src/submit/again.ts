@@ -9,22 +9,22 @@ export function isRepeatable(job: Job): boolean {
 }
 
 /**
- * `code`: what it ran; null: that is not known. `path`: its notebook's; null: the server's folder has
- * none. null: it ran something that the form cannot show.
+ * `code`: what it ran; null: that is not known. `file`: the path of the file that it was made of;
+ * null: it was made of none, or that is not there. null: it ran something that the form cannot show.
  */
-export function sourceOf(job: Job, code: string | null, path: string | null): Source | null {
+export function sourceOf(job: Job, code: string | null, file: string | null): Source | null {
   if (job.kind === 'lab') {
     return { kind: 'lab' };
   }
-  if (isDriver(code)) {
-    return path?.endsWith('.ipynb') === true ? { kind: 'file', path } : null;
+  if (file !== null) {
+    return { kind: 'file', path: file };
   }
-  return code === null || code === '' ? null : { kind: 'code', code };
+  return code === null || code === '' || isDriver(code) ? null : { kind: 'code', code };
 }
 
 /** It is ours, and what it runs is a file's text (headless.py). */
-function isDriver(code: string | null): boolean {
-  return code?.startsWith('import types; driver = types.ModuleType("driver")') === true;
+function isDriver(code: string): boolean {
+  return code.startsWith('import types; driver = types.ModuleType("driver")');
 }
 
 /** Of the variables only the names are known: their values are to be filled in. */

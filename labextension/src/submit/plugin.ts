@@ -23,6 +23,7 @@ import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { editIcon } from '@jupyterlab/ui-components';
 import { addCommands, type Command } from '../commands/jobs';
+import { isThere } from '../commands/places';
 import { show } from '../commands/show';
 import { usualCluster } from '../commands/targets';
 import { warn } from '../commands/telling';
@@ -135,7 +136,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
 };
 
 function resubmission(parts: Parts): Command {
-  const { model, trans } = parts;
+  const { app, model, trans } = parts;
   return {
     id: CommandIDs.resubmit,
     label: trans.__('Edit and resubmit…'),
@@ -148,9 +149,10 @@ function resubmission(parts: Parts): Command {
     execute: async ([target]) => {
       if (target?.id != null) {
         const { job, asked, code } = await model.details(target.id);
-        const path = belowRoot(job.notebook ?? '', PageConfig.getOption('serverRoot'));
-        const source = sourceOf(job, code, path);
-        if (asked === null || source === null) {
+        const source = sourceOf(job, code, await fileStillThere(app, asked?.file ?? null));
+        if (asked !== null && asked.file !== null && source === null) {
+          warn(trans.__('Not among the files of this Jupyter: %1', visible(asked.file)));
+        } else if (asked === null || source === null) {
           warn(trans.__('What %1 was submitted with is not known here.', visible(job.name)));
         } else {
           await open(parts, source, wishesOfJob(asked, job.cluster));
@@ -158,6 +160,12 @@ function resubmission(parts: Parts): Command {
       }
     }
   };
+}
+
+/** Its path below the server's root; null: it is not there, or not any more. */
+async function fileStillThere(app: JupyterFrontEnd, file: string | null): Promise<string | null> {
+  const path = belowRoot(file ?? '', PageConfig.getOption('serverRoot'));
+  return path !== null && (await isThere(app, path)) ? path : null;
 }
 
 /** Those that were open when the page was left, with what was filled in. */

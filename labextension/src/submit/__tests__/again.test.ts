@@ -8,8 +8,12 @@ const DRIVER = 'import types; driver = types.ModuleType("driver"); x';
 test('what it ran is there again', () => {
   expect(sourceOf(job({ kind: 'lab' }), null, null)).toEqual({ kind: 'lab' });
   expect(sourceOf(job({}), 'x', null)).toEqual({ kind: 'code', code: 'x' });
-  expect(sourceOf(job({}), 'x', 'a b/n.ipynb')).toEqual({ kind: 'code', code: 'x' });
-  expect(sourceOf(job({}), DRIVER, 'a b/n.ipynb')).toEqual({ kind: 'file', path: 'a b/n.ipynb' });
+  for (const path of ['a b/n.ipynb', 'fit.py']) {
+    expect(sourceOf(job({}), DRIVER, path)).toEqual({ kind: 'file', path });
+  }
+  const script = job({ kind: 'program' });
+  expect(sourceOf(script, '#!/bin/sh', 'run.sh')).toEqual({ kind: 'file', path: 'run.sh' });
+  expect(sourceOf(script, '#!/bin/sh', null)).toEqual({ kind: 'code', code: '#!/bin/sh' });
 });
 
 test('what a form cannot show is not offered', () => {
