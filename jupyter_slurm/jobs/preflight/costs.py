@@ -103,7 +103,8 @@ def outlook(
     live = known.live if known else None
     if live is None:
         return
-    yield Check(ok=None, sentence=_free(live, known.about if known else "", info.asked_s, now_s))
+    free = _free(live, known.about if known else "", info.asked_s, now_s)
+    yield Check(ok=None, sentence=free, option="partition")
     span_s = limit_s(job, known)
     for one in info.reservations:
         count = one.partitions.get(live.name, 0)

@@ -34,10 +34,9 @@ export function sorted(
   problem: Problem | null,
   trans: TranslationBundle
 ): Sorted {
-  const all: (readonly [string | null, Sentence])[] = (preview?.checks ?? []).map(one => [
-    one.option,
-    { text: whole(one, trans), ok: one.ok }
-  ]);
+  const all: (readonly [string | null, Sentence])[] = (preview?.checks ?? [])
+    .filter(one => !isSaidByField(one))
+    .map(one => [one.option, { text: whole(one, trans), ok: one.ok }]);
   if (problem !== null) {
     all.push([problem.option, { text: told(problem, trans), ok: false }]);
   }
@@ -52,6 +51,11 @@ export function sorted(
     }
   }
   return { byField, others };
+}
+
+/** What is free in a partition stands at its field, in a word or two and with its age. */
+function isSaidByField({ ok, option }: Check): boolean {
+  return ok === null && option === 'partition';
 }
 
 function whole(check: Check, trans: TranslationBundle): string {

@@ -90,6 +90,7 @@ def meets(words: str, info: ClusterInfo) -> list[Check]:
 
 def test_what_is_free_is_told_with_its_time() -> None:
     (free,) = meets("", cluster_info())
+    assert free.option == "partition"
     assert str(free.sentence).startswith("small at ")
     assert str(free.sentence).endswith(": 1 of 2 nodes idle, 3 of 8 GPUs free.")
     (no_gpus,) = meets("", cluster_info(partition("small", default=True, free_gpus=None)))

@@ -45,6 +45,12 @@ test('what is wrong stands at its field, the others below', () => {
   });
 });
 
+test('what is free is said by the field of the partition, and not below once more', () => {
+  const checks = [check(null, 'debug at 12:04:03: 2 of 2 nodes idle', 'partition')];
+  const { byField, others } = sorted({ checks } as unknown as Preview, null, trans);
+  expect([[...byField], others]).toEqual([[], []]);
+});
+
 test('a sentence and its hint are each said in the language of the page', () => {
   const other = Object.assign(Object.create(trans) as typeof trans, {
     gettext: (text: string) => text.toUpperCase()
