@@ -6,8 +6,8 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
 import type { Message } from '@lumino/messaging';
 import type { JSX } from 'react';
-import { isFinal } from '../format';
 import { said } from '../messages';
+import { JobNews } from '../model/job_news';
 import type { ISlurmModel } from '../tokens';
 import { WatchingWidget } from '../watching';
 import type { Job } from '../wire';
@@ -30,7 +30,7 @@ export function jobNamed(bundle: unknown): string | null {
 export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
   private jobId: string | null = null;
   private saved = '';
-  private shown: Job | undefined;
+  private news: JobNews | null = null;
   private watched: IDisposable | null = null;
   private looking = 0;
   /** The job that was looked for in vain: who comes back to the card is not kept waiting again. */
@@ -47,6 +47,7 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
 
   renderModel(bundle: IRenderMime.IMimeModel): Promise<void> {
     this.jobId = jobNamed(bundle.data[MIME]);
+    this.news = this.jobId === null ? null : new JobNews(this.model, this.jobId);
     const plain = bundle.data['text/plain'];
     this.saved = typeof plain === 'string' ? plain : '';
     this.look();
@@ -56,9 +57,9 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
 
   protected override render(): JSX.Element {
     const { model, trans } = this;
-    this.shown = this.job();
-    if (this.shown !== undefined) {
-      return <JobCardView job={this.shown} model={model} commands={this.commands} trans={trans} />;
+    const job = this.job();
+    if (job !== undefined) {
+      return <JobCardView job={job} model={model} commands={this.commands} trans={trans} />;
     }
     const looks = this.jobId !== null && (this.looking !== 0 || model.freshness.asOf === null);
     return <Saved sentence={this.sentence(looks)} saved={looks ? '' : this.saved} />;
@@ -110,10 +111,8 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
     this.watched = null;
   }
 
-  /** What has ended changes no more: it is not drawn again for others' news. */
   private hear(): void {
-    const job = this.job();
-    if (job !== this.shown || job === undefined || !isFinal(job.state)) {
+    if (this.news?.hear() === true) {
       this.update();
     }
   }

@@ -3,16 +3,16 @@ import type { IDisposable } from '@lumino/disposable';
 import type { JSX } from 'react';
 import { stateWord, visible } from '../format';
 import { said } from '../messages';
+import { JobNews } from '../model/job_news';
 import { slurmIcon } from '../icons';
 import { WatchingWidget } from '../watching';
-import type { Job } from '../wire';
 import { stateIcon } from './icons';
 import { JobPanelView, type Services } from './view';
 
 export class JobPanel extends WatchingWidget {
   private readonly watched: IDisposable;
   private seen: IDisposable | null = null;
-  private shown: Job | undefined;
+  private readonly news: JobNews;
 
   constructor(
     readonly jobId: string,
@@ -28,8 +28,9 @@ export class JobPanel extends WatchingWidget {
     this.addClass('jp-slurm-Job');
     const { model } = services;
     this.watched = model.watchJobs();
+    this.news = new JobNews(model, jobId);
     model.changed.connect(this.hear, this);
-    this.hear();
+    this.entitle();
   }
 
   override dispose(): void {
@@ -56,6 +57,7 @@ export class JobPanel extends WatchingWidget {
 
   protected override look(): void {
     this.seen ??= this.services.model.watchJob(this.jobId);
+    this.update();
   }
 
   protected override rest(): void {
@@ -64,9 +66,18 @@ export class JobPanel extends WatchingWidget {
   }
 
   private hear(): void {
+    if (this.news.hear()) {
+      this.entitle();
+      if (this.isVisible) {
+        this.update();
+      }
+    }
+  }
+
+  private entitle(): void {
     const { model, trans } = this.services;
     const job = model.jobs.get(this.jobId);
-    if (job !== undefined && job !== this.shown) {
+    if (job !== undefined) {
       const name = visible(job.name);
       this.title.label = name;
       this.title.icon = stateIcon(job.state) ?? slurmIcon;
@@ -78,7 +89,5 @@ export class JobPanel extends WatchingWidget {
         visible(job.cluster)
       );
     }
-    this.shown = job;
-    this.update();
   }
 }

@@ -1,0 +1,61 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { Widget } from '@lumino/widgets';
+import type { JSX } from 'react';
+import { drawn } from '../../__tests__/drawn';
+import { connection, FakeModel, job } from '../../__tests__/fakes';
+import type { Job } from '../../wire';
+import type { Services } from '../view';
+import { JobPanel } from '../widget';
+
+const mockDrawn: string[] = [];
+jest.mock('../view', () => ({
+  JobPanelView: ({ job: { id, state } }: { job: Job }): JSX.Element => {
+    mockDrawn.push(`${id} ${state}`);
+    return <p>{state}</p>;
+  }
+}));
+
+const trans = nullTranslator.load('jupyter_slurm');
+
+/** What is drawn of the panels while that is done. */
+async function drawnBy(act: () => void): Promise<string[]> {
+  mockDrawn.length = 0;
+  await drawn(act);
+  return [...mockDrawn];
+}
+
+test('of open panels that one is drawn anew whose job has changed, once, and none unseen', async () => {
+  const model = new FakeModel();
+  const services = { model, trans } as unknown as Services;
+  const [one, other, third] = ['one', 'other', 'third'];
+  [one, other, third].forEach(id => {
+    model.put(job({ id }));
+  });
+  const [panel, beside] = [one, other].map(id => new JobPanel(id, services, ''));
+  await drawn(() => {
+    [panel, beside].forEach(shown => {
+      if (shown !== undefined) {
+        Widget.attach(shown, document.body);
+      }
+    });
+  });
+  const changed = (id: string, state: Job['state']) => () => {
+    model.put(job({ id, state }));
+  };
+  expect(await drawnBy(changed(third, 'COMPLETED'))).toEqual([]);
+  expect(await drawnBy(changed(one, 'COMPLETED'))).toEqual(['one COMPLETED']);
+  const way = connection({ state: 'lost' });
+  const lost = (): void => {
+    model.connections = new Map([['arandu', way]]);
+    model.changed.emit();
+  };
+  expect((await drawnBy(lost)).sort()).toEqual(['one COMPLETED', 'other RUNNING']);
+  panel?.hide();
+  expect(await drawnBy(changed(one, 'FAILED'))).toEqual([]);
+  expect(panel?.title.caption).toContain('failed');
+  expect(
+    await drawnBy(() => {
+      panel?.show();
+    })
+  ).toEqual(['one FAILED']);
+});
