@@ -54,9 +54,6 @@ export function ranksOf({ state }: Pick<Job, 'state'>, ranks: number): [number, 
   return Array.from({ length: Math.min(ranks, MOST) }, (_, rank) => [rank, state]);
 }
 
-/** Characters of the tasks that are named of one state. */
-const NAMED = 60;
-
 /** How many tasks there are, how many have ended, and how many of these failed. */
 export function tally(tasks: Job['tasks']): { all: number; done: number; failed: number } {
   const sum = { all: 0, done: 0, failed: 0 };
@@ -69,7 +66,10 @@ export function tally(tasks: Job['tasks']): { all: number; done: number; failed:
   return sum;
 }
 
-/** How far an array is, in words: how many are done, and which are not. [] for what is none. */
+/**
+ * How far an array is, in words: how many are done, how many are not, and of one which. [] for what
+ * is none.
+ */
 export function progress({ tasks }: Pick<Job, 'tasks'>, trans: TranslationBundle): string[] {
   const states = Object.entries(tasks);
   const count = (some: string | undefined): number => (some ? (countOf(some) ?? 0) : 0);
@@ -77,15 +77,18 @@ export function progress({ tasks }: Pick<Job, 'tasks'>, trans: TranslationBundle
   return total === 0
     ? []
     : [
-        trans.__('%1 of %2 tasks done', count(tasks.COMPLETED), total),
+        trans.__(
+          '%1 of %2 tasks done',
+          count(tasks.COMPLETED).toLocaleString(),
+          total.toLocaleString()
+        ),
         ...states
           .filter(([state]) => state !== 'COMPLETED')
-          .map(([state, some]) =>
-            trans.__(
-              '%1: %2',
-              stateWord(state, trans),
-              some.length > NAMED ? `${some.slice(0, NAMED)}…` : some
-            )
-          )
+          .map(([state, some]) => {
+            const [word, many] = [stateWord(state, trans), count(some)];
+            return many === 1
+              ? trans.__('task %1 %2', some, word)
+              : `${many.toLocaleString()} ${word}`;
+          })
       ];
 }

@@ -1,4 +1,5 @@
-import { taskCount, ranksOf } from '../tasks';
+import { nullTranslator } from '@jupyterlab/translation';
+import { progress, taskCount, ranksOf } from '../tasks';
 
 test.each([
   ['', 1],
@@ -12,6 +13,18 @@ test.each([
   ['7_[1-4,7,...]', null]
 ])('%s stands for %s tasks', (id, count) => {
   expect(taskCount(id)).toBe(count);
+});
+
+test('of one task that is not done its index is told, of several how many they are', () => {
+  const trans = nullTranslator.load('jupyter_slurm');
+  const told = (tasks: Record<string, string>): string => progress({ tasks }, trans).join(' · ');
+  expect(told({ COMPLETED: '0-1', FAILED: '2', RUNNING: '3,5' })).toBe(
+    '2 of 5 tasks done · task 2 failed · 2 running'
+  );
+  expect(told({ FAILED: '1,4', PENDING: '100-4999' })).toBe(
+    '0 of 4,902 tasks done · 2 failed · 4,900 waiting'
+  );
+  expect(told({})).toBe('');
 });
 
 test('a job on many nodes has a log for each rank', () => {
