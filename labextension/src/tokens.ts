@@ -74,6 +74,8 @@ export interface ISlurmModel {
   readonly clusters: readonly Cluster[];
   /** The agent has said that there is none. */
   readonly hasNoCluster: boolean;
+  /** The agent has said which clusters there are, and that one is not among them. */
+  isRemoved(cluster: string): boolean;
   /** By cluster. */
   readonly connections: ReadonlyMap<string, Connection>;
   /** Ours, by our id. */

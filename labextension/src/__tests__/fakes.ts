@@ -99,6 +99,7 @@ export function connection(fields: Partial<Connection> = {}): Connection {
 export class FakeModel implements ISlurmModel {
   clusters: readonly Cluster[] = [];
   hasNoCluster = false;
+  removed: string[] = [];
   connections: ReadonlyMap<string, Connection> = new Map();
   readonly jobs = new Map<string, Job>();
   actions: readonly Action[] = [];
@@ -143,6 +144,10 @@ export class FakeModel implements ISlurmModel {
         this.seen = this.seen.filter(one => one !== id);
       }
     };
+  }
+
+  isRemoved(cluster: string): boolean {
+    return this.removed.includes(cluster);
   }
 
   isSeen(id: string): boolean {

@@ -8,7 +8,6 @@ import {
 import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
 import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
-import { ReactWidget } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
@@ -19,6 +18,7 @@ import { show } from '../commands/show';
 import { usualCluster, usualOf } from '../commands/targets';
 import { slurmIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
+import { WatchingWidget } from '../watching';
 import { NoCluster } from '../welcome/none';
 
 export interface PanelProps<Look> {
@@ -125,10 +125,11 @@ function addPanel<Look>(
   return tracker;
 }
 
-class ClusterPanel<Look> extends ReactWidget {
+export class ClusterPanel<Look> extends WatchingWidget {
   /** Opened while there was no cluster, it has one now. */
   readonly named = new Signal<this, void>(this);
   private watched: IDisposable | null = null;
+  private isRemoved = false;
 
   constructor(
     private readonly kind: Kind<Look>,
@@ -141,10 +142,6 @@ class ClusterPanel<Look> extends ReactWidget {
     this.title.closable = true;
     this.addClass('jp-slurm');
     this.addClass(kind.className);
-    if (this.cluster === '') {
-      this.watched = props.model.watchJobs();
-      props.model.changed.connect(this.name, this);
-    }
   }
 
   /** '': there was none yet. */
@@ -153,25 +150,34 @@ class ClusterPanel<Look> extends ReactWidget {
   }
 
   override dispose(): void {
-    this.rest();
-    Signal.clearData(this);
     super.dispose();
+    Signal.clearData(this);
   }
 
   protected override render(): JSX.Element {
-    const { commands, trans } = this.props;
-    if (this.cluster === '') {
+    const { commands, trans, model } = this.props;
+    const isNamed = this.cluster !== '';
+    if (!isNamed || this.isRemoved) {
       const welcome = (): void => void commands.execute(CommandIDs.showSidebar);
-      return <NoCluster welcome={welcome} trans={trans} />;
+      const removed = isNamed && !model.hasNoCluster ? { removed: this.cluster } : {};
+      return <NoCluster {...removed} welcome={welcome} trans={trans} />;
     }
     const { View } = this.kind;
     return <View {...this.props} seen={this.isVisible} />;
   }
 
-  private name(): void {
-    const cluster = usualOf(this.props.model.clusters);
+  private hear(): void {
+    const { model } = this.props;
+    if (this.cluster === '') {
+      this.name(usualOf(model.clusters));
+    } else if (model.isRemoved(this.cluster) !== this.isRemoved) {
+      this.isRemoved = !this.isRemoved;
+      this.update();
+    }
+  }
+
+  private name(cluster: string): void {
     if (cluster !== '') {
-      this.rest();
       this.props.cluster = cluster;
       this.title.label = this.kind.title(cluster);
       this.update();
@@ -179,8 +185,17 @@ class ClusterPanel<Look> extends ReactWidget {
     }
   }
 
-  private rest(): void {
-    this.props.model.changed.disconnect(this.name, this);
+  protected override look(): void {
+    if (this.watched === null) {
+      const { model } = this.props;
+      this.watched = model.watchJobs();
+      model.changed.connect(this.hear, this);
+      this.hear();
+    }
+  }
+
+  protected override rest(): void {
+    this.props.model.changed.disconnect(this.hear, this);
     this.watched?.dispose();
     this.watched = null;
   }

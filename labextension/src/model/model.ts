@@ -60,6 +60,10 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     return this.areClustersKnown && this.clusters.length === 0;
   }
 
+  isRemoved(cluster: string): boolean {
+    return this.areClustersKnown && !this.clusters.some(({ name }) => name === cluster);
+  }
+
   get listed(): QueueEntry[] {
     const own = this.queues.inUse.filter(({ everyone }) => !everyone);
     return own.flatMap(({ entries }) => [...entries.values()]);

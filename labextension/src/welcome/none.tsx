@@ -1,14 +1,25 @@
-// What every view but the sidebar shows where no cluster is known: that, and the way to the welcome.
+// What every view but the sidebar shows where its cluster is not known: that, and the way to the
+// welcome.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
+import { visible } from '../format';
 
 interface Props {
+  /** The one that was there, while there are others; undefined: there is none. */
+  removed?: string;
   /** Shows the sidebar. */
   welcome: () => void;
   trans: TranslationBundle;
 }
 
-export function NoCluster({ welcome, trans }: Props): JSX.Element {
+export function NoCluster({ removed, welcome, trans }: Props): JSX.Element {
+  if (removed !== undefined) {
+    return (
+      <div className="jp-slurm-NoCluster">
+        <p>{trans.__('Cluster %1 was removed', visible(removed))}</p>
+      </div>
+    );
+  }
   return (
     <div className="jp-slurm-NoCluster">
       <p>{trans.__('No cluster yet')}</p>

@@ -400,12 +400,12 @@ test('that there is no cluster is known once the agent has said so, and no longe
   const cluster = { name: 'local' } as Cluster;
   model.watchJobs();
   const socket = FakeSocket.last.open();
-  expect(model.hasNoCluster).toBe(false);
+  expect([model.hasNoCluster, model.isRemoved('local')]).toEqual([false, false]);
   socket.say({ watch: 1, value: changes({ whole: true }) });
   await jest.advanceTimersByTimeAsync(16);
-  expect(model.hasNoCluster).toBe(true);
+  expect([model.hasNoCluster, model.isRemoved('local')]).toEqual([true, true]);
   answers = { clusters: () => [cluster] };
   socket.say({ watch: 1, value: changes({ whole: true }) });
   await jest.advanceTimersByTimeAsync(16);
-  expect(model.hasNoCluster).toBe(false);
+  expect([model.hasNoCluster, model.isRemoved('local')]).toEqual([false, false]);
 });
