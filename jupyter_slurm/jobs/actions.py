@@ -11,7 +11,6 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -53,9 +52,6 @@ _KEPT = 20
 _JOIN_S = 5.0
 
 _log = logging.getLogger(__name__)
-
-Asked = tuple[Mapping[str, Job | None], Mapping[str, Text]]
-"""Jobs by Slurm's ids, and those of them that Slurm has refused, with the reason."""
 
 
 class _Wanted(NamedTuple):
@@ -248,26 +244,12 @@ class Actions:
         verb = one.value.verb
         lost = [] if verb == "cancel" else [_refusal(job, gone(job).message) for job in unknown]
         self._tell(one, sum(_count("", job) for job in unknown), lost)
-        with ThreadPoolExecutor(1) as pool:
-            asked: Future[Asked] | None = None
-            for at in range(0, len(ids), _AT_ONCE):
-                if one.stop.is_set():
-                    break
-                some = {slurm_id: wanted[slurm_id] for slurm_id in ids[at : at + _AT_ONCE]}
-                # While Slurm still answers for those before: to write this down takes as long.
-                self._note(verb, some, asked=True)
-                try:
-                    self._take(one, asked)
-                except JupyterSlurmError:
-                    self._note(verb, some, asked=False)
-                    raise
-                asked = pool.submit(self._ask, one.cluster, verb, some)
-            self._take(one, asked)
-
-    def _take(self, one: _Running, asked: Future[Asked] | None) -> None:
-        """Tell of what was asked, when Slurm has answered."""
-        if asked is not None:
-            some, refusals = asked.result()
+        for at in range(0, len(ids), _AT_ONCE):
+            if one.stop.is_set():
+                return
+            some = {slurm_id: wanted[slurm_id] for slurm_id in ids[at : at + _AT_ONCE]}
+            self._note(verb, some, asked=True)
+            refusals = self._ask(one.cluster, verb, some)
             named = [Refusal(job=slurm_id, why=why) for slurm_id, why in refusals.items()]
             self._tell(one, sum(_count(*each) for each in some.items()), named)
 
@@ -302,7 +284,8 @@ class Actions:
 
     def _ask(
         self, cluster: SlurmCluster, verb: ActionVerb, some: Mapping[str, Job | None]
-    ) -> Asked:
+    ) -> dict[str, Text]:
+        """Return those that Slurm refuses, by its ids, with the reason."""
         argv = scancel.cancel_argv(some) if verb == "cancel" else scontrol.update_argv(verb, some)
         try:
             cluster.ask(argv)
@@ -313,19 +296,17 @@ class Actions:
             # It goes on after one that is refused, and names it.
             refusals = self._refused(exc, verb, some)
             self._note(verb, {one: some[one] for one in refusals}, asked=False)
-            return some, refusals
-        return some, {}
+            return refusals
+        return {}
 
     def _note(self, verb: ActionVerb, some: Mapping[str, Job | None], *, asked: bool) -> None:
         """Note that the user cancels the jobs, before Slurm is asked: one that ends at once can
         then say why."""
         if verb != "cancel":
             return
-        with self._book.alone():
-            for job in filter(None, some.values()):
-                requested_s = time.time() if asked else job.cancel_requested_s
-                if not self._book.job(job.id).state.final:
-                    self._book.change(job.id, cancel_requested_s=requested_s)
+        now_s = time.time()
+        jobs = filter(None, some.values())
+        self._book.note_cancels({j.id: now_s if asked else j.cancel_requested_s for j in jobs})
 
     def _refused(
         self, exc: CommandError, verb: ActionVerb, some: Mapping[str, Job | None]

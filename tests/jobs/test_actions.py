@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import pytest
 
-from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.errors import ControllerError, NotFoundError, RequestError
 from jupyter_slurm.jobs import actions
 from jupyter_slurm.jobs.actions import Actions
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.records.book import Book
-from jupyter_slurm.jobs.records.store import Store
+from jupyter_slurm.jobs.records.store import Record, Store
 from jupyter_slurm.jobs.submission.options import comment_token
 from jupyter_slurm.jobs.watching.watcher import Watch
 from jupyter_slurm.slurm import squeue
@@ -33,9 +33,18 @@ MANY = 5_000
 class Desk:
     """Many of our jobs, every hundredth of which runs, and a Slurm that notes what it is asked."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, count: int = MANY) -> None:
-        for save in ("save", "save_synced"):  # the disk is not what is tested
-            monkeypatch.setattr(Store, save, lambda *_: None)
+    def __init__(
+        self,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        count: int = MANY,
+        *,
+        on_disk: bool = False,
+    ) -> None:
+        self.saved: list[Record] = []
+        if not on_disk:  # a file of each job's own is not what is tested
+            for save in ("save", "save_synced"):
+                monkeypatch.setattr(Store, save, lambda _, one: self.saved.append(one))
         self.book = Book(Store(folder))
         self.asked: list[list[str]] = []
         self.ids = [f"{number:08}" for number in range(1, count + 1)]
@@ -81,6 +90,8 @@ def test_five_thousand_cost_slurm_one_listing_and_ten_commands_and_those_that_wa
     named = [slurm_id for _, *ids in desk.asked[1:] for slurm_id in ids]
     assert sorted(map(int, named)) == [*range(1, MANY + 1)]
     assert {one[-2:] for one in named[-MANY // 100 :]} == {"00"}
+    # To note it costs a file for each command, and none for each job.
+    assert (len(list(tmp_path.rglob("*.batch"))), len(desk.saved)) == (10, MANY)
     events = desk.book.record(desk.ids[0]).events
     assert events[-1].text == "Cancellation requested."
     # Nothing more is read or asked of those that waited when they have ended.
@@ -130,13 +141,38 @@ def test_one_that_is_stopped_leaves_the_rest_as_it_was_and_is_forgotten_once_tol
     stopping.join()
     [stopped] = desk.actions.listed()
     assert (stopped.state, stopped.jobs) == (ActionState.STOPPED, 1_200)
-    assert stopped.done in {500, 1_000}  # those after the first may be next already
+    assert stopped.done == 500
     noted = [desk.book.job(one).cancel_requested_s is not None for one in desk.ids]
     assert sum(noted) == stopped.done
     desk.actions.forget_action(action.id)
     assert desk.actions.listed() == ()
     with pytest.raises(NotFoundError):
         desk.actions.action(action.id)
+
+
+def test_of_an_agent_that_is_killed_while_slurm_is_asked_the_next_knows_what_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path, monkeypatch, count=501, on_disk=True)
+
+    def known_to_the_next() -> list[str]:
+        live = Book(Store(tmp_path)).live()
+        return sorted(one.job.id for one in live if one.job.cancel_requested_s is not None)
+
+    known: list[list[str]] = []
+
+    def ask(argv: Sequence[str]) -> bytes:
+        if argv[0] == "scancel":
+            known.append(known_to_the_next())
+            if len(known) == 2:
+                raise ControllerError("Slurm's controller does not answer.")
+        return b""
+
+    monkeypatch.setattr(desk.cluster, "ask", ask)
+    failed = desk.ended(desk.actions.steer_many("cancel", desk.ids))
+    assert (failed.state, failed.done) == (ActionState.FAILED, 500)
+    assert [len(one) for one in known] == [500, 501]
+    assert known_to_the_next() == known[0], "what Slurm was not asked for is asked for no more"
 
 
 def test_words_that_are_not_ids_begin_nothing(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ import msgspec
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.records.events import following
 from jupyter_slurm.jobs.records.journal import Journal, News, Revisions
-from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.jobs.records.store import Batch, Record, Store
 from jupyter_slurm.wire import Job
 
 _UNWANTED_KEPT = 1_000
@@ -31,13 +31,13 @@ class Book:
         self._closed = False
         self._stirs = 0
         found = sorted(store.load(), key=lambda record: record.job.revision)
-        for number, record in enumerate(found, 1):
-            # Counted anew, as nobody knows their old numbers. The process that pushed has ended.
-            record.job = msgspec.structs.replace(record.job, revision=number, transfer=None)
+        for record in found:  # the process that pushed has ended
+            record.job = msgspec.structs.replace(record.job, transfer=None)
         self._records = Journal[Record](lambda record: record.job.revision)
         self._records.update((record.job.id, record) for record in found)
-        self._records.remembers_since = len(found)
-        self.revisions = Revisions(len(found))
+        # Counted on, so that of a job's file and a batch it is known which is newer.
+        self.revisions = Revisions(found[-1].job.revision if found else 0)
+        self._records.remembers_since = self.revisions.latest
         self._live = {r.job.id: r for r in found if not r.job.state.final}
         self._unwanted: deque[str] = deque(maxlen=_UNWANTED_KEPT)
 
@@ -146,11 +146,26 @@ class Book:
             if all(getattr(old, name) == value for name, value in changes.items()):
                 return old
             self.revisions.latest += 1
-            record.job = msgspec.structs.replace(old, **changes, revision=self.revision)
-            record.events = following(record.events, old, record.job, time.time())
+            record.change(self.revision, time.time(), **changes)
             self.store.save(record)
             self._enter(record)
             return record.job
+
+    def note_cancels(self, requested_s: Mapping[str, float | None]) -> None:
+        """Change when the end of each of these jobs was asked for, at the cost of one file. Leave
+        those as they are that have ended."""
+        with self._changed:
+            live = {job_id: when for job_id, when in requested_s.items() if job_id in self._live}
+            if not live:
+                return
+            self.revisions.latest += 1
+            now_s = time.time()
+            batch = Batch(revision=self.revision, time_s=now_s, cancel_requested_s=live)
+            self.store.save_batch(batch)
+            for job_id, when in live.items():
+                record = self._live[job_id]
+                record.change(self.revision, now_s, cancel_requested_s=when)
+                self._enter(record)
 
     def found(self, seen: Job, **changes: Any) -> Job:
         """Change the job by a look that began when it was as `seen`. Do nothing where its state has

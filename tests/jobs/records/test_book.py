@@ -44,7 +44,9 @@ def test_a_change_is_on_disk_and_raises_the_revision(book: Book, tmp_path: Path)
     job = book.change("aaaaaaaa", state=JobState.RUNNING)
     assert job.revision == before + 1
     assert job.state_since_s > 1.0
-    assert Book(Store(tmp_path)).job("aaaaaaaa").state is JobState.RUNNING
+    again = Book(Store(tmp_path))
+    assert again.job("aaaaaaaa") == job
+    assert again.change("aaaaaaaa", state=JobState.COMPLETED).revision == job.revision + 1
 
 
 def test_a_change_to_the_same_changes_nothing(book: Book) -> None:
@@ -136,6 +138,74 @@ def test_a_forgotten_job_leaves_no_file(book: Book, tmp_path: Path) -> None:
     book.store.new_key("aaaaaaaa")
     book.remove("aaaaaaaa")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+# --- many at once ---
+
+
+def batches(folder: Path) -> list[Path]:
+    return sorted((folder / "jobs").glob("*.batch"))
+
+
+@pytest.fixture
+def noted(book: Book) -> Book:
+    """Three jobs; the end of two was asked for at once."""
+    for job_id in ("aaaaaaaa", "bbbbbbbb", "cccccccc"):
+        book.add(record(job_id))
+    book.note_cancels({"aaaaaaaa": 5.0, "bbbbbbbb": 5.0})
+    return book
+
+
+def test_that_the_end_of_many_was_asked_for_is_one_file_and_known_after_a_restart(
+    noted: Book, tmp_path: Path
+) -> None:
+    assert len(batches(tmp_path)) == 1
+    again = Book(Store(tmp_path))
+    for book in (noted, again):
+        asked = [book.job(one).cancel_requested_s for one in ("aaaaaaaa", "bbbbbbbb", "cccccccc")]
+        assert asked == [5.0, 5.0, None]
+        assert book.record("aaaaaaaa").events[-1].text == "Cancellation requested."
+    assert again.records() == noted.records()
+    assert [job.id for job in noted.news(3)[1].values] == ["aaaaaaaa", "bbbbbbbb"]
+
+
+def test_what_is_written_later_of_one_of_many_counts_and_the_last_takes_their_file_away(
+    noted: Book, tmp_path: Path
+) -> None:
+    left = batches(tmp_path)[0].read_bytes()
+    noted.change("aaaaaaaa", cancel_requested_s=None)
+    again = Book(Store(tmp_path))
+    assert again.job("aaaaaaaa").cancel_requested_s is None
+    assert again.job("bbbbbbbb").cancel_requested_s == 5.0
+    again.change("bbbbbbbb", state=JobState.CANCELLED)
+    assert batches(tmp_path) == []
+    # An agent that is killed before it has taken the file away leaves it to the next.
+    (tmp_path / "jobs" / "4.batch").write_bytes(left)
+    assert Book(Store(tmp_path)).job("aaaaaaaa").cancel_requested_s is None
+    assert batches(tmp_path) == []
+
+
+def test_of_two_changes_of_many_the_later_counts_and_none_is_made_of_what_has_ended_or_is_forgotten(
+    noted: Book, tmp_path: Path
+) -> None:
+    noted.note_cancels({"aaaaaaaa": 6.0, "cccccccc": 6.0})
+    again = Book(Store(tmp_path))
+    asked = [again.job(one).cancel_requested_s for one in ("aaaaaaaa", "bbbbbbbb", "cccccccc")]
+    assert asked == [6.0, 5.0, 6.0]
+    again.change("aaaaaaaa", state=JobState.CANCELLED)
+    again.remove("bbbbbbbb")
+    before = again.revision
+    again.note_cancels({"aaaaaaaa": None, "bbbbbbbb": None, "nowhere": 7.0})
+    assert (again.job("aaaaaaaa").cancel_requested_s, again.revision) == (6.0, before)
+    assert len(batches(tmp_path)) == 1, "that of cccccccc"
+
+
+def test_a_broken_batch_is_told_of_and_the_records_are_read(noted: Book, tmp_path: Path) -> None:
+    [path] = batches(tmp_path)
+    path.write_text('{"revision": 4')
+    store = Store(tmp_path)
+    assert len(store.load()) == len(noted.records())
+    assert store.set_aside() == [path]
 
 
 # --- what has come since ---
