@@ -105,6 +105,7 @@ def test_five_thousand_cost_slurm_one_listing_and_ten_commands_and_those_that_wa
             "Cancelled by you before it started.",
         )
     assert len(desk.asked) == 11
+    assert not desk.watch._files_wake.is_set(), "the other files are looked at once, after all"
 
 
 @pytest.mark.parametrize("verb", ["hold", "release", "requeue"])

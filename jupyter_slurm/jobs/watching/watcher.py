@@ -336,6 +336,8 @@ class Watch:
                 if everyone:
                     rest_s = (time.time() - began_s) * _REST_FACTOR
                 self._comparison.compare(waiting, rows, began_s)
+                if any(self._is_over(job.id) for job in waiting):
+                    self.files_changed()
             self._pause(errors, rest_s)
 
     def _list(self, waiting: list[Job], *, everyone: bool) -> list[QueueRow]:
@@ -378,7 +380,6 @@ class Watch:
         """Find out how `job` ended, in a thread of its own: it may take Slurm a while to say."""
         if row is not None and is_unstarted(job, row):
             Ending(self._book, self._cluster, job, row, self._stop).record_unstarted()
-            self.files_changed()
             return
         with self._lock:
             if job.id in self._ending or self._stop.is_set():

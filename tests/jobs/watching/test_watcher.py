@@ -71,6 +71,26 @@ def test_a_job_that_was_never_seen_to_run_has_its_node_all_the_same(
     assert job.nodes[0] in {"n1", "n2"}
 
 
+def test_of_jobs_that_are_cancelled_while_they_wait_no_file_is_watched_any_more(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched: list[int] = []
+    wanted = watcher.Watch._files_wanted
+
+    def noted(self: watcher.Watch) -> Any:
+        files = wanted(self)
+        watched.append(len(files))
+        return files
+
+    monkeypatch.setattr(watcher.Watch, "_files_wanted", noted)
+    jobs = [site.service.submit(spec("1", options={"hold": ""})).id for _ in range(3)]
+    slurm_ids = [site.wait(job_id, JobState.PENDING).slurm_id or "" for job_id in jobs]
+    site.cluster.run("scancel", *slurm_ids)
+    for job_id in jobs:
+        assert site.wait(job_id).state is JobState.CANCELLED
+    wait_until(lambda: watched[-1] == 0)
+
+
 @both_ways
 def test_while_the_way_is_lost_a_call_to_look_does_not_make_it_look_on_and_on(
     site: Site, monkeypatch: pytest.MonkeyPatch
