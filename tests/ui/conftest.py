@@ -31,6 +31,8 @@ OPTIONS = """
 _OF_PAGES_SOON_GONE = "--js-flags=--no-opt,--no-maglev,--min-semi-space-size=32"
 """No page of a test runs for so long that compiling it once more, for speed, or collecting garbage
 in small steps would pay: a quarter of what it takes to load JupyterLab. Benchmarks do without."""
+_PATIENT = ("MessageTimeout=60",)
+"""A test looks at what is shown while Slurm's controller is silent."""
 _FAILED = pytest.StashKey[bool]()
 
 
@@ -39,7 +41,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, demo_image: Path) -> Itera
     """One node with two GPUs; `python:3.11` is the demo's image. Of all modules: what a test leaves
     in its queue is cancelled, and a module that changes profiles has them `apart`."""
     home = tmp_path_factory.mktemp("cluster")
-    spec = {"nodes": 1, "gpus": 2, "cpus": 8, "memory_mib": 16384}
+    spec = {"nodes": 1, "gpus": 2, "cpus": 8, "memory_mib": 16384, "extra_conf": _PATIENT}
     with ExitStack() as stack:
         begin = partial(running_cluster, home, **spec)
         cluster = started("A cluster for the browser", lambda: stack.enter_context(begin()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.ssh.profile import write_profile
 from tests.ssh.waiting import wait_until
 from tests.ui.lab import Lab, Notebook
 from tests.ui.looks import look
-from tests.ui.side import Sbatch, do, row, runs, waits
+from tests.ui.side import Sbatch, do, open_sidebar, row, runs, waits
 
 SECRET = "not to be seen"
 CELL = f"""%%slurm --detach --name from-a-cell --env TOKEN='{SECRET}'
@@ -131,8 +132,18 @@ def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_whic
     expect(task).to_have_value("0")
 
 
-def test_all_jobs_that_are_shown_are_cancelled_after_one_question(
-    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
+@contextmanager
+def silent(cluster: SlurmCluster) -> Iterator[None]:
+    """Slurm's controller takes questions meanwhile, and answers them afterwards."""
+    cluster.stop_controller()
+    try:
+        yield
+    finally:
+        cluster.cont_controller()
+
+
+def test_all_jobs_that_are_shown_are_cancelled_after_one_question_unless_stopped_and_without_a_page(
+    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page, lab: Lab
 ) -> None:
     kept = sbatch("another", "--hold")
     for number in range(4):
@@ -146,9 +157,28 @@ def test_all_jobs_that_are_shown_are_cancelled_after_one_question(
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Cancel 4 jobs?")
     expect(dialog.get_by_role("listitem")).to_have_count(4)
-    dialog.get_by_role("button", name="Cancel the jobs").click()
     held = ("squeue", "-h", "-t", "PD", "-o", "%A")
+    far = page.get_by_role("alert").filter(has_text="Cancelling: 0 of 4")
+    with silent(cluster):
+        dialog.get_by_role("button", name="Cancel the jobs").click()
+        expect(far).to_be_visible()
+        look(page, "cancelling")
+        with page.expect_response(re.compile("/stop_action")):
+            far.get_by_role("button", name="Stop").click()
+    told = "Stopped: 0 jobs cancelled. 4 jobs are as they were"
+    expect(page.get_by_role("alert").filter(has_text=told)).to_be_visible()
+    assert len(cluster.run(*held).stdout.split()) == 5
+
+    row(sidebar, "several-0").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Delete")
+    with silent(cluster):
+        dialog.get_by_role("button", name="Cancel the jobs").click()
+        expect(far).to_be_visible()
+        page.goto("about:blank")
     wait_until(lambda: cluster.run(*held).stdout.split() == [kept])
+    open_sidebar(page, lab)
+    expect(page.get_by_role("alert").filter(has_text="4 jobs cancelled")).to_be_visible()
 
 
 def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(

@@ -15,6 +15,7 @@ from tests.ui.looks import look
 
 _TOLD = "told <b>&"
 _MANY = 24
+_MOST_LISTED = 5
 _LISTENER = f"""
   window.wasTold = false;
   window.mostTold = 0;
@@ -96,6 +97,10 @@ def test_of_many_short_jobs_one_notification_at_a_time_is_seen(
     look(desk, "notification-of-many")
     expect(item).to_have_text("Slurm")
     assert desk.evaluate("mostTold") == 1
+    desk.get_by_title(re.compile(r"^\d+ notification")).click()
+    listed = desk.locator(".jp-Notification-List").get_by_role("listitem")
+    expect(listed.first).to_be_visible()
+    assert listed.count() <= _MOST_LISTED
 
 
 def test_of_two_tabs_one_tells(desk: Page, held: str, cluster: SlurmCluster, lab: Lab) -> None:
