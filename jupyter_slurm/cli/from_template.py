@@ -10,6 +10,7 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.dialogue import Dialogue
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
+from jupyter_slurm.commands import new_cluster
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.errors import ConfigError, RequestError
 from jupyter_slurm.profiles import save, templates
@@ -64,21 +65,13 @@ def _named(name: str) -> Template:
 def _settings(args: Arguments, template: Template, talk: Dialogue) -> dict[str, Setting]:
     """Return the file's settings: the template's name, and what differs from the template."""
     given = _given(args)
-    variables = _variables(args.var, template)
+    answers = _variables(args.var, template)
     for name, question in template.ask.items():
-        default = str(template.settings.get(name, ""))
-        if name in given or name in variables:
-            continue
-        is_variable = name in template.variables()
-        option = f"--var {name}=VALUE" if is_variable else f"--{name}"
-        answer = talk.text(question, default, option=option)
-        if not answer:
-            raise RequestError(f"The template `{template.name}` needs {option}: {question}.")
-        if is_variable:
-            variables[name] = answer
-        elif answer != default:
-            given[name] = _port(answer) if name == "port" else answer
-    return {"template": template.name, **given, "vars": variables}
+        if name not in given and name not in answers:
+            default = str(template.settings.get(name, ""))
+            option = new_cluster.asked_by(template, name)
+            answers[name] = talk.text(question, default, option=option)
+    return new_cluster.by_template(template, given, answers)
 
 
 def _given(args: Arguments) -> dict[str, Setting]:
@@ -106,9 +99,3 @@ def _variables(pairs: list[str], template: Template) -> dict[str, str]:
             raise RequestError(f"--var: `{pair}` is not NAME=VALUE of the template.", hint=hint)
         variables[name] = value
     return variables
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) < 2**16:
-        raise RequestError(f"`{text}` is not the number of a port.")
-    return int(text)

@@ -6,14 +6,10 @@ file, and keeps it when the user agrees. If it fails, it leaves no file behind.
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
-import shlex
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from jupyter_slurm import containers
 from jupyter_slurm.api import Api
@@ -21,9 +17,9 @@ from jupyter_slurm.cli import from_template
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.dialogue import Dialogue
 from jupyter_slurm.client.login import TerminalAnswerer, log_in
+from jupyter_slurm.commands import new_cluster
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.errors import (
-    ConfigError,
     ConnectionLostError,
     HostKeyError,
     JupyterSlurmError,
@@ -34,14 +30,11 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.profiles import save
 from jupyter_slurm.profiles.save import Setting, toml_text
+from jupyter_slurm.profiles.ssh_hosts import ssh_hosts
 from jupyter_slurm.readable import duration, memory
 from jupyter_slurm.views.connections import connected
 from jupyter_slurm.wire import ClusterInfo, Description, Folder, Partition
 
-_ADDRESS = re.compile(
-    r"(?:(?P<user>[^@]+)@)?(?P<host>[^@:\[\]\s]+|\[[0-9a-fA-F:.]+\])(?::(?P<port>\d+))?"
-)
-_JOBS = ".jupyter-slurm/jobs"
 _HERE = "this machine"
 
 
@@ -111,19 +104,7 @@ def _way(args: Arguments, talk: Dialogue) -> dict[str, Setting]:
     commands: dict[str, Setting] = {"path": tuple(args.path), "env": _environment(args.env)}
     if not given:
         return commands
-    match = _ADDRESS.fullmatch(given)
-    if match is None:
-        raise RequestError(f"--host: `{given}` is not [user@]host[:port].")
-    port = args.port if args.port is not None else match["port"]
-    way: dict[str, Setting] = {
-        "host": match["host"].strip("[]"),
-        "user": args.user or match["user"] or "",
-        "jump": tuple(args.jump),
-        **commands,
-    }
-    if port is not None:
-        way["port"] = int(port)
-    return way
+    return {**new_cluster.way(given, args.user or "", args.port, args.jump), **commands}
 
 
 def _environment(pairs: Sequence[str]) -> dict[str, str]:
@@ -142,8 +123,7 @@ def _gateway(way: Mapping[str, Setting], talk: Dialogue, exc: TransportError) ->
         "Is it behind a gateway (ProxyJump)? A name of ~/.ssh/config or [user@]host[:port]; "
         "several with commas between, the outermost first; nothing: give up."
     )
-    given = talk.text("Gateway", option="--jump")
-    return tuple(word.strip() for word in given.split(",") if word.strip())
+    return new_cluster.gateways(talk.text("Gateway", option="--jump"))
 
 
 def _log_in(api: Api, name: str, talk: Dialogue) -> None:
@@ -153,11 +133,7 @@ def _log_in(api: Api, name: str, talk: Dialogue) -> None:
 def _look(api: Api, name: str) -> tuple[Description, ClusterInfo]:
     """Return what the cluster has. ConfigError: it has no Slurm."""
     found = api.describe(name)
-    if found.sbatch is None:
-        raise ConfigError(
-            "Slurm's commands are not found there.",
-            hint="Is it the login node? `--path DIR` names the folder that they are in.",
-        )
+    new_cluster.check_slurm(found)
     return found, api.cluster_info(name)
 
 
@@ -202,38 +178,27 @@ def _chosen(
     args: Arguments, talk: Dialogue, found: Description, info: ClusterInfo
 ) -> Mapping[str, Setting]:
     """Ask for the settings other than the way, one by one, and propose a default for each."""
-    runtimes = [name for name in containers.RUNTIMES if name in found.runtimes] + ["none"]
+    runtimes = new_cluster.runtimes(found)
     runtime = args.runtime or talk.choice(
-        "What runs containers", runtimes, _first(runtimes, "none"), option="--runtime"
+        "What runs containers", runtimes, runtimes[0], option="--runtime"
     )
     containers.runtime_named(runtime)
-    roots = list(_job_roots(found.folders))
+    roots = new_cluster.job_roots(found.folders)
     job_root = args.job_root or talk.choice(
-        "Where jobs live (login node and nodes must see it)",
-        roots,
-        _first(roots, f"~/{_JOBS}"),
-        option="--job-root",
+        "Where jobs live (login node and nodes must see it)", roots, roots[0], option="--job-root"
     )
-    return {
-        "runtime": runtime,
-        "job_root": job_root,
-        "defaults": {
-            key: value
-            for key, value in (
-                ("partition", _partition(args, talk, info.partitions)),
-                ("account", _account(args, talk, info.accounts)),
-            )
-            if value
-        },
-    }
+    partition = _partition(args, talk, info.partitions)
+    account = _account(args, talk, info.accounts)
+    return new_cluster.chosen(runtime, job_root, partition, account)
 
 
 def _partition(args: Arguments, talk: Dialogue, partitions: Sequence[Partition]) -> str:
     """Return the partition from the options or the user; "" if Slurm has a default of its own."""
-    if args.partition is not None or any(one.default for one in partitions):
+    proposed = new_cluster.partition(partitions)
+    if args.partition is not None or not proposed:
         return args.partition or ""
     names = [one.name for one in partitions if one.up]
-    return talk.choice("Partition for jobs that name none", names, _first(names, ""), option="")
+    return talk.choice("Partition for jobs that name none", names, proposed, option="")
 
 
 def _account(args: Arguments, talk: Dialogue, accounts: Sequence[str]) -> str:
@@ -247,18 +212,6 @@ def _account(args: Arguments, talk: Dialogue, accounts: Sequence[str]) -> str:
     )
 
 
-def _job_roots(folders: Sequence[Folder]) -> Iterator[str]:
-    """Yield folders for jobs, those that every node sees first, the home before others. Each is
-    ours alone, since it is 0700."""
-    writable = [folder for folder in folders if folder.writable]
-    for folder in sorted(writable, key=lambda folder: not folder.shared):
-        yield f"~/{_JOBS}" if folder.name == "$HOME" else f"{folder.path}/{_JOBS}"
-
-
-def _first(found: Sequence[str], otherwise: str) -> str:
-    return found[0] if found else otherwise
-
-
 def _make_default(api: Api, name: str, talk: Dialogue) -> None:
     """Ask to make the cluster the default if another is; do so unasked if none is."""
     known = api.clusters()
@@ -268,37 +221,3 @@ def _make_default(api: Api, name: str, talk: Dialogue) -> None:
     instead = f" instead of `{default}`" if default else ""
     if default is None or talk.wanted(f"Shall jobs that name no cluster go there{instead}?"):
         save.set_default(name)
-
-
-_DEEPEST = 8
-"""How deep files include files; ssh itself stops at 16 (READCONF_MAX_DEPTH in readconf.c)."""
-
-
-def ssh_hosts() -> list[str]:
-    """Return the names that stand for one host each, in the file's order; [] without the file or
-    without an `ssh` that can resolve them."""
-    if not shutil.which("ssh"):
-        return []
-    # Connections look there too: transport/ssh_config/.
-    file = os.environ.get("JUPYTER_SLURM_SSH_CONFIG") or Path.home() / ".ssh" / "config"
-    return list(dict.fromkeys(_hosts(Path(file), 0)))
-
-
-def _hosts(file: Path, depth: int) -> Iterator[str]:
-    try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return
-    for line in lines:
-        try:
-            keyword, *words = shlex.split(line.replace("=", " ", 1), comments=True) or [""]
-        except ValueError:  # a quote is open; ssh would refuse the file
-            continue
-        if keyword.lower() == "host":
-            yield from (word for word in words if not set(word) & set("*?!"))
-        elif keyword.lower() == "include" and depth < _DEEPEST:
-            for pattern in words:
-                # Relative ones start in ~/.ssh (ssh_config(5)).
-                start = Path.home() / ".ssh" / Path(pattern).expanduser()
-                for path in sorted(Path("/").glob(str(start).lstrip("/"))):
-                    yield from _hosts(path, depth + 1)

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from jupyter_slurm.cli import main
-from jupyter_slurm.cli.new_cluster import ssh_hosts
 from jupyter_slurm.client.login import TerminalAnswerer
 from jupyter_slurm.errors import CommandError, TransportError
 from jupyter_slurm.profiles.profile import ClusterProfile
@@ -274,30 +273,6 @@ def test_a_cluster_is_tested_by_a_job_of_its_own(run: Run) -> None:
     assert "went to `fake` and came back" in out
     assert code == 1, "doctor found something wrong"
     assert run.api.jobs() == []
-
-
-def test_hosts_of_the_ssh_configuration_are_read_as_ssh_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("JUPYTER_SLURM_SSH_CONFIG", raising=False)
-    folder = tmp_path / ".ssh"
-    (folder / "more").mkdir(parents=True)
-    (folder / "config").write_text(
-        '# comment\nHost a "b c" *.org !x\nInclude more/* ~/.ssh/other\nhost=d\nHost a\n'
-        "Include config\nMatch host z\nHost 'open\n"
-    )
-    (folder / "more" / "1").write_text("Host m1\n")
-    (folder / "more" / "2").write_text("Host m2\n")
-    (folder / "other").write_text("Host o\n")
-    assert ssh_hosts() == ["a", "b c", "m1", "m2", "o", "d"]
-    monkeypatch.setenv("JUPYTER_SLURM_SSH_CONFIG", str(folder / "other"))
-    assert ssh_hosts() == ["o"]
-    with monkeypatch.context() as without_ssh:
-        without_ssh.setenv("PATH", "")
-        assert ssh_hosts() == [], "nothing tells what the names mean"
-    (folder / "other").unlink()
-    assert ssh_hosts() == []
 
 
 # --- from a template ----------------------------------------------------------------------------

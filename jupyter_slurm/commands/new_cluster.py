@@ -1,0 +1,129 @@
+"""The settings of a new cluster: the way to it, and proposals from what it has.
+
+`clusters add` asks for these, and `profiles.save` writes them. No I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from jupyter_slurm import containers
+from jupyter_slurm.errors import ConfigError, RequestError
+from jupyter_slurm.wire import Description, Folder, Partition
+
+if TYPE_CHECKING:  # these modules read and write files
+    from jupyter_slurm.profiles.save import Setting
+    from jupyter_slurm.profiles.templates import Template
+
+_ADDRESS = re.compile(
+    r"(?:(?P<user>[^@]+)@)?(?P<host>[^@:\[\]\s]+|\[[0-9a-fA-F:.]+\])(?::(?P<port>\d+))?"
+)
+_JOBS = ".jupyter-slurm/jobs"
+
+
+def way(
+    address: str, user: str = "", port: int | None = None, jump: Sequence[str] = ()
+) -> dict[str, Setting]:
+    """Return the settings that lead to `address`, which is `[user@]host[:port]`. RequestError."""
+    if not address:
+        raise RequestError("The cluster's host is missing.", option="host")
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        raise RequestError("`{address}` is not [user@]host[:port].", option="host", address=address)
+    found: dict[str, Setting] = {
+        "host": match["host"].strip("[]"),
+        "user": user or match["user"] or "",
+        "jump": tuple(jump),
+    }
+    if port is None and match["port"] is not None:
+        port = int(match["port"])
+    return found if port is None else {**found, "port": port}
+
+
+def by_template(
+    template: Template, given: Mapping[str, Setting], answers: Mapping[str, str]
+) -> dict[str, Setting]:
+    """Return the settings over a template: those that are given, and the answers to its questions
+    where they differ from its own. RequestError: one has no answer."""
+    variables, settings = {}, dict(given)
+    for name, question in template.ask.items():
+        if name in given:
+            continue
+        default = str(template.settings.get(name, ""))
+        answer = answers.get(name, "") or default
+        is_variable = name in template.variables()
+        if not answer:
+            raise RequestError(
+                "The template `{template}` needs {word}: {question}.",
+                template=template.name,
+                word=asked_by(template, name),
+                question=question,
+            )
+        if is_variable:
+            variables[name] = answer
+        elif answer != default:
+            settings[name] = _port(answer) if name == "port" else answer
+    return {"template": template.name, **settings, "vars": variables}
+
+
+def asked_by(template: Template, name: str) -> str:
+    """Return the option of `clusters add` that answers the template's question for `name`."""
+    return f"--var {name}=VALUE" if name in template.variables() else f"--{name}"
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 2**16:
+        raise RequestError("`{port}` is not the number of a port.", port=text)
+    return int(text)
+
+
+def gateways(text: str) -> tuple[str, ...]:
+    """Return the jump hosts in a text that has commas between them."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def check_slurm(found: Description) -> None:
+    """Raise ConfigError unless the cluster has Slurm."""
+    if found.sbatch is None:
+        raise ConfigError(
+            "Slurm's commands are not found there.",
+            hint="Is it the login node? `--path DIR` of `{slurm} clusters add` names the folder of "
+            "these commands.",
+        )
+
+
+def runtimes(found: Description) -> list[str]:
+    """Return what can run containers there, the best first; `none` is the last."""
+    return [name for name in containers.RUNTIMES if name in found.runtimes] + ["none"]
+
+
+def job_roots(folders: Sequence[Folder]) -> list[str]:
+    """Return folders for jobs, those that every node sees first, the home before others. Each is
+    ours alone, since it is 0700."""
+    return list(_job_roots(folders)) or [f"~/{_JOBS}"]
+
+
+def _job_roots(folders: Sequence[Folder]) -> Iterator[str]:
+    writable = [folder for folder in folders if folder.writable]
+    for folder in sorted(writable, key=lambda folder: not folder.shared):
+        yield f"~/{_JOBS}" if folder.name == "$HOME" else f"{folder.path}/{_JOBS}"
+
+
+def partition(partitions: Sequence[Partition]) -> str:
+    """Return the partition for jobs that name none; "" if Slurm has a default of its own."""
+    if any(one.default for one in partitions):
+        return ""
+    return next((one.name for one in partitions if one.up), "")
+
+
+def chosen(runtime: str, job_root: str, partition: str, account: str) -> dict[str, Setting]:
+    """Return the settings other than the way. RequestError: there is no such runtime."""
+    containers.runtime_named(runtime)
+    named = {"partition": partition, "account": account}
+    return {
+        "runtime": runtime,
+        "job_root": job_root,
+        "defaults": {key: value for key, value in named.items() if value},
+    }
