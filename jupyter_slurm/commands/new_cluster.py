@@ -1,6 +1,6 @@
 """The settings of a new cluster: the way to it, and proposals from what it has.
 
-`clusters add` asks for these, and `profiles.save` writes them. No I/O.
+`clusters add` and JupyterLab's dialog ask for these, and `profiles.save` writes them. No I/O.
 """
 
 from __future__ import annotations

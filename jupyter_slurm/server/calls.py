@@ -87,6 +87,10 @@ OWN: Mapping[str, Rule] = MappingProxyType(
         "notebook": Rule((EXECUTE, Right("read", "contents"))),
         "kernel_add": Rule((EXECUTE, Right("write", "kernelspecs"))),
         "up": Rule((EXECUTE,)),
+        **dict.fromkeys(
+            "cluster_ways cluster_begin cluster_found cluster_keep cluster_drop".split(),
+            Rule((EXECUTE,)),
+        ),
         "lab_entry": Rule((EXECUTE,)),
         "dashboard": Rule((_READ,), get=True),
         "dashboard_entry": Rule((EXECUTE,)),

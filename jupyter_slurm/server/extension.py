@@ -24,6 +24,7 @@ from jupyter_slurm.server.kernels import (
     RemoveKernelHandler,
 )
 from jupyter_slurm.server.labs import DashboardHandler, LabHandler, NoProxyHandler
+from jupyter_slurm.server.new_cluster import NewClusterHandler, NewClusters
 from jupyter_slurm.server.own import (
     DocumentHandler,
     ExecutedHandler,
@@ -57,6 +58,7 @@ ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/api/kernel_add", AddKernelHandler),
     (r"/jupyter-slurm/api/kernel_remove", RemoveKernelHandler),
     (r"/jupyter-slurm/api/up", UpHandler),
+    (r"/jupyter-slurm/api/(cluster_(?:ways|begin|found|keep|drop))", NewClusterHandler),
     (r"/jupyter-slurm/api/logfile", LogHandler),
     (r"/jupyter-slurm/api/openapi\.json", DocumentHandler),
     (r"/jupyter-slurm/api/([a-z_]+)", CallHandler),
@@ -96,6 +98,7 @@ class SlurmApp(ExtensionApp):
         given: dict[type[RequestHandler], dict[str, object]] = {
             WatchHandler: {"feed": self.feed, "clients": self.clients},
             TerminalHandler: {"relay": self.relay, "terminals": self.terminals},
+            NewClusterHandler: {"relay": self.relay, "new_clusters": NewClusters()},
             UpHandler: {"relay": self.relay, "private_cluster": PrivateCluster()},
             ElsewhereHandler: {"relay": self.relay, "notes": self.notes},
         }

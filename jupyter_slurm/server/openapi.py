@@ -10,7 +10,7 @@ import msgspec
 
 from jupyter_slurm.agent.protocol import Call, calls, version
 from jupyter_slurm.api import Api
-from jupyter_slurm.server import elsewhere, files, kernels, private_cluster
+from jupyter_slurm.server import elsewhere, files, kernels, new_cluster, private_cluster
 from jupyter_slurm.server.calls import OWN, RULES, Rule
 from jupyter_slurm.wire import Job, JobSpec, Preview, Problem, RemoteKernel
 
@@ -41,6 +41,11 @@ _OWN = tuple(
         ("kernel_meant", kernels.KernelWish, RemoteKernel, kernels.meant),
         ("kernel_add", kernels.KernelWish, RemoteKernel, kernels.added),
         ("kernel_remove", kernels.KernelName, kernels.Kernels, kernels.removed),
+        ("cluster_ways", kernels.Nothing, new_cluster.Ways, new_cluster.NewClusters.ways),
+        ("cluster_begin", new_cluster.Way, new_cluster.Name, new_cluster.NewClusters.begin),
+        ("cluster_found", new_cluster.Name, new_cluster.Found, new_cluster.NewClusters.found),
+        ("cluster_keep", new_cluster.Choice, new_cluster.Name, new_cluster.NewClusters.keep),
+        ("cluster_drop", new_cluster.Name, new_cluster.Name, new_cluster.NewClusters.drop),
         ("up", kernels.Nothing, private_cluster.Start, private_cluster.PrivateCluster.up),
     )
 )

@@ -152,6 +152,7 @@ export const INotifier = new Token<INotifier>(
 /** Command ids; their arguments are in the describedBy of each. */
 export const CommandIDs = {
   showSidebar: 'jupyter-slurm:show-sidebar',
+  addCluster: 'jupyter-slurm:add-cluster',
   openQuickstart: 'jupyter-slurm:open-quickstart',
   openQueue: 'jupyter-slurm:open-queue',
   openNodes: 'jupyter-slurm:open-nodes',

@@ -29,6 +29,7 @@ BODIES = {
 }
 OWN = "spec outlook notebook executed elsewhere up".split()
 OWN += "kernels kernel_meant kernel_add kernel_remove".split()
+OWN += "cluster_ways cluster_begin cluster_found cluster_keep cluster_drop".split()
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)

@@ -45,7 +45,8 @@ KEY = "the user's key"
 POWERS = (
     "submit make_image command push pull fetch list_folder file_entry read_file write_file "
     "make_folder rename_file remove_file forward registry_login preview attachable outlook "
-    "notebook kernel_add up lab_entry dashboard_entry lab-proxy dashboard-proxy terminal agent"
+    "notebook kernel_add up lab_entry dashboard_entry lab-proxy dashboard-proxy terminal agent "
+    "cluster_ways cluster_begin cluster_found cluster_keep cluster_drop"
 ).split()
 """Each runs a program of the caller's, or reads, writes or looks for any file, as this user
 somewhere."""
@@ -59,7 +60,10 @@ OWN_WAYS = {
     "outlook of a file": ("POST", f"{API}outlook", {"line": "", "path": "a.py"}),
     **{
         name: ("POST", f"{API}{name}", {"nothing": 1})
-        for name in "notebook executed kernels kernel_meant kernel_add kernel_remove up".split()
+        for name in (
+            "notebook executed kernels kernel_meant kernel_add kernel_remove up cluster_ways "
+            "cluster_begin cluster_found cluster_keep cluster_drop".split()
+        )
     },
     **{name: ("GET", API + name, None) for name in "watch terminal logfile openapi.json".split()},
     "elsewhere": ("POST", f"{API}elsewhere", {"nothing": 1}),

@@ -43,6 +43,11 @@ OWN = {
     f"{API}kernel_add": "POST",
     f"{API}kernel_remove": "POST",
     f"{API}up": "POST",
+    f"{API}cluster_ways": "POST",
+    f"{API}cluster_begin": "POST",
+    f"{API}cluster_found": "POST",
+    f"{API}cluster_keep": "POST",
+    f"{API}cluster_drop": "POST",
     f"{API}logfile": "GET",
     f"{API}openapi.json": "GET",
     "jupyter-slurm/else": "GET",
@@ -194,7 +199,8 @@ def test_who_may_read_may_do_nothing_else(allowing: Callable[[str], Served]) -> 
     denied = {route for route, answer in got.items() if answer.status == 403}
     more = {f"POST {API}{name}" for name, rule in RULES.items() if rule.rights != (Right("read"),)}
     own = ("outlook", "notebook", "executed", "kernel_add", "kernel_remove", "up")
-    ours = {f"POST {LAB}", f"POST {DASHBOARD}", *(f"POST {API}{name}" for name in own)}
+    steps = ("cluster_ways", "cluster_begin", "cluster_found", "cluster_keep", "cluster_drop")
+    ours = {f"POST {LAB}", f"POST {DASHBOARD}", *(f"POST {API}{name}" for name in (*own, *steps))}
     assert denied == more | ours | {f"POST {AGENT}{name}" for name in calls()}
 
 

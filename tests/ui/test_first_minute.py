@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.cluster.plugin import ROOT, jupyter_homes, kept
 from tests.ui.lab import Lab, at_rest, running_lab
 from tests.ui.looks import fits, look
-from tests.ui.side import jobs
+from tests.ui.newcomer import PATIENCE_MS, Newcomer
 
 _NOTHING = "No cluster yet"
-_MOST_CLICKS = 8
-_PATIENCE_MS = 120_000
 
 
 @pytest.fixture(scope="module")
@@ -39,18 +35,6 @@ def lab(port_apart: int) -> Iterator[Lab]:
         stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
         subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
     shutil.rmtree(home)
-
-
-@dataclass
-class Newcomer:
-    """A person who reads labels, and presses what they name."""
-
-    page: Page
-    clicks: list[str] = field(default_factory=list)
-
-    def press(self, there: Locator | Page, name: str, role: str = "button") -> None:
-        there.get_by_role(role, name=name).click()  # type: ignore[arg-type]
-        self.clicks.append(name)
 
 
 @pytest.fixture
@@ -77,29 +61,18 @@ def test_without_a_cluster_every_view_says_so_and_leads_to_the_ways_to_one(
         expect(main.get_by_text(_NOTHING).last).to_be_visible()
     page.get_by_role("button", name="Set up a cluster…").last.click()
     sidebar = page.get_by_role("region", name="Slurm")
-    for way in ("Start one on this machine", "Open the quickstart"):
+    for way in ("Connect to a cluster…", "Start one on this machine", "Open the quickstart"):
         expect(sidebar.get_by_role("button", name=way)).to_be_visible()
     look(page, "welcome")
     fits(page, sidebar.locator(".jp-slurm-Welcome"))
 
 
 def test_a_newcomer_comes_from_no_cluster_to_a_finished_job_without_a_terminal(
-    newcomer: Newcomer, page: Page
+    newcomer: Newcomer,
 ) -> None:
-    newcomer.press(page, "Slurm", role="tab")
-    sidebar = page.get_by_role("region", name="Slurm")
+    sidebar = newcomer.open_sidebar()
     newcomer.press(sidebar, "Start one on this machine")
-    expect(sidebar.get_by_text("Submit a job…")).to_be_visible(timeout=_PATIENCE_MS)
-    newcomer.press(sidebar, "Submit a job…")
-    form = page.get_by_role("form", name="Slurm job")
-    form.get_by_role("textbox", name="Code").fill("print('hello from a job')")
-    newcomer.press(form, "Submit")
-    log = page.get_by_text("hello from a job", exact=True).last
-    expect(log).to_be_visible(timeout=_PATIENCE_MS)
-    done = jobs(sidebar).get_by_role("row", name=re.compile("^cell, done"))
-    expect(done).to_be_visible(timeout=_PATIENCE_MS)
-    print(len(newcomer.clicks), "clicks:", newcomer.clicks)
-    assert len(newcomer.clicks) <= _MOST_CLICKS
+    newcomer.run_first_job(sidebar, "print('hello from a job')", "hello from a job")
 
 
 def test_the_quickstart_runs_to_its_end_with_nothing_more_installed(
@@ -111,7 +84,7 @@ def test_the_quickstart_runs_to_its_end_with_nothing_more_installed(
     expect(page.get_by_role("heading", name="A cell is a Slurm job")).to_be_visible()
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-    expect(page.get_by_text("Hello from").last).to_be_visible(timeout=_PATIENCE_MS)
-    expect(page.get_by_text("31", exact=True)).to_be_visible(timeout=_PATIENCE_MS)
-    expect(page.get_by_text("2 CPUs in job").last).to_be_visible(timeout=_PATIENCE_MS)
+    expect(page.get_by_text("Hello from").last).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("31", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("2 CPUs in job").last).to_be_visible(timeout=PATIENCE_MS)
     assert (lab.folder / "quickstart.ipynb").exists()

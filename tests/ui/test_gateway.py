@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sysconfig
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from tests.ssh.site import Site
 from tests.ssh.waiting import wait_until
 from tests.ui.conftest import CHROMIUM, launched, new_page
 from tests.ui.lab import Lab, at_rest, running_lab, show_more
-from tests.ui.looks import SCREENSHOTS, look_as_it_is
+from tests.ui.looks import SCREENSHOTS, look, look_as_it_is
+from tests.ui.newcomer import Newcomer
 
 START_MS = 120_000
 """A JupyterLab takes its time to start where others do too."""
@@ -99,6 +101,25 @@ def lab(laptop: Laptop, image: Path, nodes: dict[str, Any]) -> Iterator[Lab]:
 
 @pytest.fixture
 def page(laptop: Laptop, lab: Lab, playwright: Playwright) -> Iterator[Page]:
+    with page_on(laptop, lab, playwright) as page:
+        yield page
+
+
+@pytest.fixture
+def newcomer(laptop: Laptop, playwright: Playwright) -> Iterator[Newcomer]:
+    """Of a JupyterLab that knows no cluster, on a laptop that knows no host's key."""
+    laptop.home.write_profile().unlink()
+    laptop.home.client.known_hosts.write_text("")
+    home, machine = laptop.home, laptop.site.laptop_machine
+    with (
+        running_lab(home.env, home.folder, machine=machine) as lab,
+        page_on(laptop, lab, playwright) as page,
+    ):
+        yield Newcomer(page)
+
+
+@contextmanager
+def page_on(laptop: Laptop, lab: Lab, playwright: Playwright) -> Iterator[Page]:
     """Of a browser on the laptop."""
     program = laptop.home.folder / "chromium"
     argv = laptop.site.laptop_machine.argv(CHROMIUM)
@@ -124,6 +145,12 @@ def start(page: Page, name: str) -> Page:
 
 def log_in(page: Page, laptop: Laptop) -> None:
     dialog = page.get_by_role("dialog")
+    answer_questions(dialog, laptop)
+    expect(dialog).to_have_count(0)
+
+
+def answer_questions(dialog: Locator, laptop: Laptop) -> None:
+    """As the gateway asks them."""
     for question, answer in (
         ("Password", laptop.site.person.password),
         ("Verification code", laptop.site.person.code()),
@@ -131,7 +158,6 @@ def log_in(page: Page, laptop: Laptop) -> None:
         asked = dialog.get_by_label(question)
         asked.fill(answer)
         asked.press("Enter")
-    expect(dialog).to_have_count(0)
 
 
 def first_cell(page: Page, kernel: str) -> Locator:
@@ -203,3 +229,32 @@ def test_a_remote_kernels_cell_has_the_login_that_then_serves_a_lab(
     expect(output).to_contain_text(_THAT_IS)
     look_as_it_is(room, "gateway-notebook-closed")
     assert (site.gateway.askings(), site.logins()) == (askings + 1, logins + 1)
+
+
+def test_a_newcomer_adds_the_cluster_behind_the_gateway_and_runs_a_job_there(
+    laptop: Laptop, newcomer: Newcomer
+) -> None:
+    page, site = newcomer.page, laptop.site
+    askings = site.gateway.askings()
+    sidebar = newcomer.open_sidebar()
+    newcomer.press(sidebar, "Connect to a cluster…")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Host").fill("nowhere")
+    dialog.get_by_label("Host").press("Enter")
+    expect(dialog.get_by_role("alert")).to_contain_text("nowhere", timeout=START_MS)
+    dialog.get_by_label("Host").fill("login")
+    dialog.get_by_label("User").fill(site.person.account.name)
+    expect(dialog.get_by_label("Name")).to_have_value("login")
+    look(page, "new-cluster", dialog.locator(".jp-slurm-NewCluster").first)
+    newcomer.press(dialog, "Connect")
+    expect(dialog.get_by_text("Hop 1 of 2")).to_be_visible(timeout=START_MS)
+    newcomer.press(dialog, "Yes, remember this key")
+    answer_questions(dialog, laptop)
+    expect(dialog.get_by_text("Hop 2 of 2")).to_be_visible(timeout=START_MS)
+    newcomer.press(dialog, "Yes, remember this key")
+    expect(dialog.get_by_role("row").filter(has_text="debug")).to_be_visible(timeout=START_MS)
+    look(page, "new-cluster-found", dialog.locator(".jp-slurm-NewCluster"))
+    newcomer.press(dialog, "Add cluster")
+    code = "import os; print('on', os.uname().nodename)"
+    newcomer.run_first_job(sidebar, code, re.compile("^on c[12]"))
+    assert site.gateway.askings() == askings + 1

@@ -1,18 +1,20 @@
-// The plugin of the quickstart. The welcome itself is the sidebar's, where there is no cluster.
+// The plugin of the quickstart and of adding a cluster. The welcome itself is the sidebar's, where
+// there is no cluster.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { isThere } from '../commands/places';
 import { tell } from '../commands/telling';
-import { slurmIcon } from '../icons';
+import { connectIcon, slurmIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
+import { addCluster } from './adding';
 import { quickstart } from './quickstart';
 
 const PATH = 'quickstart.ipynb';
 
 export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:welcome',
-  description: 'The first minute: a notebook of examples.',
+  description: 'The first minute: a cluster to add, a notebook of examples.',
   autoStart: true,
   requires: [ISlurmModel],
   optional: [ITranslator, ICommandPalette],
@@ -45,6 +47,22 @@ export const plugin: JupyterFrontEndPlugin<void> = {
         }
       }
     });
+    const adding = trans.__('Connect to a cluster…');
+    app.commands.addCommand(CommandIDs.addCluster, {
+      label: adding,
+      caption: trans.__('Any host over SSH'),
+      icon: connectIcon,
+      describedBy: { args: { type: 'object', properties: {} } },
+      execute: async () => {
+        try {
+          await app.commands.execute(CommandIDs.showSidebar); // shows how far the login is
+          await addCluster(model, trans);
+        } catch (error) {
+          tell(error, adding);
+        }
+      }
+    });
+    palette?.addItem({ command: CommandIDs.addCluster, category: trans.__('Slurm') });
     palette?.addItem({ command: CommandIDs.openQuickstart, category: trans.__('Slurm') });
   }
 };

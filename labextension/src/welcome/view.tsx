@@ -19,6 +19,12 @@ export function Welcome({ model, commands, trans }: Props): JSX.Element {
       <h3>{trans.__('Run cells on a cluster')}</h3>
       <p>{trans.__('Put %1 over a cell. First, a cluster:', '%%slurm')}</p>
       <Way
+        label={trans.__('Connect to a cluster…')}
+        about={trans.__('Any host over SSH')}
+        busy={false}
+        go={() => void commands.execute(CommandIDs.addCluster)}
+      />
+      <Way
         label={trans.__('Start one on this machine')}
         about={trans.__('A private Slurm of your own')}
         busy={busy}
@@ -38,9 +44,6 @@ export function Welcome({ model, commands, trans }: Props): JSX.Element {
         busy={false}
         go={() => void commands.execute(CommandIDs.openQuickstart)}
       />
-      <p className="jp-slurm-Quiet">
-        {trans.__('A cluster elsewhere, in a terminal: %1', 'jupyter slurm clusters add NAME')}
-      </p>
     </div>
   );
 }

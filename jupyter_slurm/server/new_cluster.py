@@ -1,0 +1,193 @@
+"""The routes that add a cluster, as `jupyter slurm clusters add` does: write a profile with the way
+to it, look at what it has once the page has logged in, keep the whole profile or drop it.
+
+`commands/new_cluster.py` says what is proposed and written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+from tornado.web import authenticated
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.commands import new_cluster
+from jupyter_slurm.errors import JupyterSlurmError, NotFoundError
+from jupyter_slurm.profiles import save, templates
+from jupyter_slurm.profiles.save import Setting
+from jupyter_slurm.profiles.ssh_hosts import ssh_hosts
+from jupyter_slurm.server.calls import OWN
+from jupyter_slurm.server.handlers import Handler
+from jupyter_slurm.server.kernels import Nothing
+from jupyter_slurm.server.relay import Relay
+from jupyter_slurm.wire import ClusterInfo
+
+
+class Template(msgspec.Struct, frozen=True):
+    """A cluster whose guide is known."""
+
+    name: str
+    about: str
+    hint: str
+    """What to know before the login."""
+    ask: dict[str, str]
+    """Each setting that only the user knows -> the question for it."""
+
+
+class Ways(msgspec.Struct, frozen=True):
+    """The choices for a new cluster."""
+
+    hosts: list[str]
+    """The names in the user's SSH configuration."""
+    templates: list[Template]
+
+
+class Way(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A new cluster and the way to it: a host, or a template with answers to its questions."""
+
+    name: str
+    host: str = ""
+    """`[user@]host[:port]`, or a name of ~/.ssh/config."""
+    user: str = ""
+    jump: str = ""
+    """Gateways, the outermost first, with commas between."""
+    template: str = ""
+    answers: dict[str, str] = {}
+
+
+class Name(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What the cluster has, and what is proposed: the first of each list."""
+
+    info: ClusterInfo
+    python: str | None
+    runtimes: list[str]
+    job_roots: list[str]
+    partition: str
+    """"": Slurm has a default."""
+
+
+class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings beside the way; a template has its own."""
+
+    name: str
+    runtime: str = ""
+    job_root: str = ""
+    partition: str = ""
+    account: str = ""
+
+
+class NewClusters:
+    """The clusters that pages are adding: their profiles name only the way."""
+
+    def __init__(self) -> None:
+        self._ways: dict[str, dict[str, Setting]] = {}
+
+    def ways(self, api: Api, wish: Nothing) -> Ways:
+        """Return the hosts and templates that a new cluster can be made of."""
+        del api, wish
+        known = [templates.read(name) for name in templates.names()]
+        return Ways(
+            ssh_hosts(),
+            [
+                Template(one.name, one.about, str(one.settings.get("hint", "")), dict(one.ask))
+                for one in known
+            ],
+        )
+
+    def begin(self, api: Api, wish: Way) -> Name:
+        """Write a profile with the way to a new cluster, so that the page can log in. Take the
+        place of one that a page began and left. RequestError."""
+        way = _way(wish)
+        if wish.name not in self._ways:
+            save.check_new(wish.name)
+        save.write_profile(wish.name, way)
+        self._ways[wish.name] = way
+        api.clusters()  # tells all pages of it
+        return Name(wish.name)
+
+    def found(self, api: Api, wish: Name) -> Found:
+        """Return what the cluster has. ConfigError: it has no Slurm; LoginNeededError."""
+        found = api.describe(wish.name)
+        new_cluster.check_slurm(found)
+        info = api.cluster_info(wish.name)
+        return Found(
+            info,
+            found.python,
+            new_cluster.runtimes(found),
+            new_cluster.job_roots(found.folders),
+            new_cluster.partition(info.partitions),
+        )
+
+    def keep(self, api: Api, wish: Choice) -> Name:
+        """Write the whole profile; make the cluster the default if there is none. NotFoundError."""
+        way = self._way(wish.name)
+        if "template" not in way:
+            chosen = new_cluster.chosen(wish.runtime, wish.job_root, wish.partition, wish.account)
+            save.write_profile(wish.name, way | chosen)
+        del self._ways[wish.name]
+        if not any(one.default for one in api.clusters()):
+            save.set_default(wish.name)
+        return Name(wish.name)
+
+    def drop(self, api: Api, wish: Name) -> Name:
+        """Disconnect from the cluster and remove its profile. NotFoundError."""
+        self._way(wish.name)
+        with suppress(JupyterSlurmError):  # there may be no connection
+            api.disconnect(wish.name)
+        save.profile_path(wish.name).unlink(missing_ok=True)
+        del self._ways[wish.name]
+        api.clusters()  # tells all pages of it
+        return Name(wish.name)
+
+    def _way(self, name: str) -> dict[str, Setting]:
+        way = self._ways.get(name)
+        if way is None:
+            raise NotFoundError("No page is adding a cluster `{name}`.", name=name)
+        return way
+
+
+def _way(wish: Way) -> dict[str, Setting]:
+    if not wish.template:
+        return new_cluster.way(wish.host, wish.user, jump=new_cluster.gateways(wish.jump))
+    if wish.template not in templates.names():
+        raise NotFoundError("There is no template `{name}`.", name=wish.template)
+    return new_cluster.by_template(templates.read(wish.template), {}, wish.answers)
+
+
+STEPS: Mapping[str, tuple[type[Any], Callable[[NewClusters, Api, Any], object]]] = MappingProxyType(
+    {
+        "cluster_ways": (Nothing, NewClusters.ways),
+        "cluster_begin": (Way, NewClusters.begin),
+        "cluster_found": (Name, NewClusters.found),
+        "cluster_keep": (Choice, NewClusters.keep),
+        "cluster_drop": (Name, NewClusters.drop),
+    }
+)
+"""Each route's name -> what it takes, and what it does."""
+
+
+class NewClusterHandler(Handler):
+    """`POST cluster_STEP`: one step of adding a cluster."""
+
+    def initialize(  # type: ignore[override]  # by the route's own arguments
+        self, relay: Relay, new_clusters: NewClusters
+    ) -> None:
+        super().initialize(relay)
+        self.new_clusters = new_clusters
+
+    @authenticated
+    async def post(self, name: str) -> None:
+        await self.permit(OWN[name])
+        takes, does = STEPS[name]
+        wish = self.wish(takes)
+        self.give_value(
+            await self.relay.with_agent(lambda agent: does(self.new_clusters, agent, wish))
+        )

@@ -1,0 +1,165 @@
+import type { Dialog } from '@jupyterlab/apputils';
+import { nullTranslator } from '@jupyterlab/translation';
+import { SlurmError } from '../../server';
+import type { ISlurmModel } from '../../tokens';
+import type { Problem } from '../../wire';
+import { addCluster, type Found, type Ways } from '../adding';
+import { nameOf } from '../dialogs';
+
+type Body = Dialog.IBodyWidget<unknown> & { node: HTMLElement };
+interface Launched {
+  title: string;
+  body: Body;
+}
+type Answer = (node: HTMLElement) => boolean;
+
+/** What a user does with each dialog, in turn: they fill it in, and agree or give up. */
+let users: Answer[] = [];
+const launched: Launched[] = [];
+
+jest.mock('@jupyterlab/apputils', () => {
+  class FakeDialog {
+    static cancelButton = jest.fn();
+    static okButton = jest.fn();
+    constructor(private readonly options: Launched) {}
+    launch(): Promise<{ button: { accept: boolean }; value: unknown }> {
+      launched.push(this.options);
+      const { body } = this.options;
+      const accept = users.shift()?.(body.node) ?? false;
+      return Promise.resolve({ button: { accept }, value: body.getValue?.() });
+    }
+  }
+  return { Dialog: FakeDialog };
+});
+
+const trans = nullTranslator.load('jupyter_slurm');
+const WAYS: Ways = {
+  hosts: ['far.example.org'],
+  templates: [
+    { name: 'arandu', about: 'Arandu', hint: 'Is the VPN on?', ask: { user: 'Your user name' } }
+  ]
+};
+const PARTITION = { name: 'debug', nodes: 2, gpus: 0, limit_s: 3600 };
+const FOUND = {
+  info: { slurm_version: '23.11', partitions: [PARTITION], accounts: ['a', 'b'] },
+  python: '3.11',
+  runtimes: ['apptainer', 'none'],
+  job_roots: ['~/jobs', '/scratch/jobs'],
+  partition: ''
+} as unknown as Found;
+const NOT_THERE = { code: 'transport', message: 'far does not answer.' } as Problem;
+
+const connect = jest.fn<Promise<boolean>, [string]>();
+const calls: [string, unknown][] = [];
+const model = {
+  connect,
+  call: (name: string, args?: unknown) => {
+    calls.push([name, args]);
+    return Promise.resolve({ cluster_ways: WAYS, cluster_found: FOUND }[name] ?? {});
+  }
+} as unknown as ISlurmModel;
+const steps = (): string[] => calls.map(([name]) => name);
+
+beforeEach(() => {
+  users = [];
+  launched.length = 0;
+  calls.length = 0;
+  connect.mockReset().mockResolvedValue(true);
+});
+
+function field(node: HTMLElement, label: string): HTMLInputElement {
+  const labels = [...node.querySelectorAll('label')];
+  const named = labels.find(one => one.firstChild?.textContent === label);
+  const found = named?.querySelector<HTMLInputElement>('input, select');
+  if (!found) {
+    throw new Error(`There is no field ${label}.`);
+  }
+  return found;
+}
+
+function type(node: HTMLElement, label: string, value: string): void {
+  const typed = field(node, label);
+  typed.value = value;
+  typed.dispatchEvent(new Event(typed.tagName === 'SELECT' ? 'change' : 'input'));
+}
+
+function typesHost(node: HTMLElement): boolean {
+  type(node, 'Host', 'far.example.org');
+  return true;
+}
+
+const agrees = (): boolean => true;
+const givesUp = (): boolean => false;
+
+test('a cluster is kept with what the user chose, once they have logged in', async () => {
+  users = [
+    typesHost,
+    node => {
+      type(node, 'Job folder', '/scratch/jobs');
+      type(node, 'Account', 'b');
+      return true;
+    }
+  ];
+  expect(await addCluster(model, trans)).toBe('far');
+  expect(steps()).toEqual(['cluster_ways', 'cluster_begin', 'cluster_found', 'cluster_keep']);
+  const way = { name: 'far', host: 'far.example.org', user: '', jump: '', template: '' };
+  expect(calls[1]?.[1]).toEqual({ ...way, answers: {} });
+  const chosen = { runtime: 'apptainer', job_root: '/scratch/jobs', partition: '', account: 'b' };
+  expect(calls[3]?.[1]).toEqual({ name: 'far', ...chosen });
+  expect(launched[1]?.body.node.textContent).toContain('Slurm 23.11 · Python 3.11');
+});
+
+test('nothing is kept when the login or what was found is given up', async () => {
+  users = [typesHost];
+  connect.mockResolvedValueOnce(false);
+  expect(await addCluster(model, trans)).toBeNull();
+  expect(steps()).toEqual(['cluster_ways', 'cluster_begin', 'cluster_drop']);
+  users = [typesHost, givesUp];
+  expect(await addCluster(model, trans)).toBeNull();
+  expect(steps().slice(-2)).toEqual(['cluster_found', 'cluster_drop']);
+});
+
+test('a way that leads nowhere is asked for again, with what was typed and why', async () => {
+  users = [typesHost, givesUp];
+  connect.mockRejectedValue(new SlurmError(NOT_THERE, 502));
+  expect(await addCluster(model, trans)).toBeNull();
+  expect(steps().at(-1)).toBe('cluster_drop');
+  const again = launched[1]?.body.node ?? document.body;
+  expect(again.querySelector('[role=alert]')?.textContent).toBe('far does not answer.');
+  expect([field(again, 'Host').value, field(again, 'Name').value]).toEqual([
+    'far.example.org',
+    'far'
+  ]);
+});
+
+test('a template asks its own questions, and for nothing of what was found', async () => {
+  users = [
+    node => {
+      type(node, 'Template', 'arandu');
+      expect(node.textContent).toContain('Is the VPN on?');
+      type(node, 'Your user name', 'ana');
+      return true;
+    },
+    agrees
+  ];
+  expect(await addCluster(model, trans)).toBe('arandu');
+  expect(calls[1]?.[1]).toMatchObject({ template: 'arandu', answers: { user: 'ana' }, host: '' });
+  expect(calls.at(-1)).toEqual(['cluster_keep', { name: 'arandu' }]);
+});
+
+test('a name that the user typed is not replaced by one that is proposed', async () => {
+  users = [
+    node => {
+      type(node, 'Name', 'mine');
+      return typesHost(node);
+    },
+    agrees
+  ];
+  expect(await addCluster(model, trans)).toBe('mine');
+});
+
+test('a name that is proposed is one that a cluster can have', () => {
+  expect(nameOf('ana@login.example.org:22')).toBe('login');
+  expect(nameOf('127.0.0.1')).toBe('127.0.0.1');
+  expect(nameOf('-_x y')).toBe('x-y');
+});

@@ -1,0 +1,258 @@
+// The two dialogs that add a cluster: the way to it, and what was found. What becomes of the answers
+// is adding.ts's.
+import { Dialog } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { Widget } from '@lumino/widgets';
+import { duration, visible } from '../format';
+import { told } from '../messages';
+import type { Partition, Problem } from '../wire';
+import type { Choice, Found, Way, Ways } from './adding';
+
+/** A choice of a list. */
+type Item = readonly [value: string, text: string];
+
+const SSH_HOSTS = 'jp-slurm-ssh-hosts';
+
+/** Ask for the way, from what was typed before and did not work; null if the user gives up. */
+export async function wayDialog(
+  before: Way,
+  problem: Problem | null,
+  ways: Ways,
+  trans: TranslationBundle
+): Promise<Way | null> {
+  const dialog = new Dialog<Way>({
+    title: trans.__('Connect to a cluster'),
+    body: new WayBody(before, problem, ways, trans),
+    buttons: [
+      Dialog.cancelButton({ label: trans.__('Cancel') }),
+      Dialog.okButton({ label: trans.__('Connect') })
+    ],
+    focusNodeSelector: 'input'
+  });
+  const { button, value } = await dialog.launch();
+  return button.accept ? value : null;
+}
+
+/** Show what was found, and ask for the settings unless a template has them; null as above. */
+export async function foundDialog(
+  name: string,
+  found: Found,
+  asks: boolean,
+  trans: TranslationBundle
+): Promise<Choice | null> {
+  const dialog = new Dialog<Choice>({
+    title: trans.__('Found on %1', visible(name)),
+    body: new FoundBody(found, asks, trans),
+    buttons: [
+      Dialog.cancelButton({ label: trans.__('Cancel') }),
+      Dialog.okButton({ label: trans.__('Add cluster') })
+    ]
+  });
+  const { button, value } = await dialog.launch();
+  return button.accept ? value : null;
+}
+
+class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
+  private readonly template: HTMLSelectElement;
+  private readonly fields = document.createElement('div');
+  private readonly name: HTMLInputElement;
+  /** The fields of the way by name: host, user, jump; a template's are its questions. */
+  private inputs = new Map<string, HTMLInputElement>();
+  private proposed: string;
+
+  constructor(
+    private readonly before: Way,
+    problem: Problem | null,
+    private readonly ways: Ways,
+    private readonly trans: TranslationBundle
+  ) {
+    super();
+    this.addClass('jp-slurm');
+    this.addClass('jp-slurm-NewCluster');
+    const templates = ways.templates.map(({ name, about }): Item => [name, about]);
+    this.template = select([['', trans.__('None')], ...templates]);
+    this.template.value = before.template;
+    this.template.onchange = () => {
+      this.ask();
+    };
+    this.name = input(before.name);
+    this.proposed = before.name;
+    this.fields.className = 'jp-slurm-NewCluster';
+    if (problem !== null) {
+      const text = paragraph(told(problem, trans), 'jp-slurm-Problem');
+      text.setAttribute('role', 'alert');
+      this.node.append(text);
+    }
+    this.node.append(
+      labelled(trans.__('Template'), this.template),
+      this.fields,
+      labelled(trans.__('Name'), this.name)
+    );
+    this.ask();
+  }
+
+  getValue(): Way {
+    const { value: template } = this.template;
+    const typed = Object.fromEntries(
+      [...this.inputs].map(([name, { value }]) => [name, value.trim()])
+    );
+    const nothing = { host: '', user: '', jump: '', answers: {} };
+    const way = template === '' ? typed : { answers: typed };
+    return { ...nothing, ...way, template, name: this.name.value.trim() };
+  }
+
+  /** Show the fields of the chosen template, or those of any host. */
+  private ask(): void {
+    const chosen = this.ways.templates.find(one => one.name === this.template.value);
+    this.inputs = new Map();
+    if (chosen !== undefined) {
+      const asked = Object.entries(chosen.ask).map(([name, question]) =>
+        this.field(name, question, input(this.before.answers[name] ?? ''))
+      );
+      this.fields.replaceChildren(paragraph(chosen.hint, 'jp-slurm-Quiet'), ...asked);
+      this.propose(chosen.name);
+      return;
+    }
+    const { before, trans } = this;
+    const host = input(before.host, 'login.example.org');
+    host.setAttribute('list', SSH_HOSTS);
+    host.oninput = () => {
+      this.propose(nameOf(host.value));
+    };
+    const user = input(before.user, trans.__('As in ~/.ssh/config'));
+    this.fields.replaceChildren(
+      this.field('host', trans.__('Host'), host),
+      this.field('user', trans.__('User'), user),
+      this.field('jump', trans.__('Gateway'), input(before.jump, trans.__('None'))),
+      hostList(this.ways.hosts)
+    );
+  }
+
+  private field(name: string, label: string, field: HTMLInputElement): HTMLElement {
+    this.inputs.set(name, field);
+    return labelled(label, field);
+  }
+
+  /** Propose a name unless the user has typed another one. */
+  private propose(name: string): void {
+    if (this.name.value === this.proposed) {
+      this.name.value = name;
+      this.proposed = name;
+    }
+  }
+}
+
+class FoundBody extends Widget implements Dialog.IBodyWidget<Choice> {
+  private readonly fields = new Map<keyof Choice, HTMLSelectElement>();
+
+  constructor({ info, python, ...found }: Found, asks: boolean, trans: TranslationBundle) {
+    super();
+    this.addClass('jp-slurm');
+    this.addClass('jp-slurm-NewCluster');
+    const versions = [
+      `Slurm ${info.slurm_version}`,
+      ...(python === null ? [] : [`Python ${python}`])
+    ];
+    this.node.append(
+      paragraph(visible(versions.join(' · '))),
+      partitionTable(info.partitions, trans)
+    );
+    if (!asks) {
+      return;
+    }
+    const usual: Item = ['', trans.__('Default')];
+    const partitions = plain(info.partitions.map(one => one.name));
+    const partition = select(found.partition === '' ? [usual, ...partitions] : partitions);
+    partition.value = found.partition;
+    this.ask('runtime', trans.__('Containers'), select(plain(found.runtimes)));
+    this.ask('job_root', trans.__('Job folder'), select(plain(found.job_roots)));
+    this.ask('partition', trans.__('Partition'), partition);
+    if (info.accounts.length > 1) {
+      this.ask('account', trans.__('Account'), select([usual, ...plain(info.accounts)]));
+    }
+  }
+
+  getValue(): Choice {
+    return Object.fromEntries([...this.fields].map(([name, { value }]) => [name, value]));
+  }
+
+  private ask(name: keyof Choice, label: string, field: HTMLSelectElement): void {
+    this.fields.set(name, field);
+    this.node.append(labelled(label, field));
+  }
+}
+
+/** Return the host's first part as a name that a cluster can have. */
+export function nameOf(host: string): string {
+  const bare = host.trim().replace(/^.*@/, '').replace(/:\d+$/, '');
+  const first = /^[\d.]+$/.test(bare) ? bare : (bare.split('.')[0] ?? '');
+  return first.replace(/[^A-Za-z0-9._-]/g, '-').replace(/^[^A-Za-z0-9]+/, '');
+}
+
+function partitionTable(partitions: readonly Partition[], trans: TranslationBundle): HTMLElement {
+  const table = document.createElement('table');
+  table.className = 'jp-slurm-Table';
+  const head = table.createTHead().insertRow();
+  for (const text of [
+    trans.__('Partition'),
+    trans.__('Nodes'),
+    trans.__('GPUs'),
+    trans.__('Time limit')
+  ]) {
+    const cell = document.createElement('th');
+    cell.scope = 'col';
+    cell.textContent = text;
+    head.append(cell);
+  }
+  const body = table.createTBody();
+  for (const { name, nodes, gpus, limit_s: limit } of partitions) {
+    const row = body.insertRow();
+    const time = limit === null ? trans.__('None') : duration(limit);
+    for (const text of [visible(name), String(nodes), String(gpus), time]) {
+      row.insertCell().textContent = text;
+    }
+  }
+  return table;
+}
+
+function hostList(hosts: readonly string[]): HTMLElement {
+  const list = document.createElement('datalist');
+  list.id = SSH_HOSTS;
+  list.append(...plain(hosts).map(([value, text]) => new Option(text, value)));
+  return list;
+}
+
+function input(value: string, placeholder = ''): HTMLInputElement {
+  const made = document.createElement('input');
+  made.className = 'jp-mod-styled';
+  made.type = 'text';
+  made.autocomplete = 'off';
+  made.spellcheck = false;
+  made.placeholder = placeholder;
+  made.value = value;
+  return made;
+}
+
+function plain(values: readonly string[]): Item[] {
+  return values.map(one => [one, visible(one)]);
+}
+
+function select(options: readonly Item[]): HTMLSelectElement {
+  const made = document.createElement('select');
+  made.className = 'jp-mod-styled';
+  made.append(...options.map(([value, text]) => new Option(text, value)));
+  return made;
+}
+
+function labelled(text: string, field: HTMLElement): HTMLElement {
+  const label = document.createElement('label');
+  label.append(text, field);
+  return label;
+}
+
+function paragraph(text: string, className = ''): HTMLElement {
+  const made = document.createElement('p');
+  made.className = className;
+  made.textContent = text;
+  return made;
+}

@@ -1,0 +1,108 @@
+"""The steps of adding a cluster, as pages call them; what a page shows is `tests/ui`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from jupyter_slurm.errors import ConfigError, NotFoundError, RequestError
+from jupyter_slurm.profiles.reading import load_profiles
+from jupyter_slurm.server.kernels import Nothing
+from jupyter_slurm.server.new_cluster import Choice, Name, NewClusters, Way
+from tests.magics.fake import FakeApi
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the user's profiles; their home is empty."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(tmp_path / "none"))
+    for name in ("JUPYTER_SLURM_CLUSTER", "JUPYTER_SLURM_SSH_CONFIG", "SLURM_CONF"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "config" / "jupyter-slurm" / "clusters.d"
+
+
+@pytest.fixture
+def api(files: Path, tmp_path: Path) -> Iterator[FakeApi]:
+    del files  # the environment that it reads
+    made = FakeApi(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_kept_cluster_has_its_way_and_what_was_chosen(api: FakeApi, files: Path) -> None:
+    new = NewClusters()
+    new.begin(api, Way("far", host="alice@login1:2222", jump="gw1, gw2"))
+    found = new.found(api, Name("far"))
+    assert (found.runtimes[0], found.runtimes[-1]) == ("charliecloud", "none")
+    new.keep(api, Choice("far", found.runtimes[0], found.job_roots[0], "gpu", "physics"))
+    kept = load_profiles().get("far")
+    assert (kept.host, kept.user, kept.port, kept.jump) == ("login1", "alice", 2222, ("gw1", "gw2"))
+    assert (kept.runtime, kept.job_root) == ("charliecloud", "~/.jupyter-slurm/jobs")
+    assert kept.defaults == {"partition": "gpu", "account": "physics"}
+    assert (files / "far.toml").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(NotFoundError):
+        new.drop(api, Name("far"))
+    assert "far" in load_profiles()
+
+
+def test_a_dropped_cluster_leaves_nothing_and_may_be_begun_again(api: FakeApi, files: Path) -> None:
+    new = NewClusters()
+    new.begin(api, Way("far", host="login1"))
+    new.drop(api, Name("far"))
+    assert list(files.iterdir()) == []
+    new.begin(api, Way("far", host="login1"))
+    new.begin(api, Way("far", host="login2"))  # the page was reloaded in between
+    assert load_profiles().get("far").host == "login2"
+
+
+def test_a_cluster_that_is_there_is_neither_replaced_nor_removed(api: FakeApi, files: Path) -> None:
+    files.mkdir(parents=True)
+    (files / "mine.toml").write_text('host = "login1"\n')
+    new = NewClusters()
+    with pytest.raises(RequestError, match="already"):
+        new.begin(api, Way("mine", host="login2"))
+    with pytest.raises(NotFoundError):
+        new.keep(api, Choice("mine"))
+    with pytest.raises(NotFoundError):
+        new.drop(api, Name("mine"))
+    assert load_profiles().get("mine").host == "login1"
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        Way("far"),
+        Way("far", host="no host"),
+        Way("../far", host="login1"),
+        Way("far", template="nowhere"),
+        Way("far", template="sdumont", answers={"user": "alice"}),
+    ],
+)
+def test_a_way_that_cannot_be_writes_nothing(api: FakeApi, files: Path, way: Way) -> None:
+    with pytest.raises((RequestError, NotFoundError)):
+        NewClusters().begin(api, way)
+    assert not files.exists() or list(files.iterdir()) == []
+
+
+def test_a_template_is_kept_with_the_answers_to_its_questions(api: FakeApi, files: Path) -> None:
+    new = NewClusters()
+    known = {one.name: one for one in new.ways(api, Nothing()).templates}
+    assert "VPN" in known["sdumont"].hint
+    answers = dict.fromkeys(known["sdumont"].ask, "alice")
+    new.begin(api, Way("sd", template="sdumont", answers=answers))
+    new.keep(api, Choice("sd"))
+    text = (files / "sd.toml").read_text()
+    assert text == 'template = "sdumont"\nuser = "alice"\n\n[vars]\nproject = "alice"\n'
+
+
+def test_a_host_without_slurm_is_said_to_be_one(api: FakeApi) -> None:
+    api.description = msgspec.structs.replace(api.description, sbatch=None)
+    new = NewClusters()
+    new.begin(api, Way("far", host="login1"))
+    with pytest.raises(ConfigError, match="login node"):
+        new.found(api, Name("far"))
