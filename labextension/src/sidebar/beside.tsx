@@ -67,7 +67,7 @@ export const Chosen = memo(function Chosen(props: ChosenProps): JSX.Element | nu
     .filter(({ id, args }) => commands.hasCommand(id) && commands.isEnabled(id, args));
   return (
     <div className="jp-slurm-Chosen" role="group" aria-label={trans.__('Selected jobs')}>
-      <span role="status">{trans.__('%1 selected', rows.length)}</span>
+      <span role="status">{trans.__('%1 selected', rows.length.toLocaleString())}</span>
       {usable.map(({ id, args }) => (
         <button
           key={id}

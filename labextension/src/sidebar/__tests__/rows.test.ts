@@ -2,6 +2,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import type { Job, QueueEntry } from '../../wire';
 import { JobIndex } from '../job_index';
 import { actionsOf } from '../menu';
+import { lineSentence } from '../row';
 import { dayOf, matching, targetOf, type JobRow } from '../rows';
 import { firstOpen, linesOf, type Line } from '../tree';
 import { facts, matters, sentence, used } from '../words';
@@ -275,4 +276,9 @@ test('a filter wants every word somewhere', () => {
   expect(matching(rows, 'TRA n1', trans).map(row => row.name)).toEqual(['train']);
   expect(matching(rows, 'tra n2', trans)).toEqual([]);
   expect(matching(rows, ' ', trans)).toHaveLength(2);
+});
+
+test('thousands are counted in groups of three digits', () => {
+  const line: Line = { kind: 'group', key: '', group: 'waiting', count: 4_800, open: true };
+  expect(lineSentence(line, 0, trans)).toBe('Waiting 4,800');
 });
