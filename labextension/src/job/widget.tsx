@@ -57,7 +57,6 @@ export class JobPanel extends WatchingWidget {
 
   protected override look(): void {
     this.seen ??= this.services.model.watchJob(this.jobId);
-    this.update();
   }
 
   protected override rest(): void {
@@ -68,9 +67,7 @@ export class JobPanel extends WatchingWidget {
   private hear(): void {
     if (this.news.hear()) {
       this.entitle();
-      if (this.isVisible) {
-        this.update();
-      }
+      this.update();
     }
   }
 
