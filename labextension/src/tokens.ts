@@ -140,8 +140,9 @@ export interface Lead {
 
 /** The one notification over the page. */
 export interface INotifier {
-  /** Says that something has come about, together with what is told of jobs at that moment. */
-  say(message: string, lead: Lead | null): void;
+  /** Say that something has come about, together with what is told of jobs at that moment; `job` is
+   * the id of the job that has brought it. */
+  say(message: string, lead: Lead | null, job?: string): void;
 }
 
 export const INotifier = new Token<INotifier>(

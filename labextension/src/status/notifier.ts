@@ -1,5 +1,6 @@
-// What is told of jobs that start and end, and of what else has come about: one notification at a time, changed in place, and by the
-// browser itself where somebody wants that. Which tab tells it is tabs.ts's.
+// What is told of jobs that start and end, and of what else has come about: one notification at a
+// time, changed in place, and by the browser itself where somebody wants that. Which tab tells it is
+// tabs.ts's.
 import { Notification as LabNotification } from '@jupyterlab/apputils';
 import type { IStateDB } from '@jupyterlab/statedb';
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -34,6 +35,8 @@ interface Said {
   kind: 'said';
   message: string;
   lead: Lead | null;
+  /** The id of the job that has brought it; null: none has. */
+  job: string | null;
 }
 
 type Piece = OfJob | Said;
@@ -127,8 +130,8 @@ export class Notifier implements INotifier {
     }
   }
 
-  say(message: string, lead: Lead | null): void {
-    this.tell([{ kind: 'said', message, lead }]);
+  say(message: string, lead: Lead | null, job: string | null = null): void {
+    this.tell([{ kind: 'said', message, lead, job }]);
   }
 
   /** One notification is over the page at a time: what comes meanwhile is told in it, as a sum. */
@@ -138,6 +141,7 @@ export class Notifier implements INotifier {
     for (const piece of pieces) {
       told.set(piece.kind === 'said' ? piece.message : piece.job.id, piece);
     }
+    forgetObvious(told);
     const all = [...told.values()];
     const ofJobs = all.filter(piece => piece.kind !== 'said');
     const said = all.filter(piece => piece.kind === 'said');
@@ -269,6 +273,17 @@ export function kindOf(job: Job, before: JobState): Kind | null {
   }
   const waited = tone(before) === 'waiting' && before !== 'SUSPENDED' && before !== 'STOPPED';
   return job.state === 'RUNNING' && (waited || before === 'CONFIGURING') ? 'start' : null;
+}
+
+/** What a job has brought says that it is done. Told as well, its button would come under the
+ * pointer in place of the other. */
+function forgetObvious(told: Map<string, Piece>): void {
+  for (const piece of [...told.values()]) {
+    const end = piece.kind === 'said' && piece.job !== null ? told.get(piece.job) : undefined;
+    if (end?.kind === 'end' && !wentWrong(end.job)) {
+      told.delete(end.job.id);
+    }
+  }
 }
 
 function wentWrong(job: Job): boolean {

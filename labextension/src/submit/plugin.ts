@@ -332,11 +332,8 @@ function bringExecuted({ app, model, trans, notifier }: Parts): void {
   const copies = new ExecutedCopies(model, {
     written: (job, path) => {
       const name = visible(path.split('/').at(-1) ?? path);
-      notifier?.say(trans.__('%1 has been run: %2', visible(job.name), name), {
-        label: trans.__('Open'),
-        command: 'docmanager:open',
-        args: { path }
-      });
+      const lead = { label: trans.__('Open'), command: 'docmanager:open', args: { path } };
+      notifier?.say(trans.__('%1 has been run: %2', visible(job.name), name), lead, job.id);
     },
     failed: (job, problem) => {
       Notification.warning(

@@ -141,6 +141,20 @@ test('what else has come about is told in the same notification', () => {
   expect(shown().map(([, message]) => message)).toEqual(['Kernel "two" is ready', both_told]);
 });
 
+test.each([
+  ['COMPLETED', 'fit has been run'],
+  ['FAILED', 'fit: failed\nfit has been run']
+] as const)('what a job has brought is told alone unless it went wrong (%s)', (state, message) => {
+  const [model, notifier] = both({ notifyStart: false });
+  const { id } = job();
+  model.put(job());
+  notifier.say('fit has been run', null, id);
+  model.put(job({ state }));
+  jest.advanceTimersByTime(300);
+  notifier.say('fit has been run', null, id);
+  expect(shown().map(([, told]) => told)).toEqual([message]);
+});
+
 test('it listens while the tab is hidden only for notifications of the browser', () => {
   expect(notified().watchers).toEqual([{ background: false }]);
   expect(notified({ browserNotifications: true }).watchers).toEqual([{ background: true }]);
