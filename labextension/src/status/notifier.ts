@@ -275,8 +275,10 @@ export function kindOf(job: Job, before: JobState): Kind | null {
   return job.state === 'RUNNING' && (waited || before === 'CONFIGURING') ? 'start' : null;
 }
 
-/** What a job has brought says that it is done. Told as well, its button would come under the
- * pointer in place of the other. */
+/**
+ * Drop the end of each job that has brought something, which says that it is done. The button of the
+ * end would come under the pointer in place of the other.
+ */
 function forgetObvious(told: Map<string, Piece>): void {
   for (const piece of [...told.values()]) {
     const end = piece.kind === 'said' && piece.job !== null ? told.get(piece.job) : undefined;
