@@ -107,7 +107,7 @@ def page(laptop: Laptop, lab: Lab, playwright: Playwright) -> Iterator[Page]:
 
 @pytest.fixture
 def newcomer(laptop: Laptop, playwright: Playwright) -> Iterator[Newcomer]:
-    """Of a JupyterLab that knows no cluster, on a laptop that knows no host's key."""
+    """Open a JupyterLab that knows no cluster, on a laptop that knows no host's key."""
     laptop.home.write_profile().unlink()
     laptop.home.client.known_hosts.write_text("")
     home, machine = laptop.home, laptop.site.laptop_machine
@@ -150,7 +150,7 @@ def log_in(page: Page, laptop: Laptop) -> None:
 
 
 def answer_questions(dialog: Locator, laptop: Laptop) -> None:
-    """As the gateway asks them."""
+    """Answer them in the gateway's order."""
     for question, answer in (
         ("Password", laptop.site.person.password),
         ("Verification code", laptop.site.person.code()),

@@ -134,7 +134,7 @@ def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_whic
 
 @contextmanager
 def silent(cluster: SlurmCluster) -> Iterator[None]:
-    """Slurm's controller takes questions meanwhile, and answers them afterwards."""
+    """Keep the controller from answering: it takes questions, and answers them afterwards."""
     cluster.stop_controller()
     try:
         yield
