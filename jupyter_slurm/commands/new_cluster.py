@@ -119,7 +119,7 @@ def partition(partitions: Sequence[Partition]) -> str:
 
 
 def chosen(runtime: str, job_root: str, partition: str, account: str) -> dict[str, Setting]:
-    """Return the settings other than the way. RequestError: there is no such runtime."""
+    """Return the settings beside the way. Raise RequestError if there is no such runtime."""
     containers.runtime_named(runtime)
     named = {"partition": partition, "account": account}
     return {

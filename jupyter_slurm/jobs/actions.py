@@ -300,8 +300,8 @@ class Actions:
         return {}
 
     def _note(self, verb: ActionVerb, some: Mapping[str, Job | None], *, asked: bool) -> None:
-        """Note that the user cancels the jobs, before Slurm is asked: one that ends at once can
-        then say why."""
+        """Note, before asking Slurm, that the user cancels the jobs: one that ends at once can then
+        say why."""
         if verb != "cancel":
             return
         now_s = time.time()

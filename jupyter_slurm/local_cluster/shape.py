@@ -13,7 +13,7 @@ from jupyter_slurm.local_cluster.spec import LocalSpec, LocalStatus
 from jupyter_slurm.wire import Text
 
 Gpus = int | Literal["own"] | None
-"""The number of pretended GPUs, or this machine's own; None: its own if it has any."""
+"""How many GPUs to pretend, or "own" for this machine's; None: this machine's if it has any."""
 
 
 def shape(

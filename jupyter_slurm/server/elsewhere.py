@@ -19,9 +19,8 @@ from jupyter_core.utils import ensure_async
 from tornado.web import authenticated
 
 from jupyter_slurm.server.calls import OWN
-from jupyter_slurm.server.handlers import Handler
+from jupyter_slurm.server.handlers import StatefulHandler
 from jupyter_slurm.server.kernels import Nothing
-from jupyter_slurm.server.relay import Relay
 
 _FOLDER = "~/.jupyter-slurm/notebooks"
 _OLD_S = 150.0
@@ -83,12 +82,8 @@ class Notes:
                         yield msgspec.json.decode(file.read(_MOST_BYTES), type=_Note)
 
 
-class ElsewhereHandler(Handler):
+class ElsewhereHandler(StatefulHandler[Notes]):
     """`POST elsewhere`: the notebooks of this server that are open in a lab too."""
-
-    def initialize(self, relay: Relay, notes: Notes) -> None:  # type: ignore[override]
-        super().initialize(relay)
-        self.notes = notes
 
     @authenticated
     async def post(self) -> None:
@@ -98,4 +93,4 @@ class ElsewhereHandler(Handler):
         sessions = await ensure_async(listed)
         paths = [one["path"] for one in sessions if one.get("type") == "notebook"]
         root = self.settings["server_root_dir"]
-        self.give_value(await asyncio.to_thread(self.notes.elsewhere, root, paths))
+        self.give_value(await asyncio.to_thread(self.state.elsewhere, root, paths))

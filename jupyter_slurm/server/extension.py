@@ -98,9 +98,9 @@ class SlurmApp(ExtensionApp):
         given: dict[type[RequestHandler], dict[str, object]] = {
             WatchHandler: {"feed": self.feed, "clients": self.clients},
             TerminalHandler: {"relay": self.relay, "terminals": self.terminals},
-            NewClusterHandler: {"relay": self.relay, "new_clusters": NewClusters()},
-            UpHandler: {"relay": self.relay, "private_cluster": PrivateCluster()},
-            ElsewhereHandler: {"relay": self.relay, "notes": self.notes},
+            NewClusterHandler: {"relay": self.relay, "state": NewClusters()},
+            UpHandler: {"relay": self.relay, "state": PrivateCluster()},
+            ElsewhereHandler: {"relay": self.relay, "state": self.notes},
         }
         self.handlers.extend(
             (pattern, handler, given.get(handler, {"relay": self.relay}))

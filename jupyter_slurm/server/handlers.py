@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from types import TracebackType
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from jupyter_server.base.handlers import APIHandler
@@ -29,6 +29,7 @@ from jupyter_slurm.server.relay import AgentAnswer, Relay
 
 _OWN_NAME = re.compile(r"localhost|127(\.[0-9]+){3}|\[?::1\]?|.+\.localhost")
 _T = TypeVar("_T")
+_State = TypeVar("_State")
 
 
 class Handler(Guarded, APIHandler):
@@ -78,6 +79,16 @@ class Handler(Guarded, APIHandler):
                 most=f"{MAX_BODY_BYTES / 2**20:.0f}",
             )
         return await self.relay.ask(name, body, wait_s(body))
+
+
+class StatefulHandler(Handler, Generic[_State]):
+    """A route that uses an object of this server's beside the agent."""
+
+    def initialize(  # type: ignore[override]  # tornado passes the route's own arguments
+        self, relay: Relay, state: _State
+    ) -> None:
+        super().initialize(relay)
+        self.state = state
 
 
 class CallHandler(Handler):

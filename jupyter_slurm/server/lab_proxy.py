@@ -154,8 +154,8 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
 
 
 class DashboardProxyHandler(LabProxyHandler):
-    """Pass on to a dashboard what is asked below `dashboard-proxy/ID/NAME/`. The dashboard's
-    server does not know that address, and its pages link by relative ones."""
+    """Forward a request below `dashboard-proxy/ID/NAME/` to that dashboard, without the address
+    before it: a dashboard does not know the address, and its pages link by relative ones."""
 
     rule = OWN["dashboard-proxy"]
 

@@ -21,9 +21,8 @@ from jupyter_slurm.profiles import save, templates
 from jupyter_slurm.profiles.save import Setting
 from jupyter_slurm.profiles.ssh_hosts import ssh_hosts
 from jupyter_slurm.server.calls import OWN
-from jupyter_slurm.server.handlers import Handler
+from jupyter_slurm.server.handlers import StatefulHandler
 from jupyter_slurm.server.kernels import Nothing
-from jupyter_slurm.server.relay import Relay
 from jupyter_slurm.wire import ClusterInfo
 
 
@@ -33,7 +32,7 @@ class Template(msgspec.Struct, frozen=True):
     name: str
     about: str
     hint: str
-    """What to know before the login."""
+    """A sentence to read before logging in."""
     ask: dict[str, str]
     """Each setting that only the user knows -> the question for it."""
 
@@ -64,7 +63,7 @@ class Name(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What the cluster has, and what is proposed: the first of each list."""
+    """The findings on a cluster. The dialog proposes the first item of each list."""
 
     info: ClusterInfo
     python: str | None
@@ -174,20 +173,12 @@ STEPS: Mapping[str, tuple[type[Any], Callable[[NewClusters, Api, Any], object]]]
 """Each route's name -> what it takes, and what it does."""
 
 
-class NewClusterHandler(Handler):
+class NewClusterHandler(StatefulHandler[NewClusters]):
     """`POST cluster_STEP`: one step of adding a cluster."""
-
-    def initialize(  # type: ignore[override]  # by the route's own arguments
-        self, relay: Relay, new_clusters: NewClusters
-    ) -> None:
-        super().initialize(relay)
-        self.new_clusters = new_clusters
 
     @authenticated
     async def post(self, name: str) -> None:
         await self.permit(OWN[name])
         takes, does = STEPS[name]
         wish = self.wish(takes)
-        self.give_value(
-            await self.relay.with_agent(lambda agent: does(self.new_clusters, agent, wish))
-        )
+        self.give_value(await self.relay.with_agent(lambda agent: does(self.state, agent, wish)))

@@ -10,9 +10,9 @@ from tornado.web import authenticated
 from jupyter_slurm import local_cluster
 from jupyter_slurm.local_cluster import LocalStatus
 from jupyter_slurm.server.calls import OWN
-from jupyter_slurm.server.handlers import Handler
+from jupyter_slurm.server.handlers import StatefulHandler
 from jupyter_slurm.server.kernels import Nothing
-from jupyter_slurm.server.relay import Relay, in_thread
+from jupyter_slurm.server.relay import in_thread
 from jupyter_slurm.wire import Text
 
 _WAIT_S = 1.0
@@ -50,17 +50,11 @@ class PrivateCluster:
         return Start(tuple(self._said), done=bool(done))
 
 
-class UpHandler(Handler):
+class UpHandler(StatefulHandler[PrivateCluster]):
     """`POST up`: start the private cluster -> how far that is."""
-
-    def initialize(  # type: ignore[override]  # by the route's own arguments
-        self, relay: Relay, private_cluster: PrivateCluster
-    ) -> None:
-        super().initialize(relay)
-        self.private_cluster = private_cluster
 
     @authenticated
     async def post(self) -> None:
         await self.permit(OWN["up"])
         self.wish(Nothing)
-        self.give_value(await self.private_cluster.up())
+        self.give_value(await self.state.up())

@@ -140,8 +140,8 @@ export interface Lead {
 
 /** The one notification over the page. */
 export interface INotifier {
-  /** Say that something has come about, together with what is told of jobs at that moment; `job` is
-   * the id of the job that has brought it. */
+  /** Announce something, in the notification of jobs where one is shown; `job` is the id of the job
+   * that it comes from. */
   say(message: string, lead: Lead | null, job?: string): void;
 }
 

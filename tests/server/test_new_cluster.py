@@ -13,17 +13,13 @@ from jupyter_slurm.profiles.reading import load_profiles
 from jupyter_slurm.server.kernels import Nothing
 from jupyter_slurm.server.new_cluster import Choice, Name, NewClusters, Way
 from tests.magics.fake import FakeApi
+from tests.ssh.profile import without_profiles
 
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the user's profiles; their home is empty."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
-    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(tmp_path / "none"))
-    for name in ("JUPYTER_SLURM_CLUSTER", "JUPYTER_SLURM_SSH_CONFIG", "SLURM_CONF"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path / "config" / "jupyter-slurm" / "clusters.d"
+    return without_profiles(tmp_path, monkeypatch)
 
 
 @pytest.fixture

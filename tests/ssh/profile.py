@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.sshd import Sshd
@@ -33,6 +35,16 @@ class SshSlurm:
         settings = tomllib.loads(self.cluster.profile_path.read_text(encoding="utf-8"))
         way = {"host": self.sshd.host, "port": self.sshd.port, "user": self.sshd.user}
         return write_profile(config, self.cluster.name, settings | {"origin": None} | way | changes)
+
+
+def without_profiles(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the user the empty folder `home`, and return where profiles will be written."""
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(home / "config"))
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(home / "none"))
+    for name in ("JUPYTER_SLURM_CLUSTER", "JUPYTER_SLURM_SSH_CONFIG", "SLURM_CONF"):
+        monkeypatch.delenv(name, raising=False)
+    return home / "config" / "jupyter-slurm" / "clusters.d"
 
 
 def write_profile(config: Path, name: str, settings: dict[str, Any]) -> Path:

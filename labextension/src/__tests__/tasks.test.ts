@@ -15,7 +15,7 @@ test.each([
   expect(taskCount(id)).toBe(count);
 });
 
-test('of one task that is not done its index is told, of several how many they are', () => {
+test('one unfinished task is named by its index, several are counted', () => {
   const trans = nullTranslator.load('jupyter_slurm');
   const told = (tasks: Record<string, string>): string => progress({ tasks }, trans).join(' · ');
   expect(told({ COMPLETED: '0-1', FAILED: '2', RUNNING: '3,5' })).toBe(

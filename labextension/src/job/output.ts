@@ -194,7 +194,7 @@ class Draft {
     this.blocks.push({ kind: 'display', key, data, metadata, displayId, chars });
   }
 
-  /** The notebook itself, which the first of them holds, is no output. */
+  /** Begin a cell, or show its error. Skip the first mark, which holds the notebook. */
   private mark({ cell, error }: Record<string, unknown>): void {
     if (typeof cell === 'number') {
       this.blocks.push({ kind: 'cell', key: this.next++, cell, chars: 0 });

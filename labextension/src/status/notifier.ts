@@ -1,6 +1,6 @@
-// What is told of jobs that start and end, and of what else has come about: one notification at a
-// time, changed in place, and by the browser itself where somebody wants that. Which tab tells it is
-// tabs.ts's.
+// Tells users when jobs start and end, and other news: in one notification at a time, which later
+// news changes in place, and by the browser itself for users who want that. tabs.ts decides which tab
+// tells it.
 import { Notification as LabNotification } from '@jupyterlab/apputils';
 import type { IStateDB } from '@jupyterlab/statedb';
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -276,8 +276,8 @@ export function kindOf(job: Job, before: JobState): Kind | null {
 }
 
 /**
- * Drop the end of each job that has brought something, which says that it is done. The button of the
- * end would come under the pointer in place of the other.
+ * Drop the end of each job whose copy is announced: the copy says that the job is done, and the
+ * button of the end would take the place of the copy's under the pointer.
  */
 function forgetObvious(told: Map<string, Piece>): void {
   for (const piece of [...told.values()]) {

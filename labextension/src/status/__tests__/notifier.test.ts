@@ -126,7 +126,7 @@ test('of 300 jobs that end one after the other one notification is seen at a tim
   expect(shown().map(([, message]) => message)).toEqual(['late: timed out', '300 jobs have ended']);
 });
 
-test('what else has come about is told in the same notification', () => {
+test('other news joins the notification of jobs', () => {
   const [model, notifier] = both({ notifyStart: false });
   model.put(job());
   notifier.say('Kernel "one" is ready', null);
@@ -144,16 +144,19 @@ test('what else has come about is told in the same notification', () => {
 test.each([
   ['COMPLETED', 'fit has been run'],
   ['FAILED', 'fit: failed\nfit has been run']
-] as const)('what a job has brought is told alone unless it went wrong (%s)', (state, message) => {
-  const [model, notifier] = both({ notifyStart: false });
-  const { id } = job();
-  model.put(job());
-  notifier.say('fit has been run', null, id);
-  model.put(job({ state }));
-  jest.advanceTimersByTime(300);
-  notifier.say('fit has been run', null, id);
-  expect(shown().map(([, told]) => told)).toEqual([message]);
-});
+] as const)(
+  'the copy of a notebook is announced alone unless its job failed (%s)',
+  (state, message) => {
+    const [model, notifier] = both({ notifyStart: false });
+    const { id } = job();
+    model.put(job());
+    notifier.say('fit has been run', null, id);
+    model.put(job({ state }));
+    jest.advanceTimersByTime(300);
+    notifier.say('fit has been run', null, id);
+    expect(shown().map(([, told]) => told)).toEqual([message]);
+  }
+);
 
 test('it listens while the tab is hidden only for notifications of the browser', () => {
   expect(notified().watchers).toEqual([{ background: false }]);

@@ -45,7 +45,7 @@ test('what is wrong stands at its field, the others below', () => {
   });
 });
 
-test('what is free is said by the field of the partition, and not below once more', () => {
+test('the field of the partition alone says what is free', () => {
   const checks = [check(null, 'debug at 12:04:03: 2 of 2 nodes idle', 'partition')];
   const { byField, others } = sorted({ checks } as unknown as Preview, null, trans);
   expect([[...byField], others]).toEqual([[], []]);
