@@ -56,7 +56,7 @@ for path in asked["sockets"]:
         told["sockets"][path] = type(error).__name__
         continue
     told["sockets"][path] = hear(sock, SAYS[1])
-places = asked["places"] + ["/dev/shm"]
+places = asked["places"]
 for pid in asked["pids"]:
     places += ["/proc/%d/%s" % (pid, name) for name in ("environ", "mem", "maps", "fd", "cwd")]
 for place in places:
@@ -64,12 +64,11 @@ for place in places:
         for name in files:
             try:
                 with open(os.path.join(folder, name) if name else folder, "rb") as file:
-                    is_theirs = os.fstat(file.fileno()).st_uid == asked["uid"]
-                    if is_theirs and file.name not in asked["before"]:
+                    if os.fstat(file.fileno()).st_uid == asked["uid"]:
                         told["read"].append(file.name)
             except OSError:
                 pass
-        told["read"] += [os.path.join(folder, name) for name in folders if folder != "/dev/shm"]
+        told["read"] += [os.path.join(folder, name) for name in folders]
 for name in os.listdir("/proc"):
     if name.isdigit():
         try:

@@ -287,9 +287,8 @@ class Neighbour:
         asked = {
             "ports": [(at.rpartition(":")[0], int(at.rpartition(":")[2])) for at in self.ports],
             "sockets": sorted(self.sockets),
-            "places": [str(self.folder), *map(str, self.job.folders())],
+            "places": [*map(str, (self.folder, *self.job.folders(), *self.job.memory()))],
             "pids": [seen.process.pid for seen in self.processes],
-            "before": [str(path) for path in self.job.shared],
             "uid": os.getuid(),
         }
         code, said = self.run(KNOCKS, stdin=json.dumps(asked))

@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,6 @@ MEMORY = {
 """Of both nodes; Ray keeps three tenths for its objects."""
 OWN = {"ray": "ray.init()", "dask": "distributed.Client()"}
 GONE_S = 10.0
-SHARED = Path("/dev/shm")
 
 
 @pytest.fixture
@@ -121,7 +121,6 @@ class EngineJob:
         }
         self.engine = engine
         self.site, self.runs, self.goes = site, folder / "runs", folder / "goes"
-        self.shared = set(SHARED.iterdir())
         folder.mkdir()
         job = site.service.submit(
             spec(
@@ -161,14 +160,23 @@ class EngineJob:
         words = " ".join(process.words for process in self.processes())
         return sorted({Path(one) for one in re.findall(r"/tmp/jse-[0-9a-f]{12}", words)})
 
+    def memory(self) -> list[Path]:
+        """The files in /dev/shm that its processes share."""
+        mapped = set()
+        for seen in self.processes():
+            with suppress(OSError):  # it has just ended
+                lines = Path(f"/proc/{seen.process.pid}/maps").read_text().splitlines()
+                mapped |= {int(line.split()[4]) for line in lines if "/dev/shm/" in line}
+        # By number: glibc maps a semaphore before it gives it its name.
+        return [Path(one.path) for one in os.scandir("/dev/shm") if one.inode() in mapped]
+
     def finish(self) -> Job:
         self.goes.touch()
         return self.site.wait(self.id)
 
-    def left(self, folders: list[Path]) -> list[object]:
-        """What is still there of it."""
-        shared = set(SHARED.iterdir()) - self.shared
-        return [*self.processes(), *(one for one in folders if one.exists()), *shared]
+    def left(self, paths: list[Path]) -> list[object]:
+        """What is still there of it, and of these."""
+        return [*self.processes(), *(one for one in paths if one.exists())]
 
 
 def test_the_code_goes_on_when_slurm_gives_up_a_node(
@@ -205,6 +213,7 @@ def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
     assert [oct(one.stat().st_mode & 0o777) for one in folders] == ["0o700"]
     temporary = {Path(seen.environ["TMPDIR"]) for seen in job.processes() if seen.is_worker()}
     assert [oct(one.stat().st_mode & 0o777) for one in temporary] == ["0o700"] * 2
+    shared = job.memory()
     secrets = [one.read_text() for one in folders[0].glob("token.*")]
     assert len(secrets) == (2 if engine == "ray" else 0)
     for seen in job.processes():
@@ -226,7 +235,7 @@ def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
         "names": ["n1", "n2"],
         "namespace": "of the cell" if engine == "ray" else "True",
     }
-    wait_until(lambda: not job.left([*folders, *temporary]), GONE_S)
+    wait_until(lambda: not job.left([*folders, *temporary, *shared]), GONE_S)
 
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])
@@ -238,12 +247,13 @@ def test_two_jobs_do_not_meet_and_an_interrupt_is_the_codes(
     jobs = [EngineJob(site, tmp_path / name, engine, code) for name in "ab"]
     folders = [one for job in jobs for one in job.folders()]
     assert len(folders) == 2
+    shared = [one for job in jobs for one in job.memory()]
     site.service.cancel(jobs[0].id)
     assert site.wait(jobs[0].id).state is JobState.CANCELLED
     assert jobs[0].text() == "saved 9\n", jobs[0].told()
     assert jobs[1].finish().state is JobState.COMPLETED, jobs[1].told()
     assert read_result_variables(site.service.result(jobs[1].id))["names"] == ["n1", "n2"]
-    wait_until(lambda: not [one for job in jobs for one in job.left(folders)], GONE_S)
+    wait_until(lambda: not [one for job in jobs for one in job.left([*folders, *shared])], GONE_S)
 
 
 def test_ray_lets_nobody_in_who_does_not_have_the_jobs_token(
