@@ -86,11 +86,23 @@ function line(row, send, asking) {
   );
 }
 
+// A row of which nothing is new stays as it is, under the pointer that clicks on it.
 // Who works by keyboard stays where they were, or on the same row's first button.
 function draw(body, rows, send, asking, focused) {
   const active = body.getRootNode().activeElement;
   const key = focused ?? (body.contains(active) ? active.dataset.key : null);
-  body.replaceChildren(...rows.map((row) => line(row, send, asking)));
+  const wanted = rows.map((row) => JSON.stringify([row, asking.id === row.id]));
+  for (const there of [...body.children]) {
+    if (!wanted.includes(there.dataset.of)) there.remove();
+  }
+  rows.forEach((row, at) => {
+    const there = body.children[at];
+    if (there?.dataset.of === wanted[at]) return;
+    const made = line(row, send, asking);
+    made.dataset.of = wanted[at];
+    body.insertBefore(made, there ?? null);
+  });
+  while (body.children.length > rows.length) body.lastChild.remove();
   if (!key) return;
   const buttons = [...body.querySelectorAll("button")];
   const id = key.split(" ")[1];
