@@ -13,6 +13,7 @@ interface Claim {
   rank: number;
 }
 
+const TOLD = Infinity;
 const WAIT_MS = 250;
 /** Long enough for one that is seen to hear it, too. */
 const HIDDEN_WAIT_MS = 1_500;
@@ -49,10 +50,13 @@ export class News<T> {
       this.timer = window.setTimeout(
         () => {
           this.timer = 0;
-          const items = [...this.claims.values()].map(claim => claim.item);
+          const claims = [...this.claims];
           this.claims.clear();
-          if (items.length > 0) {
-            this.tell(items);
+          for (const [key] of claims) {
+            this.channel?.postMessage({ key, rank: TOLD }); // to a tab that has been too busy to hear
+          }
+          if (claims.length > 0) {
+            this.tell(claims.map(([, claim]) => claim.item));
           }
         },
         this.seen() ? WAIT_MS : HIDDEN_WAIT_MS

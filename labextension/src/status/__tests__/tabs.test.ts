@@ -65,6 +65,25 @@ test('a hidden tab that is seen again does not tell what another has told meanwh
   expect(told).toEqual([[], ['it ended']]);
 });
 
+test('a tab that hears of it when another has told it does not tell it again', () => {
+  const posted: { key: string; rank: number }[] = [];
+  const quick = new News<string>(
+    { onmessage: null, postMessage: one => posted.push(one) },
+    jest.fn()
+  );
+  const slow: Channel = { onmessage: null, postMessage: jest.fn() };
+  const tell = jest.fn();
+  jest.spyOn(Math, 'random').mockReturnValueOnce(0.1).mockReturnValueOnce(0.9);
+  quick.hear('job end', 'it ended');
+  jest.advanceTimersByTime(5_000);
+  new News<string>(slow, tell).hear('job end', 'it ended');
+  for (const data of posted) {
+    slow.onmessage?.({ data } as MessageEvent<(typeof posted)[number]>);
+  }
+  jest.advanceTimersByTime(5_000);
+  expect(tell).not.toHaveBeenCalled();
+});
+
 test('what comes within a moment is told together; without a channel, too', () => {
   const told: string[][] = [];
   const news = new News<string>(null, items => told.push(items));
