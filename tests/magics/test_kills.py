@@ -29,6 +29,16 @@ print('two')
 total = 41 + 1
 """
 
+GATED = """%%slurm --out total
+import os, time
+print('one', flush=True)
+while not os.path.exists({gate!r}):
+    time.sleep(0.05)
+print('two')
+total = 41 + 1
+# {moment}
+"""
+
 
 class Desk:
     """A cluster to break, an agent's home, and kernels of one and the same notebook."""
@@ -91,7 +101,8 @@ def test_a_kernel_that_is_killed_at_any_moment_loses_nothing(desk: Desk) -> None
     with closing(kernel for _ in range(5) for kernel in desk.kernel()) as kernels:
         kernel = next(kernels)
         for count, moment in enumerate(("during sbatch", "while it waits", "it runs", "late"), 1):
-            cell = f"{CELL.format(seconds=1)}# {moment}\n"
+            gate = desk.home.folder / f"gate-{count}"
+            cell = GATED.format(gate=str(gate), moment=moment)
             if moment == "during sbatch":
                 desk.cluster.stop_controller()
             elif moment == "while it waits":
@@ -103,6 +114,7 @@ def test_a_kernel_that_is_killed_at_any_moment_loses_nothing(desk: Desk) -> None
             elif moment != "during sbatch":
                 wait_for_first_line(desk)
             kernel.manager.shutdown_kernel(now=True)
+            gate.touch()
             kernel = next(kernels)
             if moment == "during sbatch":
                 desk.cluster.cont_controller()

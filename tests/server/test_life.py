@@ -69,7 +69,7 @@ def test_a_server_ends_at_once_while_pages_watch() -> None:
                 page.say(watch=1, call="changes")
                 page.value(1)
                 began_s = time.monotonic()
-            assert time.monotonic() - began_s < PATIENCE_S / 4
+            assert time.monotonic() - began_s < PATIENCE_S / 2
             assert agent.agent_pid() is not None, "the agent goes on"
 
 

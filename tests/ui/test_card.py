@@ -69,8 +69,13 @@ def test_a_notebook_that_is_opened_tomorrow_shows_what_became_of_its_job(
             notebook = Notebook(page, lab, name)
             notebook.run(0, 1)
             expect(notebook.card(1)).to_contain_text("running")
-            [shown] = notebook.saved().cells[1].outputs
-            assert re.search(r"running since \d{4}-\d\d-\d\d ", shown.data["text/html"])
+
+            def is_kept() -> bool:
+                """The kernel may have heard it later than the page."""
+                [shown] = notebook.saved().cells[1].outputs
+                return bool(re.search(r"running since \d{4}-\d\d-\d\d ", shown.data["text/html"]))
+
+            wait_until(is_kept)
             page.goto("about:blank")
         stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
         subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)

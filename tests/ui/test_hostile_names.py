@@ -64,6 +64,7 @@ def test_output_with_control_sequences_and_a_script_tag_is_text_in_card_and_pane
     page = notebook.page
     notebook.run_all()
     card = page.get_by_role("region", name="Job")
+    expect(card).to_contain_text("done")  # its buttons move no more
     card.get_by_role("button", name="Log", exact=True).click()
     expect(card.get_by_role("log", name="Log")).to_contain_text("<script>window.harmed=1</script>")
     card.get_by_role("button", name="Open", exact=True).click()

@@ -23,6 +23,7 @@ from tests.ssh.accounts import make_folder
 from tests.ssh.kept import keeping
 from tests.ssh.waiting import wait_until
 from tests.ui import apart
+from tests.ui.kept_page import new_context
 from tests.ui.lab import at_rest, settings
 from tests.ui.looks import look
 from tests.ui.side import Sbatch, row, runs
@@ -156,7 +157,7 @@ def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_tr
 
     # Another user of the hub, and nobody.
     lab_url = tab.url.partition("/lab-proxy/")[0] + "/lab-proxy/" + tab.url.split("/")[7] + "/"
-    context = browser.new_context()
+    context = new_context(browser)
     thief = context.new_page()
     assert thief.request.get(f"{lab_url}api/kernels", max_redirects=0).status in {302, 403}
     logged_in(thief, hub, "bob", "hub/home")
@@ -199,7 +200,7 @@ def test_below_a_hub_dashboards_are_under_the_hubs_own_address_where_the_cluster
         asked = f"{ours}/api/job?job_id={job['id']}"
         return str(adas.request.get(asked, headers=of_a_page).json()["state"])
 
-    wait_until(lambda: state() == "RUNNING", 60)
+    wait_until(lambda: state() == "RUNNING")
 
     switch(cluster, on=False)
     adas.goto(f"{ours}/dashboard/{job['id']}/dask")
@@ -222,7 +223,7 @@ def test_below_a_hub_dashboards_are_under_the_hubs_own_address_where_the_cluster
     adas.wait_for_url(f"{below}/tensorboard/*", timeout=START_MS)
     expect(adas.locator("body")).to_contain_text("No dashboards are active")
     gate.touch()
-    wait_until(lambda: state() == "COMPLETED", 60)
+    wait_until(lambda: state() == "COMPLETED")
 
 
 @pytest.mark.own_page

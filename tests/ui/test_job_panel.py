@@ -56,10 +56,11 @@ _SEEN = """box => {
 _SCHEMES: tuple[Literal["dark", "light"], ...] = ("dark", "light")
 
 
-def _open(notebook: Notebook, at: int = 1) -> Page:
-    """Runs all and opens the job of a cell."""
+def _open(notebook: Notebook, at: int = 1, state: str = "running") -> Page:
+    """Runs all and opens the job of a cell once it is in that state: its buttons move no more."""
     page = notebook.page
     notebook.run_all()
+    expect(notebook.card(at)).to_contain_text(state)
     notebook.cell(at).get_by_role("button", name="Open").click()
     expect(page.get_by_role("log", name="Output")).to_be_visible()
     page.get_by_role("log", name="Output").click()
@@ -210,7 +211,7 @@ print("the first line")
 print(("x" * 79 + "\\n") * 40_000)
 raise ValueError("<i>too</i> much")"""
     notebook = opened([code])
-    page = _open(notebook)
+    page = _open(notebook, state="failed")
     log = page.get_by_role("log", name="Output")
     expect(log).to_contain_text("ValueError: <i>too</i> much")
     expect(
@@ -218,7 +219,8 @@ raise ValueError("<i>too</i> much")"""
     ).to_be_visible()
     assert not log.locator("i").count()
     saved = notebook.path.parent.parent / "workspaces"
-    wait_until(lambda: any("slurm-job" in one.read_text() for one in saved.glob("*")))
+    on_top = re.compile(r'"current": ?"slurm-job:')
+    wait_until(lambda: any(on_top.search(one.read_text()) for one in saved.glob("*")))
     page.reload()
     at_rest(page)
     expect(log).to_contain_text("ValueError: <i>too</i> much")

@@ -101,9 +101,10 @@ def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
     form.get_by_label("Name").fill("")
     expect(form).to_contain_text("Default: slurm-local-1-gpu")
     form.get_by_role("button", name="Create kernel").click()
-    expect(form).to_have_count(0)
     title = "Python 3 (local · 1 GPU)"
+    # It is there for seconds only.
     expect(page.get_by_text(f'Kernel "{title}" is ready')).to_be_visible()
+    expect(form).to_have_count(0)
 
     card(page, title).click()
     cell = page.locator(".jp-Notebook .jp-CodeCell").first

@@ -20,7 +20,9 @@ _LISTENER = f"""
   window.wasTold = false;
   window.mostTold = 0;
   new MutationObserver(() => {{
-    const there = document.querySelectorAll('[role=alert]');
+    const there = [...document.querySelectorAll('[role=alert]')].filter(
+      one => !/exit/.test(one.closest('.Toastify__toast')?.className ?? '')  // on its way out
+    );
     window.mostTold = Math.max(window.mostTold, there.length);
     for (const one of document.querySelectorAll('[role=alert]')) {{
       window.wasTold ||= one.textContent.includes('{_TOLD}');
@@ -65,15 +67,15 @@ def test_a_job_is_counted_and_told_of_once_from_its_start_to_its_end_and_not_by_
     item = desk.get_by_role("button", name="Slurm:")
     expect(item).to_have_accessible_name(re.compile("waits"))
     cluster.run("scontrol", "release", held)
+    toast = desk.get_by_role("alert").filter(has_text="told <b>&")
+    expect(toast).to_contain_text("running")  # it is there for seconds only
     expect(item).to_have_accessible_name(re.compile("1 job runs"))
     expect(item).to_have_text("Slurm 1 ▶ 0 ◷")
-    toast = desk.get_by_role("alert").filter(has_text="told <b>&")
-    expect(toast).to_contain_text("running")
     look(desk, "notification")
     cluster.run("scancel", held)
-    expect(toast).to_have_count(1)
-    expect(toast).to_contain_text("cancelled")
-    toast.get_by_role("button", name="Show log").click()  # it is there for seconds only
+    ended = toast.filter(has_text="cancelled")
+    expect(ended).to_have_count(1)
+    ended.get_by_role("button", name="Show log").click()
     expect(desk.get_by_role("tab", name=re.compile("told <b>&"))).to_be_visible()
     expect(item).to_have_text("Slurm")
     desk.goto(address)

@@ -24,15 +24,15 @@ def test_a_job_that_is_changed_in_a_terminal_changes_in_every_view(
     opened: Callable[..., Notebook], cluster: SlurmCluster
 ) -> None:
     code = "import time\ntime.sleep(600)"
-    notebook = opened([f"%%slurm --detach --hold --requeue --time 10\n{code}"])
+    notebook = opened([f"%%slurm --detach --hold --requeue --time 4:00:00\n{code}"])
     notebook.run_all()
     views = beside_one_another(notebook)
     job = views.slurm_id
     views.all_say("waiting", "On hold", brief=("waiting", "on hold"))
     cluster.run("scontrol", "release", job)
     views.all_say("running")
-    cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=7")
-    views.all_say("7 min", brief=("6 min left",))
+    cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=3:30:00")
+    views.all_say("3 h 30 min", brief=("3 h 2",))  # 3 h 29 min left, and less
     cluster.run("scontrol", "update", f"JobId={job}", "JobName=renamed")
     views.all_say("renamed")
     cluster.run("scontrol", "requeue", job)
