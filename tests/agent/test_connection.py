@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from types import FrameType
@@ -42,6 +43,8 @@ def called(client: AgentClient, interrupted_at: int) -> tuple[list[str], bool]:
             if len(functions) == interrupted_at + 1:
                 signal.raise_signal(signal.SIGINT)
 
+    gc.collect()
+    gc.disable()  # what it ends are calls, too
     sys.setprofile(look)
     try:
         client.status()
@@ -49,4 +52,5 @@ def called(client: AgentClient, interrupted_at: int) -> tuple[list[str], bool]:
         return functions, True
     finally:
         sys.setprofile(None)
+        gc.enable()
     return functions, False

@@ -6,8 +6,10 @@ import os
 import shutil
 import signal
 import stat
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from mmap import PAGESIZE, mmap
 from pathlib import Path
 
@@ -92,6 +94,7 @@ def test_the_log_is_for_its_owner_alone(agent_home: AgentHome) -> None:
 def test_an_idle_agent_sleeps(agent_home: AgentHome) -> None:
     pid = agent_home.client().status().pid
     agent_home.client().status()  # its threads are there now
+    wait_until(lambda: _rests(pid))
     before = _switches(pid)
     with ended(pid) as wait:
         assert not wait(2.0)
@@ -147,8 +150,17 @@ def test_memory_is_that_of_this_process() -> None:
         assert memory_mib() - before > 32
 
 
+def _rests(pid: int) -> bool:
+    """Whether it is done with what it was asked."""
+    before = _switches(pid)
+    time.sleep(0.5)
+    return _switches(pid) == before
+
+
 def _switches(pid: int) -> int:
     """How often any thread of the process went to sleep of its own accord: once a wake-up."""
-    files = Path(f"/proc/{pid}/task").glob("*/status")
-    lines = [line for file in files for line in file.read_text().splitlines()]
+    lines: list[str] = []
+    for file in Path(f"/proc/{pid}/task").glob("*/status"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
+            lines += file.read_text().splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt"))

@@ -50,6 +50,13 @@ class Shell:
         assert code == 0, err
         return out
 
+    def stop_agent(self) -> None:
+        """Nothing writes into its folders after that."""
+        agent = json.loads(self.ok("status", "--json"))["agent"]
+        with ended(agent["pid"]) as wait:
+            self.ok("agent", "stop")
+            assert wait(60)
+
     def write(self, name: str, text: str) -> None:
         (self.cwd / name).write_text(text, encoding="utf-8")
 
@@ -74,7 +81,7 @@ def environment(home: Path, slurm_cluster: SlurmCluster) -> Iterator[dict[str, s
     env.pop("JUPYTER_SLURM_AGENT", None)
     env.pop("SLURM_CONF", None)
     yield env
-    Shell(env, home).ok("agent", "stop")
+    Shell(env, home).stop_agent()
 
 
 @pytest.fixture
@@ -310,8 +317,5 @@ def test_a_cluster_behind_ssh_is_added_from_nothing_and_tested_by_a_job(
         assert (tmp_path / "made.txt").read_text() == "text made"
         shell.ok("logout", "far")
         shell.ok("clusters", "remove", "far")
-        agent = json.loads(shell.ok("status", "--json"))["agent"]
-        with ended(agent["pid"]) as wait:
-            shell.ok("agent", "stop")
-            assert wait(60)
+        shell.stop_agent()
     shutil.rmtree(home)

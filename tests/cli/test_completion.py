@@ -49,7 +49,9 @@ def shell(request: pytest.FixtureRequest) -> Iterator[pexpect.spawn]:
     """An interactive shell that knows our words."""
     name = request.param
     env = {**os.environ, "TERM": "dumb", "PS1": "ready> ", "INPUTRC": "/dev/null"}
-    child = pexpect.spawn(name, SHELLS[name], env=env, encoding="utf-8", dimensions=(24, 200))
+    child = pexpect.spawn(
+        name, SHELLS[name], env=env, encoding="utf-8", timeout=120, dimensions=(24, 200)
+    )
     child.sendline(f'eval "$(jupyter-slurm completion {name})"; PS1=now\\>')
     child.expect("now>")
     yield child

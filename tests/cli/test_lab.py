@@ -89,7 +89,7 @@ def test_a_lab_is_started_opened_listed_and_stopped(shell: Shell, tmp_path: Path
     assert job["id"] in shell.ok("lab", "stop", "mine")
     wait_until(lambda: JobState(listed(shell)[0]["state"]).final, PATIENCE_S)
     assert listed(shell)[0]["why"] == "Stopped by you."
-    assert not page.exists()
+    wait_until(lambda: not page.exists())
 
 
 def test_below_a_hub_a_lab_is_where_the_hub_shows_it_if_its_cluster_is_trusted(

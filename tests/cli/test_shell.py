@@ -148,12 +148,16 @@ def size_colours_and_letters_are_those_of_the_terminal_here(terminal: pexpect.sp
     terminal.expect("ready> ")
 
 
+SLEEPS = "sh -c \"echo sle''eps; exec sleep 1000\""
+"""Says so when the terminal is its own, and not the shell's."""
+
+
 def ctrl_c_and_ctrl_z_are_for_the_program_there(terminal: pexpect.spawn) -> None:
-    terminal.sendline("trap 'echo caught' INT; echo sle''eps; sleep 1000; echo $?")
+    terminal.sendline(f"trap 'echo caught' INT; {SLEEPS}; echo $?")
     terminal.expect("sleeps")
     terminal.sendintr()
     terminal.expect("ready> ")
-    terminal.sendline("echo sle''eps; sleep 1000")
+    terminal.sendline(SLEEPS)
     terminal.expect("sleeps")
     terminal.send("\x1a")
     terminal.expect("Stopped")
@@ -275,7 +279,7 @@ def sizes_and_keys_get_to_the_other_node(terminal: pexpect.spawn) -> None:
     answered(terminal, "stty size; echo größe", "30 100\r\ngröße")
     terminal.setwinsize(11, 77)
     answered(terminal, "while [ \"$(stty size)\" != '11 77' ]; do sleep 0.1; done; echo so", "so")
-    terminal.sendline("echo sle''eps; sleep 1000")
+    terminal.sendline(SLEEPS)
     terminal.expect("sleeps")
     terminal.sendintr()
     terminal.expect("ready> ")

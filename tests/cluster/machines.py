@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -91,9 +91,10 @@ class Node:
         where = []
         for fields in found:
             for pid in re.findall(r"pid=(\d+)", fields[-1]):
-                program, *words = words_of(psutil.Process(int(pid)))
-                if "python" in program and any(word in one for one in words):
-                    where.append(fields[3])
+                with suppress(psutil.NoSuchProcess):  # it has just ended
+                    words = words_of(psutil.Process(int(pid)))
+                    if "python" in "".join(words[:1]) and any(word in one for one in words[1:]):
+                        where.append(fields[3])
         return where
 
     def slurmd(self) -> psutil.Process:

@@ -78,8 +78,10 @@ def _remove_what_has_ended(folder: Path, until: Event) -> None:
         for tasks in (folder / "tasks").iterdir():
             with locked(folder, tasks.name):
                 if not any(psutil.pid_exists(int(pid)) for pid in tasks.read_text().split()):
-                    shutil.rmtree(folder / "data" / tasks.name)
-                    tasks.unlink()
+                    place = folder / "data" / tasks.name
+                    shutil.rmtree(place, ignore_errors=True)  # its children may still write
+                    if not place.exists():
+                        tasks.unlink()
 
 
 @contextmanager

@@ -103,7 +103,7 @@ for where in sys.argv[1:]:
         for method in METHODS:
             call = channel.unary_unary("/ray.rpc." + method, same, same)
             try:
-                call(b"", timeout=5, metadata=sent)
+                call(b"", timeout=60, metadata=sent)
                 found[where].add("answers " + method)
             except grpc.RpcError as error:
                 found[where].add(error.code().name)
@@ -151,7 +151,7 @@ short = datetime.timedelta(seconds=1)
 for port in ports:
     host, _, number = port.rpartition(":")
     try:
-        store = TCPStore(host, int(number), None, False, datetime.timedelta(seconds=3))
+        store = TCPStore(host, int(number), None, False, datetime.timedelta(seconds=20))
     except (OSError, RuntimeError):
         continue
     print("store", store.num_keys())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 from pathlib import Path
 
@@ -37,7 +38,8 @@ def test_a_cell_with_all_that_was_sent_for_it(site: Site, tmp_path: Path) -> Non
     assert details.asked.options == {"time": "00:05:00"}
     assert (details.asked.code, details.asked.env) == ("", {"TOKEN": ""})
     assert "s3cret" not in repr(details)
-    assert states_of(details) == ["SUBMITTING", "PENDING", "RUNNING", "COMPLETED"]
+    states = [state for state, _ in itertools.groupby(states_of(details))]  # it may wait twice
+    assert states == ["SUBMITTING", "PENDING", "RUNNING", "COMPLETED"]
     assert details.events[-1].text == job.why
 
 
@@ -78,11 +80,11 @@ def test_a_job_that_is_put_back_into_the_queue(site: Site) -> None:
     site.service.requeue(job.id)
     again = "Back in the queue."
 
-    def texts() -> list[str | None]:
+    def texts() -> list[str]:
         return [str(event.text) for event in site.service.details(job.id).events]
 
     wait_until(lambda: again in texts(), 60)
-    assert texts().index(again) == 3
+    assert texts()[texts().index(again) - 1].startswith("Started on")
     site.service.cancel(job.id)
     site.wait(job.id)
     assert texts().count(again) == 1

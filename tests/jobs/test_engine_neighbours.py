@@ -175,7 +175,7 @@ def test_another_users_ray_on_the_node_is_another_ray(
     own = os.getuid()
     found = read_result_variables(site.service.result(jobs[1].id))
     assert found == {"seen": ["second"], "nodes": 1, "uid": own, "uid_again": own}
-    wait_until(lambda: not [one for one in folders if one.exists()], 10)
+    wait_until(lambda: not [one for one in folders if one.exists()])
     goes.touch()
     said, _ = third.communicate(timeout=100)
     theirs = ground.other.uid
@@ -264,7 +264,7 @@ class Neighbour:
         """Run a program of theirs."""
         words = [str(self.ground.python), "-c", code, *argv]
         process = self.ground.as_other(*words, stdin=subprocess.PIPE, more=env)
-        said, _ = process.communicate(stdin, timeout=150)
+        said, _ = process.communicate(stdin, timeout=250)
         return process.returncode, said
 
     def secrets(self) -> dict[str, str]:
@@ -314,7 +314,12 @@ class Neighbour:
         secrets = {name: secret.encode() for name, secret in self.secrets().items()}
         places = (home, self.ground.cluster.folder, *self.job.folders())
         found = set()
-        for path in [path for place in places for path in place.rglob("*")]:
+        for path in [
+            Path(top, name)
+            for place in places
+            for top, _, names in os.walk(place)  # unlike rglob, it lets folders go meanwhile
+            for name in names
+        ]:
             with suppress(FileNotFoundError):  # it has just gone
                 if not path.is_file() or not any(
                     secret in data for data in [path.read_bytes()] for secret in secrets.values()

@@ -81,7 +81,7 @@ def left_behind(job: Job) -> list[str]:
 
 def nothing_stays(job: Job) -> None:
     """The program that measures a job ends a moment after the job's end was told."""
-    wait_until(lambda: not left_behind(job), 20)
+    wait_until(lambda: not left_behind(job), 60)
 
 
 def test_torchrun_runs_the_cell_in_every_rank(nodes: Site, tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_container_that_is_kept_on_another_node_is_told_with_the_node(
             mounts=OF_THIS_MACHINE,
             options={"nodes": "2"},
         )
-    assert time.monotonic() - began_s < 20
+    assert time.monotonic() - began_s < 40
     assert job.state is JobState.FAILED
     assert "on this node" in str(job.why)
     assert str(job.why).endswith(" That was on n2 only.")

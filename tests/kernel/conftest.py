@@ -26,7 +26,7 @@ from tests.cluster.plugin import SlurmCluster
 from tests.magics.kernel import Kernel, Reply
 from tests.ssh.profile import SshSlurm, write_profile
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 QUICK = {"poll_s": 0.3, "lost_after_s": 2.0, "exit_grace_s": 20.0, "lookup_gap_s": 1.0}
 """Times of a profile, for tests that wait for what takes minutes in life."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.wire import JobState
-from tests.kernel.conftest import MakeHome
+from tests.kernel.conftest import PATIENCE_S, MakeHome
 
 NAMES = {
     "ray": "print(sorted(node['NodeName'] for node in ray.nodes() if node['Alive']))",
@@ -25,7 +25,7 @@ def test_a_kernel_begins_with_the_engine_of_its_job(
     assert kernel.value(NAMES[engine]) == "['n1', 'n2']\n"
     assert kernel.value("print([one for one in dir() if one.startswith('_en')])") == "[]\n"
     kernel.manager.restart_kernel()
-    kernel.client.wait_for_ready(timeout=60)
+    kernel.client.wait_for_ready(timeout=PATIENCE_S)
     assert kernel.value(NAMES[engine]) == "['n1', 'n2']\n"
     kernel.manager.shutdown_kernel()
     assert kernel.until_job().state is JobState.CANCELLED

@@ -12,7 +12,7 @@ import pytest
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from jupyter_slurm.wire import JobState
 from tests.cluster.plugin import SlurmCluster
-from tests.kernel.conftest import Home, MakeHome, RemoteKernel, Reply
+from tests.kernel.conftest import PATIENCE_S, Home, MakeHome, RemoteKernel, Reply
 from tests.kernel.test_remote import nothing_left
 from tests.ssh.plugin import Delayed
 from tests.ssh.profile import SshSlurm
@@ -144,7 +144,7 @@ def test_a_kernel_whose_home_fills_up_goes_on_and_ends_well(
     # what `print` writes and its end of line.
     assert kernel.result("x += 1; x") == "2"
     kernel.manager.restart_kernel()
-    kernel.client.wait_for_ready(timeout=60)
+    kernel.client.wait_for_ready(timeout=PATIENCE_S)
     assert kernel.result("3") == "3"
     job = kernel.job()
     kernel.manager.shutdown_kernel()

@@ -62,13 +62,13 @@ def notebook() -> tuple[list[str], int]:
 async def executed(kernel_name: str, sources: list[str], restart_at: int) -> Any:
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in sources])
     manager = AsyncKernelManager(kernel_name=kernel_name)
-    client = NotebookClient(made, km=manager, allow_errors=True, timeout=120)
+    client = NotebookClient(made, km=manager, allow_errors=True, timeout=120, iopub_timeout=120)
     async with client.async_setup_kernel(cleanup_kc=True):
         for at, cell in enumerate(made.cells):
             if at == restart_at:
                 await manager.restart_kernel()
                 kc: Any = client.kc
-                await kc.wait_for_ready(timeout=60)
+                await kc.wait_for_ready(timeout=120)
             run = asyncio.ensure_future(client.async_execute_cell(cell, at))
             if cell.source == INTERRUPTED:
                 while not cell.outputs:  # noqa: ASYNC110 - nbclient tells nobody

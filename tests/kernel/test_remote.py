@@ -194,14 +194,14 @@ def test_jupyter_that_is_gone_takes_its_proxy_along(home: Home) -> None:
 
 
 def test_nobody_connected_for_the_profiles_time_ends_the_job(make_home: MakeHome) -> None:
-    home = make_home(idle_s=15.0)  # time enough to come for the first time on a busy machine
+    home = make_home(idle_s=45.0)  # time enough to come for the first time on a busy machine
     home.add()
     kernel = home.start()
     kernel.value("print(1)")
     home.kill_proxy(kernel)
     job = kernel.until_job()
     assert job.state is JobState.COMPLETED
-    assert str(job.why) == "Nobody had been connected to its kernel for 15 s."
+    assert str(job.why) == "Nobody had been connected to its kernel for 45 s."
     nothing_left(home, job.id)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_slurm.wire import ConnectionState
-from tests.kernel.conftest import Home, MakeHome, RemoteKernel
+from tests.kernel.conftest import PATIENCE_S, Home, MakeHome, RemoteKernel
 from tests.ssh.profile import SshSlurm
 
 SITE = Path(sys.prefix) / "lib" / "python{}.{}".format(*sys.version_info) / "site-packages"
@@ -71,7 +71,7 @@ def test_in_an_image(home: Home, demo_image: Path) -> None:
     kernel.manager.interrupt_kernel()
     assert kernel.reply(request).content["ename"] == "KeyboardInterrupt"
     kernel.manager.restart_kernel()
-    kernel.client.wait_for_ready(timeout=60)
+    kernel.client.wait_for_ready(timeout=PATIENCE_S)
     assert kernel.value("print(1)") == "1\n"
 
 

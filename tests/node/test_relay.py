@@ -489,6 +489,7 @@ def test_job_that_comes_to_its_end_does_not_wait_for_the_relay(
 ) -> None:
     job = InJob(slurm_cluster)
     with service(echo) as port, connected(job.relay, port):
+        wait_until(lambda: bool(job.processes("sleep")))
         for process in job.processes("sleep"):
             process.terminate()
         assert job.cluster.wait_for(job.id, "COMPLETED", "FAILED", limit_s=60)

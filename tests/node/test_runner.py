@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -381,7 +382,8 @@ def test_signal_to_every_process_of_the_job_is_one_interrupt(runner: Runner) -> 
     text = (runner.job_dir / "output.0.jsonl").read_text()
     pid = int(text.partition("ready ")[2].partition("\\n")[0])
     for target in (pid, process.pid, pid, process.pid):
-        os.kill(target, signal.SIGTERM)
+        with suppress(ProcessLookupError):  # it is already done
+            os.kill(target, signal.SIGTERM)
     done = runner.finish(process)
     assert (done.result.status, done.result.interrupted_by) == ("ok", "SIGTERM")
 

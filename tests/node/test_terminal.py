@@ -271,6 +271,7 @@ def test_who_does_not_hang_up_at_the_end_keeps_nobody_waiting_elsewhere(hold: Ho
     first = held.come(number=1)
     first.begin()
     assert first.status() == 0
+    assert at(second) == "one"  # what is typed before that is shown before it
     second.type("at once")
     second.until("at once\r\nat once\r\n")
     with pytest.raises(subprocess.TimeoutExpired):

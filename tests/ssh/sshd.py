@@ -21,7 +21,7 @@ from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE, Hop
 from tests.ssh.accounts import Account
 from tests.ssh.kept import Keeper
 
-_PORTS = range(10_000, 20_000)  # below Linux's range for outgoing connections
+_PORTS = range(20_000, 32_768)  # above Ray's workers, below those that Linux hands out
 _PATIENCE_S = 60.0
 PROGRAM = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:/usr/bin") or "/usr/sbin/sshd"
 

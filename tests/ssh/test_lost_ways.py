@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -77,6 +78,11 @@ def leads_a_session(process: psutil.Process) -> bool:
     with suppress(ProcessLookupError):
         return os.getsid(process.pid) == process.pid
     return False
+
+
+def shells_of(site: Site, session: int) -> list[psutil.Process]:
+    """Those on the login node, without the session's own process."""
+    return [one for one in site.login.processes() if leads_a_session(one) and one.pid != session]
 
 
 def knocks(site: Site) -> int:
@@ -231,8 +237,10 @@ def test_what_a_line_that_was_lost_for_good_has_left_ends_with_the_next_login(
     site = laptop.site
     wait_until(lambda: len(site.login.pids()) == 1)  # those of who was here before end soon
     [session] = site.login.pids()
-    left = [one for one in site.login.processes() if leads_a_session(one) and one.pid != session]
-    assert left  # our shells
+    shells = shells_of(site, session)
+    time.sleep(2)  # what was only there for a moment is no shell of ours
+    left = [one for one in shells_of(site, session) if one in shells]
+    assert left
     other = site.run("sh", "-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!").stdout.strip()
     with site.lost_for_good():
         laptop.slurm("logout")

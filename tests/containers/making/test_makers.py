@@ -251,7 +251,7 @@ def test_a_command_of_a_recipe_that_finds_no_room_names_the_disk(runtime: str, w
 def test_a_step_that_takes_long_is_told_of_with_what_it_has_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(script, "_PAUSE_S", 1)
+    monkeypatch.setattr(script, "_PAUSE_S", 5)
     image = NewImage(str(tmp_path / "images"), "mine", "x", "0" * 64, None, _VERSION)
     # The tool says nothing until it was told of.
     tool = (

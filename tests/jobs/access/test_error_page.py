@@ -28,13 +28,13 @@ Ask = Callable[..., tuple[str, str]]
 @pytest.fixture
 def ask(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
     """`ask(text)`: head and body of what somebody gets for these words."""
-    monkeypatch.setattr(error_page, "_HEAD_S", 0.5)
+    monkeypatch.setattr(error_page, "_HEAD_S", 5.0)
     with ExitStack() as stack:
 
         def make(words: str, reason: Reason = REASON) -> tuple[str, str]:
             near, far = socket.socketpair()
             stack.enter_context(near)
-            near.sendall(words.encode())  # before, as it has half a second for it
+            near.sendall(words.encode())  # before, as it has seconds for it
             telling = threading.Thread(target=error_page.answer, args=[far, reason])
             telling.start()
             got = b""

@@ -94,7 +94,7 @@ def test_a_lab_whose_node_is_set_down_or_dies_with_its_cell_and_comes_back(
     lab_site: LabSite, private_cluster: Callable[..., SlurmCluster]
 ) -> None:
     """What is left in the /tmp of a node that died the next lab there removes."""
-    site = lab_site(private_cluster(cpus=2, extra_conf=("SlurmdTimeout=5",)))
+    site = lab_site(private_cluster(cpus=2, extra_conf=("SlurmdTimeout=20",)))
     job = started(site)
     folder = folder_of(job)
     site.cluster.run("scontrol", "update", "nodename=n1", "state=down", "reason=test")

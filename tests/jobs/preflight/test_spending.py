@@ -50,7 +50,7 @@ def test_what_i_have_spent_and_what_is_left(
     assert told.quotas[0] == Quota(
         account="lab", user="", tres="cpu", limit_hours=100, used_hours=told.quotas[0].used_hours
     )
-    assert site.service.spending(None, time.time() - 1e-3).spent == ()
+    wait_until(lambda: site.service.spending(None, time.time() - 1e-3).spent == ())
 
 
 def test_without_accounting_nothing_is_asked(site: Site) -> None:

@@ -384,7 +384,7 @@ def test_an_account_that_has_expired_is_told_from_a_wrong_code(
 
 
 def test_a_host_that_waits_no_longer_for_an_answer(make_sshd: MakeSshd, person: Person) -> None:
-    sshd = make_sshd("PasswordAuthentication yes", "LoginGraceTime 1", account=person.account)
+    sshd = make_sshd("PasswordAuthentication yes", "LoginGraceTime 10", account=person.account)
 
     def slow(prompt: Prompt) -> str:
         wait_until(lambda: sshd.pids() == [])

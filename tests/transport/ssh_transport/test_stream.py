@@ -127,7 +127,7 @@ def test_three_hundred_short_ones_leave_nothing_open(
     for _ in range(12):
         at_once(25, lambda _: echo_through(transport, echo_port, 0))
     wait_until(lambda: len(transport._channels) == 0 and not transport._pump.carried)
-    wait_until(lambda: psutil.Process().num_fds() == descriptors)
+    wait_until(lambda: psutil.Process().num_fds() <= descriptors)
     wait_until(lambda: not transport.packetizer.sinks and not transport._openings)
 
 
