@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from jupyter_slurm.errors import ConfigError, LocalClusterError
@@ -129,7 +130,9 @@ def test_up_starts_what_is_missing(home: Path) -> None:
     controller = before.daemons[1]
     assert controller.program == "slurmctld"
     assert controller.pid is not None
-    os.kill(controller.pid, signal.SIGKILL)
+    killed = psutil.Process(controller.pid)
+    killed.kill()
+    killed.wait(60)  # on a busy machine it is still there for a moment
     after = up(SMALL)
     assert after.running
     assert after.daemons[1].pid != controller.pid
