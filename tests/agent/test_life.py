@@ -151,7 +151,7 @@ def test_memory_is_that_of_this_process() -> None:
 
 
 def _rests(pid: int) -> bool:
-    """Whether it is done with what it was asked."""
+    """Tell whether it is done with what it was asked."""
     before = _switches(pid)
     time.sleep(0.5)
     return _switches(pid) == before

@@ -51,7 +51,7 @@ class Shell:
         return out
 
     def stop_agent(self) -> None:
-        """Nothing writes into its folders after that."""
+        """Stop it and wait for its end: nothing writes into its folders then."""
         agent = json.loads(self.ok("status", "--json"))["agent"]
         with ended(agent["pid"]) as wait:
             self.ok("agent", "stop")

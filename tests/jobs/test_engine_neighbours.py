@@ -247,12 +247,12 @@ class Neighbour:
         return str(world["nodes"][0]["address"])
 
     def at(self, address: Any) -> str:
-        """An address that a program listens on, as others call it."""
+        """Return an address that a program listens on, as others call it."""
         host = address.ip.removeprefix("::ffff:")
         return f"{self.ip if host in {'::', '0.0.0.0'} else host}:{address.port}"
 
     def still_open(self) -> set[str]:
-        """Which ports are listened on now."""
+        """Return the ports that are listened on now."""
         seen = psutil.net_connections("tcp")
         return {self.at(one.laddr) for one in seen if one.status == psutil.CONN_LISTEN}
 

@@ -161,7 +161,7 @@ class EngineJob:
         return sorted({Path(one) for one in re.findall(r"/tmp/jse-[0-9a-f]{12}", words)})
 
     def memory(self) -> list[Path]:
-        """The files in /dev/shm that its processes share."""
+        """Return the files in /dev/shm that its processes share."""
         mapped = set()
         for seen in self.processes():
             with suppress(OSError):  # it has just ended
@@ -175,7 +175,7 @@ class EngineJob:
         return self.site.wait(self.id)
 
     def left(self, paths: list[Path]) -> list[object]:
-        """What is still there of it, and of these."""
+        """Return what is still there of it, and of these."""
         return [*self.processes(), *(one for one in paths if one.exists())]
 
 

@@ -81,7 +81,7 @@ def leads_a_session(process: psutil.Process) -> bool:
 
 
 def shells_of(site: Site, session: int) -> list[psutil.Process]:
-    """Those on the login node, without the session's own process."""
+    """Return those on the login node, without the session's own process."""
     return [one for one in site.login.processes() if leads_a_session(one) and one.pid != session]
 
 

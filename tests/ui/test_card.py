@@ -71,7 +71,7 @@ def test_a_notebook_that_is_opened_tomorrow_shows_what_became_of_its_job(
             expect(notebook.card(1)).to_contain_text("running")
 
             def is_kept() -> bool:
-                """The kernel may have heard it later than the page."""
+                """Tell whether the kernel has heard it, too, perhaps later than the page."""
                 [shown] = notebook.saved().cells[1].outputs
                 return bool(re.search(r"running since \d{4}-\d\d-\d\d ", shown.data["text/html"]))
 

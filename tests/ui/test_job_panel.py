@@ -57,7 +57,7 @@ _SCHEMES: tuple[Literal["dark", "light"], ...] = ("dark", "light")
 
 
 def _open(notebook: Notebook, at: int = 1, state: str = "running") -> Page:
-    """Runs all and opens the job of a cell once it is in that state: its buttons move no more."""
+    """Run all and open the job of a cell once it is in that state: its buttons move no more."""
     page = notebook.page
     notebook.run_all()
     expect(notebook.card(at)).to_contain_text(state)
