@@ -119,7 +119,8 @@ def partition(partitions: Sequence[Partition]) -> str:
 
 
 def chosen(runtime: str, job_root: str, partition: str, account: str) -> dict[str, Setting]:
-    """Return the settings beside the way. Raise RequestError if there is no such runtime."""
+    """Return the settings of a new profile, but for how to reach its cluster. Raise RequestError if
+    `runtime` is none that we know."""
     containers.runtime_named(runtime)
     named = {"partition": partition, "account": account}
     return {

@@ -13,7 +13,7 @@ from jupyter_slurm.local_cluster.spec import LocalSpec, LocalStatus
 from jupyter_slurm.wire import Text
 
 Gpus = int | Literal["own"] | None
-"""How many GPUs to pretend, or "own" for this machine's; None: this machine's if it has any."""
+"""The number of GPUs to pretend; "own": use this machine's; None: use those that it has, if any."""
 
 
 def shape(
