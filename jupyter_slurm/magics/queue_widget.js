@@ -92,8 +92,9 @@ function draw(body, rows, send, asking, focused) {
   const active = body.getRootNode().activeElement;
   const key = focused ?? (body.contains(active) ? active.dataset.key : null);
   const wanted = rows.map((row) => JSON.stringify([row, asking.id === row.id]));
+  const kept = new Set(wanted);
   for (const there of [...body.children]) {
-    if (!wanted.includes(there.dataset.of)) there.remove();
+    if (!kept.has(there.dataset.of)) there.remove();
   }
   rows.forEach((row, at) => {
     const there = body.children[at];

@@ -5,7 +5,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import pytest
 from jupyter_slurm.containers import Box, Mount, runtime_named
 from tests.cluster.apptainer import ApptainerEngine
 from tests.containers.test_charliecloud_real import SAVES
-from tests.ssh.processes import runs
+from tests.ssh.processes import kill, runs
 from tests.ssh.waiting import wait_until
 
 APPTAINER = runtime_named("apptainer")
@@ -81,8 +81,7 @@ def started(way: Way, box: Box, tmp_path: Path, *argv: str) -> Iterator[subproce
             yield process
         finally:
             for one in family(process.pid):
-                with suppress(psutil.NoSuchProcess):
-                    one.kill()
+                kill(one)
 
 
 def family(pid: int) -> list[psutil.Process]:
@@ -231,8 +230,7 @@ def test_all_of_it_is_gone_when_each_process_is_killed(way: Way, box: Box, tmp_p
         processes = family(process.pid)
         assert len(processes) > 1
         for one in processes:
-            with suppress(psutil.NoSuchProcess):  # it has ended with another one
-                one.kill()
+            kill(one)
         wait_until(lambda: not any(runs(one) for one in processes), _PATIENCE_S)
     assert way.image not in Path("/proc/self/mountinfo").read_text()
 

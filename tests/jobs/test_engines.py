@@ -24,6 +24,7 @@ from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
 from tests.cluster.pyxis import EnrootStandIn
 from tests.jobs.conftest import Site, spec
+from tests.ssh.processes import kill
 from tests.ssh.waiting import wait_until
 
 RAY = """
@@ -195,7 +196,7 @@ def test_the_code_goes_on_when_slurm_gives_up_a_node(
             with suppress(psutil.NoSuchProcess):  # it has ended with another one
                 steps = [one for one in seen.process.parents() if "slurmstepd" in one.name()]
                 for process in (seen.process, *steps):
-                    process.kill()
+                    kill(process)
     wait_until(lambda: "down" in cluster.run("sinfo", "-hNn", "n2", "-o", "%T").stdout, 120)
     ended = job.finish()
     assert ended.state is JobState.COMPLETED, job.told()
@@ -220,8 +221,7 @@ def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
     for seen in job.processes():
         assert not [secret for secret in secrets if secret in seen.words]
         if seen.environ.get("SLURMD_NODENAME") == "n2" and seen.is_worker():
-            with suppress(psutil.NoSuchProcess):  # it has ended with another one
-                seen.process.kill()
+            kill(seen.process)
     name = engine.capitalize()
     wait_until(lambda: f"{name} has ended on n2" in job.text("stderr"), GONE_S)
     ended = job.finish()
@@ -341,7 +341,7 @@ def test_code_whose_engine_dies_is_ended(site: Site, tmp_path: Path) -> None:
     job = EngineJob(site, tmp_path / "job", "dask", DASK)
     for seen in job.processes():
         if "scheduler" in seen.argv:
-            seen.process.kill()
+            kill(seen.process)
     wait_until(lambda: "Dask has ended on n1 (signal 9)" in job.text("stderr"), GONE_S)
     assert site.wait(job.id).state is not JobState.COMPLETED
 

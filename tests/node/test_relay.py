@@ -29,6 +29,7 @@ from jupyter_slurm.transport.relay import Relay
 from jupyter_slurm.wire import framing
 from tests.cluster.plugin import SlurmCluster
 from tests.node.held_line import held
+from tests.ssh.processes import kill
 from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
 from tests.transport.carrier import echo, everything, sent, service
@@ -287,8 +288,7 @@ def test_program_that_dies_breaks_its_connections_and_the_next_one_starts_anothe
     with service(echo) as port:
         with connected(relay, port) as sock:
             for process in set(psutil.Process().children(recursive=True)) - before:
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
+                kill(process)
             with pytest.raises(ConnectionResetError):
                 sock.recv(1)
         with connected(relay, port) as sock, sent(sock, b"hello"):

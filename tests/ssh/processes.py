@@ -32,6 +32,12 @@ def runs(one: psutil.Process) -> bool:
     return False
 
 
+def kill(process: psutil.Process) -> None:
+    """Kill it unless it has ended, perhaps with another one."""
+    with suppress(psutil.NoSuchProcess):
+        process.kill()
+
+
 def process_text(process: psutil.Process) -> str:
     """All that says why it is still there: also what the kernel has it wait in."""
     try:

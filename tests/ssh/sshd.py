@@ -10,7 +10,6 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import psutil
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE, Hop
 from tests.ssh.accounts import Account
 from tests.ssh.kept import Keeper
+from tests.ssh.processes import kill
 
 _PORTS = range(20_000, 32_768)  # above Ray's workers, below those that Linux hands out
 _PATIENCE_S = 60.0
@@ -296,7 +296,6 @@ def _with_all_they_start(processes: list[psutil.Process]) -> list[psutil.Process
 
 def _end(processes: list[psutil.Process]) -> None:
     for one in processes:
-        with suppress(psutil.NoSuchProcess):
-            one.kill()
+        kill(one)
     _, alive = psutil.wait_procs(processes, timeout=_PATIENCE_S)
     assert not alive, f"do not end: {alive}"

@@ -21,7 +21,7 @@ import nbformat
 import psutil
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Response, expect
 
 from jupyter_slurm.wire import JobState
 from tests.ssh.network import Machine
@@ -187,6 +187,13 @@ def at_rest(page: Page) -> None:
     expect(page.locator("#jupyterlab-splash")).to_have_count(0)
     # A job's panel that comes back has tabs of its own.
     expect(page.get_by_role("main").get_by_role("tab", selected=True).first).to_be_visible()
+
+
+def saves(answer: Response, text: str) -> bool:
+    """Tell whether it answers JupyterLab, which has saved a workspace with `text` in it."""
+    asked = answer.request
+    is_workspace = asked.method == "PUT" and "/api/workspaces/" in asked.url
+    return is_workspace and text in (asked.post_data or "")
 
 
 def show_more(form: Locator) -> None:

@@ -12,9 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.cluster.plugin import SlurmCluster
-from tests.ssh.waiting import wait_until
 from tests.ui.conftest import CHROMIUM, OPTIONS, new_page
-from tests.ui.lab import Lab, Notebook, at_rest
+from tests.ui.lab import Lab, Notebook, at_rest, saves
 from tests.ui.looks import look
 
 _CODE = """%%slurm --detach --image python:3.11
@@ -211,16 +210,14 @@ print("the first line")
 print(("x" * 79 + "\\n") * 40_000)
 raise ValueError("<i>too</i> much")"""
     notebook = opened([code])
-    page = _open(notebook, state="failed")
+    with notebook.page.expect_response(lambda one: saves(one, '"current":"slurm-job:')):
+        page = _open(notebook, state="failed")
     log = page.get_by_role("log", name="Output")
     expect(log).to_contain_text("ValueError: <i>too</i> much")
     expect(
         page.get_by_role("region", name="main area content").get_by_title("FAILED", exact=True)
     ).to_be_visible()
     assert not log.locator("i").count()
-    saved = notebook.path.parent.parent / "workspaces"
-    on_top = re.compile(r'"current": ?"slurm-job:')
-    wait_until(lambda: any(on_top.search(one.read_text()) for one in saved.glob("*")))
     page.reload()
     at_rest(page)
     expect(log).to_contain_text("ValueError: <i>too</i> much")

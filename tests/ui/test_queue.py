@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Locator, Page, Response, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.cluster.plugin import SlurmCluster
-from tests.ui.lab import Lab, at_rest
+from tests.ui.lab import Lab, at_rest, saves
 from tests.ui.looks import look
 
 SELECTED = "true"
@@ -149,11 +149,6 @@ def test_ones_own_jobs_are_chosen_and_steered_nobody_elses_and_no_key_is_lost_wh
     expect(grid).to_be_focused()
 
 
-def _saves_the_last_column(response: Response) -> bool:
-    asked = response.request
-    return "/api/workspaces" in asked.url and '"qos"' in (asked.post_data or "")
-
-
 def test_columns_are_chosen_sorted_widened_and_remembered(page: Page, grid: Locator) -> None:
     grid.get_by_role("columnheader", name="Name").get_by_role("button").click()
     rows(grid, "first one", "runs", "second", "sweep", "theirs", "third one")
@@ -169,7 +164,7 @@ def test_columns_are_chosen_sorted_widened_and_remembered(page: Page, grid: Loca
     look(page, "queue-columns")
     page.get_by_role("checkbox", name="Partition").uncheck()
     # The layout is saved a moment after it has changed.
-    with page.expect_response(_saves_the_last_column):
+    with page.expect_response(lambda one: saves(one, '"qos"')):
         page.get_by_role("checkbox", name="QOS").check()
     page.keyboard.press("Escape")
     heads = grid.get_by_role("columnheader")

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from playwright.sync_api import Locator, Page, Response, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.kept_page import heard
-from tests.ui.lab import Lab, Notebook, at_rest, show_more
+from tests.ui.lab import Lab, Notebook, at_rest, saves, show_more
 from tests.ui.looks import look
 from tests.ui.side import jobs
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_is_said_at_its_field_and_is_there_again_after_a_reload(
     expect(time).to_have_attribute("aria-invalid", "true")
     expect(time).to_have_accessible_description(re.compile("more than debug allows: 1 d"))
     expect(form.get_by_text("Expected to start")).to_have_count(0)
-    with page.expect_response(lambda one: is_kept(one, "/no/folder")):
+    with page.expect_response(lambda one: saves(one, "/no/folder")):
         folder.fill("/no/folder")
     expect(folder).to_have_attribute("aria-invalid", "true")
     expect(folder).to_have_accessible_description(
@@ -118,13 +118,6 @@ def test_what_cannot_be_is_said_at_its_field_and_is_there_again_after_a_reload(
     time.fill("5m")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("log", name="Output")).to_contain_text("kept")
-
-
-def is_kept(answer: Response, text: str) -> bool:
-    """Whether it is JupyterLab's, to a workspace that has been saved with `text`."""
-    asked = answer.request
-    saved = asked.method == "PUT" and "/api/workspaces/" in asked.url
-    return saved and text in (asked.post_data or "")
 
 
 def test_the_last_choice_on_a_cluster_is_remembered_and_the_line_can_be_copied(

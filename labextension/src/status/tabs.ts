@@ -13,6 +13,7 @@ interface Claim {
   rank: number;
 }
 
+/** No tab claims with a higher one. */
 const TOLD = Infinity;
 const WAIT_MS = 250;
 /** Long enough for one that is seen to hear it, too. */

@@ -5,12 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from jupyter_slurm.errors import NotFoundError, RequestError
@@ -20,6 +18,7 @@ from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
 from tests.containers.leftovers import processes
 from tests.jobs.conftest import Site, spec
+from tests.ssh.processes import kill
 from tests.ssh.waiting import wait_until
 
 MADE = '#!/bin/sh\nset -e\nmkdir -p /opt\necho "it\'s $((6 * 7))" >/opt/made\n'
@@ -333,8 +332,7 @@ def test_what_a_killed_build_leaves_in_the_engine_goes_with_the_next(ground: Gro
     job_id = build.job.id
     wait_until(lambda: "begun" in ground.so_far(job_id), 120)
     for process, _ in processes(ground.site.service.job(job_id)):
-        with suppress(psutil.NoSuchProcess):
-            process.kill()
+        kill(process)
     assert ground.site.wait(job_id, limit_s=120).state.final
     wait_until(lambda: ground.engine is not None and not ground.engine.containers(), 60)
     failing = ground.site.service.make_image(ground.image_spec("#!/bin/sh\nexit 3"))

@@ -169,7 +169,7 @@ def test_without_a_login_there_is_still_a_submission(called: Called, text: str) 
 def test_a_login_that_hangs_is_given_up_with_all_that_it_has_started(
     called: Called, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    text = sbatch_call._AS_TYPED.replace(f"= {sbatch_call._LOOKS} ]", "= 200 ]")
+    text = sbatch_call._AS_TYPED.replace(f"= {sbatch_call._LOOKS} ]", "= 60 ]")
     assert text != sbatch_call._AS_TYPED
     monkeypatch.setattr(sbatch_call, "_AS_TYPED", text)
     pids = tmp_path / "pids"
