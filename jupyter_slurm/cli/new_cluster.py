@@ -6,7 +6,6 @@ file, and keeps it when the user agrees. If it fails, it leaves no file behind.
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -101,17 +100,10 @@ def _way(args: Arguments, talk: Dialogue) -> dict[str, Setting]:
             f"nothing: {_HERE}."
         )
         given = talk.choice("Host", known, "", option="--host")
-    commands: dict[str, Setting] = {"path": tuple(args.path), "env": _environment(args.env)}
+    commands = new_cluster.commands(args.path, args.env)
     if not given:
         return commands
     return {**new_cluster.way(given, args.user or "", args.port, args.jump), **commands}
-
-
-def _environment(pairs: Sequence[str]) -> dict[str, str]:
-    for pair in pairs:
-        if not re.match(r"[A-Za-z_][A-Za-z0-9_]*=", pair):
-            raise RequestError(f"--env: `{pair}` is not NAME=VALUE.")
-    return dict(pair.split("=", 1) for pair in pairs)
 
 
 def _gateway(way: Mapping[str, Setting], talk: Dialogue, exc: TransportError) -> tuple[str, ...]:

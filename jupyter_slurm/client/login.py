@@ -216,10 +216,10 @@ def _not_open(connection: Connection) -> JupyterSlurmError:
 def _ask(question: Question, answerer: Answerer) -> str:
     """Put the question so that its form says where the answer goes: what a host says stands behind
     a mark or the host's name, and begins no line, so it cannot look like ours."""
-    prompt = visible(question.prompt).strip()
+    prompt = visible(str(question.prompt)).strip()
     match question.kind:
         case QuestionKind.HOST_KEY:
-            for line in question.instruction.splitlines():
+            for line in str(question.instruction).splitlines():
                 answerer.say(visible(line))
             answer = answerer.confirm(f"{prompt} (yes/no) ").strip().lower()
             return "yes" if answer in ("y", "yes") else "no"
@@ -233,7 +233,7 @@ def _ask(question: Question, answerer: Answerer) -> str:
 
 def _quoted(question: Question, prompt: str, answerer: Answerer) -> str:
     """Return what to ask with, after showing the rest of what the host says as the host's."""
-    said = question.instruction.splitlines()
+    said = str(question.instruction).splitlines()
     if len(prompt) > _SHORT_PROMPT:
         # A terminal would break it, and the host choose what begins the next line.
         said, prompt = [*said, prompt], "Your answer:"

@@ -108,8 +108,13 @@ def read_arguments(command: Command, words: Sequence[str], place: Place = "termi
     _place(args, _take(args, words, command, known), command, place)
     for name, option in known.items():
         if option.required and getattr(args, _field(name)) is None:
-            told = f"`{command.name}` needs --{name} {option.metavar}."
-            raise RequestError(told, hint=_usage(command, place))
+            raise RequestError(
+                "`{command}` needs --{name} {value}.",
+                hint=_usage(command, place),
+                command=command.name,
+                name=name,
+                value=option.metavar,
+            )
     return args
 
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm.options import suggest
+from jupyter_slurm.wire import Message, together
 
 _FIELD = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]*\])*(?::[^{}]*)?"
 """`x`, `job.id`, `rates[0]`, `rate:.2f`; the browser's side (form.ts) has the same."""
@@ -55,16 +56,16 @@ def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
 
 def _value_of(field: str, namespace: Mapping[str, object]) -> str:
     """Return the text for a field in braces. RequestError."""
-    as_text = f"Write `{{{{{field}}}}}` for these very characters."
+    as_text = Message.of("Write `{{{field}}}` for these very characters.", field=field)
     path, colon, form = field.partition(":")
     match = re.match(r"\w+", path)
     name = unicodedata.normalize("NFKC", match[0] if match else "")
     if name not in namespace:
         near = suggest(name, tuple(namespace))
-        hint = f"Did you mean `{near}`? " if near in namespace else ""
+        like = Message.of("Did you mean `{name}`?", name=near) if near in namespace else None
         raise RequestError(
             "`{{field}}`: there is no variable `{name}` here.",
-            hint=hint + as_text,
+            hint=together(like, as_text),
             field=field,
             name=name,
         )

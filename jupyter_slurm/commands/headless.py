@@ -70,7 +70,7 @@ def file_spec(
         code, notebook = of_notebook(text, file.name), path
     elif text.startswith("#!") and file.suffix != ".py":
         request = replace(request, arguments=given)
-        made = ScriptSpec if _has_directives(text) else ProgramSpec
+        made = by_text(text)
     elif file.suffix == ".py":
         code = of_python(text, path, given)
     else:
@@ -106,9 +106,12 @@ def _refuse_arguments(file: PurePath, arguments: Sequence[str]) -> None:
         )
 
 
-def _has_directives(script: str) -> bool:
-    """Tell whether sbatch would find options in the script: then sbatch gets it as written."""
-    return any(text.startswith("#SBATCH") for text in script.splitlines())
+def by_text(text: str) -> type[CellSpec | ProgramSpec | ScriptSpec]:
+    """Return what kind of job the text is. A script in which sbatch would find options is handed to
+    sbatch as written."""
+    made = line.by_text(text)
+    has_options = any(one.startswith("#SBATCH") for one in text.splitlines())
+    return ScriptSpec if made is ProgramSpec and has_options else made
 
 
 _CODE = """\

@@ -86,8 +86,12 @@ def split(line: str) -> list[str]:
     ['--comment', 'a b', '--export', 'X=$HOME']
     """
     if len(line) > _LONGEST:
-        told = f"This line has {len(line):,} characters, and {_LONGEST:,} are the most."
-        raise RequestError(told, hint="Put what is long into a file, or into the cell.")
+        raise RequestError(
+            "This line has {count} characters, and {most} are the most.",
+            hint="Put what is long into a file, or into the cell.",
+            count=f"{len(line):,}",
+            most=f"{_LONGEST:,}",
+        )
     try:
         return shlex.split(line)
     except ValueError as exc:

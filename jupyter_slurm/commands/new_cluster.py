@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # these modules read and write files
 _ADDRESS = re.compile(
     r"(?:(?P<user>[^@]+)@)?(?P<host>[^@:\[\]\s]+|\[[0-9a-fA-F:.]+\])(?::(?P<port>\d+))?"
 )
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _JOBS = ".jupyter-slurm/jobs"
 
 
@@ -40,6 +41,17 @@ def way(
     if port is None and match["port"] is not None:
         port = int(match["port"])
     return found if port is None else {**found, "port": port}
+
+
+def commands(folders: Sequence[str], pairs: Sequence[str]) -> dict[str, Setting]:
+    """Return where Slurm's commands are, if not on PATH, and the variables that they need.
+    RequestError: one is not NAME=VALUE."""
+    given = [pair for pair in pairs if pair.strip()]
+    for pair in given:
+        if not _VARIABLE.match(pair):
+            raise RequestError("`{pair}` is not NAME=VALUE.", option="env", pair=pair)
+    env = dict(pair.split("=", 1) for pair in given)
+    return {"path": tuple(filter(None, folders)), "env": env}
 
 
 def by_template(
@@ -89,8 +101,8 @@ def check_slurm(found: Description) -> None:
     if found.sbatch is None:
         raise ConfigError(
             "Slurm's commands are not found there.",
-            hint="Is it the login node? `--path DIR` of `{slurm} clusters add` names the folder of "
-            "these commands.",
+            hint="Is it the login node? `--path DIR` of `{slurm} clusters add`, or *More* in "
+            "JupyterLab's dialog, names the folder of these commands.",
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.kinds import jobs_of, kind_of
-from jupyter_slurm.wire import CellJob, Job, JobKind, JobState
+from jupyter_slurm.wire import CellJob, Job, JobKind, JobState, Message
 
 SOON_S = 300.0
 """How long before a session's end to warn of it."""
@@ -50,10 +50,14 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
         )
     if not mine:
         others = [job for job in found if not job.state.final]
-        hint = f"`{name}` is {_those(others, owner)}: its id means it everywhere."
+        there = Message.of(
+            "`{name}` is {those}: its id means it everywhere.",
+            name=name,
+            those=_those(others, owner),
+        )
         raise NotFoundError(
             _none(owner, cluster, f" `{name}`"),
-            hint=hint if others else "`%slurm session` lists those there are.",
+            hint=there if others else "`%slurm session` lists those there are.",
         )
     return (live or mine)[0]
 

@@ -84,8 +84,12 @@ def parse(args: Arguments, before: Sequence[str] = ()) -> Shell:
     if args.job is not None:
         if args.words or args.keep is not None:
             word = args.words[0] if args.words else "--keep"
-            told = f"`{word}` is for a job that is submitted; with --job there is one already."
-            raise RequestError(told, hint="`%slurm {usage}`", usage=SHELL.usage("terminal"))
+            raise RequestError(
+                "`{word}` is for a job that is submitted; with --job there is one already.",
+                hint="`%slurm {usage}`",
+                word=word,
+                usage=SHELL.usage("terminal"),
+            )
     else:
         request = line.parse([*before, *args.words])
         _check_alone(args)

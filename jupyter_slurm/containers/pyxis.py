@@ -137,13 +137,11 @@ fi
 # $1 @NAME of a container or nothing, srun's words. On many nodes each task has the GPUs that Slurm
 # numbers for it there: their UUIDs are not those of the first node.
 _RANKS = (
-    r"""
-name=$1 gpus=${CUDA_VISIBLE_DEVICES:-}; shift 2
-export ENROOT_LOGIN_SHELL=no JSLURM_GPUS= JSLURM_PIDS= JSLURM_LIBRARIES="${LD_LIBRARY_PATH:-}"
-case $gpus in '' | NoDevFiles) ;; *)
-  export NVIDIA_VISIBLE_DEVICES=all
-  export NVIDIA_DRIVER_CAPABILITIES="${NVIDIA_DRIVER_CAPABILITIES:-compute,utility,video}" ;;
-esac
+    "name=$1; shift 2\n"
+    + GPUS
+    + r"""
+[ -z "$gpus" ] || NVIDIA_VISIBLE_DEVICES=all
+export JSLURM_GPUS= JSLURM_PIDS= JSLURM_LIBRARIES="${LD_LIBRARY_PATH:-}"
 """
     + _NAMED
     + _CLEAN

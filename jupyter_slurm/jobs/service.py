@@ -54,7 +54,6 @@ from jupyter_slurm.wire import (
     Changes,
     Check,
     Cluster,
-    CommandOutput,
     Description,
     Earlier,
     Job,
@@ -121,7 +120,7 @@ class Service:
             self._book, self._clusters, self._transfers, self._delivery, self._sessions
         )
         self.cancel, self.forget = steering.cancel, steering.forget
-        self.hold, self.release = steering.hold, steering.release
+        self.hold, self.release, self.command = steering.hold, steering.release, steering.command
         self.requeue, self.extend, self.why = steering.requeue, steering.extend, steering.why
         self._actions = Actions(self._book, self._clusters, steering)
         self.steer_many, self.action = self._actions.steer_many, self._actions.action
@@ -466,9 +465,6 @@ class Service:
     ) -> NodeChanges:
         watch = self._clusters.watch(self._clusters.named(cluster))
         return watch.nodes.changes(cursor, wait_s)
-
-    def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
-        return queue.command(self._clusters.named(cluster), argv)
 
     def status(self) -> AgentStatus:
         """Report on the jobs and clusters; the agent fills in version, process and socket."""

@@ -19,7 +19,7 @@ from jupyter_slurm.jobs.submission import on_login
 from jupyter_slurm.jobs.submission.submit import withdraw
 from jupyter_slurm.slurm import scancel, scontrol
 from jupyter_slurm.slurm.rejections import explain_requeue
-from jupyter_slurm.wire import Job, JobState, Message
+from jupyter_slurm.wire import CommandOutput, Job, JobState, Message
 
 
 class Steering:
@@ -133,6 +133,27 @@ class Steering:
             self._clusters.watch(self._clusters.named(job.cluster)).ask_now()
             self._book.wait(self._book.stirred_since(stirs), queue.ASK_WAIT_S)
         return self._book.job(job_id)
+
+    def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
+        """Run a Slurm command as written, and look at the queue where it may have changed it.
+
+        Waits, for seconds at most, until jobs of ours that `scancel` names have ended: a cell that
+        runs again at once would attach to its job.
+        """
+        asked = self._clusters.named(cluster)
+        output = queue.command(asked, argv)
+        if argv[0] == "scancel" or (argv[0] == "scontrol" and "show" not in argv):
+            self._clusters.watch(asked).ask_now()
+        if argv[0] == "scancel":
+            named = [job.id for job in self._live(asked.name) if job.slurm_id in argv]
+            self._book.wait(lambda: self._have_ended(named), queue.ASK_WAIT_S)
+        return output
+
+    def _live(self, cluster: str) -> list[Job]:
+        return [record.job for record in self._book.live(cluster)]
+
+    def _have_ended(self, job_ids: list[str]) -> bool:
+        return all(self._book.job(job_id).state.final for job_id in job_ids)
 
     def _update(self, job_id: str, verb: queue.Verb) -> Job:
         job = self._book.job(job_id)

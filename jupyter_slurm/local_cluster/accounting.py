@@ -31,6 +31,8 @@ def start(daemons: Daemons, user: str, say: Callable[[Text], None]) -> None:
         f"--datadir={daemons.places.database}",
         f"--socket={daemons.places.database_socket}",
         f"--pid-file={daemons.places.base}/run/mariadbd.pid",
+        # At its start it removes the temporary tables of all others in this folder.
+        f"--tmpdir={daemons.places.base}/run",
         f"--user={user}",
         "--skip-networking",
         "--skip-grant-tables",

@@ -35,6 +35,7 @@
     }`;
   const script = document.currentScript.src;
   let modules = {};
+  let trans;
 
   /** A module that JupyterLab shares with its extensions. */
   async function shared(name) {
@@ -48,11 +49,38 @@
     return xsrf === undefined ? {} : { 'X-XSRFToken': xsrf };
   }
 
+  /** Fetches a file that lies beside this one. */
+  function beside(name) {
+    return fetch(new URL(name, script), { cache: 'no-store', headers: ourPage() });
+  }
+
   /** What lab_page.py has written, and the time by the node's clock. */
   async function facts() {
-    const headers = ourPage();
-    const answer = await fetch(new URL('facts.json', script), { cache: 'no-store', headers });
+    const answer = await beside('facts.json');
     return { ...(await answer.json()), now_s: Date.parse(answer.headers.get('Date')) / 1000 };
+  }
+
+  /** This file's texts in the page's language, or in English. */
+  class Translations {
+    texts = {};
+
+    async read(language) {
+      if (language !== undefined && language !== 'en') {
+        const all = await beside('lab_page.json').then(answer => answer.json());
+        this.texts = all[language] ?? {};
+      }
+    }
+
+    __(text, ...values) {
+      const [form] = this.texts[text] ?? [text];
+      return form.replace(/%(\d)/g, (_, at) => values[at - 1]);
+    }
+
+    /** Returns the text for a count above 0. */
+    _n(one, many, count) {
+      const [few, more] = this.texts[one] ?? [one, many];
+      return (count > 1 ? more : few).replace('%1', count);
+    }
   }
 
   function colourOf(id) {
@@ -82,7 +110,7 @@
       );
       node.id = NAME;
       node.setAttribute('role', 'group');
-      node.setAttribute('aria-label', 'Slurm job');
+      node.setAttribute('aria-label', trans.__('Slurm job'));
       const style = document.createElement('style');
       style.textContent = STYLE;
       document.head.append(style);
@@ -93,8 +121,10 @@
     /** `path`: that of the file before the user's eyes. */
     look(path) {
       const others = this.told?.elsewhere[path] ?? [];
-      const title = 'Both have a kernel of their own, and each saves over what the other has saved';
-      this.say('also', others.length ? `Also open in ${others.join(', ')}` : '', title);
+      const title = trans.__(
+        'Both have a kernel of their own, and each saves over what the other has saved'
+      );
+      this.say('also', others.length ? trans.__('Also open in %1', others.join(', ')) : '', title);
     }
 
     /** Shows `told`, but the time limit as it was changed here, until the node knows of it. */
@@ -113,10 +143,11 @@
 
     show({ id, name, node, gpus, left_s }) {
       document.documentElement.style.setProperty('--jslurm-colour', colourOf(id));
-      this.say('name', name, `Slurm job ${name} (${id})`);
-      this.say('node', node, 'Node');
-      this.say('gpus', gpus > 0 ? `${gpus} GPU${gpus > 1 ? 's' : ''}` : '');
-      this.say('left', left_s === null ? '' : `${span(left_s)} left`, 'Until the time limit');
+      this.say('name', name, trans.__('Slurm job %1 (%2)', name, id));
+      this.say('node', node, trans.__('Node'));
+      this.say('gpus', gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', gpus) : '');
+      const left = left_s === null ? '' : trans.__('%1 left', span(left_s));
+      this.say('left', left, trans.__('Until the time limit'));
       this.parts.left.classList.toggle('jslurm-soon', left_s !== null && left_s < SOON_S);
     }
 
@@ -143,8 +174,8 @@
     if (!app.commands.hasCommand(command) || !app.commands.isVisible(command)) {
       return [];
     }
-    const title = 'Shut down JupyterLab, which ends the job';
-    return [button('End', title, () => void app.commands.execute(command))];
+    const title = trans.__('Shut down JupyterLab, which ends the job');
+    return [button(trans.__('End'), title, () => void app.commands.execute(command))];
   }
 
   /**
@@ -157,14 +188,16 @@
       return [];
     }
     const more = () => void moreTime(outer, below.split('/')[0]).then(tell);
-    return [button('More time…', 'Change the time limit of the job', more)];
+    const title = trans.__('Change the time limit of the job, where Slurm allows that');
+    return [button(trans.__('More time…'), title, more)];
   }
 
   /** Asks how much, and returns the job; null: it has the limit that it had. */
   async function moreTime(outer, id) {
     const { InputDialog, showErrorMessage } = await shared('@jupyterlab/apputils');
-    const title = 'More time';
-    const asked = { title, label: 'Add +1h, or set 4h for all of it', text: '+1h' };
+    const title = trans.__('More time');
+    const label = trans.__('+1h: an hour more; 4h: four hours in all');
+    const asked = { title, label, text: '+1h' };
     const { button, value } = await InputDialog.getText(asked);
     if (!button.accept || !value) {
       return null;
@@ -182,7 +215,9 @@
     return job;
   }
 
-  async function activate(app) {
+  async function activate(app, translator) {
+    trans = new Translations();
+    await trans.read(translator?.languageCode).catch(() => undefined);
     const { Widget } = await shared('@lumino/widgets');
     const widget = new Widget();
     const bar = new Bar(widget.node);
@@ -212,9 +247,10 @@
     init: given => {
       modules = given;
     },
-    get: async () => () => ({
-      __esModule: true,
-      default: { id: `${NAME}:bar`, autoStart: true, activate }
-    })
+    get: async () => {
+      const { ITranslator } = await shared('@jupyterlab/translation');
+      const bar = { id: `${NAME}:bar`, autoStart: true, optional: [ITranslator], activate };
+      return () => ({ __esModule: true, default: bar });
+    }
   };
 })();

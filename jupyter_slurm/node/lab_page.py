@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 NAME = "jupyter-slurm-lab"
 SCRIPT = "lab_page.js"
+WORDS = "lab_page.json"  # its texts in other languages than English
 PACKAGE = {
     "name": NAME,
     "version": "1.0.0",
@@ -60,7 +61,8 @@ class Page(object):
         """Write the extension. Raise OSError."""
         os.makedirs(self.static, mode=0o700)
         here = os.path.dirname(os.path.abspath(__file__))
-        shutil.copyfile(os.path.join(here, SCRIPT), os.path.join(self.static, SCRIPT))
+        for name in (SCRIPT, WORDS):
+            shutil.copyfile(os.path.join(here, name), os.path.join(self.static, name))
         put_json(os.path.join(self.extensions, NAME, "package.json"), PACKAGE)
         self.renew(None)
 

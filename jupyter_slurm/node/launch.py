@@ -24,8 +24,6 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 
 import launch_line
-import launch_result
-import launch_run
 import launch_step
 
 TYPE_CHECKING = False
@@ -103,7 +101,7 @@ class Launcher(object):
         words = [self.job_dir, self.attempt, str(listener.getsockname()[1]), ",".join(found)]
         each = ["--nodes=%d" % len(self.names), "--ntasks=%d" % len(self.names)]
         each += ["--ntasks-per-node=1", "--mpi=none"] + self.gpus
-        if self.plan["engine"] not in launch_result.RANKED:
+        if not self.plan["is_ranked"]:
             # Else Slurm kills the step on all nodes when it gives up one of them.
             each.append("--no-kill")
         self.step = launch_step.Step(each, [python(), "-uBS", program] + words, self.news)
@@ -235,10 +233,10 @@ class Launcher(object):
     def start_ranks(self, counts):
         # type: (List[int]) -> None
         """Have Slurm start the ranks, which wait for world.N.json (runner_ranks.py)."""
-        # By its default, mixed, Slurm's PMIx lets some ranks go on from MPI_Init while others are
-        # still in it: with 22.05 and Open MPI 4.1, 9 of 660 starts on busy nodes ended by SIGSEGV,
-        # and by tree none of 390.
-        os.environ.setdefault("SLURM_PMIX_FENCE", "tree")
+        # By its default, mixed, and by tree Slurm's PMIx lets some ranks go on from MPI_Init while
+        # others are still in it, which ends those by SIGSEGV: with 22.05 and Open MPI 4.1 on busy
+        # nodes 13 of 48 sessions of three ranks on two nodes by tree, and none of 64 by ring.
+        os.environ.setdefault("SLURM_PMIX_FENCE", "ring")
         self.ways = launch_step.ways_of_mpi()
         self.kinds = [self.plan["mpi"]] if self.plan["mpi"] else list(self.ways)
         self.counts = counts
@@ -312,6 +310,22 @@ def python():
     return sys.executable or "python3"
 
 
+def what_follows():
+    # type: () -> Any
+    """Import and return launch_run, which takes over after the handshake."""
+    import launch_run  # noqa: PLC0415 - takes its time, in which Slurm starts the steps
+
+    return launch_run
+
+
+def run(launcher):
+    # type: (Launcher) -> int
+    """Run the engine to its end, and return the exit code. Raise LaunchError, Cancelled."""
+    follows = what_follows().Run(launcher)
+    launcher.join()
+    return int(follows.to_its_end())
+
+
 def main(argv):
     # type: (List[str]) -> int
     job_dir, attempt = os.path.abspath(argv[1]), argv[2]
@@ -325,10 +339,9 @@ def main(argv):
         signal.signal(number, note)
     try:
         launcher.start()
-        launcher.join()
-        return launch_run.Run(launcher).to_its_end()
+        return run(launcher)
     except LaunchError as error:
-        return launch_run.fail(job_dir, attempt, str(error))
+        return int(what_follows().fail(job_dir, attempt, str(error)))
     except Cancelled as cancelled:
         return 128 + int(cancelled.args[0])
     finally:

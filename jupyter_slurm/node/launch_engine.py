@@ -237,6 +237,8 @@ class Node(object):
         path = os.path.join(self.job_dir, "launch.%s.jsonl" % self.attempt)
         with contextlib.suppress(OSError), open(path, "ab", 0) as file:
             file.write(runner.to_line({"said": sentence}))
+            lost = {"node": self.name, "was_lost": False, "time_s": time.time()}
+            file.write(runner.to_line(lost))
 
 
 class Engine(object):

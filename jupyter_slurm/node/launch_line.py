@@ -3,7 +3,9 @@
 Runs on the cluster, Python 3.6 and later, standard library only. Everybody who can reach a node can
 connect to a port there. So each side of a connection first proves that it has the job's key, which
 travels in no direction: it sends 32 random bytes, and then the HMAC-SHA256 of its own and the other
-side's. After that come messages, each a frame (framing.py) with JSON.
+side's. After that come messages, each a frame (framing.py) with JSON. What
+launcher, parts and engines ask of a node for that is here too: its addresses, a port that stays
+free.
 """
 
 import array
@@ -13,6 +15,7 @@ import hashlib
 import hmac
 import json
 import os
+import random
 import re
 import socket
 import struct
@@ -24,6 +27,8 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Tuple  # noqa: F401 - in comments
 
 MESSAGE = b"M"
+PASSED_ON = "\1"
+"""Begins a line on which a part hands on what a program has said, which may be another srun."""
 MOST_BYTES = 4 << 20
 """The size of the longest message: the names and addresses of all nodes."""
 RANDOM_BYTES = 32
@@ -33,6 +38,8 @@ SHAKE_S = 5.0
 SIOCGIFCONF, SIOCGIFADDR = 0x8912, 0x8915
 IFREQ_BYTES = 40
 MOST_INTERFACES = 256
+LOWEST_PORT = 20000
+"""Below it are the ports of Ray's workers, and of what many programs agree on."""
 
 
 class StrangerError(Exception):
@@ -205,6 +212,20 @@ def read_json(path):
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def free_port():
+    # type: () -> int
+    """Return a port that nobody takes before whoever is given it does: Linux gives those who ask
+    for any port, or open a connection, none below its local range (ip(7))."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+        first = int(file.read().split()[0])
+    ports = range(LOWEST_PORT, first if first > LOWEST_PORT else 1 << 16)
+    for port in random.sample(ports, len(ports)):
+        with contextlib.suppress(OSError), socket.socket() as sock:
+            sock.bind(("", port))
+            return port
+    raise OSError("no port is free")
 
 
 def shut(listener):

@@ -9,7 +9,6 @@ with the launcher, and ends before what it has started.
 """
 
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -23,7 +22,6 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` le
 
 import launch_line
 import launch_processes
-import launch_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
@@ -153,6 +151,8 @@ class Part(object):
     def _engine(self, line):
         # type: (launch_line.Line) -> None
         """Run the engine's program to its end, and tell the launcher."""
+        import ctypes  # noqa: PLC0415 - takes its time, and parts of an MPI job do not need it
+
         # What a program leaves behind comes to this one, and is ended with it.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         world = os.path.join(self.job_dir, "world.%s.json" % self.attempt)
@@ -177,7 +177,7 @@ class Part(object):
         assert self.program.stderr is not None
         for text in self.program.stderr:
             tail = (tail + text)[-TAIL_BYTES:]
-            os.write(2, launch_step.PASSED_ON.encode() + text)
+            os.write(2, launch_line.PASSED_ON.encode() + text)
         code = self.program.wait()
         told = {"ended": code if code >= 0 else 128 - code, "tail": tail.decode("utf-8", "replace")}
         line.send(told)

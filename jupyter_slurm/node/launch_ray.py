@@ -8,18 +8,16 @@ ports are open to everybody. No port is fixed, and all files lie in a folder of 
 another Ray on the node, of whomever, is not met.
 """
 
-import contextlib
 import importlib.util
 import json
 import os
-import random
 import re
-import socket
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 
 import launch_engine
+import launch_line
 import runner
 
 TYPE_CHECKING = False
@@ -33,8 +31,6 @@ UP = "--block"
 DASHBOARD = re.compile(r"RAY_API_SERVER_ADDRESS='http://[^':]+:([0-9]+)'")
 NOWHERE = "-1"
 """A port at which Ray fails to listen, says so in its own log, and goes on."""
-ABOVE = 20000
-"""Below it are the ports of Ray's workers."""
 SHARE = 0.3
 """Ray's own share of the memory for its object store; more would leave the code too little."""
 SMALLEST_BYTES = 80 << 20
@@ -130,9 +126,9 @@ class Ray(launch_engine.Engine):
         if head is not None:
             return words + ["--address=" + head]
         words += ["--head", "--port=0"]
-        words += ["--dashboard-host=127.0.0.1", "--dashboard-port=%d" % free_port()]
+        words += ["--dashboard-host=127.0.0.1", "--dashboard-port=%d" % launch_line.free_port()]
         if importlib.util.find_spec("grpc") is not None:  # it opens a port of its own then: 10001
-            words.append("--ray-client-server-port=%d" % free_port())
+            words.append("--ray-client-server-port=%d" % launch_line.free_port())
         return words
 
     def _memory(self):
@@ -164,20 +160,6 @@ def version_in(path):
     except OSError:
         return None
     return (int(found.group(1)), int(found.group(2))) if found else None
-
-
-def free_port():
-    # type: () -> int
-    """Return a port that nobody takes before Ray does: Linux gives those who ask for any port, or
-    open a connection, none below its local range (ip(7))."""
-    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
-        first = int(file.read().split()[0])
-    ports = range(ABOVE, first if first > ABOVE else 1 << 16)
-    for port in random.sample(ports, len(ports)):
-        with contextlib.suppress(OSError), socket.socket() as sock:
-            sock.bind(("", port))
-            return port
-    raise launch_engine.EngineError("no port is free")
 
 
 if __name__ == "__main__":

@@ -18,8 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Sequence  # noqa: F401 - in comments
 
-RANKED = ("torchrun", "mpi")
-"""The engines that run the user's code in each of many ranks."""
 TOGETHER_S = 1.0
 """How long ranks have to fail for the same reason as the first of them; then all end."""
 RENEW = 75

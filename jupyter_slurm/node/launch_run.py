@@ -70,7 +70,7 @@ class Run(object):
         if engine == "mpi" and launch.ranks is None:
             launch.start_ranks(counts)
         launch.counts = counts
-        ranks = sum(counts) if engine in launch_result.RANKED else 0
+        ranks = sum(counts) if self.plan["is_ranked"] else 0
         world = {"engine": engine, "nodes": facts, "ranks": ranks}
         world.update(processes=counts, runner=self.plan["runner"], ways=launch.ways)
         world["environment"] = launch_step.kept_from_steps()
@@ -85,6 +85,7 @@ class Run(object):
         launch.is_ready = True
         code = self._follow(nodes)
         if not ranks:
+            self._hear_the_rest()
             return self._of_first(nodes[0], code)
         return self._of_ranks(nodes, ranks, code)
 
@@ -99,10 +100,7 @@ class Run(object):
         heard = [one for one in heard if launch_step.OF_CONTAINERS.search(one)]
         patience_s = HEARD_S if said or heard else FAILED_S if code else SEEN_S
         found = launch_result.read_results(self.job_dir, self.attempt, ranks, patience_s)
-        event = launch.next(time.monotonic())
-        while event is not None:  # a rank may have noticed sooner than this that a node is lost
-            self._ended(*event)
-            event = launch.next(time.monotonic())
+        self._hear_the_rest()
         if code and self.gone:
             sentence = launch_result.loss(self.gone)
             launch_result.lose(self.job_dir, self.attempt, ranks, found, sentence, code)
@@ -148,14 +146,33 @@ class Run(object):
             elif what == "step" and one is self.launch.ranks and not self._again(more):
                 return code or (more if more >= 0 else 128 - more)
             failed = self._ended(what, one, more)
-            if self.plan["engine"] not in launch_result.RANKED:
+            if not self.plan["is_ranked"]:
                 if one in nodes[:1] and failed or nodes[0].code is not None:
                     return nodes[0].code or failed
-                if failed:  # the code, which runs on the first node, goes on without others
-                    self._tell({"said": launch_result.why(one)})
+                if failed:
+                    self._tell_of_loss(one)
             elif failed and not code:
                 code, deadline_s = failed, self._end_others(nodes, one)
         return code
+
+    def _hear_the_rest(self):
+        # type: () -> None
+        """Take notice of what has come in by now: the code may have noticed sooner than this that a
+        node is lost."""
+        event = self.launch.next(time.monotonic())
+        while event is not None:
+            if self._ended(*event) and not self.plan["is_ranked"]:
+                self._tell_of_loss(event[1])
+            event = self.launch.next(time.monotonic())
+
+    def _tell_of_loss(self, part):
+        # type: (launch_line.Part) -> None
+        """Tell the code, which runs on the first node and goes on without this one; and the
+        verdict, if the code fails."""
+        self._tell({"said": launch_result.why(part)})
+        if not self.is_told_to_end:
+            # A line of its own: of this file no more than the end is read.
+            self._tell({"node": part.name, "was_lost": part.gone, "time_s": time.time()})
 
     def _end_others(self, nodes, first):
         # type: (List[launch_line.Part], launch_line.Part) -> float
@@ -202,7 +219,7 @@ class Run(object):
         if self.launch.ranks is not None:
             bad = self.launch.ranks.bad
         begun = [part.name for part in nodes if self._has_begun(part.index)]
-        if not begun or set(self.launch.names) - set(begun) != set(bad):
+        if not begun or not bad or set(self.launch.names) - set(begun) != set(bad):
             return None
         alone = launch_line.named(sorted(set(bad)))
         return "On %s alone the program ended with exit code %d." % (alone, code)

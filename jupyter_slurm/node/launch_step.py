@@ -25,8 +25,6 @@ BAD_EXIT = re.compile(r"(\S+): tasks? [0-9,-]+: (?:Exited with exit code (\d+)|\
 """How srun says that tasks have failed, and on which nodes."""
 OF_CONTAINERS = re.compile(r" pyxis: |'--container-")
 """Recognizes srun's words about a container, which the verdict explains."""
-PASSED_ON = "\1"
-"""Begins a line on which a part hands on what a program has said, which may be another srun."""
 STEP_OPTIONS = (
     "--export=ALL",
     "--input=none",
@@ -89,7 +87,8 @@ class Step(object):
                     news.put(("bad exit", self, int(bad.group(2) or 1)))
                 self.words = (self.words + [text.strip()])[-WORDS:]
                 continue
-            sys.stderr.write(text[len(PASSED_ON) :] if text.startswith(PASSED_ON) else text)
+            passed_on = text.startswith(launch_line.PASSED_ON)
+            sys.stderr.write(text[len(launch_line.PASSED_ON) :] if passed_on else text)
             sys.stderr.flush()
         news.put(("step", self, self.process.wait()))
 
@@ -163,6 +162,8 @@ def tasks_of(text, nodes):
 def ways_of_mpi():
     # type: () -> List[str]
     """Return the ways that srun has in which the ranks of an MPI find each other, best first."""
-    said = subprocess.Popen(["srun", "--mpi=list"], stdout=-1, stderr=-2).communicate()[0]
+    asked = subprocess.Popen(["srun", "--mpi=list"], stdout=-1, stderr=-2)
+    has_overlap()  # runs its srun meanwhile, and remembers the answer for the steps
+    said = asked.communicate()[0]
     kinds = said.decode("utf-8", "replace").split()
     return [kind for kind in ("pmix", "pmi2") if kind in kinds] or ["none"]

@@ -21,6 +21,7 @@ import logging
 import os
 import pickle
 import signal
+import socket
 import sys
 import threading
 import time
@@ -96,6 +97,26 @@ def by_address(run, address):
         if hasattr(api, "_get_fq_hostname"):
             api._get_fq_hostname = lambda: address
     return []
+
+
+def by_free_port():
+    # type: () -> None
+    """Have torchrun choose the port at which the ranks meet among those that nobody takes before
+    they open it. Its own is one that Linux may give to the next connection from the node; PyTorch
+    2.5 and later keep it open."""
+    from torch.distributed.elastic.agent.server import api as agent  # noqa: PLC0415 - seconds
+    from torch.distributed.elastic.rendezvous import api as meeting  # noqa: PLC0415 - seconds
+
+    def bound():
+        # type: () -> socket.socket
+        sock = socket.socket()
+        sock.bind(("localhost", launch_line.free_port()))
+        return sock
+
+    if hasattr(agent, "_get_socket_with_port"):  # PyTorch before 2.4
+        agent._get_socket_with_port = bound
+    if hasattr(meeting, "get_free_port"):
+        meeting.get_free_port = launch_line.free_port
 
 
 class SignedPickle(object):
@@ -199,6 +220,7 @@ def main(argv):
         "--rdzv_conf=is_host=false,timeout=%d" % STORE_S,
     ]
     words += by_address(run, node["address"])
+    by_free_port()
     words += [os.path.join(job_dir, world["runner"]), job_dir, attempt, "torchrun"]
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     with contextlib.suppress(ImportError, AttributeError):

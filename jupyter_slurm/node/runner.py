@@ -76,16 +76,17 @@ class Output:
         """Append a line that ends with a newline, if there is room for so much more."""
         if self.lost_bytes:
             text = "[%d bytes of output were lost: %s]\n" % (self.lost_bytes, self.lost_why)
-            line = text_line("stderr", text) + line
+            line = text_line("stderr", text, time.time()) + line
         error = self._append(line, spare_bytes)
         if error is None:
             self.lost_bytes = 0
         else:
             self._lose(len(line), error)
 
-    def write_text(self, name: str, text: str) -> None:
-        """Append a piece of stdout or stderr."""
-        line = text_line(name, text)
+    def write_text(self, name: str, text: str, at_s: "Optional[float]" = None) -> None:
+        """Append a piece of stdout or stderr that was written at `at_s`; None: just now."""
+        at_s = time.time() if at_s is None else at_s
+        line = text_line(name, text, at_s)
         if self.lost_bytes:
             self.write(line, SPARE_BYTES)
             return
@@ -93,9 +94,9 @@ class Output:
         if error is None:
             return
         kept = len(text) // 2
-        while kept and self._append(text_line(name, text[:kept]), SPARE_BYTES) is not None:
+        while kept and self._append(text_line(name, text[:kept], at_s), SPARE_BYTES) is not None:
             kept //= 2
-        self._lose(len(text_line(name, text[kept:])), error)
+        self._lose(len(text_line(name, text[kept:], at_s)), error)
 
     def _append(self, line: bytes, spare_bytes: int = 0) -> "Optional[OSError]":
         """Append a line and return None, or the error; after an error nothing of the line is in the
@@ -135,6 +136,7 @@ class Stream:
         self.decoder = codecs.getincrementaldecoder("utf-8")("surrogatepass_or_replace")
         self.tail = b""
         self.held = ""
+        self.held_since_s = 0.0
         self.frame = ""
         """The beginning of a line that may be a frame of ours: held until its end shows which."""
 
@@ -147,6 +149,8 @@ class Stream:
         text = self.decoder.decode(data)
         if len(self.held) + len(text) > READ_BYTES:
             self.flush()
+        if not self.held:
+            self.held_since_s = time.time()
         self.held += text
         if text.endswith("\n"):
             self.flush()
@@ -160,7 +164,7 @@ class Stream:
                 text, self.frame = text[: -len(begun)], begun
             text = without_our_frames(text)
         if text:
-            self.output.write_text(self.name, text)
+            self.output.write_text(self.name, text, self.held_since_s)
 
     def close(self) -> None:
         self.held += self.decoder.decode(self.tail, True)
@@ -283,8 +287,8 @@ def to_line(record: "Dict[str, Any]") -> bytes:
     return json.dumps(record).encode("ascii") + b"\n"
 
 
-def text_line(name: str, text: str) -> bytes:
-    return to_line({"type": "stream", "name": name, "text": text})
+def text_line(name: str, text: str, at_s: float) -> bytes:
+    return to_line({"type": "stream", "name": name, "text": text, "time_s": int(at_s)})
 
 
 def complain(sentence: str) -> None:

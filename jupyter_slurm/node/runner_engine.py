@@ -161,7 +161,7 @@ def watch(state):
     """Say on stderr what becomes of the engine while the code runs."""
     while True:
         for sentence in state.look():
-            sys.stderr.write("jupyter-slurm: %s\n" % sentence)
+            sys.stderr.write("jupyter-slurm: %s %s\n" % (time.strftime("%H:%M:%S"), sentence))
         time.sleep(WATCH_S)
 
 

@@ -93,12 +93,13 @@ class SlurmApp(ExtensionApp):
         self.clients: set[Client] = set()
         self.terminals: set[Terminal] = set()
         self.notes = Notes()
+        self.new_clusters = NewClusters()
 
     def initialize_handlers(self) -> None:
         given: dict[type[RequestHandler], dict[str, object]] = {
             WatchHandler: {"feed": self.feed, "clients": self.clients},
             TerminalHandler: {"relay": self.relay, "terminals": self.terminals},
-            NewClusterHandler: {"relay": self.relay, "state": NewClusters()},
+            NewClusterHandler: {"relay": self.relay, "state": self.new_clusters},
             UpHandler: {"relay": self.relay, "state": PrivateCluster()},
             ElsewhereHandler: {"relay": self.relay, "state": self.notes},
         }
@@ -116,6 +117,7 @@ class SlurmApp(ExtensionApp):
         for terminal in list(self.terminals):
             terminal.close()
         self.notes.remove()
+        self.new_clusters.close()
         self.feed.close()
         self.relay.close()
 

@@ -138,7 +138,9 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
     words = _words(wish.line)
     called = None if notebook is None else os.fspath(notebook)
     job_id = wish.id or new_id()
-    made = line.by_text(wish.code) if wish.kind is None else KINDS[wish.kind].spec
+    # A notebook's cell runs as a cell, whatever is in its text.
+    by_text = headless.by_text if notebook is None else line.by_text
+    made = by_text(wish.code) if wish.kind is None else KINDS[wish.kind].spec
     spec: JobSpec
     if command := kind_for(made).command:
         _, spec = job_spec(

@@ -54,6 +54,10 @@ class Way(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     user: str = ""
     jump: str = ""
     """Gateways, the outermost first, with commas between."""
+    path: str = ""
+    """The folder of Slurm's commands; "": they are on PATH."""
+    env: str = ""
+    """`NAME=VALUE` for these commands, one a line."""
     template: str = ""
     answers: dict[str, str] = {}
 
@@ -146,6 +150,12 @@ class NewClusters:
         api.clusters()  # tells all pages of it
         return Name(wish.name)
 
+    def close(self) -> None:
+        """Remove the profiles that no page can keep any more, since this server ends."""
+        for name in self._ways:
+            save.profile_path(name).unlink(missing_ok=True)
+        self._ways.clear()
+
     def _way(self, name: str) -> dict[str, Setting]:
         way = self._ways.get(name)
         if way is None:
@@ -155,7 +165,9 @@ class NewClusters:
 
 def _way(wish: Way) -> dict[str, Setting]:
     if not wish.template:
-        return new_cluster.way(wish.host, wish.user, jump=new_cluster.gateways(wish.jump))
+        jump = new_cluster.gateways(wish.jump)
+        commands = new_cluster.commands([wish.path.strip()], wish.env.splitlines())
+        return new_cluster.way(wish.host, wish.user, jump=jump) | commands
     if wish.template not in templates.names():
         raise NotFoundError("There is no template `{name}`.", name=wish.template)
     return new_cluster.by_template(templates.read(wish.template), {}, wish.answers)

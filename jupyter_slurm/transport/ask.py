@@ -10,7 +10,7 @@ import unicodedata
 from typing import NamedTuple, Protocol
 
 from jupyter_slurm.errors import LoginNeededError
-from jupyter_slurm.wire import QuestionKind
+from jupyter_slurm.wire import QuestionKind, Text
 
 _KEY = re.compile(
     r"pass\W?phrase|\b(?:private|rsa|dsa|ecdsa|ed25519)\W?key|\.ssh\b"
@@ -23,9 +23,9 @@ class Prompt(NamedTuple):
     kind: QuestionKind
     host: str
     """`user@host` of the hop that this is about."""
-    text: str
+    text: Text
     """The host's own words, made fit to be shown; ours for a passphrase or a host key."""
-    instruction: str = ""
+    instruction: Text = ""
     refused: bool = False
     """The answer before was not right: a host that only asks more says nothing against it."""
 

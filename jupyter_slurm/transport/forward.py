@@ -174,8 +174,9 @@ class Forward:
         try:
             self._accept(selector, listener)
         except OSError as exc:  # this process has too many files open, e.g.
-            words = f"No connection is taken: {exc.strerror}."
-            self.problem = ForwardError(words).problem()
+            self.problem = ForwardError(
+                "No connection is taken: {reason}.", reason=exc.strerror
+            ).problem()
             time.sleep(_FIRST_PAUSE_S)
 
     def _accept(self, selector: selectors.BaseSelector, listener: socket.socket) -> None:

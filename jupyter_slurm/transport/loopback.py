@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from jupyter_slurm.errors import ForwardError
+from jupyter_slurm.wire import Message, together
 
 _BACKLOG = 128
 _NUMBERS = 64
@@ -61,20 +62,21 @@ def _listener(address: str, port: int) -> socket.socket:
             raise _NoLoopbackError from exc
         reason = getattr(exc, "strerror", None) or str(exc)
         owner = _owner(port) if number == errno.EADDRINUSE else None
-        told = f" A program of {owner} listens there." if owner else ""
-        raise ForwardError(
-            "Port {port} of this machine cannot be used at {address}: {reason}.{told}",
-            hint="Leave the local port out, and a free one is taken.",
+        told = Message.of(
+            "Port {port} of this machine cannot be used at {address}: {reason}.",
             port=port,
             address=address,
             reason=reason,
-            told=told,
+        )
+        by = Message.of("A program of {owner} listens there.", owner=owner) if owner else None
+        raise ForwardError(
+            together(told, by), hint="Leave the local port out, and a free one is taken."
         ) from exc
     listener.setblocking(False)
     return listener
 
 
-def _owner(port: int) -> str | None:
+def _owner(port: int) -> Message | None:
     """Return the user whose program listens at the port; None: not told here (proc(5))."""
     for table in ("/proc/net/tcp6", "/proc/net/tcp"):
         with suppress(OSError):
@@ -86,7 +88,7 @@ def _owner(port: int) -> str | None:
     return None
 
 
-def _user(uid: int) -> str:
+def _user(uid: int) -> Message:
     with suppress(KeyError):
-        return f"the user {pwd.getpwuid(uid).pw_name}"
-    return f"the user {uid}"
+        return Message.of("the user {name}", name=pwd.getpwuid(uid).pw_name)
+    return Message.of("the user {name}", name=uid)

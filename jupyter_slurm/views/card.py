@@ -186,15 +186,18 @@ def saved_headline(job: Job) -> str:
 
 
 def tasks(by_state: Mapping[str, str]) -> str:
-    """Tell how far an array is: `7 of 10 done, RUNNING 8-9, FAILED 3`."""
+    """Tell how far an array is: `7 of 10 done, tasks 8-9 running, task 3 failed`."""
     total = sum(len(indices(some)) for some in by_state.values())
     done = len(indices(by_state.get("COMPLETED")))
     rest = {state: some for state, some in by_state.items() if state != "COMPLETED"}
-    named = [
-        f"{state_word(state)} {some if len(some) <= _NAMED_TASKS else f'{some[:_NAMED_TASKS]}…'}"
-        for state, some in rest.items()
-    ]
+    named = [f"{_named(some)} {state_word(state)}" for state, some in rest.items()]
     return ", ".join([f"{done} of {total} done", *named])
+
+
+def _named(some: str) -> str:
+    """Return `task 3`, `tasks 8-9`: an index alone reads as a number of tasks."""
+    shown = some if len(some) <= _NAMED_TASKS else f"{some[:_NAMED_TASKS]}…"
+    return f"task{'s' if len(indices(some)) != 1 else ''} {shown}"
 
 
 def note(job: Job) -> str:

@@ -204,6 +204,9 @@ class QueueEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     nodes: str | None = None
     node_count: int | None = None
     gpus: int = 0
+    gpu_load: float | None = None
+    """The mean load of the job's GPUs in the last minutes, 0 to 1. None: not measured, or not a
+    job of ours."""
     submitted_s: float | None = None
     started_s: float | None = None
     start_estimate_s: float | None = None

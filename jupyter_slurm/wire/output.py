@@ -6,9 +6,9 @@ Text is valid Unicode: half a surrogate pair, which a job may print, is the text
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from jupyter_slurm.wire.action import Action
 from jupyter_slurm.wire.cluster import Check, Cost
@@ -31,6 +31,8 @@ class Hello(Struct, frozen=True, kw_only=True, tag_field="type", tag="hello"):
 class Stream(Struct, frozen=True, kw_only=True, tag_field="type", tag="stream"):
     name: Literal["stdout", "stderr"]
     text: str
+    time_s: Annotated[int, Meta(ge=0, lt=2**40)] = 0
+    """When its first byte was written, in UTC epoch seconds; 0: not known."""
 
 
 class DisplayData(Struct, frozen=True, kw_only=True, tag_field="type", tag="display_data"):

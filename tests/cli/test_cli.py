@@ -706,7 +706,7 @@ def test_a_row_says_how_far_an_array_is(run: Run) -> None:
             return [job_of(spec, tasks=tasks, why="Others go first.")]
 
     out = run(Listing(), "jobs")[1]
-    assert "2 of 9 done, running 2, waiting 4-9; Others go first." in out
+    assert "2 of 9 done, task 2 running, tasks 4-9 waiting; Others go first." in out
 
 
 def test_why_a_job_has_its_priority_is_said_in_sentences_or_as_json(run: Run) -> None:

@@ -130,7 +130,8 @@ class _Slurm:
 
     def _start_accounting(self, entries: Sequence[Sequence[str]]) -> None:
         place, socket = self.places.database, self.places.database_socket
-        own = ("--no-defaults", f"--datadir={place}", "--user=root")
+        # A mariadbd that starts removes the temporary tables of all others in its tmpdir.
+        own = ("--no-defaults", f"--datadir={place}", f"--tmpdir={place.parent}", "--user=root")
         self.login.run(
             "mariadb-install-db", *own, "--auth-root-authentication-method=socket", "--skip-test-db"
         )

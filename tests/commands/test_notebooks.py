@@ -220,14 +220,14 @@ def outputs(executed: Executed) -> list[dict[str, Any]]:
     return found
 
 
-def test_text_of_one_stream_is_one_output() -> None:
+def test_text_of_one_stream_is_one_output_without_a_time() -> None:
     executed = begun("a")
-    for text in ("a", "b"):
-        executed.add(Stream(name="stdout", text=text))
+    for time_s, text in enumerate(("a", "b"), 1_700_000_000):
+        executed.add(Stream(name="stdout", text=text, time_s=time_s))
     executed.add(Stream(name="stderr", text="c"))
-    assert [(one["name"], one["text"]) for one in outputs(executed)] == [
-        ("stdout", "ab"),
-        ("stderr", "c"),
+    assert outputs(executed) == [
+        {"output_type": "stream", "name": "stdout", "text": "ab"},
+        {"output_type": "stream", "name": "stderr", "text": "c"},
     ]
 
 

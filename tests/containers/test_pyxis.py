@@ -189,21 +189,24 @@ def test_beside_another_step_it_takes_what_that_has_and_its_files_are_those_of_t
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("srun")] == []
 
 
+@pytest.mark.parametrize(("devices", "shown"), [("0,1", "all"), ("7", None)])
 def test_the_ranks_of_mpi_are_one_step_whose_options_are_those_of_a_container(
-    called: Called, tmp_path: Path
+    devices: str, shown: str | None, called: Called, tmp_path: Path
 ) -> None:
+    """The step asks NVIDIA's hook for GPUs only if the node's tools know the job's GPUs."""
     assert isinstance(PYXIS, HasSteps)
     step = PYXIS.step(Box(job_dir=str(tmp_path), image="@mine"))
     argv = [*step.before, "srun", "--mpi=pmi2", *step.options, *step.inside, "python3"]
     programs = tmp_path / "bin"
     env = {"PATH": f"{programs}:/usr/bin:/bin", "CALL": str(tmp_path / "call")}
-    given = {"CUDA_VISIBLE_DEVICES": "0,1", "PYTHONPATH": "/x", "HELP": "--container-env"}
+    given = {"CUDA_VISIBLE_DEVICES": devices, "PYTHONPATH": "/x", "HELP": "--container-env"}
     subprocess.run(argv, env=env | given, capture_output=True, check=True, timeout=60)
     found = json.loads((tmp_path / "call").read_text())
     assert found["words"][:2] == ["--container-name=mine:no_exec", "--mpi=pmi2"]
     assert f"--container-mounts={tmp_path}:/mnt/job" in found["words"]
     assert found["words"][-1] == "python3"
-    assert found["env"]["NVIDIA_VISIBLE_DEVICES"] == "all"
+    assert found["env"].get("NVIDIA_VISIBLE_DEVICES") == shown
+    assert found["env"]["JSLURM_GPUS"] == ""
     assert "PYTHONPATH" not in found["env"]
 
 

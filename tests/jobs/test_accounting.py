@@ -78,7 +78,7 @@ def what_the_controller_forgot_is_remembered(site: Site, tmp_path: Path) -> None
     site.cluster.run("scancel", cancelled.slurm_id or "")
     site.wait_until_slurm_forgets()
     site.restart()
-    assert site.wait(array.id).why == "Tasks 2-3 failed: exit code 3."
+    assert str(site.wait(array.id).why) == "Tasks 2-3 failed: exit code 3."
     handle = JobHandle(site.service, array)
     assert [handle.task_output(task) for task in (1, 2, 3)] == ["1\n", "2\n", "3\n"]
     failed = site.wait(script.id)

@@ -219,6 +219,11 @@ told = torch.tensor(list({MARK!r}.encode()))
 dist.broadcast(told, 0)
 told = bytes(told.tolist()).decode()
 {WAITS}""",
+    "mpi": f"""
+import os, time
+from mpi4py import MPI
+told = MPI.COMM_WORLD.bcast({MARK!r} if MPI.COMM_WORLD.Get_rank() == 0 else None)
+{WAITS}""",
 }
 
 
@@ -336,7 +341,7 @@ class Neighbour:
         assert not [name for name, secret in secrets.items() if secret.decode() in output]
 
 
-@pytest.fixture(params=["ray", "dask", "torchrun"])
+@pytest.fixture(params=["ray", "dask", "torchrun", "mpi"])
 def neighbour(
     request: pytest.FixtureRequest, site: Site, ground: Ground, tmp_path: Path
 ) -> Iterator[Neighbour]:
@@ -349,7 +354,11 @@ def neighbour(
     for name in ("tensorboard", *([engine] if engine == "dask" else [])):
         site.service.dashboard_entry(job.id, name, 60.0)
     yield Neighbour(ground, job)
-    assert job.finish().state is JobState.COMPLETED, job.told()
+    ended = job.finish()
+    if engine == "mpi":  # whose jobs those who connect can end (docs/many-nodes.md)
+        assert "a node alone" not in job.told()
+        return
+    assert ended.state is JobState.COMPLETED, job.told()
     assert read_result_variables(site.service.result(job.id)) == {"told": MARK}
 
 
@@ -357,7 +366,12 @@ def test_another_user_of_the_node_gets_nothing(neighbour: Neighbour, tmp_path: P
     engine = neighbour.job.engine
     neighbour.knock()
     neighbour.no_secret_is_told(tmp_path)
-    {"ray": not_into_ray, "dask": not_into_dask, "torchrun": not_into_torchrun}[engine](neighbour)
+    {
+        "ray": not_into_ray,
+        "dask": not_into_dask,
+        "torchrun": not_into_torchrun,
+        "mpi": not_into_mpi,
+    }[engine](neighbour)
 
 
 def not_into_ray(neighbour: Neighbour) -> None:
@@ -400,3 +414,14 @@ def not_into_torchrun(neighbour: Neighbour) -> None:
     assert "got" not in said
     time.sleep(8.0)  # torchrun looks every 5 s
     assert not mark.exists()
+
+
+def not_into_mpi(neighbour: Neighbour) -> None:
+    """MPI asks nobody who connects for anything; but by no port does it tell what it is not asked,
+    and Slurm's side of PMIx is behind a folder of the user's own."""
+    assert len(neighbour.of("/runner.py")) >= 2, neighbour.ports
+    folders = {one.environ.get("PMIX_SERVER_TMPDIR", "") for one in neighbour.processes} - {""}
+    assert folders
+    for folder in folders:
+        code, said = neighbour.run("import os, sys; os.listdir(sys.argv[1])", folder)
+        assert (code, "PermissionError" in said) == (1, True), (folder, said)

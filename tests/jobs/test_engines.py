@@ -343,7 +343,25 @@ def test_code_whose_engine_dies_is_ended(site: Site, tmp_path: Path) -> None:
         if "scheduler" in seen.argv:
             kill(seen.process)
     wait_until(lambda: "Dask has ended on n1 (signal 9)" in job.text("stderr"), GONE_S)
-    assert site.wait(job.id).state is not JobState.COMPLETED
+    ended = site.wait(job.id)
+    assert ended.state is not JobState.COMPLETED
+    assert "The engine ended on n1 (" in str(ended.why), job.told()
+
+
+def test_code_that_fails_after_a_node_was_lost_keeps_its_error_and_names_the_node(
+    site: Site, tmp_path: Path
+) -> None:
+    job = EngineJob(site, tmp_path / "job", "dask", DASK + "raise ValueError('of its own')")
+    for seen in job.processes():
+        if seen.environ.get("SLURMD_NODENAME") == "n2" and "launch_part.py" in " ".join(seen.argv):
+            kill(seen.process)
+    wait_until(lambda: "n2 was lost while the job ran." in job.text("stderr"), GONE_S)
+    ended = job.finish()
+    result = site.service.result(job.id)
+    assert (result.ename, result.evalue) == ("ValueError", "of its own"), job.told()
+    told = str(ended.why)
+    assert told.startswith("The cell raised ValueError. The job lost n2 ("), job.told()
+    assert told.endswith("), which is the probable cause (inferred).")
 
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])

@@ -33,7 +33,7 @@ rank, world = dist.get_rank(), dist.get_world_size()
 total = torch.tensor([float(data[rank])])
 dist.all_reduce(total)
 print("rank", rank, "of", world, "on", os.environ["SLURMD_NODENAME"])
-total, mine = total.item(), rank * 10
+total, mine, port = total.item(), rank * 10, int(os.environ["MASTER_PORT"])
 """
 MPI = """
 from mpi4py import MPI
@@ -57,6 +57,10 @@ def nodes(
     site = Site(slurm_cluster, tmp_path, monkeypatch, python="/usr/bin/python3", setup=setup)
     yield site
     site.service.close()
+
+
+HANDED_OUT = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split()[0])
+"""The first port that Linux may give to any connection, and so to another while torchrun starts."""
 
 
 def text_of(site: Site, job: Job, rank: int | None = None) -> str:
@@ -93,12 +97,13 @@ def test_torchrun_runs_the_cell_in_every_rank(nodes: Site, tmp_path: Path) -> No
         options={"nodes": "2", "gpus-per-node": "2"},
         inputs=str(inputs),
         names_in=("data",),
-        names_out=("total",),
+        names_out=("total", "port"),
         names_gather=("mine",),
     )
     assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
     assert job.ranks == 4  # type: ignore[union-attr]
     variables = read_result_variables(nodes.service.result(job.id))
+    assert int(str(variables.pop("port"))) < HANDED_OUT
     assert variables == {"total": 10.0, "mine": [0, 10, 20, 30]}
     said = [text_of(nodes, job, rank) for rank in range(4)]
     assert [words.split(" on ")[0] for words in said] == [f"rank {r} of 4" for r in range(4)]
@@ -130,7 +135,7 @@ def test_mpi_runs_the_cell_in_every_task(nodes: Site) -> None:
     )
     assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
     variables = read_result_variables(nodes.service.result(job.id))
-    assert variables == {"total": 3, "fence": "tree", "mine": [0, 10, 20]}
+    assert variables == {"total": 3, "fence": "ring", "mine": [0, 10, 20]}
     assert text_of(nodes, job) == "rank 0 of 3 on n1\n"
     assert text_of(nodes, job, 2) == "rank 2 of 3 on n2\n"
     nothing_stays(job)

@@ -25,12 +25,13 @@ from jupyter_slurm.errors import (
     SubmitError,
 )
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.outcome import delivery
 from jupyter_slurm.jobs.outcome.logs import Chunk, LogReader
 from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission.submit import Submitter
-from jupyter_slurm.wire import DisplayData, ExecuteResult, JobKind, JobState
+from jupyter_slurm.wire import DisplayData, ExecuteResult, JobKind, JobState, Stream
 from tests.jobs.conftest import Site, over_ssh, spec, stays_ended
 from tests.ssh.waiting import wait_until
 
@@ -119,6 +120,33 @@ def test_a_program_that_starts_with_a_shebang_runs_as_it_is(site: Site) -> None:
     job = site.run("#!/bin/sh\necho out\necho err >&2\nexit 3", kind=JobKind.PROGRAM)
     assert (job.state, job.exit_code) == (JobState.FAILED, 3)
     assert site.text(job.id) == "out\nerr\n"
+
+
+def test_text_that_comes_while_a_script_is_followed_has_the_time_when_it_came(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "_FOLLOWED_S", 0)  # nobody has followed for long
+    until = "until [ -e %s ]; do sleep 0.05; done; echo %s\n"
+    code = "#!/bin/sh\necho a\n" + until % (tmp_path / "b", "b") + until % (tmp_path / "c", "c")
+    job = site.service.submit(spec(code, kind=JobKind.SCRIPT))
+    wait_until(lambda: site.so_far(job.id) == "a\n")
+    times, cursor, began_s = {}, "", int(time.time())
+    while "c\n" not in times:
+        chunk = site.service.logs(job.id, cursor, wait_s=60)
+        cursor = chunk.cursor
+        for one in chunk.outputs:
+            assert isinstance(one, Stream)
+            times[one.text] = one.time_s
+            if one.text == "a\n":
+                monkeypatch.setattr(delivery, "_FOLLOWED_S", 120)
+                (tmp_path / "b").touch()
+                wait_until(lambda: site.so_far(job.id) == "a\nb\n")  # somebody else follows, too
+            elif one.text == "b\n":
+                monkeypatch.setattr(delivery, "_FOLLOWED_S", 0)
+                (tmp_path / "c").touch()
+                wait_until(lambda: site.so_far(job.id) == "a\nb\nc\n")
+    assert began_s <= times["b\n"] <= time.time()
+    assert (times["a\n"], times["c\n"]) == (0, 0)
 
 
 @over_ssh

@@ -88,7 +88,7 @@ def test_jobs_says_how_far_an_array_is(shell: Shell, api: FakeApi) -> None:
     api.until(lambda a: a.job(job_id).state.final)
     api.change(job_id, state=JobState.RUNNING, tasks={"COMPLETED": "1-3", "RUNNING": "4"})
     (row,) = table(shell, "%slurm jobs").rows
-    assert row["Note"] == "3 of 4 done, running 4"
+    assert row["Note"] == "3 of 4 done, task 4 running"
 
 
 def test_the_program_of_an_image_is_run_as_a_cell_is(shell: Shell, api: FakeApi) -> None:

@@ -303,6 +303,18 @@ def test_a_job_cancelled_from_outside_fails_the_cell_and_says_so(
     assert "cancelled" in reply.content["evalue"]
 
 
+def test_a_cell_whose_job_scancel_ended_is_another_job_when_it_runs_again(kernel: Kernel) -> None:
+    cell = "%%slurm --detach\nimport time\ntime.sleep(600)"
+    ok(kernel.run(cell))
+    ok(kernel.run("cancelled = _\nslurm_id = cancelled.slurm_id"))
+    ok(kernel.run("%scancel {slurm_id}"))
+    ok(kernel.run(cell))
+    ok(kernel.run("other = _\nother.cancel()"))
+    assert kernel.run("print(cancelled.id != other.id, cancelled.state.name)").text == (
+        "True CANCELLED\n"
+    )
+
+
 def test_a_hundred_megabytes_of_output_leave_the_notebook_and_the_kernel_small(
     kernel: Kernel, tmp_path: Path
 ) -> None:

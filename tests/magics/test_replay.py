@@ -29,7 +29,8 @@ def out(value: str) -> Stream:
 
 def test_text_of_one_stream_is_joined_and_order_between_streams_is_kept() -> None:
     err = Stream(name="stderr", text="x")
-    assert condense([out("a"), out("b"), err, out("c")]) == [out("ab"), err, out("c")]
+    later = Stream(name="stdout", text="b", time_s=1_700_000_000)
+    assert condense([out("a"), later, err, out("c")]) == [out("ab"), err, out("c")]
 
 
 def test_of_several_updates_of_a_display_the_last_is_kept() -> None:

@@ -59,14 +59,17 @@ class Run:
 
     @property
     def shown(self) -> list[Output]:
-        """All records but the first, which says hello; neighbours of one stream joined."""
+        """All records but the first, which says hello; neighbours of one stream joined, without
+        their times."""
         joined: list[Output] = []
         for output in self.outputs[1:]:
             last = joined[-1] if joined else None
-            if isinstance(output, Stream) and isinstance(last, Stream) and last.name == output.name:
+            if not isinstance(output, Stream):
+                joined.append(output)
+            elif isinstance(last, Stream) and last.name == output.name:
                 joined[-1] = Stream(name=last.name, text=last.text + output.text)
             else:
-                joined.append(output)
+                joined.append(Stream(name=output.name, text=output.text))
         return joined
 
     def text(self, name: str = "stdout") -> str:

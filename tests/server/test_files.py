@@ -145,6 +145,15 @@ def test_the_environment_of_the_server_names_the_default_cluster(
     assert (told.cluster, told.kind) == ("here", JobKind.PROGRAM)
 
 
+def test_a_text_with_options_of_sbatch_is_a_batch_script_except_in_a_cell(folders: Folders) -> None:
+    api: Any = Logged()
+    code = "#!/bin/sh\n#SBATCH --time=5\n"
+    told = line_spec(api, folders, LineWish(line="--cluster here --mem 1G", code=code))
+    assert (told.kind, told.options) == (JobKind.SCRIPT, {"mem": "1G"})
+    cell = LineWish(line="--cluster here", code=code, notebook="n.ipynb")
+    assert line_spec(api, folders, cell).kind is JobKind.PROGRAM
+
+
 def test_a_log_that_breaks_off_does_not_look_whole() -> None:
     with short_home() as home:
         env = environment(home)

@@ -32,7 +32,8 @@ def api(files: Path, tmp_path: Path) -> Iterator[FakeApi]:
 
 def test_a_kept_cluster_has_its_way_and_what_was_chosen(api: FakeApi, files: Path) -> None:
     new = NewClusters()
-    new.begin(api, Way("far", host="alice@login1:2222", jump="gw1, gw2"))
+    way = Way("far", host="alice@login1:2222", jump="gw1, gw2", path="/opt/slurm/bin")
+    new.begin(api, msgspec.structs.replace(way, env="SLURM_CONF=/etc/a b\n\nX="))
     found = new.found(api, Name("far"))
     assert (found.runtimes[0], found.runtimes[-1]) == ("charliecloud", "none")
     new.keep(api, Choice("far", found.runtimes[0], found.job_roots[0], "gpu", "physics"))
@@ -40,6 +41,7 @@ def test_a_kept_cluster_has_its_way_and_what_was_chosen(api: FakeApi, files: Pat
     assert (kept.host, kept.user, kept.port, kept.jump) == ("login1", "alice", 2222, ("gw1", "gw2"))
     assert (kept.runtime, kept.job_root) == ("charliecloud", "~/.jupyter-slurm/jobs")
     assert kept.defaults == {"partition": "gpu", "account": "physics"}
+    assert (kept.path, kept.env) == (("/opt/slurm/bin",), {"SLURM_CONF": "/etc/a b", "X": ""})
     assert (files / "far.toml").stat().st_mode & 0o777 == 0o600
     with pytest.raises(NotFoundError):
         new.drop(api, Name("far"))
@@ -54,6 +56,15 @@ def test_a_dropped_cluster_leaves_nothing_and_may_be_begun_again(api: FakeApi, f
     new.begin(api, Way("far", host="login1"))
     new.begin(api, Way("far", host="login2"))  # the page was reloaded in between
     assert load_profiles().get("far").host == "login2"
+
+
+def test_a_cluster_that_no_page_has_kept_ends_with_the_server(api: FakeApi, files: Path) -> None:
+    new = NewClusters()
+    for name in ("far", "near"):
+        new.begin(api, Way(name, host="login1"))
+    new.keep(api, Choice("near", runtime="none"))
+    new.close()
+    assert [path.name for path in files.iterdir()] == ["near.toml"]
 
 
 def test_a_cluster_that_is_there_is_neither_replaced_nor_removed(api: FakeApi, files: Path) -> None:
@@ -74,6 +85,7 @@ def test_a_cluster_that_is_there_is_neither_replaced_nor_removed(api: FakeApi, f
     [
         Way("far"),
         Way("far", host="no host"),
+        Way("far", host="login1", env="SLURM_CONF"),
         Way("../far", host="login1"),
         Way("far", template="nowhere"),
         Way("far", template="sdumont", answers={"user": "alice"}),

@@ -13,6 +13,6 @@ _TEXT = re.compile(r"'([A-Z%][^'\n]* [^'\n]*|Output)'")
 def test_jupyterlab_knows_all_that_the_page_says_itself() -> None:
     page = (ROOT / "jupyter_slurm/server/lab_room.html").read_text(encoding="utf-8")
     said = set(_TEXT.findall(page.partition("<script")[2]))
-    assert {"One moment …", "JupyterLab starts.", "It may start at %1."} <= said
+    assert {"One moment …", "JupyterLab starts.", "Starts ~%1"} <= said
     known = (ROOT / "labextension/src/labs/interpreter.ts").read_text(encoding="utf-8")
     assert said <= set(_TEXT.findall(known))

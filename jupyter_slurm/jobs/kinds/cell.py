@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,14 +11,17 @@ import msgspec
 from msgspec.structs import replace
 
 from jupyter_slurm.errors import MalformedError, RequestError
-from jupyter_slurm.foreign import read_json
+from jupyter_slurm.foreign import Moment, read_json
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, RANKED, Files
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.wire import CellJob, CellSpec, DashboardName, Job
+from jupyter_slurm.readable import moment
+from jupyter_slurm.slurm.units import NODE_NAME
+from jupyter_slurm.wire import CellJob, CellSpec, DashboardName, Job, Message
 
 if TYPE_CHECKING:
+    from jupyter_slurm.jobs.outcome.verdict import Evidence
     from jupyter_slurm.jobs.submission.resolved import Resolved
     from jupyter_slurm.profiles.profile import ClusterProfile
 
@@ -68,6 +72,35 @@ class Cell(ByPython[CellSpec]):
             with contextlib.suppress(MalformedError):
                 return {"ranks": read_json(line, _LaunchProgress, PROGRESS_BYTES).ranks}
         return {}
+
+    def cause(self, evidence: Evidence) -> Message | None:
+        losses = list(_losses(evidence.progress))
+        lost = [one for one in losses if one.was_lost]
+        until_s = evidence.exit.time_s if evidence.exit else 0.0
+        nodes = ", ".join(f"{one.node} ({moment(one.time_s, until_s)})" for one in lost or losses)
+        if lost:
+            return Message.of(
+                "The job lost {nodes}, which is the probable cause (inferred).", nodes=nodes
+            )
+        if losses:
+            return Message.of(
+                "The engine ended on {nodes}, which is the probable cause (inferred).", nodes=nodes
+            )
+        return None
+
+
+class _Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that the engine goes on without: it was lost, or the engine has ended there."""
+
+    node: Annotated[str, msgspec.Meta(pattern=rf"\A{NODE_NAME}\Z")]
+    was_lost: bool
+    time_s: Moment
+
+
+def _losses(tail: bytes) -> Iterator[_Loss]:
+    for line in tail.splitlines():
+        with contextlib.suppress(MalformedError):
+            yield read_json(line, _Loss, PROGRESS_BYTES)
 
 
 class _LaunchProgress(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.wire import DashboardName, Job, JobSpec, JobState, SpecT, Text
+from jupyter_slurm.wire import DashboardName, Job, JobSpec, JobState, Message, SpecT, Text
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -147,6 +147,11 @@ class Kind(Generic[SpecT]):
     def why_well(self, evidence: Evidence) -> Text:
         """Say why it is over, of one that has ended well."""
         return "It has ended well."
+
+    def cause(self, evidence: Evidence) -> Message | None:
+        """Return the probable cause of the code's failure, as far as the job has told it. None: it
+        has told none."""
+        return None
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
         """Explain, by the end of its log, what the job did not find where it ran; None: that was

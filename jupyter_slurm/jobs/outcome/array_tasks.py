@@ -12,19 +12,14 @@ from collections.abc import Iterable, Mapping
 from jupyter_slurm.slurm import scontrol, states
 from jupyter_slurm.slurm.scontrol import ControlRow
 from jupyter_slurm.slurm.units import format_array, indices
-from jupyter_slurm.wire import JobState
+from jupyter_slurm.wire import JobState, Message, Text, together
+from jupyter_slurm.wire.state import state_word
 
 MOST = 100_000
 """The most tasks of an array; of one with more only the whole is followed."""
 UNSEEN = "UNKNOWN"
 _NAMED = 8
 """Runs of tasks that a sentence names."""
-_ENDED = {
-    "FAILED": "failed",
-    "TIMEOUT": "ran into the time limit",
-    "OUT_OF_MEMORY": "ran out of memory",
-    UNSEEN: "ended while nobody looked, and Slurm has forgotten how",
-}
 _NUMBERS = re.compile(r"([0-9]+)")
 
 
@@ -110,25 +105,37 @@ def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | No
     return scontrol.fill_in(pattern.format(task, id=own_id), values)
 
 
-def failures(tasks: Mapping[str, str], codes: Mapping[str | None, int | None]) -> str | None:
-    """Return how those tasks ended that did not end well: `Tasks 2 and 5 failed: exit code 3.`
-    None: all ended well. `codes`: exit codes by index, as far as they are known."""
-    by_end: dict[str, list[int]] = {}
+def failures(tasks: Mapping[str, str], codes: Mapping[str | None, int | None]) -> Text | None:
+    """Return how those tasks ended that did not end well: `Tasks 2, 5 failed: exit code 3.` None:
+    all ended well. `codes`: exit codes by index, as far as they are known."""
+    by_end: dict[tuple[str, int | None], list[int]] = {}
     for state, text in tasks.items():
         for task in indices(text):
-            ended = _ENDED.get(state, f"ended as {state}")
             code = codes.get(str(task)) if state == JobState.FAILED else None
             if state != JobState.COMPLETED:
-                by_end.setdefault(
-                    f"{ended}: exit code {code}." if code else f"{ended}.", []
-                ).append(task)
-    return " ".join(f"{_named(some)} {ended}" for ended, some in by_end.items()) or None
+                by_end.setdefault((state, code or None), []).append(task)
+    return together(*(_ended(some, *end) for end, some in by_end.items())) or None
 
 
-def _named(tasks: list[int]) -> str:
+def _ended(tasks: list[int], state: str, code: int | None) -> Message:
+    some = _named(tasks)
+    if code is not None:
+        return Message.of("{tasks} failed: exit code {code}.", tasks=some, code=code)
+    if state == JobState.FAILED:
+        return Message.of("{tasks} failed.", tasks=some)
+    if state == UNSEEN:
+        return Message.of(
+            "{tasks} ended while nobody looked, and Slurm has forgotten how.", tasks=some
+        )
+    return Message.of("{tasks}: {state}.", tasks=some, state=Message(state_word(state)))
+
+
+def _named(tasks: list[int]) -> Message:
     parts = format_array(tasks).split(",")
+    shown = ", ".join(parts[:_NAMED])
     if len(parts) > _NAMED:
-        shown = sum(len(indices(part)) for part in parts[:_NAMED])
-        parts = [*parts[:_NAMED], f"{len(tasks) - shown} more"]
-    some = " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
-    return f"Task {some}" if len(tasks) == 1 else f"Tasks {some}"
+        more = len(tasks) - sum(len(indices(part)) for part in parts[:_NAMED])
+        return Message.of("Tasks {tasks} and {more} more", tasks=shown, more=more)
+    if len(tasks) == 1:
+        return Message.of("Task {tasks}", tasks=shown)
+    return Message.of("Tasks {tasks}", tasks=shown)

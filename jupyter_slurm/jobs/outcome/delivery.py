@@ -11,6 +11,7 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import msgspec
 
@@ -53,9 +54,18 @@ from jupyter_slurm.wire import (
 
 _RESULT_PATIENCE_S = 20.0
 _RESULT_PAUSE_S = 1.0
+_FOLLOWED_S = 2.0
+"""Text that comes so soon after its log was read to the end is given the time when it came."""
 _SILENT = "the result does not say what became of it"
 _COPIES_KEPT_S = 7 * 24 * 3600.0
 """Seconds for which variables are kept that nobody said they had."""
+
+
+class _End(NamedTuple):
+    attempt: int
+    offset: int
+    seen_s: float
+    """By the monotonic clock."""
 
 
 class Delivery:
@@ -64,6 +74,8 @@ class Delivery:
         self._clusters = clusters
         self._copies: dict[str, list[Path]] = {}
         """Made for the job with that id."""
+        self._ends: dict[tuple[str, int | None], tuple[_End, ...]] = {}
+        """For each job and task where its log was last seen to end, by all who follow it."""
 
     def logs(
         self,
@@ -74,11 +86,13 @@ class Delivery:
         task: int | None = None,
     ) -> LogChunk:
         position = parse_cursor(cursor)
+        is_new = self._has_just_ended(job_id, task, position)
         deadline_s = time.monotonic() + wait_s
         while True:
             stirs = self._book.stirs
             try:
-                job, chunk, show = self._read_log(job_id, position, budget_bytes, task)
+                time_s = int(time.time()) if is_new else 0
+                job, chunk, show = self._read_log(job_id, position, budget_bytes, task, time_s)
             except LoginNeededError:
                 raise  # nothing comes before a person has logged in
             except TransportError:
@@ -91,6 +105,9 @@ class Delivery:
                 break
             if not self._book.wait(self._book.stirred_since(stirs), left_s):
                 break
+            is_new = chunk.complete
+        if chunk.complete:
+            self._note_end(job, task, chunk.cursor)
         following = replace(chunk.cursor, revision=job.revision)
         return LogChunk(
             job=job,
@@ -102,10 +119,28 @@ class Delivery:
             show=show,
         )
 
+    def _has_just_ended(self, job_id: str, task: int | None, position: Cursor) -> bool:
+        """Tell whether the log ended at or before `position` a moment ago: what follows is new."""
+        now_s, there = time.monotonic(), (position.attempt, position.log)
+        ends = self._ends.get((job_id, task), ())
+        return any(
+            (end.attempt, end.offset) <= there and now_s - end.seen_s < _FOLLOWED_S for end in ends
+        )
+
+    def _note_end(self, job: Job, task: int | None, end: Cursor) -> None:
+        if job.state.final:
+            self._ends.pop((job.id, task), None)
+        else:
+            now_s = time.monotonic()
+            before = self._ends.get((job.id, task), ())
+            recent = (one for one in before if now_s - one.seen_s < _FOLLOWED_S)
+            self._ends[job.id, task] = (*recent, _End(end.attempt, end.log, now_s))
+
     def _read_log(
-        self, job_id: str, position: Cursor, budget_bytes: int | None, task: int | None
+        self, job_id: str, position: Cursor, budget_bytes: int | None, task: int | None, time_s: int
     ) -> tuple[Job, Chunk, Show]:
-        """Read the job, then its log: what it wrote before it was final is there."""
+        """Read the job, then its log: what it wrote before it was final is there. `time_s`: when
+        the log had what follows `position`; 0: not known."""
         record = self._book.record(job_id)
         job = record.job
         if job.transfer is not None:  # it is not even submitted: nothing is there to be read
@@ -118,7 +153,7 @@ class Delivery:
         if rank is None and (job.tasks or task is not None):
             path, heading = self._log_of_task(record, cluster, task)
         reader = LogReader(transport, folder, kind_of(job), path, rank or 0)
-        chunk = reader.read(position, job.restarts + 1, budget_bytes)
+        chunk = reader.read(position, job.restarts + 1, budget_bytes, time_s)
         if heading and not position.log and chunk.outputs:
             chunk.outputs.appendleft(Stream(name="stderr", text=heading))
         hellos = [output for output in chunk.outputs if isinstance(output, Hello)]

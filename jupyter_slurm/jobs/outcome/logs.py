@@ -16,6 +16,8 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from typing import Literal
 
+import msgspec
+
 from jupyter_slurm.errors import NotAFileError, RequestError
 from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.jobs.layout import JobDir
@@ -106,15 +108,18 @@ class LogReader:
         self._script_log = script_log
         self._rank = rank
 
-    def read(self, cursor: Cursor, attempts: int, budget_bytes: int | None) -> Chunk:
+    def read(
+        self, cursor: Cursor, attempts: int, budget_bytes: int | None, log_time_s: int = 0
+    ) -> Chunk:
         """Return what has come since `cursor`. With a budget, older stream text is skipped and
-        counted; without one, the call ends after about a megabyte."""
+        counted; without one, the call ends after about a megabyte. `log_time_s`: when the log
+        had what follows `cursor`, since of a file alone that is not known; 0: not known."""
         chunk = Chunk(deque(), cursor)
         text_bytes = shown_bytes = records = 0
         read_bytes = 0
         is_end_near = False
         while True:
-            piece = self._piece(chunk.cursor)
+            piece = self._piece(chunk.cursor, log_time_s)
             outputs, chunk.cursor = piece.outputs, piece.cursor
             if piece.last and chunk.cursor.attempt + 1 < attempts:
                 outputs.append(_again(chunk.cursor))
@@ -161,7 +166,7 @@ class LogReader:
         begin += len(cut) - len(cut.lstrip(_CHARACTER_GOES_ON))
         return replace(cursor, log=begin)
 
-    def _piece(self, cursor: Cursor) -> _Piece:
+    def _piece(self, cursor: Cursor, log_time_s: int) -> _Piece:
         """Read what comes next in both files, in one round trip."""
         log, output = self._log_path(cursor.attempt), self._output_path(cursor.attempt)
         spans = [
@@ -174,8 +179,8 @@ class LogReader:
         text, taken = _text(log_data)
         piece = _Piece(list(refused.values()), cursor, taken, 0, last=len(log_data) < _PIECE_BYTES)
         if taken:
-            of_tools = self._kind.has_records
-            piece.outputs.append(Stream(name="stderr" if of_tools else "stdout", text=text))
+            name: Literal["stdout", "stderr"] = "stderr" if self._kind.has_records else "stdout"
+            piece.outputs.append(Stream(name=name, text=text, time_s=log_time_s))
         found = self._records(output, cursor, data)
         piece.outputs += found.outputs
         piece.size += found.size
@@ -243,19 +248,18 @@ class LogReader:
 
 
 def _merged(outputs: Iterable[Output]) -> Iterator[Output]:
-    """Join the records in which one stream goes on: a cell writes one for each line, and whoever
-    shows them pays for each."""
+    """Join the records in which one stream goes on within a second: a cell writes one for each
+    line, and whoever shows them pays for each."""
 
-    def stream(output: Output) -> Literal["stdout", "stderr"] | None:
-        return output.name if isinstance(output, Stream) else None
+    def stream(output: Output) -> tuple[Literal["stdout", "stderr"], int] | None:
+        return (output.name, output.time_s) if isinstance(output, Stream) else None
 
-    for name, some in groupby(outputs, stream):
-        if name is None:
+    for key, some in groupby(outputs, stream):
+        if key is None:
             yield from some
         else:
-            yield Stream(
-                name=name, text="".join(one.text for one in some if isinstance(one, Stream))
-            )
+            text = "".join(output.text for output in some if isinstance(output, Stream))
+            yield Stream(name=key[0], text=text, time_s=key[1])
 
 
 def _text(data: bytes) -> tuple[str, int]:
@@ -322,6 +326,6 @@ def _drop_oldest(outputs: deque[Output], surplus_bytes: int) -> int:
         rest = data[surplus_bytes - dropped :].lstrip(_CHARACTER_GOES_ON)
         dropped += len(data) - len(rest)
         if rest:
-            kept.append(Stream(name=output.name, text=rest.decode()))
+            kept.append(msgspec.structs.replace(output, text=rest.decode()))
     outputs.extendleft(reversed(kept))
     return dropped

@@ -9,7 +9,7 @@ never success.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jupyter_slurm.containers import making, runtime_named
 from jupyter_slurm.containers.making.script import read_failure
@@ -37,7 +37,7 @@ class SlurmVerdict:
     """A user's name or uid."""
     had_nodes: bool = False
     """It had begun, whatever its own files say: a script as written leaves none."""
-    tasks: str | None = None
+    tasks: Text | None = None
     """Which tasks of an array did not end well, and how; None: it is not an array, or all did."""
 
 
@@ -177,6 +177,13 @@ def _where(log_tail: str) -> Text | None:
 
 
 def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
+    verdict, result = _of_code(evidence, exit_code), evidence.result
+    if exit_code == 0 or (result is not None and result.ename in _OF_THE_LAUNCHER):
+        return verdict
+    return replace(verdict, why=together(verdict.why, kind_of(evidence).cause(evidence)))
+
+
+def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
     kind, result = kind_of(evidence), evidence.result
     if exit_code == 0:
         why, warning = kind.why_well(evidence), _warning(result)

@@ -125,7 +125,7 @@ def _record(cluster: SlurmCluster, row: QueueRow, more: ControlRow | None) -> Re
         created_s=row.submit_s or now_s,
         state_since_s=(row.start_s if row.state == "RUNNING" else row.submit_s) or now_s,
         submitted_s=row.submit_s or now_s,
-        started_s=row.start_s if row.state != "PENDING" else None,
+        started_s=row.start_s if row.nodelist else None,  # else it is when it was to start
         limit_s=int(row.limit_s) if row.limit_s is not None else None,
         partition=row.partition,
         account=row.account,

@@ -54,6 +54,7 @@ def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
     assert program is not None
     plan = {
         "engine": spec.launch,
+        "is_ranked": spec.launch in RANKED,
         "runner": program,
         "has_result": job.kind.has_result or job.kind.takes_cells,
         "inside": inside,

@@ -48,7 +48,7 @@ def node_files(beginning: str) -> Mapping[str, bytes]:
     return {
         entry.name: entry.read_bytes()
         for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
-        if entry.name.startswith(beginning) and entry.name.endswith((".py", ".js"))
+        if entry.name.startswith(beginning) and entry.name.endswith((".py", ".js", ".json"))
     }
 
 

@@ -6,7 +6,7 @@ Asks nobody: `watcher.py` does, once for all that look and for itself, and hands
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -45,6 +45,7 @@ class Table:
         last."""
         self._listed_ended: dict[str, str] = {}
         """Slurm's id -> the text of the row, as last listed."""
+        self._loads: Mapping[str, float] = {}
 
     def update(
         self,
@@ -101,6 +102,19 @@ class Table:
                 changed = True
         while len(self._ended) > _ENDED_KEPT:
             del self._ended[next(iter(self._ended))]
+        return changed
+
+    def put_loads(self, loads: Mapping[str, float], revision: int) -> bool:
+        """Put the GPUs' loads into the rows of our jobs, by Slurm's id; return whether one has
+        changed."""
+        changed = False
+        for slurm_id in {*self._loads, *loads}:
+            row, load = self._rows.get(slurm_id), loads.get(slurm_id)
+            if row is not None and row.entry.id is not None and row.entry.gpu_load != load:
+                entry = msgspec.structs.replace(row.entry, gpu_load=load)
+                self._rows.put(slurm_id, replace(row, entry=entry, revision=revision))
+                changed = True
+        self._loads = loads
         return changed
 
     def ended_since(self, revision: int) -> tuple[QueueEntry, ...]:
@@ -180,12 +194,21 @@ class ClusterQueue:
     def _both_shown(self) -> tuple[OnDemand, OnDemand]:
         return self._mine_shown, self._all_shown
 
-    def answered(self, rows: list[RawRow], user: str, ours: Ours, *, everyone: bool) -> None:
-        """Take what squeue has listed: this user's jobs, or everyone's. `ours`: see `Table`."""
+    def answered(
+        self,
+        rows: list[RawRow],
+        user: str,
+        ours: Ours,
+        loads: Mapping[str, float],
+        *,
+        everyone: bool,
+    ) -> None:
+        """Take what squeue has listed: this user's jobs, or everyone's. `ours`, `loads`: see
+        `Table`."""
         mine = [row for row in rows if row.user == user] if everyone else rows
-        _put_up(self._mine_shown, self._mine, mine, ours)
+        _put_up(self._mine_shown, self._mine, mine, ours, loads)
         if everyone:
-            _put_up(self._all_shown, self._all, rows, ours, user)
+            _put_up(self._all_shown, self._all, rows, ours, loads, user)
 
     def failed(self, problem: Problem) -> None:
         """Note that squeue has not answered."""
@@ -198,7 +221,10 @@ def _put_up(
     table: Table,
     rows: Iterable[RawRow],
     ours: Ours,
+    loads: Mapping[str, float],
     user: str | None = None,
 ) -> None:
     with shown.lock:
-        shown.answered(changed=table.update(rows, ours, shown.revisions.latest + 1, user))
+        revision = shown.revisions.latest + 1
+        changed = table.update(rows, ours, revision, user)
+        shown.answered(changed=table.put_loads(loads, revision) or changed)

@@ -148,7 +148,7 @@ def entry_of(row: QueueRow, job: Job | None, *, is_mine: bool) -> QueueEntry:
         nodes=row.nodelist,
         gpus=gpus_of(row) or (job.gpus if job else 0),
         submitted_s=row.submit_s,
-        started_s=row.start_s if not waits else None,
+        started_s=row.start_s if row.nodelist and not waits else None,
         start_estimate_s=row.start_s if waits else None,
         limit_s=int(row.limit_s) if row.limit_s is not None else None,
         id=job.id if job else None,

@@ -32,6 +32,7 @@ from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission import on_login
 from jupyter_slurm.jobs.submission.session_cells import rests
 from jupyter_slurm.jobs.watching.comparison import Comparison
+from jupyter_slurm.jobs.watching.gpu_loads import GpuLoads
 from jupyter_slurm.jobs.watching.listing import ClusterQueue
 from jupyter_slurm.jobs.watching.nodes import Nodes
 from jupyter_slurm.jobs.watching.on_demand import backed_off_s
@@ -75,6 +76,7 @@ class Watch:
         self._ending: set[str] = set()
         self._stirred_s = time.monotonic()
         self._comparison = Comparison(book, cluster, self)
+        self._gpu_loads = GpuLoads()
         self.listing = ClusterQueue(cluster.name, cluster.profile.poll_s, self._show, self._closed)
         self.nodes = Nodes(cluster, self._closed)
 
@@ -344,9 +346,11 @@ class Watch:
         """Run the one squeue, for all who look; return the rows of these jobs."""
         user = self._cluster.transport.user()
         argv = squeue.everyone_argv() if everyone else squeue.mine_argv(user)
+        looked_at = self.listing.looked_at
         rows = squeue.split(self._cluster.ask(argv))
         ours = self._book.by_slurm_id(self._cluster.name)
-        self.listing.answered(rows, user, ours, everyone=everyone)
+        loads = self._gpu_loads.read(self._cluster.transport, waiting) if looked_at else {}
+        self.listing.answered(rows, user, ours, loads, everyone=everyone)
         wanted = {job.slurm_id for job in waiting}
         own = (row for row in rows if row.user == user) if everyone else rows
         return [squeue.read(r) for r in own if r.slurm_id in wanted or r.array_id in wanted]

@@ -26,7 +26,7 @@ from jupyter_slurm.transport.login.server_text import shown
 from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.transport.ssh_config.remarks import NOT_READ
 from jupyter_slurm.transport.ssh_transport import SharedTransport
-from jupyter_slurm.wire import together
+from jupyter_slurm.wire import Message, together
 
 _NEXT_ADDRESS_S = 0.25
 """A host's next address is tried after this time, beside the first (RFC 8305)."""
@@ -197,23 +197,38 @@ def _begin(address: _Address, selector: selectors.BaseSelector) -> int:
     return 0
 
 
-_NO_ROUTE = "Is this machine in the network, or is a gateway (ProxyJump) needed from here?"
+_NO_ROUTE = Message.of(
+    "Is this machine in the network, or is a gateway (ProxyJump) needed from here?"
+)
 
 
 def _unreachable(hop: Hop, failure: int) -> TransportError:
     place = _place(hop)
+    no_route = Message.of("There is no route to {place}.", place=place)
     sentence, remedy = {
         errno.ECONNREFUSED: (
-            f"{place} refuses connections: nothing listens on that port.",
-            "Is the port right, and is its SSH server running?",
+            Message.of("{place} refuses connections: nothing listens on that port.", place=place),
+            Message.of("Is the port right, and is its SSH server running?"),
         ),
         errno.ETIMEDOUT: (
-            f"{place} did not answer within {hop.connect_timeout_s:g} s.",
-            "Is a VPN or a gateway (ProxyJump) needed from here, or does a firewall drop it?",
+            Message.of(
+                "{place} did not answer within {seconds} s.",
+                place=place,
+                seconds=f"{hop.connect_timeout_s:g}",
+            ),
+            Message.of(
+                "Is a VPN or a gateway (ProxyJump) needed from here, or does a firewall drop it?"
+            ),
         ),
-        errno.EHOSTUNREACH: (f"There is no route to {place}.", _NO_ROUTE),
-        errno.ENETUNREACH: (f"There is no route to {place}.", _NO_ROUTE),
-    }.get(failure, (f"{place} cannot be reached.", "Is this machine online?"))
+        errno.EHOSTUNREACH: (no_route, _NO_ROUTE),
+        errno.ENETUNREACH: (no_route, _NO_ROUTE),
+    }.get(
+        failure,
+        (
+            Message.of("{place} cannot be reached.", place=place),
+            Message.of("Is this machine online?"),
+        ),
+    )
     return TransportError(sentence, hint=remedy, detail=errno.errorcode.get(failure))
 
 

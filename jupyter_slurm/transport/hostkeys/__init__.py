@@ -21,7 +21,7 @@ from jupyter_slurm.transport.ask import Ask, Prompt
 from jupyter_slurm.transport.hostkeys import host_certificate, known_hosts_file
 from jupyter_slurm.transport.hostkeys.known_hosts_file import KnownHostsEntry
 from jupyter_slurm.transport.ssh_config import Hop
-from jupyter_slurm.wire import QuestionKind
+from jupyter_slurm.wire import Message, QuestionKind, together
 
 _log = logging.getLogger(__name__)
 
@@ -182,18 +182,26 @@ def _vouch(hop: Hop, shown: _Shown, others: Sequence[KnownHostsEntry], ask: Ask)
         )
     if hop.strict in ("accept-new", "no") and not others:
         return
-    said = [f"{name} is not known on this machine yet. Its key:", key]
-    said += [f"Another kind of key is known: {entry.key_type} ({entry.place})" for entry in others]
+    said = [
+        Message.of("{host} is not known on this machine yet. Its key:", host=name),
+        Message.of("{key}", key=key),
+    ]
     said += [
-        f"The same key is known in {entry.place}"
+        Message.of(
+            "Another kind of key is known: {kind} ({place})", kind=entry.key_type, place=entry.place
+        )
+        for entry in others
+    ]
+    said += [
+        Message.of("The same key is known in {place}", place=entry.place)
         for entry in known_hosts_file.read(hop.known_hosts)
         if entry.blob == shown.blob and not entry.marker
     ]
     prompt = Prompt(
         kind=QuestionKind.HOST_KEY,
         host=hop.label,
-        text=f"Is this the key of {name}, and shall it be remembered?",
-        instruction="\n".join(said) + _flaw_text(shown.flaw(hop)),
+        text=Message.of("Is this the key of {host}, and shall it be remembered?", host=name),
+        instruction=together(*said, _flaw_text(shown.flaw(hop)).strip(), between="\n"),
     )
     if ask(prompt).strip().lower() != "yes":
         raise HostKeyError(

@@ -25,7 +25,7 @@ from jupyter_slurm.transport.login.private_keys import (
 from jupyter_slurm.transport.login.server_text import shown, shown_line
 from jupyter_slurm.transport.login.userauth import AuthResult, PasswordExpiredError, Round, UserAuth
 from jupyter_slurm.transport.ssh_config import Hop
-from jupyter_slurm.wire import QuestionKind
+from jupyter_slurm.wire import Message, QuestionKind, Text
 
 _MOST_FAILURES = 5
 """sshd ends the connection at the sixth (MaxAuthTries)."""
@@ -137,7 +137,9 @@ class _Authentication:
                 self._report.refused_keys.append(name)
                 return AuthResult.FAILURE
             if key_type(blob).startswith("sk-"):  # on a security key, which has to be touched
-                if not self._may_ask(self._prompt(f"Touch the security key of {name}.")):
+                if not self._may_ask(
+                    self._prompt(Message.of("Touch the security key of {name}.", name=name))
+                ):
                     return AuthResult.FAILURE
                 self._by_person = True
             signer = sign(identity, self._hop, self._unlocked, self._passphrase)
@@ -150,7 +152,7 @@ class _Authentication:
         return outcome
 
     def _passphrase(self, path: Path) -> str | None:
-        text = f"Passphrase of the key {shown_line(str(path))}:"
+        text = Message.of("Passphrase of the key {path}:", path=shown_line(str(path)))
         again = path in self._passphrases
         self._passphrases.add(path)
         prompt = Prompt(QuestionKind.PASSPHRASE, self._hop.label, text, refused=again)
@@ -190,7 +192,7 @@ class _Authentication:
 
     def _password(self) -> AuthResult | None:
         """None: nobody is there to be asked."""
-        prompt = self._prompt(f"{self._hop.label}'s password:")
+        prompt = self._prompt(Message.of("{host}'s password:", host=self._hop.label))
         if not self._may_ask(prompt):
             return None
         self._by_person = True
@@ -204,7 +206,7 @@ class _Authentication:
             self._count_wrong()
         return outcome
 
-    def _prompt(self, text: str) -> Prompt:
+    def _prompt(self, text: Text) -> Prompt:
         return Prompt(QuestionKind.SECRET, self._hop.label, text)
 
     def _may_ask(self, prompt: Prompt) -> bool:

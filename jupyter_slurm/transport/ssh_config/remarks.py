@@ -19,8 +19,9 @@ _OFF: Final = frozenset({"none", "no", "false", "internal", "any", ""})
 _ON: Final = frozenset({"yes", "true"})
 
 _MASTER: Final = "a connection that it has open is used"
+KERBEROS: Final = f"GSSAPIAuthentication (Kerberos) is for OpenSSH; {_MASTER}."
 
-_SENTENCES: Final[Mapping[str, str]] = {
+SENTENCES: Final[Mapping[str, str]] = {
     "pkcs11provider": f"PKCS11Provider: keys of a smart card are for OpenSSH; {_MASTER}.",
     "securitykeyprovider": (
         f"SecurityKeyProvider: keys of a FIDO token are for OpenSSH; {_MASTER}."
@@ -60,11 +61,11 @@ def remarks_on(options: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
         return (NOT_READ,)
     remarks = [
         sentence
-        for keyword, sentence in _SENTENCES.items()
+        for keyword, sentence in SENTENCES.items()
         if any(value.lower() not in _OFF for value in options.get(keyword, ()))
     ]
     if _only_gssapi(options):
-        remarks.append(f"GSSAPIAuthentication (Kerberos) is for OpenSSH; {_MASTER}.")
+        remarks.append(KERBEROS)
     return tuple(remarks)
 
 

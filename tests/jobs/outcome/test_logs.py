@@ -17,8 +17,9 @@ from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import DisplayData, JobKind, Stream
 
 
-def stream(text: str, name: str = "stdout") -> str:
-    return json.dumps({"type": "stream", "name": name, "text": text}) + "\n"
+def stream(text: str, name: str = "stdout", time_s: int = 0) -> str:
+    record = {"type": "stream", "name": name, "text": text, "time_s": time_s}
+    return json.dumps(record) + "\n"
 
 
 @pytest.fixture
@@ -52,6 +53,17 @@ def test_lines_that_were_written_one_by_one_are_one_output_of_their_stream(
         Stream(name="stderr", text="bad"),
         Stream(name="stdout", text="ab"),
     ]
+
+
+def test_lines_of_one_second_are_one_output_that_keeps_its_time(
+    reader: LogReader, tmp_path: Path
+) -> None:
+    lines = [stream(f"{number:04d}\n", time_s=7 + number // 1000) for number in range(3000)]
+    (tmp_path / "output.0.jsonl").write_text("".join(lines))
+    whole = [one for one in reader.read(Cursor(), 1, None).outputs if isinstance(one, Stream)]
+    assert [(one.time_s, len(one.text)) for one in whole] == [(7, 5000), (8, 5000), (9, 5000)]
+    part = [one for one in reader.read(Cursor(), 1, 6000).outputs if isinstance(one, Stream)]
+    assert [(one.time_s, len(one.text)) for one in part] == [(8, 1000), (9, 5000)]
 
 
 def test_a_character_cut_in_two_is_read_whole(reader: LogReader, tmp_path: Path) -> None:
@@ -126,6 +138,8 @@ def test_a_programs_log_is_its_stdout(tmp_path: Path) -> None:
     folder = JobDir(PurePosixPath(tmp_path))
     reader = LogReader(LocalTransport(), folder, KINDS[JobKind.PROGRAM])
     assert list(reader.read(Cursor(), 1, 100).outputs) == [Stream(name="stdout", text="out")]
+    [timed] = reader.read(Cursor(), 1, 100, 12).outputs
+    assert timed == Stream(name="stdout", text="out", time_s=12)
 
 
 class CountedTransport(LocalTransport):

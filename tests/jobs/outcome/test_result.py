@@ -112,6 +112,10 @@ RECORDS = [
     ),
     ({"type": "stream", "name": "stderr", "text": "\udc80"}, Stream(name="stderr", text=r"\udc80")),
     (
+        {"type": "stream", "name": "stderr", "text": "\udc80", "time_s": 1_700_000_000},
+        Stream(name="stderr", text=r"\udc80", time_s=1_700_000_000),
+    ),
+    (
         {"type": "display_data", "data": {"a/b": {"x": [1]}}, "metadata": {}, "display_id": None},
         DisplayData(data={"a/b": {"x": [1]}}),
     ),
@@ -150,6 +154,13 @@ def test_line_that_is_no_record_is_shown_as_text(line: bytes) -> None:
     outputs, consumed = parse_records(line + b"\n")
     assert outputs == [Stream(name="stderr", text=line.decode("utf-8", "replace") + "\n")]
     assert consumed == len(line) + 1
+
+
+@pytest.mark.parametrize("time_s", ["-1", "1e999", "NaN", "null", '"x"', str(2**40), "9" * 40])
+@pytest.mark.parametrize("text", ["a", r"\udc80"])
+def test_a_record_with_a_time_that_is_none_is_shown_as_text(text: str, time_s: str) -> None:
+    line = f'{{"type": "stream", "name": "stdout", "text": "{text}", "time_s": {time_s}}}\n'
+    assert parse_records(line.encode())[0] == [Stream(name="stderr", text=line)]
 
 
 @given(st.binary(), st.integers(0, 50))

@@ -19,6 +19,7 @@ from jupyter_slurm.jobs.outcome.verdict import (
     judge,
     measured,
 )
+from jupyter_slurm.readable import moment
 from jupyter_slurm.wire import JobKind, JobState, Usage
 
 STARTED = StartedFile(slurm_id="1", node="n1", time_s=10.0)
@@ -463,3 +464,36 @@ def test_a_job_that_ran_out_of_memory_is_said_with_its_peak_where_that_was_measu
     assert measured(why, None) == why
     assert measured(why, Usage(memory_mib=6144)) == why
     assert measured("Time limit reached.", usage) == "Time limit reached."
+
+
+LOSSES = (
+    b'{"ranks": 0, "nodes": 3}\n{"joined": true}\n'
+    b'{"said": "On n3: Dask has ended on n3 (signal 9)."}\n'
+    b'{"node": "n3", "was_lost": false, "time_s": 12.0}\n'
+)
+LOST = (
+    b'{"node": "n2", "was_lost": true, "time_s": 15.0}\n'
+    b'{"node": "a\\nb", "was_lost": true, "time_s": 16.0}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("progress", "cause"),
+    [
+        (LOSSES + LOST, "The job lost n2 ({at})"),
+        (LOSSES, "The engine ended on n3 ({before})"),
+    ],
+)
+def test_code_that_fails_keeps_its_error_and_a_lost_node_is_its_probable_cause(
+    progress: bytes, cause: str
+) -> None:
+    ended = ExitFile(exit_code=1, time_s=20.0)
+    told = cause.format(at=moment(15.0, 20.0), before=moment(12.0, 20.0))
+    why = judge(cell(exit=ended, result=RAISED, progress=progress)).why
+    assert str(why) == (
+        f"The cell raised ValueError. {told}, which is the probable cause (inferred)."
+    )
+    lost = structs.replace(RAISED, ename="EngineError", evalue="Dask has ended on n3.")
+    assert judge(cell(exit=ended, result=lost, progress=progress)).why == lost.evalue
+    well = judge(cell(exit=OK_EXIT, result=OK, progress=progress))
+    assert "probable" not in str(well.why)

@@ -119,6 +119,13 @@ def test_it_is_steered_as_any_other(site: Site, tmp_path: Path) -> None:
     assert site.wait(job.id).state is JobState.CANCELLED
 
 
+def test_one_that_was_cancelled_while_it_waited_has_never_begun(site: Site, tmp_path: Path) -> None:
+    slurm_id = submitted(site, tmp_path, "--begin=now+1hour", gate=tmp_path / "gate")
+    site.cluster.run("scancel", slurm_id)
+    ended = site.wait(site.service.adopt(slurm_id).id)
+    assert (ended.state, ended.started_s) == (JobState.CANCELLED, None)
+
+
 def test_of_an_array_it_is_the_whole_that_is_taken(site: Site, tmp_path: Path) -> None:
     array_id = submitted(site, tmp_path, "--array=1-3", "--hold", gate=tmp_path / "gate")
     job = site.service.adopt(f"{array_id}_2")
@@ -154,7 +161,7 @@ def test_each_task_of_an_array_has_its_state_and_its_own_output(
     assert handle.output == "[Task 1 of an array; `--task N` shows another.]\nI am 1\n"
     with pytest.raises(RequestError, match=r"no task 4\.\nIt has 1-3,12\."):
         handle.task_output(4)
-    assert "3 of 4 done, failed 2" in plain(ended, 0.0)
+    assert "3 of 4 done, task 2 failed" in plain(ended, 0.0)
 
 
 def test_one_that_has_ended_is_judged(site: Site, tmp_path: Path) -> None:

@@ -167,6 +167,15 @@ def test_an_entry_has_what_squeue_says() -> None:
     assert (entry.started_s, entry.start_estimate_s) == (None, 1_795_300_000.0)
 
 
+def test_an_entry_that_never_got_a_node_has_not_started() -> None:
+    table = Table()
+    waiting = {"slurm_id": "5", "state": "PENDING", "nodelist": "", "start": "1795300000"}
+    table.update(rows(waiting), {}, 1)
+    table.update(rows({**waiting, "state": "CANCELLED"}), {}, 2)
+    [entry] = table.ended_since(1)
+    assert (entry.started_s, entry.start_estimate_s) == (None, None)
+
+
 def test_whose_listing_is_older_than_what_is_remembered_gets_it_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -213,7 +222,7 @@ class Desk:
         return self.pool.submit(self.listing.changes, cursor, PATIENCE_S, everyone)
 
     def found(self, *ids: str, everyone: bool = False, **fields: Any) -> None:
-        self.listing.answered(numbered(*ids, **fields), "user0", {}, everyone=everyone)
+        self.listing.answered(numbered(*ids, **fields), "user0", {}, {}, everyone=everyone)
 
 
 @pytest.fixture
@@ -267,7 +276,7 @@ def test_everyone_and_mine_are_two_looks_at_one_listing(desk: Desk) -> None:
     mine, everyone = desk.look(), desk.look(everyone=True)
     wait_until(lambda: desk.listing.everyone_looked_at and len(desk.begun) == 2)
     found = [*numbered("1", user="user0"), *numbered("2", user="ana")]
-    desk.listing.answered(found, "user0", {}, everyone=True)
+    desk.listing.answered(found, "user0", {}, {}, everyone=True)
     assert ids(mine.result()) == ["1"]
     assert ids(everyone.result()) == ["1", "2"]
     other = desk.listing.changes(mine.result().cursor, 0.0, everyone=True)
@@ -347,3 +356,15 @@ def test_the_end_of_the_agent_ends_every_look(desk: Desk) -> None:
     desk.listing.wake()
     assert waiting.result().entries == ()
     assert desk.look().result().entries == ()
+
+
+def test_a_new_load_of_gpus_changes_our_rows_alone_and_the_same_load_changes_none() -> None:
+    table = Table()
+    table.update(numbered("1", "2", comment=TOKEN), {"1": [OURS]}, 1)
+    entries = {one.slurm_id: one for one in table.since(None).values}
+    assert (entries["1"].id, entries["2"].id) == ("abcdefgh", None)
+    assert table.put_loads({"1": 0.5, "2": 0.5, "gone": 0.5}, 2)
+    assert [(one.slurm_id, one.gpu_load) for one in table.since(1).values] == [("1", 0.5)]
+    assert not table.put_loads({"1": 0.5}, 3)
+    assert table.put_loads({}, 4)
+    assert [one.gpu_load for one in table.since(3).values] == [None]

@@ -370,7 +370,9 @@ class Typist:
 
     def __call__(self, prompt: Prompt) -> str:
         self.asked += 1
-        return self.person.password if prompt.text.startswith("Password") else self.person.code()
+        return (
+            self.person.password if str(prompt.text).startswith("Password") else self.person.code()
+        )
 
 
 class BehindALine(NamedTuple):

@@ -40,7 +40,7 @@ def test_a_hosts_words_say_more_than_its_refusal(words: str, sentence: str) -> N
 def test_what_is_said_to_everybody_is_no_reason() -> None:
     report = Report(HOP, greeting="Users whose account is locked: call us. Maintenance on Tuesday.")
     error = report.wrong_answers(3)
-    assert "refused the answers three times" in str(error.message)
+    assert "refused the answers 3 times" in str(error.message)
     assert "Maintenance on Tuesday" in str(error.detail)
 
 
@@ -52,7 +52,7 @@ def test_long_lists_of_keys_are_cut_short() -> None:
 def test_after_a_partial_success_it_is_said_what_was_accepted() -> None:
     report = Report(HOP, accepted=["keyboard-interactive"])
     message = report.nothing_left(("publickey",)).message
-    assert "takes keys only after questions (password, code)" in str(message)
+    assert "takes keys after questions (password, code)" in str(message)
 
 
 def test_a_host_that_takes_kerberos_too_points_to_openssh() -> None:

@@ -102,7 +102,7 @@ def test_prompts_of_several_rounds_keep_their_names_and_flags(sshd: Sshd) -> Non
 def test_a_host_that_asks_nothing_and_refuses_is_not_tried_for_ever(sshd: Sshd) -> None:
     with talking_to(Server()) as transport, pytest.raises(LoginError) as caught:
         log_in(transport, sshd.hop(), lambda _: "never asked")
-    assert "takes questions (password, code), and asked nothing" in str(caught.value.message)
+    assert "takes questions (password, code). It asked nothing" in str(caught.value.message)
 
 
 def test_a_password_that_must_be_changed_another_way(sshd: Sshd) -> None:

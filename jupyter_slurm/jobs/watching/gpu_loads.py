@@ -1,0 +1,77 @@
+"""The load of our running jobs' GPUs, for people who look at the queue.
+
+Reads the last line of what each job measures (`node/usage.py`): all of them in one round trip, and
+twice a minute at most. No job's history: `usage.py` tells that to whoever looks at one job.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+
+from jupyter_slurm.errors import MalformedError, TransportError
+from jupyter_slurm.foreign import read_json
+from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.transport import Span, Transport
+from jupyter_slurm.wire import Job, JobState, UsageSample
+
+_EVERY_S = 30.0
+_AFTER_ERROR_S = 300.0
+_MOST_FILES = 16
+"""The most files that are read: on a login machine each costs two short processes."""
+_LINE_BYTES = 8192
+_FRESH_S = 600.0
+"""Older samples are dropped. A job of many days writes one an hour."""
+
+
+class GpuLoads:
+    """Holds the loads as last read. For one thread."""
+
+    def __init__(self) -> None:
+        self._known: Mapping[str, float] = {}
+        self._due_s = float("-inf")
+
+    def read(self, transport: Transport, jobs: Iterable[Job]) -> Mapping[str, float]:
+        """Map Slurm's id of each job that measures its GPUs to their mean load, 0 to 1. Within
+        half a minute return the same map again."""
+        if time.monotonic() < self._due_s:
+            return self._known
+        spans = _spans(jobs)
+        try:
+            contents = transport.read_many([span for _, span in spans]) if spans else []
+        except TransportError:
+            self._known, self._due_s = {}, time.monotonic() + _AFTER_ERROR_S
+            return self._known
+        busy: dict[str, list[float]] = {}
+        for (slurm_id, _), content in zip(spans, contents, strict=True):
+            busy.setdefault(slurm_id, []).extend(_utilisations(content or b""))
+        self._known = {one: round(sum(all_) / len(all_), 2) for one, all_ in busy.items() if all_}
+        self._due_s = time.monotonic() + _EVERY_S
+        return self._known
+
+
+def _spans(jobs: Iterable[Job]) -> list[tuple[str, Span]]:
+    """Return where the last samples of the jobs that measure GPUs lie, each with Slurm's id.
+    Arrays are left out: their tasks write no file of the array's."""
+    found = []
+    for job in jobs:
+        measures = job.state is JobState.RUNNING and job.gpus and not kind_of(job).is_as_written
+        if job.slurm_id is None or job.tasks or not measures:
+            continue
+        folder = JobDir(PurePosixPath(job.job_dir))
+        for node in range(max(1, len(job.nodes))):
+            path = folder.usage(job.restarts, node)
+            found.append((job.slurm_id, Span(path, -_LINE_BYTES, _LINE_BYTES)))
+    return found[:_MOST_FILES]
+
+
+def _utilisations(content: bytes) -> list[float]:
+    last = content[: content.rfind(b"\n")].rpartition(b"\n")[2]
+    try:
+        sample = read_json(last, UsageSample, _LINE_BYTES)
+    except MalformedError:
+        return []
+    is_fresh = sample.time_s > time.time() - _FRESH_S
+    return [one.utilisation for one in sample.gpus if is_fresh and one.utilisation is not None]

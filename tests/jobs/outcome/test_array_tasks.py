@@ -1,0 +1,22 @@
+"""How the tasks of an array ended, in words."""
+
+from __future__ import annotations
+
+from jupyter_slurm.jobs.outcome.array_tasks import UNSEEN, failures
+
+
+def test_tasks_that_ended_alike_are_told_together_and_those_that_went_well_not_at_all() -> None:
+    tasks = {"COMPLETED": "0", "FAILED": "1,4,5", "CANCELLED": "7-12", UNSEEN: "13"}
+    assert str(failures(tasks, {"1": 1, "4": 1})).split(". ") == [
+        "Tasks 1, 4 failed: exit code 1",
+        "Task 5 failed",
+        "Tasks 7-12: cancelled",
+        "Task 13 ended while nobody looked, and Slurm has forgotten how.",
+    ]
+    assert failures({"COMPLETED": "0-9"}, {}) is None
+
+
+def test_of_many_tasks_the_first_are_named() -> None:
+    odd = ",".join(map(str, range(1, 40, 2)))
+    told = str(failures({"TIMEOUT": odd}, {}))
+    assert told == "Tasks 1, 3, 5, 7, 9, 11, 13, 15 and 12 more: timed out."
