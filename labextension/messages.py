@@ -13,7 +13,7 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -27,6 +27,7 @@ from jupyter_slurm.jobs.preflight import costs, lacking, limits, one_process, po
 from jupyter_slurm.jobs.records import events
 from jupyter_slurm.jobs.submission import on_login, script, submit
 from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons, rejections
+from jupyter_slurm.transport.ssh_config import remarks
 from jupyter_slurm.wire import Text
 from jupyter_slurm.wire.state import STATE_WORDS
 
@@ -62,28 +63,55 @@ def main() -> None:
     )
     found = {text for file in files for text in _of_messages(file)}
     found |= {text for module in _SENTENCES for text in _sentences(module)}
+    found |= {remarks.NOT_READ, remarks.KERBEROS, *remarks.SENTENCES.values()}
     found |= {*_reasons(), *limit_reasons.THINGS.values(), *STATE_WORDS.values()}
     json.dump(sorted(text for text in found if _WORD.search(_PLACE.sub("", text))), sys.stdout)
 
 
 def _of_messages(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for scope in ast.walk(tree):
+        if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
+            yield from _of_scope(scope, tree)
+
+
+def _of_scope(scope: ast.AST, module: ast.Module) -> Iterator[str]:
+    """Yield the texts of the messages that this function, or this module outside of functions,
+    makes."""
+    nodes = list(_own(scope))
+    named: dict[str, list[ast.AST]] = {}
+    for node in (*_own(module), *nodes):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            named.setdefault(node.targets[0].id, []).append(node.value)
+    for node in nodes:
         if not isinstance(node, ast.Call):
             continue
         if ast.unparse(node.func) == "Message.of":
-            yield from _literals(node.args[0])
+            yield from _literals(node.args[0], named)
         elif ast.unparse(node.func) in _ERRORS:
             told = [*node.args[:1], *(one.value for one in node.keywords if one.arg == "hint")]
-            yield from (text for one in told for text in _literals(one))
+            yield from (text for one in told for text in _literals(one, named))
 
 
-def _literals(node: ast.AST) -> Iterator[str]:
-    """Yield the text of a literal, or of both branches of a condition. SystemExit: no catalogue can
-    have what an f-string makes."""
+def _own(scope: ast.AST) -> Iterator[ast.AST]:
+    """Yield what is in this scope, and not in that of a function within it."""
+    for node in ast.iter_child_nodes(scope):
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _own(node)
+
+
+def _literals(node: ast.AST, named: Mapping[str, list[ast.AST]]) -> Iterator[str]:
+    """Yield the text of a literal, of both branches of a condition, of all that is put together,
+    and of what a name stands for. SystemExit: no catalogue can have what an f-string makes."""
     if isinstance(node, ast.JoinedStr):
         sys.exit(f"Not a literal, so nobody can translate it: {ast.unparse(node)}")
     if isinstance(node, ast.IfExp):
-        yield from (*_literals(node.body), *_literals(node.orelse))
+        yield from (*_literals(node.body, named), *_literals(node.orelse, named))
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) == "together":
+        yield from (text for one in node.args for text in _literals(one, named))
+    elif isinstance(node, ast.Name):
+        yield from (text for one in named.get(node.id, ()) for text in _literals(one, {}))
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
 

@@ -19,6 +19,9 @@ const SCHEMA_TEXTS = ['title', 'description', 'jupyter.lab.setting-icon-label'];
 const BY_SCHEMA = 'settings.ts';
 /** The texts of what the agent says, of `npm run wire`: messages.ts translates them. */
 const MESSAGES = path.join(__dirname, 'messages.json');
+/** Runs in the page of a lab, on a node, which has no catalogue: its texts are in a file beside it. */
+const LAB_PAGE = path.join(__dirname, '..', 'jupyter_slurm', 'node', 'lab_page.js');
+const LAB_TEXTS = `${LAB_PAGE}on`;
 
 /** By singular: its plural, or null. */
 function sources() {
@@ -29,6 +32,7 @@ function sources() {
   for (const file of files(path.join(__dirname, 'schema'), /\.json$/)) {
     readSchema(JSON.parse(fs.readFileSync(file, 'utf8')), found);
   }
+  readSource(LAB_PAGE, found);
   for (const text of JSON.parse(fs.readFileSync(MESSAGES, 'utf8'))) {
     found.set(text, null);
   }
@@ -126,10 +130,28 @@ function update(locale) {
   return entries.filter(([, texts]) => texts.includes('')).length;
 }
 
-module.exports = { PLURALS, catalogue, forms, sources };
+/** By language, as a page names it: the texts of LAB_PAGE. */
+function labTexts() {
+  const found = new Map();
+  readSource(LAB_PAGE, found);
+  const wanted = [...found.keys()].sort();
+  return Object.fromEntries(
+    Object.keys(PLURALS).map(locale => {
+      const { '': header, ...texts } = catalogue(locale);
+      return [header.language, Object.fromEntries(wanted.map(text => [text, texts[text]]))];
+    })
+  );
+}
+
+function updateLabTexts() {
+  fs.writeFileSync(LAB_TEXTS, `${JSON.stringify(labTexts(), null, 2)}\n`);
+}
+
+module.exports = { LAB_TEXTS, PLURALS, catalogue, forms, labTexts, sources };
 
 if (require.main === module) {
   for (const locale of Object.keys(PLURALS)) {
     console.log(`${locale}: ${update(locale)} to translate`);
   }
+  updateLabTexts();
 }

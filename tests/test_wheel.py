@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Response, expect
 
 from tests.cluster.plugin import ROOT, jupyter_homes
 from tests.server.served import agent_of, short_home
 from tests.ui.conftest import chromium
-from tests.ui.lab import running_lab
+from tests.ui.lab import at_rest, running_lab
 
 
 def run(argv: Sequence[str | Path], **env: str) -> str:
@@ -41,6 +41,12 @@ BY_DEVELOPERS = (
     "static/style.js",
 )
 """What `scripts/labextension` leaves in a checkout, among others."""
+
+_OURS = "/extensions/jupyter-slurm/"
+"""In the address of each file of the browser's side."""
+_MOST_AT_START = 100_000
+"""Bytes, while no view of ours is seen: everybody who has the package installed pays for these."""
+_MOST_WITH_THE_SIDEBAR = 150_000
 
 
 @pytest.mark.timeout(1800)
@@ -145,16 +151,28 @@ def says_whose_work_it_holds_and_nothing_of_where_it_was_built(wheel: Path, sour
 
 
 def sidebar_and_server_extension_are_there_with_no_further_step(environment: Path) -> None:
+    """The browser loads no more of it than `_MOST_AT_START` until somebody looks at it."""
     with short_home() as home:
         path = f"{environment / 'bin'}:/usr/bin:/bin"
         env = {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", **jupyter_homes(home)}
         python = str(environment / "bin" / "python")
         with agent_of(env), running_lab(env, home, python=python) as lab, chromium() as browser:
             page = browser.new_page()
+            loaded: list[Response] = []
+            page.on("response", lambda one: loaded.append(one) if _OURS in one.url else None)
             page.goto(f"{lab.url}lab?token={lab.token}")
+            expect(page.get_by_role("button", name="Slurm")).to_be_visible(timeout=60_000)
+            at_rest(page)
+            assert 0 < size_of(loaded) <= _MOST_AT_START
             page.get_by_role("tab", name="Slurm").click(timeout=60_000)
             told = page.get_by_role("region", name="Slurm").get_by_text("Run cells on a cluster")
             expect(told).to_be_visible(timeout=60_000)
+            assert size_of(loaded) <= _MOST_WITH_THE_SIDEBAR
+
+
+def size_of(loaded: Sequence[Response]) -> int:
+    """Add up the bytes of the files, which Jupyter's server sends uncompressed."""
+    return sum(len(one.body()) for one in loaded)
 
 
 def uninstalling_leaves_nothing(environment: Path) -> None:

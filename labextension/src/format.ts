@@ -1,5 +1,6 @@
-// Spans, moments, sizes and states as people read them. Pure: no clock, no DOM, no model.
+// Spans, moments, sizes and states as people read them. Pure: no clock, no model.
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { language } from './language';
 import { said } from './messages';
 import { STATES } from './states';
 import type { Connection, Job } from './wire';
@@ -23,13 +24,16 @@ export function duration(seconds: number): string {
 
 const CLOCK = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const;
 
-/** Local time of a UTC epoch second, of 24 hours; with the date unless it is today's. */
-export function moment(atS: number, nowS: number, locale?: string): string {
+/** Nobody takes the time of tonight for that of another day. */
+const SOON_S = 12 * 3600;
+
+/** Local time of a UTC epoch second, of 24 hours; with the date unless it is today's, or soon. */
+export function moment(atS: number, nowS: number, locale = language()): string {
   return localTime(atS, nowS, CLOCK, locale);
 }
 
 /** The same to the second. */
-export function momentWithSeconds(atS: number, nowS: number, locale?: string): string {
+export function momentWithSeconds(atS: number, nowS: number, locale = language()): string {
   return localTime(atS, nowS, { ...CLOCK, second: '2-digit' }, locale);
 }
 
@@ -37,10 +41,11 @@ function localTime(
   atS: number,
   nowS: number,
   clock: Intl.DateTimeFormatOptions,
-  locale?: string
+  locale: string | undefined
 ): string {
   const at = new Date(atS * 1000);
-  return at.toDateString() === new Date(nowS * 1000).toDateString()
+  const isToday = at.toDateString() === new Date(nowS * 1000).toDateString();
+  return isToday || (atS > nowS && atS - nowS < SOON_S)
     ? at.toLocaleTimeString(locale, clock)
     : at.toLocaleString(locale, { month: 'short', day: 'numeric', ...clock });
 }
@@ -76,6 +81,11 @@ export function isFinal(state: string): boolean {
 
 export function isRunning(state: string): boolean {
   return tone(state) === 'running';
+}
+
+/** Slurm says PENDING of a job that somebody holds, and tells by the reason. */
+export function isHeld(state: string, reason: string | null | undefined): boolean {
+  return state === 'PENDING' && (reason ?? '').includes('Held');
 }
 
 /** Slurm can be asked. */

@@ -48,8 +48,13 @@ function drawn(name: string, path: string): LabIcon {
   });
 }
 
+const PAUSED = '‖';
+
 /** A sign that is told apart without colour; the state's word stands beside it always. */
-export function stateSign(state: string): string {
+export function stateSign(state: string, held = false): string {
+  if (held) {
+    return PAUSED;
+  }
   switch (tone(state)) {
     case 'done':
       return '✔';
@@ -62,6 +67,6 @@ export function stateSign(state: string): string {
     case 'unknown':
       return '?';
     case 'waiting':
-      return state === 'SUSPENDED' || state === 'STOPPED' ? '‖' : '◷';
+      return state === 'SUSPENDED' || state === 'STOPPED' ? PAUSED : '◷';
   }
 }

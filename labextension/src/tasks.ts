@@ -1,6 +1,7 @@
 // How many tasks of an array an id of Slurm's stands for, and how those of one are. Pure.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { isFinal, stateWord, tone } from './format';
+import { numeral } from './language';
 import type { Job } from './wire';
 
 /** How many tasks a listed row stands for: `123_[1-4,7,9-15:2%2]` for nine. null: it was cut. */
@@ -77,18 +78,12 @@ export function progress({ tasks }: Pick<Job, 'tasks'>, trans: TranslationBundle
   return total === 0
     ? []
     : [
-        trans.__(
-          '%1 of %2 tasks done',
-          count(tasks.COMPLETED).toLocaleString(),
-          total.toLocaleString()
-        ),
+        trans.__('%1 of %2 tasks done', numeral(count(tasks.COMPLETED)), numeral(total)),
         ...states
           .filter(([state]) => state !== 'COMPLETED')
           .map(([state, some]) => {
             const [word, many] = [stateWord(state, trans), count(some)];
-            return many === 1
-              ? trans.__('task %1 %2', some, word)
-              : `${many.toLocaleString()} ${word}`;
+            return many === 1 ? trans.__('task %1 %2', some, word) : `${numeral(many)} ${word}`;
           })
       ];
 }

@@ -47,8 +47,14 @@ export interface NodesView extends IDisposable {
   readonly changed: ISignal<NodesView, void>;
 }
 
+/** A feed that can rest for a while and then goes on from where it was. */
+export interface Resting extends IDisposable {
+  wake(): void;
+  rest(): void;
+}
+
 /** A job's output, as far as it has come; a chunk is given to each listener once. */
-export interface LogView extends IDisposable {
+export interface LogView extends Resting {
   readonly jobId: string;
   /** A chunk has come; the next one comes when this one has been drawn. */
   readonly chunk: ISignal<LogView, LogChunk>;
@@ -58,7 +64,7 @@ export interface LogView extends IDisposable {
   readonly changed: ISignal<LogView, void>;
 }
 
-export interface UsageView extends IDisposable {
+export interface UsageView extends Resting {
   readonly jobId: string;
   readonly samples: readonly UsageSample[];
   readonly freshness: Freshness;
@@ -89,7 +95,9 @@ export interface ISlurmModel {
   readonly stateChanged: ISignal<ISlurmModel, { job: Job; before: Job['state'] }>;
   /** This user's entries of the queues that somebody looks at now, and of no other. */
   readonly listed: readonly QueueEntry[];
-  /** `listed` has changed, or may have. */
+  /** True: the queue of every cluster that answers is watched, so `listed` is complete. */
+  readonly listsAll: boolean;
+  /** `listed` or `listsAll` has changed, or may have. */
   readonly listedChanged: ISignal<ISlurmModel, void>;
 
   /**

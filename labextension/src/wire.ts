@@ -732,8 +732,8 @@ export interface Question {
   cluster: string;
   host: string;
   kind: QuestionKind;
-  prompt: string;
-  instruction: string;
+  prompt: string | Message;
+  instruction: string | Message;
   names_a_key: boolean;
   refused: boolean;
 }
@@ -1309,6 +1309,7 @@ export interface Stream {
   type: 'stream';
   name: 'stderr' | 'stdout';
   text: string;
+  time_s: number;
 }
 export interface UpdateDisplayData {
   type: 'update_display_data';
@@ -1402,6 +1403,7 @@ export interface QueueEntry {
   nodes?: string | null;
   node_count?: number | null;
   gpus?: number;
+  gpu_load?: number | null;
   submitted_s?: number | null;
   started_s?: number | null;
   start_estimate_s?: number | null;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -33,18 +34,31 @@ SHORT = {
 @pytest.mark.parametrize("name", SHORT)
 def test_it_still_measures(name: str, tmp_path: Path) -> None:
     words, title = SHORT[name]
-    argv = [sys.executable, "-m", f"tests.benchmarks.{name}", *words.split()]
+    code, said = ran(name, words.split(), tmp_path)
+    assert code in {0, 1}, said  # 1: too slow
+    assert f"\n{title}" in said
+
+
+@pytest.mark.real
+def test_the_page_of_5000_jobs_keeps_to_its_memory(tmp_path: Path) -> None:
+    code, said = ran("sidebar", ("--rounds=1", "--seconds=1"), tmp_path)
+    assert code == 0, said
+    assert "5,000 jobs" in said
+
+
+def ran(name: str, words: Sequence[str], tmp_path: Path) -> tuple[int, str]:
+    """Run a benchmark; return its exit code and what it said."""
+    argv = [sys.executable, "-m", f"tests.benchmarks.{name}", *words]
     env = {**os.environ, **jupyter_homes(tmp_path), "PYTHONPATH": str(ROOT)}
     # Not a pipe, which is at its end only when the last of its processes is.
     with (tmp_path / "said").open("w") as log:
         done = subprocess.run(argv, cwd=ROOT, env=env, stdout=log, stderr=log, check=False)
     said = (tmp_path / "said").read_text()
-    assert done.returncode in {0, 1}, said  # 1: too slow
     assert "Traceback" not in said
-    assert f"\n{title}" in said
+    return done.returncode, said
 
 
 def test_each_is_known() -> None:
     found = {one.stem for one in HERE.glob("*.py") if "\ndef main()" in one.read_text()}
     parts = {"held_cells", "tunnel_ours"}
-    assert found - parts == {*SHORT, "remote"}  # which is two of the others
+    assert found - parts == {*SHORT, "sidebar", "remote"}  # which is two of the others

@@ -89,6 +89,19 @@ def held_by_both(
 @contextmanager
 def lab_of(cluster: SlurmCluster, home: Path, python: str = sys.executable) -> Iterator[Lab]:
     """A JupyterLab; its agent ends with it."""
+    env = environment_of(cluster, home, python)
+    try:
+        with running_lab(env, home, python=python) as lab:
+            yield lab
+    finally:
+        stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
+        subprocess.run(stop, env=env, check=False, timeout=60, capture_output=True)
+
+
+def environment_of(
+    cluster: SlurmCluster, home: Path, python: str = sys.executable
+) -> dict[str, str]:
+    """Return the variables of a JupyterLab and of whatever has the same agent."""
     path = os.pathsep.join([str(Path(python).parent), cluster.env["PATH"]])
     env = {
         **cluster.env,
@@ -99,12 +112,7 @@ def lab_of(cluster: SlurmCluster, home: Path, python: str = sys.executable) -> I
     }
     if python != sys.executable:
         del env["PYTHONPATH"]
-    try:
-        with running_lab(env, home, python=python) as lab:
-            yield lab
-    finally:
-        stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
-        subprocess.run(stop, env=env, check=False, timeout=60, capture_output=True)
+    return env
 
 
 def asked_as_usual(cluster: SlurmCluster) -> None:

@@ -77,12 +77,13 @@ def beside_one_another(notebook: Notebook) -> FourViews:
     _drag(page, main.locator(".lm-TabBar-tab.lm-mod-current"), 0.95, 0.5)
     page.get_by_role("tab", name="Slurm").click()
     page.get_by_role("button", name="Queue", exact=True).click()
-    _drag(page, main.get_by_role("tab").filter(has_text="Queue of local"), 0.5, 0.95)
+    _drag(page, main.get_by_role("tab").filter(has_text="Queue of local"), 0.75, 0.85)
     grid = page.get_by_role("grid", name="Queue of local")
     row = grid.get_by_role("row").filter(has=page.get_by_text(slurm_id, exact=True))
     expect(row).to_be_visible()
     mine = jobs(page).locator("[aria-level='2']").first
-    expect(card).to_be_visible()
+    for view in (card, panel, mine):
+        expect(view).to_be_visible()
     return FourViews(page, slurm_id, card, panel, mine, row)
 
 

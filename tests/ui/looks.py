@@ -9,7 +9,18 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import Locator, Page, expect
 
 SCREENSHOTS = Path(__file__).with_name("screenshots")
-OURS = ".jp-slurm, .jp-RenderedHTMLCommon, .jupyter-slurm-queue"
+OURS = ", ".join(
+    (
+        ".jp-slurm",
+        ".jp-slurm-Status",
+        ".jp-RenderedHTMLCommon",
+        ".jupyter-slurm-queue",
+        ".jp-Dialog-content",
+        "#jupyter-slurm-lab",
+    )
+)
+_RUN = ("passes", "violations", "incomplete", "inapplicable")
+"""The lists in axe's answer. Axe found nothing on the page for an inapplicable rule."""
 
 
 def look(page: Page, name: str, *shown: Locator) -> None:
@@ -42,10 +53,28 @@ def fits(page: Page, shown: Locator) -> None:
     )
 
 
+def are_lines(rows: Locator) -> None:
+    """Assert that each is one line high and that nothing in it is cut."""
+    higher = (
+        "all => all.filter(one => one.scrollHeight > one.clientHeight).map(one => one.innerText)"
+    )
+    assert rows.count() > 0
+    assert rows.evaluate_all(higher) == []
+
+
 def look_as_it_is(page: Page, name: str) -> None:
     """A screenshot, and axe has nothing to say of what is ours in it."""
     SCREENSHOTS.mkdir(exist_ok=True)
     page.screenshot(path=SCREENSHOTS / f"{name}.png")
     if page.locator(OURS).count():
-        found = Axe().run(page, context=OURS)
-        assert found.violations_count == 0, found.generate_report()
+        is_clean(page, name, OURS)
+
+
+def is_clean(page: Page, name: str, context: str | None = None) -> None:
+    """Print how many rules axe has run, and for how many of them there was something to look at.
+    It has nothing to say. `context`: where; None: on the whole page."""
+    found = Axe().run(page, context=context)
+    run = {kind: len(found.response[kind]) for kind in _RUN}
+    met = sum(run.values()) - run["inapplicable"]
+    print(f"axe: {name}: {sum(run.values())} rules run, {met} apply")
+    assert found.violations_count == 0, found.generate_report()

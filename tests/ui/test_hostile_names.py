@@ -82,4 +82,4 @@ def test_a_name_of_a_megabyte_is_refused_with_a_sentence(page: Page, lab: Lab) -
         data={"line": f"--name {'n' * (1 << 20)}", "code": "1"},
     )
     assert answer.status == 400
-    assert "characters" in answer.json()["message"]
+    assert "characters" in answer.json()["message"]["text"]

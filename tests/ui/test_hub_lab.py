@@ -258,6 +258,6 @@ def test_below_a_hub_a_job_has_its_terminal_and_its_files(
     look(adas, "files-hub")
 
     ours = [url.split("://")[1] for url in asked if "/jupyter-slurm/" in url]
-    below = f"{hub.url.split('://')[1]}user/ada/jupyter-slurm/"
+    below = f"{hub.url.split('://')[1]}user/ada/"
     assert ours
     assert not [url for url in ours if not url.startswith(below)]

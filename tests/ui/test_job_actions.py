@@ -78,6 +78,7 @@ def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_
         menu(page, row(sidebar, "steered"), "More time…")
         dialog = page.get_by_role("dialog")
         dialog.get_by_role("textbox").fill(limit)
+        look_as_it_is(page, "dialog-more-time")
         dialog.get_by_role("button", name="Ask Slurm for it").click()
 
     extend_by("+1h")
@@ -90,6 +91,7 @@ def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_
     menu(page, row(sidebar, "steered"), "Requeue")
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("What it has not saved is lost.")
+    look_as_it_is(page, "dialog-requeue")
     dialog.get_by_role("button", name="End and requeue the job").click()
     expect(shown).to_be_visible()
     # Slurm counts it when the job that is put back has left its node.
@@ -130,6 +132,13 @@ def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_whic
     tasks.get_by_role("button", name="Task 0 done").click()
     expect(log).to_have_text("I am task 0")
     expect(task).to_have_value("0")
+    row(sidebar, "many-tasks").focus()
+    page.keyboard.press("ArrowRight")
+    one = row(sidebar, f"many-tasks {array_id}_1")
+    expect(one).to_be_visible()
+    look_as_it_is(page, "array-opened")
+    one.dblclick()
+    expect(log).to_have_text("I am task 1")
 
 
 @contextmanager

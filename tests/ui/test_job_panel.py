@@ -55,6 +55,15 @@ _SEEN = """box => {
 _SCHEMES: tuple[Literal["dark", "light"], ...] = ("dark", "light")
 
 
+_SELECTED = """log => {
+    getSelection().selectAllChildren(log);
+    const text = getSelection().toString();
+    getSelection().removeAllRanges();
+    return text;
+}"""
+_CLOCK = re.compile(r"^\d\d:\d\d:\d\d$")
+
+
 def _open(notebook: Notebook, at: int = 1, state: str = "running") -> Page:
     """Run all and open the job of a cell once it is in that state: its buttons move no more."""
     page = notebook.page
@@ -100,6 +109,10 @@ def test_a_jobs_output_its_use_its_script_and_what_happened(
     expect(log).to_contain_text("<script>alert(1)</script>")
     expect(log.get_by_role("cell", name="0.25")).to_be_visible()
     assert not log.locator("script").count()
+    written = log.evaluate(_SELECTED)
+    page.get_by_label("Times").check()
+    expect(log.locator("[data-time]").first).to_have_attribute("data-time", _CLOCK)
+    assert log.evaluate(_SELECTED) == written
     look(page, "job-log", log)
     _show(page, "Resources")
     expect(page.get_by_role("img", name="CPU cores")).to_be_visible()

@@ -121,7 +121,7 @@ def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
 
     page.get_by_role("tab", name="Slurm").first.click()
     mine = row(page, "Untitled")
-    expect(mine).to_contain_text(re.compile("1 GPU.*1 h 5. min left"))
+    expect(mine).to_contain_text(re.compile("1 GPU.*1 h 5. left"))
     look(page, "kernel-sidebar", mine)
     mine.dblclick()
     panel = page.get_by_role("group", name="Actions")

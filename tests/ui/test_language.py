@@ -20,8 +20,8 @@ from tests.cluster.plugin import ROOT, SlurmCluster
 from tests.ui import apart
 from tests.ui.kept_page import heard
 from tests.ui.lab import Lab, adopt, at_rest, running_lab
-from tests.ui.looks import look, look_as_it_is
-from tests.ui.side import open_sidebar
+from tests.ui.looks import are_lines, look, look_as_it_is
+from tests.ui.side import Sbatch, open_sidebar
 
 cluster, lab_home = apart.cluster, apart.lab_home
 
@@ -43,9 +43,11 @@ def lab(lab_home: tuple[Path, dict[str, str]], port_apart: int) -> Iterator[Lab]
 def test_jobs_are_told_of_in_portuguese(page: Page, lab: Lab, cluster: SlurmCluster) -> None:
     slurm_id = cluster.run("sbatch", "--parsable", "-H", "--wrap", "sleep 600").stdout.strip()
     page.goto(f"{lab.url}lab?token={lab.token}&reset")
-    expect(page.get_by_role("button", name="Slurm: nenhum job")).to_be_visible()
+    expect(page.get_by_role("button", name="Enviados daqui: nenhum job")).to_be_visible()
     names = {"v": 1, "cluster": "local", "id": adopt(page, slurm_id)}
-    expect(page.get_by_role("button", name="Slurm: 1 job esperando")).to_be_visible()
+    expect(
+        page.get_by_role("button", name="Slurm: Enviados daqui: 1 job esperando")
+    ).to_be_visible()
 
     path = lab.write("fila.ipynb", ["1"])
     notebook = nbformat.read(path, as_version=4)
@@ -83,8 +85,9 @@ REFUSED = "{asked} GPUs are more than {name} has on a node: {most}."
 
 @pytest.mark.parametrize("locale", ["pt_BR", "ja_JP", "da_DK", "it_IT"])
 def test_sidebar_form_and_what_is_said_before_a_job_is_sent_are_in_each_language_and_fit(
-    page: Page, lab: Lab, locale: str
+    page: Page, lab: Lab, sbatch: Sbatch, locale: str
 ) -> None:
+    sbatch(f"{locale} held with a name that is longer than its line", "-H")
     words = json.loads(_catalogue(locale).read_text(encoding="utf-8"))
     answers: list[Response] = []
 
@@ -96,6 +99,9 @@ def test_sidebar_form_and_what_is_said_before_a_job_is_sent_are_in_each_language
     try:
         sidebar = open_sidebar(page, lab)
         expect(sidebar.get_by_role("heading", name=words["My jobs"][0])).to_be_visible()
+        mine = sidebar.get_by_role("treegrid").get_by_role("row").filter(has_text=locale)
+        expect(mine).to_have_count(1)
+        are_lines(mine)
         with heard(page, "response", answered):
             page.get_by_text(words["Slurm job"][0], exact=True).click()
             form = page.get_by_role("form", name=words["Slurm job"][0])

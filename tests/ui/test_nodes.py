@@ -45,7 +45,7 @@ def test_a_node_says_what_is_free_in_partition_picture_and_table(
     page.get_by_role("button", name="Table", exact=True).click()
     row = page.get_by_role("grid", name="Nodes of local").get_by_role("row").nth(1)
     expect(row).to_contain_text("n1")
-    expect(row).to_contain_text("mixed")
+    expect(row).to_contain_text("partly used")
     page.get_by_label("Filter the nodes").fill("gpus>1")
     expect(row).to_have_count(0)
     page.get_by_label("Filter the nodes").fill("gpus=1 partition:short")

@@ -11,8 +11,12 @@ from tests.cluster.plugin import SlurmCluster
 from tests.ssh.profile import write_profile
 from tests.ssh.waiting import wait_until
 from tests.ui.lab import Lab
-from tests.ui.looks import fits, look, look_as_it_is
+from tests.ui.looks import are_lines, fits, look, look_as_it_is
 from tests.ui.side import Sbatch, jobs, open_sidebar, row, runs
+
+_LONG = "train-resnet-50-with-a-name-that-is-rather-long"
+_NO_TONE = "rgb(97, 97, 97)"
+"""The colour of icons without a style of ours."""
 
 
 def states(cluster: SlurmCluster, slurm_id: str) -> list[str]:
@@ -74,6 +78,7 @@ def test_several_are_chosen_and_cancelled_by_keys_once_a_person_has_said_so(
     for name, slurm_id in (("one", ids[1]), ("two", ids[2])):
         expect(dialog).to_contain_text(f"{name} · {slurm_id} · local · waiting")
     expect(dialog).not_to_contain_text("keep")
+    look_as_it_is(page, "dialog-cancel")
     dialog.get_by_role("button", name="Keep").click()
     assert len(states(cluster, ",".join(ids))) == 3
     page.get_by_role("group", name="Selected jobs").get_by_role("button", name="Cancel").click()
@@ -82,6 +87,11 @@ def test_several_are_chosen_and_cancelled_by_keys_once_a_person_has_said_so(
         expect(row(sidebar, name)).to_contain_text("cancelled")
     expect(row(sidebar, "keep")).to_contain_text("on hold")
     assert [line.split()[0] for line in states(cluster, ",".join(ids))] == [ids[0]]
+    row(sidebar, "keep").focus()
+    page.keyboard.press("Control+a")
+    chosen = page.get_by_role("group", name="Selected jobs")
+    for label in ("Release (1)", "Cancel (1)"):
+        expect(chosen.get_by_role("button", name=label)).to_be_visible()
 
 
 def test_of_an_array_one_task_is_cancelled_and_the_others_stay(
@@ -115,13 +125,17 @@ def test_of_an_array_one_task_is_cancelled_and_the_others_stay(
 def test_the_sidebar_looks_well_in_both_themes_and_fits_into_200_pixels(
     sidebar: Locator, sbatch: Sbatch, page: Page
 ) -> None:
-    sbatch("train-resnet-50-with-a-name-that-is-rather-long", "--gpus=1", "--time=2:00:00")
+    sbatch(_LONG, "--gpus=1", "--time=2:00:00")
     sbatch("held", "-H")
     sbatch("wants-more-than-there-is", "--gpus=2", "--time=30")
     sbatch("rates", "--array=0-5%1", "--time=10")
     expect(row(sidebar, "rates")).to_be_visible()
     sidebar.get_by_role("button", name="Tasks of rates").click()
     row(sidebar, "held").click()
+    # No panel of a job is open, which has signs, too.
+    sign = row(sidebar, _LONG).locator("svg [data-tone=running]")
+    expect(sign).not_to_have_css("fill", _NO_TONE)
+    are_lines(jobs(sidebar).get_by_role("row"))
     look(page, "sidebar", sidebar.locator(".jp-slurm-SidebarBody"))
 
     # JupyterLab's own least is more; a person's style sheet may allow less.
@@ -138,6 +152,7 @@ def test_the_sidebar_looks_well_in_both_themes_and_fits_into_200_pixels(
     page.mouse.move(edge + 300, middle)
     wait_until(lambda: _width(sidebar) <= 202, seen=lambda: _width(sidebar))
     fits(page, sidebar.locator(".jp-slurm-SidebarBody"))
+    are_lines(jobs(sidebar).get_by_role("row"))
     look_as_it_is(page, "sidebar-200")
 
 

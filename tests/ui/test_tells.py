@@ -176,8 +176,9 @@ def _was_told(page: Page) -> bool:
 def test_sidebar_and_views_are_opened_from_status_bar_and_palette_and_settings_are_used(
     desk: Page, held: str, cluster: SlurmCluster
 ) -> None:
-    desk.get_by_role("button", name="Slurm:").click()
+    desk.get_by_role("button", name="Slurm:").press("Enter")
     expect(desk.get_by_role("region", name="Slurm")).to_be_visible()
+    assert desk.evaluate("document.activeElement.closest('#jupyter-slurm-sidebar') !== null")
 
     desk.keyboard.press("Control+Shift+c")
     palette = desk.locator(".lm-CommandPalette")

@@ -107,6 +107,7 @@ export class FakeModel implements ISlurmModel {
   readonly changed = new Signal<this, void>(this);
   readonly stateChanged = new Signal<this, { job: Job; before: Job['state'] }>(this);
   listed: readonly QueueEntry[] = [];
+  listsAll = true;
   readonly listedChanged = new Signal<this, void>(this);
   watchers: { background: boolean }[] = [];
   /** The ids of jobs that are watched one by one. */

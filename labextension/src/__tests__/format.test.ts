@@ -1,5 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { duration, isFinal, memory, stateWord, timeUsed, tone, visible } from '../format';
+import { duration, isFinal, memory, moment, stateWord, timeUsed, tone, visible } from '../format';
 
 const trans = nullTranslator.load('jupyter_slurm');
 
@@ -11,6 +11,16 @@ test.each([
   [-3, '0 s']
 ])('%d seconds are told as %s', (seconds, told) => {
   expect(duration(seconds)).toBe(told);
+});
+
+test('a moment has a date unless it is today or this night, in the language of the page', () => {
+  const at = new Date(2026, 10, 26, 17, 4).getTime() / 1000;
+  document.documentElement.lang = 'pt-BR';
+  expect(moment(at, at)).toBe('17:04');
+  expect(moment(at, at + 86_400)).toBe('26 de nov., 17:04');
+  expect(moment(at + 8 * 3_600, at)).toBe('01:04');
+  expect(moment(at + 20 * 3_600, at)).toBe('27 de nov., 13:04');
+  document.documentElement.lang = '';
 });
 
 test('sizes come in the unit that people would use', () => {

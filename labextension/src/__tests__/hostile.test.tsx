@@ -277,6 +277,7 @@ test('what a job displays is shown without anything that acts, loads or can be c
               key={block.key}
               block={block}
               {...{ wanted: 'all', current: null, length: 0, more: null, rendermime: shows, trans }}
+              times={false}
               found={{ runs: [], count: 0 }}
             />
           ))}

@@ -1,7 +1,10 @@
 interface Tool {
+  /** The file that has them. */
+  LAB_TEXTS: string;
   PLURALS: Record<string, string>;
   catalogue(locale: string): Record<string, string[]>;
   forms(locale: string): number;
+  labTexts(): unknown;
   /** By singular: its plural, or null. */
   sources(): Map<string, string | null>;
 }
@@ -15,6 +18,10 @@ function placeholders(text: string): string[] {
 test('there are texts to translate', () => {
   expect(sources.get('%1 GPU')).toBe('%1 GPUs');
   expect(sources.get('Tell when a job starts')).toBeNull();
+});
+
+test('the page of a lab has its texts in each language (npm run translations)', () => {
+  expect(jest.requireActual(tool.LAB_TEXTS)).toEqual(tool.labTexts());
 });
 
 describe.each(Object.keys(tool.PLURALS))('%s', locale => {

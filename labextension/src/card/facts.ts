@@ -5,13 +5,13 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { endsOf, SOON_S } from '../ends';
 import { duration, isFinal, memory, moment, sessionOf, stateWord, visible } from '../format';
 import { stepOf } from '../labs/words';
-import { codeOf, said, toldBeside, type Text } from '../messages';
+import { said, toldBeside, type Text } from '../messages';
 import { rowOfJob } from '../sidebar/rows';
 import { matters } from '../sidebar/words';
-import { RAISED, SAID_BY_STATE } from '../states';
 import { progress } from '../tasks';
 import type { Freshness } from '../tokens';
 import type { Connection, Job, KernelJob, LabJob, SessionJob, Transfer, Usage } from '../wire';
+import { howItEnded } from './ended';
 
 const ERASED_SOON_S = 14 * 24 * 3600;
 
@@ -49,7 +49,8 @@ export function facts(job: Job, trans: TranslationBundle): string[] {
 
 /** How long it has run or waited, and how it ended. */
 export function time(job: Job, nowS: number, trans: TranslationBundle): string[] {
-  return [span(job, nowS, trans), howItEnded(job, trans)].filter(part => part !== '');
+  const ended = job.why === null ? howItEnded(job, trans) : ''; // else a sentence says it
+  return [span(job, nowS, trans), ended].filter(part => part !== '');
 }
 
 function span(job: Job, nowS: number, trans: TranslationBundle): string {
@@ -69,20 +70,6 @@ function span(job: Job, nowS: number, trans: TranslationBundle): string {
   }
   const starts = trans.__('starts ~%1', moment(job.start_estimate_s, nowS));
   return `${waits} · ${starts}`;
-}
-
-/** By what one that failed ended; '': its state says so. */
-export function howItEnded(job: Job, trans: TranslationBundle): string {
-  if (job.state !== 'FAILED') {
-    return ''; // code and signal only say how Slurm ended it, and how far it had begun by then
-  }
-  if (job.why !== null && typeof job.why !== 'string' && job.why.text === RAISED) {
-    return visible(said(job.why.args.ename ?? '', trans));
-  }
-  if (job.signal) {
-    return trans.__('killed by signal %1', job.signal);
-  }
-  return job.exit_code ? trans.__('exit code %1', job.exit_code) : '';
 }
 
 function used(usage: Usage, trans: TranslationBundle): string[] {
@@ -144,19 +131,6 @@ export function attaching(job: Job, trans: TranslationBundle): Note | null {
 
 function note(tone: Note['tone'], text: string | null): Note | null {
   return text ? { tone, text } : null;
-}
-
-/**
- * Of why it waits or how it ended, and of what to do, that which the rest under the cell leaves to
- * say. `hasRemedy`: a button does what is to be done.
- */
-export function reasonsLeft(job: Job, hasRemedy: boolean): (Text | null)[] {
-  const code = job.why === null ? '' : codeOf(job.why);
-  const isSaid = (SAID_BY_STATE as readonly string[]).includes(code);
-  if (isSaid && !isFinal(job.state)) {
-    return []; // what is advised is to wait
-  }
-  return [isSaid ? null : job.why, hasRemedy ? null : job.advice];
 }
 
 function why(job: Job, reasons: readonly (Text | null)[], trans: TranslationBundle): Note | null {

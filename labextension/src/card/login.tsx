@@ -3,12 +3,14 @@
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
-import type { IDisposable } from '@lumino/disposable';
 import type { JSX } from 'react';
 import { isOpen, visible } from '../format';
+import { later } from '../later';
 import { CommandIDs, type ISlurmModel } from '../tokens';
-import { WatchingWidget } from '../watching';
-import { Saved } from './view';
+import { ModelWidget } from '../watching';
+
+const Saved = later(async () => (await import('./saved')).Saved);
+const NeedsLogin = later(async () => (await import('./saved')).NeedsLogin);
 
 export const LOGIN_MIME = 'application/vnd.jupyter-slurm.login+json';
 
@@ -21,17 +23,16 @@ export function clusterNamed(bundle: unknown): string | null {
   return v === 1 && typeof cluster === 'string' ? cluster : null;
 }
 
-export class LoginNotice extends WatchingWidget implements IRenderMime.IRenderer {
+export class LoginNotice extends ModelWidget implements IRenderMime.IRenderer {
   private cluster: string | null = null;
   private saved = '';
-  private watched: IDisposable | null = null;
 
   constructor(
-    private readonly model: ISlurmModel,
+    model: ISlurmModel,
     private readonly commands: CommandRegistry,
     private readonly trans: TranslationBundle
   ) {
-    super();
+    super(model);
     this.addClass('jp-slurm-CardHost');
   }
 
@@ -44,52 +45,37 @@ export class LoginNotice extends WatchingWidget implements IRenderMime.IRenderer
     return this.renderPromise ?? Promise.resolve();
   }
 
-  protected override render(): JSX.Element {
+  protected override view(): JSX.Element {
     const { model, trans, cluster } = this;
     const connection = cluster === null ? undefined : model.connections.get(cluster);
     if (cluster === null || connection === undefined) {
       const sentence = trans.__('What the notebook was saved with:');
-      return <Saved sentence={sentence} saved={this.saved} />;
+      return <Saved sentence={sentence} saved={this.saved} trans={trans} />;
     }
     const name = visible(cluster);
     if (isOpen(connection)) {
       return (
-        <Saved sentence={trans.__('%1 is connected; this goes on by itself.', name)} saved="" />
+        <Saved
+          sentence={trans.__('%1 is connected; this goes on by itself.', name)}
+          saved=""
+          trans={trans}
+        />
       );
     }
     return (
-      <section className="jp-slurm jp-slurm-Card" data-tone="waiting">
-        <p className="jp-slurm-CardNote" data-tone="look">
-          <span aria-hidden="true">⚠ </span>
-          <span>{trans.__('%1 needs a login. This goes on by itself after it.', name)}</span>
-        </p>
-        <button
-          className="jp-slurm-Button"
-          title={trans.__('Connect to %1', name)}
-          onClick={() => {
-            void this.commands.execute(CommandIDs.connect, { cluster });
-          }}
-        >
-          {trans.__('Log in')}
-        </button>
-      </section>
+      <NeedsLogin
+        cluster={name}
+        connect={() => {
+          void this.commands.execute(CommandIDs.connect, { cluster });
+        }}
+        trans={trans}
+      />
     );
   }
 
   protected override look(): void {
-    if (this.watched === null && this.isVisible && this.cluster !== null) {
-      this.watched = this.model.watchJobs();
-      this.model.changed.connect(this.hear, this);
+    if (this.isVisible && this.cluster !== null) {
+      super.look();
     }
-  }
-
-  protected override rest(): void {
-    this.model.changed.disconnect(this.hear, this);
-    this.watched?.dispose();
-    this.watched = null;
-  }
-
-  private hear(): void {
-    this.update();
   }
 }

@@ -63,7 +63,7 @@ function needsLogin(job: Job, connection: Connection | undefined): boolean {
 }
 
 /** Slurm lets go what an administrator holds only for that one. */
-function isHeldByUser(job: Job): boolean {
+export function isHeldByUser(job: Job): boolean {
   return rowOfJob(job).held && job.reason !== 'JobHeldAdmin';
 }
 

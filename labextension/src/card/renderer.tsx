@@ -4,16 +4,18 @@ import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
-import type { Message } from '@lumino/messaging';
 import type { JSX } from 'react';
+import { later } from '../later';
 import { said } from '../messages';
 import { JobNews } from '../model/job_news';
 import type { ISlurmModel } from '../tokens';
 import { WatchingWidget } from '../watching';
 import type { Job } from '../wire';
-import { JobCardView, Saved } from './view';
 
 export const MIME = 'application/vnd.jupyter-slurm.job+json';
+
+const Saved = later(async () => (await import('./saved')).Saved);
+const JobCardView = later(async () => (await import('./view')).JobCardView);
 
 /** A card is there before the news of its job: so long it says that it looks for it. */
 const LOOK_MS = 3_000;
@@ -55,19 +57,14 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
     return this.renderPromise ?? Promise.resolve();
   }
 
-  protected override render(): JSX.Element {
+  protected override view(): JSX.Element {
     const { model, trans } = this;
     const job = this.job();
     if (job !== undefined) {
       return <JobCardView job={job} model={model} commands={this.commands} trans={trans} />;
     }
     const looks = this.jobId !== null && (this.looking !== 0 || model.freshness.asOf === null);
-    return <Saved sentence={this.sentence(looks)} saved={looks ? '' : this.saved} />;
-  }
-
-  protected override onAfterShow(message: Message): void {
-    super.onAfterShow(message);
-    this.update();
+    return <Saved sentence={this.sentence(looks)} saved={looks ? '' : this.saved} trans={trans} />;
   }
 
   private job(): Job | undefined {

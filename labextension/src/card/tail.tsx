@@ -1,6 +1,7 @@
 // The last lines of a job's output, as plain text, live while they are shown.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { useEffect, useLayoutEffect, useRef, useState, type JSX } from 'react';
+import { useCallback, useLayoutEffect, useRef, useState, type JSX } from 'react';
+import { useResting } from '../grid/feed';
 import type { ISlurmModel } from '../tokens';
 import type { LogChunk } from '../wire';
 import { said } from '../messages';
@@ -24,7 +25,7 @@ export function LogTail({ model, jobId, open, trans }: Props): JSX.Element {
   const [text, setText] = useState<string | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const box = useRef<HTMLPreElement>(null);
-  useEffect(() => {
+  const follow = useCallback(() => {
     const view = model.log(jobId);
     view.chunk.connect((_, chunk) => {
       setText(before => lastLines((before ?? '') + textOf(chunk)));
@@ -32,10 +33,9 @@ export function LogTail({ model, jobId, open, trans }: Props): JSX.Element {
     view.changed.connect(({ freshness }) => {
       setProblem(freshness.problem && said(freshness.problem.message, trans));
     });
-    return () => {
-      view.dispose();
-    };
+    return view;
   }, [model, jobId, trans]);
+  useResting(follow);
   const atEnd = useRef(true);
   useLayoutEffect(() => {
     if (box.current !== null && atEnd.current) {

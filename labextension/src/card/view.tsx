@@ -5,17 +5,21 @@ import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { useState, type JSX } from 'react';
 import { useClock } from '../clock';
+import { exactly } from '../exactly';
 import { isFinal, isRunning, stateWord, timeUsed, tone, visible } from '../format';
 import { cancelIcon, logIcon, openIcon } from '../icons';
 import { stateIcon } from '../job/icons';
-import { DashboardButtons } from '../labs/dashboards';
+import { DashboardButtons } from '../labs/dashboard_buttons';
+import { Marked } from '../marked';
 import { said, type Text } from '../messages';
 import { rowOfJob } from '../sidebar/rows';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import type { Connection, Job } from '../wire';
-import { attaching, facts, notes, now, place, reasonsLeft, time, type Note } from './facts';
+import { reasonsLeft } from './ended';
+import { attaching, facts, notes, now, place, time, type Note } from './facts';
 import { remediesOf } from './remedies';
 import { LogTail } from './tail';
+import '../../style/card.css';
 
 interface CardProps {
   job: Job;
@@ -194,50 +198,13 @@ export function NoteLine({ note: { tone, text } }: { note: Note }): JSX.Element 
 
 const SIGNS: Record<Note['tone'], string> = { bad: '✖ ', look: '⚠ ', plain: '' };
 
-/** What stands in backticks is there to be copied. */
-function Marked({ text }: { text: string }): JSX.Element {
-  const pieces = text.split('`');
-  return (
-    <span>
-      {pieces.map((piece, at) =>
-        at % 2 === 1 && at < pieces.length - 1 ? <code key={at}>{piece}</code> : piece
-      )}
-    </span>
-  );
-}
-
 /** The exact moments of its life. */
 function moments(job: Job, trans: TranslationBundle): string {
-  const exact = (atS: number): string => new Date(atS * 1000).toLocaleString();
   return [
-    job.submitted_s === null ? '' : trans.__('Submitted: %1', exact(job.submitted_s)),
-    job.started_s === null ? '' : trans.__('Started: %1', exact(job.started_s)),
-    job.ended_s === null ? '' : trans.__('Ended: %1', exact(job.ended_s))
+    job.submitted_s === null ? '' : trans.__('Submitted: %1', exactly(job.submitted_s)),
+    job.started_s === null ? '' : trans.__('Started: %1', exactly(job.started_s)),
+    job.ended_s === null ? '' : trans.__('Ended: %1', exactly(job.ended_s))
   ]
     .filter(line => line !== '')
     .join('\n');
-}
-
-interface SavedProps {
-  /** What there is to say of the job instead of its card. */
-  sentence: string;
-  /** The plain text that the notebook was saved with; '': none. */
-  saved: string;
-}
-
-/** No card of ours is saved with more. */
-const MOST_SAVED = 16 * 1024;
-
-/** Of a job that is not known: what the notebook says of it, and that it is only that. */
-export function Saved({ sentence, saved }: SavedProps): JSX.Element {
-  return (
-    <div className="jp-slurm jp-slurm-Card" data-tone="ended">
-      <p className="jp-slurm-CardNote">{sentence}</p>
-      {saved === '' ? null : (
-        <pre className="jp-slurm-Saved">
-          {saved.slice(0, MOST_SAVED).split('\n').map(visible).join('\n')}
-        </pre>
-      )}
-    </div>
-  );
 }

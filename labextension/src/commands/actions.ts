@@ -3,6 +3,7 @@
 import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { visible } from '../format';
+import { numeral } from '../language';
 import { said } from '../messages';
 import { News, type Channel } from '../status/tabs';
 import type { ISlurmModel } from '../tokens';
@@ -31,12 +32,14 @@ export class ActionNews {
         this.end(action);
       });
     });
-    model.changed.connect(() => {
+    const hear = (): void => {
       if (model.actions !== this.known) {
         this.known = model.actions;
         this.look();
       }
-    });
+    };
+    model.changed.connect(hear);
+    hear();
   }
 
   private look(): void {
@@ -84,7 +87,7 @@ export class ActionNews {
           caption: trans.__('What is done stays done'),
           callback: () => {
             model.call('stop_action', { action_id: action.id }).catch((error: unknown) => {
-              tell(error, trans.__('Stop'));
+              tell(error, trans.__('Stop'), trans);
             });
           }
         }
@@ -109,7 +112,7 @@ function share({ done, jobs }: Action): number {
 }
 
 function going({ verb, done, jobs }: Action, trans: TranslationBundle): string {
-  const far = [done.toLocaleString(), jobs.toLocaleString()];
+  const far = [numeral(done), numeral(jobs)];
   switch (verb) {
     case 'cancel':
       return trans.__('Cancelling: %1 of %2', ...far);
@@ -131,7 +134,7 @@ export function ended(action: Action, trans: TranslationBundle): string {
     first,
     action.refused > 0 ? refused(action, trans) : '',
     left > 0
-      ? trans._n('%2 job is as it was', '%2 jobs are as they were', left, left.toLocaleString())
+      ? trans._n('%2 job is as it was', '%2 jobs are as they were', left, numeral(left))
       : '',
     action.problem === null ? '' : said(action.problem.message, trans)
   ]
@@ -142,7 +145,7 @@ export function ended(action: Action, trans: TranslationBundle): string {
 
 function done({ verb, done, refused }: Action, trans: TranslationBundle): string {
   const count = done - refused;
-  const told = count.toLocaleString();
+  const told = numeral(count);
   switch (verb) {
     case 'cancel':
       return trans._n('%2 job cancelled', '%2 jobs cancelled', count, told);
@@ -160,6 +163,6 @@ function refused({ refused: count, refusals }: Action, trans: TranslationBundle)
   const why = refusals[0]?.why ?? '';
   const named = refusals.slice(0, NAMED).map(({ job }) => job);
   const ids = `${named.join(', ')}${count > named.length ? ' …' : ''}`;
-  const told = [count.toLocaleString(), ids, visible(said(why, trans))];
+  const told = [numeral(count), ids, visible(said(why, trans))];
   return trans._n('%2 was not: %3. %4', '%2 were not: %3. %4', count, ...told);
 }

@@ -5,6 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 import { addEntry, addJob, live, type Counts } from '../counts';
 import { isFinal, sessionOf, stateWord, visible } from '../format';
+import { numeral } from '../language';
 import type { ISlurmModel } from '../tokens';
 import { isTask, jobOf, stateOf, type Target } from './targets';
 
@@ -92,7 +93,7 @@ function held(model: ISlurmModel, targets: readonly Target[], trans: Translation
 function many(model: ISlurmModel, targets: readonly Target[]): [number, string] {
   const { running, waiting } = live(countsOf(model, targets));
   const count = Math.max(targets.length, running + waiting);
-  return [count, count.toLocaleString()];
+  return [count, numeral(count)];
 }
 
 function countsOf(model: ISlurmModel, targets: readonly Target[]): Counts {
@@ -120,7 +121,7 @@ function counted(model: ISlurmModel, targets: readonly Target[], trans: Translat
   }
   return [...words]
     .sort(([, one], [, other]) => other - one)
-    .map(([word, count]) => `${count.toLocaleString()} ${word}`)
+    .map(([word, count]) => `${numeral(count)} ${word}`)
     .join(', ');
 }
 
@@ -137,7 +138,7 @@ function someNames(
   const rest = names.length - LISTED;
   return [
     names.slice(0, LISTED).join(', '),
-    rest > 0 ? trans._n('and %2 more', 'and %2 more', rest, rest.toLocaleString()) : ''
+    rest > 0 ? trans._n('and %2 more', 'and %2 more', rest, numeral(rest)) : ''
   ]
     .filter(part => part !== '')
     .join(' ');

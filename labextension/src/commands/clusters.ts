@@ -36,7 +36,7 @@ export function addClusterCommands(
         try {
           await execute(cluster as string);
         } catch (error) {
-          tell(error, label);
+          tell(error, label, trans);
         }
       }
     });

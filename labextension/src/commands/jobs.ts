@@ -7,11 +7,10 @@ import { copyIcon, folderIcon, notebookIcon, type LabIcon } from '@jupyterlab/ui
 import { isFinal, isRunning } from '../format';
 import { isKernel } from '../kernels/words';
 import { cancelIcon, extendIcon, forgetIcon, holdIcon, releaseIcon, requeueIcon } from '../icons';
+import { numeral } from '../language';
 import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
-import { mayCancel, mayForget, mayRequeue, wantedLimit } from './asking';
 import { wantedBy } from './current';
-import { goToCell, openFolder } from './places';
 import { each, steer, type Verb } from './steering';
 import { isTask, jobOf, stateOf, targetsSchema, type Target } from './targets';
 import { tell } from './telling';
@@ -31,6 +30,8 @@ export interface Command {
   fits: (target: Target) => boolean;
   /** Why Slurm would refuse it, as far as is known: it is in no menu then. */
   refused?: (target: Target) => string | null;
+  /** True: the action is done to each selected job, and its label says how many there are. */
+  counts?: boolean;
   execute: (targets: Target[]) => Promise<void>;
 }
 
@@ -47,12 +48,17 @@ export function addCommands(
   trans: TranslationBundle,
   all: readonly Command[]
 ): void {
-  for (const { id, label, labelOf, caption, icon, execute, ...rules } of all) {
+  for (const { id, label, labelOf, caption, icon, execute, counts, ...rules } of all) {
     const refused = (target: Target): string | null => rules.refused?.(target) ?? null;
     const fits = (target: Target): boolean => rules.fits(target) && refused(target) === null;
     app.commands.addCommand(id, {
       label: args => {
-        const called = labelOf?.(wantedBy(app, args)[0]) ?? label;
+        const wanted = wantedBy(app, args);
+        const called = labelOf?.(wanted[0]) ?? label;
+        const chosen = typeof args.chosen === 'number' ? args.chosen : wanted.length;
+        if (counts === true && chosen > 1) {
+          return `${called} (${numeral(wanted.filter(fits).length)})`;
+        }
         return args.current === true ? trans.__('This job: %1', called) : called;
       },
       caption: args => wantedBy(app, args).map(refused).find(Boolean) ?? caption,
@@ -71,7 +77,7 @@ export function addCommands(
             await execute(targets);
           }
         } catch (error) {
-          tell(error, label);
+          tell(error, label, trans);
         }
       }
     });
@@ -88,7 +94,7 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
   const knownToSlurm = (fits: (state: string) => boolean) => (target: Target) =>
     (target.id === null || model.jobs.get(target.id)?.slurm_id !== null) && when(fits)(target);
   const does = (verb: Verb) => (targets: Target[]) => steer(model, targets, verb);
-  return [
+  const all: Command[] = [
     {
       id: CommandIDs.cancel,
       label: trans.__('Cancel'),
@@ -96,6 +102,7 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
       icon: cancelIcon,
       fits: when(state => !isFinal(state)),
       execute: async targets => {
+        const { mayCancel } = await import('./asking');
         if (await mayCancel(model, targets, trans)) {
           await steer(model, targets, 'cancel');
         }
@@ -128,6 +135,7 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
         return job?.no_requeue ? said(job.no_requeue, trans) : null;
       },
       execute: async targets => {
+        const { mayRequeue } = await import('./asking');
         if (await mayRequeue(model, targets, trans)) {
           await steer(model, targets, 'requeue');
         }
@@ -140,6 +148,7 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
       icon: extendIcon,
       fits: target => !isTask(target) && knownToSlurm(isRunning)(target),
       execute: async targets => {
+        const { wantedLimit } = await import('./asking');
         const limit = await wantedLimit(trans);
         if (limit !== null) {
           await each(targets, async target => {
@@ -156,6 +165,7 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
       icon: forgetIcon,
       fits: target => isOurs(target) && when(isFinal)(target),
       execute: async targets => {
+        const { mayForget } = await import('./asking');
         if (await mayForget(model, targets, trans)) {
           await each(targets, async target => {
             const job = await jobOf(model, target);
@@ -165,6 +175,7 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
       }
     }
   ];
+  return all.map(one => ({ ...one, counts: true }));
 }
 
 function finding(app: JupyterFrontEnd, model: ISlurmModel, trans: TranslationBundle): Command[] {
@@ -182,6 +193,7 @@ function finding(app: JupyterFrontEnd, model: ISlurmModel, trans: TranslationBun
       label: trans.__('Copy the id'),
       caption: trans.__("Slurm's id, where it has one"),
       icon: copyIcon,
+      counts: true,
       fits: () => true,
       execute: targets => {
         const ids = targets.map(one => known(one)?.slurm_id ?? one.slurm_id ?? one.id ?? '');
@@ -196,6 +208,7 @@ function finding(app: JupyterFrontEnd, model: ISlurmModel, trans: TranslationBun
       icon: folderIcon,
       fits: isOurs,
       execute: first(async target => {
+        const { openFolder } = await import('./places');
         await openFolder(app, model, await jobOf(model, target), trans);
       })
     },
@@ -208,6 +221,7 @@ function finding(app: JupyterFrontEnd, model: ISlurmModel, trans: TranslationBun
       icon: notebookIcon,
       fits: target => isOurs(target) && known(target)?.notebook !== null,
       execute: first(async target => {
+        const { goToCell } = await import('./places');
         await goToCell(app, await jobOf(model, target), trans);
       })
     }

@@ -1,8 +1,7 @@
 // The plugin that adds the commands of jobs and clusters, which every view uses.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { ISlurmModel } from '../tokens';
-import { ActionNews } from './actions';
 import { addClusterCommands } from './clusters';
 import { addJobCommands } from './jobs';
 
@@ -18,6 +17,17 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load('jupyter_slurm');
     addJobCommands(app, model, trans);
     addClusterCommands(app, model, trans);
-    new ActionNews(model, trans, 'BroadcastChannel' in window ? new BroadcastChannel(NEWS) : null);
+    const begin = (): void => {
+      if (model.actions.length > 0) {
+        model.changed.disconnect(begin);
+        void tellOfActions(model, trans);
+      }
+    };
+    model.changed.connect(begin);
   }
 };
+
+async function tellOfActions(model: ISlurmModel, trans: TranslationBundle): Promise<void> {
+  const { ActionNews } = await import('./actions');
+  new ActionNews(model, trans, 'BroadcastChannel' in window ? new BroadcastChannel(NEWS) : null);
+}

@@ -1,7 +1,8 @@
 // What a command has to say when it is done, or could not be. A notification that says nothing of
 // how long it is to be seen is never seen: it goes to the list behind the status bar at once.
 import { Notification } from '@jupyterlab/apputils';
-import { english } from '../messages';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { said } from '../messages';
 import { problemOf } from '../model/model';
 
 const SEEN = { autoClose: 10_000 } as const;
@@ -15,8 +16,8 @@ export function warn(message: string): void {
 }
 
 /** That `what` has failed, and why. */
-export function tell(error: unknown, what: string): void {
+export function tell(error: unknown, what: string, trans: TranslationBundle): void {
   const { message, hint } = problemOf(error);
-  const lines = [`${what}: ${english(message)}`, english(hint ?? '')];
+  const lines = [`${what}: ${said(message, trans)}`, said(hint ?? '', trans)];
   Notification.error(lines.filter(Boolean).join('\n'), SEEN);
 }

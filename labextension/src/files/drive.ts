@@ -9,6 +9,7 @@ import { SlurmError } from '../server';
 import type { ISlurmModel } from '../tokens';
 import type { FileContent, FileEntry, FileListing } from '../wire';
 import { bytesOf, base64Of, textOf } from './bytes';
+import { NAME } from './later';
 import { distrusted, notebookOf } from './trust';
 
 const NEVER = new Date(0).toISOString();
@@ -28,7 +29,7 @@ class DriveError extends Error {
 }
 
 export class ClusterDrive implements Contents.IDrive {
-  readonly name = 'Slurm';
+  readonly name = NAME;
   readonly fileChanged = new Signal<this, Contents.IChangedArgs>(this);
   isDisposed = false;
   private readonly parts = new Map<string, Uint8Array[]>();

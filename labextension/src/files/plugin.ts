@@ -10,7 +10,7 @@ import { folderIcon, newFolderIcon, refreshIcon, ToolbarButton } from '@jupyterl
 import { Poll } from '@lumino/polling';
 import { tell } from '../commands/telling';
 import { CommandIDs, ISlurmModel } from '../tokens';
-import { ClusterDrive } from './drive';
+import { LaterDrive } from './later';
 import { lookWhileSeen } from './looking';
 
 const RANK = 505;
@@ -32,7 +32,10 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     const { commands, docRegistry, serviceManager, shell } = app;
     const trans = (translator ?? nullTranslator).load('jupyter_slurm');
     const { serverSettings } = serviceManager;
-    const drive = new ClusterDrive(model, docRegistry, serverSettings, trans);
+    const drive = new LaterDrive(serverSettings, async () => {
+      const { ClusterDrive } = await import('./drive');
+      return new ClusterDrive(model, docRegistry, serverSettings, trans);
+    });
     const { contents } = serviceManager;
     contents.addDrive(drive);
     // What the user's settings say of HTML files is meant of those on this machine. The viewer asks
@@ -111,7 +114,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
           await browser.model.cd(`/${cluster as string}${path as string}`);
           shell.activateById(browser.id);
         } catch (error) {
-          tell(error, label);
+          tell(error, label, trans);
         }
       }
     });

@@ -2,8 +2,9 @@
 // Knows no view by name.
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
-import { useEffect, useState } from 'react';
-import type { Freshness } from '../tokens';
+import { useEffect, useRef, useState } from 'react';
+import type { Freshness, Resting } from '../tokens';
+import { useSeen } from '../watching';
 
 interface Watched<V> extends IDisposable {
   readonly freshness: Freshness;
@@ -16,13 +17,14 @@ export interface Followed<V> {
 }
 
 /**
- * What `open` gives while there is an `open`. What was shown before stands until there is something
- * newer.
+ * Returns what `open` gives while there is an `open` and somebody sees the view. The last answer stays
+ * until there is a newer one.
  */
 export function useFeed<V extends Watched<V>>(open: (() => V) | null): Followed<V> {
+  const seen = useSeen();
   const [followed, setFollowed] = useState<Followed<V>>({ view: null });
   useEffect(() => {
-    if (open === null) {
+    if (open === null || !seen) {
       return undefined;
     }
     const opened = open();
@@ -38,21 +40,47 @@ export function useFeed<V extends Watched<V>>(open: (() => V) | null): Followed<
       opened.changed.disconnect(take);
       opened.dispose();
     };
-  }, [open]);
+  }, [open, seen]);
   return followed;
+}
+
+/**
+ * Follows what `open` gives until `open` changes. It rests while nobody sees the view, and then goes on
+ * from where it was.
+ */
+export function useResting(open: () => Resting): void {
+  const seen = useSeen();
+  const opened = useRef<Resting | null>(null);
+  useEffect(() => {
+    const view = open();
+    opened.current = view;
+    return () => {
+      view.dispose();
+    };
+  }, [open]);
+  useEffect(() => {
+    if (seen) {
+      opened.current?.wake();
+    } else {
+      opened.current?.rest();
+    }
+  }, [open, seen]);
 }
 
 const TICK_MS = 1000;
 
-/** UTC epoch seconds, while `seen`. */
-export function useNow(seen: boolean): number {
+/** Returns the time in UTC epoch seconds, which stands still while nobody sees the widget. */
+export function useNow(): number {
+  const seen = useSeen();
   const [nowS, setNowS] = useState(() => Date.now() / 1000);
   useEffect(() => {
     if (!seen) {
       return undefined;
     }
     const timer = window.setInterval(() => {
-      setNowS(Date.now() / 1000);
+      if (!document.hidden) {
+        setNowS(Date.now() / 1000);
+      }
     }, TICK_MS);
     return () => {
       window.clearInterval(timer);

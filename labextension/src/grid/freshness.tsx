@@ -1,6 +1,8 @@
 // How new what is shown is, or why nothing newer is known.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
+import { exactly } from '../exactly';
+import { momentWithSeconds } from '../format';
 import { told } from '../messages';
 import type { Freshness } from '../tokens';
 
@@ -11,11 +13,11 @@ interface Props {
 
 export function FreshnessLine({ freshness, trans }: Props): JSX.Element {
   const { asOf, problem } = freshness ?? { asOf: null, problem: null };
-  const at = asOf === null ? null : new Date(asOf * 1000);
-  const when = at === null ? '' : trans.__('as of %1', at.toLocaleTimeString());
+  const nowS = Date.now() / 1000;
+  const when = asOf === null ? '' : trans.__('as of %1', momentWithSeconds(asOf, nowS));
   if (problem === null) {
     return (
-      <span className="jp-slurm-Quiet jp-slurm-Fresh" title={at?.toLocaleString()}>
+      <span className="jp-slurm-Quiet jp-slurm-Fresh" title={asOf === null ? '' : exactly(asOf)}>
         {when === '' ? trans.__('Looking…') : when}
       </span>
     );

@@ -12,6 +12,7 @@ import {
   type RefObject
 } from 'react';
 import { useKeptFocus } from './focus';
+import '../../style/grid.css';
 
 export const ROW_PX = 24;
 const SPARE = 4;

@@ -21,6 +21,7 @@ import { runsOf, textOf, type Block, type DisplayBlock, type Run, type TextBlock
 import type { Wanted } from './output';
 import type { Found } from './search';
 import { pieces, type Piece } from './terminal';
+import { linesOf } from './times';
 
 /** Tells an element when it comes near what is seen, and when it is far again. */
 export interface Nearness {
@@ -32,6 +33,8 @@ export const NearnessContext = createContext<Nearness | null>(null);
 interface Props {
   block: Block;
   wanted: Wanted;
+  /** Whether the time of each line is shown. */
+  times: boolean;
   found: Found;
   /** Which match of this block is the one that somebody is at; null: none of it. */
   current: number | null;
@@ -73,7 +76,7 @@ function Gap({ bytes: count, more, trans }: Props & { bytes: number }): JSX.Elem
 }
 
 function Text(props: Props & { block: TextBlock }): JSX.Element | null {
-  const { block, wanted, found, current, length } = props;
+  const { block, wanted, times, found, current, length } = props;
   const host = useRef<HTMLPreElement>(null);
   const near = useNear(host);
   const runs = runsOf(block, wanted);
@@ -93,6 +96,7 @@ function Text(props: Props & { block: TextBlock }): JSX.Element | null {
             <RunView
               key={at}
               run={run}
+              times={times}
               starts={found.runs[at] ?? []}
               length={length}
               current={current === null ? null : current - before(at)}
@@ -103,29 +107,55 @@ function Text(props: Props & { block: TextBlock }): JSX.Element | null {
   );
 }
 
-interface RunProps {
-  run: Run;
+interface Marks {
   starts: readonly number[];
   length: number;
   current: number | null;
 }
 
-function RunView({ run, starts, length, current }: RunProps): JSX.Element {
-  let at = 0;
+function RunView({ run, times, ...marks }: Marks & { run: Run; times: boolean }): JSX.Element {
   return (
     <span className="jp-slurm-LogRun" data-source={run.source}>
-      {pieces(run.style, run.text).map((piece, key) => {
+      {times ? (
+        linesOf(run, Date.now() / 1000).map(({ time, ...line }, key) => (
+          <span key={key} className="jp-slurm-LogLine" data-time={time}>
+            <Pieces {...line} {...marks} />
+          </span>
+        ))
+      ) : (
+        <Pieces style={run.style} text={run.text} from={0} {...marks} />
+      )}
+    </span>
+  );
+}
+
+interface TextProps extends Marks {
+  text: string;
+  /** Where the text is in its run. */
+  from: number;
+}
+
+function Pieces({
+  style,
+  text,
+  from: first,
+  ...marks
+}: TextProps & { style: string }): JSX.Element {
+  const { starts, length } = marks;
+  let at = first;
+  return (
+    <>
+      {pieces(style, text).map((piece, key) => {
         const from = at;
         at += piece.text.length;
-        const marks = starts.some(start => start < at && start + length > from);
-        const inside = marks ? (
-          <Marked text={piece.text} from={from} {...{ starts, length, current }} />
+        const inside = starts.some(start => start < at && start + length > from) ? (
+          <Marked text={piece.text} from={from} {...marks} />
         ) : (
           piece.text
         );
         return <Coloured key={key} piece={piece} inside={inside} />;
       })}
-    </span>
+    </>
   );
 }
 
@@ -142,13 +172,7 @@ function Coloured({ piece, inside }: { piece: Piece; inside: JSX.Element | strin
   );
 }
 
-interface MarkedProps extends Omit<RunProps, 'run'> {
-  text: string;
-  /** Where the text is in its run. */
-  from: number;
-}
-
-function Marked({ text, from, starts, length, current }: MarkedProps): JSX.Element {
+function Marked({ text, from, starts, length, current }: TextProps): JSX.Element {
   const parts: JSX.Element[] = [];
   let at = 0;
   starts.forEach((start, number) => {

@@ -3,6 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useEffect, useState, type JSX } from 'react';
+import { exactly } from '../exactly';
 import { visible } from '../format';
 import { problemOf } from '../model/model';
 import { CommandIDs, type ISlurmModel } from '../tokens';
@@ -136,7 +137,7 @@ function readable(record: Record<string, string>): Record<string, string> {
     Object.entries(record).map(([name, value]) => [
       name,
       /(Time|Start|End|Submit|Eligible|Eval)$/.test(name) && /^\d{10}$/.test(value)
-        ? new Date(Number(value) * 1000).toLocaleString()
+        ? exactly(Number(value))
         : value
     ])
   );

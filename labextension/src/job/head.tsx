@@ -2,10 +2,11 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
+import { isHeldByUser } from '../card/remedies';
 import { Facts } from '../card/view';
-import { isFinal, stateWord, tone, visible } from '../format';
+import { isFinal, isHeld, stateWord, tone, visible } from '../format';
 import { stateSign } from '../icons';
-import { DashboardButtons } from '../labs/dashboards';
+import { DashboardButtons } from '../labs/dashboard_buttons';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import type { Job } from '../wire';
 
@@ -17,9 +18,13 @@ interface Props {
 }
 
 export function Head({ job, model, commands, trans }: Props): JSX.Element {
+  const held = isHeld(job.state, job.reason);
   const where = [
     trans.__('%1 on %2', job.slurm_id ?? job.id, visible(job.cluster)),
-    job.partition === null ? '' : trans.__('partition %1', visible(job.partition)),
+    // Of one that has no node yet it stands below in the node's place.
+    job.partition === null || job.nodes.length === 0
+      ? ''
+      : trans.__('partition %1', visible(job.partition)),
     job.account === null ? '' : trans.__('account %1', visible(job.account)),
     job.restarts > 0 ? trans.__('attempt %1', job.restarts + 1) : ''
   ];
@@ -27,7 +32,7 @@ export function Head({ job, model, commands, trans }: Props): JSX.Element {
     <div className="jp-slurm-JobHead">
       <div className="jp-slurm-JobTitle">
         <span className="jp-slurm-State" data-tone={tone(job.state)} title={job.state}>
-          <span aria-hidden="true">{stateSign(job.state)} </span>
+          <span aria-hidden="true">{stateSign(job.state, held)} </span>
           {stateWord(job.state, trans)}
         </span>
         <h2>
@@ -41,6 +46,7 @@ export function Head({ job, model, commands, trans }: Props): JSX.Element {
         freshness={model.freshness}
         connection={model.connections.get(job.cluster)}
         trans={trans}
+        reasons={[job.why, isHeldByUser(job) ? null : job.advice]} // the button above lets it go
       />
     </div>
   );

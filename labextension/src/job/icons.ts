@@ -1,6 +1,8 @@
-// The icon of a job's tab: a sign for how it goes, coloured by job.css. The title says it in words.
+// The icon of a state, in rows, cards and the tabs of jobs, coloured by signs.css. A word beside it says
+// the same.
 import { LabIcon } from '@jupyterlab/ui-components';
 import { tone, type Tone } from '../format';
+import '../../style/signs.css';
 
 const PATHS: Record<Tone | 'held', string> = {
   held: 'M6 5h4v14H6zm8 0h4v14h-4z',

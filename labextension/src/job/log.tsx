@@ -3,8 +3,17 @@
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
-import { useCallback, useEffect, useMemo, useRef, useState, type JSX } from 'react';
+import {
+  useCallback,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+  type CSSProperties,
+  type JSX
+} from 'react';
 import { isFinal, stateWord, tone } from '../format';
+import { useResting } from '../grid/feed';
 import { isSame } from '../messages';
 import { stateSign } from '../icons';
 import { ranksOf, tasksOf } from '../tasks';
@@ -16,6 +25,7 @@ import { useFollowing, useNearness } from './follow';
 import { LogBar } from './logbar';
 import { NOTHING, textOf, withChunk, type Shown, type Wanted } from './output';
 import { Trouble } from './parts';
+import { widthOf } from './times';
 
 /** What is asked for at first, and what is kept at most. */
 const FIRST_BYTES = 1024 * 1024;
@@ -46,11 +56,13 @@ export function LogPane(props: Props): JSX.Element {
   const { shown, ended, problem } = useLog(model, job.id, budget, chosen);
   const [wanted, setWanted] = useState<Wanted>('all');
   const [wrap, setWrap] = useState(true);
+  const [timed, setTimed] = useState(false);
   const box = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const nearness = useNearness(box);
   const { follow, setFollow, scrolled } = useFollowing(box, content);
-  const { blocks } = shown;
+  const { blocks, since } = shown;
+  const times = timed && since > 0;
   const finding = useFinding(shown, wanted, box, setFollow);
   const load = useCallback(() => {
     setFollow(false);
@@ -63,6 +75,8 @@ export function LogPane(props: Props): JSX.Element {
         setWanted={setWanted}
         wrap={wrap}
         setWrap={setWrap}
+        times={since > 0 ? timed : null}
+        setTimes={setTimed}
         text={() => blocks.map(block => textOf(block, wanted)).join('')}
         download={chosen === null ? props.download : `${props.download}&task=${chosen}`}
         finding={finding}
@@ -79,6 +93,7 @@ export function LogPane(props: Props): JSX.Element {
       <div
         className="jp-slurm-LogText"
         data-wrap={wrap}
+        style={times ? gutter(since) : undefined}
         data-follow={follow}
         ref={box}
         tabIndex={0}
@@ -97,6 +112,7 @@ export function LogPane(props: Props): JSX.Element {
                 key={block.key}
                 block={block}
                 wanted={wanted}
+                times={times}
                 found={finding.search.in(block)}
                 current={finding.match?.key === block.key ? finding.match.at : null}
                 length={finding.search.text.length}
@@ -121,6 +137,12 @@ export function LogPane(props: Props): JSX.Element {
       )}
     </div>
   );
+}
+
+/** As wide as the widest time, and a space. */
+function gutter(since: number): CSSProperties {
+  const width = `${widthOf(since, Date.now() / 1000) + 1}ch`;
+  return { '--jp-slurm-times': width } as CSSProperties;
 }
 
 interface TasksProps {
@@ -173,7 +195,7 @@ function useLog(model: ISlurmModel, jobId: string, budget: number, task: number 
     // What another task has written is not this one's.
     setLog(NONE);
   }, [task]);
-  useEffect(() => {
+  const open = useCallback(() => {
     const view = model.log(jobId, budget, task);
     let shown = NOTHING;
     view.chunk.connect((_, chunk) => {
@@ -184,10 +206,9 @@ function useLog(model: ISlurmModel, jobId: string, budget: number, task: number 
       const { problem } = view.freshness;
       setLog(before => (before.problem === problem ? before : { ...before, problem }));
     });
-    return () => {
-      view.dispose();
-    };
+    return view;
   }, [model, jobId, budget, task]);
+  useResting(open);
   return log;
 }
 

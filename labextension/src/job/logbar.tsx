@@ -1,4 +1,4 @@
-// What can be done with a log: look for a text, show one source, wrap, copy, download.
+// What can be done with a log: look for a text, show one source, wrap, show times, copy, download.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useRef, type JSX, type KeyboardEvent, type ReactNode } from 'react';
 import type { Finding } from './finding';
@@ -11,6 +11,9 @@ interface Props {
   setWanted: (wanted: Wanted) => void;
   wrap: boolean;
   setWrap: (wrap: boolean) => void;
+  /** null: no time is known. */
+  times: boolean | null;
+  setTimes: (times: boolean) => void;
   text: () => string;
   download: string;
   finding: Finding;
@@ -22,7 +25,7 @@ interface Props {
 }
 
 export function LogBar(props: Props): JSX.Element {
-  const { wanted, setWanted, wrap, setWrap, text, download, trans } = props;
+  const { wanted, setWanted, wrap, setWrap, times, setTimes, text, download, trans } = props;
   return (
     <div className="jp-slurm-LogBar">
       {props.children}
@@ -47,6 +50,20 @@ export function LogBar(props: Props): JSX.Element {
           }}
         />{' '}
         {trans.__('Wrap')}
+      </label>
+      <label
+        className="jp-slurm-Check"
+        title={times === null ? trans.__('The times of these lines are not known.') : undefined}
+      >
+        <input
+          type="checkbox"
+          checked={times ?? false}
+          disabled={times === null}
+          onChange={event => {
+            setTimes(event.currentTarget.checked);
+          }}
+        />{' '}
+        {trans.__('Times')}
       </label>
       <span className="jp-slurm-LogEnd">
         <CopyButton text={text} what={trans.__('the output')} trans={trans} />

@@ -1,8 +1,9 @@
 // A job's output as it is shown: blocks of lines, displays and gaps, in order. Pure: a chunk and what
 // there is -> what there is then. Blocks are values; only the last one is ever followed by another
 // of the same key, so that views can keep the rest.
-import type { LogChunk, Output } from '../wire';
+import type { LogChunk, Output, Stream } from '../wire';
 import { asTerminal, openStyle, plain } from './terminal';
+import { linesIn, timesOf, type Written } from './times';
 
 const BLOCK_LINES = 200;
 const BLOCK_CHARS = 64 * 1024;
@@ -22,6 +23,8 @@ export interface Run {
   /** The colours in force where it begins. */
   style: string;
   text: string;
+  /** When each of its lines was written, in UTC epoch seconds; 0: not known. */
+  times: readonly number[];
 }
 
 export interface TextBlock {
@@ -63,23 +66,45 @@ export type Block = TextBlock | DisplayBlock | GapBlock | CellBlock;
 export interface Shown {
   blocks: readonly Block[];
   chars: number;
+  /** The first time that is known of a line; 0: none is. */
+  since: number;
   /** The next block's key. */
   next: number;
   /** `clear_output(wait=True)` was said: the next output comes in place of all. */
   clears: boolean;
 }
 
-export const NOTHING: Shown = { blocks: [], chars: 0, next: 0, clears: false };
+export const NOTHING: Shown = { blocks: [], chars: 0, since: 0, next: 0, clears: false };
 
 export function withChunk(shown: Shown, chunk: LogChunk): Shown {
   const draft = new Draft(shown);
   if (chunk.skipped_bytes > 0) {
     draft.gap(chunk.skipped_bytes);
   }
-  for (const output of chunk.outputs) {
-    draft.take(output);
+  for (const one of grouped(chunk.outputs)) {
+    if (Array.isArray(one)) {
+      draft.takeText(one);
+    } else {
+      draft.take(one);
+    }
   }
   return draft.done();
+}
+
+/** What one stream wrote in many seconds is taken in at once: each time costs the last block. */
+function grouped(outputs: readonly Output[]): (Exclude<Output, Stream> | Stream[])[] {
+  const found: ReturnType<typeof grouped> = [];
+  for (const output of outputs) {
+    const last = found.at(-1);
+    if (output.type !== 'stream') {
+      found.push(output);
+    } else if (Array.isArray(last) && last[0]?.name === output.name) {
+      last.push(output);
+    } else {
+      found.push([output]);
+    }
+  }
+  return found;
 }
 
 export type Wanted = 'all' | 'stdout' | 'stderr';
@@ -113,18 +138,19 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 class Draft {
   private blocks: Block[];
   private chars: number;
+  private since: number;
   private next: number;
   private clears: boolean;
 
   constructor(shown: Shown) {
     this.blocks = [...shown.blocks];
-    ({ chars: this.chars, next: this.next, clears: this.clears } = shown);
+    ({ chars: this.chars, since: this.since, next: this.next, clears: this.clears } = shown);
   }
 
   done(): Shown {
     this.bound();
-    const { blocks, chars, next, clears } = this;
-    return { blocks, chars, next, clears };
+    const { blocks, chars, since, next, clears } = this;
+    return { blocks, chars, since, next, clears };
   }
 
   gap(bytes: number): void {
@@ -136,7 +162,12 @@ class Draft {
     }
   }
 
-  take(output: Output): void {
+  takeText(written: readonly Stream[]): void {
+    this.clear();
+    this.text(written[0]?.name ?? 'stdout', written);
+  }
+
+  take(output: Exclude<Output, Stream>): void {
     switch (output.type) {
       case 'hello':
         return;
@@ -153,13 +184,9 @@ class Draft {
             : block
         );
         return;
-      case 'stream':
-        this.clear();
-        this.text(output.name, output.text);
-        return;
       case 'error':
         this.clear();
-        this.text('error', `${output.traceback.join('\n')}\n`);
+        this.error(output.traceback);
         return;
       case 'display_data':
         this.display(output.data, output.metadata, output.display_id);
@@ -199,27 +226,38 @@ class Draft {
     if (typeof cell === 'number') {
       this.blocks.push({ kind: 'cell', key: this.next++, cell, chars: 0 });
     } else if (isRecord(error) && Array.isArray(error.traceback)) {
-      this.text('error', `${error.traceback.join('\n')}\n`);
+      this.error(error.traceback);
     }
   }
 
-  private text(source: Source, text: string): void {
+  private error(traceback: readonly unknown[]): void {
+    this.text('error', [{ text: `${traceback.join('\n')}\n`, time_s: 0 }]);
+  }
+
+  private text(source: Source, written: readonly Written[]): void {
     const last = this.blocks.at(-1);
     const block = last?.kind === 'text' ? last : this.begun();
     const run = block.runs.at(-1);
     const goesOn = run?.source === source;
     const before = goesOn ? run.text : '';
+    const times = timesOf(before, goesOn ? run.times : [], written);
+    let from = 0;
     let style = goesOn ? run.style : '';
-    let rest = asTerminal(before + text);
+    let rest = asTerminal(written.reduce((whole, { text }) => whole + text, before));
     let runs = goesOn ? block.runs.slice(0, -1) : block.runs;
     let key = block.key;
     this.chars -= block.chars;
+    this.since ||= times.find(time => time > 0) ?? 0;
     this.blocks.pop();
     do {
       const taken = fitting(rest, BLOCK_LINES - linesOf(runs), BLOCK_CHARS - charsOf(runs));
       const piece = rest.slice(0, taken);
       rest = rest.slice(taken);
-      this.put(key, piece === '' ? runs : [...runs, { source, style, text: piece }]);
+      const end = from + linesIn(piece);
+      const begun = { source, style, text: piece, times: times.slice(from, end) };
+      this.put(key, piece === '' ? runs : [...runs, begun]);
+      // A line that is cut has its time in both.
+      from = piece.endsWith('\n') ? end : end - 1;
       style = openStyle(style + piece);
       runs = [];
       key = rest === '' ? key : this.next++;
@@ -271,15 +309,7 @@ function charsOf(runs: readonly Run[]): number {
 
 /** A run begins a line of its own. */
 function linesOf(runs: readonly Run[]): number {
-  return runs.reduce((sum, { text }) => sum + newlines(text) + (text.endsWith('\n') ? 0 : 1), 0);
-}
-
-function newlines(text: string): number {
-  let count = 0;
-  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) {
-    count += 1;
-  }
-  return count;
+  return runs.reduce((sum, { times }) => sum + times.length, 0);
 }
 
 /** How much of `text` is at most so many lines and characters, at a line's end where it can be. */

@@ -17,8 +17,7 @@ import { show } from '../commands/show';
 import { jobOf, targetsSchema } from '../commands/targets';
 import { slurmIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
-import { passive } from './passive';
-import { JobPanel } from './widget';
+import type { JobPanel } from './widget';
 
 export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:job',
@@ -38,15 +37,20 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     const tracker = new WidgetTracker<MainAreaWidget<JobPanel>>({ namespace: 'slurm-job' });
     const { commands, serviceManager, shell } = app;
     const { serverSettings } = serviceManager;
-    const services = { model, commands, rendermime: passive(rendermime), editors, trans };
-    const open = async (id: string): Promise<void> => {
+    const open = async (id: string, slurmId: string | null): Promise<void> => {
+      const [{ JobPanel }, { passive }] = await Promise.all([
+        import('./widget'),
+        import('./passive')
+      ]);
       let panel = tracker.find(widget => widget.content.jobId === id);
       if (panel === undefined) {
+        const services = { model, commands, rendermime: passive(rendermime), editors, trans };
         const content = new JobPanel(id, services, logfileUrl(serverSettings, id));
         panel = new MainAreaWidget({ content });
         panel.id = `${content.id}-area`;
         await tracker.add(panel);
       }
+      panel.content.showTask(slurmId);
       show(app, panel);
     };
     const label = trans.__('Open the job');
@@ -58,10 +62,10 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       execute: async args => {
         try {
           for (const target of wantedBy(app, args)) {
-            await open(target.id ?? (await jobOf(model, target)).id);
+            await open(target.id ?? (await jobOf(model, target)).id, target.slurm_id);
           }
         } catch (error) {
-          tell(error, label);
+          tell(error, label, trans);
         }
       },
       isEnabled: args => wantedBy(app, args).length > 0,

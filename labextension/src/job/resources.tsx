@@ -2,9 +2,18 @@
 // as sentences. What the numbers are is samples.ts's; each node and GPU by itself is usetable.tsx's.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
-import { useEffect, useMemo, useState, type JSX } from 'react';
+import { useCallback, useMemo, useState, type JSX } from 'react';
 import { NoteLine } from '../card/view';
-import { duration, isFinal, memory, moment, sessionOf, visible } from '../format';
+import {
+  duration,
+  isFinal,
+  memory,
+  moment,
+  momentWithSeconds,
+  sessionOf,
+  visible
+} from '../format';
+import { useResting } from '../grid/feed';
 import { isSame } from '../messages';
 import type { ISlurmModel } from '../tokens';
 import type { Job, Problem, UsageSample } from '../wire';
@@ -68,17 +77,16 @@ export function ResourcesPane({ job, model, commands, trans }: Props): JSX.Eleme
 
 function useUsage(model: ISlurmModel, jobId: string): Measured {
   const [measured, setMeasured] = useState<Measured>({ samples: [], problem: null });
-  useEffect(() => {
+  const open = useCallback(() => {
     const view = model.usage(jobId);
     const take = (): void => {
       setMeasured({ samples: view.samples, problem: view.freshness.problem });
     };
     view.changed.connect(take);
     take();
-    return () => {
-      view.dispose();
-    };
+    return view;
   }, [model, jobId]);
+  useResting(open);
   return measured;
 }
 
@@ -264,8 +272,7 @@ function SeriesChart({ series, trans }: { series: Series; trans: TranslationBund
 function timeOf({ points }: Series): (timeS: number) => string {
   const nowS = Date.now() / 1000;
   const spanS = (points.at(-1)?.[0] ?? 0) - (points[0]?.[0] ?? 0);
-  return timeS =>
-    spanS < EXACT_S ? new Date(timeS * 1000).toLocaleTimeString() : moment(timeS, nowS);
+  return timeS => (spanS < EXACT_S ? momentWithSeconds(timeS, nowS) : moment(timeS, nowS));
 }
 
 interface TableProps {
@@ -301,7 +308,7 @@ function Table({ series, trans }: TableProps): JSX.Element {
           <tbody>
             {columns[0]?.map(([timeS], row) => (
               <tr key={timeS}>
-                <th scope="row">{new Date(timeS * 1000).toLocaleTimeString()}</th>
+                <th scope="row">{momentWithSeconds(timeS, Date.now() / 1000)}</th>
                 {series.map((one, at) => {
                   const value = columns[at]?.[row]?.[1] ?? null;
                   return <td key={keyOf(one)}>{value === null ? '–' : formatOf(one)(value)}</td>;

@@ -27,7 +27,7 @@ interface Props {
 export function TasksPane({ job, chosen, choose, trans }: Props): JSX.Element {
   const { tasks, state } = job;
   const [wish, setOnly] = useState<string | null>(null);
-  const [focused, setFocused] = useState<number | null>(null);
+  const [focused, setFocused] = useState(chosen);
   const all = useMemo(() => tasksOf({ tasks }), [tasks]);
   const counts = useMemo(() => {
     const found: Counts = new Map();

@@ -3,6 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { useMemo, type JSX } from 'react';
 import { useClock } from '../clock';
+import { exactly } from '../exactly';
 import { duration, isFinal, momentWithSeconds, stateWord, tone, visible } from '../format';
 import { stateSign } from '../icons';
 import { said } from '../messages';
@@ -30,7 +31,7 @@ export function TimelinePane({ details: { events }, trans }: Props): JSX.Element
           <li key={at} data-tone={tone(event.state)}>
             <time
               dateTime={new Date(event.time_s * 1000).toISOString()}
-              title={new Date(event.time_s * 1000).toLocaleString()}
+              title={exactly(event.time_s)}
             >
               {momentWithSeconds(event.time_s, nowS)}
             </time>

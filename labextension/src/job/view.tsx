@@ -15,6 +15,7 @@ import { ScriptPane } from './script';
 import { Tabs } from './tabs';
 import { TasksPane } from './tasks';
 import { TimelinePane } from './timeline';
+import '../../style/job.css';
 
 export interface Services {
   model: ISlurmModel;
@@ -24,10 +25,16 @@ export interface Services {
   trans: TranslationBundle;
 }
 
+/** The task whose log to show. Each request is a new object. */
+export interface Asked {
+  task: number;
+}
+
 interface Props extends Services {
   job: Job;
   /** Where the whole output is, as a file. */
   download: string;
+  asked: Asked | null;
 }
 
 type Pane = 'log' | 'resources' | 'tasks' | 'script' | 'timeline' | 'details';
@@ -38,7 +45,13 @@ const DETAILED: ReadonlySet<Pane> = new Set(['script', 'timeline', 'details']);
 export function JobPanelView(props: Props): JSX.Element {
   const { job, model, commands, editors, trans } = props;
   const [wish, setPane] = useState<Pane>('log');
-  const [task, setTask] = useState<number | null>(null);
+  const [asked, setAsked] = useState(props.asked);
+  const [task, setTask] = useState(asked === null ? null : asked.task);
+  if (asked !== props.asked && props.asked !== null) {
+    setAsked(props.asked);
+    setTask(props.asked.task);
+    setPane('log');
+  }
   const id = useId();
   const hasTasks = Object.keys(job.tasks).length > 0;
   const pane = wish === 'tasks' && !hasTasks ? 'log' : wish;

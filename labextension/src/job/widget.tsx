@@ -2,17 +2,18 @@
 import type { IDisposable } from '@lumino/disposable';
 import type { JSX } from 'react';
 import { stateWord, visible } from '../format';
+import { slurmIcon } from '../icons';
 import { said } from '../messages';
 import { JobNews } from '../model/job_news';
-import { slurmIcon } from '../icons';
 import { WatchingWidget } from '../watching';
 import { stateIcon } from './icons';
-import { JobPanelView, type Services } from './view';
+import { JobPanelView, type Asked, type Services } from './view';
 
 export class JobPanel extends WatchingWidget {
   private readonly watched: IDisposable;
   private seen: IDisposable | null = null;
   private readonly news: JobNews;
+  private asked: Asked | null = null;
 
   constructor(
     readonly jobId: string,
@@ -39,11 +40,21 @@ export class JobPanel extends WatchingWidget {
     super.dispose();
   }
 
-  protected override render(): JSX.Element {
+  /** Shows the log of an array's task, `12_3`; does nothing for any other id. */
+  showTask(slurmId: string | null): void {
+    const match = /^\d+_(\d+)$/.exec(slurmId ?? '');
+    if (match !== null) {
+      this.asked = { task: Number(match[1]) };
+      this.update();
+    }
+  }
+
+  protected override view(): JSX.Element {
     const { model, trans } = this.services;
     const job = model.jobs.get(this.jobId);
     if (job !== undefined) {
-      return <JobPanelView {...this.services} job={job} download={this.download} />;
+      const { services, download, asked } = this;
+      return <JobPanelView {...services} job={job} download={download} asked={asked} />;
     }
     const { asOf, problem } = model.freshness;
     const text =

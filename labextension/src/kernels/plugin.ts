@@ -7,7 +7,6 @@ import { show } from '../commands/show';
 import { slurmIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { Warnings } from '../warnings';
-import { KernelsPanel } from './widget';
 import { endingSoon, isKernel } from './words';
 
 const CHANNEL = 'jupyter-slurm:kernels';
@@ -31,7 +30,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('Kernels that run in jobs: those that can be picked'),
       icon: slurmIcon,
       describedBy: { args: { type: 'object', properties: {} } },
-      execute: () => {
+      execute: async () => {
+        const { KernelsPanel } = await import('./widget');
         if (panel === null || panel.isDisposed) {
           panel = new MainAreaWidget({ content: new KernelsPanel(app, model, trans) });
           panel.id = 'jupyter-slurm-kernels-panel';

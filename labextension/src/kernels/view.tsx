@@ -8,6 +8,7 @@ import { told } from '../messages';
 import { NoCluster } from '../welcome/none';
 import type { Problem, RemoteKernel } from '../wire';
 import { optionsOf } from './words';
+import '../../style/kernels.css';
 
 export interface KernelsProps {
   trans: TranslationBundle;

@@ -3,45 +3,39 @@
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { ReactWidget } from '@jupyterlab/ui-components';
-import type { IDisposable } from '@lumino/disposable';
 import type { JSX } from 'react';
 import { visible } from '../format';
 import { slurmIcon } from '../icons';
 import { CommandIDs, type ISlurmModel } from '../tokens';
+import { ModelWidget } from '../watching';
 import type { RemoteKernel } from '../wire';
 import { listedKernels, removeKernel } from './kernelspecs';
 import { KernelsView } from './view';
 
-export class KernelsPanel extends ReactWidget {
+export class KernelsPanel extends ModelWidget {
   private news = 0;
-  private readonly watched: IDisposable;
 
   constructor(
     private readonly app: JupyterFrontEnd,
-    private readonly model: ISlurmModel,
+    model: ISlurmModel,
     private readonly trans: TranslationBundle
   ) {
-    super();
+    super(model);
     this.id = 'jupyter-slurm-kernels';
     this.title.label = trans.__('Remote kernels');
     this.title.icon = slurmIcon;
     this.title.closable = true;
     this.addClass('jp-slurm');
     this.addClass('jp-slurm-KernelsPanel');
-    app.serviceManager.kernelspecs.specsChanged.connect(this.look, this);
-    this.watched = model.watchJobs();
-    model.changed.connect(this.update, this);
+    app.serviceManager.kernelspecs.specsChanged.connect(this.listAnew, this);
   }
 
   override dispose(): void {
-    this.app.serviceManager.kernelspecs.specsChanged.disconnect(this.look, this);
-    this.model.changed.disconnect(this.update, this);
-    this.watched.dispose();
+    this.app.serviceManager.kernelspecs.specsChanged.disconnect(this.listAnew, this);
     super.dispose();
   }
 
-  protected override render(): JSX.Element {
+  protected override view(): JSX.Element {
     return (
       <KernelsView
         trans={this.trans}
@@ -54,7 +48,7 @@ export class KernelsPanel extends ReactWidget {
     );
   }
 
-  private look(): void {
+  private listAnew(): void {
     this.news += 1;
     this.update();
   }

@@ -1,7 +1,7 @@
 // What is said of remote kernels. Pure: no DOM, no clock.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { visible } from '../format';
-import { quoted } from '../submit/form';
+import { quoted } from '../submit/words';
 import type { Job, KernelJob, RemoteKernel } from '../wire';
 
 export function isKernel(job: Job | null | undefined): job is KernelJob {

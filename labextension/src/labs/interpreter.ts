@@ -27,7 +27,7 @@ function sentences(trans: TranslationBundle): ReadonlyMap<string, string> {
     ['Try again', trans.__('Try again')],
     ['Output', trans.__('Output')],
     ['%1 on %2', trans.__('%1 on %2', '%1', '%2')],
-    ['It may start at %1.', trans.__('It may start at %1.', '%1')],
+    ['Starts ~%1', trans.__('Starts ~%1', '%1')],
     [
       'JupyterLab is being installed beside the image, once.',
       trans.__('JupyterLab is being installed beside the image, once.')

@@ -11,7 +11,6 @@ import { Warnings } from '../warnings';
 import { addLabCommands } from './commands';
 import { addDashboardCommand } from './dashboards';
 import { Elsewhere } from './elsewhere';
-import { interpret } from './interpreter';
 import { endingSoon, isLab } from './words';
 
 const CHANNEL = 'jupyter-slurm:labs';
@@ -38,7 +37,13 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       palette?.addItem({ command, category: trans.__('Slurm'), args: CURRENT });
     }
     if ('BroadcastChannel' in window) {
-      interpret(new BroadcastChannel(ROOM), trans, translator?.languageCode ?? 'en');
+      const room = new BroadcastChannel(ROOM);
+      // It takes the channel over, and this first message.
+      room.onmessage = async message => {
+        const { interpret } = await import('./interpreter');
+        interpret(room, trans, translator?.languageCode ?? 'en');
+        room.onmessage?.(message);
+      };
     }
     if (notebooks !== null) {
       const current = {

@@ -1,8 +1,7 @@
 // What is watched of a cluster's queue and nodes and of a job's output and use: each a value that
 // is kept as the server's changes come in. Who shares them is shared.ts's; no DOM, no calls.
-import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
-import type { Freshness, LogView, UsageView } from '../tokens';
+import type { Freshness, LogView, Resting, UsageView } from '../tokens';
 import type {
   LogChunk,
   Node,
@@ -27,7 +26,7 @@ const FOLLOWED_BYTES = 1024 * 1024;
 /** A job that writes without pause is shown anew so often. */
 const PACE_MS = 150;
 
-abstract class Feed<T extends { cursor: string }> implements IDisposable {
+abstract class Feed<T extends { cursor: string }> implements Resting {
   freshness: Freshness = { asOf: null, problem: null };
   readonly changed = new Signal<this, void>(this);
   isDisposed = false;
@@ -162,10 +161,10 @@ export class LogFeed extends Feed<LogChunk> implements LogView {
     super(socket, 'logs', logArgs(jobId, budgetBytes, task), { paced: true });
   }
 
-  override dispose(): void {
+  override rest(): void {
     window.clearTimeout(this.timer);
     cancelAnimationFrame(this.frame);
-    super.dispose();
+    super.rest();
   }
 
   protected take(chunk: LogChunk): void {

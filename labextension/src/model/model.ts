@@ -4,6 +4,7 @@ import type { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import { request, SlurmError } from '../server';
+import { isOpen } from '../format';
 import type { Freshness, ISlurmModel, LogView, NodesView, QueueView, UsageView } from '../tokens';
 import type {
   Action,
@@ -65,8 +66,18 @@ export class SlurmModel implements ISlurmModel, IDisposable {
   }
 
   get listed(): QueueEntry[] {
-    const own = this.queues.inUse.filter(({ everyone }) => !everyone);
-    return own.flatMap(({ entries }) => [...entries.values()]);
+    return this.ownQueues.flatMap(({ entries }) => [...entries.values()]);
+  }
+
+  get listsAll(): boolean {
+    const known = new Set(this.ownQueues.map(({ cluster }) => cluster));
+    return [...this.connections.values()].every(one => !isOpen(one) || known.has(one.cluster));
+  }
+
+  private get ownQueues(): QueueFeed[] {
+    return this.queues.inUse.filter(
+      ({ everyone, freshness }) => !everyone && freshness.asOf !== null
+    );
   }
 
   dispose(): void {

@@ -2,7 +2,6 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { ISlurmModel } from '../tokens';
-import { makeLogin } from './login';
 import { SlurmModel } from './model';
 
 export const plugin: JupyterFrontEndPlugin<ISlurmModel> = {
@@ -13,6 +12,9 @@ export const plugin: JupyterFrontEndPlugin<ISlurmModel> = {
   optional: [ITranslator],
   activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
     const trans = (translator ?? nullTranslator).load('jupyter_slurm');
-    return new SlurmModel(app.serviceManager.serverSettings, makeLogin(trans));
+    return new SlurmModel(app.serviceManager.serverSettings, async (...who) => {
+      const { makeLogin } = await import('./login');
+      return makeLogin(trans)(...who);
+    });
   }
 };

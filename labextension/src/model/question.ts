@@ -5,6 +5,7 @@ import { Clipboard, Dialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 import { visible } from '../format';
+import { said, type Text } from '../messages';
 import type { Connection, Question } from '../wire';
 
 const FINGERPRINT = /(?:SHA256:\S+|MD5:(?:[0-9a-f]{2}:){15}[0-9a-f]{2})/i;
@@ -49,22 +50,30 @@ class QuestionBody extends Widget implements Dialog.IBodyWidget {
     this.addClass('jp-slurm');
     this.addClass('jp-slurm-Question');
     this.node.append(paragraph(way(question, connection, trans), 'jp-slurm-Quiet'));
-    const said = question.instruction.split('\n').filter(one => one.trim() !== '');
+    const prompt = inLanguage(question.prompt, trans);
+    const before = inLanguage(question.instruction, trans)
+      .split('\n')
+      .filter(one => one.trim() !== '');
     if (question.kind === 'host-key') {
-      for (const line of said) {
+      for (const line of before) {
         this.node.append(FINGERPRINT.test(line) ? fingerprint(line, trans) : paragraph(line));
       }
-      this.node.append(paragraph(question.prompt));
+      this.node.append(paragraph(prompt));
       return;
     }
     const isOurs = question.kind === 'passphrase';
     const label = document.createElement('label');
     if (isOurs) {
-      label.append(paragraph(question.prompt));
+      label.append(paragraph(prompt));
     } else {
       const quoted = document.createElement('blockquote');
-      quoted.append(...[...said, question.prompt].map(line => paragraph(line)));
+      quoted.append(...[...before, prompt].map(line => paragraph(line)));
       label.append(quoted);
+    }
+    if (question.refused) {
+      label.append(
+        paragraph(`⚠ ${trans.__('That was not right. Try again.')}`, 'jp-slurm-Question-warning')
+      );
     }
     if (question.names_a_key) {
       const warning = trans.__(
@@ -89,6 +98,11 @@ class QuestionBody extends Widget implements Dialog.IBodyWidget {
   getValue(): string {
     return this.input === null ? 'yes' : this.input.value;
   }
+}
+
+/** A host's own words stay as they are. */
+function inLanguage(text: Text, trans: TranslationBundle): string {
+  return typeof text === 'string' ? text : said(text, trans);
 }
 
 /** For the sake of which cluster, and by which hops. */

@@ -3,17 +3,12 @@
 // leaves nothing behind. No sockets, no DOM.
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
-import type { Freshness, NodesView, QueueView } from '../tokens';
+import type { Freshness, NodesView, QueueView, Resting } from '../tokens';
 import type { Node, Partition, QueueEntry, Reservation } from '../wire';
 import type { NodesFeed, QueueFeed } from './feeds';
 
 /** Somebody who comes back within this time is told only what is new since. */
 const KEPT_MS = 600_000;
-
-interface Resting extends IDisposable {
-  wake(): void;
-  rest(): void;
-}
 
 interface Shared<F> {
   feed: F;

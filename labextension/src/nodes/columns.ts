@@ -24,7 +24,11 @@ export function columnsOf(trans: TranslationBundle): readonly NodeColumn[] {
       value: node => node.name.replace(/\d+/g, digits => digits.padStart(8, '0'))
     },
     {
-      ...text('state', trans.__('State'), 150, node => node.state),
+      // Of one that no job can begin on it is Slurm's own word that tells why.
+      ...text('state', trans.__('State'), 150, node =>
+        condition(node) === 'out' ? node.state : conditionWords(trans)[condition(node)]
+      ),
+      hint: node => node.state,
       value: node => `${CONDITIONS.indexOf(condition(node))} ${node.state}`,
       words: node => `${node.state} ${conditionWords(trans)[condition(node)]}`.toLowerCase()
     },

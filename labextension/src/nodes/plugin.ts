@@ -1,8 +1,6 @@
 // The plugin of the nodes' panel in the main area; what it shows is in the files beside it.
 import { panelPlugin } from '../grid/panel';
 import { CommandIDs } from '../tokens';
-import { rememberedLook, savedLook } from './look';
-import { NodesPanelView } from './view';
 
 export const plugin = panelPlugin(
   'jupyter-slurm:nodes',
@@ -14,8 +12,6 @@ export const plugin = panelPlugin(
     caption: trans.__('What is free on a cluster'),
     title: cluster => trans.__('Nodes of %1', cluster),
     className: 'jp-slurm-NodesPanel',
-    View: NodesPanelView,
-    lookOf: value => rememberedLook(value, trans),
-    saved: savedLook
+    load: () => import('./shown')
   })
 );

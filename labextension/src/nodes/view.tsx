@@ -5,7 +5,7 @@ import type { Arrangement } from '../grid/columns';
 import { ColumnsMenu } from '../grid/columns_menu';
 import { useFeed, useNow } from '../grid/feed';
 import { FreshnessLine } from '../grid/freshness';
-import type { PanelProps } from '../grid/panel';
+import type { PanelProps } from '../grid/cluster_panel';
 import type { NodesView } from '../tokens';
 import type { Node } from '../wire';
 import { columnsOf, conditionWords } from './columns';
@@ -14,19 +14,21 @@ import { condition, CONDITIONS, type Condition } from './nodes';
 import { Partitions, Reservations } from './partitions';
 import { Picture } from './picture';
 import { NodesTable } from './table';
+import '../../style/grid.css';
+import '../../style/nodes.css';
 
 type Shown = Pick<NodesView, 'nodes' | 'partitions' | 'reservations'>;
 const NONE: Shown = { nodes: [], partitions: [], reservations: [] };
 
 export function NodesPanelView(props: PanelProps<Look>): JSX.Element {
-  const { cluster, model, trans, seen } = props;
+  const { cluster, model, trans } = props;
   const open = useCallback(() => model.nodes(cluster), [model, cluster]);
-  const { view } = useFeed(seen ? open : null);
+  const { view } = useFeed(open);
   const [look, setLook] = useState(props.look);
   const [only, setOnly] = useState<string | null>(null);
   const [how, setHow] = useState<Condition | null>(null);
   const [words, setWords] = useState('');
-  const nowS = useNow(seen);
+  const nowS = useNow();
   const { nodes, partitions, reservations }: Shown = view ?? NONE;
   const within = useMemo(
     () => nodes.filter(node => only === null || node.partitions.includes(only)),

@@ -6,6 +6,7 @@ import { argsOf, type Target } from '../commands/targets';
 import { stateWord, tone } from '../format';
 import { asksFor, toggled } from '../grid/terms';
 import { stateSign } from '../icons';
+import { numeral } from '../language';
 import { CommandIDs } from '../tokens';
 
 export const STEERING = [CommandIDs.hold, CommandIDs.release, CommandIDs.requeue] as const;
@@ -77,7 +78,7 @@ export function StateChips({ counts, words, setWords, trans }: StatesProps): JSX
             <span aria-hidden="true">{stateSign(state)} </span>
             {stateWord(state, trans)}
           </span>{' '}
-          <span className="jp-slurm-Number">{count.toLocaleString()}</span>
+          <span className="jp-slurm-Number">{numeral(count)}</span>
         </button>
       ))}
     </>
@@ -125,6 +126,6 @@ export function Actions({ commands, chosen, targets, trans }: ActionsProps): JSX
 
 function selected(own: number, all: number, trans: TranslationBundle): string {
   return own === all
-    ? trans.__('%1 selected', all.toLocaleString())
-    : trans.__('%1 of %2 selected are yours', own.toLocaleString(), all.toLocaleString());
+    ? trans.__('%1 selected', numeral(all))
+    : trans.__('%1 of %2 selected are yours', numeral(own), numeral(all));
 }

@@ -1,7 +1,7 @@
 // What the cells of the queue hold beside their text: an array's handle, states with their signs.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { memo, type JSX } from 'react';
-import { stateWord, tone } from '../format';
+import { isHeld, stateWord, tone } from '../format';
 import { Cells } from '../grid/cells';
 import type { Shown } from '../grid/columns';
 import { stateSign } from '../icons';
@@ -87,12 +87,13 @@ function Id({ row, trans }: Pick<Props, 'row' | 'trans'>): JSX.Element {
 
 /** The state; of an array how many there are of each. */
 function States({ row, trans }: Pick<Props, 'row' | 'trans'>): JSX.Element {
+  const held = !isArray(row) && isHeld(row.entry.state, row.entry.reason);
   const counts = isArray(row) ? stateCounts(row.tasks) : [[row.entry.state, 0] as const];
   return (
     <>
       {counts.map(([state, count]) => (
         <span key={state} className="jp-slurm-State" data-tone={tone(state)}>
-          <span aria-hidden="true">{stateSign(state)} </span>
+          <span aria-hidden="true">{stateSign(state, held)} </span>
           {count > 0 ? `${count} ` : ''}
           {counts.length > 1 ? (
             <span className="jp-slurm-Hidden">{stateWord(state, trans)} </span>

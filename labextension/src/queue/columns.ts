@@ -1,5 +1,6 @@
 // The columns of the queue: what each shows of an entry, how it is sorted and found. Pure.
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { exactly } from '../exactly';
 import { duration, moment, stateWord, visible } from '../format';
 import type { Column } from '../grid/columns';
 import { said } from '../messages';
@@ -14,7 +15,7 @@ export function columnsOf(trans: TranslationBundle): readonly QueueColumn[] {
   const why = (entry: QueueEntry): string => said(entry.why ?? '', trans);
   return [
     idColumn(trans),
-    text('name', 'name', trans.__('Name'), 200),
+    text('name', 'name', trans.__('Name'), 186),
     text('user', 'user', trans.__('User'), 90),
     stateColumn(trans),
     text('partition', 'partition', trans.__('Partition'), 100),
@@ -83,7 +84,7 @@ function moments(id: string, field: TimeField, title: string, usual: boolean): Q
     usual,
     number: true,
     text: (entry, nowS) => (entry[field] == null ? '' : moment(entry[field], nowS)),
-    hint: entry => (entry[field] == null ? '' : new Date(entry[field] * 1000).toLocaleString()),
+    hint: entry => (entry[field] == null ? '' : exactly(entry[field])),
     words: () => '',
     value: entry => entry[field] ?? null
   };
@@ -112,7 +113,7 @@ function stateColumn(trans: TranslationBundle): QueueColumn {
   return {
     id: 'state',
     title: trans.__('State'),
-    width: 110,
+    width: 124,
     usual: true,
     number: false,
     text: entry => stateWord(entry.state, trans),
@@ -133,10 +134,7 @@ function timeColumn(trans: TranslationBundle): QueueColumn {
       const elapsed = elapsedS(entry, nowS);
       return elapsed === null ? '' : duration(elapsed);
     },
-    hint: entry =>
-      entry.started_s == null
-        ? ''
-        : trans.__('since %1', new Date(entry.started_s * 1000).toLocaleString()),
+    hint: entry => (entry.started_s == null ? '' : trans.__('since %1', exactly(entry.started_s))),
     words: () => '',
     value: entry => (entry.started_s == null ? null : -entry.started_s),
     amount: elapsedS,

@@ -1,8 +1,6 @@
 // The plugin of the queue's panel in the main area; what it shows is in the files beside it.
 import { panelPlugin } from '../grid/panel';
 import { CommandIDs } from '../tokens';
-import { rememberedLook, savedLook } from './look';
-import { QueuePanelView } from './view';
 
 export const plugin = panelPlugin(
   'jupyter-slurm:queue',
@@ -14,8 +12,6 @@ export const plugin = panelPlugin(
     caption: trans.__("Everybody's jobs on a cluster"),
     title: cluster => trans.__('Queue of %1', cluster),
     className: 'jp-slurm-Queue',
-    View: QueuePanelView,
-    lookOf: value => rememberedLook(value, trans),
-    saved: savedLook
+    load: () => import('./shown')
   })
 );

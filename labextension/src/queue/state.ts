@@ -17,16 +17,11 @@ export interface Queue {
  * The queue while it is seen. This user's jobs are watched beside everyone's: of the same listing,
  * so that it costs the cluster nothing, they tell who this user is there.
  */
-export function useQueue(
-  model: ISlurmModel,
-  cluster: string,
-  everyone: boolean,
-  seen: boolean
-): Queue {
+export function useQueue(model: ISlurmModel, cluster: string, everyone: boolean): Queue {
   const openMine = useCallback(() => model.queue(cluster, false), [model, cluster]);
   const openAll = useCallback(() => model.queue(cluster, true), [model, cluster]);
-  const mine = useFeed(seen ? openMine : null);
-  const all = useFeed(seen && everyone ? openAll : null);
+  const mine = useFeed(openMine);
+  const all = useFeed(everyone ? openAll : null);
   const users = useMemo(
     () => new Set([...(mine.view?.entries.values() ?? [])].map(entry => entry.user)),
     [mine]

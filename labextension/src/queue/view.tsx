@@ -12,7 +12,7 @@ import { useFind } from '../grid/find';
 import { FreshnessLine } from '../grid/freshness';
 import { Grid, type Choosing } from '../grid/grid';
 import { Heads } from '../grid/head';
-import type { PanelProps } from '../grid/panel';
+import type { PanelProps } from '../grid/cluster_panel';
 import { CommandIDs } from '../tokens';
 import { Actions, FilterBox, StateChips, STEERING } from './bar';
 import { QueueCells } from './cells';
@@ -21,9 +21,10 @@ import { columnsOf } from './columns';
 import { isArray, rowsOf, stateCounts, type Row } from './listing';
 import { usualLook, type Look } from './look';
 import { useFound, useOrder, usePrepared, useQueue } from './state';
+import '../../style/queue.css';
 
 export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
-  const { cluster, model, commands, trans, remember, seen } = props;
+  const { cluster, model, commands, trans, remember } = props;
   const [look, setLook] = useState(props.look);
   const change = (next: Partial<Look>): void => {
     const whole = { ...look, ...next };
@@ -40,14 +41,18 @@ export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
   const asked = useDeferredValue(words);
   const columns = useMemo(() => columnsOf(trans), [trans]);
   const shown = useMemo(() => shownOf(columns, arrangement), [columns, arrangement]);
-  const queue = useQueue(model, cluster, everyone, seen);
-  const nowS = useNow(seen);
+  const queue = useQueue(model, cluster, everyone);
+  const nowS = useNow();
   const order = useOrder(queue, columns, arrangement.sorting);
   const found = useFound(order, asked, columns);
   const rows = useMemo(() => rowsOf(found, open), [found, open]);
   usePrepared(order, columns);
   const find = useFind(rows);
   const counts = useMemo(() => stateCounts(order), [order]);
+  const count = useMemo(
+    () => (choice.keys.size === 0 ? 0 : rows.filter(row => choice.keys.has(row.key)).length),
+    [rows, choice.keys]
+  );
   const targets = useMemo(
     () => targetsOf(cluster, rows, choice.keys, queue.isOwn),
     [cluster, rows, choice, queue.isOwn]
@@ -91,7 +96,7 @@ export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
         <span className="jp-slurm-Quiet" role="status">
           {hasData && asked.trim() !== '' ? trans._n('%1 row', '%1 rows', rows.length) : ''}
         </span>
-        <Actions commands={commands} chosen={choice.keys.size} targets={targets} trans={trans} />
+        <Actions commands={commands} chosen={count} targets={targets} trans={trans} />
       </div>
       <Grid
         label={trans.__('Queue of %1', cluster)}

@@ -5,6 +5,7 @@ import { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { memo, type JSX } from 'react';
 import { argsOf } from '../commands/targets';
+import { numeral } from '../language';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { actionsOf } from './menu';
 import { targetOf, type JobRow } from './rows';
@@ -63,11 +64,11 @@ export const Chosen = memo(function Chosen(props: ChosenProps): JSX.Element | nu
     }
   }
   const usable = [...byAction]
-    .map(([id, some]) => ({ id, args: argsOf(some.map(targetOf)) }))
+    .map(([id, some]) => ({ id, args: { ...argsOf(some.map(targetOf)), chosen: rows.length } }))
     .filter(({ id, args }) => commands.hasCommand(id) && commands.isEnabled(id, args));
   return (
     <div className="jp-slurm-Chosen" role="group" aria-label={trans.__('Selected jobs')}>
-      <span role="status">{trans.__('%1 selected', rows.length.toLocaleString())}</span>
+      <span role="status">{trans.__('%1 selected', numeral(rows.length))}</span>
       {usable.map(({ id, args }) => (
         <button
           key={id}

@@ -1,6 +1,7 @@
 // The clusters and the ways to them: state, since when, what to do about it.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
+import { exactly } from '../exactly';
 import { moment, visible } from '../format';
 import { isSame, said, toldBeside } from '../messages';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
@@ -95,9 +96,11 @@ function Since({ connection, trans, nowS }: SinceProps): JSX.Element | null {
   if (connection === undefined || connection.state === 'local' || connection.since_s <= 0) {
     return null;
   }
-  const at = new Date(connection.since_s * 1000);
   return (
-    <time dateTime={at.toISOString()} title={at.toLocaleString()}>
+    <time
+      dateTime={new Date(connection.since_s * 1000).toISOString()}
+      title={exactly(connection.since_s)}
+    >
       {` ${trans.__('since %1', moment(connection.since_s, nowS))}`}
     </time>
   );
@@ -148,7 +151,7 @@ function stateWords(trans: TranslationBundle): Record<Connection['state'], strin
     open: trans.__('connected'),
     connecting: trans.__('connecting'),
     asking: trans.__('waits for an answer'),
-    lost: trans.__('connection lost, comes back'),
+    lost: trans.__('reconnecting'),
     closed: trans.__('not connected'),
     'login-needed': trans.__('login needed')
   };

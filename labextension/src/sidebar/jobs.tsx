@@ -124,7 +124,8 @@ export function MyJobs(props: Props): JSX.Element {
           setChoice(chosen({ ...choice, keys }, lines, find, at, how));
         }}
         onSelectAll={() => {
-          setChoice({ ...choice, keys: new Set(lines.map(line => line.key)) });
+          const jobs = lines.filter(line => line.kind !== 'group');
+          setChoice({ ...choice, keys: new Set(jobs.map(line => line.key)) });
         }}
         onExpand={(at, wanted) => {
           if (lineAt(at).open === !wanted) {
@@ -163,13 +164,16 @@ export function MyJobs(props: Props): JSX.Element {
   );
 }
 
-/** Which lines are open: as to begin with, but for those that somebody has opened or closed. */
+/**
+ * Which lines are open: as to begin with, but for those that somebody has opened or closed. What is
+ * searched for is found in heads and notebooks that are closed; tasks are not searched.
+ */
 function useOpen(
   listing: Listing,
   nowS: number,
   searching: boolean,
   collapsed: number
-): { isOpen: (key: string) => boolean; toggle: (key: string) => void } {
+): { isOpen: (key: string, kind: Line['kind']) => boolean; toggle: (key: string) => void } {
   const [turned, setTurned] = useState<ReadonlySet<string>>(new Set());
   const first = firstOpen(nowS).join('\n');
   const [seen, setSeen] = useState(collapsed);
@@ -179,7 +183,8 @@ function useOpen(
   }
   const now = useMemo(() => keysNow(turned, listing), [turned, listing]);
   const isOpen = useCallback(
-    (key: string) => searching || first.split('\n').includes(key) !== now.has(key),
+    (key: string, kind: Line['kind']) =>
+      (searching && kind !== 'job') || first.split('\n').includes(key) !== now.has(key),
     [searching, first, now]
   );
   const { keyNow } = listing;
@@ -202,9 +207,14 @@ function keysNow(keys: ReadonlySet<string>, { keyNow }: Listing): ReadonlySet<st
   return new Set([...keys].map(keyNow));
 }
 
+/** Returns each job once: an array stands for its tasks. */
 function rowsAt(lines: readonly Line[], keys: ReadonlySet<string>): JobRow[] {
   const found = keys.size === 0 ? [] : lines.filter(line => keys.has(line.key));
-  return [...new Set(found.flatMap(rowsOf))];
+  const rows = new Set(found.flatMap(rowsOf));
+  rows.forEach(row => {
+    row.tasks.forEach(task => rows.delete(task));
+  });
+  return [...rows];
 }
 
 /** The jobs that a line stands for: its own, those of a notebook, and of a head none. */

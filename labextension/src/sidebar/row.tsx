@@ -2,11 +2,12 @@
 // what it says has changed, and not when another one's has.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { memo, type JSX, type MouseEvent } from 'react';
-import { moment, tone, visible } from '../format';
+import { isRunning, moment, tone, visible } from '../format';
 import { stateIcon } from '../job/icons';
+import { language, numeral } from '../language';
 import { dayOf, RUNNING, WAITING, type JobRow } from './rows';
 import { levelOf, type Line } from './tree';
-import { matters, sentence, used } from './words';
+import { gpusOf, matters, nameOf, sentence, used } from './words';
 
 const DAY_S = 86_400;
 
@@ -41,7 +42,7 @@ function titleOf(group: string, nowS: number, trans: TranslationBundle): string 
     case dayOf(nowS - DAY_S):
       return trans.__('Yesterday');
     default:
-      return new Date(`${group}T12:00`).toLocaleDateString(undefined, {
+      return new Date(`${group}T12:00`).toLocaleDateString(language(), {
         weekday: 'short',
         day: 'numeric',
         month: 'short'
@@ -53,7 +54,7 @@ function titleOf(group: string, nowS: number, trans: TranslationBundle): string 
 export function lineSentence(line: Line, nowS: number, trans: TranslationBundle): string {
   switch (line.kind) {
     case 'group':
-      return `${titleOf(line.group, nowS, trans)} ${line.count.toLocaleString()}`;
+      return `${titleOf(line.group, nowS, trans)} ${numeral(line.count)}`;
     case 'notebook': {
       const { name, now } = notebookWords(line.path, line.rows, nowS, trans);
       return [visible(name), ...now.split(' · ')].join(', ');
@@ -75,9 +76,9 @@ interface Words {
 function jobWords(row: JobRow, nowS: number, trans: TranslationBundle): Words {
   const part = used(row, nowS);
   return {
-    name: row.slurmId?.includes('_') ? `${row.name} ${row.slurmId}` : row.name,
+    name: nameOf(row),
     state: row.held ? 'HELD' : row.state,
-    gpus: part !== null && row.gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', row.gpus) : '',
+    gpus: isRunning(row.state) ? gpusOf(row, trans) : '',
     now: matters(row, nowS, trans),
     part: part === null ? null : Math.round(part * 100)
   };
@@ -122,7 +123,7 @@ const HeadCell = memo(function HeadCell(props: Shared & { title: string; count: 
       <span className="jp-slurm-Twist" aria-hidden="true">
         {open === true ? '▾' : '▸'}
       </span>
-      {title} <span className="jp-slurm-Count">{count.toLocaleString()}</span>
+      {title} <span className="jp-slurm-Count">{numeral(count)}</span>
     </div>
   );
 });

@@ -3,8 +3,9 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Target } from '../commands/targets';
 import { addEntry as count, addJob, type Counts } from '../counts';
-import { isFinal, isRunning, sessionOf } from '../format';
+import { isFinal, isHeld, isRunning, sessionOf, tone } from '../format';
 import { said, type Text } from '../messages';
+import { tasksOf } from '../tasks';
 import type { Job, QueueEntry } from '../wire';
 
 /** A row of the list. What is null is not known, or does not apply. */
@@ -24,6 +25,8 @@ export interface JobRow {
   limitS: number | null;
   nodes: string | null;
   gpus: number;
+  /** The mean of its GPUs, 0 to 1. */
+  gpuLoad: number | null;
   /** Slurm's word for why it waits, and that in a sentence. */
   reason: string;
   why: Text | null;
@@ -149,6 +152,7 @@ function addEntry(found: Map<string, JobRow>, cluster: string, entry: QueueEntry
   const row = rowOfEntry(cluster, entry);
   if (parent !== undefined) {
     parent.priority = row.priority;
+    parent.gpuLoad = row.gpuLoad;
   }
   if (entry.array_id == null) {
     if (parent === undefined) {
@@ -164,17 +168,42 @@ function addEntry(found: Map<string, JobRow>, cluster: string, entry: QueueEntry
   }
 }
 
+/** How much a task's state says of its array: what goes on first, and then what went wrong. */
+function weight({ state }: JobRow): number {
+  const weights = [
+    isRunning(state),
+    !isFinal(state),
+    tone(state) === 'failed',
+    state !== 'COMPLETED'
+  ];
+  return weights.includes(true) ? weights.indexOf(true) : weights.length;
+}
+
 /** An array that only Slurm knows is what the task is that says most of it. */
 function tellOfAll(array: JobRow): void {
-  const most = array.tasks.find(task => isRunning(task.state)) ?? array.tasks[0];
-  if (most !== undefined) {
+  if (array.tasks.length > 0) {
+    const most = array.tasks.reduce((one, other) => (weight(other) < weight(one) ? other : one));
     const { state, startedS, nodes, reason, why, held, startEstimateS } = most;
     Object.assign(array, { state, startedS, nodes, reason, why, held, startEstimateS });
+    if (isFinal(state)) {
+      array.startedS = utmost(array.tasks, 'startedS', Math.min);
+      array.endedS = utmost(array.tasks, 'endedS', Math.max);
+    }
     array.gpus = array.tasks.reduce(
       (sum, task) => sum + (isRunning(task.state) ? task.gpus : 0),
       0
     );
   }
+}
+
+function utmost(
+  tasks: readonly JobRow[],
+  field: 'startedS' | 'endedS',
+  better: (one: number, other: number) => number
+): number | null {
+  return tasks.reduce<number | null>((found, { [field]: at }) => {
+    return at === null ? found : better(found ?? at, at);
+  }, null);
 }
 
 /** How many jobs the rows stand for, by state; a task is a job. */
@@ -218,6 +247,7 @@ export function rowOfJob(job: Job): JobRow {
     limitS: job.limit_s,
     nodes: job.nodes.length > 0 ? job.nodes.join(', ') : null,
     gpus: job.gpus,
+    gpuLoad: null,
     reason: job.reason ?? '',
     why: job.state === 'COMPLETED' ? null : job.why,
     startEstimateS: isFinal(job.state) ? null : job.start_estimate_s,
@@ -228,6 +258,27 @@ export function rowOfJob(job: Job): JobRow {
     tasks: [],
     inSession: sessionOf(job) !== null
   };
+}
+
+/** Returns the tasks of an array that have left the queue, the first ones if there are many. */
+export function endedTasks(array: JobRow): JobRow[] {
+  const { job, key, slurmId } = array;
+  const ended = job === null ? [] : tasksOf(job).filter(([, state]) => isFinal(state));
+  const unknown = { startedS: null, endedS: null, nodes: null, why: null, startEstimateS: null };
+  return ended.map(([index, state]) => ({
+    ...array,
+    ...unknown,
+    key: `${key}_${index}`,
+    slurmId: `${slurmId ?? ''}_${index}`,
+    state,
+    job: null,
+    tasks: []
+  }));
+}
+
+/** Tells whether the job has tasks, in the queue or ended. */
+export function isArray({ job, tasks }: JobRow): boolean {
+  return tasks.length > 0 || Object.keys(job?.tasks ?? {}).length > 0;
 }
 
 function rowOfEntry(cluster: string, entry: QueueEntry): JobRow {
@@ -245,20 +296,17 @@ function rowOfEntry(cluster: string, entry: QueueEntry): JobRow {
     limitS: entry.limit_s ?? null,
     nodes: entry.nodes ?? null,
     gpus: entry.gpus ?? 0,
+    gpuLoad: entry.gpu_load ?? null,
     reason: entry.reason ?? '',
     why: entry.why ?? null,
     startEstimateS: entry.start_estimate_s ?? null,
     atS: entry.ended_s ?? entry.submitted_s ?? 0,
     priority: entry.priority ?? 0,
     notebook: null,
-    held: isHeld(entry.state, entry.reason ?? null),
+    held: isHeld(entry.state, entry.reason),
     tasks: [],
     inSession: false
   };
-}
-
-function isHeld(state: string, reason: string | null): boolean {
-  return state === 'PENDING' && (reason ?? '').includes('Held');
 }
 
 /** Those in which every word is found: in name, ids, state, node, cluster or reason. */

@@ -1,7 +1,7 @@
 // The lines of the sidebar: heads of groups, notebooks with several jobs of one day, jobs, and the
 // tasks of arrays. Pure: no DOM, no clock.
 import { live, type Counts } from '../counts';
-import { countsOf, dayOf, RUNNING, WAITING, type JobRow } from './rows';
+import { countsOf, dayOf, endedTasks, isArray, RUNNING, WAITING, type JobRow } from './rows';
 
 export type Line =
   | { kind: 'group'; key: string; group: string; count: number; open: boolean }
@@ -12,16 +12,15 @@ export type Line =
 /** So many jobs of a day that one notebook has submitted become one line. */
 const MANY = 3;
 
-/** `open`: what lies below the line of that key is shown. */
-export function linesOf(
-  groups: ReadonlyMap<string, readonly JobRow[]>,
-  open: (key: string) => boolean
-): Line[] {
+/** Tells whether the rows below this one are shown. */
+type Open = (key: string, kind: Line['kind']) => boolean;
+
+export function linesOf(groups: ReadonlyMap<string, readonly JobRow[]>, open: Open): Line[] {
   const lines: Line[] = [];
   const count = counter(groups);
   for (const group of inOrder(groups.keys())) {
     const rows = groups.get(group) ?? [];
-    const isOpen = open(group);
+    const isOpen = open(group, 'group');
     lines.push({ kind: 'group', key: group, group, count: count(group), open: isOpen });
     if (isOpen && (group === RUNNING || group === WAITING)) {
       addJobs(lines, rows, 2, open);
@@ -64,12 +63,7 @@ function inOrder(groups: Iterable<string>): string[] {
 }
 
 /** A notebook's line is where its newest job would be. */
-function addByNotebook(
-  lines: Line[],
-  group: string,
-  rows: readonly JobRow[],
-  open: (key: string) => boolean
-): void {
+function addByNotebook(lines: Line[], group: string, rows: readonly JobRow[], open: Open): void {
   const notebooks = new Map<string, JobRow[]>();
   for (const row of rows) {
     if (row.notebook !== null) {
@@ -85,25 +79,21 @@ function addByNotebook(
       addJobs(lines, [row], 2, open);
     } else if (some[0] === row) {
       const key = `${group}\n${path}`;
-      lines.push({ kind: 'notebook', key, path, rows: some, open: open(key) });
-      if (open(key)) {
+      const isOpen = open(key, 'notebook');
+      lines.push({ kind: 'notebook', key, path, rows: some, open: isOpen });
+      if (isOpen) {
         addJobs(lines, some, 3, open);
       }
     }
   }
 }
 
-function addJobs(
-  lines: Line[],
-  rows: readonly JobRow[],
-  level: number,
-  open: (key: string) => boolean
-): void {
+function addJobs(lines: Line[], rows: readonly JobRow[], level: number, open: Open): void {
   for (const row of rows) {
-    const isOpen = row.tasks.length > 0 ? open(row.key) : null;
+    const isOpen = isArray(row) ? open(row.key, 'job') : null;
     lines.push({ kind: 'job', key: row.key, row, level, open: isOpen });
     if (isOpen === true) {
-      addJobs(lines, row.tasks, level + 1, open);
+      addJobs(lines, [...row.tasks, ...endedTasks(row)], level + 1, open);
     }
   }
 }

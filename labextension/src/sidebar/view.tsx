@@ -19,6 +19,7 @@ import { Welcome } from '../welcome/view';
 import { ClusterList } from './clusters';
 import { MyJobs } from './jobs';
 import type { News, Queues } from './queues';
+import '../../style/sidebar.css';
 
 const CLOCK_MS = 15_000;
 
@@ -140,7 +141,7 @@ function OldNews({ freshness, trans, nowS }: OldNewsProps): JSX.Element | null {
     <p className="jp-slurm-Problem" role="status" title={problem.detail ?? ''}>
       <span aria-hidden="true">? </span>
       {said(problem.message, trans)}{' '}
-      {asOf === null ? null : trans.__('What is shown is of %1.', moment(asOf, nowS))}
+      {asOf === null ? null : trans.__('Last update %1', moment(asOf, nowS))}
     </p>
   );
 }

@@ -1,35 +1,36 @@
 // The sidebar as a widget: what it watches while it is seen. What it shows is view.tsx's.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
-import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import type { JSX } from 'react';
 import { isOpen } from '../format';
 import { slurmIcon } from '../icons';
+import { later } from '../later';
 import type { Freshness, ISlurmModel, QueueView } from '../tokens';
-import { WatchingWidget } from '../watching';
+import { ModelWidget } from '../watching';
 import type { QueueEntry } from '../wire';
 import type { Queues } from './queues';
-import { SidebarView } from './view';
 
-export class SlurmSidebar extends WatchingWidget {
+const SidebarView = later(async () => (await import('./view')).SidebarView);
+
+export class SlurmSidebar extends ModelWidget {
   readonly changed = new Signal<this, void>(this);
   private readonly queues = new WatchedQueues(() => {
     this.changed.emit();
   });
-  private watched: IDisposable | null = null;
 
   constructor(
-    readonly model: ISlurmModel,
+    override readonly model: ISlurmModel,
     readonly commands: CommandRegistry,
     readonly trans: TranslationBundle
   ) {
-    super();
+    super(model);
     this.id = 'jupyter-slurm-sidebar';
     this.title.icon = slurmIcon;
     this.title.caption = trans.__('Slurm');
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', trans.__('Slurm'));
+    this.node.tabIndex = -1;
     this.addClass('jp-slurm');
     this.addClass('jp-slurm-Sidebar');
   }
@@ -39,7 +40,13 @@ export class SlurmSidebar extends WatchingWidget {
     Signal.clearData(this);
   }
 
-  protected override render(): JSX.Element {
+  /** A command or the status bar shows the sidebar: the next keys are for its jobs. */
+  protected override onActivateRequest(): void {
+    const row = this.node.querySelector<HTMLElement>('[role=row][tabindex="0"]');
+    (row ?? this.node).focus();
+  }
+
+  protected override view(): JSX.Element {
     return (
       <SidebarView
         model={this.model}
@@ -50,30 +57,21 @@ export class SlurmSidebar extends WatchingWidget {
         isSeen={this.isSeen}
         refresh={() => {
           this.queues.rest();
-          this.adapt();
+          this.hear();
         }}
       />
     );
   }
 
-  private readonly isSeen = (): boolean => this.watched !== null && !document.hidden;
-
-  protected override look(): void {
-    if (this.watched === null) {
-      this.watched = this.model.watchJobs();
-      this.model.changed.connect(this.adapt, this);
-      this.adapt();
-    }
-  }
+  private readonly isSeen = (): boolean => this.isVisible && !document.hidden;
 
   protected override rest(): void {
-    this.model.changed.disconnect(this.adapt, this);
-    this.watched?.dispose();
-    this.watched = null;
+    super.rest();
     this.queues.rest();
   }
 
-  private adapt(): void {
+  /** Only the view's parts that show something else are drawn anew. */
+  protected override hear(): void {
     this.queues.look(this.model);
     this.changed.emit();
   }

@@ -1,8 +1,10 @@
 // What a row of the sidebar and its hover card say of a job. Pure: no DOM, no clock.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { endsOf } from '../ends';
+import { exactly } from '../exactly';
 import { duration, isFinal, isRunning, memory, moment, stateWord, visible } from '../format';
 import { isKernel } from '../kernels/words';
+import { numeral } from '../language';
 import { isLab, stepOf } from '../labs/words';
 import { said } from '../messages';
 import { progress, tally, taskCount } from '../tasks';
@@ -15,9 +17,7 @@ export function matters(row: JobRow, nowS: number, trans: TranslationBundle): st
     return stateWord('UNKNOWN', trans);
   }
   if (isFinal(row.state)) {
-    return [row.state === 'COMPLETED' ? '' : stateWord(row.state, trans), took(row)]
-      .filter(Boolean)
-      .join(' · ');
+    return [how(row, trans), took(row)].filter(Boolean).join(' · ');
   }
   if (isRunning(row.state) || row.tasks.some(task => isRunning(task.state))) {
     return share(row, trans) || untilEnd(row, nowS, trans);
@@ -27,11 +27,29 @@ export function matters(row: JobRow, nowS: number, trans: TranslationBundle): st
   return [waits(row, trans), start].filter(Boolean).join(' · ');
 }
 
+/** Returns the job's GPUs, and their load where it is known. */
+export function gpusOf({ gpus, gpuLoad }: JobRow, trans: TranslationBundle): string {
+  if (gpus === 0) {
+    return '';
+  }
+  return gpuLoad === null
+    ? trans._n('%1 GPU', '%1 GPUs', gpus)
+    : trans.__('%1 GPU %2 %%', gpus, Math.round(100 * gpuLoad));
+}
+
+/** Returns the job's name; for a task, with its id. */
+export function nameOf({ name, slurmId }: JobRow): string {
+  return slurmId?.includes('_') ? `${name} ${slurmId}` : name;
+}
+
 /** The whole row as one sentence. */
 export function sentence(row: JobRow, nowS: number, trans: TranslationBundle): string {
   const word = stateWord(row.state, trans);
-  const more = matters(row, nowS, trans).split(' · ');
-  return [visible(row.name), word, ...more.filter(part => part !== '' && part !== word)].join(', ');
+  const load = row.gpuLoad === null ? '' : gpusOf(row, trans);
+  const more = [load, ...matters(row, nowS, trans).split(' · ')];
+  return [visible(nameOf(row)), word, ...more.filter(part => part !== '' && part !== word)].join(
+    ', '
+  );
 }
 
 /** Of an array, how many of its tasks are done and have failed; of one not ours, how many run. */
@@ -42,6 +60,18 @@ function share(row: JobRow, trans: TranslationBundle): string {
     : [`${done}/${all}`, failed === 0 ? '' : trans._n('%1 failed', '%1 failed', failed)]
         .filter(Boolean)
         .join(' · ');
+}
+
+/** Says how the job ended; for an array, also how many tasks it had. */
+function how({ job, state }: JobRow, trans: TranslationBundle): string {
+  const { all, failed } = tally(job?.tasks ?? {});
+  if (failed > 0) {
+    return trans.__('%1 of %2 failed', numeral(failed), numeral(all));
+  }
+  if (state !== 'COMPLETED') {
+    return stateWord(state, trans);
+  }
+  return all > 0 ? trans._n('%1 task', '%1 tasks', all) : '';
 }
 
 function untilEnd(row: JobRow, nowS: number, trans: TranslationBundle): string {
@@ -58,9 +88,11 @@ function untilEnd(row: JobRow, nowS: number, trans: TranslationBundle): string {
     : trans.__('%1 left', brief(ends - nowS, trans));
 }
 
-/** To the minute: seconds that count down beside one's work are in the way. */
+/** Returns a time to the minute, `1 h 48`: seconds that count down would distract. */
 function brief(seconds: number, trans: TranslationBundle): string {
-  return seconds < 60 ? trans.__('< 1 min') : duration(Math.floor(seconds / 60) * 60);
+  return seconds < 60
+    ? trans.__('< 1 min')
+    : duration(Math.floor(seconds / 60) * 60).replace(/( h \d+) min$/, '$1');
 }
 
 /** Why it waits, in a word or two. */
@@ -106,7 +138,7 @@ export function exactTimes(row: JobRow, trans: TranslationBundle): string {
   ];
   return times
     .filter((one): one is [string, number] => one[1] !== null)
-    .map(([label, at]) => `${label}: ${new Date(at * 1000).toLocaleString()}`)
+    .map(([label, at]) => `${label}: ${exactly(at)}`)
     .join('\n');
 }
 
@@ -191,9 +223,7 @@ function took({ startedS, endedS }: JobRow): string {
 }
 
 function start(atS: number, nowS: number, trans: TranslationBundle): string {
-  return atS <= nowS
-    ? trans.__('may start at any moment')
-    : trans.__('starts ~%1', moment(atS, nowS));
+  return atS <= nowS ? trans.__('starts any moment') : trans.__('starts ~%1', moment(atS, nowS));
 }
 
 function unknownSince(

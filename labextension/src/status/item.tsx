@@ -9,6 +9,7 @@ import type { Message } from '@lumino/messaging';
 import type { JSX } from 'react';
 import { countMine, live } from '../counts';
 import { isFinal, visible } from '../format';
+import { numeral } from '../language';
 import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 
@@ -78,9 +79,11 @@ export function summary(
     waiting > 0 ? trans._n('%1 job waits', '%1 jobs wait', waiting) : '',
     !none ? '' : model.hasNoCluster ? trans.__('no cluster yet') : trans.__('no job runs or waits')
   ].filter(part => part !== '');
-  const signs = none ? '' : ` ${running.toLocaleString()} ▶ ${waiting.toLocaleString()} ◷`;
+  const counted = told.join(', ');
+  const all = model.hasNoCluster || model.listsAll;
+  const signs = none ? '' : ` ${numeral(running)} ▶ ${numeral(waiting)} ◷`;
   return {
     text: `Slurm${signs}${doubts.length > 0 ? ' ⚠' : ''}`,
-    told: [...told, ...doubts].join(', ')
+    told: [all ? counted : trans.__('Submitted here: %1', counted), ...doubts].join(', ')
   };
 }

@@ -6,8 +6,9 @@ import type { IStateDB } from '@jupyterlab/statedb';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
-import { howItEnded, reasonsLeft } from '../card/facts';
+import { howItEnded, reasonsLeft } from '../card/ended';
 import { isFinal, stateWord, tone, visible } from '../format';
+import { numeral } from '../language';
 import { said } from '../messages';
 import { CommandIDs, type INotifier, type ISlurmModel, type Lead } from '../tokens';
 import type { Job, JobState } from '../wire';
@@ -230,7 +231,10 @@ export class Notifier implements INotifier {
     const ended = pieces.filter(piece => piece.kind === 'end');
     const failed = ended.filter(piece => wentWrong(piece.job)).map(({ job }) => visible(job.name));
     const started = pieces.length - ended.length;
-    const names = [...new Set(failed)].slice(0, NAMED).join(', ');
+    const all = [...new Set(failed)];
+    const rest = all.length - NAMED;
+    const more = rest > 0 ? ` ${trans._n('and %2 more', 'and %2 more', rest, numeral(rest))}` : '';
+    const names = all.slice(0, NAMED).join(', ') + more;
     return [
       started > 0 ? trans._n('%1 job has started', '%1 jobs have started', started) : '',
       ended.length > 0 ? trans._n('%1 job has ended', '%1 jobs have ended', ended.length) : '',

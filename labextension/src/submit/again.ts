@@ -3,11 +3,6 @@ import type { Job, JobSpec } from '../wire';
 import { said, wishesOf, type Wishes } from './form';
 import type { Source } from './source';
 
-/** Whether the form can make one of its kind. */
-export function isRepeatable(job: Job): boolean {
-  return ['cell', 'program', 'lab'].includes(job.kind);
-}
-
 /**
  * `code`: what it ran; null: that is not known. `file`: the path of the file that it was made of;
  * null: it was made of none, or that is not there. null: it ran something that the form cannot show.

@@ -7,7 +7,7 @@ import { duration } from '../format';
 const FRESH_S = 30;
 
 interface Props {
-  /** In UTC epoch seconds; null: it is not known, or nobody looks. */
+  /** In UTC epoch seconds; null: it is not known. */
   asOf: number | null;
   trans: TranslationBundle;
 }

@@ -21,6 +21,11 @@ export function isRunnable(source: string): boolean {
   return !/^\s*%%slurm_/.test(source) && cellText(source).body.trim() !== '';
 }
 
+/** Tells whether no field of the form can hold the line's option: `--mem-per-cpu`, `--mem {m}`. */
+export function saysOtherwise(line: string, option: string): boolean {
+  return new RegExp(`--${option}(?!(?:=|\\s+)[^\\s{'"]+(?:\\s|$))`).test(line);
+}
+
 export function withLine(line: string, body: string): string {
   return `%%slurm ${line}`.trimEnd() + `\n${body}`;
 }

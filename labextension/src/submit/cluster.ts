@@ -3,6 +3,7 @@
 import { useEffect, useState } from 'react';
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
+import { useSeen } from '../watching';
 import type { ClusterInfo, Image, Partition, Problem } from '../wire';
 
 export interface Known {
@@ -18,8 +19,9 @@ export interface Known {
 const NOTHING: Known = { info: null, images: [], partitions: [], asOf: null, problem: null };
 const NOT_LISTED: Pick<Known, 'partitions' | 'asOf'> = { partitions: [], asOf: null };
 
-/** `shown`: whether somebody looks. What was known stays while it is asked anew. */
-export function useCluster(model: ISlurmModel, cluster: string, shown: boolean): Known {
+/** Keeps the last answer while the next is on its way. */
+export function useCluster(model: ISlurmModel, cluster: string): Known {
+  const seen = useSeen();
   const [known, setKnown] = useState<Known>(NOTHING);
   const [live, setLive] = useState(NOT_LISTED);
   const state = model.connections.get(cluster)?.state;
@@ -47,16 +49,16 @@ export function useCluster(model: ISlurmModel, cluster: string, shown: boolean):
         }
       }
     };
-    if (cluster !== '' && shown) {
+    if (cluster !== '' && seen) {
       void ask();
     }
     return () => {
       stale = true;
     };
-  }, [model, cluster, shown, open]);
+  }, [model, cluster, seen, open]);
   const asked = known.info !== null;
   useEffect(() => {
-    if (!asked || !shown) {
+    if (!asked || !seen) {
       return undefined;
     }
     const view = model.nodes(cluster);
@@ -69,7 +71,7 @@ export function useCluster(model: ISlurmModel, cluster: string, shown: boolean):
       view.changed.disconnect(hear);
       view.dispose();
     };
-  }, [model, cluster, shown, asked]);
+  }, [model, cluster, seen, asked]);
   const partitions = merged(known.partitions, live.partitions);
   return { ...known, partitions, asOf: live.asOf ?? known.asOf };
 }

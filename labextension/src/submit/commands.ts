@@ -9,15 +9,15 @@ import { tell } from '../commands/jobs';
 import { jobsIn } from '../commands/where';
 import { slurmIcon } from '../icons';
 import { CommandIDs } from '../tokens';
-import { cellText, isRunnable } from './cell';
-import { lineOf, NO_WISHES, wishesOf, type Wishes } from './form';
-import { cellSource, type Place } from './notebook';
-import type { CellSource, Source } from './source';
+import { cellText, isRunnable, saysOtherwise } from './cell';
+import type { Wishes } from './form';
+import type { Place } from './notebook';
+import type { Source } from './source';
 
 const RUNNABLE = /\.(?:py|sh|slurm|sbatch|ipynb)$/i;
 const NOTHING = { args: { type: 'object', properties: {} } } as const;
 
-interface Front {
+export interface Front {
   app: JupyterFrontEnd;
   trans: TranslationBundle;
   /** The file browser that is looked at. */
@@ -33,7 +33,7 @@ export function addSubmitCommands(front: Front): void {
     id: string,
     label: string,
     caption: string,
-    execute: () => Promise<Widget> | undefined,
+    execute: () => Promise<Widget | undefined> | undefined,
     is: { isEnabled?: () => boolean; isVisible?: () => boolean }
   ): void => {
     app.commands.addCommand(id, {
@@ -46,7 +46,7 @@ export function addSubmitCommands(front: Front): void {
         try {
           return await execute();
         } catch (error) {
-          tell(error, label);
+          tell(error, label, trans);
           return undefined;
         }
       }
@@ -82,7 +82,10 @@ export function addSubmitCommands(front: Front): void {
     CommandIDs.submitCell,
     trans.__('This Cell on Slurm…'),
     trans.__('Run the active cell as a job; its output comes under it'),
-    () => openCell(front),
+    async () => {
+      const { openCell } = await import('./cells');
+      return openCell(front);
+    },
     { isEnabled: () => isRunnable(codeOf(notebooks)) }
   );
   add(
@@ -115,6 +118,7 @@ function addNew({ app, trans, open }: Front): void {
       }
     },
     execute: async ({ cluster, line, code }) => {
+      const { wishesOf } = await import('./form');
       const said = typeof line === 'string' ? wishesOf(line) : {};
       const where = typeof cluster === 'string' ? { cluster } : {};
       return open(
@@ -134,8 +138,8 @@ function selected({ app, browser }: Front): string | null {
     : null;
 }
 
-/** As the server knows it; null: it lies on a drive that is not the server's. */
-function localPath(app: JupyterFrontEnd, path: string): string | null {
+/** Returns the path that the server knows; null: it lies on a drive that is not the server's. */
+export function localPath(app: JupyterFrontEnd, path: string): string | null {
   const { contents } = app.serviceManager;
   return ['', 'RTC'].includes(contents.driveName(path)) ? contents.localPath(path) : null;
 }
@@ -143,28 +147,6 @@ function localPath(app: JupyterFrontEnd, path: string): string | null {
 function codeOf(notebooks: INotebookTracker | null): string {
   const model = notebooks?.activeCell?.model;
   return model?.type === 'code' ? model.sharedModel.getSource() : '';
-}
-
-function shower({ shell }: JupyterFrontEnd): (panel: Widget) => void {
-  return panel => {
-    shell.activateById(panel.id);
-  };
-}
-
-/** The cell of a form that was open before the page was loaded; its notebook may come later. */
-export function cellOf(
-  { app, notebooks, trans }: Pick<Front, 'app' | 'notebooks' | 'trans'>,
-  notebook: string,
-  id: string
-): CellSource {
-  const find = (): Place | null => {
-    const panel = notebooks?.find(
-      ({ context }) => (localPath(app, context.path) ?? context.localPath) === notebook
-    );
-    const cell = panel?.content.widgets.find(one => one.model.id === id);
-    return panel === undefined || cell === undefined ? null : { panel, cell };
-  };
-  return cellSource(id, notebook, find, shower(app), trans);
 }
 
 /** The cell of an open notebook that asked for the job, by its output. */
@@ -188,9 +170,8 @@ function openNotebooks(notebooks: INotebookTracker | null): NotebookPanel[] {
   return all;
 }
 
-function wishesIn(place: Place | null): Wishes {
-  const source = place?.cell.model.sharedModel.getSource() ?? '';
-  return wishesOf(cellText(source).line ?? '');
+function lineIn({ cell }: Place): string {
+  return cellText(cell.model.sharedModel.getSource()).line ?? '';
 }
 
 function addAgain({ app, notebooks, trans }: Front): void {
@@ -198,8 +179,9 @@ function addAgain({ app, notebooks, trans }: Front): void {
   const asker = ({ id, option }: ReadonlyPartialJSONObject): Place | null => {
     const place = typeof id === 'string' ? askerOf(notebooks, id) : null;
     // What the form has no field for stays as it is: `--mem-per-cpu` beside `--mem` is refused.
-    const isSaid = typeof option === 'string' && wishesIn(place).more.includes(`--${option}`);
-    return isSaid ? null : place;
+    return place === null || (typeof option === 'string' && saysOtherwise(lineIn(place), option))
+      ? null
+      : place;
   };
   app.commands.addCommand(CommandIDs.submitAgain, {
     label,
@@ -222,30 +204,12 @@ function addAgain({ app, notebooks, trans }: Front): void {
       if (place === null || typeof option !== 'string' || typeof value !== 'string') {
         return;
       }
-      const wishes = { ...wishesIn(place), [option]: value };
-      const path = place.panel.context.localPath;
-      const source = cellSource(place.cell.model.id, path, () => place, shower(app), trans);
+      const { runAgain } = await import('./cells');
       try {
-        await source.run(lineOf(wishes));
+        await runAgain(app, place, { [option]: value }, trans);
       } catch (error) {
-        tell(error, label);
+        tell(error, label, trans);
       }
     }
   });
-}
-
-function openCell({ app, trans, notebooks, open }: Front): Promise<Widget> | undefined {
-  const panel = notebooks?.currentWidget;
-  const cell = notebooks?.activeCell;
-  if (panel == null || cell == null) {
-    return undefined;
-  }
-  const path = localPath(app, panel.context.path) ?? panel.context.localPath;
-  const { line } = cellText(cell.model.sharedModel.getSource());
-  const find = (): Place | null => (cell.isDisposed || panel.isDisposed ? null : { panel, cell });
-  return open(
-    cellSource(cell.model.id, path, find, shower(app), trans),
-    // What the cell says itself is all that it wants.
-    line === null ? undefined : { ...NO_WISHES, ...wishesOf(line) }
-  );
 }

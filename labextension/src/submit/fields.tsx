@@ -23,8 +23,6 @@ export interface FieldsProps {
   kernel: RemoteKernel | null;
   clusters: readonly Cluster[];
   known: Known;
-  /** Whether somebody looks. */
-  shown: boolean;
   wishes: Wishes;
   said: ReadonlyMap<Place, Sentence>;
   change: (next: Partial<Wishes>) => void;
@@ -173,11 +171,11 @@ function Where(props: FieldsProps): JSX.Element {
 }
 
 /** What a cluster has now, with the age of that. */
-function dated(text: string, { known, shown, trans }: FieldsProps): ReactNode {
+function dated(text: string, { known, trans }: FieldsProps): ReactNode {
   return text === '' ? null : (
     <>
       {text}
-      <Age asOf={shown ? known.asOf : null} trans={trans} />
+      <Age asOf={known.asOf} trans={trans} />
     </>
   );
 }
@@ -283,7 +281,7 @@ function ImageField(props: FieldsProps): JSX.Element {
       {...common(props, 'image', trans.__('Image'))}
       wide
       list={offered(known.images, cluster?.images ?? [], trans)}
-      hint={trans.__('Name, registry address or path. Default: from the cluster')}
+      hint={trans.__('Name, address or path. Default: from the cluster')}
     />
   );
 }
@@ -336,10 +334,7 @@ function Idle(props: FieldsProps): JSX.Element {
   const label =
     kind === 'lab' ? trans.__('End when idle for') : trans.__('End when disconnected for');
   return (
-    <Text
-      {...common(props, 'idle', label)}
-      hint={trans.__('e.g. 2h or 30m. Default: from the cluster')}
-    />
+    <Text {...common(props, 'idle', label)} hint={trans.__('e.g. 2h. Default: from the cluster')} />
   );
 }
 
@@ -398,10 +393,7 @@ function hintOfKernel({ wishes, kernel, trans }: FieldsProps): string {
 function Indices(props: FieldsProps): JSX.Element {
   const { trans } = props;
   return (
-    <Text
-      {...common(props, 'array', trans.__('Array'))}
-      hint={trans.__('e.g. 1-10 (sets SLURM_ARRAY_TASK_ID)')}
-    />
+    <Text {...common(props, 'array', trans.__('Array'))} hint={trans.__('e.g. 1-10 or 1,3,5')} />
   );
 }
 

@@ -1,6 +1,6 @@
 // What a form says <-> the words of a `%%slurm` line, which is what the server understands. Pure.
 import { OPTIONS } from './options';
-import { split } from './words';
+import { quoted, split } from './words';
 
 export type Option = (typeof OPTIONS)[number];
 
@@ -33,6 +33,11 @@ const FIELDS_IN = new RegExp(FIELD, 'gu');
 const DOUBLED = new RegExp(`\\{${FIELD}\\}`, 'gu');
 const VARIABLE = new RegExp(`(^|[^{])${FIELD}($|[^}])`, 'u');
 
+/** Returns the magic for a text: sbatch gets a script with its options as written. */
+export function magicFor(code: string): string {
+  return code.startsWith('#!') && /^#SBATCH/m.test(code) ? '%%sbatch' : '%%slurm';
+}
+
 /** The words behind `%%slurm`. */
 export function lineOf(wishes: Wishes): string {
   const words = OPTIONS.flatMap(({ name, flag }) => {
@@ -63,11 +68,6 @@ function valueOf(wishes: Wishes, field: Field): string {
 export function said(option: string, value: string): string {
   const word = value.replace(FIELDS_IN, '{{$1}}');
   return word.startsWith('-') ? `--${option}=${quoted(word)}` : `--${option} ${quoted(word)}`;
-}
-
-/** One word of a POSIX shell's. */
-export function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'"'"'`)}'`;
 }
 
 /**

@@ -72,6 +72,7 @@ export class Memory {
   }
 
   private async change(next: (saved: Saved) => Saved): Promise<void> {
+    await this.read(); // another form may have saved meanwhile
     this.saved = next(this.saved);
     await this.state?.save(this.key, { ...this.saved });
   }

@@ -2,11 +2,13 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useRef, useState, type JSX } from 'react';
 import { moment } from '../format';
+import { language } from '../language';
+import { Marked } from '../marked';
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
 import type { Cost, Preview, Problem } from '../wire';
 import { Age } from './age';
-import { quoted } from './form';
+import { quoted } from './words';
 import { Latest } from './latest';
 import type { Sentence } from './sentences';
 
@@ -31,7 +33,7 @@ export interface Asked {
 const NOTHING: Asked = { question: null, preview: null, problem: null, atS: null };
 
 /** The newest answer; the one before stays until it is there. */
-export function usePreview(model: ISlurmModel, question: Question, shown: boolean): Asked {
+export function usePreview(model: ISlurmModel, question: Question, wanted: boolean): Asked {
   const [asked, setAsked] = useState(NOTHING);
   const latest = useRef<Latest<Question, Asked> | null>(null);
   useEffect(() => {
@@ -50,10 +52,10 @@ export function usePreview(model: ISlurmModel, question: Question, shown: boolea
   // A login that has come about may change the answer.
   const connection = [...model.connections.values()].map(one => one.state).join();
   useEffect(() => {
-    if (shown) {
+    if (wanted) {
       latest.current?.want(wish({ line, code, path, notebook, kind }));
     }
-  }, [model, line, code, path, notebook, kind, connection, shown]);
+  }, [model, line, code, path, notebook, kind, connection, wanted]);
   return asked;
 }
 
@@ -96,12 +98,11 @@ interface OutlookProps {
   obstacle: string | null;
   /** The answer is of what was typed before. */
   old: boolean;
-  shown: boolean;
   trans: TranslationBundle;
 }
 
 /** Beside the button: why it waits, or when the job would start and what it would cost. */
-export function Outlook({ asked, obstacle, old, shown, trans }: OutlookProps): JSX.Element {
+export function Outlook({ asked, obstacle, old, trans }: OutlookProps): JSX.Element {
   const { preview, atS } = asked;
   const nowS = Date.now() / 1000;
   const known =
@@ -114,9 +115,7 @@ export function Outlook({ asked, obstacle, old, shown, trans }: OutlookProps): J
       <span role="status" data-wrong={obstacle !== null}>
         {obstacle ?? (waits ? trans.__('Checking…') : known.join(' · '))}
       </span>
-      {obstacle === null && known.length > 0 ? (
-        <Age asOf={shown ? atS : null} trans={trans} />
-      ) : null}
+      {obstacle === null && known.length > 0 ? <Age asOf={atS} trans={trans} /> : null}
     </div>
   );
 }
@@ -135,7 +134,7 @@ export function Notes({ preview, notes, trans }: NotesProps): JSX.Element {
         {notes.map(one => (
           <li key={one.text} data-ok={String(one.ok)}>
             <span aria-hidden="true">{sign(one.ok)}</span>
-            <span>{one.text}</span>
+            <Marked text={one.text} />
           </li>
         ))}
       </ul>
@@ -199,5 +198,5 @@ function hours(count: number, said: (n: number, text: string) => string): string
 }
 
 function rounded(hours: number): string {
-  return hours.toLocaleString(undefined, { maximumFractionDigits: hours < 10 ? 1 : 0 });
+  return hours.toLocaleString(language(), { maximumFractionDigits: hours < 10 ? 1 : 0 });
 }

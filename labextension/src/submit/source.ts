@@ -1,5 +1,6 @@
 // What a job is made of: a text, a file of the server's, or a cell of a notebook that is open.
 // No view; how a cell is run is notebook.ts's.
+import type { Job } from '../wire';
 
 /** A cell as the form needs it, while the notebook may change or be closed. */
 export interface CellSource {
@@ -21,3 +22,8 @@ export type Source =
   | { kind: 'code'; code: string }
   | { kind: 'file'; path: string }
   | CellSource;
+
+/** Tells whether the form can make a job of this kind. */
+export function isRepeatable(job: Job): boolean {
+  return ['cell', 'program', 'script', 'lab'].includes(job.kind);
+}

@@ -5,11 +5,11 @@ import { useEffect, useRef, useState, type JSX, type ReactNode } from 'react';
 import { problemOf } from '../model/model';
 import { needsLogin, said, told, toldBeside } from '../messages';
 import type { ISlurmModel } from '../tokens';
+import { useSeen } from '../watching';
 import type { Problem } from '../wire';
-import { withLine } from './cell';
 import { useCluster, type Known } from './cluster';
 import { Fields } from './fields';
-import { lineOf, quoted, type Wishes } from './form';
+import { lineOf, magicFor, type Wishes } from './form';
 import { useKernel } from './kernel';
 import type { Memory } from './memory';
 import { Presets } from './presets';
@@ -17,6 +17,8 @@ import { isOf, Notes, Outlook, usePreview, type Asked, type Question } from './p
 import { sorted, type Sentence, type Sorted } from './sentences';
 import type { Source } from './source';
 import { What } from './what';
+import { quoted } from './words';
+import '../../style/submit.css';
 
 export interface Draft {
   wishes: Wishes;
@@ -39,17 +41,18 @@ export interface SubmitProps {
   copy: (text: string) => void;
 }
 
-export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element {
-  const { model, trans, source, shown } = props;
+export function SubmitView(props: SubmitProps): JSX.Element {
+  const { model, trans, source } = props;
+  const seen = useSeen();
   const [draft, setDraft] = useState(props.draft);
   const { wishes, code } = draft;
   const sending = useSending(props);
   const form = useRef<HTMLFormElement>(null);
-  const known = useCluster(model, wishes.cluster, shown);
+  const known = useCluster(model, wishes.cluster);
   const line = lineOf(wishes);
   const question = questionOf(source, line, code);
-  const asked = usePreview(model, question, shown && wishes.cluster !== '');
-  const kernel = useKernel(model, line, shown && source.kind === 'kernel');
+  const asked = usePreview(model, question, seen && wishes.cluster !== '');
+  const kernel = useKernel(model, line, seen && source.kind === 'kernel');
   const sentences = sorted(asked.preview, asked.problem, trans);
   const current = isOf(asked, question);
   const others = othersOf(sentences, known, trans);
@@ -102,7 +105,6 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
         <Fields
           clusters={model.clusters}
           known={known}
-          shown={shown}
           wishes={wishes}
           kind={source.kind}
           kernel={kernel}
@@ -148,7 +150,7 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
               ? trans.__('Checking…')
               : deed(source, trans)}
         </button>
-        <Outlook asked={asked} obstacle={obstacle} old={!current} shown={shown} trans={trans} />
+        <Outlook asked={asked} obstacle={obstacle} old={!current} trans={trans} />
       </Bar>
     </form>
   );
@@ -230,7 +232,7 @@ function deed(source: Source, trans: TranslationBundle): string {
 }
 
 /** The words for the same job. */
-function typed(source: Source, line: string): string {
+function typed(source: Source, line: string, code: string): string {
   switch (source.kind) {
     case 'file':
       return `jupyter slurm submit ${line} ${quoted(source.path)}`;
@@ -238,7 +240,9 @@ function typed(source: Source, line: string): string {
       return `%slurm lab start ${line}`;
     case 'kernel':
       return `jupyter slurm kernel add ${line}`;
-    default:
+    case 'code':
+      return `${magicFor(code)} ${line}`;
+    case 'cell':
       return `%%slurm ${line}`;
   }
 }
@@ -341,8 +345,9 @@ interface BarProps extends Pick<SubmitProps, 'source' | 'copy' | 'trans'> {
 function Bar({ source, line, code, problem, copy, trans, children }: BarProps): JSX.Element {
   const [copied, setCopied] = useState('');
   const isCell = source.kind === 'code' || source.kind === 'cell';
-  const shown = typed(source, line);
-  const text = isCell ? withLine(line, source.kind === 'cell' ? source.body() : code) : shown;
+  const shown = typed(source, line, code);
+  const body = source.kind === 'cell' ? source.body() : code;
+  const text = isCell ? `${shown.trimEnd()}\n${body}` : shown;
   const label = isCell ? trans.__('Copy as a cell') : trans.__('Copy');
   return (
     <div className="jp-slurm-SubmitBar">

@@ -1,8 +1,6 @@
 // The form as a widget of the main area: its title, and whether somebody looks at it. What it shows
 // is view.tsx's.
-import { ReactWidget } from '@jupyterlab/ui-components';
 import { UUID, type ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import type { IDisposable } from '@lumino/disposable';
 import { MessageLoop, type Message } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
@@ -10,6 +8,7 @@ import type { JSX } from 'react';
 import { visible } from '../format';
 import { usualOf } from '../commands/targets';
 import { slurmIcon } from '../icons';
+import { ModelWidget } from '../watching';
 import { NoCluster } from '../welcome/none';
 import type { Wishes } from './form';
 import { kept } from './restoring';
@@ -24,16 +23,15 @@ export type SubmitOptions = Omit<SubmitProps, 'draft' | 'keep'> & {
   welcome: () => void;
 };
 
-export class SubmitPanel extends ReactWidget {
+export class SubmitPanel extends ModelWidget {
   readonly name: string;
   /** Something else is typed. */
   readonly drafted = new Signal<this, void>(this);
-  private readonly watched: IDisposable;
   private draft: Draft;
 
   constructor(private readonly props: SubmitOptions) {
-    super();
-    const { model, trans, source, wishes } = props;
+    super(props.model);
+    const { trans, source, wishes } = props;
     this.draft = { wishes, code: source.kind === 'code' ? source.code : '' };
     this.name = props.name ?? UUID.uuid4();
     this.id = `jupyter-slurm-submit-${this.name}`;
@@ -53,8 +51,6 @@ export class SubmitPanel extends ReactWidget {
     this.title.closable = true;
     this.addClass('jp-slurm');
     this.addClass('jp-slurm-SubmitPanel');
-    this.watched = model.watchJobs();
-    model.changed.connect(this.update, this);
   }
 
   /** For the next page. */
@@ -64,12 +60,10 @@ export class SubmitPanel extends ReactWidget {
 
   override dispose(): void {
     Signal.clearData(this);
-    this.props.model.changed.disconnect(this.update, this);
-    this.watched.dispose();
     super.dispose();
   }
 
-  protected override render(): JSX.Element {
+  protected override view(): JSX.Element {
     const { model, trans, welcome } = this.props;
     const { wishes } = this.draft;
     if (model.hasNoCluster) {
@@ -90,19 +84,8 @@ export class SubmitPanel extends ReactWidget {
           this.draft = draft;
           this.drafted.emit();
         }}
-        shown={this.isVisible}
       />
     );
-  }
-
-  protected override onAfterShow(message: Message): void {
-    super.onAfterShow(message);
-    this.update();
-  }
-
-  protected override onAfterHide(message: Message): void {
-    super.onAfterHide(message);
-    this.update();
   }
 
   protected override onActivateRequest(message: Message): void {

@@ -38,3 +38,8 @@ export function split(line: string): string[] | null {
   }
   return word === null ? words : [...words, word];
 }
+
+/** Quotes a word for a POSIX shell. */
+export function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'"'"'`)}'`;
+}

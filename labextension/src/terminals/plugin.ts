@@ -14,8 +14,7 @@ import { said } from '../messages';
 import { terminalUrl } from '../server';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import type { Job } from '../wire';
-import { JobTerminal, type End } from './connection';
-import { endWords } from './words';
+import type { End, JobTerminal } from './connection';
 
 /** Where JupyterLab keeps how its terminals look. */
 const LOOKS = '@jupyterlab/terminal-extension:plugin';
@@ -37,7 +36,9 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load('jupyter_slurm');
     const { serverSettings } = app.serviceManager;
 
-    const connectionTo = (job: Job): JobTerminal => {
+    const connectionTo = async (job: Job): Promise<JobTerminal> => {
+      const { JobTerminal } = await import('./connection');
+      const { endWords } = await import('./words');
       const connection = new JobTerminal(visible(job.name), serverSettings, {
         url: number => terminalUrl(serverSettings, job.id, number),
         said: text => visible(said(text, trans)),
@@ -54,7 +55,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
 
     const open = async (job: Job): Promise<void> => {
       const looks = await looksOf(settings);
-      const connection = connectionTo(job);
+      const connection = await connectionTo(job);
       const watched = model.watchJobs();
       const content = new Terminal(connection, looks, translator ?? nullTranslator);
       const widget = new MainAreaWidget<ITerminal.ITerminal>({ content });

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
 import type { ClusterInfo, Problem } from '../wire';
-import { foundDialog, wayDialog } from './dialogs';
+import { foundDialog, NO_WAY, wayDialog } from './dialogs';
 
 /** What a user types. */
 export interface Way {
@@ -12,6 +12,10 @@ export interface Way {
   host: string;
   user: string;
   jump: string;
+  /** The folder of Slurm's commands; '': they are on PATH. */
+  path: string;
+  /** `NAME=VALUE` for these commands, one a line. */
+  env: string;
   /** '': none; else the answers to its questions are the way. */
   template: string;
   answers: Record<string, string>;
@@ -47,7 +51,7 @@ export async function addCluster(
   trans: TranslationBundle
 ): Promise<string | null> {
   const ways = await model.call<Ways>('cluster_ways');
-  let way: Way = { name: '', host: '', user: '', jump: '', template: '', answers: {} };
+  let way: Way = { ...NO_WAY, name: '', template: '' };
   let problem: Problem | null = null;
   for (;;) {
     const typed = await wayDialog(way, problem, ways, trans);

@@ -12,6 +12,8 @@ import type { Choice, Found, Way, Ways } from './adding';
 type Item = readonly [value: string, text: string];
 
 const SSH_HOSTS = 'jp-slurm-ssh-hosts';
+/** The fields before anything is typed. */
+export const NO_WAY = { host: '', user: '', jump: '', path: '', env: '', answers: {} } as const;
 
 /** Ask for the way, from what was typed before and did not work; null if the user gives up. */
 export async function wayDialog(
@@ -55,9 +57,10 @@ export async function foundDialog(
 class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
   private readonly template: HTMLSelectElement;
   private readonly fields = document.createElement('div');
+  private readonly last = document.createElement('div');
   private readonly name: HTMLInputElement;
-  /** The fields of the way by name: host, user, jump; a template's are its questions. */
-  private inputs = new Map<string, HTMLInputElement>();
+  /** The fields by name: host, user, jump …, or a template's questions. */
+  private inputs = new Map<string, HTMLInputElement | HTMLTextAreaElement>();
   private proposed: string;
 
   constructor(
@@ -86,7 +89,8 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
     this.node.append(
       labelled(trans.__('Template'), this.template),
       this.fields,
-      labelled(trans.__('Name'), this.name)
+      labelled(trans.__('Name'), this.name),
+      this.last
     );
     this.ask();
   }
@@ -96,9 +100,8 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
     const typed = Object.fromEntries(
       [...this.inputs].map(([name, { value }]) => [name, value.trim()])
     );
-    const nothing = { host: '', user: '', jump: '', answers: {} };
     const way = template === '' ? typed : { answers: typed };
-    return { ...nothing, ...way, template, name: this.name.value.trim() };
+    return { ...NO_WAY, ...way, template, name: this.name.value.trim() };
   }
 
   /** Show the fields of the chosen template, or those of any host. */
@@ -109,6 +112,7 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
       const asked = Object.entries(chosen.ask).map(([name, question]) =>
         this.field(name, question, input(this.before.answers[name] ?? ''))
       );
+      this.last.replaceChildren();
       this.fields.replaceChildren(paragraph(chosen.hint, 'jp-slurm-Quiet'), ...asked);
       this.propose(chosen.name);
       return;
@@ -120,6 +124,7 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
       this.propose(nameOf(host.value));
     };
     const user = input(before.user, trans.__('As in ~/.ssh/config'));
+    this.last.replaceChildren(this.more());
     this.fields.replaceChildren(
       this.field('host', trans.__('Host'), host),
       this.field('user', trans.__('User'), user),
@@ -128,7 +133,38 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
     );
   }
 
-  private field(name: string, label: string, field: HTMLInputElement): HTMLElement {
+  /** Fields that few clusters need; open if one of them was typed. */
+  private more(): HTMLElement {
+    const { before, trans } = this;
+    const env = document.createElement('textarea');
+    env.className = 'jp-mod-styled';
+    env.rows = 2;
+    env.spellcheck = false;
+    env.placeholder = trans.__('NAME=VALUE, one per line');
+    env.value = before.env;
+    const path = input(before.path, '/opt/slurm/bin');
+    const made = document.createElement('details');
+    made.open = before.path !== '' || before.env !== '';
+    const summary = document.createElement('summary');
+    summary.textContent = trans.__('More');
+    const fields = document.createElement('div');
+    fields.className = 'jp-slurm-NewCluster';
+    fields.append(
+      this.field('path', trans.__("Folder of Slurm's commands"), path),
+      this.field('env', trans.__('Environment'), env)
+    );
+    made.append(summary, fields);
+    made.ontoggle = () => {
+      fields.scrollIntoView({ block: 'nearest' });
+    };
+    return made;
+  }
+
+  private field(
+    name: string,
+    label: string,
+    field: HTMLInputElement | HTMLTextAreaElement
+  ): HTMLElement {
     this.inputs.set(name, field);
     return labelled(label, field);
   }

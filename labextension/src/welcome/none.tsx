@@ -3,6 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import { visible } from '../format';
+import '../../style/welcome.css';
 
 interface Props {
   /** The one that was there, while there are others; undefined: there is none. */

@@ -3,12 +3,9 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { isThere } from '../commands/places';
 import { tell } from '../commands/telling';
 import { connectIcon, slurmIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
-import { addCluster } from './adding';
-import { quickstart } from './quickstart';
 
 const PATH = 'quickstart.ipynb';
 
@@ -33,8 +30,10 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       describedBy: { args: { type: 'object', properties: {} } },
       execute: async () => {
         try {
+          const { isThere } = await import('../commands/places');
           // One that is there may have been changed: it stays as it is.
           if (!(await isThere(app, PATH))) {
+            const { quickstart } = await import('./quickstart');
             await app.serviceManager.contents.save(PATH, {
               type: 'notebook',
               format: 'json',
@@ -43,7 +42,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
           }
           await app.commands.execute('docmanager:open', { path: PATH });
         } catch (error) {
-          tell(error, label);
+          tell(error, label, trans);
         }
       }
     });
@@ -56,9 +55,10 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       execute: async () => {
         try {
           await app.commands.execute(CommandIDs.showSidebar); // shows how far the login is
+          const { addCluster } = await import('./adding');
           await addCluster(model, trans);
         } catch (error) {
-          tell(error, adding);
+          tell(error, adding, trans);
         }
       }
     });

@@ -5,6 +5,7 @@ import { useId, type JSX } from 'react';
 import { said, told } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { useStart } from './starting';
+import '../../style/welcome.css';
 
 interface Props {
   model: ISlurmModel;

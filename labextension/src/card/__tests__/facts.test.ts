@@ -1,7 +1,8 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { connection, job, NOW_S } from '../../__tests__/fakes';
 import type { Job, Problem } from '../../wire';
-import { attaching, facts, notes, now, place, reasonsLeft, time } from '../facts';
+import { reasonsLeft } from '../ended';
+import { attaching, facts, notes, now, place, time } from '../facts';
 
 const trans = nullTranslator.load('jupyter_slurm');
 const FRESH = { asOf: NOW_S, problem: null };

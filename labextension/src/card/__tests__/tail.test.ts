@@ -7,7 +7,7 @@ function chunk(outputs: Output[]): LogChunk {
 
 test('streams and errors are text, without what steers a terminal', () => {
   const outputs = [
-    { type: 'stream', name: 'stdout', text: '\u001b[32mgreen\u001b[0m <b>\n' },
+    { type: 'stream', name: 'stdout', text: '\u001b[32mgreen\u001b[0m <b>\n', time_s: 0 },
     { type: 'error', ename: 'E', evalue: 'x', traceback: ['\u001b]8;;http://x\u0007a', 'b'] }
   ] as Output[];
   expect(textOf(chunk(outputs))).toBe('green <b>\na\nb\n');

@@ -8,14 +8,19 @@ import { addJobCommands } from '../jobs';
 // No notebook is open here, and to load what one is takes long.
 jest.mock('@jupyterlab/notebook', () => ({ NotebookPanel: class {} }));
 
+function commandsOf(model: FakeModel): CommandRegistry {
+  const commands = new CommandRegistry();
+  const app = { commands, shell: { currentWidget: null } } as unknown as JupyterFrontEnd;
+  addJobCommands(app, model, nullTranslator.load('jupyter_slurm'));
+  return commands;
+}
+
 /** Whether that can be done to this job: in its panel, and in menus. */
 function offered(id: string, fields: Fields): [enabled: boolean, visible: boolean] {
   const model = new FakeModel();
   const one = job(fields);
   model.put(one);
-  const commands = new CommandRegistry();
-  const app = { commands, shell: { currentWidget: null } } as unknown as JupyterFrontEnd;
-  addJobCommands(app, model, nullTranslator.load('jupyter_slurm'));
+  const commands = commandsOf(model);
   return [commands.isEnabled(id, { id: one.id }), commands.isVisible(id, { id: one.id })];
 }
 
@@ -40,4 +45,18 @@ test.each([
 ] as const)('%s is for what Slurm knows, and no cell in a session', (id, state) => {
   expect(offered(id, { state })[0]).toBe(true);
   expect(offered(id, { state, session: 'a2b4c6d7', slurm_id: null })[0]).toBe(false);
+});
+
+test('an action on several jobs says how many it concerns', () => {
+  const model = new FakeModel();
+  const states = ['RUNNING', 'PENDING', 'COMPLETED'] as const;
+  states.forEach((state, at) => {
+    model.put(job({ id: `${at}`, state }));
+  });
+  const commands = commandsOf(model);
+  const all = { targets: states.map((_, at) => ({ cluster: 'arandu', id: `${at}` })) };
+  const labels = (args: typeof all | { id: string }): string[] =>
+    [CommandIDs.cancel, CommandIDs.hold, CommandIDs.copyId].map(id => commands.label(id, args));
+  expect(labels(all)).toEqual(['Cancel (2)', 'Hold (1)', 'Copy the id (3)']);
+  expect(labels({ id: '0' })).toEqual(['Cancel', 'Hold', 'Copy the id']);
 });

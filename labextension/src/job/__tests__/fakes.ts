@@ -31,10 +31,10 @@ export function chunk(...outputs: Output[]): LogChunk {
   };
 }
 
-export function out(text: string): Output {
-  return { type: 'stream', name: 'stdout', text };
+export function out(text: string, timeS = 0): Output {
+  return { type: 'stream', name: 'stdout', text, time_s: timeS };
 }
 
-export function err(text: string): Output {
-  return { type: 'stream', name: 'stderr', text };
+export function err(text: string, timeS = 0): Output {
+  return { type: 'stream', name: 'stderr', text, time_s: timeS };
 }

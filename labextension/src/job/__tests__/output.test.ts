@@ -1,6 +1,7 @@
 import type { LogChunk, Output } from '../../wire';
 import { NOTHING, textOf, withChunk, type Block, type Shown, type Wanted } from '../output';
 import { Search } from '../search';
+import { widthOf } from '../times';
 import { chunk, err, out } from './fakes';
 
 const figure = (id: string | null, text: string): Output => ({
@@ -96,6 +97,81 @@ describe('what a job has written', () => {
     );
     expect(kinds(shown)).toEqual(['gap', 'text', 'gap', 'text']);
     expect(shown.blocks).toMatchObject([{ bytes: 500 }, {}, { bytes: 7 }, {}]);
+  });
+});
+
+describe('the time of a line', () => {
+  const linesOf = ({ blocks }: Shown): [string, number][] =>
+    blocks
+      .flatMap(block => (block.kind === 'text' ? block.runs : []))
+      .flatMap(({ text: whole, times }) => {
+        const lines = whole.split(/(?<=\n)/);
+        expect(times).toHaveLength(lines.length);
+        return lines.map((line, at): [string, number] => [line, times[at] ?? -1]);
+      });
+
+  test('is that of its beginning, and not known of what was there before', () => {
+    const shown = shownOf(
+      chunk(out('old\n')),
+      chunk(out('a\nb', 7), out('b\nc\n', 8)),
+      chunk(err('e\n', 8), out('d', 9)),
+      chunk(out('\n', 10))
+    );
+    expect(linesOf(shown)).toEqual([
+      ['old\n', 0],
+      ['a\n', 7],
+      ['bb\n', 7],
+      ['c\n', 8],
+      ['e\n', 8],
+      ['d\n', 9]
+    ]);
+    expect(shown.since).toBe(7);
+  });
+
+  test('is that of its last change where it begins anew', () => {
+    const first = shownOf(chunk(err('10%', 1), err('\r20%', 2)), chunk(err('\r30%\r', 3)));
+    expect(linesOf(first)).toEqual([['30%\r', 3]]);
+    const then = shownOf(
+      chunk(err('10%\r', 1)),
+      chunk(err('20%\r', 2), err('\n', 3)),
+      chunk(err('next', 4))
+    );
+    expect(linesOf(then)).toEqual([
+      ['20%\n', 2],
+      ['next', 4]
+    ]);
+  });
+
+  test('stays beside it when what a terminal does not show is left out', () => {
+    const shown = shownOf(chunk(out('a\n\u0007', 1)), chunk(out('b\n\n', 2), out('c\b', 3)));
+    expect(linesOf(withChunk(shown, chunk(out('d\n', 4))))).toEqual([
+      ['a\n', 1],
+      ['b\n', 2],
+      ['\n', 2],
+      ['d\n', 4]
+    ]);
+  });
+
+  test('has room for the date where the first line is older than today', () => {
+    const nowS = new Date(2026, 10, 28, 12).getTime() / 1000;
+    document.documentElement.lang = 'en';
+    expect(widthOf(nowS - 60, nowS)).toBe('11:59:00'.length);
+    expect(widthOf(nowS - 86_400, nowS)).toBe('Nov 27, 12:00:00'.length);
+    document.documentElement.lang = 'ja';
+    expect(widthOf(nowS - 86_400, nowS)).toBe('11__27__ 12:00:00'.length);
+    document.documentElement.lang = '';
+  });
+
+  test('goes on in the next block, also of a line that is cut', () => {
+    const seconds = Array.from({ length: 500 }, (_, at) => out(`${at}\n`, 1_000 + at));
+    const shown = shownOf(chunk(...seconds));
+    expect(linesOf(shown)).toEqual(seconds.map((_, at) => [`${at}\n`, 1_000 + at]));
+    const cut = linesOf(shownOf(chunk(out(`${'x'.repeat(70_000)}\ny`, 5), out('\n', 6))));
+    expect(cut.map(([line, time]) => [line.length, time])).toEqual([
+      [65_536, 5],
+      [70_000 - 65_536 + 1, 5],
+      [2, 5]
+    ]);
   });
 });
 

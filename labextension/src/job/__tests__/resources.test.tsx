@@ -25,6 +25,7 @@ async function shown(samples: readonly UsageSample[], of: Job): Promise<HTMLElem
     samples,
     freshness: { asOf: 1, problem: null },
     changed: new Signal<object, void>({}),
+    wake: () => undefined,
     dispose: () => undefined
   };
   const model = { usage: () => view, freshness: view.freshness } as unknown as ISlurmModel;

@@ -5,12 +5,13 @@ import { drawn } from '../../__tests__/drawn';
 import { connection, FakeModel, job } from '../../__tests__/fakes';
 import type { Job } from '../../wire';
 import type { Services } from '../view';
+import { useSeen } from '../../watching';
 import { JobPanel } from '../widget';
 
 const mockDrawn: string[] = [];
 jest.mock('../view', () => ({
   JobPanelView: ({ job: { id, state } }: { job: Job }): JSX.Element => {
-    mockDrawn.push(`${id} ${state}`);
+    mockDrawn.push(`${id} ${state}${useSeen() ? '' : ' unseen'}`);
     return <p>{state}</p>;
   }
 }));
@@ -23,6 +24,35 @@ async function drawnBy(act: () => void): Promise<string[]> {
   await drawn(act);
   return [...mockDrawn];
 }
+
+test('a panel that is hidden is drawn once more, and then not until it is shown', async () => {
+  const model = new FakeModel();
+  const services = { model, trans } as unknown as Services;
+  model.put(job({ id: 'one' }));
+  const panel = new JobPanel('one', services, '');
+  const ended = (): void => {
+    model.put(job({ id: 'one', state: 'COMPLETED' }));
+  };
+  const attached = (): void => {
+    Widget.attach(panel, document.body);
+  };
+  expect(new Set(await drawnBy(attached))).toEqual(new Set(['one RUNNING']));
+  expect(model.seen).toEqual(['one']);
+  expect(
+    await drawnBy(() => {
+      panel.hide();
+    })
+  ).toEqual(['one RUNNING unseen']);
+  expect(model.seen).toEqual([]);
+  expect(await drawnBy(ended)).toEqual([]);
+  expect(panel.title.caption).toContain('done');
+  expect(
+    await drawnBy(() => {
+      panel.show();
+    })
+  ).toEqual(['one COMPLETED']);
+  expect(model.seen).toEqual(['one']);
+});
 
 test('of open panels that one is drawn anew whose job has changed, once', async () => {
   const model = new FakeModel();

@@ -3,6 +3,7 @@
 import { Widget } from '@lumino/widgets';
 
 const SCRIPT = '../../../../jupyter_slurm/node/lab_page.js';
+const TEXTS = '../../../../jupyter_slurm/node/lab_page.json';
 const NOW_S = 1_000_000;
 const FACTS = { id: 'abcdefgh', name: 'fit', node: 'n1', gpus: 2, end_s: NOW_S + 4800 };
 
@@ -15,7 +16,9 @@ type Loaded = Record<
   string,
   {
     init: (modules: unknown) => void;
-    get: () => Promise<() => { default: { activate: (app: unknown) => Promise<void> } }>;
+    get: () => Promise<
+      () => { default: { activate: (app: unknown, translator: unknown) => Promise<void> } }
+    >;
   }
 >;
 
@@ -29,7 +32,7 @@ class Lab {
   private opened: () => void = () => undefined;
 
   /** `path`: that of its page. */
-  static async open(path = '/lab', told: Partial<Told> = {}): Promise<Lab> {
+  static async open(path = '/lab', told: Partial<Told> = {}, language = 'en'): Promise<Lab> {
     const lab = new Lab();
     Object.assign(lab.told, told);
     window.history.replaceState({}, '', path);
@@ -45,6 +48,7 @@ class Lab {
     };
     container?.init({
       '@lumino/widgets': share({ Widget }),
+      '@jupyterlab/translation': share({ ITranslator: {} }),
       '@jupyterlab/apputils': share({
         InputDialog: {
           getText: () => Promise.resolve({ button: { accept: true }, value: '+1h' })
@@ -53,7 +57,7 @@ class Lab {
       })
     });
     const factory = await container?.get();
-    await factory?.().default.activate(lab.app());
+    await factory?.().default.activate(lab.app(), { languageCode: language });
     await Promise.resolve();
     return lab;
   }
@@ -92,6 +96,9 @@ class Lab {
     if (String(url).endsWith('/facts.json')) {
       return Promise.resolve({ ok: true, headers, json: () => Promise.resolve(this.told) });
     }
+    if (String(url).endsWith('/lab_page.json')) {
+      return Promise.resolve({ ok: true, headers, json: () => jest.requireActual<object>(TEXTS) });
+    }
     this.asked.push({ url: String(url), body: JSON.parse(init?.body ?? '') });
     const { ok, job } = this.answer;
     return Promise.resolve({ ok, headers, json: () => Promise.resolve(job) });
@@ -127,6 +134,19 @@ afterEach(() => {
 test('the bar says which job it is and how long it has left', async () => {
   await Lab.open();
   expect(shown()).toEqual(['fit', 'n1', '2 GPUs', '1 h 20 min left', 'End']);
+});
+
+test('the bar speaks the language of its page, or English if it lacks that language', async () => {
+  const path = '/jupyter-slurm/lab-proxy/abcdefgh/lab';
+  await Lab.open(path, {}, 'pt-BR');
+  const inPortuguese = [...document.querySelectorAll('[role=group] > *')].map(
+    one => one.textContent
+  );
+  expect(inPortuguese.slice(3)).toEqual(['2 GPUs', 'restam 1 h 20 min', 'Mais tempo…', 'Encerrar']);
+  expect(document.querySelector('[aria-label="Job do Slurm"]')).not.toBeNull();
+  document.body.innerHTML = '';
+  await Lab.open(path, {}, 'nl-NL');
+  expect(shown()).toEqual(['fit', 'n1', '2 GPUs', '1 h 20 min left', 'More time…', 'End']);
 });
 
 test('what is not known is left out', async () => {

@@ -55,6 +55,22 @@ test('who asked for much is told of the end alone once that has come', () => {
   expect(line.sent.at(-1)).toEqual({ taken: 2 });
 });
 
+test('a log that rests asks for nothing, and goes on from its cursor', () => {
+  const { feed, heard, line } = watched();
+  line.say({ watch: 1, value: { ...chunk(out('one')), cursor: 'c1' } });
+  feed.rest();
+  jest.advanceTimersByTime(1_000);
+  expect(line.sent.slice(1)).toEqual([{ unwatch: 1 }]);
+  line.say({ watch: 1, value: chunk(out('under way')) });
+  feed.wake();
+  const again = FakeSocket.last.open();
+  expect(again.sent).toMatchObject([{ watch: 2, cursor: 'c1', paced: true }]);
+  again.say({ watch: 2, value: { ...chunk(out('two')), cursor: 'c2' } });
+  expect(heard.flatMap(one => one.outputs)).toEqual([out('one'), out('two')]);
+  jest.advanceTimersByTime(1_000);
+  expect(again.sent.slice(1)).toEqual([{ taken: 2 }]);
+});
+
 test('a log that nobody shows any more asks for nothing, and opens nothing', () => {
   const { feed, line } = watched(16 * MIB);
   line.say({ watch: 1, value: chunk(out('old')) });

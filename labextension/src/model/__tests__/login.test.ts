@@ -126,13 +126,18 @@ test('a host key is shown in a block of its own, and only a yes is one', async (
   const key = 'ED25519 SHA256:abc/def+1';
   const question = {
     kind: 'host-key' as const,
-    prompt: 'Is this it?',
-    instruction: `New.\n${key}`
+    prompt: { text: 'Is this {host}?', args: { host: 'arandu' } },
+    instruction: {
+      text: '{1}\n{2}',
+      args: { '1': { text: '{host} is new.', args: { host: 'arandu' } }, '2': key }
+    }
   };
   model.will(at('asking', question), at('open'));
   const done = begin();
   const shown = await dialog();
   expect(shown.querySelector('code')?.textContent).toBe(key);
+  expect(shown.textContent).toContain('arandu is new.');
+  expect(shown.textContent).toContain('Is this arandu?');
   expect(shown.querySelector('input')).toBeNull();
   press(shown, 'Yes, remember this key');
   expect(await done).toBe(true);
@@ -140,7 +145,7 @@ test('a host key is shown in a block of its own, and only a yes is one', async (
 });
 
 test('news of a question that was answered here already takes no dialog away', async () => {
-  const code = { id: 'q2', kind: 'text' as const, prompt: 'Code:' };
+  const code = { id: 'q2', kind: 'text' as const, prompt: 'Code:', refused: true };
   model.will(at('asking', {}), at('asking', code), at('open'));
   const done = begin();
   press(await dialog(), 'Answer');
@@ -148,6 +153,7 @@ test('news of a question that was answered here already takes no dialog away', a
   model.tell(at('asking', {})); // the password, told of late
   const shown = await dialog();
   expect(shown.textContent).toContain('Code:');
+  expect(shown.textContent).toContain('That was not right.');
   press(shown, 'Answer');
   expect(await done).toBe(true);
   expect(model.asked.at(-1)?.[1].question_id).toBe('q2');

@@ -5,7 +5,7 @@ import { actionsOf } from '../menu';
 import { lineSentence } from '../row';
 import { dayOf, matching, targetOf, type JobRow } from '../rows';
 import { firstOpen, linesOf, type Line } from '../tree';
-import { facts, matters, sentence, used } from '../words';
+import { facts, gpusOf, matters, sentence, used } from '../words';
 
 const trans = nullTranslator.load('jupyter_slurm');
 /** Noon of a day, local time. */
@@ -156,6 +156,17 @@ test('an array that is not ours is one row: running, when one of its tasks is', 
   expect(row.tasks.map(task => targetOf(task).slurm_id)).toEqual(['12_1', '12_2', '12_[3-9%2]']);
 });
 
+test('an array that is not ours and has ended is what went wrong in it, from first to last', () => {
+  const times = [10, 30, 20].map(at => ({ started_s: NOW_S - at, ended_s: NOW_S - at + 5 }));
+  const states = ['COMPLETED', 'FAILED', 'CANCELLED'];
+  const row = only(
+    [],
+    states.map((state, at) => entry(`12_${at}`, { array_id: '12', state, ...times[at] }))
+  );
+  expect(row.state).toBe('FAILED');
+  expect([row.startedS, row.endedS]).toEqual([NOW_S - 30, NOW_S - 5]);
+});
+
 test('of accounting only what is neither ours nor in the queue is told', () => {
   const over = { state: 'COMPLETED', ended_s: NOW_S - 60 };
   const past = [entry('5', over), entry('6', { ...over, id: 'x' }), entry('7', over), entry('8')];
@@ -165,7 +176,7 @@ test('of accounting only what is neither ours nor in the queue is told', () => {
 
 test('a running row says how much of its time is left', () => {
   const row = only([job('one', { started_s: NOW_S - 720, limit_s: 7200 })]);
-  expect(matters(row, NOW_S, trans)).toBe('1 h 48 min left');
+  expect(matters(row, NOW_S, trans)).toBe('1 h 48 left');
   expect(used(row, NOW_S)).toBeCloseTo(0.1);
   expect(used(only([job('one', { started_s: 1, limit_s: 60 })]), NOW_S)).toBe(1);
   expect(used(only([job('one')]), NOW_S)).toBeNull();
@@ -173,11 +184,51 @@ test('a running row says how much of its time is left', () => {
   expect(matters(open, NOW_S, trans)).toBe('2 min');
 });
 
+test('a running row says how busy its GPUs are where the queue tells', () => {
+  const one = job('one', { slurm_id: '5', started_s: NOW_S - 60, limit_s: 3600, gpus: 4 });
+  const listed = entry('5', { id: 'one', gpus: 4 });
+  const [busy, idle] = [only([one], [{ ...listed, gpu_load: 0.92 }]), only([one], [listed])];
+  expect([gpusOf(busy, trans), gpusOf(idle, trans)]).toEqual(['4 GPU 92 %', '4 GPUs']);
+  expect(sentence(busy, NOW_S, trans)).toBe('one, running, 4 GPU 92 %, 59 min left');
+});
+
 test('an array says how many of its tasks are done, and how many failed', () => {
   const tasks = { COMPLETED: '0-5', FAILED: '6', RUNNING: '7-9' };
   const row = only([job('one', { tasks })]);
   expect(matters(row, NOW_S, trans)).toBe('7/10 · 1 failed');
   expect(used(row, NOW_S)).toBeCloseTo(0.7);
+});
+
+test('an ended array says how many tasks it had, and opens to those that failed', () => {
+  const ran = { slurm_id: '7', started_s: NOW_S - 3600, ended_s: NOW_S - 2880 };
+  const failed = { ...ran, state: 'FAILED' as const, tasks: { COMPLETED: '0,1,3', FAILED: '2' } };
+  const row = only([job('one', failed)]);
+  expect(matters(row, NOW_S, trans)).toBe('1 of 4 failed · 12 min');
+  const done = { ...ran, state: 'COMPLETED' as const, tasks: { COMPLETED: '0-3' } };
+  expect(matters(only([job('one', done)]), NOW_S, trans)).toBe('4 tasks · 12 min');
+  const lines = linesOf(lists([job('one', failed)]), () => true);
+  const told = lines.flatMap(line =>
+    line.kind === 'job' ? [[line.level, line.row.slurmId, line.row.state]] : []
+  );
+  expect(told).toEqual([
+    [2, '7', 'FAILED'],
+    [3, '7_0', 'COMPLETED'],
+    [3, '7_1', 'COMPLETED'],
+    [3, '7_2', 'FAILED'],
+    [3, '7_3', 'COMPLETED']
+  ]);
+  expect(new Set(lines.map(({ key }) => key)).size).toBe(lines.length);
+});
+
+test('a running array shows the tasks in the queue first, then those that have ended', () => {
+  const array = job('one', { slurm_id: '7', tasks: { COMPLETED: '0', RUNNING: '1' } });
+  const entries = [entry('7_1', { array_id: '7', id: 'one' })];
+  const lines = linesOf(lists([array], entries), () => true);
+  expect(lines.flatMap(line => (line.kind === 'job' ? [line.row.slurmId] : []))).toEqual([
+    '7',
+    '7_1',
+    '7_0'
+  ]);
 });
 
 test('a waiting row says why in a word, and about when it starts', () => {

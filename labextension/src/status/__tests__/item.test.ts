@@ -79,6 +79,16 @@ test('jobs that were submitted elsewhere count while a queue tells of them', () 
   expect(head).toMatchObject({ group: 'running', count: 2 });
 });
 
+test('the status bar says that it counts jobs submitted here while no queue is watched', () => {
+  const model = new FakeModel();
+  model.listsAll = false;
+  model.put(job({ id: 'aaaaaaaa' }));
+  expect(summary(model, trans)).toEqual({
+    text: 'Slurm 1 ▶ 0 ◷',
+    told: 'Submitted here: 1 job runs'
+  });
+});
+
 test('a cluster with jobs that wants a login is told of, one without is not', () => {
   const model = new FakeModel();
   model.connections = new Map([['arandu', connection({ state: 'login-needed' })]]);

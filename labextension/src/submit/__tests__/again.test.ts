@@ -1,6 +1,7 @@
 import type { Job, JobSpec } from '../../wire';
-import { isRepeatable, sourceOf, wishesOfJob } from '../again';
+import { sourceOf, wishesOfJob } from '../again';
 import { lineOf } from '../form';
+import { isRepeatable } from '../source';
 
 const job = (more: Partial<Job>): Job => ({ kind: 'cell', ...more }) as Job;
 const DRIVER = 'import types; driver = types.ModuleType("driver"); x';
@@ -14,6 +15,10 @@ test('what it ran is there again', () => {
   const script = job({ kind: 'program' });
   expect(sourceOf(script, '#!/bin/sh', 'run.sh')).toEqual({ kind: 'file', path: 'run.sh' });
   expect(sourceOf(script, '#!/bin/sh', null)).toEqual({ kind: 'code', code: '#!/bin/sh' });
+  const batch = job({ kind: 'script' });
+  expect(isRepeatable(batch)).toBe(true);
+  const code = '#!/bin/sh\n#SBATCH --time=5';
+  expect(sourceOf(batch, code, null)).toEqual({ kind: 'code', code });
 });
 
 test('what a form cannot show is not offered', () => {

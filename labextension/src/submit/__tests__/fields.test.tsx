@@ -46,7 +46,6 @@ function labels(kind: Source['kind']): (string | null)[] {
         kernel={null}
         clusters={[]}
         known={known}
-        shown
         presets={null}
         wishes={NO_WISHES}
         said={new Map()}

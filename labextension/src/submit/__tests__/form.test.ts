@@ -1,6 +1,6 @@
-import { cellText, isRunnable, withLine } from '../cell';
-import { lineOf, NO_WISHES, quoted, wishesOf, type Wishes } from '../form';
-import { split } from '../words';
+import { cellText, isRunnable, saysOtherwise, withLine } from '../cell';
+import { lineOf, magicFor, NO_WISHES, type Wishes, wishesOf } from '../form';
+import { quoted, split } from '../words';
 
 const of = (wishes: Partial<Wishes>): string => lineOf({ ...NO_WISHES, ...wishes });
 
@@ -74,6 +74,8 @@ test('a cell with and without a line', () => {
   expect(cellText('%%slurm_script x\n')).toEqual({ line: null, body: '%%slurm_script x\n' });
   expect(withLine('', 'x')).toBe('%%slurm\nx');
   expect(withLine('--gpus 1', '%%bash\nx')).toBe('%%slurm --gpus 1\n%%bash\nx');
+  expect(magicFor('#!/bin/sh\n#SBATCH --time=5\n')).toBe('%%sbatch');
+  expect(['#SBATCH', '#!/bin/sh\necho "#SBATCH"'].map(magicFor)).toEqual(['%%slurm', '%%slurm']);
 });
 
 test('what can be run', () => {
@@ -81,4 +83,11 @@ test('what can be run', () => {
   expect(['', ' \n', '%%slurm --gpus 1\n ', '%%slurm_image x\nFROM y'].some(isRunnable)).toBe(
     false
   );
+});
+
+test('the form recognises an option that none of its fields can hold', () => {
+  const otherwise = ['--mem-per-cpu 4G', '--gpus 1 --mem {m}', '--mem={m}', "--mem '4 G'", '--mem'];
+  expect(otherwise.map(line => saysOtherwise(line, 'mem'))).toEqual(otherwise.map(() => true));
+  const plainly = ['', '--mem 4G', '--mem=4G --gpus 1', '--time 5'];
+  expect(plainly.map(line => saysOtherwise(line, 'mem'))).toEqual(plainly.map(() => false));
 });

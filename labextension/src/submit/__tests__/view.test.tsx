@@ -4,6 +4,7 @@ import { act } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 import { SlurmError } from '../../server';
 import type { ISlurmModel } from '../../tokens';
+import { SeenContext } from '../../watching';
 import type { Connection } from '../../wire';
 import { NO_WISHES } from '../form';
 import { Memory } from '../memory';
@@ -87,7 +88,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-async function show(model: FakeModel, shown = true, source?: Source): Promise<void> {
+async function show(model: FakeModel, seen = true, source?: Source): Promise<void> {
   const all: SubmitProps = {
     ...props,
     model: model as unknown as ISlurmModel,
@@ -97,7 +98,11 @@ async function show(model: FakeModel, shown = true, source?: Source): Promise<vo
     memory: new Memory(null)
   };
   act(() => {
-    root.render(<SubmitView {...all} shown={shown} />);
+    root.render(
+      <SeenContext.Provider value={seen}>
+        <SubmitView {...all} />
+      </SeenContext.Provider>
+    );
   });
   await act(async () => {
     await jest.advanceTimersByTimeAsync(1000);

@@ -70,7 +70,7 @@ beforeEach(() => {
 function field(node: HTMLElement, label: string): HTMLInputElement {
   const labels = [...node.querySelectorAll('label')];
   const named = labels.find(one => one.firstChild?.textContent === label);
-  const found = named?.querySelector<HTMLInputElement>('input, select');
+  const found = named?.querySelector<HTMLInputElement>('input, select, textarea');
   if (!found) {
     throw new Error(`There is no field ${label}.`);
   }
@@ -93,7 +93,11 @@ const givesUp = (): boolean => false;
 
 test('a cluster is kept with what the user chose, once they have logged in', async () => {
   users = [
-    typesHost,
+    node => {
+      type(node, "Folder of Slurm's commands", '/opt/slurm/bin');
+      type(node, 'Environment', 'A=1\nB=2');
+      return typesHost(node);
+    },
     node => {
       type(node, 'Job folder', '/scratch/jobs');
       type(node, 'Account', 'b');
@@ -103,7 +107,8 @@ test('a cluster is kept with what the user chose, once they have logged in', asy
   expect(await addCluster(model, trans)).toBe('far');
   expect(steps()).toEqual(['cluster_ways', 'cluster_begin', 'cluster_found', 'cluster_keep']);
   const way = { name: 'far', host: 'far.example.org', user: '', jump: '', template: '' };
-  expect(calls[1]?.[1]).toEqual({ ...way, answers: {} });
+  const commands = { path: '/opt/slurm/bin', env: 'A=1\nB=2' };
+  expect(calls[1]?.[1]).toEqual({ ...way, ...commands, answers: {} });
   const chosen = { runtime: 'apptainer', job_root: '/scratch/jobs', partition: '', account: 'b' };
   expect(calls[3]?.[1]).toEqual({ name: 'far', ...chosen });
   expect(launched[1]?.body.node.textContent).toContain('Slurm 23.11 · Python 3.11');

@@ -1,8 +1,6 @@
-// The dashboards of a job that runs: which it has, and the buttons that open them.
+// The dashboards of a running job, and the command that opens one.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { CommandRegistry } from '@lumino/commands';
-import type { JSX } from 'react';
 import { warn } from '../commands/telling';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import type { Job } from '../wire';
@@ -19,40 +17,6 @@ export function dashboardsOf(job: Job): Dashboard[] {
     ...(engine === 'ray' || engine === 'dask' ? [engine] : []),
     ...(job.kind === 'cell' && job.tensorboard !== null ? ['tensorboard' as const] : [])
   ];
-}
-
-function title(name: Dashboard, trans: TranslationBundle): string {
-  switch (name) {
-    case 'ray':
-      return trans.__("Open Ray's dashboard");
-    case 'dask':
-      return trans.__("Open Dask's dashboard");
-    default:
-      return trans.__('Open TensorBoard');
-  }
-}
-
-interface Props {
-  job: Job;
-  commands: CommandRegistry;
-  trans: TranslationBundle;
-}
-
-export function DashboardButtons({ job, commands, trans }: Props): JSX.Element {
-  return (
-    <>
-      {dashboardsOf(job).map(name => (
-        <button
-          key={name}
-          className="jp-slurm-Button"
-          title={trans.__('In a tab of the browser, as soon as it is ready')}
-          onClick={() => void commands.execute(CommandIDs.openDashboard, { id: job.id, name })}
-        >
-          {title(name, trans)}
-        </button>
-      ))}
-    </>
-  );
 }
 
 export function addDashboardCommand(

@@ -5,7 +5,7 @@ import type { JSX } from 'react';
 import { drawn } from '../../__tests__/drawn';
 import { FakeModel } from '../../__tests__/fakes';
 import type { Cluster } from '../../wire';
-import { ClusterPanel } from '../panel';
+import { ClusterPanel } from '../cluster_panel';
 
 const trans = nullTranslator.load('jupyter_slurm');
 
@@ -16,14 +16,12 @@ function panelOf(model: FakeModel, cluster: string): ClusterPanel<null> {
     label: 'Slurm queue',
     caption: '',
     title: (name: string) => `Queue of ${name}`,
-    className: 'Queue',
-    View: (props: { cluster: string }): JSX.Element => <p>The queue of {props.cluster}</p>,
-    lookOf: () => null,
-    saved: () => ({})
+    className: 'Queue'
   };
+  const View = (props: { cluster: string }): JSX.Element => <p>The queue of {props.cluster}</p>;
   const commands = new CommandRegistry();
   const remember = jest.fn();
-  return new ClusterPanel(kind, { cluster, model, commands, trans, look: null, remember });
+  return new ClusterPanel(kind, View, { cluster, model, commands, trans, look: null, remember });
 }
 
 async function text(panel: Widget, first: () => void): Promise<string> {

@@ -1,0 +1,33 @@
+// The words of card and notification for a job's end, beside its state. Pure.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { isFinal, visible } from '../format';
+import { codeOf, said, type Text } from '../messages';
+import { RAISED, SAID_BY_STATE } from '../states';
+import type { Job } from '../wire';
+
+/** Returns the cause of a failure; '': the state says it. */
+export function howItEnded(job: Job, trans: TranslationBundle): string {
+  if (job.state !== 'FAILED') {
+    return ''; // code and signal only say how Slurm ended it, and how far it had begun by then
+  }
+  if (job.why !== null && typeof job.why !== 'string' && job.why.text === RAISED) {
+    return visible(said(job.why.args.ename ?? '', trans));
+  }
+  if (job.signal) {
+    return trans.__('killed by signal %1', job.signal);
+  }
+  return job.exit_code ? trans.__('exit code %1', job.exit_code) : '';
+}
+
+/**
+ * Of why it waits or how it ended, and of what to do, that which the rest under the cell leaves to
+ * say. `hasRemedy`: a button does what is to be done.
+ */
+export function reasonsLeft(job: Job, hasRemedy: boolean): (Text | null)[] {
+  const code = job.why === null ? '' : codeOf(job.why);
+  const isSaid = (SAID_BY_STATE as readonly string[]).includes(code);
+  if (isSaid && !isFinal(job.state)) {
+    return []; // what is advised is to wait
+  }
+  return [isSaid ? null : job.why, hasRemedy ? null : job.advice];
+}

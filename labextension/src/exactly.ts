@@ -1,0 +1,15 @@
+// A moment in full, for hover texts and details.
+import { language } from './language';
+
+/** Returns day and time to the second, with the year. */
+export function exactly(atS: number): string {
+  return new Date(atS * 1000).toLocaleString(language(), {
+    year: 'numeric',
+    month: 'short',
+    day: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    hourCycle: 'h23'
+  });
+}

@@ -1,0 +1,89 @@
+// The widget of a panel about one cluster: its title, and what it watches while it is seen.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import { Signal } from '@lumino/signaling';
+import type { ComponentType, JSX } from 'react';
+import { usualOf } from '../commands/targets';
+import { slurmIcon } from '../icons';
+import { CommandIDs, type ISlurmModel } from '../tokens';
+import { ModelWidget } from '../watching';
+import { NoCluster } from '../welcome/none';
+
+export interface PanelProps<Look> {
+  cluster: string;
+  model: ISlurmModel;
+  commands: CommandRegistry;
+  trans: TranslationBundle;
+  look: Look;
+  remember: (look: Look) => void;
+}
+
+/** The names of a kind of panel. */
+export interface Called {
+  /** Part of the panel's id. */
+  name: string;
+  label: string;
+  title: (cluster: string) => string;
+  className: string;
+}
+
+export class ClusterPanel<Look> extends ModelWidget {
+  /** Emitted when a panel that was opened without a cluster gets its first. */
+  readonly named = new Signal<this, void>(this);
+  private isRemoved = false;
+
+  constructor(
+    private readonly kind: Called,
+    private readonly View: ComponentType<PanelProps<Look>>,
+    private readonly props: PanelProps<Look>
+  ) {
+    super(props.model);
+    this.id = `jupyter-slurm-${kind.name}-${this.cluster}`;
+    this.title.label = this.cluster === '' ? kind.label : kind.title(this.cluster);
+    this.title.icon = slurmIcon;
+    this.title.closable = true;
+    this.addClass('jp-slurm');
+    this.addClass(kind.className);
+  }
+
+  /** '': there is no cluster yet. */
+  get cluster(): string {
+    return this.props.cluster;
+  }
+
+  override dispose(): void {
+    super.dispose();
+    Signal.clearData(this);
+  }
+
+  protected override view(): JSX.Element {
+    const { commands, trans, model } = this.props;
+    const isNamed = this.cluster !== '';
+    if (!isNamed || this.isRemoved) {
+      const welcome = (): void => void commands.execute(CommandIDs.showSidebar);
+      const removed = isNamed && !model.hasNoCluster ? { removed: this.cluster } : {};
+      return <NoCluster {...removed} welcome={welcome} trans={trans} />;
+    }
+    const { View } = this;
+    return <View {...this.props} />;
+  }
+
+  protected override hear(): void {
+    const { model } = this;
+    if (this.cluster === '') {
+      this.name(usualOf(model.clusters));
+    } else if (model.isRemoved(this.cluster) !== this.isRemoved) {
+      this.isRemoved = !this.isRemoved;
+      this.update();
+    }
+  }
+
+  private name(cluster: string): void {
+    if (cluster !== '') {
+      this.props.cluster = cluster;
+      this.title.label = this.kind.title(cluster);
+      this.update();
+      this.named.emit();
+    }
+  }
+}

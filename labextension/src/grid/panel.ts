@@ -1,0 +1,111 @@
+// Panels about a cluster in the main area: a command opens one for each cluster, and the layout
+// brings it back as it was last. The panel's content is another module's.
+import {
+  ILayoutRestorer,
+  type JupyterFrontEnd,
+  type JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
+import { IStateDB } from '@jupyterlab/statedb';
+import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import type { ComponentType } from 'react';
+import { show } from '../commands/show';
+import { usualCluster } from '../commands/targets';
+import { slurmIcon } from '../icons';
+import { ISlurmModel } from '../tokens';
+import type { Called, ClusterPanel, PanelProps } from './cluster_panel';
+
+interface Kind<Look> extends Called {
+  command: string;
+  caption: string;
+  load: () => Promise<Shown<Look>>;
+}
+
+/** The code of a panel, loaded when the first is opened. */
+interface Shown<Look> {
+  View: ComponentType<PanelProps<Look>>;
+  /** Sorting and filters as remembered; undefined: the defaults. */
+  lookOf: (remembered: unknown, trans: TranslationBundle) => Look;
+  saved: (look: Look) => ReadonlyPartialJSONObject;
+}
+
+export function panelPlugin<Look>(
+  id: string,
+  description: string,
+  kindOf: (trans: TranslationBundle) => Kind<Look>
+): JupyterFrontEndPlugin<void> {
+  return {
+    id,
+    description,
+    autoStart: true,
+    requires: [ISlurmModel],
+    optional: [ITranslator, ILayoutRestorer, IStateDB],
+    activate: (
+      app: JupyterFrontEnd,
+      model: ISlurmModel,
+      translator: ITranslator | null,
+      restorer: ILayoutRestorer | null,
+      state: IStateDB | null
+    ) => {
+      const trans = (translator ?? nullTranslator).load('jupyter_slurm');
+      const kind = kindOf(trans);
+      const tracker = addPanel(app, model, trans, kind, state);
+      void restorer?.restore(tracker, {
+        command: kind.command,
+        args: widget => ({ cluster: widget.content.cluster }),
+        name: widget => widget.content.cluster
+      });
+    }
+  };
+}
+
+type Tracker<Look> = WidgetTracker<MainAreaWidget<ClusterPanel<Look>>>;
+
+/** The command that opens it. */
+function addPanel<Look>(
+  app: JupyterFrontEnd,
+  model: ISlurmModel,
+  trans: TranslationBundle,
+  kind: Kind<Look>,
+  state: IStateDB | null
+): Tracker<Look> {
+  const { command, name, label, caption } = kind;
+  const tracker: Tracker<Look> = new WidgetTracker({ namespace: `slurm-${name}` });
+  const key = `jupyter-slurm:${name}-look`;
+  let look: Look | undefined;
+  app.commands.addCommand(command, {
+    label,
+    caption,
+    icon: slurmIcon,
+    describedBy: {
+      args: {
+        type: 'object',
+        properties: { cluster: { type: 'string', description: 'None: the default one.' } }
+      }
+    },
+    execute: async args => {
+      const [{ View, lookOf, saved }, { ClusterPanel }] = await Promise.all([
+        kind.load(),
+        import('./cluster_panel')
+      ]);
+      look ??= lookOf(await state?.fetch(key), trans);
+      const remember = (next: Look): void => {
+        look = next;
+        void state?.save(key, saved(next));
+      };
+      const named = typeof args.cluster === 'string' ? args.cluster : '';
+      const cluster = named === '' ? await usualCluster(model) : named;
+      let panel = tracker.find(widget => widget.content.cluster === cluster);
+      if (panel === undefined) {
+        const props = { cluster, model, commands: app.commands, trans, look, remember };
+        const made = new MainAreaWidget({ content: new ClusterPanel(kind, View, props) });
+        made.content.named.connect(() => void tracker.save(made));
+        await tracker.add(made);
+        panel = made;
+      }
+      show(app, panel);
+    }
+  });
+  return tracker;
+}

@@ -1,0 +1,97 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { Widget } from '@lumino/widgets';
+import { drawn } from '../../__tests__/drawn';
+import { FakeModel, job, NOW_S } from '../../__tests__/fakes';
+import { SlurmSidebar } from '../widget';
+
+const trans = nullTranslator.load('jupyter_slurm');
+const MANY = 5_000;
+const SEEN_PX = 600;
+
+afterEach(() => {
+  document.body.replaceChildren();
+  jest.restoreAllMocks();
+});
+
+/** Shows a sidebar with many running jobs. */
+async function opened(): Promise<{ model: FakeModel; sidebar: SlurmSidebar }> {
+  jest.spyOn(HTMLElement.prototype, 'clientHeight', 'get').mockReturnValue(SEEN_PX);
+  const model = new FakeModel();
+  model.freshness = { asOf: NOW_S, problem: null };
+  for (let at = 0; at < MANY; at += 1) {
+    const id = `job${at}`;
+    model.jobs.set(id, job({ id, name: id, slurm_id: String(at + 1) }));
+  }
+  const sidebar = new SlurmSidebar(model, new CommandRegistry(), trans);
+  Widget.attach(sidebar, document.body);
+  while (sidebar.node.querySelector('[role=row]') === null) {
+    await drawn(); // loads the view
+  }
+  return { model, sidebar };
+}
+
+/** Returns the rows that change during `act`. */
+async function changed(
+  sidebar: SlurmSidebar,
+  act: () => void
+): Promise<ReadonlySet<Element | null>> {
+  const rows = new Set<Element | null>();
+  const note = (records: MutationRecord[]): void => {
+    for (const { target } of records) {
+      const element = target instanceof Element ? target : target.parentElement;
+      rows.add(element?.closest('[role=row]') ?? null);
+    }
+  };
+  const observer = new MutationObserver(note);
+  const all = { attributes: true, characterData: true, childList: true, subtree: true };
+  observer.observe(sidebar.node, all);
+  await drawn(act);
+  await drawn();
+  note(observer.takeRecords());
+  observer.disconnect();
+  return rows;
+}
+
+test('the sidebar draws only the rows in sight of 5,000 jobs, and redraws only the one that changed', async () => {
+  const { model, sidebar } = await opened();
+  const rows = sidebar.node.querySelectorAll('[role=row]');
+  expect(rows.length).toBeGreaterThan(10);
+  expect(rows.length).toBeLessThan(60);
+  const second = rows[2];
+  const name = second?.querySelector('bdi')?.textContent ?? '';
+  const told = model.jobs.get(name);
+  const news = job({ ...told, name: 'other', revision: 2 });
+  expect(
+    await changed(sidebar, () => {
+      model.put(news);
+    })
+  ).toEqual(new Set([second]));
+  expect(second?.textContent).toContain('other');
+});
+
+test('a hidden sidebar watches nothing and draws nothing until it is shown', async () => {
+  const { model, sidebar } = await opened();
+  expect(model.watchers).toHaveLength(1);
+  await drawn(() => {
+    sidebar.hide();
+  });
+  expect(model.watchers).toEqual([]);
+  const news = job({ id: 'late', name: 'late' });
+  const drawnThen = await changed(sidebar, () => {
+    model.put(news);
+  });
+  expect(drawnThen.size).toBe(0);
+  await drawn(() => {
+    sidebar.show();
+  });
+  await drawn();
+  expect(sidebar.node.textContent).toContain('Running 5,001');
+});
+
+test('a sidebar that is shown has the focus, at the row that had it last', async () => {
+  const { sidebar } = await opened();
+  sidebar.activate();
+  await drawn();
+  expect(document.activeElement).toBe(sidebar.node.querySelector('[role=row][tabindex="0"]'));
+});

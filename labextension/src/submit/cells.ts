@@ -1,0 +1,62 @@
+// The cells that forms and *Submit again* are about. Loaded when the first one is needed.
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Widget } from '@lumino/widgets';
+import { cellText } from './cell';
+import { localPath, type Front } from './commands';
+import { lineOf, NO_WISHES, wishesOf, type Wishes } from './form';
+import { cellSource, type Place } from './notebook';
+import type { CellSource } from './source';
+
+/** Returns the cell of a form that was open before a reload; its notebook may open later. */
+export function cellOf(
+  { app, notebooks, trans }: Pick<Front, 'app' | 'notebooks' | 'trans'>,
+  notebook: string,
+  id: string
+): CellSource {
+  const find = (): Place | null => {
+    const panel = notebooks?.find(
+      ({ context }) => (localPath(app, context.path) ?? context.localPath) === notebook
+    );
+    const cell = panel?.content.widgets.find(one => one.model.id === id);
+    return panel === undefined || cell === undefined ? null : { panel, cell };
+  };
+  return cellSource(id, notebook, find, shower(app), trans);
+}
+
+/** Opens a form about the active cell; undefined: there is none. */
+export async function openCell(front: Front): Promise<Widget | undefined> {
+  const { app, trans, notebooks, open } = front;
+  const panel = notebooks?.currentWidget;
+  const cell = notebooks?.activeCell;
+  if (panel == null || cell == null) {
+    return undefined;
+  }
+  const path = localPath(app, panel.context.path) ?? panel.context.localPath;
+  const { line } = cellText(cell.model.sharedModel.getSource());
+  const find = (): Place | null => (cell.isDisposed || panel.isDisposed ? null : { panel, cell });
+  return open(
+    cellSource(cell.model.id, path, find, shower(app), trans),
+    // The options in the cell's line are the only ones it wants.
+    line === null ? undefined : { ...NO_WISHES, ...wishesOf(line) }
+  );
+}
+
+/** Changes options in the cell's line, and runs the cell. */
+export async function runAgain(
+  app: JupyterFrontEnd,
+  place: Place,
+  changes: Partial<Wishes>,
+  trans: TranslationBundle
+): Promise<void> {
+  const line = cellText(place.cell.model.sharedModel.getSource()).line ?? '';
+  const path = place.panel.context.localPath;
+  const source = cellSource(place.cell.model.id, path, () => place, shower(app), trans);
+  await source.run(lineOf({ ...wishesOf(line), ...changes }));
+}
+
+function shower({ shell }: JupyterFrontEnd): (panel: Widget) => void {
+  return panel => {
+    shell.activateById(panel.id);
+  };
+}

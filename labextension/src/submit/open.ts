@@ -1,0 +1,177 @@
+// Opens a form with its first values and the action of its button. Loaded when the first is opened.
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { Clipboard, InputDialog, MainAreaWidget, type WidgetTracker } from '@jupyterlab/apputils';
+import { PageConfig } from '@jupyterlab/coreutils';
+import type { IDocumentManager } from '@jupyterlab/docmanager';
+import type { IStateDB } from '@jupyterlab/statedb';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { isThere } from '../commands/places';
+import { show } from '../commands/show';
+import { usualCluster } from '../commands/targets';
+import { warn } from '../commands/telling';
+import { belowRoot } from '../commands/where';
+import { visible } from '../format';
+import { addKernel } from '../kernels/kernelspecs';
+import { newTab, roomUrl } from '../labs/room';
+import { CommandIDs, type INotifier, type ISlurmModel } from '../tokens';
+import type { Cluster } from '../wire';
+import { sourceOf, wishesOfJob } from './again';
+import type { Wishes } from './form';
+import { JOBS, KERNELS, LABS, Memory } from './memory';
+import { Sender } from './sending';
+import type { Source } from './source';
+import { SubmitPanel } from './widget';
+
+export interface Parts {
+  app: JupyterFrontEnd;
+  model: ISlurmModel;
+  trans: TranslationBundle;
+  documents: IDocumentManager | null;
+  notifier: INotifier | null;
+  forms: WidgetTracker<MainAreaWidget<SubmitPanel>>;
+  state: IStateDB | null;
+}
+
+/** The form's source, first values, and its name if it was open before. */
+export type Form = [source: Source, begun?: Partial<Wishes>, name?: string];
+
+export async function openForm(
+  parts: Parts,
+  ...[source, begun = {}, name]: Form
+): Promise<MainAreaWidget> {
+  const { app, model, trans, forms } = parts;
+  const memory = new Memory(parts.state, keyOf(source));
+  await memory.read();
+  const named = begun.cluster ?? '';
+  const cluster = named === '' ? await lastCluster(memory, model) : named;
+  const wishes = { ...memory.of(cluster), ...begun, cluster };
+  const content = new SubmitPanel({
+    model,
+    trans,
+    source,
+    wishes,
+    name,
+    memory,
+    askName: async () => {
+      const { button, value } = await InputDialog.getText({
+        title: trans.__('Save as favourite'),
+        label: trans.__('Name'),
+        okLabel: trans.__('Save')
+      });
+      return button.accept && value?.trim() ? value.trim() : null;
+    },
+    connect: one => void app.commands.execute(CommandIDs.connect, { cluster: one }),
+    welcome: () => void app.commands.execute(CommandIDs.showSidebar),
+    copy: text => {
+      Clipboard.copyToSystem(text);
+    },
+    submit: sendingOf(parts, source, () => {
+      panel.dispose();
+    })
+  });
+  const panel = new MainAreaWidget({ content });
+  content.drafted.connect(() => void forms.save(panel));
+  await forms.add(panel);
+  show(app, panel);
+  return panel;
+}
+
+/** Opens the form with what that job was submitted with, or tells why that cannot be. */
+export async function resubmit(parts: Parts, id: string): Promise<void> {
+  const { app, model, trans } = parts;
+  const { job, asked, code } = await model.details(id);
+  const source = sourceOf(job, code, await fileStillThere(app, asked?.file ?? null));
+  if (asked !== null && asked.file !== null && source === null) {
+    warn(trans.__('Not among the files of this Jupyter: %1', visible(asked.file)));
+  } else if (asked === null || source === null) {
+    warn(trans.__('What %1 was submitted with is not known here.', visible(job.name)));
+  } else {
+    await openForm(parts, source, wishesOfJob(asked, job.cluster));
+  }
+}
+
+/** Returns the file's path below the server's root; null: the file is not there. */
+async function fileStillThere(app: JupyterFrontEnd, file: string | null): Promise<string | null> {
+  const path = belowRoot(file ?? '', PageConfig.getOption('serverRoot'));
+  return path !== null && (await isThere(app, path)) ? path : null;
+}
+
+/** Returns the key under which the last choices are saved. */
+function keyOf({ kind }: Source): string {
+  return kind === 'lab' ? LABS : kind === 'kernel' ? KERNELS : JOBS;
+}
+
+async function lastCluster(memory: Memory, model: ISlurmModel): Promise<string> {
+  const known =
+    model.clusters.length > 0 ? model.clusters : await model.call<Cluster[]>('clusters');
+  const there = known.some(one => one.name === memory.last);
+  return there ? memory.last : usualCluster(model);
+}
+
+/** Returns the action of the form's button. It calls `close` when the work is done. */
+function sendingOf(
+  { app, model, trans, documents, notifier }: Parts,
+  source: Source,
+  close: () => void
+): (wishes: Wishes, line: string, code: string) => Promise<void> {
+  const sender = new Sender(model);
+  return async ({ cluster }, line, code) => {
+    if (source.kind === 'cell') {
+      await source.run(line); // the card under the cell tells the rest
+      close();
+      return;
+    }
+    if (source.kind === 'lab') {
+      await startLab(sender, cluster, line, trans);
+      close();
+      return;
+    }
+    if (source.kind === 'kernel') {
+      await addKernel(app, model, notifier, line, trans);
+      close();
+      return;
+    }
+    if (source.kind === 'file') {
+      await save(documents, source.path);
+    }
+    const what = source.kind === 'file' ? { path: source.path } : { code };
+    const job = await sender.submit(cluster, line, what);
+    if (source.kind === 'file') {
+      close(); // but not over a text, which is kept nowhere else
+    }
+    // The job's panel says that the job is submitted.
+    await app.commands.execute(CommandIDs.openJob, { id: job.id });
+  };
+}
+
+/** Opens the tab at once, while the browser still allows it; the tab waits for the lab. */
+async function startLab(
+  sender: Sender,
+  cluster: string,
+  line: string,
+  trans: TranslationBundle
+): Promise<void> {
+  const tab = newTab(
+    trans.__(
+      'The lab is being asked for. Where that needs a login, its questions are in the tab that you come from.'
+    )
+  );
+  try {
+    const job = await sender.submit(cluster, line, { code: '', kind: 'lab' });
+    if (!tab.enter(roomUrl(job.id))) {
+      warn(trans.__('This browser lets no tab be opened. Its own settings say why.'));
+    }
+  } catch (error) {
+    tab.close();
+    throw error;
+  }
+}
+
+/** Saves an open document first, so that the job runs what its user sees. */
+async function save(documents: IDocumentManager | null, path: string): Promise<void> {
+  const widget = documents?.findWidget(path, null);
+  const context = widget && documents?.contextForWidget(widget);
+  if (context?.model.dirty) {
+    await context.save();
+  }
+}

@@ -1,0 +1,138 @@
+"""The main views in each version of JupyterLab and Notebook 7 that the README names.
+
+    scripts/versions [jupyterlab==4.2 notebook==7.2 …]
+
+A real Chromium on a real server, with the wheel, that version, and the newest of all else. The test
+runs no Slurm and has no cluster: it shows the record of a job that has ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+import nbformat
+from nbformat.v4 import new_output
+from playwright.sync_api import Error, Page, expect
+
+from tests.benchmarks.sidebar import record
+from tests.cluster.plugin import jupyter_homes
+from tests.server.served import agent_of, short_home
+from tests.test_wheel import built, checkout, environment_to_build_in, pip, run
+from tests.ui.conftest import chromium
+from tests.ui.kept_page import new_context
+from tests.ui.lab import Lab, at_rest, running_lab
+
+VERSIONS: Final = ("jupyterlab==4.2", "jupyterlab==4.4", "jupyterlab==4.6", "notebook==7.2")
+_CARD: Final = {
+    "application/vnd.jupyter-slurm.job+json": {"v": 1, "id": "aaaaaaaa"},
+    "text/plain": "as it was saved",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cache", type=Path)
+    parser.add_argument("versions", nargs="*", default=VERSIONS)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="versions-") as name:
+        folder = Path(name)
+        env = environment_to_build_in(folder / "build")
+        wheel = built("--wheel", checkout(folder / "source"), folder / "wheel", env)
+        works = [shown(args.cache / one, one, wheel) for one in args.versions]
+    return 0 if all(works) else 1
+
+
+def shown(environment: Path, name: str, wheel: Path) -> bool:
+    """Print whether the main views open in that version, and how long that took."""
+    front_end = name.partition("=")[0]
+    install(environment, name, wheel)
+    ask = f"import importlib.metadata as it; print(it.version({front_end!r}))"
+    version = run([environment / "bin" / "python", "-c", ask]).strip()
+    began_s = time.monotonic()
+    try:
+        opens(environment, front_end)
+        told = f"ok, in {time.monotonic() - began_s:.0f} s"
+    except (AssertionError, Error) as exc:
+        told = f"FAILED: {exc}"
+    sys.stdout.write(f"{front_end} {version}: {told}\n")
+    sys.stdout.flush()
+    return told.startswith("ok")
+
+
+def install(environment: Path, name: str, wheel: Path) -> None:
+    if not (environment / "bin" / "python").exists():
+        run([sys.executable, "-m", "venv", "--without-pip", environment])
+    pip(environment, "install", "--no-compile", wheel, f"{name}.*")
+    # Each wheel has the same version, of which pip keeps the one that is there.
+    pip(environment, "install", "--no-compile", "--no-deps", "--force-reinstall", wheel)
+
+
+def opens(environment: Path, front_end: str) -> None:
+    with short_home() as home:
+        path = f"{environment / 'bin'}:/usr/bin:/bin"
+        env = {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", **jupyter_homes(home)}
+        record(Path(env["JUPYTER_DATA_DIR"]), 1)
+        python = str(environment / "bin" / "python")
+        with (
+            agent_of(env),
+            running_lab(env, home, python=python, front_end=front_end) as lab,
+            chromium() as browser,
+        ):
+            page = new_context(browser).new_page()
+            complaints: list[str] = []
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            open_notebook(page, lab, front_end)
+            main_views_come(page)
+    assert [one for one in complaints if "slurm" in one.lower()] == []
+
+
+def open_notebook(page: Page, lab: Lab, front_end: str) -> None:
+    """Open a notebook that was saved with the card of the job."""
+    path = lab.write("one.ipynb", ["%%slurm\n1 + 1"])
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[0].outputs = [new_output("display_data", _CARD)]
+    nbformat.write(notebook, path)
+    below = "lab/tree" if front_end == "jupyterlab" else "notebooks"
+    page.goto(f"{lab.url}{below}/{path.name}?token={lab.token}")
+    if front_end == "jupyterlab":
+        at_rest(page)
+    else:  # Notebook shows its logo once there is a kernel, and no other sign that it has started
+        expect(page.get_by_role("banner").get_by_role("img", name="Python 3")).to_be_visible()
+
+
+def main_views_come(page: Page) -> None:
+    card = page.get_by_role("region", name="Job fit-0")
+    expect(card).to_contain_text("done")
+    card.get_by_role("button", name="Open", exact=True).click()
+    expect(page.get_by_role("log", name="Output")).to_be_visible()
+    page.get_by_role("tab", name="Resources", exact=True).click()
+    of_none = page.get_by_role("tabpanel", name="Resources")
+    expect(of_none).to_contain_text("There is no cluster `arandu`.")
+    command(page, "Show Slurm jobs")
+    sidebar = page.get_by_role("region", name="Slurm")
+    expect(sidebar.get_by_text("Run cells on a cluster")).to_be_visible()
+    expect(sidebar.get_by_role("row", name="Ended today 1")).to_be_visible()
+    none = page.get_by_text("No cluster yet")
+    command(page, "Slurm queue")
+    expect(none).to_have_count(1)
+    command(page, "New Slurm Job")
+    expect(none).to_have_count(2)
+    expect(none.locator("visible=true")).to_be_visible()
+
+
+def command(page: Page, label: str) -> None:
+    """Run a command by the palette. The caller waits for its effect, which takes the focus."""
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+Shift+c")
+    palette = page.locator(".lm-CommandPalette")
+    palette.get_by_role("textbox").fill(label)
+    palette.get_by_role("menuitem", name=label).first.click()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
