@@ -19,7 +19,9 @@ MODULES = sorted(
     for path in PACKAGE.rglob("*.py")
     if path.name not in {"__init__.py", "__main__.py"}
 )
-SCRIPTS = ["bench", "check", "demo", "dev", "image", "labextension", "packages", "test"]
+SCRIPTS = [
+    *("bench", "check", "demo", "dev", "image", "labextension", "packages", "test", "versions")
+]
 
 
 def named_in_map(document: str = "ARCHITECTURE.md") -> set[str]:

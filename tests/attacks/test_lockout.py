@@ -216,7 +216,7 @@ TROUBLES: dict[str, Callable[[Far], None]] = {
     "record garbage": Far.record_garbage,
 }
 WORDS = {
-    "login needed": "no key was accepted",
+    "login needed": "No key was accepted",
     "host key changed": "key",
     "no route": "far",
     "refused": "refuses connections",
