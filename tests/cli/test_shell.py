@@ -246,6 +246,8 @@ def test_job_on_two_nodes_keeps_a_terminal_on_each_and_one_comes_back_to_any(des
     opened[3].send("\r~.")
     opened[3].expect_exact(f"jupyter slurm shell --job {job.id} --terminal 3")
     assert end(opened[3]) == 0
+    # Its step on the node learns of it later: the second one is to be the last that was left.
+    wait_until(lambda: len(visits(desk, job)) == 2, PATIENCE_S)
     opened[2].kill(signal.SIGKILL)
     opened[2].wait()
     wait_until(lambda: len(visits(desk, job)) == 1, PATIENCE_S)
