@@ -43,6 +43,9 @@ AFTER_ENGINE_S = 10.0
 """How long the code may go on after the engine has ended on the first node."""
 GRACE_S = 2.0
 """How long processes have to end after SIGTERM. Nothing of theirs is wanted any more."""
+LEAVE_S = 20.0
+"""How long the engine stays on the other nodes once Slurm has told the job to end: the code may
+want it for what it saves. What is left then Slurm kills after 30 s, or as its KillWait says."""
 LOOK_S = 0.02
 OVER_S = 1.0
 """How long to wait for the word that the job is over once the engine has ended here."""
@@ -142,6 +145,8 @@ class Node(object):
         self.temporary = ""
         """The TMPDIR of the engine's programs: what they leave there goes with it."""
         self.temporary_lock = -1
+        self.until_s = None  # type: Optional[float]
+        """Until when the engine stays without the code's end; None: nobody has told it to end."""
 
     def secret(self, purpose):
         # type: (str) -> str
@@ -200,6 +205,17 @@ class Node(object):
         wait = lambda: told.put(("ended", code, code.wait()))  # noqa: E731
         threading.Thread(target=wait, daemon=True).start()
 
+    def hand_on(self, number, _frame):
+        # type: (int, Optional[FrameType]) -> None
+        """Let the code hear a signal, and end with that; on the other nodes end with the code."""
+        if self.index == 0:
+            if not self.signal_code(number) and number in (signal.SIGTERM, signal.SIGINT):
+                raise SystemExit(128 + number)
+        elif number == signal.SIGTERM and self.until_s is None:
+            self.until_s = time.monotonic() + LEAVE_S
+            if self.is_over():
+                raise SystemExit(0)
+
     def signal_code(self, number):
         # type: (int) -> bool
         """Send the code a signal; return False when it does not run."""
@@ -225,6 +241,12 @@ class Node(object):
         except (OSError, ValueError):
             return None
         return found if isinstance(found, dict) else None
+
+    def is_over(self):
+        # type: () -> bool
+        """Tell whether the code has ended, or the engine has waited for that long enough."""
+        is_late = self.until_s is not None and time.monotonic() > self.until_s
+        return is_late or "over" in (self.told() or {})
 
     def _state(self):
         # type: () -> str
@@ -331,15 +353,16 @@ def other(node, engine):
     """Work for the first node until this program is told to end; return its exit code."""
     engine.start()
     has_joined = False
-    while True:
-        what, who, more = next_news(node, 1.0 if has_joined else LOOK_S)
+    while node.until_s is None or not node.is_over():
+        is_waited_for = has_joined and node.until_s is None
+        what, who, more = next_news(node, 1.0 if is_waited_for else LOOK_S)
         if what == "said":
             engine.hear(more)
         elif what == "ended" and who in engine.programs:
             # The first node's end reaches the engine here too, by a way of its own.
             deadline_s = time.monotonic() + OVER_S
             while time.monotonic() < deadline_s:
-                if "over" in (node.told() or {}):
+                if node.is_over():
                     return 0
                 time.sleep(LOOK_S)
             raise EngineError(engine.ended(who, more))
@@ -347,6 +370,7 @@ def other(node, engine):
         if told is not None and "over" not in told:
             engine.join(told)
             has_joined = True
+    return 0
 
 
 def next_news(node, timeout_s):
@@ -385,14 +409,8 @@ def main(argv, kind):
     node = Node(os.path.abspath(argv[1]), argv[2], int(argv[3]))
     engine = None  # type: Optional[Engine]
 
-    def hand_on(number, _frame):
-        # type: (int, Optional[FrameType]) -> None
-        """Let the code hear it, and end with that; where none runs, end."""
-        if not node.signal_code(number) and number in (signal.SIGTERM, signal.SIGINT):
-            raise SystemExit(0 if node.index else 128 + number)
-
     for number in runner.FORWARDED:
-        signal.signal(number, hand_on)
+        signal.signal(number, node.hand_on)
     try:
         node.make_folder()
         engine = kind(node)

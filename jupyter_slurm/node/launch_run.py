@@ -85,6 +85,9 @@ class Run(object):
         launch.is_ready = True
         code = self._follow(nodes)
         if not ranks:
+            # Where the first node's program was killed, nobody else has told the others.
+            path = launch.path("engine.%s.json" % self.attempt)
+            runner.put(path, json.dumps({"over": True}).encode("ascii"))
             self._hear_the_rest()
             return self._of_first(nodes[0], code)
         return self._of_ranks(nodes, ranks, code)

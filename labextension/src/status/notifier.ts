@@ -173,12 +173,14 @@ export class Notifier implements INotifier {
 
   /** Changes the notification `seen`, where it is still over the page, else shows another. */
   private put(seen: string, alone: Job | null, message: string, { type, ...how }: Shown): string {
-    if (seen !== '' && LabNotification.update({ id: seen, message, type, ...how })) {
+    // One that JupyterLab has not drawn yet it would draw as it was before the change.
+    const isDrawn = how.autoClose === 0 || document.getElementById(seen) !== null;
+    if (seen !== '' && isDrawn && LabNotification.update({ id: seen, message, type, ...how })) {
       return seen;
     }
-    const before = alone === null ? undefined : this.alone.get(alone.id);
-    if (before !== undefined) {
-      // It is over the page no more; changed in place nobody would see it.
+    // What is over the page no more, nobody would see changed in place.
+    const before = seen === '' && alone !== null ? this.alone.get(alone.id) : seen;
+    if (before !== undefined && before !== '') {
       LabNotification.dismiss(before);
     }
     const id = LabNotification.emit(message, type, how);

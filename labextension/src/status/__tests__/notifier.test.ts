@@ -45,6 +45,28 @@ test('one notification a job, changed in place from its start to its end', () =>
   expect(shown()).toEqual([['success', 'fit: done', 6_000]]);
 });
 
+test('what JupyterLab has drawn is changed in place, and what it has not is put anew', () => {
+  const model = notified();
+  const ids = (): string[] => Notification.manager.notifications.map(({ id }) => id);
+  model.put(job({ state: 'PENDING' }));
+  model.put(job({ state: 'RUNNING' }));
+  jest.advanceTimersByTime(500);
+  const [first] = ids();
+  model.put(job({ state: 'SUSPENDED' }));
+  model.put(job({ id: 'another0', state: 'PENDING' }));
+  model.put(job({ id: 'another0', state: 'RUNNING' }));
+  jest.advanceTimersByTime(500);
+  const [second, ...more] = ids();
+  expect(more).toEqual([]);
+  expect(second).not.toBe(first);
+  const toast = document.body.appendChild(document.createElement('div'));
+  toast.id = second ?? '';
+  model.put(job({ id: 'another0', state: 'COMPLETED' }));
+  jest.advanceTimersByTime(500);
+  expect(ids()).toEqual([second]);
+  toast.remove();
+});
+
 test('a muted job stays muted after a reload', async () => {
   const saved = new Map<string, unknown>();
   const state = {
