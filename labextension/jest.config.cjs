@@ -17,6 +17,8 @@ const modules = [
 
 module.exports = {
   testEnvironment: 'jsdom',
+  // Ends a test that hangs. Beside all others, and nice, 5 s may be too few for one that does not.
+  testTimeout: 60_000,
   setupFiles: ['<rootDir>/src/__tests__/browser.cjs'],
   testMatch: ['<rootDir>/src/**/__tests__/*.test.ts', '<rootDir>/src/**/__tests__/*.test.tsx'],
   transform: {

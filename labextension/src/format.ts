@@ -1,6 +1,6 @@
 // Spans, moments, sizes and states as people read them. Pure: no clock, no model.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { language } from './language';
+import { decimal, language } from './language';
 import { said } from './messages';
 import { STATES } from './states';
 import type { Connection, Job } from './wire';
@@ -52,7 +52,7 @@ function localTime(
 
 /** In the unit that people would use: `512 MiB`, `1.5 GiB`. */
 export function memory(mib: number): string {
-  return mib < 1024 ? `${mib.toFixed(0)} MiB` : `${(mib / 1024).toFixed(1)} GiB`;
+  return mib < 1024 ? `${decimal(mib, 0)} MiB` : `${decimal(mib / 1024)} GiB`;
 }
 
 /** One line without control characters, and without marks that turn what follows it around. */
@@ -101,16 +101,4 @@ export function tone(state: string): Tone {
 /** A state as a word for people: the one list of jupyter_slurm/wire/state.py. */
 export function stateWord(state: string, trans: TranslationBundle): string {
   return said(known(state)?.word ?? state.toLowerCase().replace(/_/g, ' '), trans);
-}
-
-/** The part of its time limit that a running job has used: 0 to 1; null where there is no limit. */
-export function timeUsed(
-  job: Pick<Job, 'started_s' | 'ended_s' | 'limit_s'>,
-  nowS: number
-): number | null {
-  if (job.started_s === null || !job.limit_s) {
-    return null;
-  }
-  const elapsed = (job.ended_s ?? nowS) - job.started_s;
-  return Math.min(1, Math.max(0, elapsed / job.limit_s));
 }

@@ -9,3 +9,9 @@ export function language(): string | undefined {
 export function numeral(count: number): string {
   return count.toLocaleString(language());
 }
+
+/** Writes it with so many digits behind the point, which is a comma in most languages. */
+export function decimal(value: number, digits = 1): string {
+  const exactly = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  return value.toLocaleString(language(), exactly);
+}

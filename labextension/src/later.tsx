@@ -15,11 +15,19 @@ export function later<P extends Translated>(
   };
 }
 
-/** Tells that the view's file is missing, as in a page that is older than the installed package. */
+/** Tells whether a file could not be loaded, as in a page older than the installed package. */
+export function isOfFile(error: unknown): boolean {
+  return error instanceof Error && error.name === 'ChunkLoadError'; // webpack's name
+}
+
+export function missing(trans: TranslationBundle): string {
+  return trans.__('JupyterLab could not load this view. Reload the page.');
+}
+
 function Missing({ trans }: Translated): JSX.Element {
   return (
     <p className="jp-slurm-Problem" role="status">
-      {trans.__('JupyterLab could not load this view. Reload the page.')}
+      {missing(trans)}
     </p>
   );
 }

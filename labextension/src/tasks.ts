@@ -82,8 +82,27 @@ export function progress({ tasks }: Pick<Job, 'tasks'>, trans: TranslationBundle
         ...states
           .filter(([state]) => state !== 'COMPLETED')
           .map(([state, some]) => {
-            const [word, many] = [stateWord(state, trans), count(some)];
-            return many === 1 ? trans.__('task %1 %2', some, word) : `${numeral(many)} ${word}`;
+            const many = count(some);
+            return many === 1
+              ? trans.__('task %1 %2', some, stateWord(state, trans))
+              : counted(state, many, trans);
           })
       ];
+}
+
+/** `2 failed`: in some languages the word is another one of several. */
+export function counted(state: string, many: number, trans: TranslationBundle): string {
+  const count = numeral(many);
+  switch (state) {
+    case 'RUNNING':
+      return trans._n('%2 running', '%2 running', many, count);
+    case 'PENDING':
+      return trans._n('%2 waiting', '%2 waiting', many, count);
+    case 'FAILED':
+      return trans._n('%2 failed', '%2 failed', many, count);
+    case 'CANCELLED':
+      return trans._n('%2 cancelled', '%2 cancelled', many, count);
+    default:
+      return `${count} ${stateWord(state, trans)}`;
+  }
 }

@@ -98,7 +98,7 @@ def test_of_an_array_one_task_is_cancelled_and_the_others_stay(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     slurm_id = sbatch("of four", "--array=0-3%2")
-    expect(row(sidebar, "of four")).to_contain_text("2 of 4 tasks run")
+    expect(row(sidebar, "of four")).to_contain_text("2 running · 2 waiting")
     row(sidebar, "of four").focus()
     page.keyboard.press("ArrowRight")
     tasks = jobs(sidebar).get_by_role("row").and_(sidebar.locator("[aria-level='3']"))

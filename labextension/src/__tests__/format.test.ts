@@ -1,5 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { duration, isFinal, memory, moment, stateWord, timeUsed, tone, visible } from '../format';
+import { duration, isFinal, memory, moment, stateWord, tone, visible } from '../format';
 
 const trans = nullTranslator.load('jupyter_slurm');
 
@@ -45,11 +45,4 @@ test.each([
 
 test('a state that is not known is told by its own name', () => {
   expect(stateWord('SOMETHING_NEW', trans)).toBe('something new');
-});
-
-test('a job without a limit has used no part of it', () => {
-  const job = { started_s: 100, ended_s: null, limit_s: null };
-  expect(timeUsed(job, 160)).toBeNull();
-  expect(timeUsed({ ...job, limit_s: 120 }, 160)).toBe(0.5);
-  expect(timeUsed({ ...job, limit_s: 120, ended_s: 130 }, 160)).toBe(0.25);
 });

@@ -6,13 +6,14 @@ import type { CommandRegistry } from '@lumino/commands';
 import { useState, type JSX } from 'react';
 import { useClock } from '../clock';
 import { exactly } from '../exactly';
-import { isFinal, isRunning, stateWord, timeUsed, tone, visible } from '../format';
+import { isFinal, stateWord, tone, visible } from '../format';
 import { cancelIcon, logIcon, openIcon } from '../icons';
 import { stateIcon } from '../job/icons';
 import { DashboardButtons } from '../labs/dashboard_buttons';
 import { Marked } from '../marked';
 import { said, type Text } from '../messages';
 import { rowOfJob } from '../sidebar/rows';
+import { used } from '../sidebar/words';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import type { Connection, Job } from '../wire';
 import { reasonsLeft } from './ended';
@@ -171,13 +172,13 @@ function Notes({ job, freshness, connection, trans, reasons }: NotesProps): JSX.
   );
 }
 
-/** How much of its time limit a job has used that runs. */
+/** How far a job is that runs: an array by its tasks, another one by its time limit. */
 function TimeBar({ job }: Pick<CardProps, 'job'>): JSX.Element | null {
   const nowS = useJobClock(job);
-  const used = isRunning(job.state) ? timeUsed(job, nowS) : null;
-  return used === null ? null : (
+  const part = used(rowOfJob(job), nowS);
+  return part === null ? null : (
     <div className="jp-slurm-Bar" aria-hidden="true">
-      <div style={{ width: `${used * 100}%` }} />
+      <div style={{ width: `${part * 100}%` }} />
     </div>
   );
 }

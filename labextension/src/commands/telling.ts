@@ -2,6 +2,7 @@
 // how long it is to be seen is never seen: it goes to the list behind the status bar at once.
 import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { isOfFile, missing } from '../later';
 import { said } from '../messages';
 import { problemOf } from '../model/model';
 
@@ -18,6 +19,8 @@ export function warn(message: string): void {
 /** That `what` has failed, and why. */
 export function tell(error: unknown, what: string, trans: TranslationBundle): void {
   const { message, hint } = problemOf(error);
-  const lines = [`${what}: ${said(message, trans)}`, said(hint ?? '', trans)];
+  const lines = isOfFile(error)
+    ? [`${what}: ${missing(trans)}`]
+    : [`${what}: ${said(message, trans)}`, said(hint ?? '', trans)];
   Notification.error(lines.filter(Boolean).join('\n'), SEEN);
 }

@@ -3,6 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { useMemo, useState, type JSX } from 'react';
 import { isFinal, memory, visible } from '../format';
+import { numeral } from '../language';
 import type { Job, UsageSample } from '../wire';
 import { MOST_SHOWN } from './samples';
 import { outliers, share, summed, usesOf, type Amount, type Use } from './uses';
@@ -150,7 +151,7 @@ function Figure({ amount, format }: FigureProps): JSX.Element {
 }
 
 export function cores(value: number): string {
-  return String(Number(value.toFixed(1)));
+  return numeral(Math.round(10 * value) / 10);
 }
 
 export function percent(value: number): string {

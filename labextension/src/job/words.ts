@@ -1,4 +1,5 @@
 // Words of the job panel alone: amounts of output, a command line, the kind of a text. Pure.
+import { decimal } from '../language';
 import type { Job } from '../wire';
 
 /** In the unit that people would use: `812 bytes`, `34 kB`, `1.2 MB`. */
@@ -8,7 +9,7 @@ export function bytes(count: number): string {
   }
   return count < 1_000_000
     ? `${Math.ceil(count / 1_000)} kB`
-    : `${(count / 1_000_000).toFixed(count < 10_000_000 ? 1 : 0)} MB`;
+    : `${decimal(count / 1_000_000, count < 10_000_000 ? 1 : 0)} MB`;
 }
 
 /** As one would type it into a POSIX shell. */

@@ -2,6 +2,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { memory, visible } from '../format';
 import type { Column } from '../grid/columns';
+import { decimal } from '../language';
 import type { Node } from '../wire';
 import { condition, CONDITIONS, freeGpus, type Condition } from './nodes';
 
@@ -45,7 +46,7 @@ export function columnsOf(trans: TranslationBundle): readonly NodeColumn[] {
     },
     {
       ...count('load', trans.__('Load'), node => node.load ?? null),
-      text: node => (node.load == null ? '' : node.load.toFixed(1)),
+      text: node => (node.load == null ? '' : decimal(node.load)),
       usual: false
     },
     { ...text('features', trans.__('Features'), 140, node => node.features ?? ''), usual: false },

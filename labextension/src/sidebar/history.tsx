@@ -1,6 +1,7 @@
 // Jobs of mine that have ended and are not ours, asked of Slurm's accounting when one wants them.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { useCallback, useState, type JSX } from 'react';
+import { isOpen } from '../format';
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
 import type { Problem, QueueEntry } from '../wire';
@@ -34,7 +35,11 @@ export function useHistory(model: ISlurmModel, clusters: readonly string[]): His
       setBusy(true);
       const entries = new Map<string, readonly QueueEntry[]>();
       let problem: Problem | null = null;
-      for (const cluster of clusters) {
+      const open = (cluster: string): boolean => {
+        const connection = model.connections.get(cluster);
+        return connection !== undefined && isOpen(connection);
+      };
+      for (const cluster of clusters.filter(open)) {
         try {
           entries.set(cluster, await model.call<QueueEntry[]>('history', { cluster, days }));
         } catch (error) {

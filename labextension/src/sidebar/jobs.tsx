@@ -15,17 +15,20 @@ import { argsOf, type Target } from '../commands/targets';
 import { chosen, NOTHING } from '../grid/choice';
 import { useFind } from '../grid/find';
 import { Grid } from '../grid/grid';
+import { later } from '../later';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import type { QueueEntry } from '../wire';
 import { Chosen, Nothing } from './beside';
 import { HistoryFoot, useHistory, type History } from './history';
-import { HoverCard, usePointed } from './hover';
+import { usePointed } from './hover';
 import { JobIndex, type Listing } from './job_index';
 import { steeringOf } from './menu';
 import { LineCell, lineSentence } from './row';
 import { matching, targetOf, type JobRow } from './rows';
 import { firstOpen, levelOf, linesOf, type Line } from './tree';
 import type { News, Queues } from './queues';
+
+const HoverCard = later(async () => (await import('./hover_card')).HoverCard);
 
 /** What the grid asks for while its lines become fewer. */
 const NO_LINE: Line = { kind: 'group', key: '', group: '', count: 0, open: false };
@@ -51,6 +54,18 @@ function* pastOf(
   yield* queues.ended(cluster).values();
 }
 
+/** Tells whether the jobs are of more than one cluster, so that each has to say of which. */
+function isOfSeveral(groups: Iterable<readonly JobRow[]>): boolean {
+  let first: string | undefined;
+  for (const rows of groups) {
+    first ??= rows[0]?.cluster;
+    if (rows.some(({ cluster }) => cluster !== first)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 export function MyJobs(props: Props): JSX.Element {
   const { model, commands, trans, queues, words, news } = props;
   const nowS = news.atS;
@@ -62,6 +77,7 @@ export function MyJobs(props: Props): JSX.Element {
     new Map(queues.clusters.map(one => [one, pastOf(one, queues, history.entries)]))
   );
   const { groups, keyNow } = listing;
+  const several = useMemo(() => isOfSeveral(groups.values()), [groups]);
   const asked = useDeferredValue(words).trim();
   const { isOpen, toggle } = useOpen(listing, nowS, asked !== '', props.collapsed);
   const lines = useMemo(() => {
@@ -83,6 +99,7 @@ export function MyJobs(props: Props): JSX.Element {
   };
   const onKey = (event: KeyboardEvent): void => {
     if (event.key === 'Escape') {
+      over(null);
       setChoice(NOTHING);
     } else if (event.key === '/') {
       event.preventDefault();
@@ -102,6 +119,13 @@ export function MyJobs(props: Props): JSX.Element {
       onPointerLeave={() => {
         over(null);
       }}
+      onFocus={event => {
+        // By keys alone: a click has its row under the pointer already.
+        over(event.target.matches(':focus-visible') ? event.target : null);
+      }}
+      onBlur={() => {
+        over(null);
+      }}
       onPointerDown={() => {
         over(null);
       }}
@@ -117,8 +141,8 @@ export function MyJobs(props: Props): JSX.Element {
         keyOf={keyAt}
         find={find}
         branch={at => ({ level: levelOf(lineAt(at)), open: lineAt(at).open })}
-        sentence={at => lineSentence(lineAt(at), nowS, trans)}
-        cells={at => <LineCell line={lineAt(at)} nowS={nowS} toggle={toggle} trans={trans} />}
+        sentence={at => lineSentence(lineAt(at), nowS, several, trans)}
+        cells={at => <LineCell line={lineAt(at)} {...{ nowS, several, toggle, trans }} />}
         selected={at => keys.has(keyAt(at))}
         onSelect={(at, how) => {
           setChoice(chosen({ ...choice, keys }, lines, find, at, how));

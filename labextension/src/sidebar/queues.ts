@@ -5,7 +5,7 @@ import type { QueueEntry } from '../wire';
 
 /** The queues that the sidebar looks at while it is seen. */
 export interface Queues {
-  /** Of clusters that can be asked. */
+  /** Of clusters that can be asked, or could be before they were lost. */
   readonly clusters: readonly string[];
   entries(cluster: string): ReadonlyMap<string, QueueEntry>;
   /** Those that were submitted elsewhere and have ended. */

@@ -6,6 +6,7 @@ import { isRunning, moment, tone, visible } from '../format';
 import { stateIcon } from '../job/icons';
 import { language, numeral } from '../language';
 import { dayOf, RUNNING, WAITING, type JobRow } from './rows';
+import { counted } from '../tasks';
 import { levelOf, type Line } from './tree';
 import { gpusOf, matters, nameOf, sentence, used } from './words';
 
@@ -14,12 +15,14 @@ const DAY_S = 86_400;
 interface Props {
   line: Line;
   nowS: number;
+  /** The jobs are of several clusters. */
+  several: boolean;
   toggle: (key: string) => void;
   trans: TranslationBundle;
 }
 
 /** What a line says, in words that change only when there is something to draw. */
-export function LineCell({ line, nowS, toggle, trans }: Props): JSX.Element {
+export function LineCell({ line, nowS, several, toggle, trans }: Props): JSX.Element {
   const shared = { id: line.key, level: levelOf(line), open: line.open, toggle, trans };
   switch (line.kind) {
     case 'group':
@@ -27,7 +30,7 @@ export function LineCell({ line, nowS, toggle, trans }: Props): JSX.Element {
     case 'notebook':
       return <JobCell {...shared} {...notebookWords(line.path, line.rows, nowS, trans)} />;
     case 'job':
-      return <JobCell {...shared} {...jobWords(line.row, nowS, trans)} />;
+      return <JobCell {...shared} {...jobWords(line.row, nowS, several, trans)} />;
   }
 }
 
@@ -51,7 +54,12 @@ function titleOf(group: string, nowS: number, trans: TranslationBundle): string 
 }
 
 /** The line as a screen reader says it. */
-export function lineSentence(line: Line, nowS: number, trans: TranslationBundle): string {
+export function lineSentence(
+  line: Line,
+  nowS: number,
+  several: boolean,
+  trans: TranslationBundle
+): string {
   switch (line.kind) {
     case 'group':
       return `${titleOf(line.group, nowS, trans)} ${numeral(line.count)}`;
@@ -60,12 +68,17 @@ export function lineSentence(line: Line, nowS: number, trans: TranslationBundle)
       return [visible(name), ...now.split(' · ')].join(', ');
     }
     case 'job':
-      return sentence(line.row, nowS, trans);
+      return [
+        sentence(line.row, nowS, trans),
+        ...(several ? [visible(line.row.cluster)] : [])
+      ].join(', ');
   }
 }
 
 interface Words {
   name: string;
+  /** '': it goes without saying. */
+  cluster: string;
   state: string;
   gpus: string;
   now: string;
@@ -73,10 +86,11 @@ interface Words {
   part: number | null;
 }
 
-function jobWords(row: JobRow, nowS: number, trans: TranslationBundle): Words {
+function jobWords(row: JobRow, nowS: number, several: boolean, trans: TranslationBundle): Words {
   const part = used(row, nowS);
   return {
     name: nameOf(row),
+    cluster: several ? row.cluster : '',
     state: row.held ? 'HELD' : row.state,
     gpus: isRunning(row.state) ? gpusOf(row, trans) : '',
     now: matters(row, nowS, trans),
@@ -96,10 +110,10 @@ function notebookWords(
   const count = trans._n('%1 job', '%1 jobs', rows.length);
   const more =
     failed.length > 0
-      ? trans._n('%1 failed', '%1 failed', failed.length)
+      ? counted('FAILED', failed.length, trans)
       : moment(rows[0]?.atS ?? nowS, nowS);
   const name = path.slice(path.lastIndexOf('/') + 1);
-  return { name, state, gpus: '', now: `${count} · ${more}`, part: null };
+  return { name, cluster: '', state, gpus: '', now: `${count} · ${more}`, part: null };
 }
 
 interface Shared {
@@ -129,7 +143,7 @@ const HeadCell = memo(function HeadCell(props: Shared & { title: string; count: 
 });
 
 const JobCell = memo(function JobCell(props: Shared & Words): JSX.Element {
-  const { id, level, open, toggle, trans, name, state, gpus, now, part } = props;
+  const { id, level, open, toggle, trans, name, cluster, state, gpus, now, part } = props;
   const shown = visible(name);
   const Sign = stateIcon(state);
   const turn = (event: MouseEvent): void => {
@@ -155,6 +169,7 @@ const JobCell = memo(function JobCell(props: Shared & Words): JSX.Element {
       )}
       <bdi className="jp-slurm-Name">{shown}</bdi>
       <span className="jp-slurm-Matters">
+        {cluster === '' ? null : <bdi className="jp-slurm-Of">{visible(cluster)}</bdi>}
         {gpus === '' ? null : <span className="jp-slurm-Gpus">{gpus}</span>}
         <bdi>{visible(now)}</bdi>
       </span>

@@ -77,7 +77,7 @@ export class SlurmSidebar extends ModelWidget {
   }
 }
 
-/** The queue of every cluster that can be asked, and of no other. */
+/** The queue of every cluster that can be asked, or could be: one that is lost says so itself. */
 class WatchedQueues implements Queues {
   clusters: readonly string[] = [];
   private readonly views = new Map<string, QueueView>();
@@ -104,17 +104,20 @@ class WatchedQueues implements Queues {
   }
 
   look(model: ISlurmModel): void {
-    const reached = [...model.connections.values()].filter(isOpen).map(one => one.cluster);
-    for (const cluster of [...this.views.keys()].filter(one => !reached.includes(one))) {
+    const asked = (cluster: string): boolean => this.views.has(cluster) || this.before.has(cluster);
+    const wanted = [...model.connections.values()]
+      .filter(one => isOpen(one) || (one.state !== 'closed' && asked(one.cluster)))
+      .map(one => one.cluster);
+    for (const cluster of [...this.views.keys()].filter(one => !wanted.includes(one))) {
       this.leave(cluster);
     }
-    for (const cluster of reached.filter(one => !this.views.has(one))) {
+    for (const cluster of wanted.filter(one => !this.views.has(one))) {
       const view = model.queue(cluster, false);
       view.changed.connect(this.changed);
       this.views.set(cluster, view);
     }
-    if (reached.join('\n') !== this.clusters.join('\n')) {
-      this.clusters = reached;
+    if (wanted.join('\n') !== this.clusters.join('\n')) {
+      this.clusters = wanted;
     }
   }
 

@@ -1,14 +1,10 @@
-// What a row of the sidebar and its hover card say of a job. Pure: no DOM, no clock.
+// What a row of the sidebar says of a job. Pure: no DOM, no clock.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { endsOf } from '../ends';
-import { exactly } from '../exactly';
-import { duration, isFinal, isRunning, memory, moment, stateWord, visible } from '../format';
-import { isKernel } from '../kernels/words';
+import { duration, isFinal, isRunning, moment, stateWord, visible } from '../format';
 import { numeral } from '../language';
-import { isLab, stepOf } from '../labs/words';
-import { said } from '../messages';
-import { progress, tally, taskCount } from '../tasks';
-import type { UsageSample } from '../wire';
+import { isLab } from '../labs/words';
+import { counted, progress, tally, taskCount } from '../tasks';
 import type { JobRow } from './rows';
 
 /** At the right, what matters now: what is left, why it waits and until when, how it ended. */
@@ -57,7 +53,7 @@ function share(row: JobRow, trans: TranslationBundle): string {
   const { all, done, failed } = tally(row.job?.tasks ?? {});
   return all === 0
     ? tasks(row, trans)
-    : [`${done}/${all}`, failed === 0 ? '' : trans._n('%1 failed', '%1 failed', failed)]
+    : [`${done}/${all}`, failed === 0 ? '' : counted('FAILED', failed, trans)]
         .filter(Boolean)
         .join(' · ');
 }
@@ -128,37 +124,6 @@ function waits(row: JobRow, trans: TranslationBundle): string {
   }
 }
 
-/** Its times, exactly. */
-export function exactTimes(row: JobRow, trans: TranslationBundle): string {
-  const times: [string, number | null][] = [
-    [trans.__('Submitted'), row.submittedS],
-    [trans.__('Expected to start'), row.startEstimateS],
-    [trans.__('Started'), row.startedS],
-    [trans.__('Ended'), row.endedS]
-  ];
-  return times
-    .filter((one): one is [string, number] => one[1] !== null)
-    .map(([label, at]) => `${label}: ${exactly(at)}`)
-    .join('\n');
-}
-
-/** What is known besides, without what does not apply. */
-export function facts(row: JobRow, nowS: number, trans: TranslationBundle): string[] {
-  const waits = !isFinal(row.state) && !isRunning(row.state);
-  const problem = row.job?.problem;
-  return [
-    kind(row, trans),
-    tasks(row, trans),
-    row.nodes === null ? '' : visible(row.nodes),
-    row.gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', row.gpus) : '',
-    left(row, nowS, trans),
-    isFinal(row.state) && took(row) !== '' ? trans.__('ran %1', took(row)) : '',
-    visible(said(row.why ?? '', trans)),
-    waits && row.startEstimateS !== null ? start(row.startEstimateS, nowS, trans) : '',
-    problem ? unknownSince(row, said(problem.message, trans), nowS, trans) : ''
-  ].filter(part => part !== '');
-}
-
 /** The part of its tasks that is done, else of its time limit, 0 to 1; null: there is none. */
 export function used(row: JobRow, nowS: number): number | null {
   const { all, done } = tally(row.job?.tasks ?? {});
@@ -171,25 +136,8 @@ export function used(row: JobRow, nowS: number): number | null {
   return Math.min(1, Math.max(0, (nowS - row.startedS) / row.limitS));
 }
 
-function kind(row: JobRow, trans: TranslationBundle): string {
-  if (row.inSession) {
-    return trans.__('cell of a session');
-  }
-  switch (row.job?.kind) {
-    case 'session':
-      return trans.__('session');
-    case 'lab':
-      return trans.__('lab');
-    case 'terminal':
-      return trans.__('terminal');
-    case 'kernel':
-      return trans.__('kernel');
-    default:
-      return '';
-  }
-}
-
-function tasks(row: JobRow, trans: TranslationBundle): string {
+/** How an array is, in words; '': it is none. */
+export function tasks(row: JobRow, trans: TranslationBundle): string {
   const known = row.job === null ? [] : progress(row.job, trans);
   if (known.length > 0) {
     return known.join(', ');
@@ -197,58 +145,21 @@ function tasks(row: JobRow, trans: TranslationBundle): string {
   if (row.tasks.length === 0) {
     return '';
   }
-  const count = (some: JobRow[]): number =>
-    some.reduce((sum, task) => sum + (taskCount(task.slurmId ?? '') ?? 1), 0);
-  const running = count(row.tasks.filter(task => isRunning(task.state)));
-  const all = count(row.tasks);
-  return running > 0
-    ? trans.__('%1 of %2 tasks run', running, all)
-    : trans._n('%1 task', '%1 tasks', all);
+  const states = new Map<string, number>();
+  for (const { state, slurmId } of row.tasks) {
+    states.set(state, (states.get(state) ?? 0) + (taskCount(slurmId ?? '') ?? 1));
+  }
+  // How many have ended already Slurm's queue does not tell.
+  return [...states.keys()].some(isRunning)
+    ? [...states].map(([state, many]) => counted(state, many, trans)).join(' · ')
+    : trans._n(
+        '%1 task',
+        '%1 tasks',
+        [...states.values()].reduce((sum, many) => sum + many, 0)
+      );
 }
 
-/** How far a lab is that does not let one in yet, else how long it, or a kernel, has left. */
-function left(row: JobRow, nowS: number, trans: TranslationBundle): string {
-  if (row.job === null || isFinal(row.state) || !(isLab(row.job) || isKernel(row.job))) {
-    return '';
-  }
-  if (isLab(row.job) && row.job.lab?.step !== 'ready') {
-    return stepOf(row.job, trans);
-  }
-  const ends = endsOf(row.job);
-  return ends === null ? '' : trans.__('ends in %1', duration(ends - nowS));
-}
-
-function took({ startedS, endedS }: JobRow): string {
+/** For how long it ran; '': that is not known. */
+export function took({ startedS, endedS }: JobRow): string {
   return startedS !== null && endedS !== null ? duration(endedS - startedS) : '';
-}
-
-function start(atS: number, nowS: number, trans: TranslationBundle): string {
-  return atS <= nowS ? trans.__('starts any moment') : trans.__('starts ~%1', moment(atS, nowS));
-}
-
-function unknownSince(
-  row: JobRow,
-  message: string,
-  nowS: number,
-  trans: TranslationBundle
-): string {
-  const since = row.job?.problem_since_s;
-  return since == null
-    ? trans.__('Not known any more: %1', visible(message))
-    : trans.__('Not known since %1: %2', moment(since, nowS), visible(message));
-}
-
-/** What it uses, as it was measured last. */
-export function load(sample: UsageSample | undefined, trans: TranslationBundle): string[] {
-  if (sample === undefined) {
-    return [];
-  }
-  const busy = sample.gpus.flatMap(({ utilisation }) => utilisation ?? []);
-  const mean = busy.reduce((sum, one) => sum + one, 0) / busy.length;
-  return [
-    busy.length > 0
-      ? trans._n('%1 GPU: %2 %%', '%1 GPUs: %2 %%', busy.length, Math.round(100 * mean))
-      : '',
-    trans.__('%1 CPUs · %2 of memory', sample.cpus.toFixed(1), memory(sample.memory_mib))
-  ].filter(Boolean);
 }

@@ -109,7 +109,7 @@ test('many nodes and GPUs are summed up, and those are named that differ', async
   expect(rows(place)).toEqual([
     'Nodes and GPUs | Busy now | Memory now',
     'All 12 nodes | 24 / 16 | 24.0 GiB / 32.0 GiB',
-    'All 48 GPUs | 88 % | 480.0 GiB / 3840.0 GiB',
+    'All 48 GPUs | 88 % | 480.0 GiB / 3,840.0 GiB',
     'GPU 1 on n1 | 0 % | 10.0 GiB / 80.0 GiB'
   ]);
   expect(charts(place)).toEqual(['GPUs, on average', 'Memory of all GPUs', 'CPU cores', 'Memory']);

@@ -6,7 +6,7 @@ import { notes } from '../../card/facts';
 import { endsOf } from '../../ends';
 import { actionsOf } from '../../sidebar/menu';
 import { rowsOf, type JobRow } from '../../sidebar/rows';
-import { facts } from '../../sidebar/words';
+import { facts } from '../../sidebar/hover_words';
 import { lineOf, NO_WISHES, wishesOf } from '../../submit/form';
 import { CommandIDs } from '../../tokens';
 import { Warnings } from '../../warnings';

@@ -4,8 +4,8 @@ import { createRoot } from 'react-dom/client';
 import { job, NOW_S } from '../../__tests__/fakes';
 import type { Job } from '../../wire';
 import { JobIndex } from '../job_index';
-import { LineCell } from '../row';
-import { linesOf } from '../tree';
+import { LineCell, lineSentence } from '../row';
+import { linesOf, type Line } from '../tree';
 
 Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
 
@@ -30,7 +30,7 @@ test('of a thousand rows one job’s change draws one', () => {
     return (
       <>
         {lines.map(line => (
-          <LineCell key={line.key} line={line} nowS={NOW_S} toggle={toggle} trans={trans} />
+          <LineCell key={line.key} {...{ line, nowS: NOW_S, several: false, toggle, trans }} />
         ))}
       </>
     );
@@ -48,4 +48,18 @@ test('of a thousand rows one job’s change draws one', () => {
   const news = job({ id: 'j7', slurm_id: '7', state: 'COMPLETING' });
   const changed = jobs.map(one => (one.id === news.id ? news : one));
   expect(drawnOf(changed)).toEqual(['COMPLETING']);
+});
+
+test('a row says of which cluster it is where the jobs are of several', () => {
+  const { groups } = new JobIndex().update([job({ cluster: 'arandu' })], new Map(), new Map());
+  const line = linesOf(groups, () => true).find(one => one.kind === 'job') as Line;
+  const node = document.createElement('div');
+  const root = createRoot(node);
+  for (const several of [false, true]) {
+    act(() => {
+      root.render(<LineCell {...{ line, nowS: NOW_S, several, toggle: jest.fn(), trans }} />);
+    });
+    expect(node.textContent?.includes('arandu')).toBe(several);
+    expect(lineSentence(line, NOW_S, several, trans).endsWith(', arandu')).toBe(several);
+  }
 });

@@ -5,7 +5,8 @@ import { actionsOf } from '../menu';
 import { lineSentence } from '../row';
 import { dayOf, matching, targetOf, type JobRow } from '../rows';
 import { firstOpen, linesOf, type Line } from '../tree';
-import { facts, gpusOf, matters, sentence, used } from '../words';
+import { facts } from '../hover_words';
+import { gpusOf, matters, sentence, used } from '../words';
 
 const trans = nullTranslator.load('jupyter_slurm');
 /** Noon of a day, local time. */
@@ -152,7 +153,7 @@ test('an array that is not ours is one row: running, when one of its tasks is', 
     ]
   );
   expect([row.slurmId, row.state, row.gpus, row.tasks.length]).toEqual(['12', 'RUNNING', 4, 3]);
-  expect(facts(row, NOW_S, trans)).toContain('2 of 9 tasks run');
+  expect(facts(row, NOW_S, trans)).toContain('2 running · 7 waiting');
   expect(row.tasks.map(task => targetOf(task).slurm_id)).toEqual(['12_1', '12_2', '12_[3-9%2]']);
 });
 
@@ -331,5 +332,5 @@ test('a filter wants every word somewhere', () => {
 
 test('thousands are counted in groups of three digits', () => {
   const line: Line = { kind: 'group', key: '', group: 'waiting', count: 4_800, open: true };
-  expect(lineSentence(line, 0, trans)).toBe('Waiting 4,800');
+  expect(lineSentence(line, 0, false, trans)).toBe('Waiting 4,800');
 });

@@ -1,8 +1,10 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
+import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 import { drawn } from '../../__tests__/drawn';
-import { FakeModel, job, NOW_S } from '../../__tests__/fakes';
+import { connection, FakeModel, job, NOW_S } from '../../__tests__/fakes';
+import type { ConnectionState } from '../../wire';
 import { SlurmSidebar } from '../widget';
 
 const trans = nullTranslator.load('jupyter_slurm');
@@ -15,9 +17,9 @@ afterEach(() => {
 });
 
 /** Shows a sidebar with many running jobs. */
-async function opened(): Promise<{ model: FakeModel; sidebar: SlurmSidebar }> {
+async function opened(more: object = {}): Promise<{ model: FakeModel; sidebar: SlurmSidebar }> {
   jest.spyOn(HTMLElement.prototype, 'clientHeight', 'get').mockReturnValue(SEEN_PX);
-  const model = new FakeModel();
+  const model = Object.assign(new FakeModel(), more);
   model.freshness = { asOf: NOW_S, problem: null };
   for (let at = 0; at < MANY; at += 1) {
     const id = `job${at}`;
@@ -94,4 +96,36 @@ test('a sidebar that is shown has the focus, at the row that had it last', async
   sidebar.activate();
   await drawn();
   expect(document.activeElement).toBe(sidebar.node.querySelector('[role=row][tabindex="0"]'));
+});
+
+test('what only the queue knows stays while its cluster is lost, and goes at a logout', async () => {
+  const theirs = {
+    slurm_id: '99999',
+    name: 'theirs',
+    user: 'me',
+    partition: 'p',
+    state: 'RUNNING'
+  };
+  const view = {
+    entries: new Map([[theirs.slurm_id, theirs]]),
+    ended: new Map(),
+    freshness: { asOf: NOW_S, problem: null },
+    changed: new Signal<object, void>({}),
+    dispose: jest.fn()
+  };
+  const { model, sidebar } = await opened({ queue: () => view });
+  const told = async (state: ConnectionState): Promise<string | null> => {
+    await drawn(() => {
+      model.connections = new Map([['arandu', connection({ cluster: 'arandu', state })]]);
+      model.changed.emit();
+    });
+    await drawn();
+    return sidebar.node.querySelector('[role=row]')?.textContent ?? null;
+  };
+  expect(await told('lost')).toContain('Running 5,000');
+  expect(await told('open')).toContain('Running 5,001');
+  expect(await told('lost')).toContain('Running 5,001');
+  expect(view.dispose).not.toHaveBeenCalled();
+  expect(await told('closed')).toContain('Running 5,000');
+  expect(view.dispose).toHaveBeenCalled();
 });

@@ -1,56 +1,14 @@
-// The card beside a row that somebody points at: all that a row has no room for. It opens after a
-// moment, and while it is there what the job uses is watched.
+// The card beside a row: all that a row has no room for. While it is there what the job uses is
+// watched.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { useCallback, useEffect, useLayoutEffect, useRef, useState, type JSX } from 'react';
+import { useCallback, useLayoutEffect, useRef, type JSX } from 'react';
 import { isFinal, stateWord, tone, visible } from '../format';
 import { useFeed } from '../grid/feed';
 import type { ISlurmModel, UsageView } from '../tokens';
+import { exactTimes, facts, load } from './hover_words';
 import type { JobRow } from './rows';
-import { exactTimes, facts, load } from './words';
 
-const MOMENT_MS = 500;
 const GAP_PX = 4;
-
-/** The row that is pointed at for a moment, and where it is. */
-export interface Pointed {
-  key: string;
-  box: DOMRect;
-}
-
-/** What is pointed at, and the listener that a list of rows needs for it. */
-export function usePointed(keyAt: (at: number) => string): {
-  pointed: Pointed | null;
-  over: (target: EventTarget | null) => void;
-} {
-  const [pointed, setPointed] = useState<Pointed | null>(null);
-  const timer = useRef(0);
-  const last = useRef<Element | null>(null);
-  const over = useCallback(
-    (target: EventTarget | null) => {
-      const row = target instanceof Element ? target.closest('[data-at]') : null;
-      if (row === last.current) {
-        return;
-      }
-      last.current = row;
-      window.clearTimeout(timer.current);
-      setPointed(null);
-      if (row !== null) {
-        const key = keyAt(Number(row.getAttribute('data-at')));
-        timer.current = window.setTimeout(() => {
-          setPointed({ key, box: row.getBoundingClientRect() });
-        }, MOMENT_MS);
-      }
-    },
-    [keyAt]
-  );
-  useEffect(
-    () => () => {
-      window.clearTimeout(timer.current);
-    },
-    []
-  );
-  return { pointed, over };
-}
 
 interface Props {
   row: JobRow;

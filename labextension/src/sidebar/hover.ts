@@ -1,0 +1,45 @@
+// Which row somebody points at, or has come to by keys: after a moment a card opens beside it.
+import { useCallback, useEffect, useRef, useState } from 'react';
+
+const MOMENT_MS = 500;
+
+/** The row that is pointed at for a moment, and where it is. */
+export interface Pointed {
+  key: string;
+  box: DOMRect;
+}
+
+/** What is pointed at, and the listener that a list of rows needs for it. */
+export function usePointed(keyAt: (at: number) => string): {
+  pointed: Pointed | null;
+  over: (target: EventTarget | null) => void;
+} {
+  const [pointed, setPointed] = useState<Pointed | null>(null);
+  const timer = useRef(0);
+  const last = useRef<Element | null>(null);
+  const over = useCallback(
+    (target: EventTarget | null) => {
+      const row = target instanceof Element ? target.closest('[data-at]') : null;
+      if (row === last.current) {
+        return;
+      }
+      last.current = row;
+      window.clearTimeout(timer.current);
+      setPointed(null);
+      if (row !== null) {
+        const key = keyAt(Number(row.getAttribute('data-at')));
+        timer.current = window.setTimeout(() => {
+          setPointed({ key, box: row.getBoundingClientRect() });
+        }, MOMENT_MS);
+      }
+    },
+    [keyAt]
+  );
+  useEffect(
+    () => () => {
+      window.clearTimeout(timer.current);
+    },
+    []
+  );
+  return { pointed, over };
+}
