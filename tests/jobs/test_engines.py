@@ -242,10 +242,17 @@ def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])
 def test_two_jobs_do_not_meet_and_an_interrupt_is_the_codes(
-    site: Site, tmp_path: Path, engine: str
+    private_cluster: Callable[..., SlurmCluster],
+    engines_python: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str,
 ) -> None:
-    # After 2 s an engine that does not stay has gone.
-    saves = f"    time.sleep(2)\n    {SAVES[engine]}\n    raise\n"
+    # Slurm's own: what it kills after KillWait leaves its folders to the node's next job.
+    cluster = private_cluster(nodes=2, cpus=8, memory_mib=16384, extra_conf=("KillWait=30",))
+    site = Site(cluster, tmp_path, monkeypatch, python=str(engines_python))
+    # After a second an engine that does not stay has gone.
+    saves = f"    time.sleep(1)\n    {SAVES[engine]}\n    raise\n"
     waits = f"try:{{body}}\nexcept KeyboardInterrupt:\n{saves}"
     code = waits.replace("{body}", CODE[engine].replace("\n", "\n    "))
     jobs = [EngineJob(site, tmp_path / name, engine, code) for name in "ab"]
@@ -258,6 +265,7 @@ def test_two_jobs_do_not_meet_and_an_interrupt_is_the_codes(
     assert jobs[1].finish().state is JobState.COMPLETED, jobs[1].told()
     assert read_result_variables(site.service.result(jobs[1].id))["names"] == ["n1", "n2"]
     wait_until(lambda: not [one for job in jobs for one in job.left([*folders, *shared])], GONE_S)
+    site.service.close()
 
 
 def test_ray_lets_nobody_in_who_does_not_have_the_jobs_token(

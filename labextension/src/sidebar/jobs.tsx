@@ -77,7 +77,8 @@ export function MyJobs(props: Props): JSX.Element {
     new Map(queues.clusters.map(one => [one, pastOf(one, queues, history.entries)]))
   );
   const { groups, keyNow } = listing;
-  const several = useMemo(() => isOfSeveral(groups.values()), [groups]);
+  const anyOther = useMemo(() => isOfSeveral(groups.values()), [groups]);
+  const several = anyOther && model.clusters.length > 1; // jobs of one that was removed stay
   const asked = useDeferredValue(words).trim();
   const { isOpen, toggle } = useOpen(listing, nowS, asked !== '', props.collapsed);
   const lines = useMemo(() => {
