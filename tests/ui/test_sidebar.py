@@ -101,6 +101,11 @@ def test_of_an_array_one_task_is_cancelled_and_the_others_stay(
     expect(row(sidebar, "of four")).to_contain_text("2 running · 2 waiting")
     row(sidebar, "of four").focus()
     page.keyboard.press("ArrowRight")
+    # The card of the row that keys have come to; Escape closes it.
+    card = page.get_by_role("tooltip")
+    expect(card).to_contain_text("2 running · 2 waiting")
+    page.keyboard.press("Escape")
+    expect(card).to_have_count(0)
     tasks = jobs(sidebar).get_by_role("row").and_(sidebar.locator("[aria-level='3']"))
     task = tasks.filter(has_text=f"{slurm_id}_1")
     expect(task).to_be_visible()
