@@ -6,6 +6,7 @@ import { Widget } from '@lumino/widgets';
 import { addEntry, addJob, live, type Counts } from '../counts';
 import { isFinal, sessionOf, stateWord, visible } from '../format';
 import { numeral } from '../language';
+import { counted } from '../tasks';
 import type { ISlurmModel } from '../tokens';
 import { isTask, jobOf, stateOf, type Target } from './targets';
 
@@ -69,7 +70,7 @@ async function mayLose(
     targets.length > LISTED
       ? { line: someNames(model, targets, trans) }
       : { list: await Promise.all(targets.map(target => nameOf(model, target, trans))) };
-  const counts = targets.length > 1 ? counted(model, targets, trans) : '';
+  const counts = targets.length > 1 ? inWords(model, targets, trans) : '';
   const result = await showDialog({
     title,
     body: new Names({ counts, ...names, lost }),
@@ -111,17 +112,17 @@ function countsOf(model: ISlurmModel, targets: readonly Target[]): Counts {
 }
 
 /** `4,750 waiting, 50 running`. */
-function counted(model: ISlurmModel, targets: readonly Target[], trans: TranslationBundle): string {
-  const words = new Map<string, number>();
+function inWords(model: ISlurmModel, targets: readonly Target[], trans: TranslationBundle): string {
+  const words = new Map<string, { state: string; count: number }>();
   for (const [state, count] of countsOf(model, targets)) {
     if (!isFinal(state)) {
       const word = stateWord(state, trans);
-      words.set(word, (words.get(word) ?? 0) + count);
+      words.set(word, { state, count: (words.get(word)?.count ?? 0) + count });
     }
   }
-  return [...words]
-    .sort(([, one], [, other]) => other - one)
-    .map(([word, count]) => `${numeral(count)} ${word}`)
+  return [...words.values()]
+    .sort((one, other) => other.count - one.count)
+    .map(({ state, count }) => counted(state, count, trans))
     .join(', ');
 }
 

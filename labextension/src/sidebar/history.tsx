@@ -35,11 +35,8 @@ export function useHistory(model: ISlurmModel, clusters: readonly string[]): His
       setBusy(true);
       const entries = new Map<string, readonly QueueEntry[]>();
       let problem: Problem | null = null;
-      const open = (cluster: string): boolean => {
-        const connection = model.connections.get(cluster);
-        return connection !== undefined && isOpen(connection);
-      };
-      for (const cluster of clusters.filter(open)) {
+      const reached = [...model.connections.values()].filter(isOpen).map(one => one.cluster);
+      for (const cluster of clusters.filter(one => reached.includes(one))) {
         try {
           entries.set(cluster, await model.call<QueueEntry[]>('history', { cluster, days }));
         } catch (error) {
