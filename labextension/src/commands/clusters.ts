@@ -3,13 +3,24 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import { connectIcon, disconnectIcon } from '../icons';
+import { isSame } from '../messages';
+import { problemOf } from '../model/model';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { say, tell } from './telling';
+
+/** Within which the model hears of a connection that has failed. */
+const HEARD_MS = 2_000;
 
 const describedBy = {
   args: {
     type: 'object',
-    properties: { cluster: { type: 'string', description: "The cluster's name." } },
+    properties: {
+      cluster: { type: 'string', description: "The cluster's name." },
+      isShown: {
+        type: 'boolean',
+        description: 'Whether the caller shows why it cannot be reached.'
+      }
+    },
     required: ['cluster']
   }
 } as const;
@@ -32,10 +43,16 @@ export function addClusterCommands(
       icon,
       describedBy,
       isEnabled: args => typeof args.cluster === 'string',
-      execute: async ({ cluster }) => {
+      execute: async ({ cluster, isShown }) => {
         try {
           await execute(cluster as string);
         } catch (error) {
+          if (isShown === true) {
+            await new Promise(resolve => window.setTimeout(resolve, HEARD_MS));
+            if (isSame(model.connections.get(cluster as string)?.problem, problemOf(error))) {
+              return;
+            }
+          }
           tell(error, label, trans);
         }
       }

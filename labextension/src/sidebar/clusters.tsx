@@ -128,7 +128,7 @@ function Action({ cluster, state, commands, trans }: ActionProps): JSX.Element |
     <button
       className="jp-slurm-Button"
       aria-label={`${label} ${cluster}`}
-      onClick={() => void commands.execute(id, { cluster })}
+      onClick={() => void commands.execute(id, { cluster, isShown: true })}
     >
       {label}
     </button>

@@ -14,7 +14,8 @@ import { tasks, took } from './words';
 /** What is known besides, without what does not apply. */
 export function facts(row: JobRow, nowS: number, trans: TranslationBundle): string[] {
   const waits = !isFinal(row.state) && !isRunning(row.state);
-  const problem = row.job?.problem;
+  // Of one that was refused it is the reason, which `why` says.
+  const problem = isFinal(row.state) ? null : row.job?.problem;
   return [
     kind(row, trans),
     tasks(row, trans),

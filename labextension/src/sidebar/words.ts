@@ -9,11 +9,11 @@ import type { JobRow } from './rows';
 
 /** At the right, what matters now: what is left, why it waits and until when, how it ended. */
 export function matters(row: JobRow, nowS: number, trans: TranslationBundle): string {
-  if (row.job?.problem) {
-    return stateWord('UNKNOWN', trans);
-  }
   if (isFinal(row.state)) {
     return [how(row, trans), took(row)].filter(Boolean).join(' · ');
+  }
+  if (row.job?.problem) {
+    return stateWord('UNKNOWN', trans);
   }
   if (isRunning(row.state) || row.tasks.some(task => isRunning(task.state))) {
     return share(row, trans) || untilEnd(row, nowS, trans);

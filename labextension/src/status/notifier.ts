@@ -17,6 +17,8 @@ import { News, type Channel } from './tabs';
 
 const SHOWN_MS = 6_000;
 const FAILURE_SHOWN_MS = 20_000;
+/** As long who submits a job waits for Slurm's answer, and is told it there (jobs/service.py). */
+const SUBMITTED_S = 20;
 /** In the list behind the bell; older ones give way. */
 const MOST_LISTED = 5;
 /** Where it is kept which jobs are muted, the last of them. */
@@ -115,6 +117,9 @@ export class Notifier implements INotifier {
   private wants(kind: Kind, job: Job): boolean {
     const { settings } = this;
     if (settings === null || this.muted.has(job.id) || settings.mutedKinds.has(job.kind)) {
+      return false;
+    }
+    if (job.state === 'REJECTED' && (job.ended_s ?? 0) - job.created_s < SUBMITTED_S) {
       return false;
     }
     const { start, end } = settings;

@@ -313,6 +313,20 @@ test('what is not known is said, with since when', () => {
   expect(facts(row, NOW_S, trans).at(-1)).toMatch(/^Not known since .*: No answer$/);
 });
 
+test('a job that Slurm has refused is no unknown one, and its reason is told once', () => {
+  const problem = {
+    code: 'x',
+    message: 'No such account',
+    hint: null,
+    detail: null,
+    option: null,
+    transient: false
+  };
+  const row = only([job('one', { state: 'REJECTED', why: 'No such account', problem })]);
+  expect(matters(row, NOW_S, trans)).toBe('refused');
+  expect(facts(row, NOW_S, trans)).toEqual(['No such account']);
+});
+
 test('what can be done depends on the state', () => {
   const actions = (more: Partial<Job>): string[] =>
     actionsOf(only([job('one', more)])).map(id => id.split(':')[1] ?? '');

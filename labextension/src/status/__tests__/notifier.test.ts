@@ -45,6 +45,17 @@ test('one notification a job, changed in place from its start to its end', () =>
   expect(shown()).toEqual([['success', 'fit: done', 6_000]]);
 });
 
+test('a refusal is told only where nobody waits for the answer to a submission any more', () => {
+  const model = notified();
+  const created_s = job().created_s;
+  model.put(job({ state: 'SUBMITTING', started_s: null }));
+  model.put(job({ state: 'REJECTED', started_s: null, ended_s: created_s + 2 }));
+  expect(shown()).toEqual([]);
+  model.put(job({ id: 'late', state: 'SUBMITTING', started_s: null }));
+  model.put(job({ id: 'late', state: 'REJECTED', started_s: null, ended_s: created_s + 600 }));
+  expect(shown()).toEqual([['error', 'fit: refused', 20_000]]);
+});
+
 test('what JupyterLab has drawn is changed in place, and what it has not is put anew', () => {
   const model = notified();
   const ids = (): string[] => Notification.manager.notifications.map(({ id }) => id);
