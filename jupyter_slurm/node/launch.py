@@ -53,8 +53,10 @@ class Launcher(object):
         self.attempt = attempt
         with open(os.path.join(job_dir, "launch.json"), encoding="utf-8") as file:
             self.plan = json.load(file)
-        self.gpus = [] if self.plan["has_asked_for_gpus"] else launch_step.gpus_of_node()
-        """Options for the GPUs of each step."""
+        self.shared = ["--overlap"] if self.plan["has_overlap"] else []
+        """Options by which each step gets what the others have, too."""
+        if not self.plan["has_asked_for_gpus"]:
+            self.shared += launch_step.gpus_of_node()
         self.key = launch_line.read_key(job_dir)
         self.names = launch_line.expand(os.environ.get("SLURM_JOB_NODELIST", ""))
         self.parts = {}  # type: Dict[int, launch_line.Part]
@@ -65,10 +67,8 @@ class Launcher(object):
         self.ranks = None  # type: Optional[launch_step.Step]
         """That of the ranks of MPI."""
         self.signalled = None  # type: Optional[int]
-        self.ways = []  # type: List[str]
-        """Ways of MPI that Slurm has here."""
         self.kind = ""
-        """The one that is used."""
+        """The way in which the ranks of MPI find each other."""
         self.kinds = []  # type: List[str]
         """Those that are left to try."""
         self.counts = []  # type: List[int]
@@ -100,7 +100,7 @@ class Launcher(object):
         program = os.path.join(self.job_dir, "launch_part.py")
         words = [self.job_dir, self.attempt, str(listener.getsockname()[1]), ",".join(found)]
         each = ["--nodes=%d" % len(self.names), "--ntasks=%d" % len(self.names)]
-        each += ["--ntasks-per-node=1", "--mpi=none"] + self.gpus
+        each += ["--ntasks-per-node=1", "--mpi=none"] + self.shared
         if not self.plan["is_ranked"]:
             # Else Slurm kills the step on all nodes when it gives up one of them.
             each.append("--no-kill")
@@ -237,8 +237,7 @@ class Launcher(object):
         # others are still in it, which ends those by SIGSEGV: with 22.05 and Open MPI 4.1 on busy
         # nodes 13 of 48 sessions of three ranks on two nodes by tree, and none of 64 by ring.
         os.environ.setdefault("SLURM_PMIX_FENCE", "ring")
-        self.ways = launch_step.ways_of_mpi()
-        self.kinds = [self.plan["mpi"]] if self.plan["mpi"] else list(self.ways)
+        self.kinds = [self.plan["mpi"]] if self.plan["mpi"] else list(self.plan["mpi_types"])
         self.counts = counts
         self.kind = self.kinds.pop(0)
         self.step_of_ranks()
@@ -249,7 +248,7 @@ class Launcher(object):
         kind, counts = self.kind, self.counts
         each = ["--nodes=%d" % len(counts), "--ntasks=%d" % sum(counts), "--mpi=%s" % kind]
         each += ["--distribution=block", "--ntasks-per-node=%d" % max(counts), "--overcommit"]
-        each += self.gpus
+        each += self.shared
         inside = self.plan["inside"]
         words = ["python3" if self.plan["in_image"] else python(), "-uB"]
         words += ["%s/%s" % (inside, self.plan["runner"]), inside, self.attempt, "mpi"]

@@ -72,7 +72,8 @@ class Run(object):
         launch.counts = counts
         ranks = sum(counts) if self.plan["is_ranked"] else 0
         world = {"engine": engine, "nodes": facts, "ranks": ranks}
-        world.update(processes=counts, runner=self.plan["runner"], ways=launch.ways)
+        world.update(processes=counts, runner=self.plan["runner"])
+        world["mpi_types"] = self.plan["mpi_types"]
         world["environment"] = launch_step.kept_from_steps()
         # Nodes that share a machine would take each other's memory: Open MPI names it after the
         # host's name and the rank's number on its node.

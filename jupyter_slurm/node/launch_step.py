@@ -4,7 +4,6 @@ Runs on the first node, Python 3.6 and later, standard library only. Nothing her
 a step.
 """
 
-import functools
 import os
 import re
 import subprocess
@@ -54,9 +53,7 @@ class Step(object):
         env = dict(os.environ)
         for name in ASKED_BY_THE_JOB.split():
             env.pop("SLURM_" + name, None)
-        argv = list(before) + ["srun"] + (["--overlap"] if has_overlap() else [])
-        argv += STEP_OPTIONS
-        argv += options + program
+        argv = list(before) + ["srun"] + list(STEP_OPTIONS) + options + program
         self.words = []  # type: List[str]
         self.bad = []  # type: List[str]
         """Nodes on which a task has failed."""
@@ -111,17 +108,6 @@ class Step(object):
                 self.process.kill()
 
 
-@functools.lru_cache(None)
-def has_overlap():
-    # type: () -> bool
-    """Tell whether steps share CPUs only when they say so: since Slurm 20.11."""
-    try:
-        said = subprocess.check_output(["srun", "--help"], stderr=subprocess.STDOUT)
-    except (OSError, subprocess.CalledProcessError):
-        return False
-    return b"--overlap" in said
-
-
 def kept_from_steps():
     # type: () -> Dict[str, str]
     """Return the variables of the job that its steps lack, for the user's code in them."""
@@ -157,13 +143,3 @@ def tasks_of(text, nodes):
         count, _, times = part.rstrip(")").partition("(x")
         counts += [int(count)] * int(times or 1)
     return (counts + [1] * nodes)[:nodes]
-
-
-def ways_of_mpi():
-    # type: () -> List[str]
-    """Return the ways that srun has in which the ranks of an MPI find each other, best first."""
-    asked = subprocess.Popen(["srun", "--mpi=list"], stdout=-1, stderr=-2)
-    has_overlap()  # runs its srun meanwhile, and remembers the answer for the steps
-    said = asked.communicate()[0]
-    kinds = said.decode("utf-8", "replace").split()
-    return [kind for kind in ("pmix", "pmi2") if kind in kinds] or ["none"]

@@ -74,7 +74,8 @@ def watch_mpi(world, publisher):
     if world["is_one_machine"]:
         os.environ.setdefault("OMPI_MCA_btl", "self,tcp")
     finder = next(one for one in sys.meta_path if hasattr(one, "before") and hasattr(one, "after"))
-    others = "`srun --mpi=list` names %s here; --mpi NAME takes another." % ", ".join(world["ways"])
+    others = "`srun --mpi=list` names %s here; --mpi NAME takes another."
+    others %= ", ".join(world["mpi_types"])
 
     def begin():
         # type: () -> None

@@ -9,12 +9,24 @@ from .versions import SlurmVersion, has_overlap, overlap_shares_gpus
 
 _WAIT_S: Final = 20
 """How long srun tries to get its step; without a limit it would try for ever."""
+_MPI_TYPES: Final = ("pmix", "pmi2")
 _ASKED_BY_THE_JOB: Final = (
     "NTASKS NPROCS NTASKS_PER_NODE TASKS_PER_NODE DISTRIBUTION CPUS_PER_TASK GPUS GPUS_PER_TASK "
     "TRES_PER_TASK MEM_PER_NODE MEM_PER_CPU MEM_PER_GPU"
 )
 """Variables of a job (SLURM_…) that srun inside it takes for options, as node/launch_step.py has
 them: they would divide the step by the job's tasks."""
+
+
+def parse_mpi_types(text: str) -> tuple[str, ...]:
+    """Return those of the two ways in which ranks of MPI find each other that `srun --mpi=list`
+    names, best first.
+
+    >>> parse_mpi_types("MPI plugin types are...\\n\\tnone\\n\\tpmi2\\n\\tpmix\\n")
+    ('pmix', 'pmi2')
+    """
+    words = text.split()
+    return tuple(one for one in _MPI_TYPES if one in words)
 
 
 def beside_argv(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -139,6 +140,21 @@ def test_mpi_runs_the_cell_in_every_task(nodes: Site) -> None:
     assert text_of(nodes, job) == "rank 0 of 3 on n1\n"
     assert text_of(nodes, job, 2) == "rank 2 of 3 on n2\n"
     nothing_stays(job)
+
+
+def test_srun_is_asked_once_on_the_login_machine_what_it_can_do(nodes: Site) -> None:
+    """And by no job: each would wait for the answers before its steps begin."""
+
+    def asked() -> int:
+        return nodes.service.status().commands.get("local srun", 0)
+
+    nodes.run("pass", launch="mpi", options={"nodes": "2"})
+    before = asked()
+    job = nodes.run("pass", launch="mpi", options={"nodes": "2"})
+    assert before == asked() == 2, "one asks for the release, and one for the ways of MPI"
+    plan = json.loads((Path(job.job_dir) / "launch.json").read_bytes())
+    assert plan["has_overlap"]
+    assert "pmix" in plan["mpi_types"]
 
 
 def test_mpich_has_the_same_ranks_by_pmi2_on_three_nodes(

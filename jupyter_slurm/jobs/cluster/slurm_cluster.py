@@ -22,6 +22,7 @@ from jupyter_slurm.errors import CommandError, ControllerError, RequestError
 from jupyter_slurm.jobs.cluster.image_store import ImageStore
 from jupyter_slurm.jobs.cluster.site_images import site_images
 from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.slurm import srun
 from jupyter_slurm.slurm.fields import SLURM_ENV, sealed
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.slurm.versions import SlurmVersion, parse_version
@@ -90,9 +91,9 @@ class SlurmCluster:
         self.transport = access.transport
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
-        self._version_lock = threading.Lock()
-        self._srun_version: tuple[int, SlurmVersion | None] | None = None
-        """By which connection it was asked for, and what was said."""
+        self._srun_lock = threading.Lock()
+        self._srun_said: dict[str, tuple[int, str]] = {}
+        """By option: by which connection srun was asked, and what it said."""
 
     @property
     def name(self) -> str:
@@ -218,16 +219,25 @@ class SlurmCluster:
     def srun_version(self) -> SlurmVersion | None:
         """Return srun's version, asked for once in each connection: what depends on it
         (`slurm/srun.py`) changes only between releases years apart. None: it is not told now."""
-        with self._version_lock:
+        said = self._srun("--version")
+        return None if said is None else parse_version(said)
+
+    def mpi_types(self) -> tuple[str, ...]:
+        """Return the ways in which ranks of MPI find each other here, best first; asked for once in
+        each connection. (): srun names none, or does not tell."""
+        return srun.parse_mpi_types(self._srun("--mpi=list") or "")
+
+    def _srun(self, option: str) -> str | None:
+        with self._srun_lock:
             connection = self.access.connection
             now = 0 if connection is None else connection.generation
-            if self._srun_version is None or self._srun_version[0] != now:
-                try:
-                    said = self.ask(["srun", "--version"]).decode(errors="replace")
-                except CommandError:
+            if self._srun_said.get(option, (-1, ""))[0] != now:
+                done = self.run(["srun", option])
+                if done.returncode != 0:
                     return None
-                self._srun_version = (now, parse_version(said))
-            return self._srun_version[1]
+                said = done.stdout + done.stderr  # some releases list the types of MPI as errors
+                self._srun_said[option] = (now, said.decode(errors="replace"))
+            return self._srun_said[option][1]
 
     def _count(self, program: str) -> None:
         with self._lock:

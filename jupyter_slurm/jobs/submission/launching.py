@@ -65,6 +65,8 @@ def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
         "has_asked_for_gpus": not _GPUS.isdisjoint(job.options),
         "interface": job.profile.interface or None,
         "mpi": spec.mpi if isinstance(spec, CellSpec | SessionSpec) else None,
+        "mpi_types": job.site.mpi_types or ("none",),
+        "has_overlap": job.site.has_overlap,
         "max_restarts": spec.max_restarts if isinstance(spec, CellSpec) else 0,
     }
     ours = ("launch", "framing", "private_folder", "runner.", *_RUNNERS, program)

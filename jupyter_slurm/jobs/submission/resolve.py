@@ -19,6 +19,7 @@ from jupyter_slurm.jobs.submission.resolved import (
     run_by,
 )
 from jupyter_slurm.slurm.option_values import with_slurm_ids
+from jupyter_slurm.slurm.versions import has_overlap
 from jupyter_slurm.wire import Job, JobSpec
 
 _DEPENDENCY = "dependency"
@@ -36,7 +37,17 @@ def resolve(spec: JobSpec, cluster: SlurmCluster, job_dir: JobDir | None = None)
     site = Site(str(cluster.transport.home()), folder, file)
     if name is not None:
         site = _with_containers(site, name, runtime, cluster)
+    if spec.launch is not None:
+        site = _with_srun(site, cluster, is_mpi=spec.launch == "mpi")
     return resolved(spec, profile, site)
+
+
+def _with_srun(site: Site, cluster: SlurmCluster, *, is_mpi: bool) -> Site:
+    """Ask here, once for all jobs, what each job on many nodes would else ask srun before its steps
+    can start."""
+    version = cluster.srun_version()
+    overlap = version is None or has_overlap(version)
+    return replace(site, has_overlap=overlap, mpi_types=cluster.mpi_types() if is_mpi else ())
 
 
 def _with_containers(site: Site, name: str, runtime: Runtime, cluster: SlurmCluster) -> Site:

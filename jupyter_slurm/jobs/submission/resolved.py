@@ -39,6 +39,10 @@ class Site:
     """The path of the note of a container that stays, up to the node; "": there is none."""
     containers: tuple[Container, ...] = ()
     """The containers of the name that the job asks for, the newest first."""
+    has_overlap: bool = True
+    """Whether steps share CPUs only when they say so; asked of a job on many nodes alone."""
+    mpi_types: tuple[str, ...] = ()
+    """In which ways ranks of MPI find each other, best first; asked of an MPI job alone."""
 
 
 UNASKED = Site("/", JobDir(PurePosixPath("/")))
