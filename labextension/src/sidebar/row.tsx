@@ -8,7 +8,7 @@ import { language, numeral } from '../language';
 import { dayOf, RUNNING, WAITING, type JobRow } from './rows';
 import { counted } from '../tasks';
 import { levelOf, type Line } from './tree';
-import { gpusOf, matters, nameOf, sentence, used } from './words';
+import { gpusOf, matters, sentence, taskOf, used } from './words';
 
 const DAY_S = 86_400;
 
@@ -77,6 +77,8 @@ export function lineSentence(
 
 interface Words {
   name: string;
+  /** '': it is none. */
+  task: string;
   /** '': it goes without saying. */
   cluster: string;
   state: string;
@@ -89,7 +91,8 @@ interface Words {
 function jobWords(row: JobRow, nowS: number, several: boolean, trans: TranslationBundle): Words {
   const part = used(row, nowS);
   return {
-    name: nameOf(row),
+    name: row.name,
+    task: taskOf(row),
     cluster: several ? row.cluster : '',
     state: row.held ? 'HELD' : row.state,
     gpus: isRunning(row.state) ? gpusOf(row, trans) : '',
@@ -113,7 +116,7 @@ function notebookWords(
       ? counted('FAILED', failed.length, trans)
       : moment(rows[0]?.atS ?? nowS, nowS);
   const name = path.slice(path.lastIndexOf('/') + 1);
-  return { name, cluster: '', state, gpus: '', now: `${count} · ${more}`, part: null };
+  return { name, task: '', cluster: '', state, gpus: '', now: `${count} · ${more}`, part: null };
 }
 
 interface Shared {
@@ -143,7 +146,7 @@ const HeadCell = memo(function HeadCell(props: Shared & { title: string; count: 
 });
 
 const JobCell = memo(function JobCell(props: Shared & Words): JSX.Element {
-  const { id, level, open, toggle, trans, name, cluster, state, gpus, now, part } = props;
+  const { id, level, open, toggle, trans, name, task, cluster, state, gpus, now, part } = props;
   const shown = visible(name);
   const Sign = stateIcon(state);
   const turn = (event: MouseEvent): void => {
@@ -167,7 +170,10 @@ const JobCell = memo(function JobCell(props: Shared & Words): JSX.Element {
           <span aria-hidden="true">{open ? '▾' : '▸'}</span>
         </button>
       )}
-      <bdi className="jp-slurm-Name">{shown}</bdi>
+      <span className="jp-slurm-Name">
+        <bdi>{shown}</bdi>
+        {task === '' ? null : <span>{visible(task)}</span>}
+      </span>
       <span className="jp-slurm-Matters">
         {cluster === '' ? null : <bdi className="jp-slurm-Of">{visible(cluster)}</bdi>}
         {gpus === '' ? null : <span className="jp-slurm-Gpus">{gpus}</span>}

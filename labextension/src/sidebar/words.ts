@@ -33,9 +33,10 @@ export function gpusOf({ gpus, gpuLoad }: JobRow, trans: TranslationBundle): str
     : trans.__('%1 GPU %2 %%', gpus, Math.round(100 * gpuLoad));
 }
 
-/** Returns the job's name; for a task, with its id. */
-export function nameOf({ name, slurmId }: JobRow): string {
-  return slurmId?.includes('_') ? `${name} ${slurmId}` : name;
+/** Returns which tasks of an array it is, `[7]` or `[3-9]`; '': it is no task. */
+export function taskOf({ slurmId }: JobRow): string {
+  const at = slurmId?.split('_')[1] ?? '';
+  return at === '' || at.startsWith('[') ? at : `[${at}]`;
 }
 
 /** The whole row as one sentence. */
@@ -43,9 +44,11 @@ export function sentence(row: JobRow, nowS: number, trans: TranslationBundle): s
   const word = stateWord(row.state, trans);
   const load = row.gpuLoad === null ? '' : gpusOf(row, trans);
   const more = [load, ...matters(row, nowS, trans).split(' · ')];
-  return [visible(nameOf(row)), word, ...more.filter(part => part !== '' && part !== word)].join(
-    ', '
-  );
+  return [
+    visible(`${row.name} ${taskOf(row)}`.trim()),
+    word,
+    ...more.filter(part => part !== '' && part !== word)
+  ].join(', ');
 }
 
 /** Of an array, how many of its tasks are done and have failed; of one not ours, how many run. */

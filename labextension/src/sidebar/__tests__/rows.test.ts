@@ -6,7 +6,7 @@ import { lineSentence } from '../row';
 import { dayOf, matching, targetOf, type JobRow } from '../rows';
 import { firstOpen, linesOf, type Line } from '../tree';
 import { facts } from '../hover_words';
-import { gpusOf, matters, sentence, used } from '../words';
+import { gpusOf, matters, sentence, taskOf, used } from '../words';
 
 const trans = nullTranslator.load('jupyter_slurm');
 /** Noon of a day, local time. */
@@ -155,6 +155,12 @@ test('an array that is not ours is one row: running, when one of its tasks is', 
   expect([row.slurmId, row.state, row.gpus, row.tasks.length]).toEqual(['12', 'RUNNING', 4, 3]);
   expect(facts(row, NOW_S, trans)).toContain('2 running · 7 waiting');
   expect(row.tasks.map(task => targetOf(task).slurm_id)).toEqual(['12_1', '12_2', '12_[3-9%2]']);
+  expect([row, ...row.tasks].map(taskOf)).toEqual(['', '[1]', '[2]', '[3-9%2]']);
+  expect(row.tasks.map(task => sentence(task, NOW_S, trans).split(',')[0])).toEqual([
+    'job 12_1 [1]',
+    'job 12_2 [2]',
+    'job 12_[3-9%2] [3-9%2]'
+  ]);
 });
 
 test('an array that is not ours and has ended is what went wrong in it, from first to last', () => {
