@@ -1,15 +1,13 @@
 // What the card beside a row of the sidebar says of a job. Pure: no DOM, no clock.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { endsOf } from '../ends';
 import { exactly } from '../exactly';
 import { duration, isFinal, isRunning, memory, moment, visible } from '../format';
-import { isKernel } from '../kernels/words';
 import { isLab, stepOf } from '../labs/words';
 import { decimal } from '../language';
 import { said } from '../messages';
 import type { UsageSample } from '../wire';
 import type { JobRow } from './rows';
-import { tasks, took } from './words';
+import { endOf, tasks, took } from './words';
 
 /** What is known besides, without what does not apply. */
 export function facts(row: JobRow, nowS: number, trans: TranslationBundle): string[] {
@@ -76,15 +74,15 @@ function kind(row: JobRow, trans: TranslationBundle): string {
   }
 }
 
-/** How far a lab is that does not let one in yet, else how long it, or a kernel, has left. */
+/** How far a lab is that does not let one in yet, else how long it has left. */
 function left(row: JobRow, nowS: number, trans: TranslationBundle): string {
-  if (row.job === null || isFinal(row.state) || !(isLab(row.job) || isKernel(row.job))) {
-    return '';
+  if (isFinal(row.state) || tasks(row, trans) !== '') {
+    return ''; // tasks end one by one
   }
-  if (isLab(row.job) && row.job.lab?.step !== 'ready') {
+  if (row.job !== null && isLab(row.job) && row.job.lab?.step !== 'ready') {
     return stepOf(row.job, trans);
   }
-  const ends = endsOf(row.job);
+  const ends = endOf(row);
   return ends === null ? '' : trans.__('ends in %1', duration(ends - nowS));
 }
 

@@ -80,11 +80,16 @@ function untilEnd(row: JobRow, nowS: number, trans: TranslationBundle): string {
   if (row.state !== 'RUNNING' || row.startedS === null) {
     return stateWord(row.state, trans);
   }
-  const byLimit = row.limitS ? row.startedS + row.limitS : null;
-  const ends = (row.job === null ? null : endsOf(row.job)) ?? byLimit;
+  const ends = endOf(row);
   return ends === null
     ? brief(nowS - row.startedS, trans)
     : trans.__('%1 left', brief(ends - nowS, trans));
+}
+
+/** Returns when it ends at the latest; null: nobody knows, or never. */
+export function endOf({ job, state, startedS, limitS }: JobRow): number | null {
+  const byLimit = state === 'RUNNING' && startedS !== null && limitS ? startedS + limitS : null;
+  return (job === null ? null : endsOf(job)) ?? byLimit;
 }
 
 /** Returns a time to the minute, `1 h 48`: seconds that count down would distract. */

@@ -191,6 +191,14 @@ test('a running row says how much of its time is left', () => {
   expect(matters(open, NOW_S, trans)).toBe('2 min');
 });
 
+test('the card of a running job says when it ends, that of an array does not', () => {
+  const runs = { started_s: NOW_S - 720, limit_s: 7200 };
+  expect(facts(only([job('one', runs)]), NOW_S, trans)).toEqual(['ends in 1 h 48 min']);
+  expect(facts(only([job('one', { ...runs, limit_s: null })]), NOW_S, trans)).toEqual([]);
+  const array = only([job('one', { ...runs, slurm_id: '7', tasks: { RUNNING: '0-1' } })]);
+  expect(facts(array, NOW_S, trans).join()).not.toContain('ends in');
+});
+
 test('a running row says how busy its GPUs are where the queue tells', () => {
   const one = job('one', { slurm_id: '5', started_s: NOW_S - 60, limit_s: 3600, gpus: 4 });
   const listed = entry('5', { id: 'one', gpus: 4 });
