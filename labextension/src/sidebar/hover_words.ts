@@ -31,7 +31,6 @@ export function facts(row: JobRow, nowS: number, trans: TranslationBundle): stri
 export function exactTimes(row: JobRow, trans: TranslationBundle): string {
   const times: [string, number | null][] = [
     [trans.__('Submitted'), row.submittedS],
-    [trans.__('Expected to start'), row.startEstimateS],
     [trans.__('Started'), row.startedS],
     [trans.__('Ended'), row.endedS]
   ];

@@ -5,7 +5,7 @@ import { actionsOf } from '../menu';
 import { lineSentence } from '../row';
 import { dayOf, matching, targetOf, type JobRow } from '../rows';
 import { firstOpen, linesOf, type Line } from '../tree';
-import { facts } from '../hover_words';
+import { exactTimes, facts } from '../hover_words';
 import { gpusOf, matters, sentence, taskOf, used } from '../words';
 
 const trans = nullTranslator.load('jupyter_slurm');
@@ -254,6 +254,7 @@ test('a waiting row says why in a word, and about when it starts', () => {
   const [gpus, why, start] = facts(row, NOW_S, trans);
   expect([gpus, why]).toEqual(['2 GPUs', 'A sentence']);
   expect(start).toMatch(/^starts ~.*10/);
+  expect(exactTimes(row, trans)).toMatch(/^Submitted: .*$/); // and not the expected start again
   const word = (reason: string): string =>
     matters(only([job('one', { state: 'PENDING', reason })]), NOW_S, trans);
   expect(['JobHeldUser', 'Resources', 'QOSMaxJobsPerUserLimit', 'NewOfSlurm'].map(word)).toEqual([
