@@ -17,6 +17,7 @@ SHORT = {
     "cancel": ("--jobs=20 --rounds=1", "Many jobs cancelled"),
     "cell": ("--rounds=1 --gigabytes=0.001 --window=0.1", "The controller and the agent"),
     "containers": ("--rounds=1 --only none charliecloud", "Against the bare command lines"),
+    "dashboards": ("--rounds=1 --only dask", "Dashboards, from the click"),
     "engines": ("--rounds=1 --only mpi dask", "Engines, from the script's beginning"),
     "kernel": ("--rounds=1 --output=0 --kernels=1", "Many at once"),
     "lab": ("--rounds=1 --gigabytes=0.001 --only download", "Ratios"),
