@@ -27,11 +27,23 @@
       cursor: pointer; }
     #${NAME} > button:hover { background: var(--jp-layout-color2); }
     #${NAME} > button:focus-visible { outline: 2px solid var(--jp-brand-color1); }
-    @media (max-width: 800px) { #${NAME} > .jslurm-gpus { display: none; } }
+    /* What is dropped or cut below is in titles. */
+    @media (max-width: 1000px) {
+      #${NAME} > .jslurm-gpus, .jslurm-also:not([hidden]) ~ .jslurm-node { display: none; }
+      #${NAME} > .jslurm-also:not([hidden]) ~ .jslurm-name { max-width: 8ch; }
+    }
     @media (max-width: 700px) {
-      #${NAME} { gap: 4px; padding: 3px 4px 0; }
+      #${NAME} { flex: none; gap: 4px; padding: 3px 4px 0; }
       #${NAME} > .jslurm-name, #${NAME} > button { padding: 0 5px; }
+      #${NAME} > .jslurm-name { max-width: 8ch; }
       #${NAME} > .jslurm-node { display: none; }
+      #${NAME} > .jslurm-also, #${NAME} > .jslurm-more { font-size: 0; }
+      .jslurm-also::before, .jslurm-more::before { font-size: var(--jp-ui-font-size1); }
+      .jslurm-also::before { content: '⚠'; }
+      .jslurm-more::before { content: '+'; }
+      /* The menus that do not fit are come to by scrolling, swiping and keys. */
+      #jp-menu-panel { flex: 0 1 auto; min-width: 0; }
+      #jp-MainMenu { overflow-x: auto; scrollbar-width: none; }
     }`;
   const script = document.currentScript.src;
   let modules = {};
@@ -121,10 +133,11 @@
     /** `path`: that of the file before the user's eyes. */
     look(path) {
       const others = this.told?.elsewhere[path] ?? [];
-      const title = trans.__(
+      const also = others.length ? trans.__('Also open in %1', others.join(', ')) : '';
+      const why = trans.__(
         'Both have a kernel of their own, and each saves over what the other has saved'
       );
-      this.say('also', others.length ? trans.__('Also open in %1', others.join(', ')) : '', title);
+      this.say('also', also, `${also}\n${why}`);
     }
 
     /** Shows `told`, but the time limit as it was changed here, until the node knows of it. */
@@ -143,9 +156,11 @@
 
     show({ id, name, node, gpus, left_s }) {
       document.documentElement.style.setProperty('--jslurm-colour', colourOf(id));
-      this.say('name', name, trans.__('Slurm job %1 (%2)', name, id));
+      const has = gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', gpus) : '';
+      const all = [trans.__('Slurm job %1 (%2)', name, id), node, has];
+      this.say('name', name, all.filter(Boolean).join('\n'));
       this.say('node', node, trans.__('Node'));
-      this.say('gpus', gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', gpus) : '');
+      this.say('gpus', has);
       const left = left_s === null ? '' : trans.__('%1 left', span(left_s));
       this.say('left', left, trans.__('Until the time limit'));
       this.parts.left.classList.toggle('jslurm-soon', left_s !== null && left_s < SOON_S);
@@ -161,9 +176,9 @@
     }
   }
 
-  function button(text, title, act) {
-    const node = part('button', 'button');
-    Object.assign(node, { textContent: text, title });
+  function button(kind, text, title, act) {
+    const node = part(kind, 'button');
+    Object.assign(node, { textContent: text, title, ariaLabel: text });
     node.addEventListener('click', act);
     return node;
   }
@@ -175,7 +190,7 @@
       return [];
     }
     const title = trans.__('Shut down JupyterLab, which ends the job');
-    return [button(trans.__('End'), title, () => void app.commands.execute(command))];
+    return [button('end', trans.__('End'), title, () => void app.commands.execute(command))];
   }
 
   /**
@@ -189,7 +204,7 @@
     }
     const more = () => void moreTime(outer, below.split('/')[0]).then(tell);
     const title = trans.__('Change the time limit of the job, where Slurm allows that');
-    return [button(trans.__('More time…'), title, more)];
+    return [button('more', trans.__('More time…'), title, more)];
   }
 
   /** Asks how much, and returns the job; null: it has the limit that it had. */

@@ -134,6 +134,13 @@ def test_two_labs_and_the_jupyterlab_beside_them_are_told_apart_and_name_a_noteb
     last = tabs["train"]
     expect(bar(last).get_by_role("status")).to_have_text("Also open in sum on n1")
     look_as_it_is(last, "lab-in-two")
+    size = last.viewport_size
+    assert size
+    last.set_viewport_size({"width": 400, "height": size["height"]})
+    for part in (bar(last), bar(last).get_by_role("button", name="End")):
+        expect(part).to_be_in_viewport(ratio=1)
+    look_as_it_is(last, "lab-in-two-narrow")
+    last.set_viewport_size(size)
     colours = {tab.locator("html").evaluate(COLOUR) for tab in tabs.values()}
     assert "" not in colours
     page.bring_to_front()

@@ -190,6 +190,10 @@ test('a notebook that is open elsewhere says so while one looks at it', async ()
   lab.told.elsewhere = { 'a.ipynb': ['train on n2'] };
   await lab.show('a.ipynb');
   expect(shown()[0]).toBe('Also open in train on n2');
+  // What a narrow window cuts or drops.
+  const titles = [...bar().children].map(part => (part as HTMLElement).title.split('\n'));
+  expect(titles[0]?.[0]).toBe('Also open in train on n2');
+  expect(titles[1]).toEqual(['Slurm job fit (abcdefgh)', 'n1', '2 GPUs']);
   await lab.show('b.ipynb');
   expect(shown()[0]).toBe('fit');
 });
