@@ -147,6 +147,7 @@ def test_two_labs_and_the_jupyterlab_beside_them_are_told_apart_and_name_a_noteb
     page.goto(lab.address("shared.ipynb"))
     told = page.get_by_role("alert").filter(has_text="shared.ipynb is also open in ")
     expect(told).to_contain_text("sum on n1")
+    expect(told).to_contain_text("Keep it open in one place only: each saves over the others.")
     look_as_it_is(page, "lab-in-outer")
     last.bring_to_front()
     bar(last).get_by_role("button", name="End").click()

@@ -48,7 +48,14 @@ export class Elsewhere {
     if (others.length > 0 && !this.told.has(key)) {
       this.told.add(key);
       const where = others.map(one => visible(one)).join(', ');
-      this.warn(this.trans.__('%1 is also open in %2.', visible(path), where));
+      const name = visible(path.split('/').at(-1) ?? path); // JupyterLab cuts off what is long
+      this.warn(
+        this.trans.__(
+          '%1 is also open in %2. Keep it open in one place only: each saves over the others.',
+          name,
+          where
+        )
+      );
     }
   }
 }

@@ -11,13 +11,13 @@ async function told(jobs: Job[]): Promise<{ said: string[]; asked: string[] }> {
   const [said, asked]: [string[], string[]] = [[], []];
   const call = <T>(name: string): Promise<T> => {
     asked.push(name);
-    return Promise.resolve({ notebooks: { 'a.ipynb': ['fit on n1'] } } as T);
+    return Promise.resolve({ notebooks: { 'far/away/a.ipynb': ['fit on n1'] } } as T);
   };
   const model: ISlurmModel = Object.assign(new FakeModel(), { call });
   jobs.forEach(one => (model.jobs as Map<string, Job>).set(one.id, one));
   let change: () => void = () => undefined;
   const current = {
-    path: () => 'a.ipynb',
+    path: () => 'far/away/a.ipynb',
     changed: (act: () => void) => {
       change = act;
     }
@@ -39,7 +39,9 @@ afterEach(() => {
 
 test('it is told once while a lab lives', async () => {
   const { said, asked } = await told([job({ kind: 'lab', state: 'RUNNING' })]);
-  expect(said).toEqual(['a.ipynb is also open in fit on n1.']);
+  expect(said).toEqual([
+    'a.ipynb is also open in fit on n1. Keep it open in one place only: each saves over the others.'
+  ]);
   expect(asked).toEqual(['elsewhere', 'elsewhere']);
 });
 
