@@ -15,3 +15,13 @@ export function decimal(value: number, digits = 1): string {
   const exactly = { minimumFractionDigits: digits, maximumFractionDigits: digits };
   return value.toLocaleString(language(), exactly);
 }
+
+/** Joins those parts of a list that say something. */
+export function listed(parts: readonly string[]): string {
+  return parts.filter(Boolean).join(language()?.startsWith('ja') ? '、' : ', ');
+}
+
+/** Joins those sentences that say something; after a Japanese full stop there is no blank. */
+export function together(parts: readonly string[]): string {
+  return parts.filter(Boolean).join(' ').replace(/。 /g, '。');
+}

@@ -1,6 +1,7 @@
 // What the agent says, in the user's language: why a job waits, what can be done, how it ended.
 // Pure. Its English text is a message's code in the catalogues.
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { together } from './language';
 import type { Message, Problem } from './wire';
 
 /** A text that varies in nothing, or a message. */
@@ -11,7 +12,8 @@ const COMMAND = 'jupyter slurm';
 const FORMAT = /%[%\d]/;
 
 export function said(text: Text, trans: TranslationBundle): string {
-  return filled(text, one => (mayBeCode(one) ? trans.gettext(one) : one));
+  const words = filled(text, one => (mayBeCode(one) ? trans.gettext(one) : one));
+  return typeof text === 'string' ? words : together([words]);
 }
 
 /** Under which the catalogues have it. */
@@ -41,10 +43,7 @@ function filled(text: Text, inLanguage: (english: string) => string): string {
 
 /** What is wrong, and what can be done. */
 export function told({ message, hint }: Problem, trans: TranslationBundle): string {
-  return [message, hint ?? '']
-    .map(text => said(text, trans))
-    .filter(Boolean)
-    .join(' ');
+  return together([message, hint ?? ''].map(text => said(text, trans)));
 }
 
 /** The same beside a button that logs in where that is what is needed: the hint names other ways. */

@@ -57,6 +57,15 @@ test.each<[Message, string, string]>([
   expect(said(one, portuguese)).toBe(inPortuguese);
 });
 
+test('no blank stands after a Japanese full stop', () => {
+  const held = 'On hold (by you).';
+  const problem = { code: 'x', message: held, hint: held, detail: null, option: null };
+  const twice = '保留中（自分による）。保留中（自分による）。';
+  expect(told({ ...problem, transient: false }, japanese)).toBe(twice);
+  const both = message('{0} {1}', { 0: message(held), 1: message(held) });
+  expect(said(both, japanese)).toBe(twice);
+});
+
 test('a message within a message is translated with it', () => {
   const within = message('A job of {name} can have {can}, not {asked}.', {
     name: message('the QOS `{name}`', { name: 'gpu' }),

@@ -4,6 +4,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { endsOf, SOON_S } from '../ends';
 import { duration, isFinal, memory, moment, sessionOf, stateWord, visible } from '../format';
+import { together } from '../language';
 import { stepOf } from '../labs/words';
 import { said, toldBeside, type Text } from '../messages';
 import { rowOfJob } from '../sidebar/rows';
@@ -138,13 +139,7 @@ function why(job: Job, reasons: readonly (Text | null)[], trans: TranslationBund
     return null;
   }
   const bad = isFinal(job.state) && job.state !== 'CANCELLED';
-  return note(
-    bad ? 'bad' : 'plain',
-    reasons
-      .map(text => said(text ?? '', trans))
-      .filter(Boolean)
-      .join(' ')
-  );
+  return note(bad ? 'bad' : 'plain', together(reasons.map(text => said(text ?? '', trans))));
 }
 
 function asked(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] {

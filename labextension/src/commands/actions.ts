@@ -139,8 +139,8 @@ export function ended(action: Action, trans: TranslationBundle): string {
     action.problem === null ? '' : said(action.problem.message, trans)
   ]
     .filter(part => part !== '')
-    .map(part => part.replace(/\.$/, ''))
-    .join('. ');
+    .map(part => part.replace(/[.。]$/, ''))
+    .reduce((text, part) => trans.__('%1. %2', text, part));
 }
 
 function done({ verb, done, refused }: Action, trans: TranslationBundle): string {

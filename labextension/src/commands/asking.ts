@@ -5,7 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 import { addEntry, addJob, live, type Counts } from '../counts';
 import { isFinal, sessionOf, stateWord, visible } from '../format';
-import { numeral } from '../language';
+import { listed, numeral } from '../language';
 import { counted } from '../tasks';
 import type { ISlurmModel } from '../tokens';
 import { isTask, jobOf, stateOf, type Target } from './targets';
@@ -120,10 +120,11 @@ function inWords(model: ISlurmModel, targets: readonly Target[], trans: Translat
       words.set(word, { state, count: (words.get(word)?.count ?? 0) + count });
     }
   }
-  return [...words.values()]
-    .sort((one, other) => other.count - one.count)
-    .map(({ state, count }) => counted(state, count, trans))
-    .join(', ');
+  return listed(
+    [...words.values()]
+      .sort((one, other) => other.count - one.count)
+      .map(({ state, count }) => counted(state, count, trans))
+  );
 }
 
 function someNames(
@@ -138,7 +139,7 @@ function someNames(
   const names = [...new Set(all)];
   const rest = names.length - LISTED;
   return [
-    names.slice(0, LISTED).join(', '),
+    listed(names.slice(0, LISTED)),
     rest > 0 ? trans._n('and %2 more', 'and %2 more', rest, numeral(rest)) : ''
   ]
     .filter(part => part !== '')

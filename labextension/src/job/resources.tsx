@@ -14,6 +14,7 @@ import {
   visible
 } from '../format';
 import { useResting } from '../grid/feed';
+import { together } from '../language';
 import { isSame } from '../messages';
 import type { ISlurmModel } from '../tokens';
 import type { Job, Problem, UsageSample } from '../wire';
@@ -69,7 +70,7 @@ export function ResourcesPane({ job, model, commands, trans }: Props): JSX.Eleme
           ))}
         </div>
       )}
-      {sentences.length === 0 ? null : <p>{sentences.join(' ')}</p>}
+      {sentences.length === 0 ? null : <p>{together(sentences)}</p>}
       {samples.length === 0 ? null : <Table series={shown} trans={trans} />}
     </div>
   );

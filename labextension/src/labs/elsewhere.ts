@@ -2,6 +2,7 @@
 // other has saved. A lab says the same in its own page (node/lab_page.js).
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { isFinal, visible } from '../format';
+import { listed } from '../language';
 import type { ISlurmModel } from '../tokens';
 import { isLab } from './words';
 
@@ -47,7 +48,7 @@ export class Elsewhere {
     const key = [path, ...others].join('\n');
     if (others.length > 0 && !this.told.has(key)) {
       this.told.add(key);
-      const where = others.map(one => visible(one)).join(', ');
+      const where = listed(others.map(one => visible(one)));
       const name = visible(path.split('/').at(-1) ?? path); // JupyterLab cuts off what is long
       this.warn(
         this.trans.__(

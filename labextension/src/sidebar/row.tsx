@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { memo, type JSX, type MouseEvent } from 'react';
 import { isRunning, moment, tone, visible } from '../format';
 import { stateIcon } from '../job/icons';
-import { language, numeral } from '../language';
+import { language, listed, numeral } from '../language';
 import { dayOf, RUNNING, WAITING, type JobRow } from './rows';
 import { counted } from '../tasks';
 import { levelOf, type Line } from './tree';
@@ -65,13 +65,10 @@ export function lineSentence(
       return `${titleOf(line.group, nowS, trans)} ${numeral(line.count)}`;
     case 'notebook': {
       const { name, now } = notebookWords(line.path, line.rows, nowS, trans);
-      return [visible(name), ...now.split(' · ')].join(', ');
+      return listed([visible(name), ...now.split(' · ')]);
     }
     case 'job':
-      return [
-        sentence(line.row, nowS, trans),
-        ...(several ? [visible(line.row.cluster)] : [])
-      ].join(', ');
+      return listed([sentence(line.row, nowS, trans), several ? visible(line.row.cluster) : '']);
   }
 }
 

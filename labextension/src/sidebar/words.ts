@@ -2,7 +2,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { endsOf } from '../ends';
 import { duration, isFinal, isRunning, moment, stateWord, visible } from '../format';
-import { numeral } from '../language';
+import { listed, numeral } from '../language';
 import { isLab } from '../labs/words';
 import { counted, progress, tally, taskCount } from '../tasks';
 import type { JobRow } from './rows';
@@ -44,11 +44,8 @@ export function sentence(row: JobRow, nowS: number, trans: TranslationBundle): s
   const word = stateWord(row.state, trans);
   const load = row.gpuLoad === null ? '' : gpusOf(row, trans);
   const more = [load, ...matters(row, nowS, trans).split(' · ')];
-  return [
-    visible(`${row.name} ${taskOf(row)}`.trim()),
-    word,
-    ...more.filter(part => part !== '' && part !== word)
-  ].join(', ');
+  const name = visible(`${row.name} ${taskOf(row)}`.trim());
+  return listed([name, word, ...more.filter(part => part !== word)]);
 }
 
 /** Of an array, how many of its tasks are done and have failed; of one not ours, how many run. */
@@ -148,7 +145,7 @@ export function used(row: JobRow, nowS: number): number | null {
 export function tasks(row: JobRow, trans: TranslationBundle): string {
   const known = row.job === null ? [] : progress(row.job, trans);
   if (known.length > 0) {
-    return known.join(', ');
+    return listed(known);
   }
   if (row.tasks.length === 0) {
     return '';

@@ -9,7 +9,7 @@ import type { Message } from '@lumino/messaging';
 import type { JSX } from 'react';
 import { countMine, live } from '../counts';
 import { isFinal, visible } from '../format';
-import { numeral } from '../language';
+import { listed, numeral } from '../language';
 import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 
@@ -78,12 +78,12 @@ export function summary(
     running > 0 ? trans._n('%1 job runs', '%1 jobs run', running) : '',
     waiting > 0 ? trans._n('%1 job waits', '%1 jobs wait', waiting) : '',
     !none ? '' : model.hasNoCluster ? trans.__('no cluster yet') : trans.__('no job runs or waits')
-  ].filter(part => part !== '');
-  const counted = told.join(', ');
+  ];
+  const counted = listed(told);
   const all = model.hasNoCluster || model.listsAll;
   const signs = none ? '' : ` ${numeral(running)} ▶ ${numeral(waiting)} ◷`;
   return {
     text: `Slurm${signs}${doubts.length > 0 ? ' ⚠' : ''}`,
-    told: [all ? counted : trans.__('Submitted here: %1', counted), ...doubts].join(', ')
+    told: listed([all ? counted : trans.__('Submitted here: %1', counted), ...doubts])
   };
 }

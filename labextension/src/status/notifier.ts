@@ -8,7 +8,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
 import { howItEnded, reasonsLeft } from '../card/ended';
 import { isFinal, stateWord, tone, visible } from '../format';
-import { numeral } from '../language';
+import { listed, numeral } from '../language';
 import { said } from '../messages';
 import { CommandIDs, type INotifier, type ISlurmModel, type Lead } from '../tokens';
 import type { Job, JobState } from '../wire';
@@ -241,16 +241,14 @@ export class Notifier implements INotifier {
     const all = [...new Set(failed)];
     const rest = all.length - NAMED;
     const more = rest > 0 ? ` ${trans._n('and %2 more', 'and %2 more', rest, numeral(rest))}` : '';
-    const names = all.slice(0, NAMED).join(', ') + more;
-    return [
+    const names = listed(all.slice(0, NAMED)) + more;
+    return listed([
       started > 0 ? trans._n('%1 job has started', '%1 jobs have started', started) : '',
       ended.length > 0 ? trans._n('%1 job has ended', '%1 jobs have ended', ended.length) : '',
       failed.length > 0
         ? `${trans._n('%1 of them failed', '%1 of them failed', failed.length)}: ${names}`
         : ''
-    ]
-      .filter(part => part !== '')
-      .join(', ');
+    ]);
   }
 
   private tellByBrowser(message: string, { command, args }: Lead): void {

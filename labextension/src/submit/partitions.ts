@@ -2,6 +2,7 @@
 // last word is the server's.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { duration } from '../format';
+import { listed } from '../language';
 import type { Partition } from '../wire';
 import type { Wishes } from './form';
 
@@ -69,7 +70,7 @@ export function told(one: Partition, why: string | null, trans: TranslationBundl
 /** What it has now, and for how long at most. */
 export function offer(one: Partition, trans: TranslationBundle): string {
   const facts = [limit(one, trans), freeGpus(one, trans) || idleNodes(one, trans)];
-  return facts.filter(fact => fact !== '').join(', ');
+  return listed(facts);
 }
 
 export function freeGpus(one: Partition, trans: TranslationBundle): string {

@@ -2,7 +2,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useRef, useState, type JSX } from 'react';
 import { moment } from '../format';
-import { language } from '../language';
+import { language, listed } from '../language';
 import { Marked } from '../marked';
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
@@ -185,8 +185,8 @@ function costs(cost: Cost | null, trans: TranslationBundle): string {
     hours(cost.cpu_hours, (n, text) => trans._n('%2 CPU-hour', '%2 CPU-hours', n, text)),
     hours(cost.gpu_hours, (n, text) => trans._n('%2 GPU-hour', '%2 GPU-hours', n, text)),
     cost.units === null ? '' : `${rounded(cost.units)} ${cost.unit}`.trim()
-  ].filter(part => part !== '');
-  const sum = parts.join(', ');
+  ];
+  const sum = listed(parts);
   return cost.jobs > 1
     ? trans._n('Up to %2 for %1 job', 'Up to %2 for %1 jobs', cost.jobs, sum)
     : trans.__('Up to %1', sum);

@@ -139,6 +139,11 @@ test('an array that ends is one notification', () => {
     model.put(job({ id, state: id.endsWith('1') ? 'FAILED' : 'COMPLETED' }));
   }
   expect(shown()).toEqual([['error', '50 jobs have ended, 5 of them failed: fit', 20_000]]);
+  document.documentElement.lang = 'ja';
+  model.put(job({ id: 'another', state: 'RUNNING' }));
+  model.put(job({ id: 'another', state: 'COMPLETED' }));
+  expect(shown()).toEqual([['error', '51 jobs have ended、5 of them failed: fit', 20_000]]);
+  document.documentElement.lang = '';
 });
 
 test('of 300 jobs that end one after the other one notification is seen at a time', () => {
