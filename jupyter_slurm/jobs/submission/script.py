@@ -70,6 +70,7 @@ def render_script(plan: ScriptPlan) -> str:
         job_dir=_quote(plan.job_dir),
         target=_target(plan.pid_file),
         signals=_traps(plan.signal),
+        caught=_caught(plan.signal),
         prepare=_prepare(plan),
         command=_command(plan.command),
         python=_quote(plan.python),
@@ -119,7 +120,7 @@ def _command(argv: Sequence[str]) -> str:
 
 def _target(pid_file: str | None) -> str:
     """Return shell text that gives the process to signal, or nothing while there is none."""
-    return "$child" if pid_file is None else f"$(cat {_quote(pid_file)} 2>/dev/null)"
+    return "$(program)" if pid_file is None else f"$(cat {_quote(pid_file)} 2>/dev/null)"
 
 
 def _traps(signal: tuple[str, str] | None) -> str:
@@ -128,6 +129,11 @@ def _traps(signal: tuple[str, str] | None) -> str:
     if signal and signal[0] not in ("TERM", "INT"):
         lines.append(f"trap 'hand_on {signal[1]}' {signal[0]}")
     return "\n".join(lines)
+
+
+def _caught(signal: tuple[str, str] | None) -> str:
+    """Return the names of the signals that `_traps` catches and hands on."""
+    return " ".join(dict.fromkeys(("TERM", "INT", *(signal or ())[:1])))
 
 
 def _prepare(plan: ScriptPlan) -> str:
@@ -185,11 +191,25 @@ if ! mkdir "$job_dir/claim.$attempt"; then
 fi
 exec >>"$job_dir/log.$attempt" 2>&1 </dev/null || exit {no_room_exit}
 
+# The program is the one child of the process that waits for it, which may just be starting it.
+program() {{
+  local round stat line
+  for round in 1 2 3 4 5; do
+    kill -0 "$child" 2>/dev/null || return
+    for stat in /proc/[0-9]*/stat; do
+      {{ read -r line <"$stat"; }} 2>/dev/null || continue
+      set -- "${{line%% *}}" ${{line##*) }} # proc(5): $3 parent
+      [ "$3" != "$child" ] || {{ echo "$1"; return; }}
+    done
+  done
+}}
 # A signal may come between the program's beginning and the next line of this script, which notes
 # whose it is: then it is the one that was not there before.
 hand_on() {{
   [ -n "$child" ] || [ -z "$before" ] || [ "$before" = "before $!" ] || child=$!
-  [ -n "{target}" ] && kill -"$1" "{target}" 2>/dev/null
+  local target
+  target="{target}"
+  [ -n "$target" ] && kill -"$1" "$target" 2>/dev/null
 }}
 # What runs below this script, each with when it began: a container tool may have put programs of
 # its own into other groups (Apptainer's squashfuse), which no signal to this one's reaches.
@@ -267,16 +287,21 @@ exec 7> >(
   ) <&0 &
 )
 before="before $!"
-{command} 7>&- 8>&- &
+# `wait` comes back early when a trapped signal arrives. If the child ends in that moment, bash
+# (5.2, tried) loses its exit code every third time. So a process that no trap wakes waits for the
+# program, and notes its exit code.
+(
+  trap : {caught} # not '', which the program would inherit
+  {command}
+  rc=$?
+  printf '%d\n' "$rc" >"$job_dir/claim.$attempt/code"
+  exit "$rc"
+) 7>&- 8>&- &
 child=$!
-# `wait` comes back early when a trapped signal arrives: only a child that is gone has ended.
-# A signal to all of the group makes bash (5.2, tried) lose at times how the child ended: -1.
 while :; do
   wait "$child"; rc=$?
-  kill -0 "$child" 2>/dev/null && continue
-  wait "$child" 2>/dev/null; last=$?
-  case $last in 127 | -1) ;; *) rc=$last ;; esac
-  break
+  kill -0 "$child" 2>/dev/null || break
 done
+{{ read -r code <"$job_dir/claim.$attempt/code"; }} 2>/dev/null && rc=$code
 exit "$rc"
 """
