@@ -1,6 +1,9 @@
-// Views whose code the browser loads when they are first shown, so that a page starts without it.
+// What the browser loads when there is something for it: views when they are first shown, what goes
+// on beside them when there is a job of its kind. A page starts without it.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { createElement, lazy, Suspense, type ComponentType, type JSX } from 'react';
+import type { ISlurmModel } from './tokens';
+import type { Job } from './wire';
 
 interface Translated {
   trans: TranslationBundle;
@@ -13,6 +16,21 @@ export function later<P extends Translated>(
   return function Later(props: P): JSX.Element {
     return <Suspense fallback={null}>{createElement<P>(View, props)}</Suspense>;
   };
+}
+
+/** Calls `begin` once, when the model knows such a job. */
+export function onceThereIs(
+  model: ISlurmModel,
+  such: (job: Job) => boolean,
+  begin: () => Promise<unknown>
+): void {
+  const look = (): void => {
+    if ([...model.jobs.values()].some(such)) {
+      model.changed.disconnect(look);
+      void begin();
+    }
+  };
+  model.changed.connect(look);
 }
 
 /** Tells whether a file could not be loaded, as in a page older than the installed package. */

@@ -36,6 +36,7 @@ export class Warnings {
       });
     });
     model.changed.connect(this.look, this);
+    this.look();
   }
 
   /** No clock runs where there is none. */

@@ -5,8 +5,8 @@ import { ICommandPalette, MainAreaWidget } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { show } from '../commands/show';
 import { slurmIcon } from '../icons';
+import { onceThereIs } from '../later';
 import { CommandIDs, ISlurmModel } from '../tokens';
-import { Warnings } from '../warnings';
 import { endingSoon, isKernel } from './words';
 
 const CHANNEL = 'jupyter-slurm:kernels';
@@ -42,15 +42,18 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     });
     palette?.addItem({ command: CommandIDs.openKernels, category: trans.__('Slurm') });
     const channel = 'BroadcastChannel' in window ? new BroadcastChannel(CHANNEL) : null;
-    new Warnings(
-      model,
-      {
-        is: isKernel,
-        told: (job, left) => endingSoon(job, left, trans),
-        label: trans.__('Go to its notebook'),
-        act: job => void app.commands.execute(CommandIDs.goToCell, { id: job.id })
-      },
-      channel
-    );
+    onceThereIs(model, isKernel, async () => {
+      const { Warnings } = await import('../warnings');
+      new Warnings(
+        model,
+        {
+          is: isKernel,
+          told: (job, left) => endingSoon(job, left, trans),
+          label: trans.__('Go to its notebook'),
+          act: job => void app.commands.execute(CommandIDs.goToCell, { id: job.id })
+        },
+        channel
+      );
+    });
   }
 };

@@ -30,7 +30,9 @@ export class Elsewhere {
     private readonly warn: (message: string) => void,
     private readonly trans: TranslationBundle
   ) {
-    current.changed(() => window.setTimeout(() => void this.look(), SOON_MS));
+    const soon = (): void => void window.setTimeout(() => void this.look(), SOON_MS);
+    current.changed(soon);
+    soon();
     window.setInterval(() => void this.look(), LOOK_MS);
   }
 

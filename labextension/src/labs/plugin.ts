@@ -6,11 +6,10 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { CURRENT } from '../commands/current';
 import { warn } from '../commands/telling';
+import { onceThereIs } from '../later';
 import { CommandIDs, ISlurmModel } from '../tokens';
-import { Warnings } from '../warnings';
 import { addLabCommands } from './commands';
 import { addDashboardCommand } from './dashboards';
-import { Elsewhere } from './elsewhere';
 import { endingSoon, isLab } from './words';
 
 const CHANNEL = 'jupyter-slurm:labs';
@@ -45,23 +44,27 @@ export const plugin: JupyterFrontEndPlugin<void> = {
         room.onmessage?.(message);
       };
     }
-    if (notebooks !== null) {
-      const current = {
-        path: () => notebooks.currentWidget?.context.path ?? null,
-        changed: (act: () => void) => notebooks.currentChanged.connect(act)
-      };
-      new Elsewhere(model, current, warn, trans);
-    }
     const channel = 'BroadcastChannel' in window ? new BroadcastChannel(CHANNEL) : null;
-    new Warnings(
-      model,
-      {
-        is: isLab,
-        told: (job, left) => endingSoon(job, left, trans),
-        label: trans.__('Open the lab'),
-        act: job => void app.commands.execute(CommandIDs.openLab, { id: job.id })
-      },
-      channel
-    );
+    onceThereIs(model, isLab, async () => {
+      if (notebooks !== null) {
+        const current = {
+          path: () => notebooks.currentWidget?.context.path ?? null,
+          changed: (act: () => void) => notebooks.currentChanged.connect(act)
+        };
+        const { Elsewhere } = await import('./elsewhere');
+        new Elsewhere(model, current, warn, trans);
+      }
+      const { Warnings } = await import('../warnings');
+      new Warnings(
+        model,
+        {
+          is: isLab,
+          told: (job, left) => endingSoon(job, left, trans),
+          label: trans.__('Open the lab'),
+          act: job => void app.commands.execute(CommandIDs.openLab, { id: job.id })
+        },
+        channel
+      );
+    });
   }
 };

@@ -23,6 +23,7 @@ async function told(jobs: Job[]): Promise<{ said: string[]; asked: string[] }> {
     }
   };
   new Elsewhere(model, current, message => said.push(message), trans);
+  await jest.advanceTimersByTimeAsync(3000);
   change();
   await jest.advanceTimersByTimeAsync(3000);
   await jest.advanceTimersByTimeAsync(60_000);
@@ -42,7 +43,7 @@ test('it is told once while a lab lives', async () => {
   expect(said).toEqual([
     'a.ipynb is also open in fit on n1. Keep it open in one place only: each saves over the others.'
   ]);
-  expect(asked).toEqual(['elsewhere', 'elsewhere']);
+  expect(asked).toEqual(['elsewhere', 'elsewhere', 'elsewhere']);
 });
 
 test('nobody is asked where no lab lives', async () => {
