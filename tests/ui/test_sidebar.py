@@ -200,6 +200,15 @@ def test_it_is_filtered_by_slash_and_gone_through_by_tab_arrows_and_menu_key_alo
     expect(row(sidebar, "upper")).to_be_focused()
     assert states(cluster, slurm_id) == [f"{slurm_id} RUNNING"]
 
+    for was_open in (True, False):
+        if not was_open:
+            page.get_by_role("tab", name="Slurm").click()
+            expect(sidebar).to_be_hidden()
+        page.keyboard.press("Control+Shift+c")
+        page.locator(".lm-CommandPalette").get_by_role("textbox").fill("show slurm jobs")
+        page.keyboard.press("Enter")
+        expect(row(sidebar, "upper")).to_be_focused()
+
 
 def test_a_cluster_that_cannot_be_reached_says_why_and_can_be_tried_again(
     page: Page, lab: Lab, cluster: SlurmCluster

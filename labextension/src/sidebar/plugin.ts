@@ -33,7 +33,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('Clusters and my jobs, in the sidebar'),
       icon: slurmIcon,
       describedBy: { args: { type: 'object', properties: {} } },
-      execute: () => {
+      execute: async () => {
+        await Promise.resolve(); // the palette gives the focus back at once
         app.shell.activateById(sidebar.id);
       }
     });
