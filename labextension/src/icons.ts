@@ -11,6 +11,14 @@ export const slurmIcon = new LabIcon({
   </g></svg>`
 });
 
+/** Of the cards of the launcher. */
+export const jobIcon = onNode('job', 'M15.5 12h3v4h4v3h-4v4h-3v-4h-4v-3h4z');
+export const labIcon = onNode('lab', 'M11 12h12v9H11zm1.5 2.8v4.7h9v-4.7zM14 22.2h6v1.5h-6z');
+export const kernelIcon = onNode(
+  'kernel',
+  'M11.5 13.4l1.3-1.3 5.2 5.2-5.2 5.2-1.3-1.3 3.9-3.9zM17.5 21H23v1.8h-5.5z'
+);
+
 export const cancelIcon = drawn(
   'cancel',
   'M7.8 6.4 12 10.6l4.2-4.2 1.4 1.4L13.4 12l4.2 4.2-1.4 1.4L12 13.4l-4.2 4.2-1.4-1.4 4.2-4.2-4.2-4.2z'
@@ -39,6 +47,14 @@ export const disconnectIcon = drawn(
   'disconnect',
   'M18 8v5l-1 1.4L10.6 8H11V3h2v4h2V3h2v4a1 1 0 0 1 1 1zM4.4 3 3 4.4 7 8.4V13l3 4v4h4v-4l.6-.8 4.9 4.9 1.4-1.4z'
 );
+
+/** Three nodes, and in the place of the fourth what is new there. */
+function onNode(name: string, path: string): LabIcon {
+  return drawn(
+    name,
+    `M3 2h7v7H3zm1.6 1.6v3.8h3.8V3.6zM12 2h7v7h-7zM3 11h7v7H3zm1.6 1.6v3.8h3.8v-3.8z${path}`
+  );
+}
 
 function drawn(name: string, path: string): LabIcon {
   return new LabIcon({

@@ -54,6 +54,11 @@ def submit(form: Locator) -> None:
 
 def test_a_job_is_made_by_a_form_that_knows_the_cluster(opened_lab: Page, form: Locator) -> None:
     page = opened_lab
+    for card in ("job", "lab", "kernel"):
+        icon = page.locator(f".jp-LauncherCard [data-icon='jupyter-slurm:{card}']")
+        icon.scroll_into_view_if_needed()
+        expect(icon).to_be_visible()
+    look(page, "launcher")
     from_launcher(page)
     expect(form.get_by_label("Code")).to_be_focused()
     page.keyboard.type("print('from the form')")

@@ -3,11 +3,12 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { FileBrowser } from '@jupyterlab/filebrowser';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { LabIcon } from '@jupyterlab/ui-components';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { Widget } from '@lumino/widgets';
 import { tell } from '../commands/jobs';
 import { jobsIn } from '../commands/where';
-import { slurmIcon } from '../icons';
+import { jobIcon, kernelIcon, labIcon, slurmIcon } from '../icons';
 import { CommandIDs } from '../tokens';
 import { cellText, isRunnable, saysOtherwise } from './cell';
 import type { Wishes } from './form';
@@ -34,7 +35,7 @@ export function addSubmitCommands(front: Front): void {
     label: string,
     caption: string,
     execute: () => Promise<Widget | undefined> | undefined,
-    is: { isEnabled?: () => boolean; isVisible?: () => boolean }
+    is: { isEnabled?: () => boolean; isVisible?: () => boolean; icon?: LabIcon }
   ): void => {
     app.commands.addCommand(id, {
       label,
@@ -59,14 +60,14 @@ export function addSubmitCommands(front: Front): void {
     trans.__('Jupyter on a node…'),
     trans.__('Fill in a form, and JupyterLab runs on a node and opens in a tab'),
     () => open({ kind: 'lab' }),
-    {}
+    { icon: labIcon }
   );
   add(
     CommandIDs.newKernel,
     trans.__('New remote kernel…'),
     trans.__('Fill in a form, and there is a kernel to pick whose cells run in a job'),
     () => open({ kind: 'kernel' }),
-    {}
+    { icon: kernelIcon }
   );
   add(
     CommandIDs.submitFile,
@@ -105,7 +106,7 @@ function addNew({ app, trans, open }: Front): void {
   app.commands.addCommand(CommandIDs.submit, {
     label: args => (args.isLauncher ? trans.__('Slurm job') : trans.__('New Slurm Job')),
     caption: trans.__('Fill in a form and submit a job'),
-    icon: slurmIcon,
+    icon: jobIcon,
     describedBy: {
       args: {
         type: 'object',
