@@ -2,25 +2,24 @@
 
     scripts/versions [jupyterlab==4.2 notebook==7.2 …]
 
-A real Chromium on a real server, with the wheel, that version, and the newest of all else. The test
-runs no Slurm and has no cluster: it shows the record of a job that has ended.
+A real Chromium on a real server, with the wheel, that version, and the newest of all else, and a
+real Slurm: a cell runs as a job, and another one stays in the queue.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Final
 
-import nbformat
-from nbformat.v4 import new_output
 from playwright.sync_api import Error, Page, expect
 
-from tests.benchmarks.sidebar import record
-from tests.cluster.plugin import jupyter_homes
+from tests.benchmarks.whole_queue import environment_of
+from tests.cluster.plugin import running_cluster
 from tests.server.served import agent_of, short_home
 from tests.test_wheel import built, checkout, environment_to_build_in, pip, run
 from tests.ui.conftest import chromium
@@ -28,10 +27,11 @@ from tests.ui.kept_page import new_context
 from tests.ui.lab import Lab, at_rest, running_lab
 
 VERSIONS: Final = ("jupyterlab==4.2", "jupyterlab==4.4", "jupyterlab==4.6", "notebook==7.2")
-_CARD: Final = {
-    "application/vnd.jupyter-slurm.job+json": {"v": 1, "id": "aaaaaaaa"},
-    "text/plain": "as it was saved",
-}
+_CELLS: Final = (
+    "%load_ext jupyter_slurm",
+    "%%slurm --runtime none --name first\n6 * 7",
+    "%%slurm --runtime none --name second --hold --detach\n1",
+)
 
 
 def main() -> int:
@@ -73,11 +73,9 @@ def install(environment: Path, name: str, wheel: Path) -> None:
 
 
 def opens(environment: Path, front_end: str) -> None:
-    with short_home() as home:
-        path = f"{environment / 'bin'}:/usr/bin:/bin"
-        env = {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", **jupyter_homes(home)}
-        record(Path(env["JUPYTER_DATA_DIR"]), 1)
+    with short_home() as home, running_cluster(home / "c", nodes=1, cpus=2) as cluster:
         python = str(environment / "bin" / "python")
+        env = {**environment_of(cluster, home, python), "HOME": str(home), "LANG": "C.UTF-8"}
         with (
             agent_of(env),
             running_lab(env, home, python=python, front_end=front_end) as lab,
@@ -86,43 +84,42 @@ def opens(environment: Path, front_end: str) -> None:
             page = new_context(browser).new_page()
             complaints: list[str] = []
             page.on("pageerror", lambda error: complaints.append(str(error)))
-            open_notebook(page, lab, front_end)
+            run_cells(page, lab, front_end)
             main_views_come(page)
     assert [one for one in complaints if "slurm" in one.lower()] == []
 
 
-def open_notebook(page: Page, lab: Lab, front_end: str) -> None:
-    """Open a notebook that was saved with the card of the job."""
-    path = lab.write("one.ipynb", ["%%slurm\n1 + 1"])
-    notebook = nbformat.read(path, as_version=4)
-    notebook.cells[0].outputs = [new_output("display_data", _CARD)]
-    nbformat.write(notebook, path)
+def run_cells(page: Page, lab: Lab, front_end: str) -> None:
+    path = lab.write("one.ipynb", _CELLS)
     below = "lab/tree" if front_end == "jupyterlab" else "notebooks"
     page.goto(f"{lab.url}{below}/{path.name}?token={lab.token}")
     if front_end == "jupyterlab":
         at_rest(page)
     else:  # Notebook shows its logo once there is a kernel, and no other sign that it has started
         expect(page.get_by_role("banner").get_by_role("img", name="Python 3")).to_be_visible()
+    page.locator(".jp-Notebook .jp-CodeCell .cm-content").first.click()
+    for _ in _CELLS:
+        page.keyboard.press("Shift+Enter")
 
 
 def main_views_come(page: Page) -> None:
-    card = page.get_by_role("region", name="Job fit-0")
+    card = page.get_by_role("region", name="Job first")
     expect(card).to_contain_text("done")
+    expect(page.locator(".jp-OutputArea-output").filter(has_text="42")).to_be_visible()
+    expect(page.get_by_role("region", name="Job second")).to_contain_text("waiting")
     card.get_by_role("button", name="Open", exact=True).click()
     expect(page.get_by_role("log", name="Output")).to_be_visible()
-    page.get_by_role("tab", name="Resources", exact=True).click()
-    of_none = page.get_by_role("tabpanel", name="Resources")
-    expect(of_none).to_contain_text("There is no cluster `arandu`.")
+    page.get_by_role("tab", name="Timeline", exact=True).click()
+    expect(page.get_by_role("tabpanel", name="Timeline")).to_contain_text("It has ended well.")
     command(page, "Show Slurm jobs")
     sidebar = page.get_by_role("region", name="Slurm")
-    expect(sidebar.get_by_text("Run cells on a cluster")).to_be_visible()
+    expect(sidebar.get_by_role("row", name=re.compile("^second"))).to_be_visible()
     expect(sidebar.get_by_role("row", name="Ended today 1")).to_be_visible()
-    none = page.get_by_text("No cluster yet")
     command(page, "Slurm queue")
-    expect(none).to_have_count(1)
+    queue = page.get_by_role("grid", name="Queue of local")
+    expect(queue.get_by_role("row", name=re.compile("second"))).to_be_visible()
     command(page, "New Slurm Job")
-    expect(none).to_have_count(2)
-    expect(none.locator("visible=true")).to_be_visible()
+    expect(page.get_by_role("button", name="Submit", exact=True)).to_be_visible()
 
 
 def command(page: Page, label: str) -> None:
