@@ -73,16 +73,23 @@ function actions(row, send, asking) {
   return made;
 }
 
+// A cell of one line, which says more to who points at it.
+function cell(first, rest, title) {
+  const more = rest.filter(Boolean).join(" · ");
+  const made = element("td", "", first, more && element("span", "muted", first && " · ", more));
+  made.title = title ?? made.textContent;
+  return made;
+}
+
 function line(row, send, asking) {
-  const state = element("b", "", row.state);
+  const state = element("span", "state", row.state);
   if (row.colour) state.style.setProperty("--state", row.colour);
-  const muted = (text) => text && element("div", "muted", text);
   return element(
     "tr", "",
-    element("td", "", element("b", "", row.name), muted([row.id, row.user].filter(Boolean).join(" · "))),
-    element("td", "state", state, muted(row.note)),
-    element("td", "", row.where, muted(row.partition)),
-    element("td", "actions", actions(row, send, asking))
+    cell(row.name, [row.user], [row.name, row.id, row.user].filter(Boolean).join(" · ")),
+    cell(state, [row.note]),
+    cell(row.where, [row.partition]),
+    element("td", "", actions(row, send, asking))
   );
 }
 
