@@ -72,7 +72,11 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
     super();
     this.addClass('jp-slurm');
     this.addClass('jp-slurm-NewCluster');
-    const templates = ways.templates.map(({ name, about }): Item => [name, about]);
+    // What a site is stands before the colon, what it has behind it.
+    const templates = ways.templates.map(({ name, about }): Item => [
+      name,
+      about.replace(/:.*/, '')
+    ]);
     this.template = select([['', trans.__('None')], ...templates]);
     this.template.value = before.template;
     this.template.onchange = () => {
@@ -113,7 +117,9 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
         this.field(name, question, input(this.before.answers[name] ?? ''))
       );
       this.last.replaceChildren();
-      this.fields.replaceChildren(paragraph(chosen.hint, 'jp-slurm-Quiet'), ...asked);
+      const about = [chosen.about, chosen.hint].filter(one => one !== '');
+      const told = about.map(text => paragraph(text, 'jp-slurm-Quiet'));
+      this.fields.replaceChildren(...told, ...asked);
       this.propose(chosen.name);
       return;
     }
