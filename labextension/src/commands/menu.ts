@@ -1,6 +1,6 @@
 // The menu of jobs, as every list of them opens it.
+import { MenuSvg } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
-import { Menu } from '@lumino/widgets';
 import { CommandIDs } from '../tokens';
 import { argsOf, type Target } from './targets';
 
@@ -11,7 +11,7 @@ export function openMenu(
   steering: readonly string[],
   at: { x: number; y: number }
 ): void {
-  const menu = new Menu({ commands });
+  const menu = new MenuSvg({ commands });
   const args = argsOf(targets);
   const groups = [
     [CommandIDs.openLab, CommandIDs.copyLabLink],

@@ -2,8 +2,8 @@
 import { ToolbarButton } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { MenuSvg } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
-import { Menu } from '@lumino/widgets';
 import { slurmIcon } from '../icons';
 import { CommandIDs } from '../tokens';
 
@@ -18,7 +18,7 @@ export function slurmButton(
     icon: slurmIcon,
     tooltip: trans.__('Run this cell or this notebook on Slurm'),
     onClick: () => {
-      const menu = new Menu({ commands });
+      const menu = new MenuSvg({ commands });
       menu.addItem({ command: CommandIDs.submitCell });
       menu.addItem({ command: CommandIDs.submitNotebook });
       const { left, bottom } = button.node.getBoundingClientRect();
