@@ -1,5 +1,6 @@
 // Which jobs a command is meant for, and how each becomes one of ours. No dialogs, no views.
 import type { ReadonlyJSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { isOpen } from '../format';
 import type { ISlurmModel } from '../tokens';
 import type { Job } from '../wire';
 
@@ -80,7 +81,14 @@ export async function usualCluster(model: ISlurmModel): Promise<string> {
   return usualOf(clusters);
 }
 
-/** The same of those that are known. */
+/** The one that a panel shows first: the default one, or one that is connected while that is not. */
+export async function clusterToShow(model: ISlurmModel): Promise<string> {
+  const usual = await usualCluster(model);
+  const open = [...model.connections.values()].filter(isOpen).map(({ cluster }) => cluster);
+  return open.includes(usual) ? usual : (open[0] ?? usual);
+}
+
+/** The default one of those that are known. */
 export function usualOf(clusters: ISlurmModel['clusters']): string {
   return (clusters.find(one => one.default) ?? clusters[0])?.name ?? '';
 }

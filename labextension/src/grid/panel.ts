@@ -11,7 +11,7 @@ import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { ComponentType } from 'react';
 import { show } from '../commands/show';
-import { usualCluster } from '../commands/targets';
+import { clusterToShow } from '../commands/targets';
 import { slurmIcon } from '../icons';
 import { ISlurmModel } from '../tokens';
 import type { Called, ClusterPanel, PanelProps } from './cluster_panel';
@@ -95,7 +95,7 @@ function addPanel<Look>(
         void state?.save(key, saved(next));
       };
       const named = typeof args.cluster === 'string' ? args.cluster : '';
-      const cluster = named === '' ? await usualCluster(model) : named;
+      const cluster = named === '' ? await clusterToShow(model) : named;
       let panel = tracker.find(widget => widget.content.cluster === cluster);
       if (panel === undefined) {
         const props = { cluster, model, commands: app.commands, trans, look, remember };
