@@ -106,7 +106,7 @@ export function ColumnsMenu<T>(props: Props<T>): JSX.Element {
               arrange({ ...props.usual, sorting: arrangement.sorting });
             }}
           >
-            {trans.__('As to begin with')}
+            {trans.__('Reset')}
           </button>
         </div>
       ) : null}
