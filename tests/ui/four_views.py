@@ -27,14 +27,15 @@ class FourViews:
     queue: Locator
     """The job's row in it."""
 
-    def all_say(self, *words: str, brief: Sequence[str] = ()) -> None:
+    def all_say(self, *words: str, brief: Sequence[str] = (), queue: Sequence[str] = ()) -> None:
         """Wait until each view says all of it, and print after how many seconds each did.
 
         `brief`: what the card and the row say instead, which have what matters now alone.
+        `queue`: what the queue's row says instead.
         """
         wanted = dict.fromkeys(("card", "panel", "sidebar", "queue"), words)
         short = {"card": tuple(brief), "sidebar": (", ".join(brief),)} if brief else {}
-        self._wait({**wanted, **short})
+        self._wait({**wanted, **short, **({"queue": tuple(queue)} if queue else {})})
 
     def all_say_that_it_is_over(self, word: str) -> None:
         """The same of an end: the queue has it no more."""

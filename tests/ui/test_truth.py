@@ -28,17 +28,17 @@ def test_a_job_that_is_changed_in_a_terminal_changes_in_every_view(
     notebook.run_all()
     views = beside_one_another(notebook)
     job = views.slurm_id
-    views.all_say("waiting", "On hold", brief=("waiting", "on hold"))
+    views.all_say("waiting", "On hold", brief=("waiting", "on hold"), queue=("on hold",))
     cluster.run("scontrol", "release", job)
     views.all_say("running")
     cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=3:30:00")
-    views.all_say("3 h 30 min", brief=("3 h 2",))  # 3 h 29 min left, and less
+    views.all_say("3 h 30 min", brief=("3 h 2",), queue=("3 h 30",))  # 3 h 29 min left, and less
     cluster.run("scontrol", "update", f"JobId={job}", "JobName=renamed")
     views.all_say("renamed")
     cluster.run("scontrol", "requeue", job)
     views.all_say("waiting")
     cluster.run("scontrol", "hold", job)
-    views.all_say("waiting", "On hold", brief=("waiting", "on hold"))
+    views.all_say("waiting", "On hold", brief=("waiting", "on hold"), queue=("on hold",))
     cluster.run("scancel", job)
     views.all_say_that_it_is_over("cancelled")
 

@@ -46,6 +46,12 @@ export interface Shown<T> {
 
 export const NARROWEST_PX = 40;
 
+/** At least as wide as its head, of whose letters those of Japanese are twice as wide. */
+export function widthOf<T>({ width, title }: Column<T>, isSorted = false): number {
+  const wide = title.match(/[\u3000-\uffef]/gu)?.length ?? 0;
+  return Math.max(width, Math.ceil((isSorted ? 38 : 24) + 7.3 * title.length + 5.7 * wide));
+}
+
 export function usual<T>(columns: readonly Column<T>[], sorting: Sorting): Arrangement {
   const ids = columns.filter(column => column.usual).map(column => column.id);
   return { columns: ids, widths: {}, sorting };
@@ -54,11 +60,13 @@ export function usual<T>(columns: readonly Column<T>[], sorting: Sorting): Arran
 /** Columns that are no more are left out. */
 export function shownOf<T>(
   columns: readonly Column<T>[],
-  { columns: ids, widths }: Arrangement
+  { columns: ids, widths, sorting }: Arrangement
 ): Shown<T>[] {
   return ids.flatMap(id => {
     const column = columns.find(one => one.id === id);
-    return column === undefined ? [] : [{ column, width: widths[id] ?? column.width }];
+    return column === undefined
+      ? []
+      : [{ column, width: widths[id] ?? widthOf(column, id === sorting.column) }];
   });
 }
 

@@ -1,7 +1,7 @@
 // The heads of a grid's columns: sorted by a click, made wider and moved by pointer and by keys.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { useRef, useState, type JSX, type KeyboardEvent, type PointerEvent } from 'react';
-import { moved, NARROWEST_PX, sortedBy, type Arrangement, type Shown } from './columns';
+import { moved, NARROWEST_PX, sortedBy, widthOf, type Arrangement, type Shown } from './columns';
 
 const STEP_PX = 16;
 
@@ -69,7 +69,7 @@ export function Heads<T>({ shown, arrangement, arrange, trans }: Props<T>): JSX.
             arrange({ ...arrangement, sorting: sortedBy(arrangement.sorting, column.id) });
           }}
           onResize={next => {
-            resize(column.id, next ?? column.width);
+            resize(column.id, next ?? widthOf(column));
           }}
           onDrop={id => {
             move(id, number - shown.findIndex(one => one.column.id === id));

@@ -1,12 +1,13 @@
 // What the cells of the queue hold beside their text: an array's handle, states with their signs.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { memo, type JSX } from 'react';
-import { isHeld, stateWord, tone } from '../format';
+import { isHeld, stateWord, tone, visible } from '../format';
 import { Cells } from '../grid/cells';
 import type { Shown } from '../grid/columns';
 import { stateSign } from '../icons';
 import type { QueueEntry } from '../wire';
 import { taskCount } from '../tasks';
+import { nameOf, stateOf } from './columns';
 import { isArray, shownEntry, stateCounts, type Row } from './listing';
 
 interface Props {
@@ -25,8 +26,10 @@ export const QueueCells = memo(function QueueCells(props: Props): JSX.Element {
     const inner =
       id === 'state' ? (
         <States row={row} trans={trans} />
-      ) : id === 'id' ? (
-        <Id row={row} trans={trans} />
+      ) : id === 'id' && row.inside ? (
+        <bdi>{text.slice(text.indexOf('_'))}</bdi>
+      ) : id === 'name' ? (
+        <Name row={row} trans={trans} />
       ) : first ? (
         <bdi>{text}</bdi>
       ) : null;
@@ -65,15 +68,17 @@ function Handle({ row, isOpen, expand, trans }: Props): JSX.Element {
   );
 }
 
-function Id({ row, trans }: Pick<Props, 'row' | 'trans'>): JSX.Element {
+/** The name; of an array how many tasks are listed. */
+function Name({ row, trans }: Pick<Props, 'row' | 'trans'>): JSX.Element {
+  const name = <bdi>{visible(nameOf(row.entry))}</bdi>;
   if (row.entry.array_id == null || row.inside) {
-    return <bdi>{row.entry.slurm_id}</bdi>;
+    return name;
   }
   const listed = row.tasks.map(task => taskCount(task.slurm_id));
   const count = listed.reduce<number>((sum, one) => sum + (one ?? 1), 0);
   return (
     <>
-      <bdi>{isArray(row) ? row.key : row.entry.slurm_id}</bdi>{' '}
+      {name}{' '}
       {count > 1 ? (
         <span className="jp-slurm-Quiet">
           {listed.includes(null)
@@ -98,7 +103,7 @@ function States({ row, trans }: Pick<Props, 'row' | 'trans'>): JSX.Element {
           {counts.length > 1 ? (
             <span className="jp-slurm-Hidden">{stateWord(state, trans)} </span>
           ) : (
-            stateWord(state, trans)
+            stateOf({ ...row.entry, state }, trans)
           )}
         </span>
       ))}

@@ -1,10 +1,12 @@
 // The columns of the queue: what each shows of an entry, how it is sorted and found. Pure.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { exactly } from '../exactly';
-import { duration, moment, stateWord, visible } from '../format';
+import { isHeld, moment, stateWord, visible } from '../format';
 import type { Column } from '../grid/columns';
 import { said } from '../messages';
+import { brief, waits } from '../sidebar/words';
 import type { QueueEntry } from '../wire';
+import { rankOf } from './listing';
 
 type QueueColumn = Column<QueueEntry>;
 type TextField = 'name' | 'user' | 'partition' | 'nodes' | 'account' | 'qos' | 'reason' | 'id';
@@ -15,22 +17,26 @@ export function columnsOf(trans: TranslationBundle): readonly QueueColumn[] {
   const why = (entry: QueueEntry): string => said(entry.why ?? '', trans);
   return [
     idColumn(trans),
-    text('name', 'name', trans.__('Name'), 186),
-    text('user', 'user', trans.__('User'), 90),
+    {
+      ...text('name', 'name', trans.__('Name'), 122),
+      text: entry => visible(nameOf(entry)),
+      hint: entry => visible(entry.name)
+    },
+    text('user', 'user', trans.__('User'), 62),
     stateColumn(trans),
-    text('partition', 'partition', trans.__('Partition'), 100),
+    text('partition', 'partition', trans.__('Partition'), 80),
     timeColumn(trans),
     limitColumn(trans),
     count('gpus', 'gpus', trans.__('GPUs'), true),
-    count('nodes', 'node_count', trans.__('Nodes'), true),
-    text('where', 'nodes', trans.__('Where'), 120),
+    count('nodes', 'node_count', trans.__('Nodes'), false),
+    text('where', 'nodes', trans.__('Where'), 58),
     moments('start', 'start_estimate_s', trans.__('Expected start'), true),
     {
-      ...text('why', 'reason', trans.__('Why it waits'), 260),
-      text: entry => visible(why(entry)),
+      ...text('why', 'reason', trans.__('Why it waits'), 118),
+      text: entry => whyWord(entry, trans),
       hint: entry => [why(entry), entry.reason ?? ''].filter(part => part !== '').join('\n'),
-      words: entry => `${why(entry)} ${entry.reason ?? ''}`.toLowerCase(),
-      value: entry => why(entry) || null
+      words: entry => `${whyWord(entry, trans)} ${why(entry)} ${entry.reason ?? ''}`.toLowerCase(),
+      value: entry => whyWord(entry, trans) || null
     },
     count('priority', 'priority', trans.__('Priority'), false),
     moments('submitted', 'submitted_s', trans.__('Submitted'), false),
@@ -66,7 +72,7 @@ function count(id: string, field: CountField, title: string, usual: boolean): Qu
   return {
     id,
     title,
-    width: 72,
+    width: 52,
     usual,
     number: true,
     text: entry => (entry[field] ? String(entry[field]) : ''),
@@ -80,7 +86,7 @@ function moments(id: string, field: TimeField, title: string, usual: boolean): Q
   return {
     id,
     title,
-    width: 132,
+    width: 110,
     usual,
     number: true,
     text: (entry, nowS) => (entry[field] == null ? '' : moment(entry[field], nowS)),
@@ -94,7 +100,7 @@ function idColumn(trans: TranslationBundle): QueueColumn {
   return {
     id: 'id',
     title: trans.__('Id'),
-    width: 130,
+    width: 82,
     usual: true,
     number: false,
     text: entry => entry.slurm_id,
@@ -105,20 +111,22 @@ function idColumn(trans: TranslationBundle): QueueColumn {
 
 function stateColumn(trans: TranslationBundle): QueueColumn {
   const words = new Map<string, string>();
-  const wordsOf = (state: string): string => {
-    const found = words.get(state) ?? `${state} ${stateWord(state, trans)}`.toLowerCase();
-    words.set(state, found);
+  const wordsOf = (entry: QueueEntry): string => {
+    const { state } = entry;
+    const key = isHeld(state, entry.reason) ? 'HELD' : state;
+    const found = words.get(key) ?? `${state} ${stateOf(entry, trans)}`.toLowerCase();
+    words.set(key, found);
     return found;
   };
   return {
     id: 'state',
     title: trans.__('State'),
-    width: 124,
+    width: 102,
     usual: true,
     number: false,
-    text: entry => stateWord(entry.state, trans),
+    text: entry => stateOf(entry, trans),
     hint: entry => entry.state,
-    words: entry => wordsOf(entry.state),
+    words: wordsOf,
     value: entry => rankOf(entry.state)
   };
 }
@@ -127,12 +135,12 @@ function timeColumn(trans: TranslationBundle): QueueColumn {
   return {
     id: 'time',
     title: trans.__('Time'),
-    width: 90,
+    width: 64,
     usual: true,
     number: true,
     text: (entry, nowS) => {
       const elapsed = elapsedS(entry, nowS);
-      return elapsed === null ? '' : duration(elapsed);
+      return elapsed === null ? '' : brief(elapsed, trans);
     },
     hint: entry => (entry.started_s == null ? '' : trans.__('since %1', exactly(entry.started_s))),
     words: () => '',
@@ -146,10 +154,10 @@ function limitColumn(trans: TranslationBundle): QueueColumn {
   return {
     id: 'limit',
     title: trans.__('Limit'),
-    width: 90,
+    width: 64,
     usual: true,
     number: true,
-    text: entry => (entry.limit_s == null ? '' : duration(entry.limit_s)),
+    text: entry => (entry.limit_s == null ? '' : brief(entry.limit_s, trans)),
     words: () => '',
     value: entry => entry.limit_s ?? null,
     amount: entry => entry.limit_s ?? null,
@@ -157,15 +165,27 @@ function limitColumn(trans: TranslationBundle): QueueColumn {
   };
 }
 
+/** As it was submitted: in Slurm our id is at the end of our jobs' names. */
+export function nameOf({ name, id }: QueueEntry): string {
+  return id != null && name.endsWith(`.${id}`) ? name.slice(0, -id.length - 1) : name;
+}
+
+/** Its state in the words of the sidebar. */
+export function stateOf({ state, reason }: QueueEntry, trans: TranslationBundle): string {
+  return isHeld(state, reason) ? trans.__('on hold') : stateWord(state, trans);
+}
+
+/** Why it waits in the words of the sidebar, or Slurm's own; '': its state says as much. */
+function whyWord({ state, reason, why }: QueueEntry, trans: TranslationBundle): string {
+  const held = isHeld(state, reason);
+  if (held || !reason || !why) {
+    return '';
+  }
+  const word = waits({ state, held, reason }, trans);
+  return word === stateWord(state, trans) ? visible(reason) : word;
+}
+
 /** How long it has run; null: it does not. */
 export function elapsedS(entry: QueueEntry, nowS: number): number | null {
   return entry.started_s == null ? null : Math.max(0, (entry.ended_s ?? nowS) - entry.started_s);
-}
-
-const RANKS = ['RUNNING', 'COMPLETING', 'CONFIGURING', 'SUSPENDED', 'PENDING'];
-
-/** What runs comes first, then what waits, then the rest. */
-function rankOf(state: string): number {
-  const rank = RANKS.indexOf(state);
-  return rank < 0 ? RANKS.length : rank;
 }

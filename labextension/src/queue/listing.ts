@@ -86,11 +86,21 @@ export function shownEntry(row: Row): QueueEntry {
   };
 }
 
-/** How many jobs there are of each state, the most frequent first; a task is a job. */
+const RANKS = ['RUNNING', 'COMPLETING', 'CONFIGURING', 'SUSPENDED', 'PENDING'];
+
+/** What runs comes first, then what waits, then the rest. */
+export function rankOf(state: string): number {
+  const rank = RANKS.indexOf(state);
+  return rank < 0 ? RANKS.length : rank;
+}
+
+/** How many jobs there are of each state, what runs first; a task is a job. */
 export function stateCounts(entries: Iterable<QueueEntry>): [string, number][] {
   const counts: Counts = new Map();
   for (const entry of entries) {
     addEntry(counts, entry);
   }
-  return [...counts].sort((one, other) => other[1] - one[1] || (one[0] < other[0] ? -1 : 1));
+  return [...counts].sort(
+    ([one], [other]) => rankOf(one) - rankOf(other) || (one < other ? -1 : 1)
+  );
 }

@@ -90,14 +90,17 @@ export function endOf({ job, state, startedS, limitS }: JobRow): number | null {
 }
 
 /** Returns a time to the minute, `1 h 48`: seconds that count down would distract. */
-function brief(seconds: number, trans: TranslationBundle): string {
+export function brief(seconds: number, trans: TranslationBundle): string {
   return seconds < 60
     ? trans.__('< 1 min')
     : duration(Math.floor(seconds / 60) * 60).replace(/( h \d+) min$/, '$1');
 }
 
 /** Why it waits, in a word or two. */
-function waits(row: JobRow, trans: TranslationBundle): string {
+export function waits(
+  row: Pick<JobRow, 'state' | 'held' | 'reason'>,
+  trans: TranslationBundle
+): string {
   if (row.state !== 'PENDING') {
     return stateWord(row.state, trans);
   }

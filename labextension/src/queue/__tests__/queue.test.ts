@@ -1,5 +1,6 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { chosen, NOTHING } from '../../grid/choice';
+import { shownOf, widthOf } from '../../grid/columns';
 import { ordered } from '../../grid/order';
 import { testOf } from '../../grid/terms';
 import type { QueueEntry } from '../../wire';
@@ -64,6 +65,38 @@ test('every column can be sorted by, and its text never fails', () => {
   }
 });
 
+test('an entry is told in the words of the sidebar', () => {
+  const told = (more: Partial<QueueEntry>): string[] =>
+    ['name', 'state', 'time', 'limit', 'why'].map(id => {
+      const column = COLUMNS.find(one => one.id === id);
+      return column?.text(entry('1', { name: 'fit.abcdefgh', ...more }), 10_000) ?? '';
+    });
+  expect(told({ id: 'abcdefgh', state: 'RUNNING', started_s: 9275, limit_s: 6480 })).toEqual([
+    'fit',
+    'running',
+    '12 min',
+    '1 h 48',
+    ''
+  ]);
+  expect(told({ reason: 'JobHeldUser', why: 'On hold (by you).' })).toEqual([
+    'fit.abcdefgh',
+    'on hold',
+    '',
+    '',
+    ''
+  ]);
+  expect(told({ reason: 'BeginTime', why: 'Its start time.' })[4]).toBe('starts later');
+  expect(told({ reason: 'NewOfSlurm', why: 'A sentence.' })[4]).toBe('NewOfSlurm');
+});
+
+test('every usual column is as wide as its head, and all are seen in a small window', () => {
+  const shown = shownOf(COLUMNS, usualLook(trans).arrangement);
+  expect(shown.reduce((sum, { width }) => sum + width, 0)).toBeLessThanOrEqual(950);
+  const [narrow] = COLUMNS;
+  const title = 'パーティション';
+  expect(narrow && widthOf({ ...narrow, title, width: 40 })).toBeGreaterThan(7 * 13 + 12);
+});
+
 test('an array is one row that opens', () => {
   const tasks = [
     entry('7_1', { array_id: '7', state: 'RUNNING', started_s: 10, gpus: 1, node_count: 1 }),
@@ -77,8 +110,8 @@ test('an array is one row that opens', () => {
   const [array] = closed;
   expect(array && shownEntry(array)).toMatchObject({ slurm_id: '7', gpus: 2, node_count: 2 });
   expect(stateCounts(tasks)).toEqual([
-    ['PENDING', 5],
-    ['RUNNING', 2]
+    ['RUNNING', 2],
+    ['PENDING', 5]
   ]);
   const open = rowsOf(tasks, new Set(['7']));
   expect(keys(open)).toEqual(['7', '7_1', '7_2', '7_[3-6%2]', '8']);
