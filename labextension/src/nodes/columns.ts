@@ -20,27 +20,28 @@ export function conditionWords(trans: TranslationBundle): Record<Condition, stri
 export function columnsOf(trans: TranslationBundle): readonly NodeColumn[] {
   return [
     {
-      ...text('node', trans.__('Node'), 120, node => node.name),
+      ...text('node', trans.__('Node'), 104, node => node.name),
       // Slurm numbers nodes: n2 before n10.
       value: node => node.name.replace(/\d+/g, digits => digits.padStart(8, '0'))
     },
     {
       // Of one that no job can begin on it is Slurm's own word that tells why.
-      ...text('state', trans.__('State'), 150, node =>
+      ...text('state', trans.__('State'), 118, node =>
         condition(node) === 'out' ? node.state : conditionWords(trans)[condition(node)]
       ),
       hint: node => node.state,
       value: node => `${CONDITIONS.indexOf(condition(node))} ${node.state}`,
       words: node => `${node.state} ${conditionWords(trans)[condition(node)]}`.toLowerCase()
     },
-    text('partition', trans.__('Partitions'), 140, node => node.partitions.join(', ')),
+    text('partition', trans.__('Partitions'), 130, node => node.partitions.join(', ')),
     count('cpus', trans.__('CPUs free'), node => freeOf(node, node.cpus - node.cpus_used), {
       of: node => node.cpus
     }),
     count('gpus', trans.__('GPUs free'), freeGpus, { of: node => node.gpus ?? 0 }),
-    text('type', trans.__('GPU'), 100, node => node.gpu_type ?? ''),
+    text('type', trans.__('GPU'), 72, node => node.gpu_type ?? ''),
     {
       ...count('memory', trans.__('Memory free'), node => node.memory_free_mib ?? null),
+      width: 110,
       text: node => (node.memory_free_mib == null ? '' : memory(node.memory_free_mib)),
       hint: node => (node.memory_mib == null ? '' : trans.__('of %1', memory(node.memory_mib)))
     },
@@ -50,7 +51,7 @@ export function columnsOf(trans: TranslationBundle): readonly NodeColumn[] {
       usual: false
     },
     { ...text('features', trans.__('Features'), 140, node => node.features ?? ''), usual: false },
-    text('why', trans.__('Unavailable because'), 260, node => visible(node.reason ?? ''))
+    text('why', trans.__('Unavailable because'), 140, node => visible(node.reason ?? ''))
   ];
 }
 
@@ -80,7 +81,7 @@ function count(
   return {
     id,
     title,
-    width: 116,
+    width: 80,
     usual: true,
     number: true,
     text: told,
