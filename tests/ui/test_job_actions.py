@@ -50,9 +50,9 @@ def test_where_no_job_is_the_queue_says_so_and_the_sidebar_where_to_look(
     sidebar: Locator, page: Page
 ) -> None:
     sidebar.get_by_role("button", name="Look a day back").click()
-    expect(sidebar.get_by_text("Jobs of the last day in accounting")).to_be_visible()
+    expect(sidebar.get_by_text("1 day shown")).to_be_visible()
     sidebar.get_by_role("button", name="Look 7 days back").click()
-    expect(sidebar.get_by_text("Jobs of the last 7 days in accounting")).to_be_visible()
+    expect(sidebar.get_by_text("7 days shown")).to_be_visible()
     look(page, "sidebar-empty", sidebar.locator(".jp-slurm-SidebarBody"))
     sidebar.get_by_role("button", name="Queue", exact=True).click()
     expect(page.get_by_text("Nobody has a job in this queue.")).to_be_visible()
@@ -85,7 +85,10 @@ def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_
     limit = ("squeue", "-h", "-o", "%l", "-j", slurm_id)
     wait_until(lambda: cluster.run(*limit).stdout.strip() == "2:00:00")
     extend_by("soon")
-    expect(page.get_by_role("alert").filter(has_text="is not a time")).to_be_visible()
+    refused = page.get_by_role("dialog").filter(has_text="is not a time")
+    expect(refused).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(refused).to_have_count(0)
     assert cluster.run(*limit).stdout.strip() == "2:00:00"
 
     menu(page, row(sidebar, "steered"), "Requeue")
