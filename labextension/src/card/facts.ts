@@ -34,12 +34,16 @@ export function now(job: Job, nowS: number, trans: TranslationBundle): string[] 
   return known.map(visible).filter(part => part !== '' && part !== word);
 }
 
+/** How far an array is that waits: of another one its state says it. */
+export function waiting(job: Job, trans: TranslationBundle): string[] {
+  return job.state === 'PENDING' ? progress(job, trans) : [];
+}
+
 /** Where it runs and with what, and what it has used. */
 export function facts(job: Job, trans: TranslationBundle): string[] {
   const where = job.nodes.map(visible).join(', ') || visible(job.partition ?? '');
   return [
     where,
-    ...progress(job, trans),
     job.gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', job.gpus) : '',
     job.image === null ? '' : `${visible(job.image)} (${job.runtime})`,
     // Of an image it is the image's, so only of the node's it has to be said.
@@ -48,10 +52,10 @@ export function facts(job: Job, trans: TranslationBundle): string[] {
   ].filter(part => part !== '');
 }
 
-/** How long it has run or waited, and how it ended. */
+/** How far an array is, how long it has run or waited, and how it ended. */
 export function time(job: Job, nowS: number, trans: TranslationBundle): string[] {
   const ended = job.why === null ? howItEnded(job, trans) : ''; // else a sentence says it
-  return [span(job, nowS, trans), ended].filter(part => part !== '');
+  return [...progress(job, trans), span(job, nowS, trans), ended].filter(part => part !== '');
 }
 
 function span(job: Job, nowS: number, trans: TranslationBundle): string {
@@ -59,6 +63,9 @@ function span(job: Job, nowS: number, trans: TranslationBundle): string {
     const passed = duration((job.ended_s ?? nowS) - job.started_s);
     if (isFinal(job.state)) {
       return trans.__('ran for %1, ended %2', passed, moment(job.ended_s ?? nowS, nowS));
+    }
+    if (Object.keys(job.tasks).length > 0) {
+      return ''; // the limit is each task's
     }
     return job.limit_s ? trans.__('%1 of %2', passed, duration(job.limit_s)) : passed;
   }

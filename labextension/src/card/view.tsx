@@ -17,7 +17,7 @@ import { used } from '../sidebar/words';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import type { Connection, Job } from '../wire';
 import { reasonsLeft } from './ended';
-import { attaching, facts, notes, now, place, time, type Note } from './facts';
+import { attaching, facts, notes, now, place, time, waiting, type Note } from './facts';
 import { remediesOf } from './remedies';
 import { LogTail } from './tail';
 import '../../style/card.css';
@@ -86,7 +86,7 @@ export function JobCardView({ job, model, commands, trans }: CardProps): JSX.Ele
       <TimeBar job={job} />
       <p className="jp-slurm-Facts" title={moments(job, trans)}>
         <span title={job.id}>{place(job, trans)}</span>
-        {['', ...facts(job, trans)].join(' · ')}
+        {['', ...waiting(job, trans), ...facts(job, trans)].join(' · ')}
       </p>
       <Notes
         {...{ job, freshness: model.freshness, connection, trans }}

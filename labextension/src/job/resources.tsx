@@ -49,9 +49,11 @@ export function ResourcesPane({ job, model, commands, trans }: Props): JSX.Eleme
   const sentences = useSentences(job, samples, series, trans);
   const idle = useMemo(() => idleSentence(samples, job, trans), [samples, job, trans]);
   const shown = charted(series);
+  // Slurm's own figures say what a short job used, though nothing was measured as it ran.
+  const isKnown = problem?.code === 'not-measured' && sentences.length > 0;
   return (
     <div className="jp-slurm-Resources">
-      {problem === null || isSame(problem, model.freshness.problem) ? null : (
+      {problem === null || isKnown || isSame(problem, model.freshness.problem) ? null : (
         <Trouble problem={problem} cluster={job.cluster} commands={commands} trans={trans} />
       )}
       <div role="status">

@@ -6,6 +6,7 @@ import { useClock } from '../clock';
 import { exactly } from '../exactly';
 import { duration, isFinal, momentWithSeconds, stateWord, tone, visible } from '../format';
 import { stateSign } from '../icons';
+import { Marked } from '../marked';
 import { said } from '../messages';
 import type { JobDetails } from '../wire';
 import { BRIEF_S, stretchesOf, sumsOf, type Stretch } from './stretches';
@@ -37,7 +38,7 @@ export function TimelinePane({ details: { events }, trans }: Props): JSX.Element
             </time>
             <State state={event.state} trans={trans} />
             <span>
-              {visible(said(event.text ?? '', trans))}{' '}
+              <Marked text={visible(said(event.text ?? '', trans))} />{' '}
               <span className="jp-slurm-Quiet">{lastsS < BRIEF_S ? '' : duration(lastsS)}</span>
             </span>
           </li>

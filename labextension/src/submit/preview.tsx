@@ -96,13 +96,15 @@ interface OutlookProps {
   asked: Asked;
   /** Why the job is not sent; null: nothing is known against it. */
   obstacle: string | null;
+  /** What is typed is wrong, not only incomplete. */
+  wrong: boolean;
   /** The answer is of what was typed before. */
   old: boolean;
   trans: TranslationBundle;
 }
 
 /** Beside the button: why it waits, or when the job would start and what it would cost. */
-export function Outlook({ asked, obstacle, old, trans }: OutlookProps): JSX.Element {
+export function Outlook({ asked, obstacle, wrong, old, trans }: OutlookProps): JSX.Element {
   const { preview, atS } = asked;
   const nowS = Date.now() / 1000;
   const known =
@@ -112,7 +114,7 @@ export function Outlook({ asked, obstacle, old, trans }: OutlookProps): JSX.Elem
   const waits = old && known.length === 0;
   return (
     <div className="jp-slurm-Outlook" data-old={old}>
-      <span role="status" data-wrong={obstacle !== null}>
+      <span role="status" data-wrong={wrong}>
         {obstacle ?? (waits ? trans.__('Checking…') : known.join(' · '))}
       </span>
       {obstacle === null && known.length > 0 ? <Age asOf={atS} trans={trans} /> : null}

@@ -150,7 +150,13 @@ export function SubmitView(props: SubmitProps): JSX.Element {
               ? trans.__('Checking…')
               : deed(source, trans)}
         </button>
-        <Outlook asked={asked} obstacle={obstacle} old={!current} trans={trans} />
+        <Outlook
+          asked={asked}
+          obstacle={obstacle}
+          wrong={obstacle !== null && missing === null}
+          old={!current}
+          trans={trans}
+        />
       </Bar>
     </form>
   );

@@ -2,7 +2,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { connection, job, NOW_S } from '../../__tests__/fakes';
 import type { Job, Problem } from '../../wire';
 import { reasonsLeft } from '../ended';
-import { attaching, facts, notes, now, place, time } from '../facts';
+import { attaching, facts, notes, now, place, time, waiting } from '../facts';
 
 const trans = nullTranslator.load('jupyter_slurm');
 const FRESH = { asOf: NOW_S, problem: null };
@@ -29,6 +29,16 @@ test('one that runs says for how long, of how long, where and with what', () => 
     '2 min 5 s of 1 h · n1 · 2 GPUs · python:3.11 (apptainer)'
   );
   expect(line({ python: [3, 9, 2] })).toBe('2 min 5 s of 1 h · n1 · 2 GPUs · Python 3.9.2');
+});
+
+test('an array is counted once, and the time of one task is not said of it', () => {
+  const runs = job({ tasks: { COMPLETED: '0', RUNNING: '1' }, gpus: 0 });
+  expect(time(runs, NOW_S, trans)).toEqual(['1 of 2 tasks done', 'task 1 running']);
+  expect([...waiting(runs, trans), ...facts(runs, trans)]).toEqual(['n1']);
+  expect(waiting(job({ state: 'PENDING', tasks: { PENDING: '0-1' } }), trans)).toEqual([
+    '0 of 2 tasks done',
+    '2 waiting'
+  ]);
 });
 
 test('one that waits says since when, for which partition, and when it is to start', () => {

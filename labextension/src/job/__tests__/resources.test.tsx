@@ -4,7 +4,7 @@ import { Signal } from '@lumino/signaling';
 import { act } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 import type { ISlurmModel } from '../../tokens';
-import type { GpuSample, Job, UsageSample } from '../../wire';
+import type { GpuSample, Job, Problem, UsageSample } from '../../wire';
 import { drawn } from '../../__tests__/drawn';
 import { ResourcesPane } from '../resources';
 import { job } from './fakes';
@@ -20,15 +20,22 @@ afterEach(() => {
 });
 
 /** What a person sees of these samples. */
-async function shown(samples: readonly UsageSample[], of: Job): Promise<HTMLElement> {
+async function shown(
+  samples: readonly UsageSample[],
+  of: Job,
+  problem: Problem | null = null
+): Promise<HTMLElement> {
   const view = {
     samples,
-    freshness: { asOf: 1, problem: null },
+    freshness: { asOf: 1, problem },
     changed: new Signal<object, void>({}),
     wake: () => undefined,
     dispose: () => undefined
   };
-  const model = { usage: () => view, freshness: view.freshness } as unknown as ISlurmModel;
+  const model = {
+    usage: () => view,
+    freshness: { asOf: 1, problem: null }
+  } as unknown as ISlurmModel;
   const place = document.body.appendChild(document.createElement('div'));
   await drawn(() => {
     root = createRoot(place);
@@ -74,6 +81,20 @@ const rows = (place: HTMLElement): string[] =>
   );
 const charts = (place: HTMLElement): (string | undefined)[] =>
   [...place.querySelectorAll('figcaption > :first-child')].map(one => one.textContent ?? undefined);
+
+test('that nothing was measured is only said where nothing is known', async () => {
+  const message = 'It had ended before anything was measured.';
+  const rest = { hint: null, detail: null, option: null, transient: false };
+  const problem = { code: 'not-measured', message, ...rest };
+  const told = job({ state: 'FAILED', usage: { ...usage, peak_memory_mib: 25 } });
+  const known = await shown([], told, problem);
+  expect(known.textContent).toContain('Its memory was 25 MiB at most');
+  expect(known.textContent).not.toContain(message);
+  act(() => {
+    root.unmount();
+  });
+  expect((await shown([], job({ state: 'FAILED' }), problem)).textContent).toContain(message);
+});
 
 test('every node and GPU has a row, and an idle GPU is told of', async () => {
   const two = job({ usage, nodes: ['n1', '<b>n2'] });

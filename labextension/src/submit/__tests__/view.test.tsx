@@ -261,6 +261,7 @@ test('Submit says what it waits for, and what was typed last is checked before i
   expect(button()?.getAttribute('aria-disabled')).toBe('true');
   await type('Code', '');
   expect(status()).toBe('Enter the code.');
+  expect(host.querySelector('[role=status]')?.getAttribute('data-wrong')).toBe('false');
   model.answers = { ...model.answers, outlook };
   await type('Code', 'y');
   expect(status()).toBe('Checking…');
