@@ -7,7 +7,7 @@ import { memo, type JSX } from 'react';
 import { argsOf } from '../commands/targets';
 import { numeral } from '../language';
 import { CommandIDs, type ISlurmModel } from '../tokens';
-import { actionsOf } from './menu';
+import { ACTIONS, actionsOf } from './menu';
 import { targetOf, type JobRow } from './rows';
 
 interface NothingProps {
@@ -55,20 +55,19 @@ export const Chosen = memo(function Chosen(props: ChosenProps): JSX.Element | nu
   if (rows.length === 0) {
     return null;
   }
-  const byAction = new Map<string, JobRow[]>();
-  for (const row of rows) {
-    for (const id of actionsOf(row)) {
-      const some = byAction.get(id) ?? [];
-      some.push(row);
-      byAction.set(id, some);
-    }
-  }
-  const usable = [...byAction]
-    .map(([id, some]) => ({ id, args: { ...argsOf(some.map(targetOf)), chosen: rows.length } }))
+  const usable = ACTIONS.map(id => ({ id, some: rows.filter(row => actionsOf(row).includes(id)) }))
+    .filter(({ some }) => some.length > 0)
+    .map(({ id, some }) => ({ id, args: { ...argsOf(some.map(targetOf)), chosen: rows.length } }))
     .filter(({ id, args }) => commands.hasCommand(id) && commands.isEnabled(id, args));
+  const selected = trans.__('%1 selected', numeral(rows.length));
   return (
     <div className="jp-slurm-Chosen" role="group" aria-label={trans.__('Selected jobs')}>
-      <span role="status">{trans.__('%1 selected', numeral(rows.length))}</span>
+      <span aria-hidden="true" title={selected}>
+        {numeral(rows.length)}
+      </span>
+      <span className="jp-slurm-Unseen" role="status">
+        {selected}
+      </span>
       {usable.map(({ id, args }) => (
         <button
           key={id}

@@ -1,7 +1,6 @@
 // The clusters and the ways to them: state, since when, what to do about it.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
-import { exactly } from '../exactly';
 import { moment, visible } from '../format';
 import { isSame, said, toldBeside } from '../messages';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
@@ -26,6 +25,7 @@ export function ClusterList({ model, queues, commands, trans, nowS }: Props): JS
         <ClusterRow
           key={cluster.name}
           cluster={cluster}
+          several={model.clusters.length > 1}
           connection={model.connections.get(cluster.name)}
           queue={untold(queues.freshness(cluster.name))}
           commands={commands}
@@ -39,6 +39,8 @@ export function ClusterList({ model, queues, commands, trans, nowS }: Props): JS
 
 interface RowProps {
   cluster: Cluster;
+  /** Its troubles have no line of their own where there are several. */
+  several: boolean;
   connection: Connection | undefined;
   /** null: there is nothing to say of it, or it was said of all. */
   queue: Freshness | null;
@@ -47,63 +49,54 @@ interface RowProps {
   nowS: number;
 }
 
-function ClusterRow({ cluster, connection, queue, ...shared }: RowProps): JSX.Element {
+function ClusterRow({ cluster, several, connection, queue, ...shared }: RowProps): JSX.Element {
   const { commands, trans, nowS } = shared;
   const state = connection?.state ?? 'closed';
   const problem = connection?.problem ?? cluster.problem;
-  const hosts = connection?.hosts.join(' → ') ?? cluster.host ?? '';
+  const trouble = problem ? toldBeside(problem, trans) : troubleOf(queue, trans, nowS);
+  const words = stateWords(trans)[state];
+  const since =
+    state === 'local' || !connection?.since_s
+      ? ''
+      : trans.__('since %1', moment(connection.since_s, nowS));
+  const full = `${words} ${since}`.trim();
+  const hosts = connection?.hosts.join(' → ') ?? cluster.host;
+  const detail = (problem ?? queue?.problem)?.detail;
+  const inLine = several && trouble !== '';
   return (
-    <li className="jp-slurm-Cluster" data-state={state}>
-      <div className="jp-slurm-ClusterLine">
-        <span className="jp-slurm-ClusterName" title={hosts}>
-          {visible(cluster.name)}
-        </span>
-        <span className="jp-slurm-ClusterState">
-          <span aria-hidden="true">{SIGNS[state]} </span>
-          {stateWords(trans)[state]}
-          <Since connection={connection} trans={trans} nowS={nowS} />
+    <li className="jp-slurm-Cluster" data-state={trouble === '' ? state : 'trouble'}>
+      <div
+        className="jp-slurm-ClusterLine"
+        title={[hosts, full, trouble, detail].filter(Boolean).join('\n')}
+      >
+        <span aria-hidden="true">{trouble === '' ? SIGNS[state] : '!'}</span>
+        <span className="jp-slurm-ClusterName">{visible(cluster.name)}</span>
+        <span
+          className={inLine || SAYS_MORE.has(state) ? 'jp-slurm-ClusterState' : 'jp-slurm-Unseen'}
+          role={inLine ? 'status' : undefined}
+        >
+          {inLine ? trouble : SAYS_MORE.has(state) ? words : full}
         </span>
         <Action cluster={cluster.name} state={state} commands={commands} trans={trans} />
       </div>
-      {problem ? (
-        <p className="jp-slurm-Problem" title={problem.detail ?? ''}>
-          {toldBeside(problem, trans)}
+      {trouble === '' || several ? null : (
+        <p className="jp-slurm-Problem" role="status" title={trouble}>
+          {trouble}
         </p>
-      ) : null}
-      {queue?.problem && !problem ? (
-        <p className="jp-slurm-Problem" role="status" title={queue.problem.detail ?? ''}>
-          {queue.asOf === null
-            ? trans.__('Its queue is not known: %1', said(queue.problem.message, trans))
-            : trans.__(
-                'As of %1; since then: %2',
-                moment(queue.asOf, nowS),
-                said(queue.problem.message, trans)
-              )}
-        </p>
-      ) : null}
+      )}
     </li>
   );
 }
 
-interface SinceProps {
-  connection: Connection | undefined;
-  trans: TranslationBundle;
-  nowS: number;
-}
-
-/** Of a way that comes and goes. */
-function Since({ connection, trans, nowS }: SinceProps): JSX.Element | null {
-  if (connection === undefined || connection.state === 'local' || connection.since_s <= 0) {
-    return null;
+/** Returns what keeps its queue from being known; '': nothing does. */
+function troubleOf(queue: Freshness | null, trans: TranslationBundle, nowS: number): string {
+  if (!queue?.problem) {
+    return '';
   }
-  return (
-    <time
-      dateTime={new Date(connection.since_s * 1000).toISOString()}
-      title={exactly(connection.since_s)}
-    >
-      {` ${trans.__('since %1', moment(connection.since_s, nowS))}`}
-    </time>
-  );
+  const why = said(queue.problem.message, trans);
+  return queue.asOf === null
+    ? trans.__('Its queue is not known: %1', why)
+    : trans.__('As of %1; since then: %2', moment(queue.asOf, nowS), why);
 }
 
 interface ActionProps {
@@ -144,6 +137,13 @@ const SIGNS: Record<Connection['state'], string> = {
   closed: '○',
   'login-needed': '○'
 };
+
+/** The states whose word says more than the sign and the button do. */
+const SAYS_MORE: ReadonlySet<string> = new Set<Connection['state']>([
+  'local',
+  'connecting',
+  'lost'
+]);
 
 function stateWords(trans: TranslationBundle): Record<Connection['state'], string> {
   return {

@@ -64,6 +64,8 @@ export function HistoryFoot({
   trans: TranslationBundle;
 }): JSX.Element {
   const { days, busy, problem, further, nextDays } = history;
+  const shown = days === 0 ? '' : trans._n('%1 day shown', '%1 days shown', days);
+  const told = problem === null ? shown : said(problem.message, trans);
   return (
     <div className="jp-slurm-History">
       {further === null ? null : (
@@ -76,16 +78,8 @@ export function HistoryFoot({
           {busy ? trans.__('Looking…') : trans._n('Look a day back', 'Look %1 days back', nextDays)}
         </button>
       )}
-      <span className="jp-slurm-Quiet" role="status">
-        {problem !== null
-          ? said(problem.message, trans)
-          : days === 0
-            ? ''
-            : trans._n(
-                'Jobs of the last day in accounting are shown, too',
-                'Jobs of the last %1 days in accounting are shown, too',
-                days
-              )}
+      <span className="jp-slurm-Quiet" role="status" title={told}>
+        {told}
       </span>
     </div>
   );

@@ -1,11 +1,11 @@
 // The card beside a row: all that a row has no room for. While it is there what the job uses is
 // watched.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { useCallback, useLayoutEffect, useRef, type JSX } from 'react';
+import { Fragment, useCallback, useLayoutEffect, useRef, type JSX } from 'react';
 import { isFinal, stateWord, tone, visible } from '../format';
 import { useFeed } from '../grid/feed';
 import type { ISlurmModel, UsageView } from '../tokens';
-import { exactTimes, facts, load } from './hover_words';
+import { facts, reasons, table } from './hover_words';
 import type { JobRow } from './rows';
 
 const GAP_PX = 4;
@@ -32,7 +32,6 @@ export function HoverCard({ row, box, model, nowS, trans }: Props): JSX.Element 
   const id = row.id !== null && !isFinal(row.state) ? row.id : null;
   const open = useCallback(() => model.usage(id ?? ''), [model, id]);
   const { view } = useFeed<UsageView>(id === null ? null : open);
-  const lines = [...facts(row, nowS, trans), ...load(view?.samples.at(-1), trans)];
   return (
     <div
       {...{ popover: 'manual' }}
@@ -46,19 +45,23 @@ export function HoverCard({ row, box, model, nowS, trans }: Props): JSX.Element 
           {trans.__('%1 on %2', row.slurmId ?? row.id ?? '', visible(row.cluster))}
         </span>
       </p>
-      <p className="jp-slurm-State" data-tone={tone(row.state)} title={row.state}>
-        {stateWord(row.state, trans)}
+      <p>
+        <span className="jp-slurm-State" data-tone={tone(row.state)}>
+          {stateWord(row.state, trans)}
+        </span>
+        {['', ...facts(row, nowS, trans)].join(' · ')}
       </p>
-      {lines.map(line => (
+      {reasons(row, nowS, trans).map(line => (
         <p key={line}>{line}</p>
       ))}
-      {exactTimes(row, trans)
-        .split('\n')
-        .map(line => (
-          <p key={line} className="jp-slurm-Quiet">
-            {line}
-          </p>
+      <dl>
+        {table(row, view?.samples.at(-1), trans).map(([label, value]) => (
+          <Fragment key={label}>
+            <dt className="jp-slurm-Quiet">{label}</dt>
+            <dd>{value}</dd>
+          </Fragment>
         ))}
+      </dl>
     </div>
   );
 }

@@ -7,52 +7,54 @@ import { decimal } from '../language';
 import { said } from '../messages';
 import type { UsageSample } from '../wire';
 import type { JobRow } from './rows';
-import { endOf, tasks, took } from './words';
+import { endOf, tasks, tookS } from './words';
 
-/** What is known besides, without what does not apply. */
+/** What it is, and when it starts or ends: beside its state, without what does not apply. */
 export function facts(row: JobRow, nowS: number, trans: TranslationBundle): string[] {
   const waits = !isFinal(row.state) && !isRunning(row.state);
+  const ranS = isFinal(row.state) ? tookS(row) : null;
+  return [
+    kind(row, trans),
+    left(row, nowS, trans),
+    ranS === null ? '' : trans.__('ran %1', duration(ranS)),
+    waits && row.startEstimateS !== null ? start(row.startEstimateS, nowS, trans) : ''
+  ].filter(part => part !== '');
+}
+
+/** Why it waits or ended, and why nothing newer is known. */
+export function reasons(row: JobRow, nowS: number, trans: TranslationBundle): string[] {
   // Of one that was refused it is the reason, which `why` says.
   const problem = isFinal(row.state) ? null : row.job?.problem;
   return [
-    kind(row, trans),
-    tasks(row, trans),
-    row.nodes === null ? '' : visible(row.nodes),
-    row.gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', row.gpus) : '',
-    left(row, nowS, trans),
-    isFinal(row.state) && took(row) !== '' ? trans.__('ran %1', took(row)) : '',
     visible(said(row.why ?? '', trans)),
-    waits && row.startEstimateS !== null ? start(row.startEstimateS, nowS, trans) : '',
     problem ? unknownSince(row, said(problem.message, trans), nowS, trans) : ''
   ].filter(part => part !== '');
 }
 
-/** Its times, exactly. */
-export function exactTimes(row: JobRow, trans: TranslationBundle): string {
-  const times: [string, number | null][] = [
-    [trans.__('Submitted'), row.submittedS],
-    [trans.__('Started'), row.startedS],
-    [trans.__('Ended'), row.endedS]
-  ];
-  return times
-    .filter((one): one is [string, number] => one[1] !== null)
-    .map(([label, at]) => `${label}: ${exactly(at)}`)
-    .join('\n');
-}
-
-/** What it uses, as it was measured last. */
-export function load(sample: UsageSample | undefined, trans: TranslationBundle): string[] {
-  if (sample === undefined) {
-    return [];
-  }
-  const busy = sample.gpus.flatMap(({ utilisation }) => utilisation ?? []);
+/** What it has, what it used when that was measured last, and its times: each with its label. */
+export function table(
+  row: JobRow,
+  sample: UsageSample | undefined,
+  trans: TranslationBundle
+): [string, string][] {
+  const busy = sample?.gpus.flatMap(({ utilisation }) => utilisation ?? []) ?? [];
   const mean = busy.reduce((sum, one) => sum + one, 0) / busy.length;
-  return [
-    busy.length > 0
-      ? trans._n('%1 GPU: %2 %%', '%1 GPUs: %2 %%', busy.length, Math.round(100 * mean))
-      : '',
-    trans.__('%1 CPUs · %2 of memory', decimal(sample.cpus), memory(sample.memory_mib))
-  ].filter(Boolean);
+  const gpus = [
+    row.gpus || busy.length,
+    ...(busy.length > 0 ? [`${Math.round(100 * mean)} %`] : [])
+  ];
+  const time = (atS: number | null): string => (atS === null ? '' : exactly(atS));
+  const lines: [string, string][] = [
+    [trans.__('Tasks'), tasks(row, trans)],
+    [trans.__('Nodes'), visible(row.nodes ?? '')],
+    [trans.__('GPUs'), gpus[0] === 0 ? '' : gpus.join(' · ')],
+    [trans.__('CPUs'), sample === undefined ? '' : decimal(sample.cpus)],
+    [trans.__('Memory'), sample === undefined ? '' : memory(sample.memory_mib)],
+    [trans.__('Submitted'), time(row.submittedS)],
+    [trans.__('Started'), time(row.startedS)],
+    [trans.__('Ended'), time(row.endedS)]
+  ];
+  return lines.filter(([, value]) => value !== '');
 }
 
 function kind(row: JobRow, trans: TranslationBundle): string {

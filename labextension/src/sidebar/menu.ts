@@ -5,6 +5,18 @@ import { isLab } from '../labs/words';
 import { CommandIDs } from '../tokens';
 import type { JobRow } from './rows';
 
+/** In the order of their buttons, whatever is chosen. */
+export const ACTIONS: readonly string[] = [
+  CommandIDs.openLab,
+  CommandIDs.copyLabLink,
+  CommandIDs.goToCell,
+  CommandIDs.copyId,
+  CommandIDs.hold,
+  CommandIDs.release,
+  CommandIDs.forget,
+  CommandIDs.cancel
+];
+
 /** The few that one wants most, while it is looked at. */
 export function actionsOf(row: JobRow): string[] {
   if (isFinal(row.state)) {

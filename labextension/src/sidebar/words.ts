@@ -2,7 +2,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { endsOf } from '../ends';
 import { duration, isFinal, isRunning, moment, stateWord, visible } from '../format';
-import { listed, numeral } from '../language';
+import { listed } from '../language';
 import { isLab } from '../labs/words';
 import { counted, progress, tally, taskCount } from '../tasks';
 import type { JobRow } from './rows';
@@ -10,7 +10,9 @@ import type { JobRow } from './rows';
 /** At the right, what matters now: what is left, why it waits and until when, how it ended. */
 export function matters(row: JobRow, nowS: number, trans: TranslationBundle): string {
   if (isFinal(row.state)) {
-    return [how(row, trans), took(row)].filter(Boolean).join(' · ');
+    const ranS = tookS(row);
+    const ran = ranS === null ? '' : ranS < 60 ? duration(ranS) : brief(ranS, trans);
+    return [how(row, trans), ran].filter(Boolean).join(' · ');
   }
   if (row.job?.problem) {
     return stateWord('UNKNOWN', trans);
@@ -20,7 +22,8 @@ export function matters(row: JobRow, nowS: number, trans: TranslationBundle): st
   }
   const { startEstimateS: startS } = row;
   const start = startS === null || startS <= nowS ? '' : `~${moment(startS, nowS)}`;
-  return [waits(row, trans), start].filter(Boolean).join(' · ');
+  const why = start !== '' && row.reason.startsWith('BeginTime') ? '' : waits(row, trans);
+  return [why, start].filter(Boolean).join(' · ');
 }
 
 /** Returns the job's GPUs, and their load where it is known. */
@@ -48,7 +51,7 @@ export function sentence(row: JobRow, nowS: number, trans: TranslationBundle): s
   return listed([name, word, ...more.filter(part => part !== word)]);
 }
 
-/** Of an array, how many of its tasks are done and have failed; of one not ours, how many run. */
+/** Of an array, how many of its tasks have ended and have failed; of one not ours, how many run. */
 function share(row: JobRow, trans: TranslationBundle): string {
   const { all, done, failed } = tally(row.job?.tasks ?? {});
   return all === 0
@@ -62,7 +65,7 @@ function share(row: JobRow, trans: TranslationBundle): string {
 function how({ job, state }: JobRow, trans: TranslationBundle): string {
   const { all, failed } = tally(job?.tasks ?? {});
   if (failed > 0) {
-    return trans.__('%1 of %2 failed', numeral(failed), numeral(all));
+    return counted('FAILED', failed, trans);
   }
   if (state !== 'COMPLETED') {
     return stateWord(state, trans);
@@ -167,7 +170,7 @@ export function tasks(row: JobRow, trans: TranslationBundle): string {
       );
 }
 
-/** For how long it ran; '': that is not known. */
-export function took({ startedS, endedS }: JobRow): string {
-  return startedS !== null && endedS !== null ? duration(endedS - startedS) : '';
+/** For how long it ran; null: that is not known. */
+export function tookS({ startedS, endedS }: JobRow): number | null {
+  return startedS !== null && endedS !== null ? endedS - startedS : null;
 }

@@ -50,7 +50,7 @@ test('a row says how long a kernel has left, and leads to its notebook', () => {
     }
     return found;
   };
-  const told = ['kernel', 'n1', '2 GPUs', 'ends in 57 min 55 s'];
+  const told = ['kernel', 'ends in 57 min 55 s'];
   expect(facts(row(kernel()), NOW_S, trans)).toEqual(told);
   expect(actionsOf(row(kernel()))).toEqual([CommandIDs.goToCell, CommandIDs.cancel]);
   expect(endsOf(kernel({ state: 'PENDING' }))).toBeNull();

@@ -50,7 +50,7 @@ test('a row says how far a lab is, then how long it has left, and opens it', () 
     }
     return found;
   };
-  expect(facts(row(lab()), NOW_S, trans)).toEqual(['lab', 'n1', '2 GPUs', 'ends in 57 min 55 s']);
+  expect(facts(row(lab()), NOW_S, trans)).toEqual(['lab', 'ends in 57 min 55 s']);
   const starting = lab({ lab: { url: '', port: 1, base_url: '/', step: 'starting', door: null } });
   expect(facts(row(starting), NOW_S, trans)).toContain('JupyterLab starts.');
   expect(actionsOf(row(lab()))).toEqual([

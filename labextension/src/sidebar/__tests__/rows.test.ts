@@ -5,7 +5,7 @@ import { actionsOf } from '../menu';
 import { lineSentence } from '../row';
 import { dayOf, matching, targetOf, type JobRow } from '../rows';
 import { firstOpen, linesOf, type Line } from '../tree';
-import { exactTimes, facts } from '../hover_words';
+import { facts, reasons, table } from '../hover_words';
 import { gpusOf, matters, sentence, taskOf, used } from '../words';
 
 const trans = nullTranslator.load('jupyter_slurm');
@@ -153,7 +153,7 @@ test('an array that is not ours is one row: running, when one of its tasks is', 
     ]
   );
   expect([row.slurmId, row.state, row.gpus, row.tasks.length]).toEqual(['12', 'RUNNING', 4, 3]);
-  expect(facts(row, NOW_S, trans)).toContain('2 running · 7 waiting');
+  expect(table(row, undefined, trans)[0]).toEqual(['Tasks', '2 running · 7 waiting']);
   expect(row.tasks.map(task => targetOf(task).slurm_id)).toEqual(['12_1', '12_2', '12_[3-9%2]']);
   expect([row, ...row.tasks].map(taskOf)).toEqual(['', '[1]', '[2]', '[3-9%2]']);
   expect(row.tasks.map(task => sentence(task, NOW_S, trans).split(',')[0])).toEqual([
@@ -218,7 +218,7 @@ test('an ended array says how many tasks it had, and opens to those that failed'
   const ran = { slurm_id: '7', started_s: NOW_S - 3600, ended_s: NOW_S - 2880 };
   const failed = { ...ran, state: 'FAILED' as const, tasks: { COMPLETED: '0,1,3', FAILED: '2' } };
   const row = only([job('one', failed)]);
-  expect(matters(row, NOW_S, trans)).toBe('1 of 4 failed · 12 min');
+  expect(matters(row, NOW_S, trans)).toBe('1 failed · 12 min');
   const done = { ...ran, state: 'COMPLETED' as const, tasks: { COMPLETED: '0-3' } };
   expect(matters(only([job('one', done)]), NOW_S, trans)).toBe('4 tasks · 12 min');
   const lines = linesOf(lists([job('one', failed)]), () => true);
@@ -251,10 +251,13 @@ test('a waiting row says why in a word, and about when it starts', () => {
   const row = only([job('one', { ...waits, reason: 'Priority', why: 'A sentence', gpus: 2 })]);
   expect(matters(row, NOW_S, trans)).toMatch(/^priority · ~.*10/);
   expect(sentence(row, NOW_S, trans)).toMatch(/^one, waiting, priority, ~.*10/);
-  const [gpus, why, start] = facts(row, NOW_S, trans);
-  expect([gpus, why]).toEqual(['2 GPUs', 'A sentence']);
-  expect(start).toMatch(/^starts ~.*10/);
-  expect(exactTimes(row, trans)).toMatch(/^Submitted: .*$/); // and not the expected start again
+  const later = only([job('one', { ...waits, reason: 'BeginTime' })]);
+  expect(matters(later, NOW_S, trans)).toMatch(/^~.*10/);
+  expect(facts(row, NOW_S, trans)[0]).toMatch(/^starts ~.*10/);
+  expect(reasons(row, NOW_S, trans)).toEqual(['A sentence']);
+  const [gpus, ...times] = table(row, undefined, trans);
+  expect(gpus).toEqual(['GPUs', '2']);
+  expect(times.map(([label]) => label)).toEqual(['Submitted']); // and not the expected start again
   const word = (reason: string): string =>
     matters(only([job('one', { state: 'PENDING', reason })]), NOW_S, trans);
   expect(['JobHeldUser', 'Resources', 'QOSMaxJobsPerUserLimit', 'NewOfSlurm'].map(word)).toEqual([
@@ -266,7 +269,7 @@ test('a waiting row says why in a word, and about when it starts', () => {
 });
 
 test('an ended row says how, and how long it ran', () => {
-  const ran = { started_s: NOW_S - 3600, ended_s: NOW_S - 2880 };
+  const ran = { started_s: NOW_S - 3600, ended_s: NOW_S - 2855 };
   const words = (state: Job['state']): string =>
     matters(only([job('one', { ...ran, state })]), NOW_S, trans);
   expect(words('COMPLETED')).toBe('12 min');
@@ -325,7 +328,8 @@ test('what is not known is said, with since when', () => {
     transient: true
   };
   const row = only([job('one', { problem, problem_since_s: NOW_S - 60 })]);
-  expect(facts(row, NOW_S, trans).at(-1)).toMatch(/^Not known since .*: No answer$/);
+  expect(reasons(row, NOW_S, trans)).toHaveLength(1);
+  expect(reasons(row, NOW_S, trans)[0]).toMatch(/^Not known since .*: No answer$/);
 });
 
 test('a job that Slurm has refused is no unknown one, and its reason is told once', () => {
@@ -339,7 +343,7 @@ test('a job that Slurm has refused is no unknown one, and its reason is told onc
   };
   const row = only([job('one', { state: 'REJECTED', why: 'No such account', problem })]);
   expect(matters(row, NOW_S, trans)).toBe('refused');
-  expect(facts(row, NOW_S, trans)).toEqual(['No such account']);
+  expect(reasons(row, NOW_S, trans)).toEqual(['No such account']);
 });
 
 test('what can be done depends on the state', () => {

@@ -4,7 +4,9 @@ import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 import { drawn } from '../../__tests__/drawn';
 import { connection, FakeModel, job, NOW_S } from '../../__tests__/fakes';
-import type { ConnectionState } from '../../wire';
+import { CommandIDs } from '../../tokens';
+import type { Cluster, ConnectionState } from '../../wire';
+import { ACTIONS } from '../menu';
 import { SlurmSidebar } from '../widget';
 
 const trans = nullTranslator.load('jupyter_slurm');
@@ -128,4 +130,50 @@ test('what only the queue knows stays while its cluster is lost, and goes at a l
   expect(view.dispose).not.toHaveBeenCalled();
   expect(await told('closed')).toContain('Running 5,000');
   expect(view.dispose).toHaveBeenCalled();
+});
+
+test('the trouble of a cluster stands in its line where there are several, else below it', async () => {
+  const { model, sidebar } = await opened();
+  const problem = { code: 'x', message: 'No answer', hint: null, detail: null };
+  const told = async (...names: string[]): Promise<(string | null)[]> => {
+    await drawn(() => {
+      model.clusters = names.map(name => ({ name, problem: null }) as Cluster);
+      const far = connection({ cluster: 'far', state: 'closed' });
+      model.connections = new Map([
+        ['far', { ...far, problem: { ...problem, option: null, transient: true } }]
+      ]);
+      model.changed.emit();
+    });
+    await drawn();
+    const found = sidebar.node.querySelectorAll('.jp-slurm-Cluster > *');
+    return [...found].map(one => one.textContent);
+  };
+  expect(await told('far', 'near')).toEqual(['!farNo answerConnect', '○nearnot connectedConnect']);
+  expect(await told('far')).toEqual([expect.stringMatching(/^!far.*Connect$/), 'No answer']);
+});
+
+test('what can be done to the selected jobs has one order, Cancel last', async () => {
+  const { model, sidebar } = await opened();
+  for (const [id, state] of [
+    ['job4999', 'PENDING'],
+    ['job0', 'COMPLETED']
+  ] as const) {
+    await drawn(() => {
+      model.put(job({ id, name: id, state, slurm_id: '1', revision: 2 }));
+    });
+  }
+  for (const id of Object.values(CommandIDs)) {
+    sidebar.commands.addCommand(id, { label: id, execute: () => null });
+  }
+  const grid = sidebar.node.querySelector('[role=treegrid]');
+  await drawn(() => {
+    grid
+      ?.querySelector('[role=row][tabindex="0"]')
+      ?.dispatchEvent(new KeyboardEvent('keydown', { key: 'a', ctrlKey: true, bubbles: true }));
+  });
+  const chosen = sidebar.node.querySelector('.jp-slurm-Chosen');
+  expect(chosen?.querySelector('[role=status]')?.textContent).toMatch(/ selected$/);
+  const labels = [...(chosen?.querySelectorAll('button') ?? [])].map(one => one.title);
+  expect(labels).toEqual(ACTIONS.filter(id => labels.includes(id)));
+  expect(labels.at(-1)).toBe(CommandIDs.cancel);
 });
