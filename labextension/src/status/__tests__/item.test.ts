@@ -45,8 +45,8 @@ test('each task of an array is a job, as in the queue and at the heads of the si
     { state: 'PENDING', slurm_id: '8', id: 'bbbbbbbb' }
   ] as QueueEntry[];
   expect(stateCounts(entries)).toEqual([
-    ['PENDING', 4902],
-    ['RUNNING', 3]
+    ['RUNNING', 3],
+    ['PENDING', 4902]
   ]);
   expect(summary(model, trans).text).toBe('Slurm 3 ▶ 4,902 ◷');
   const jobs = [...model.jobs.values()];
