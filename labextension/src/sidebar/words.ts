@@ -11,7 +11,8 @@ import type { JobRow } from './rows';
 export function matters(row: JobRow, nowS: number, trans: TranslationBundle): string {
   if (isFinal(row.state)) {
     const ranS = tookS(row);
-    const ran = ranS === null ? '' : ranS < 60 ? duration(ranS) : brief(ranS, trans);
+    // Seconds tell short jobs apart.
+    const ran = ranS === null ? '' : ranS < 600 ? duration(ranS) : brief(ranS, trans);
     return [how(row, trans), ran].filter(Boolean).join(' · ');
   }
   if (row.job?.problem) {
