@@ -165,7 +165,7 @@ def ours(api: AgentClient, root: Path, engine: str) -> float:
     while not (job := api.job(job.id)).state.final:
         cursor = api.changes(cursor, 5.0).cursor
     assert job.state is JobState.COMPLETED, f"{job.why} {api.result(job.id).evalue}"
-    return last(ready) - (root / job.id / "claim.0").stat().st_mtime
+    return last(ready) - (root / job.id / "started.0.json").stat().st_mtime
 
 
 def by_hand(cluster: SlurmCluster, folder: Path, engine: str, python: str) -> float:
