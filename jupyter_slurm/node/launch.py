@@ -54,7 +54,7 @@ class Launcher(object):
         with open(os.path.join(job_dir, "launch.json"), encoding="utf-8") as file:
             self.plan = json.load(file)
         self.shared = ["--overlap"] if self.plan["has_overlap"] else []
-        """Options by which each step gets what the others have, too."""
+        """Options that let the steps share CPUs and GPUs."""
         if not self.plan["has_asked_for_gpus"]:
             self.shared += launch_step.gpus_of_node()
         self.key = launch_line.read_key(job_dir)

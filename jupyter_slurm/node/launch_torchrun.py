@@ -65,7 +65,7 @@ def rendezvous(job_dir, attempt, index, address):
     # type: (str, str, int, str) -> Any
     """Return the store by which the nodes meet: the first one opens it, and tells the others by a
     file where it is."""
-    from torch.distributed import TCPStore  # noqa: PLC0415 - takes seconds
+    from torch.distributed import TCPStore
 
     path = os.path.join(job_dir, "engine.%s.json" % attempt)
     if index == 0:
@@ -92,7 +92,7 @@ def by_address(run, address):
     if "--local_addr" in run.get_args_parser()._option_string_actions:
         return ["--local_addr=%s" % address]
     with contextlib.suppress(ImportError):  # PyTorch before 2
-        from torch.distributed.elastic.agent.server import api  # noqa: PLC0415 - takes seconds
+        from torch.distributed.elastic.agent.server import api
 
         if hasattr(api, "_get_fq_hostname"):
             api._get_fq_hostname = lambda: address
@@ -104,8 +104,8 @@ def by_free_port():
     """Have torchrun choose the port at which the ranks meet among those that nobody takes before
     they open it. Its own is one that Linux may give to the next connection from the node; PyTorch
     2.5 and later keep it open."""
-    from torch.distributed.elastic.agent.server import api as agent  # noqa: PLC0415 - takes seconds
-    from torch.distributed.elastic.rendezvous import api as meeting  # noqa: PLC0415 - takes seconds
+    from torch.distributed.elastic.agent.server import api as agent
+    from torch.distributed.elastic.rendezvous import api as meeting
 
     def bound():
         # type: () -> socket.socket
@@ -185,15 +185,15 @@ def main(argv):
     level = os.environ.get("LOGLEVEL")
     os.environ.setdefault("LOGLEVEL", "CRITICAL")  # what fails is told by the ranks themselves
     try:
-        from torch.distributed import run  # noqa: PLC0415 - takes seconds
-        from torch.distributed.elastic.multiprocessing import (  # noqa: PLC0415 - takes seconds
+        from torch.distributed import run
+        from torch.distributed.elastic.multiprocessing import (
             SignalException,
             Std,
         )
-        from torch.distributed.elastic.multiprocessing.errors import (  # noqa: PLC0415 - takes seconds
+        from torch.distributed.elastic.multiprocessing.errors import (
             ChildFailedError,
         )
-        from torch.distributed.launcher import api as launcher  # noqa: PLC0415 - takes seconds
+        from torch.distributed.launcher import api as launcher
     except ImportError as error:
         python = "Python %d.%d.%d" % sys.version_info[:3]
         return fail(
@@ -224,7 +224,7 @@ def main(argv):
     words += [os.path.join(job_dir, world["runner"]), job_dir, attempt, "torchrun"]
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     with contextlib.suppress(ImportError, AttributeError):
-        from torch.distributed.elastic.rendezvous import dynamic_rendezvous  # noqa: PLC0415 - takes seconds
+        from torch.distributed.elastic.rendezvous import dynamic_rendezvous
 
         pickles = SignedPickle(secret(job_dir, "pickles " + attempt))
         dynamic_rendezvous.pickle = pickles  # type: ignore[attr-defined,unused-ignore]

@@ -16,12 +16,12 @@ export function decimal(value: number, digits = 1): string {
   return value.toLocaleString(language(), exactly);
 }
 
-/** Joins those parts of a list that say something. */
+/** Joins the parts that are not empty. */
 export function listed(parts: readonly string[]): string {
   return parts.filter(Boolean).join(language()?.startsWith('ja') ? '、' : ', ');
 }
 
-/** Joins those sentences that say something; after a Japanese full stop there is no blank. */
+/** Joins the sentences that are not empty; no blank follows a Japanese full stop. */
 export function together(parts: readonly string[]): string {
   return parts.filter(Boolean).join(' ').replace(/。 /g, '。');
 }

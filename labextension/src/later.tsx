@@ -1,5 +1,5 @@
-// What the browser loads when there is something for it: views when they are first shown, what goes
-// on beside them when there is a job of its kind. A page starts without it.
+// Loads code when it is first needed: a view when it is shown, what watches jobs of a kind with the
+// first such job. A page starts without it.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { createElement, lazy, Suspense, type ComponentType, type JSX } from 'react';
 import type { ISlurmModel } from './tokens';
@@ -18,16 +18,19 @@ export function later<P extends Translated>(
   };
 }
 
-/** Calls `begin` once, when the model knows such a job. */
+/** Calls `begin` once, as soon as the model has a job for which `such` is true. */
 export function onceThereIs(
   model: ISlurmModel,
   such: (job: Job) => boolean,
   begin: () => Promise<unknown>
 ): void {
   const look = (): void => {
-    if ([...model.jobs.values()].some(such)) {
-      model.changed.disconnect(look);
-      void begin();
+    for (const job of model.jobs.values()) {
+      if (such(job)) {
+        model.changed.disconnect(look);
+        void begin();
+        return;
+      }
     }
   };
   model.changed.connect(look);

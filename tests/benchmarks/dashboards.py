@@ -38,7 +38,7 @@ _BOARDS: Final = {
     "dask": (f"--launch dask {_NODES}", "Open Dask's dashboard", "Data Transfer"),
     "tensorboard": ("--tensorboard logs", "Open TensorBoard", "No dashboards are active"),
 }
-"""What the job is submitted with, its button, and what its first page says once it is there."""
+"""Options of the job, label of its button, and a text that the page shows when it is ready."""
 _SENDS: Final = """
 import sys
 from IPython.core.interactiveshell import InteractiveShell

@@ -142,8 +142,8 @@ def test_mpi_runs_the_cell_in_every_task(nodes: Site) -> None:
     nothing_stays(job)
 
 
-def test_srun_is_asked_once_on_the_login_machine_what_it_can_do(nodes: Site) -> None:
-    """And by no job: each would wait for the answers before its steps begin."""
+def test_srun_is_asked_for_its_abilities_once_and_on_the_login_machine(nodes: Site) -> None:
+    """A job that asked itself would wait for the answers before its steps begin."""
 
     def asked() -> int:
         return nodes.service.status().commands.get("local srun", 0)

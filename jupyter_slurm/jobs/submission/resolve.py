@@ -43,8 +43,8 @@ def resolve(spec: JobSpec, cluster: SlurmCluster, job_dir: JobDir | None = None)
 
 
 def _with_srun(site: Site, cluster: SlurmCluster, *, is_mpi: bool) -> Site:
-    """Ask here, once for all jobs, what each job on many nodes would else ask srun before its steps
-    can start."""
+    """Ask srun once in a connection what each job on many nodes has to know before its steps can
+    start."""
     version = cluster.srun_version()
     overlap = version is None or has_overlap(version)
     return replace(site, has_overlap=overlap, mpi_types=cluster.mpi_types() if is_mpi else ())

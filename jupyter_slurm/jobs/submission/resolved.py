@@ -40,9 +40,9 @@ class Site:
     containers: tuple[Container, ...] = ()
     """The containers of the name that the job asks for, the newest first."""
     has_overlap: bool = True
-    """Whether steps share CPUs only when they say so; asked of a job on many nodes alone."""
+    """Whether steps share CPUs only with `--overlap`; asked only for a job on many nodes."""
     mpi_types: tuple[str, ...] = ()
-    """In which ways ranks of MPI find each other, best first; asked of an MPI job alone."""
+    """The ways in which ranks of MPI find each other, best first; asked only for an MPI job."""
 
 
 UNASKED = Site("/", JobDir(PurePosixPath("/")))

@@ -35,7 +35,7 @@ test('so does a command whose code cannot be loaded', () => {
   expect(mockTold).toEqual([`Open: ${RELOAD}`]);
 });
 
-test('what goes on beside jobs of a kind begins with the first one', () => {
+test('what watches jobs of a kind begins with the first one', () => {
   const model = new FakeModel();
   const begin = jest.fn(() => Promise.resolve());
   onceThereIs(model, ({ kind }) => kind === 'lab', begin);

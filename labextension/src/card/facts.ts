@@ -34,7 +34,7 @@ export function now(job: Job, nowS: number, trans: TranslationBundle): string[] 
   return known.map(visible).filter(part => part !== '' && part !== word);
 }
 
-/** How far an array is that waits: of another one its state says it. */
+/** Returns the counts of an array that waits; in any other state `time` has them. */
 export function waiting(job: Job, trans: TranslationBundle): string[] {
   return job.state === 'PENDING' ? progress(job, trans) : [];
 }

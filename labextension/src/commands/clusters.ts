@@ -8,7 +8,7 @@ import { problemOf } from '../model/model';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { say, tell } from './telling';
 
-/** Within which the model hears of a connection that has failed. */
+/** How long the model may take to report a failed connection. */
 const HEARD_MS = 2_000;
 
 const describedBy = {

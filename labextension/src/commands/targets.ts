@@ -81,7 +81,7 @@ export async function usualCluster(model: ISlurmModel): Promise<string> {
   return usualOf(clusters);
 }
 
-/** The one that a panel shows first: the default one, or one that is connected while that is not. */
+/** Returns the cluster that a panel opens first: the default, or if that is not connected one that is. */
 export async function clusterToShow(model: ISlurmModel): Promise<string> {
   const usual = await usualCluster(model);
   const open = [...model.connections.values()].filter(isOpen).map(({ cluster }) => cluster);

@@ -46,7 +46,7 @@ export interface Shown<T> {
 
 export const NARROWEST_PX = 40;
 
-/** At least as wide as its head, of whose letters those of Japanese are twice as wide. */
+/** Returns the width in px, enough for the head; Japanese letters are nearly twice as wide. */
 export function widthOf<T>({ width, title }: Column<T>, isSorted = false): number {
   const wide = title.match(/[\u3000-\uffef]/gu)?.length ?? 0;
   return Math.max(width, Math.ceil((isSorted ? 38 : 24) + 7.3 * title.length + 5.7 * wide));

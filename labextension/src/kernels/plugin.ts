@@ -4,8 +4,8 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ICommandPalette, MainAreaWidget } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { show } from '../commands/show';
+import { warnOfEnds } from '../ending';
 import { slurmIcon } from '../icons';
-import { onceThereIs } from '../later';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { endingSoon, isKernel } from './words';
 
@@ -41,19 +41,15 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       }
     });
     palette?.addItem({ command: CommandIDs.openKernels, category: trans.__('Slurm') });
-    const channel = 'BroadcastChannel' in window ? new BroadcastChannel(CHANNEL) : null;
-    onceThereIs(model, isKernel, async () => {
-      const { Warnings } = await import('../warnings');
-      new Warnings(
-        model,
-        {
-          is: isKernel,
-          told: (job, left) => endingSoon(job, left, trans),
-          label: trans.__('Go to its notebook'),
-          act: job => void app.commands.execute(CommandIDs.goToCell, { id: job.id })
-        },
-        channel
-      );
-    });
+    warnOfEnds(
+      model,
+      {
+        is: isKernel,
+        told: (job, left) => endingSoon(job, left, trans),
+        label: trans.__('Go to its notebook'),
+        act: job => void app.commands.execute(CommandIDs.goToCell, { id: job.id })
+      },
+      CHANNEL
+    );
   }
 };

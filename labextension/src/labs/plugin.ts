@@ -6,6 +6,7 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { CURRENT } from '../commands/current';
 import { warn } from '../commands/telling';
+import { warnOfEnds } from '../ending';
 import { onceThereIs } from '../later';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { addLabCommands } from './commands';
@@ -44,27 +45,25 @@ export const plugin: JupyterFrontEndPlugin<void> = {
         room.onmessage?.(message);
       };
     }
-    const channel = 'BroadcastChannel' in window ? new BroadcastChannel(CHANNEL) : null;
-    onceThereIs(model, isLab, async () => {
-      if (notebooks !== null) {
-        const current = {
-          path: () => notebooks.currentWidget?.context.path ?? null,
-          changed: (act: () => void) => notebooks.currentChanged.connect(act)
-        };
+    if (notebooks !== null) {
+      const current = {
+        path: () => notebooks.currentWidget?.context.path ?? null,
+        changed: (act: () => void) => notebooks.currentChanged.connect(act)
+      };
+      onceThereIs(model, isLab, async () => {
         const { Elsewhere } = await import('./elsewhere');
         new Elsewhere(model, current, warn, trans);
-      }
-      const { Warnings } = await import('../warnings');
-      new Warnings(
-        model,
-        {
-          is: isLab,
-          told: (job, left) => endingSoon(job, left, trans),
-          label: trans.__('Open the lab'),
-          act: job => void app.commands.execute(CommandIDs.openLab, { id: job.id })
-        },
-        channel
-      );
-    });
+      });
+    }
+    warnOfEnds(
+      model,
+      {
+        is: isLab,
+        told: (job, left) => endingSoon(job, left, trans),
+        label: trans.__('Open the lab'),
+        act: job => void app.commands.execute(CommandIDs.openLab, { id: job.id })
+      },
+      CHANNEL
+    );
   }
 };

@@ -37,7 +37,7 @@ export function gpusOf({ gpus, gpuLoad }: JobRow, trans: TranslationBundle): str
     : trans.__('%1 GPU %2 %%', gpus, Math.round(100 * gpuLoad));
 }
 
-/** Returns which tasks of an array it is, `[7]` or `[3-9]`; '': it is no task. */
+/** Returns the task's number or range, `[7]` or `[3-9]`; '' if the job is not a task. */
 export function taskOf({ slurmId }: JobRow): string {
   const at = slurmId?.split('_')[1] ?? '';
   return at === '' || at.startsWith('[') ? at : `[${at}]`;

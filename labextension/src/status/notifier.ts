@@ -17,7 +17,7 @@ import { News, type Channel } from './tabs';
 
 const SHOWN_MS = 6_000;
 const FAILURE_SHOWN_MS = 20_000;
-/** As long who submits a job waits for Slurm's answer, and is told it there (jobs/service.py). */
+/** How long a submission waits for Slurm's answer, and shows a refusal itself (jobs/service.py). */
 const SUBMITTED_S = 20;
 /** In the list behind the bell; older ones give way. */
 const MOST_LISTED = 5;

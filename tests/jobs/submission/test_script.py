@@ -135,7 +135,7 @@ def test_a_program_killed_by_a_signal_gives_128_and_the_signal(tmp_path: Path) -
 
 
 def test_a_poke_in_the_moment_of_the_programs_end_loses_no_exit_code(tmp_path: Path) -> None:
-    """Time and again: of what bash itself notes of a child, it lost every third."""
+    """Repeated, because bash alone lost the exit code in every third run."""
     pokes = "kill -URG $(ps -o ppid= $PPID) & exit 7"
     for number in range(30):
         folder = tmp_path / str(number)

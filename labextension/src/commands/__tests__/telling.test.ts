@@ -24,7 +24,7 @@ beforeEach(() => {
   jest.clearAllMocks();
 });
 
-test('what is too long for a notification is told whole in a dialog', () => {
+test('a message too long for a notification is shown whole in a dialog', () => {
   tell(refusal('Slurm refused.'), 'Hold', trans);
   expect(Notification.error).toHaveBeenCalledWith('Hold: Slurm refused. Ask.', expect.anything());
   expect(showErrorMessage).not.toHaveBeenCalled();
@@ -39,7 +39,7 @@ test.each([
   [true, 'Another one.', 1],
   [false, 'No route.', 1]
 ])(
-  'why a cluster cannot be reached is told once (shown by the caller: %s, as %s)',
+  'the reason for a failed connection is shown once (shown by the caller: %s, as %s)',
   async (isShown, message, told) => {
     jest.useFakeTimers();
     const commands = new CommandRegistry();

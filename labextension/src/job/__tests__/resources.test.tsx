@@ -82,7 +82,7 @@ const rows = (place: HTMLElement): string[] =>
 const charts = (place: HTMLElement): (string | undefined)[] =>
   [...place.querySelectorAll('figcaption > :first-child')].map(one => one.textContent ?? undefined);
 
-test('that nothing was measured is only said where nothing is known', async () => {
+test('"nothing was measured" is shown only if no figure is known', async () => {
   const message = 'It had ended before anything was measured.';
   const rest = { hint: null, detail: null, option: null, transient: false };
   const problem = { code: 'not-measured', message, ...rest };

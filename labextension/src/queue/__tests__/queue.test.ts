@@ -65,7 +65,7 @@ test('every column can be sorted by, and its text never fails', () => {
   }
 });
 
-test('an entry is told in the words of the sidebar', () => {
+test('the queue uses the same words as the sidebar', () => {
   const told = (more: Partial<QueueEntry>): string[] =>
     ['name', 'state', 'time', 'limit', 'why'].map(id => {
       const column = COLUMNS.find(one => one.id === id);

@@ -332,7 +332,7 @@ test('what is not known is said, with since when', () => {
   expect(reasons(row, NOW_S, trans)[0]).toMatch(/^Not known since .*: No answer$/);
 });
 
-test('a job that Slurm has refused is no unknown one, and its reason is told once', () => {
+test('a job that Slurm refused is shown as refused, not as unknown, and its reason once', () => {
   const problem = {
     code: 'x',
     message: 'No such account',

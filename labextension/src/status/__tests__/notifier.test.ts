@@ -45,7 +45,7 @@ test('one notification a job, changed in place from its start to its end', () =>
   expect(shown()).toEqual([['success', 'fit: done', 6_000]]);
 });
 
-test('a refusal is told only where nobody waits for the answer to a submission any more', () => {
+test('a refused job makes a notification only if nobody waits for its submission any more', () => {
   const model = notified();
   const created_s = job().created_s;
   model.put(job({ state: 'SUBMITTING', started_s: null }));
