@@ -88,7 +88,13 @@ class Watchdog:
 
     def _look(self) -> None:
         self._looked_at = time.monotonic()
-        self._skew = _skew_s()
+        skew_s = _skew_s()
+        try:
+            self._ask()
+        finally:
+            self._skew = skew_s  # no sooner: others wait for this answer
+
+    def _ask(self) -> None:
         links = self._connection.links
         if not links or not self._watched():
             return

@@ -7,6 +7,7 @@ import shlex
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
@@ -352,8 +353,12 @@ def test_after_the_machine_has_slept_the_line_is_looked_at_first(
     connection.open()
     line.freeze()
     monkeypatch.setattr(watchdog, "_skew_s", lambda: 3600.0)
-    with pytest.raises(TransportError):
-        connection.transport()
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(connection.transport)
+        wait_until(connection._watchdog._looking.locked)  # one looks, and who comes then waits
+        with pytest.raises(TransportError):
+            connection.transport()
+        assert isinstance(other.exception(), TransportError)
     line.thaw()
     connection.close()
 
