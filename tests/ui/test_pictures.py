@@ -1,0 +1,79 @@
+"""The pictures of docs/pictures, of the product as it is. CONTRIBUTING says how to renew them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, ViewportSize, expect
+
+from tests.ui.lab import Lab, Notebook
+from tests.ui.looks import SCREENSHOTS, are_lines
+from tests.ui.side import Sbatch, jobs, row
+
+_FOLDER = SCREENSHOTS / "docs"
+_SIZE: ViewportSize = {"width": 1280, "height": 760}
+_NAME = "fit.ipynb"
+_CELLS = (
+    "%load_ext jupyter_slurm",
+    "rates = [0.1, 0.3, 1.0]",
+    """%%slurm --gpus 1 --image python:3.11 --time 30m --in rates --out losses --name fit
+import matplotlib.pyplot as plt
+from tqdm import tqdm
+
+losses = {r: [r / (r + step) for step in tqdm(range(100))] for r in rates}
+plt.figure(figsize=(6, 2))
+for rate, loss in losses.items():
+    plt.plot(loss, label=f"rate {rate}")
+plt.legend()
+print("best loss", min(loss[-1] for loss in losses.values()))""",
+    "losses[0.1][-1]",
+)
+
+
+@pytest.fixture
+def notebook(page: Page, lab: Lab, sbatch: Sbatch) -> Notebook:
+    """Runs beside two jobs from a terminal, of which one waits for the other."""
+    page.set_viewport_size(_SIZE)
+    lab.write(_NAME, _CELLS)
+    sbatch("nightly-train", "--gres=gpu:1", "-t", "2:00:00")
+    sbatch("sweep", "-a", "1-20", "--gres=gpu:2", "-t", "8:00:00")
+    return Notebook(page, lab, _NAME)
+
+
+def test_the_pictures_of_the_docs_show_what_they_are_of(page: Page, notebook: Notebook) -> None:
+    notebook.run(0, 1, 2, 3)
+    page.get_by_role("tab", name="Slurm").click()
+    expect(row(page, "nightly-train")).to_have_accessible_name(re.compile("running"))
+    expect(row(page, "sweep")).to_have_accessible_name(re.compile("waiting"))
+    notebook.ended(3)
+    expect(notebook.card(2)).to_contain_text("done")
+    expect(notebook.output(2).get_by_role("img")).to_be_visible()
+    are_lines(jobs(page).get_by_role("row"))
+    _take(page, "notebook")
+
+    notebook.card(2).get_by_role("button", name="Open").click()
+    panel = page.get_by_role("log", name="Output")
+    expect(panel).to_contain_text("best loss")
+    _take(page, "job", panel)
+
+    page.get_by_role("button", name="Queue", exact=True).click()
+    queue = page.get_by_role("grid", name="Queue of local")
+    expect(queue.get_by_role("row").filter(has_text="sweep")).to_be_visible()
+    _take(page, "queue", queue)
+
+    page.get_by_role("button", name="Submit…", exact=True).click()
+    form = page.get_by_role("form", name="Slurm job")
+    form.get_by_label("Code").fill("import socket\n\nprint('hello from', socket.gethostname())")
+    form.get_by_label("Image").fill("python:3.11")
+    expect(form.get_by_text("CPU-hour")).to_be_visible()
+    _take(page, "form", form)
+
+
+def _take(page: Page, name: str, *shown: Locator) -> None:
+    """Once nothing lies over it."""
+    for one in shown:
+        expect(one).to_be_in_viewport()
+    expect(page.locator(".Toastify__toast")).to_have_count(0)
+    _FOLDER.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=_FOLDER / f"{name}.png")
