@@ -1,6 +1,6 @@
 // Spans, moments, sizes and states as people read them. Pure: no clock, no model.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { decimal, language } from './language';
+import { decimal, language, unitsOfTime } from './language';
 import { said } from './messages';
 import { STATES } from './states';
 import type { Connection, Job } from './wire';
@@ -8,10 +8,11 @@ import type { Connection, Job } from './wire';
 /** As people say it, two units at most: `7 s`, `2 min 5 s`, `1 h 1 min`, `2 d 7 h`. */
 export function duration(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
+  const [d, h, min, s] = unitsOfTime();
   const units: [number, string, number, string][] = [
-    [86_400, 'd', 3_600, 'h'],
-    [3_600, 'h', 60, 'min'],
-    [60, 'min', 1, 's']
+    [86_400, d, 3_600, h],
+    [3_600, h, 60, min],
+    [60, min, 1, s]
   ];
   for (const [size, unit, nextSize, nextUnit] of units) {
     if (whole >= size) {
@@ -19,7 +20,7 @@ export function duration(seconds: number): string {
       return `${Math.floor(whole / size)} ${unit}${rest > 0 ? ` ${rest} ${nextUnit}` : ''}`;
     }
   }
-  return `${whole} s`;
+  return `${whole} ${s}`;
 }
 
 const CLOCK = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const;

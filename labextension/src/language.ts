@@ -16,6 +16,14 @@ export function decimal(value: number, digits = 1): string {
   return value.toLocaleString(language(), exactly);
 }
 
+const UNITS = ['d', 'h', 'min', 's'] as const;
+const JAPANESE_UNITS = ['日', '時間', '分', '秒'] as const;
+
+/** The signs of day, hour, minute and second, which all our languages but one share. */
+export function unitsOfTime(): typeof UNITS | typeof JAPANESE_UNITS {
+  return language()?.startsWith('ja') ? JAPANESE_UNITS : UNITS;
+}
+
 /** Joins the parts that are not empty. */
 export function listed(parts: readonly string[]): string {
   return parts.filter(Boolean).join(language()?.startsWith('ja') ? '、' : ', ');

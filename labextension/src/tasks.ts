@@ -55,13 +55,22 @@ export function ranksOf({ state }: Pick<Job, 'state'>, ranks: number): [number, 
   return Array.from({ length: Math.min(ranks, MOST) }, (_, rank) => [rank, state]);
 }
 
-/** How many tasks there are, how many have ended, and how many of these failed. */
-export function tally(tasks: Job['tasks']): { all: number; done: number; failed: number } {
-  const sum = { all: 0, done: 0, failed: 0 };
+interface Tally {
+  all: number;
+  ended: number;
+  /** Of the ended ones. */
+  done: number;
+  failed: number;
+}
+
+/** How many tasks there are, have ended, and have ended how. */
+export function tally(tasks: Job['tasks']): Tally {
+  const sum = { all: 0, ended: 0, done: 0, failed: 0 };
   for (const [state, some] of Object.entries(tasks)) {
     const count = countOf(some) ?? 0;
     sum.all += count;
-    sum.done += isFinal(state) ? count : 0;
+    sum.ended += isFinal(state) ? count : 0;
+    sum.done += state === 'COMPLETED' ? count : 0;
     sum.failed += tone(state) === 'failed' ? count : 0;
   }
   return sum;

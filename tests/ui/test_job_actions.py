@@ -124,7 +124,7 @@ def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_whic
     expect(task).to_have_value("2")
     told = ["2 of 4 tasks done", "task 2 failed", "task 3 running"]
     expect(page.get_by_role("main").get_by_text(" · ".join(told))).to_be_visible()
-    expect(row(sidebar, "many-tasks").first).to_contain_text("3/4 · 1 failed")
+    expect(row(sidebar, "many-tasks").first).to_contain_text("2/4 · 1 failed")
     row(sidebar, "many-tasks").first.hover()
     expect(page.get_by_role("tooltip")).to_contain_text(", ".join(told))
     look(page, "job-array", sidebar.locator(".jp-slurm-SidebarBody"))

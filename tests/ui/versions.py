@@ -118,7 +118,7 @@ def main_views_come(page: Page) -> None:
     command(page, "Slurm queue")
     queue = page.get_by_role("grid", name="Queue of local")
     expect(queue.get_by_role("row", name=re.compile("second"))).to_be_visible()
-    command(page, "New Slurm Job")
+    command(page, "New Slurm job")
     expect(page.get_by_role("button", name="Submit", exact=True)).to_be_visible()
 
 

@@ -13,6 +13,12 @@ test.each([
   expect(duration(seconds)).toBe(told);
 });
 
+test('a page in Japanese has Japanese units', () => {
+  document.documentElement.lang = 'ja-JP';
+  expect(duration(3700)).toBe('1 時間 1 分');
+  document.documentElement.lang = '';
+});
+
 test('a moment has a date unless it is today or this night, in the language of the page', () => {
   const at = new Date(2026, 10, 26, 17, 4).getTime() / 1000;
   document.documentElement.lang = 'pt-BR';

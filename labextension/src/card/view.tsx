@@ -38,6 +38,7 @@ export function JobCardView({ job, model, commands, trans }: CardProps): JSX.Ele
   const connection = model.connections.get(job.cluster);
   const remedies = remediesOf(job, connection, commands, trans);
   const attach = attaching(job, trans);
+  const known = [...waiting(job, trans), ...facts(job, trans)];
   return (
     <section
       className="jp-slurm jp-slurm-Card"
@@ -47,7 +48,10 @@ export function JobCardView({ job, model, commands, trans }: CardProps): JSX.Ele
       <div className="jp-slurm-CardHead">
         <div className="jp-slurm-CardTitle">
           <State job={job} trans={trans} />
-          <bdi className="jp-slurm-CardName">{name}</bdi>
+          <bdi className="jp-slurm-CardName" title={name}>
+            {name}
+          </bdi>
+          <Now job={job} trans={trans} />
         </div>
         <span className="jp-slurm-CardActions">
           {remedies.map(({ label, title, act }) => (
@@ -84,9 +88,9 @@ export function JobCardView({ job, model, commands, trans }: CardProps): JSX.Ele
         </span>
       </div>
       <TimeBar job={job} />
-      <p className="jp-slurm-Facts" title={moments(job, trans)}>
+      <p className="jp-slurm-Facts" title={`${known.join(' · ')}\n${moments(job, trans)}`}>
         <span title={job.id}>{place(job, trans)}</span>
-        {['', ...waiting(job, trans), ...facts(job, trans)].join(' · ')}
+        {['', ...known].join(' · ')}
       </p>
       <Notes
         {...{ job, freshness: model.freshness, connection, trans }}
@@ -98,9 +102,8 @@ export function JobCardView({ job, model, commands, trans }: CardProps): JSX.Ele
   );
 }
 
-/** The state's sign and word, and what matters now. */
+/** The state's sign and word. */
 function State({ job, trans }: Pick<CardProps, 'job' | 'trans'>): JSX.Element {
-  const nowS = useJobClock(job);
   const Sign = stateIcon(rowOfJob(job).held ? 'HELD' : job.state);
   return (
     <>
@@ -108,10 +111,16 @@ function State({ job, trans }: Pick<CardProps, 'job' | 'trans'>): JSX.Element {
       <span className="jp-slurm-State" data-tone={tone(job.state)} title={job.state} role="status">
         {stateWord(job.state, trans)}
       </span>
-      <span className="jp-slurm-CardNow" title={said(job.why ?? '', trans)}>
-        {now(job, nowS, trans).join(' · ')}
-      </span>
     </>
+  );
+}
+
+function Now({ job, trans }: Pick<CardProps, 'job' | 'trans'>): JSX.Element {
+  const text = now(job, useJobClock(job), trans).join(' · ');
+  return (
+    <span className="jp-slurm-CardNow" title={[text, said(job.why ?? '', trans)].join('\n').trim()}>
+      {text}
+    </span>
   );
 }
 

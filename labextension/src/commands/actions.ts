@@ -8,11 +8,10 @@ import { said } from '../messages';
 import { News, type Channel } from '../status/tabs';
 import type { ISlurmModel } from '../tokens';
 import type { Action } from '../wire';
-import { tell } from './telling';
+import { announce, tell } from './telling';
 
 /** One that ends sooner is told of at its end only. */
 const UNSEEN_MS = 600;
-const SHOWN_MS = 10_000;
 /** Of those refused, by their ids. */
 const NAMED = 5;
 
@@ -100,7 +99,7 @@ export class ActionNews {
     const isGood = action.state === 'done' && action.refused === 0;
     if (action.jobs > 1 || !isGood) {
       const type = isGood ? 'success' : action.state === 'stopped' ? 'warning' : 'error';
-      Notification.emit(ended(action, trans), type, { autoClose: SHOWN_MS });
+      announce(ended(action, trans), type, trans);
     }
     // Another page has told it and forgotten it, too: that is no failure.
     model.call('forget_action', { action_id: action.id }).catch(() => undefined);

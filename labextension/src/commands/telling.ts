@@ -1,6 +1,6 @@
 // What a command has to say when it is done, or could not be. A notification that says nothing of
 // how long it is to be seen is never seen: it goes to the list behind the status bar at once.
-import { Notification, showErrorMessage } from '@jupyterlab/apputils';
+import { Dialog, Notification, showDialog, showErrorMessage } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { isOfFile, missing } from '../later';
 import { told } from '../messages';
@@ -16,6 +16,19 @@ export function say(message: string): void {
 
 export function warn(message: string): void {
   Notification.warning(message, SEEN);
+}
+
+/** What came of something that began long ago: where it is long, all of it is a click away. */
+export function announce(
+  message: string,
+  type: Notification.TypeOptions,
+  trans: TranslationBundle
+): void {
+  const whole = {
+    label: trans.__('Show all'),
+    callback: () => void showDialog({ body: message, buttons: [Dialog.okButton()] })
+  };
+  Notification.emit(message, type, { ...SEEN, actions: message.length > MOST ? [whole] : [] });
 }
 
 /** That `what` has failed, and why: all of it, in a dialog where it is long. */

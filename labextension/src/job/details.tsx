@@ -103,24 +103,27 @@ function Places({ details, commands, trans }: Props): JSX.Element {
   return (
     <section>
       <h3>{trans.__('Places')}</h3>
-      <table className="jp-slurm-Pairs">
+      <table className="jp-slurm-Pairs jp-slurm-Places">
         <tbody>
           {places.map(([name, path]) =>
             path ? (
               <tr key={name}>
                 <th scope="row">{name}</th>
                 <td>
-                  {path === job.notebook ? (
-                    <button
-                      className="jp-slurm-JobLink"
-                      onClick={() => void commands.execute(CommandIDs.goToCell, { id: job.id })}
-                    >
-                      {visible(path)}
-                    </button>
-                  ) : (
-                    visible(path)
-                  )}{' '}
-                  <CopyButton text={() => path} what={name} trans={trans} />
+                  <div className="jp-slurm-Place">
+                    {path === job.notebook ? (
+                      <button
+                        className="jp-slurm-JobLink"
+                        title={visible(path)}
+                        onClick={() => void commands.execute(CommandIDs.goToCell, { id: job.id })}
+                      >
+                        {visible(path)}
+                      </button>
+                    ) : (
+                      <span title={visible(path)}>{visible(path)}</span>
+                    )}
+                    <CopyButton text={() => path} what={name} trans={trans} />
+                  </div>
                 </td>
               </tr>
             ) : null

@@ -52,7 +52,7 @@ export function sentence(row: JobRow, nowS: number, trans: TranslationBundle): s
   return listed([name, word, ...more.filter(part => part !== word)]);
 }
 
-/** Of an array, how many of its tasks have ended and have failed; of one not ours, how many run. */
+/** Of an array, how many of its tasks are done and have failed; of one not ours, how many run. */
 function share(row: JobRow, trans: TranslationBundle): string {
   const { all, done, failed } = tally(row.job?.tasks ?? {});
   return all === 0
@@ -136,11 +136,11 @@ export function waits(
   }
 }
 
-/** The part of its tasks that is done, else of its time limit, 0 to 1; null: there is none. */
+/** The part of its tasks that have ended, else of its time limit, 0 to 1; null: there is none. */
 export function used(row: JobRow, nowS: number): number | null {
-  const { all, done } = tally(row.job?.tasks ?? {});
+  const { all, ended } = tally(row.job?.tasks ?? {});
   if (all > 0 && isRunning(row.state)) {
-    return done / all;
+    return ended / all;
   }
   if (!isRunning(row.state) || row.startedS === null || !row.limitS) {
     return null;

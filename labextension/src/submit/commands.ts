@@ -104,7 +104,7 @@ export function addSubmitCommands(front: Front): void {
 
 function addNew({ app, trans, open }: Front): void {
   app.commands.addCommand(CommandIDs.submit, {
-    label: args => (args.isLauncher ? trans.__('Slurm job') : trans.__('New Slurm Job')),
+    label: args => (args.isLauncher ? trans.__('Slurm job') : trans.__('New Slurm job')),
     caption: trans.__('Fill in a form and submit a job'),
     icon: jobIcon,
     describedBy: {

@@ -139,7 +139,7 @@ function restoreForms(
 ): void {
   const { app, trans, forms } = parts;
   app.commands.addCommand(CommandIDs.restoreForm, {
-    label: trans.__('New Slurm Job'),
+    label: trans.__('New Slurm job'),
     isVisible: () => false,
     describedBy: { args: { type: 'object', properties: {} } },
     execute: async args => {

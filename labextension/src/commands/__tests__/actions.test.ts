@@ -98,6 +98,20 @@ test('of a single job only what went wrong is told', () => {
   ]);
 });
 
+test('an end that is longer than a toast has a button that shows all of it', () => {
+  const { tell } = page();
+  tell(action({ state: 'done', done: 4800 }));
+  shown();
+  const why = 'Slurm refused: '.padEnd(140, 'No. ');
+  const refusals = [{ job: '12', why }];
+  tell(action({ id: 'a2', state: 'done', done: 4800, refused: 1, refusals }));
+  shown();
+  const labels = Notification.manager.notifications.map(({ options }) =>
+    options.actions?.map(({ label }) => label)
+  );
+  expect(labels).toEqual([['Show all'], []]);
+});
+
 test('the end says how many, which not, why, and what is left', () => {
   const refusals = ['1', '2', '3', '4', '5', '6'].map(job => ({ job, why: 'Slurm refused: No.' }));
   const stopped = action({ state: 'stopped', verb: 'release', done: 1000, refused: 9, refusals });

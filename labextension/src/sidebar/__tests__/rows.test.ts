@@ -210,7 +210,7 @@ test('a running row says how busy its GPUs are where the queue tells', () => {
 test('an array says how many of its tasks are done, and how many failed', () => {
   const tasks = { COMPLETED: '0-5', FAILED: '6', RUNNING: '7-9' };
   const row = only([job('one', { tasks })]);
-  expect(matters(row, NOW_S, trans)).toBe('7/10 · 1 failed');
+  expect(matters(row, NOW_S, trans)).toBe('6/10 · 1 failed');
   expect(used(row, NOW_S)).toBeCloseTo(0.7);
 });
 
