@@ -142,6 +142,7 @@ def test_a_lab_that_waits_and_the_settings_page_are_in_the_users_language(
         form.get_by_role("button", name=words["Start"][0]).click()
     tab = opened.value
     expect(tab.locator("#why")).to_contain_text("Retido (por você).")
+    expect(tab.locator("#why").get_by_role("code")).to_contain_text("scontrol release")
     title = words["%1 on %2"][0].replace("%1", "meu").replace("%2", "local")
     expect(tab.get_by_role("heading", name=title)).to_be_visible()
     expect(tab.locator("html")).to_have_attribute("lang", "pt-BR")
