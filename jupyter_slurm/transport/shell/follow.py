@@ -26,7 +26,7 @@ from jupyter_slurm.transport.shell.words import quote, raw
 _LOOKS_PER_QUIET_TIME = 25
 """As in `local.py`: what happens is seen after at most 4 % of the time that one had to wait for it
 anyway, and half a round trip."""
-_SHORTEST_TICK_S, _LONGEST_TICK_S = 0.01, 0.5
+_SHORTEST_TICK_S, _LONGEST_TICK_S = 0.02, 0.5
 """A look costs the machine over there some milliseconds of a processor."""
 _GAP_S = 0.02
 """At least between two beginnings: not every line of what writes all the time needs a look."""
