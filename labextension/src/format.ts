@@ -1,5 +1,4 @@
 // Spans, moments, sizes and states as people read them. Pure: no clock, no model.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { decimal, language, unitsOfTime } from './language';
 import { said } from './messages';
 import { STATES } from './states';
@@ -100,6 +99,6 @@ export function tone(state: string): Tone {
 }
 
 /** A state as a word for people: the one list of jupyter_slurm/wire/state.py. */
-export function stateWord(state: string, trans: TranslationBundle): string {
-  return said(known(state)?.word ?? state.toLowerCase().replace(/_/g, ' '), trans);
+export function stateWord(state: string): string {
+  return said(known(state)?.word ?? state.toLowerCase().replace(/_/g, ' '));
 }

@@ -1,15 +1,11 @@
 // Loads code when it is first needed: a view when it is shown, what watches jobs of a kind with the
 // first such job. A page starts without it.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { createElement, lazy, Suspense, type ComponentType, type JSX } from 'react';
 import type { ISlurmModel } from './tokens';
+import { trans } from './translation';
 import type { Job } from './wire';
 
-interface Translated {
-  trans: TranslationBundle;
-}
-
-export function later<P extends Translated>(
+export function later<P extends object>(
   load: () => Promise<ComponentType<P>>
 ): (props: P) => JSX.Element {
   const View = lazy(async () => ({ default: await load().catch(() => Missing) }));
@@ -41,14 +37,14 @@ export function isOfFile(error: unknown): boolean {
   return error instanceof Error && error.name === 'ChunkLoadError'; // webpack's name
 }
 
-export function missing(trans: TranslationBundle): string {
+export function missing(): string {
   return trans.__('JupyterLab could not load this view. Reload the page.');
 }
 
-function Missing({ trans }: Translated): JSX.Element {
+function Missing(): JSX.Element {
   return (
     <p className="jp-slurm-Problem" role="status">
-      {missing(trans)}
+      {missing()}
     </p>
   );
 }

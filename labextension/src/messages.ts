@@ -1,7 +1,7 @@
 // What the agent says, in the user's language: why a job waits, what can be done, how it ended.
 // Pure. Its English text is a message's code in the catalogues.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { together } from './language';
+import { trans } from './translation';
 import type { Message, Problem } from './wire';
 
 /** A text that varies in nothing, or a message. */
@@ -11,7 +11,7 @@ export type Text = string | Message;
 const COMMAND = 'jupyter slurm';
 const FORMAT = /%[%\d]/;
 
-export function said(text: Text, trans: TranslationBundle): string {
+export function said(text: Text): string {
   const words = filled(text, one => (mayBeCode(one) ? trans.gettext(one) : one));
   return typeof text === 'string' ? words : together([words]);
 }
@@ -42,13 +42,13 @@ function filled(text: Text, inLanguage: (english: string) => string): string {
 }
 
 /** What is wrong, and what can be done. */
-export function told({ message, hint }: Problem, trans: TranslationBundle): string {
-  return together([message, hint ?? ''].map(text => said(text, trans)));
+export function told({ message, hint }: Problem): string {
+  return together([message, hint ?? ''].map(text => said(text)));
 }
 
 /** The same beside a button that logs in where that is what is needed: the hint names other ways. */
-export function toldBeside(problem: Problem, trans: TranslationBundle): string {
-  return told(needsLogin(problem) ? { ...problem, hint: null } : problem, trans);
+export function toldBeside(problem: Problem): string {
+  return told(needsLogin(problem) ? { ...problem, hint: null } : problem);
 }
 
 /** Whether both say the same, of two that came apart from each other. */

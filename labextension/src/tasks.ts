@@ -1,7 +1,7 @@
 // How many tasks of an array an id of Slurm's stands for, and how those of one are. Pure.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { isFinal, stateWord, tone } from './format';
 import { numeral } from './language';
+import { trans } from './translation';
 import type { Job } from './wire';
 
 /** How many tasks a listed row stands for: `123_[1-4,7,9-15:2%2]` for nine. null: it was cut. */
@@ -80,7 +80,7 @@ export function tally(tasks: Job['tasks']): Tally {
  * How far an array is, in words: how many are done, how many are not, and of one which. [] for what
  * is none.
  */
-export function progress({ tasks }: Pick<Job, 'tasks'>, trans: TranslationBundle): string[] {
+export function progress({ tasks }: Pick<Job, 'tasks'>): string[] {
   const states = Object.entries(tasks);
   const count = (some: string | undefined): number => (some ? (countOf(some) ?? 0) : 0);
   const total = states.reduce((sum, [, some]) => sum + count(some), 0);
@@ -93,14 +93,14 @@ export function progress({ tasks }: Pick<Job, 'tasks'>, trans: TranslationBundle
           .map(([state, some]) => {
             const many = count(some);
             return many === 1
-              ? trans.__('task %1 %2', some, stateWord(state, trans))
-              : counted(state, many, trans);
+              ? trans.__('task %1 %2', some, stateWord(state))
+              : counted(state, many);
           })
       ];
 }
 
 /** `2 failed`: in some languages the word is another one of several. */
-export function counted(state: string, many: number, trans: TranslationBundle): string {
+export function counted(state: string, many: number): string {
   const count = numeral(many);
   switch (state) {
     case 'RUNNING':
@@ -112,6 +112,6 @@ export function counted(state: string, many: number, trans: TranslationBundle): 
     case 'CANCELLED':
       return trans._n('%2 cancelled', '%2 cancelled', many, count);
     default:
-      return `${count} ${stateWord(state, trans)}`;
+      return `${count} ${stateWord(state)}`;
   }
 }

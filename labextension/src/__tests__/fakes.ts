@@ -1,9 +1,21 @@
 // Fakes for tests: a job, and a model whose news a test makes up.
+import type { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 import type { Freshness, ISlurmModel } from '../tokens';
+import { speak } from '../translation';
 import type { Action, Cluster, Connection, Job, QueueEntry } from '../wire';
 
 export const NOW_S = 1_790_000_000;
+
+/** What a page says whose texts are these. */
+export function inLanguage<T>(bundle: Partial<TranslationBundle>, said: () => T): T {
+  speak({ load: () => bundle } as unknown as ITranslator);
+  try {
+    return said();
+  } finally {
+    speak(null);
+  }
+}
 
 type Own<T> = T extends unknown ? Partial<T> : never;
 /** Of a job of one kind, as many as are told. */

@@ -8,7 +8,6 @@ import {
 } from '@jupyterlab/rendermime';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
-import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { MessageLoop } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
@@ -26,7 +25,6 @@ import { active, Hostile } from './hostile';
 
 const COUNT = 1_000;
 const BATCH = 50;
-const trans = nullTranslator.load('jupyter_slurm');
 const harmed = jest.fn();
 
 beforeAll(() => {
@@ -71,7 +69,7 @@ function cluster(held: { text: string; entries?: FileEntry[] }): ClusterDrive {
         ? [{ contentType: 'notebook', fileFormat: 'json', mimeTypes: [] }]
         : []
   } as unknown as Pick<DocumentRegistry, 'getFileTypesForPath'>;
-  return new ClusterDrive(model, types, {} as ServerConnection.ISettings, trans);
+  return new ClusterDrive(model, types, {} as ServerConnection.ISettings);
 }
 
 function base64(text: string): string {
@@ -225,7 +223,7 @@ test('a bundle names a job or a cluster, or is text; so is all that a job says o
     model.put(job({ name, why, notebook, nodes: [hostile.name()], partition: hostile.name() }));
     model.connections = new Map([['arandu', connection({ state: 'login-needed' })]]);
     const cards = Array.from({ length: BATCH }, () => {
-      const card = new (hostile.of([JobCard, LoginNotice]))(model, new CommandRegistry(), trans);
+      const card = new (hostile.of([JobCard, LoginNotice]))(model, new CommandRegistry());
       Widget.attach(card, document.body);
       const said = hostile.chance() < 0.3 ? hostile.json() : hostile.bundle();
       const data = JSON.parse(hostile.written(said)) as Record<string, unknown> | null;
@@ -276,7 +274,7 @@ test('what a job displays is shown without anything that acts, loads or can be c
             <BlockView
               key={block.key}
               block={block}
-              {...{ wanted: 'all', current: null, length: 0, more: null, rendermime: shows, trans }}
+              {...{ wanted: 'all', current: null, length: 0, more: null, rendermime: shows }}
               times={false}
               found={{ runs: [], count: 0 }}
             />

@@ -1,5 +1,4 @@
 // Views that are loaded later, in a page that is older than the installed package.
-import { nullTranslator } from '@jupyterlab/translation';
 import type { ComponentType } from 'react';
 import { createRoot } from 'react-dom/client';
 import { onceThereIs, later } from '../later';
@@ -11,8 +10,6 @@ const mockTold: string[] = [];
 jest.mock('@jupyterlab/apputils', () => ({
   Notification: { error: (message: string) => mockTold.push(message) }
 }));
-
-const trans = nullTranslator.load('jupyter_slurm');
 const RELOAD = 'JupyterLab could not load this view. Reload the page.';
 
 /** As webpack rejects where the server has no such file any more. */
@@ -21,17 +18,17 @@ function gone(): Error {
 }
 
 test('a view whose code cannot be loaded says what to do', async () => {
-  const View = later((): Promise<ComponentType<{ trans: typeof trans }>> => Promise.reject(gone()));
+  const View = later((): Promise<ComponentType> => Promise.reject(gone()));
   const host = document.createElement('div');
   await drawn(() => {
-    createRoot(host).render(<View trans={trans} />);
+    createRoot(host).render(<View />);
   });
   await drawn();
   expect(host.querySelector('[role=status]')?.textContent).toBe(RELOAD);
 });
 
 test('so does a command whose code cannot be loaded', () => {
-  tell(gone(), 'Open', trans);
+  tell(gone(), 'Open');
   expect(mockTold).toEqual([`Open: ${RELOAD}`]);
 });
 

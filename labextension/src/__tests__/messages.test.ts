@@ -1,11 +1,13 @@
 import { Gettext, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
-import { said, told, toldBeside } from '../messages';
+import * as messages from '../messages';
 import type { Message, Problem } from '../wire';
+import { inLanguage } from './fakes';
 
 interface Tool {
   PLURALS: Record<string, string>;
   catalogue(locale: string): Record<string, string[]>;
 }
+
 const tool = jest.requireActual<Tool>('../../translations.cjs');
 
 /** As JupyterLab reads a catalogue. */
@@ -20,6 +22,13 @@ function translatorOf(locale: string): TranslationBundle {
 const english = nullTranslator.load('jupyter_slurm');
 const portuguese = translatorOf('pt_BR');
 const japanese = translatorOf('ja_JP');
+
+const said = (text: messages.Text, bundle: TranslationBundle): string =>
+  inLanguage(bundle, () => messages.said(text));
+const told = (problem: Problem, bundle: TranslationBundle): string =>
+  inLanguage(bundle, () => messages.told(problem));
+const toldBeside = (problem: Problem, bundle: TranslationBundle): string =>
+  inLanguage(bundle, () => messages.toldBeside(problem));
 
 function message(text: string, args: Message['args'] = {}): Message {
   return { text, args };

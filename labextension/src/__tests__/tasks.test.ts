@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { progress, taskCount, ranksOf } from '../tasks';
 
 test.each([
@@ -16,8 +15,7 @@ test.each([
 });
 
 test('one unfinished task is named by its index, several are counted', () => {
-  const trans = nullTranslator.load('jupyter_slurm');
-  const told = (tasks: Record<string, string>): string => progress({ tasks }, trans).join(' · ');
+  const told = (tasks: Record<string, string>): string => progress({ tasks }).join(' · ');
   expect(told({ COMPLETED: '0-1', FAILED: '2', RUNNING: '3,5' })).toBe(
     '2 of 5 tasks done · task 2 failed · 2 running'
   );

@@ -1,17 +1,17 @@
 // The words of card and notification for a job's end, beside its state. Pure.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { isFinal, visible } from '../format';
 import { codeOf, said, type Text } from '../messages';
 import { RAISED, SAID_BY_STATE } from '../states';
+import { trans } from '../translation';
 import type { Job } from '../wire';
 
 /** Returns the cause of a failure; '': the state says it. */
-export function howItEnded(job: Job, trans: TranslationBundle): string {
+export function howItEnded(job: Job): string {
   if (job.state !== 'FAILED') {
     return ''; // code and signal only say how Slurm ended it, and how far it had begun by then
   }
   if (job.why !== null && typeof job.why !== 'string' && job.why.text === RAISED) {
-    return visible(said(job.why.args.ename ?? '', trans));
+    return visible(said(job.why.args.ename ?? ''));
   }
   if (job.signal) {
     return trans.__('killed by signal %1', job.signal);

@@ -1,7 +1,6 @@
 // What a card says of a job, as words: what matters now, a line of facts, and sentences that a
 // person should read.
 // Pure: a job and what time it is -> text. How it looks is view.tsx's.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { endsOf, SOON_S } from '../ends';
 import { duration, isFinal, memory, moment, sessionOf, stateWord, visible } from '../format';
 import { together } from '../language';
@@ -11,6 +10,7 @@ import { rowOfJob } from '../sidebar/rows';
 import { matters } from '../sidebar/words';
 import { progress } from '../tasks';
 import type { Freshness } from '../tokens';
+import { trans } from '../translation';
 import type { Connection, Job, KernelJob, LabJob, SessionJob, Transfer, Usage } from '../wire';
 import { howItEnded } from './ended';
 
@@ -23,24 +23,24 @@ export interface Note {
 }
 
 /** `123 on arandu`. */
-export function place(job: Job, trans: TranslationBundle): string {
+export function place(job: Job): string {
   return trans.__('%1 on %2', job.slurm_id ?? job.id, visible(job.cluster));
 }
 
 /** Beside the state's word: what is left, why it waits and until when, how it ended. */
-export function now(job: Job, nowS: number, trans: TranslationBundle): string[] {
-  const known = [howItEnded(job, trans), ...matters(rowOfJob(job), nowS, trans).split(' · ')];
-  const word = stateWord(job.state, trans);
+export function now(job: Job, nowS: number): string[] {
+  const known = [howItEnded(job), ...matters(rowOfJob(job), nowS).split(' · ')];
+  const word = stateWord(job.state);
   return known.map(visible).filter(part => part !== '' && part !== word);
 }
 
 /** Returns the counts of an array that waits; in any other state `time` has them. */
-export function waiting(job: Job, trans: TranslationBundle): string[] {
-  return job.state === 'PENDING' ? progress(job, trans) : [];
+export function waiting(job: Job): string[] {
+  return job.state === 'PENDING' ? progress(job) : [];
 }
 
 /** Where it runs and with what, and what it has used. */
-export function facts(job: Job, trans: TranslationBundle): string[] {
+export function facts(job: Job): string[] {
   const where = job.nodes.map(visible).join(', ') || visible(job.partition ?? '');
   return [
     where,
@@ -48,17 +48,17 @@ export function facts(job: Job, trans: TranslationBundle): string[] {
     job.image === null ? '' : `${visible(job.image)} (${job.runtime})`,
     // Of an image it is the image's, so only of the node's it has to be said.
     job.image === null && job.python !== null ? `Python ${job.python.join('.')}` : '',
-    ...(isFinal(job.state) && job.usage !== null ? used(job.usage, trans) : [])
+    ...(isFinal(job.state) && job.usage !== null ? used(job.usage) : [])
   ].filter(part => part !== '');
 }
 
 /** How far an array is, how long it has run or waited, and how it ended. */
-export function time(job: Job, nowS: number, trans: TranslationBundle): string[] {
-  const ended = job.why === null ? howItEnded(job, trans) : ''; // else a sentence says it
-  return [...progress(job, trans), span(job, nowS, trans), ended].filter(part => part !== '');
+export function time(job: Job, nowS: number): string[] {
+  const ended = job.why === null ? howItEnded(job) : ''; // else a sentence says it
+  return [...progress(job), span(job, nowS), ended].filter(part => part !== '');
 }
 
-function span(job: Job, nowS: number, trans: TranslationBundle): string {
+function span(job: Job, nowS: number): string {
   if (job.started_s !== null) {
     const passed = duration((job.ended_s ?? nowS) - job.started_s);
     if (isFinal(job.state)) {
@@ -80,7 +80,7 @@ function span(job: Job, nowS: number, trans: TranslationBundle): string {
   return `${waits} · ${starts}`;
 }
 
-function used(usage: Usage, trans: TranslationBundle): string[] {
+function used(usage: Usage): string[] {
   const { peak_memory_mib: peak, memory_mib: asked, cpu_s, cpus, elapsed_s } = usage;
   const parts: string[] = [];
   if (peak !== null) {
@@ -103,18 +103,15 @@ export function notes(
   freshness: Freshness,
   connection: Connection | undefined,
   nowS: number,
-  trans: TranslationBundle,
   reasons: readonly (Text | null)[] = [job.why, job.advice]
 ): Note[] {
   const over = isFinal(job.state);
   const all = [
-    why(job, reasons, trans),
-    note('look', said(job.warning ?? '', trans)),
-    ...(over
-      ? [erased(job, nowS, trans)]
-      : [...asked(job, nowS, trans), ...left(job, nowS, trans)]),
-    job.transfer === null || over ? null : note('plain', moving(job.transfer, trans)),
-    over ? null : doubt(job, freshness, connection, nowS, trans),
+    why(job, reasons),
+    note('look', said(job.warning ?? '')),
+    ...(over ? [erased(job, nowS)] : [...asked(job, nowS), ...left(job, nowS)]),
+    job.transfer === null || over ? null : note('plain', moving(job.transfer)),
+    over ? null : doubt(job, freshness, connection, nowS),
     over && job.inferred
       ? note(
           'look',
@@ -126,7 +123,7 @@ export function notes(
 }
 
 /** What a person can do in a notebook to have the output there; null: nothing is to be done. */
-export function attaching(job: Job, trans: TranslationBundle): Note | null {
+export function attaching(job: Job): Note | null {
   const { id, state, kind, delivered } = job;
   return isFinal(state) &&
     !delivered &&
@@ -141,15 +138,15 @@ function note(tone: Note['tone'], text: string | null): Note | null {
   return text ? { tone, text } : null;
 }
 
-function why(job: Job, reasons: readonly (Text | null)[], trans: TranslationBundle): Note | null {
+function why(job: Job, reasons: readonly (Text | null)[]): Note | null {
   if (job.state === 'COMPLETED') {
     return null;
   }
   const bad = isFinal(job.state) && job.state !== 'CANCELLED';
-  return note(bad ? 'bad' : 'plain', together(reasons.map(text => said(text ?? '', trans))));
+  return note(bad ? 'bad' : 'plain', together(reasons.map(text => said(text ?? ''))));
 }
 
-function asked(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] {
+function asked(job: Job, nowS: number): (Note | null)[] {
   if (job.cancel_requested_s === null) {
     return [];
   }
@@ -163,7 +160,7 @@ function asked(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[
 }
 
 /** Until when the site keeps the files of a job that has ended, once that is near. */
-function erased(job: Job, nowS: number, trans: TranslationBundle): Note | null {
+function erased(job: Job, nowS: number): Note | null {
   if (job.erased_s === null || job.erased_s - nowS > ERASED_SOON_S) {
     return null;
   }
@@ -178,11 +175,11 @@ function erased(job: Job, nowS: number, trans: TranslationBundle): Note | null {
 }
 
 /** How far a lab is, and what is left of it. */
-function lab(job: LabJob, nowS: number, trans: TranslationBundle): (Note | null)[] {
+function lab(job: LabJob, nowS: number): (Note | null)[] {
   const ends = endsOf(job);
   const soon = ends !== null && ends - nowS < SOON_S;
   return [
-    note('plain', stepOf(job, trans)),
+    note('plain', stepOf(job)),
     soon
       ? note(
           'look',
@@ -196,7 +193,7 @@ function lab(job: LabJob, nowS: number, trans: TranslationBundle): (Note | null)
 }
 
 /** What is left of a kernel. */
-function kernel(job: KernelJob, nowS: number, trans: TranslationBundle): (Note | null)[] {
+function kernel(job: KernelJob, nowS: number): (Note | null)[] {
   const ends = endsOf(job);
   const soon = ends !== null && ends - nowS < SOON_S;
   return [
@@ -216,7 +213,7 @@ function kernel(job: KernelJob, nowS: number, trans: TranslationBundle): (Note |
 }
 
 /** What is left of a session, in its own card and, near the end, in those of its cells. */
-function session(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] {
+function session(job: Job, nowS: number): (Note | null)[] {
   const ends = endsOf(job);
   const soon = ends !== null && ends - nowS < SOON_S;
   return [
@@ -226,11 +223,11 @@ function session(job: Job, nowS: number, trans: TranslationBundle): (Note | null
           trans.__('The session ends in %1; what it holds is lost then.', duration(ends - nowS))
         )
       : null,
-    job.kind === 'session' ? idle(job, nowS, trans) : null
+    job.kind === 'session' ? idle(job, nowS) : null
   ];
 }
 
-function idle(job: SessionJob, nowS: number, trans: TranslationBundle): Note | null {
+function idle(job: SessionJob, nowS: number): Note | null {
   if (job.idle_s === null) {
     return null;
   }
@@ -248,18 +245,18 @@ function idle(job: SessionJob, nowS: number, trans: TranslationBundle): Note | n
 }
 
 /** What is left of what ends by itself. */
-function left(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] {
+function left(job: Job, nowS: number): (Note | null)[] {
   switch (job.kind) {
     case 'lab':
-      return lab(job, nowS, trans);
+      return lab(job, nowS);
     case 'kernel':
-      return kernel(job, nowS, trans);
+      return kernel(job, nowS);
     default:
-      return session(job, nowS, trans);
+      return session(job, nowS);
   }
 }
 
-function moving(transfer: Transfer, trans: TranslationBundle): string {
+function moving(transfer: Transfer): string {
   const { bytes, bytes_done: done } = transfer;
   const part = bytes ? `${Math.floor((100 * done) / bytes)} %` : memory(done / 1_048_576);
   return trans.__('%1 goes to the cluster: %2', visible(transfer.local), part);
@@ -270,20 +267,19 @@ function doubt(
   job: Job,
   freshness: Freshness,
   connection: Connection | undefined,
-  nowS: number,
-  trans: TranslationBundle
+  nowS: number
 ): Note | null {
   if (freshness.problem !== null) {
-    return old(freshness.asOf, said(freshness.problem.message, trans), nowS, trans);
+    return old(freshness.asOf, said(freshness.problem.message), nowS);
   }
   if (job.problem !== null) {
-    return old(job.problem_since_s, toldBeside(job.problem, trans), nowS, trans);
+    return old(job.problem_since_s, toldBeside(job.problem), nowS);
   }
   const problem = connection?.problem ?? null;
-  return problem === null ? null : old(null, said(problem.message, trans), nowS, trans);
+  return problem === null ? null : old(null, said(problem.message), nowS);
 }
 
-function old(sinceS: number | null, why: string, nowS: number, trans: TranslationBundle): Note {
+function old(sinceS: number | null, why: string, nowS: number): Note {
   return {
     tone: 'look',
     text:

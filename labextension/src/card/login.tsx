@@ -1,12 +1,12 @@
 // What a cell shows whose remote kernel needs a login: that, and the button for it. The bundle in
 // the notebook names a cluster and no more; what is shown of that comes from the model.
 import type { IRenderMime } from '@jupyterlab/rendermime';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
 import { isOpen, visible } from '../format';
 import { later } from '../later';
 import { CommandIDs, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { ModelWidget } from '../watching';
 
 const Saved = later(async () => (await import('./saved')).Saved);
@@ -29,8 +29,7 @@ export class LoginNotice extends ModelWidget implements IRenderMime.IRenderer {
 
   constructor(
     model: ISlurmModel,
-    private readonly commands: CommandRegistry,
-    private readonly trans: TranslationBundle
+    private readonly commands: CommandRegistry
   ) {
     super(model);
     this.addClass('jp-slurm-CardHost');
@@ -46,20 +45,16 @@ export class LoginNotice extends ModelWidget implements IRenderMime.IRenderer {
   }
 
   protected override view(): JSX.Element {
-    const { model, trans, cluster } = this;
+    const { model, cluster } = this;
     const connection = cluster === null ? undefined : model.connections.get(cluster);
     if (cluster === null || connection === undefined) {
       const sentence = trans.__('What the notebook was saved with:');
-      return <Saved sentence={sentence} saved={this.saved} trans={trans} />;
+      return <Saved sentence={sentence} saved={this.saved} />;
     }
     const name = visible(cluster);
     if (isOpen(connection)) {
       return (
-        <Saved
-          sentence={trans.__('%1 is connected; this goes on by itself.', name)}
-          saved=""
-          trans={trans}
-        />
+        <Saved sentence={trans.__('%1 is connected; this goes on by itself.', name)} saved="" />
       );
     }
     return (
@@ -68,7 +63,6 @@ export class LoginNotice extends ModelWidget implements IRenderMime.IRenderer {
         connect={() => {
           void this.commands.execute(CommandIDs.connect, { cluster });
         }}
-        trans={trans}
       />
     );
   }

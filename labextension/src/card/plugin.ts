@@ -2,7 +2,6 @@
 // is told in the files beside it.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { ISlurmModel } from '../tokens';
 import { LOGIN_MIME, LoginNotice } from './login';
 import { JobCard, MIME } from './renderer';
@@ -15,25 +14,18 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   description: 'The live card of a job, under its cell.',
   autoStart: true,
   requires: [ISlurmModel, IRenderMimeRegistry],
-  optional: [ITranslator],
-  activate: (
-    app: JupyterFrontEnd,
-    model: ISlurmModel,
-    rendermime: IRenderMimeRegistry,
-    translator: ITranslator | null
-  ) => {
-    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
+  activate: (app: JupyterFrontEnd, model: ISlurmModel, rendermime: IRenderMimeRegistry) => {
     // They show nothing that the notebook says but as text.
     const safe = true;
     rendermime.addFactory(
-      { safe, mimeTypes: [MIME], createRenderer: () => new JobCard(model, app.commands, trans) },
+      { safe, mimeTypes: [MIME], createRenderer: () => new JobCard(model, app.commands) },
       RANK
     );
     rendermime.addFactory(
       {
         safe,
         mimeTypes: [LOGIN_MIME],
-        createRenderer: () => new LoginNotice(model, app.commands, trans)
+        createRenderer: () => new LoginNotice(model, app.commands)
       },
       RANK
     );

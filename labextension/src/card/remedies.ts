@@ -1,10 +1,10 @@
 // What is to be done about a job, as buttons of its card: one click, and no other place to go to.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { isFinal, visible } from '../format';
 import { rowOfJob } from '../sidebar/rows';
 import { CommandIDs } from '../tokens';
+import { trans } from '../translation';
 import type { Connection, Job } from '../wire';
 
 export interface Remedy {
@@ -16,8 +16,7 @@ export interface Remedy {
 export function remediesOf(
   job: Job,
   connection: Connection | undefined,
-  commands: CommandRegistry,
-  trans: TranslationBundle
+  commands: CommandRegistry
 ): Remedy[] {
   const by = (
     label: string,

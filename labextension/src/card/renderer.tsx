@@ -1,7 +1,6 @@
 // The output of a cell that is a job, as a widget: the bundle in the notebook names a job, and
 // everything that is shown of it comes from the model. What it looks like is view.tsx's.
 import type { IRenderMime } from '@jupyterlab/rendermime';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
 import type { JSX } from 'react';
@@ -9,6 +8,7 @@ import { later } from '../later';
 import { said } from '../messages';
 import { JobNews } from '../model/job_news';
 import type { ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { WatchingWidget } from '../watching';
 import type { Job } from '../wire';
 
@@ -40,8 +40,7 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
 
   constructor(
     private readonly model: ISlurmModel,
-    private readonly commands: CommandRegistry,
-    private readonly trans: TranslationBundle
+    private readonly commands: CommandRegistry
   ) {
     super();
     this.addClass('jp-slurm-CardHost');
@@ -58,13 +57,13 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
   }
 
   protected override view(): JSX.Element {
-    const { model, trans } = this;
+    const { model } = this;
     const job = this.job();
     if (job !== undefined) {
-      return <JobCardView job={job} model={model} commands={this.commands} trans={trans} />;
+      return <JobCardView job={job} model={model} commands={this.commands} />;
     }
     const looks = this.jobId !== null && (this.looking !== 0 || model.freshness.asOf === null);
-    return <Saved sentence={this.sentence(looks)} saved={looks ? '' : this.saved} trans={trans} />;
+    return <Saved sentence={this.sentence(looks)} saved={looks ? '' : this.saved} />;
   }
 
   private job(): Job | undefined {
@@ -73,7 +72,6 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
 
   /** Instead of the card of a job that is not known. */
   private sentence(looks: boolean): string {
-    const { trans } = this;
     if (this.jobId === null) {
       return trans.__('This names no job. What the notebook was saved with:');
     }
@@ -83,7 +81,7 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
     const { problem } = this.model.freshness;
     return problem === null
       ? trans.__('Looking for job %1…', this.jobId)
-      : trans.__('Nothing is known of job %1 yet: %2', this.jobId, said(problem.message, trans));
+      : trans.__('Nothing is known of job %1 yet: %2', this.jobId, said(problem.message));
   }
 
   protected override look(): void {

@@ -1,16 +1,15 @@
 // The text in place of a card, for a job or cluster that is not known and for a cluster that needs
 // a login.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import { visible } from '../format';
 import '../../style/card.css';
+import { trans } from '../translation';
 
 interface SavedProps {
   /** The text about the job, shown instead of its card. */
   sentence: string;
   /** The plain text saved in the notebook; '': none. */
   saved: string;
-  trans: TranslationBundle;
 }
 
 /** The longest text of a card, in characters. */
@@ -34,10 +33,9 @@ interface LoginProps {
   /** The name that users see. */
   cluster: string;
   connect: () => void;
-  trans: TranslationBundle;
 }
 
-export function NeedsLogin({ cluster, connect, trans }: LoginProps): JSX.Element {
+export function NeedsLogin({ cluster, connect }: LoginProps): JSX.Element {
   return (
     <section className="jp-slurm jp-slurm-Card" data-tone="waiting">
       <p className="jp-slurm-CardNote" data-tone="look">

@@ -1,8 +1,8 @@
 // The last lines of a job's output, as plain text, live while they are shown.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { useCallback, useLayoutEffect, useRef, useState, type JSX } from 'react';
 import { useResting } from '../grid/feed';
 import type { ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { LogChunk } from '../wire';
 import { said } from '../messages';
 
@@ -18,10 +18,9 @@ interface Props {
   jobId: string;
   /** Opens the job's own view, which has all. */
   open: () => void;
-  trans: TranslationBundle;
 }
 
-export function LogTail({ model, jobId, open, trans }: Props): JSX.Element {
+export function LogTail({ model, jobId, open }: Props): JSX.Element {
   const [text, setText] = useState<string | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const box = useRef<HTMLPreElement>(null);
@@ -31,10 +30,10 @@ export function LogTail({ model, jobId, open, trans }: Props): JSX.Element {
       setText(before => lastLines((before ?? '') + textOf(chunk)));
     });
     view.changed.connect(({ freshness }) => {
-      setProblem(freshness.problem && said(freshness.problem.message, trans));
+      setProblem(freshness.problem && said(freshness.problem.message));
     });
     return view;
-  }, [model, jobId, trans]);
+  }, [model, jobId]);
   useResting(follow);
   const atEnd = useRef(true);
   useLayoutEffect(() => {

@@ -1,6 +1,5 @@
 // A job's card under its cell: what it does, where and for how long, what to do about it. What it
 // says is facts.ts's; nothing of it comes from the notebook but what `Saved` shows as text.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { useState, type JSX } from 'react';
@@ -15,6 +14,7 @@ import { said, type Text } from '../messages';
 import { rowOfJob } from '../sidebar/rows';
 import { used } from '../sidebar/words';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Connection, Job } from '../wire';
 import { reasonsLeft } from './ended';
 import { attaching, facts, notes, now, place, time, waiting, type Note } from './facts';
@@ -26,32 +26,31 @@ interface CardProps {
   job: Job;
   model: ISlurmModel;
   commands: CommandRegistry;
-  trans: TranslationBundle;
 }
 
-export function JobCardView({ job, model, commands, trans }: CardProps): JSX.Element {
+export function JobCardView({ job, model, commands }: CardProps): JSX.Element {
   const [log, setLog] = useState(false);
   const name = visible(job.name);
   const open = (): void => {
     void commands.execute(CommandIDs.openJob, { id: job.id });
   };
   const connection = model.connections.get(job.cluster);
-  const remedies = remediesOf(job, connection, commands, trans);
-  const attach = attaching(job, trans);
-  const known = [...waiting(job, trans), ...facts(job, trans)];
+  const remedies = remediesOf(job, connection, commands);
+  const attach = attaching(job);
+  const known = [...waiting(job), ...facts(job)];
   return (
     <section
       className="jp-slurm jp-slurm-Card"
       data-tone={tone(job.state)}
-      aria-label={trans.__('Job %1', `${name}, ${place(job, trans)}`)}
+      aria-label={trans.__('Job %1', `${name}, ${place(job)}`)}
     >
       <div className="jp-slurm-CardHead">
         <div className="jp-slurm-CardTitle">
-          <State job={job} trans={trans} />
+          <State job={job} />
           <bdi className="jp-slurm-CardName" title={name}>
             {name}
           </bdi>
-          <Now job={job} trans={trans} />
+          <Now job={job} />
         </div>
         <span className="jp-slurm-CardActions">
           {remedies.map(({ label, title, act }) => (
@@ -59,7 +58,7 @@ export function JobCardView({ job, model, commands, trans }: CardProps): JSX.Ele
               {label}
             </button>
           ))}
-          <DashboardButtons job={job} commands={commands} trans={trans} />
+          <DashboardButtons job={job} commands={commands} />
           <IconButton
             icon={logIcon}
             label={log ? trans.__('Hide log') : trans.__('Log')}
@@ -88,37 +87,37 @@ export function JobCardView({ job, model, commands, trans }: CardProps): JSX.Ele
         </span>
       </div>
       <TimeBar job={job} />
-      <p className="jp-slurm-Facts" title={`${known.join(' · ')}\n${moments(job, trans)}`}>
-        <span title={job.id}>{place(job, trans)}</span>
+      <p className="jp-slurm-Facts" title={`${known.join(' · ')}\n${moments(job)}`}>
+        <span title={job.id}>{place(job)}</span>
         {['', ...known].join(' · ')}
       </p>
       <Notes
-        {...{ job, freshness: model.freshness, connection, trans }}
+        {...{ job, freshness: model.freshness, connection }}
         reasons={reasonsLeft(job, remedies.length > 0)}
       />
       {attach === null ? null : <NoteLine note={attach} />}
-      {log ? <LogTail model={model} jobId={job.id} open={open} trans={trans} /> : null}
+      {log ? <LogTail model={model} jobId={job.id} open={open} /> : null}
     </section>
   );
 }
 
 /** The state's sign and word. */
-function State({ job, trans }: Pick<CardProps, 'job' | 'trans'>): JSX.Element {
+function State({ job }: Pick<CardProps, 'job'>): JSX.Element {
   const Sign = stateIcon(rowOfJob(job).held ? 'HELD' : job.state);
   return (
     <>
       {Sign === undefined ? null : <Sign.react tag="span" className="jp-slurm-Icon" />}
       <span className="jp-slurm-State" data-tone={tone(job.state)} title={job.state} role="status">
-        {stateWord(job.state, trans)}
+        {stateWord(job.state)}
       </span>
     </>
   );
 }
 
-function Now({ job, trans }: Pick<CardProps, 'job' | 'trans'>): JSX.Element {
-  const text = now(job, useJobClock(job), trans).join(' · ');
+function Now({ job }: Pick<CardProps, 'job'>): JSX.Element {
+  const text = now(job, useJobClock(job)).join(' · ');
   return (
-    <span className="jp-slurm-CardNow" title={[text, said(job.why ?? '', trans)].join('\n').trim()}>
+    <span className="jp-slurm-CardNow" title={[text, said(job.why ?? '')].join('\n').trim()}>
       {text}
     </span>
   );
@@ -150,31 +149,30 @@ interface NotesProps {
   job: Job;
   freshness: Freshness;
   connection?: Connection | undefined;
-  trans: TranslationBundle;
   /** What is said of why it waits or how it ended; else all that is known. */
   reasons?: readonly (Text | null)[];
 }
 
 /** For how long it runs, where, and what a person should know of it. */
 export function Facts(props: NotesProps): JSX.Element {
-  const { job, trans } = props;
+  const { job } = props;
   const nowS = useJobClock(job);
   return (
     <>
       <TimeBar job={job} />
-      <p className="jp-slurm-Facts" title={moments(job, trans)}>
-        {[...time(job, nowS, trans), ...facts(job, trans)].join(' · ')}
+      <p className="jp-slurm-Facts" title={moments(job)}>
+        {[...time(job, nowS), ...facts(job)].join(' · ')}
       </p>
       <Notes {...props} />
     </>
   );
 }
 
-function Notes({ job, freshness, connection, trans, reasons }: NotesProps): JSX.Element {
+function Notes({ job, freshness, connection, reasons }: NotesProps): JSX.Element {
   const nowS = useJobClock(job);
   return (
     <>
-      {notes(job, freshness, connection, nowS, trans, reasons).map(one => (
+      {notes(job, freshness, connection, nowS, reasons).map(one => (
         <NoteLine key={one.text} note={one} />
       ))}
     </>
@@ -209,7 +207,7 @@ export function NoteLine({ note: { tone, text } }: { note: Note }): JSX.Element 
 const SIGNS: Record<Note['tone'], string> = { bad: '✖ ', look: '⚠ ', plain: '' };
 
 /** The exact moments of its life. */
-function moments(job: Job, trans: TranslationBundle): string {
+function moments(job: Job): string {
   return [
     job.submitted_s === null ? '' : trans.__('Submitted: %1', exactly(job.submitted_s)),
     job.started_s === null ? '' : trans.__('Started: %1', exactly(job.started_s)),

@@ -1,12 +1,12 @@
 // What is told of an action on many jobs: how far it is, with a way to stop it, and once what became
 // of it, whichever page began it. No steering.
 import { Notification } from '@jupyterlab/apputils';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { visible } from '../format';
 import { numeral } from '../language';
 import { said } from '../messages';
 import { News, type Channel } from '../status/tabs';
 import type { ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Action } from '../wire';
 import { announce, tell } from './telling';
 
@@ -23,7 +23,6 @@ export class ActionNews {
 
   constructor(
     private readonly model: ISlurmModel,
-    private readonly trans: TranslationBundle,
     channel: Channel | null
   ) {
     this.news = new News(channel, ended => {
@@ -71,13 +70,13 @@ export class ActionNews {
         }
       }, UNSEEN_MS);
     } else if (id !== '') {
-      Notification.update({ id, message: going(action, this.trans), progress: share(action) });
+      Notification.update({ id, message: going(action), progress: share(action) });
     }
   }
 
   private emit(action: Action): string {
-    const { model, trans } = this;
-    return Notification.emit(going(action, trans), 'in-progress', {
+    const { model } = this;
+    return Notification.emit(going(action), 'in-progress', {
       autoClose: false,
       progress: share(action),
       actions: [
@@ -86,7 +85,7 @@ export class ActionNews {
           caption: trans.__('What is done stays done'),
           callback: () => {
             model.call('stop_action', { action_id: action.id }).catch((error: unknown) => {
-              tell(error, trans.__('Stop'), trans);
+              tell(error, trans.__('Stop'));
             });
           }
         }
@@ -95,11 +94,11 @@ export class ActionNews {
   }
 
   private end(action: Action): void {
-    const { model, trans } = this;
+    const { model } = this;
     const isGood = action.state === 'done' && action.refused === 0;
     if (action.jobs > 1 || !isGood) {
       const type = isGood ? 'success' : action.state === 'stopped' ? 'warning' : 'error';
-      announce(ended(action, trans), type, trans);
+      announce(ended(action), type);
     }
     // Another page has told it and forgotten it, too: that is no failure.
     model.call('forget_action', { action_id: action.id }).catch(() => undefined);
@@ -110,7 +109,7 @@ function share({ done, jobs }: Action): number {
   return jobs > 0 ? done / jobs : 0;
 }
 
-function going({ verb, done, jobs }: Action, trans: TranslationBundle): string {
+function going({ verb, done, jobs }: Action): string {
   const far = [numeral(done), numeral(jobs)];
   switch (verb) {
     case 'cancel':
@@ -125,24 +124,24 @@ function going({ verb, done, jobs }: Action, trans: TranslationBundle): string {
 }
 
 /** How many, which not, and why. */
-export function ended(action: Action, trans: TranslationBundle): string {
-  const count = done(action, trans);
+export function ended(action: Action): string {
+  const count = done(action);
   const first = action.state === 'stopped' ? trans.__('Stopped: %1', count) : count;
   const left = action.jobs - action.done;
   return [
     first,
-    action.refused > 0 ? refused(action, trans) : '',
+    action.refused > 0 ? refused(action) : '',
     left > 0
       ? trans._n('%2 job is as it was', '%2 jobs are as they were', left, numeral(left))
       : '',
-    action.problem === null ? '' : said(action.problem.message, trans)
+    action.problem === null ? '' : said(action.problem.message)
   ]
     .filter(part => part !== '')
     .map(part => part.replace(/[.。]$/, ''))
     .reduce((text, part) => trans.__('%1. %2', text, part));
 }
 
-function done({ verb, done, refused }: Action, trans: TranslationBundle): string {
+function done({ verb, done, refused }: Action): string {
   const count = done - refused;
   const told = numeral(count);
   switch (verb) {
@@ -158,10 +157,10 @@ function done({ verb, done, refused }: Action, trans: TranslationBundle): string
 }
 
 /** Most are refused for the same reason: the first one's stands for them. */
-function refused({ refused: count, refusals }: Action, trans: TranslationBundle): string {
+function refused({ refused: count, refusals }: Action): string {
   const why = refusals[0]?.why ?? '';
   const named = refusals.slice(0, NAMED).map(({ job }) => job);
   const ids = `${named.join(', ')}${count > named.length ? ' …' : ''}`;
-  const told = [numeral(count), ids, visible(said(why, trans))];
+  const told = [numeral(count), ids, visible(said(why))];
   return trans._n('%2 was not: %3. %4', '%2 were not: %3. %4', count, ...told);
 }

@@ -1,48 +1,36 @@
 // What is asked before something is done that cannot be taken back. Which jobs these are is said by
 // the agent's words for them, not by those of whoever calls.
 import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 import { addEntry, addJob, live, type Counts } from '../counts';
 import { isFinal, sessionOf, stateWord, visible } from '../format';
 import { listed, numeral } from '../language';
 import { counted } from '../tasks';
 import type { ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { isTask, jobOf, stateOf, type Target } from './targets';
 
 /** More are counted, not listed; of these some are named. */
 const LISTED = 10;
 
-export async function mayCancel(
-  model: ISlurmModel,
-  targets: readonly Target[],
-  trans: TranslationBundle
-): Promise<boolean> {
-  return mayLose(model, targets, trans, {
+export async function mayCancel(model: ISlurmModel, targets: readonly Target[]): Promise<boolean> {
+  return mayLose(model, targets, {
     title: trans._n('Cancel this job?', 'Cancel %2 jobs?', ...many(model, targets)),
-    lost: held(model, targets, trans),
+    lost: held(model, targets),
     label: trans._n('Cancel the job', 'Cancel the jobs', targets.length)
   });
 }
 
-export async function mayRequeue(
-  model: ISlurmModel,
-  targets: readonly Target[],
-  trans: TranslationBundle
-): Promise<boolean> {
-  return mayLose(model, targets, trans, {
+export async function mayRequeue(model: ISlurmModel, targets: readonly Target[]): Promise<boolean> {
+  return mayLose(model, targets, {
     title: trans._n('Requeue this job?', 'Requeue %2 jobs?', ...many(model, targets)),
     lost: trans.__('What runs ends now and begins anew later. What it has not saved is lost.'),
     label: trans._n('End and requeue the job', 'End and requeue the jobs', targets.length)
   });
 }
 
-export async function mayForget(
-  model: ISlurmModel,
-  targets: readonly Target[],
-  trans: TranslationBundle
-): Promise<boolean> {
-  return mayLose(model, targets, trans, {
+export async function mayForget(model: ISlurmModel, targets: readonly Target[]): Promise<boolean> {
+  return mayLose(model, targets, {
     title: trans._n('Forget this job?', 'Forget %2 jobs?', ...many(model, targets)),
     lost: trans.__('Output and variables that nobody has fetched are lost.'),
     label: trans.__('Forget')
@@ -50,7 +38,7 @@ export async function mayForget(
 }
 
 /** null: nothing is to change. */
-export async function wantedLimit(trans: TranslationBundle): Promise<string | null> {
+export async function wantedLimit(): Promise<string | null> {
   const { button, value } = await InputDialog.getText({
     title: trans.__('More time'),
     label: trans.__('+1h: an hour more; 4h: four hours in all'),
@@ -63,14 +51,13 @@ export async function wantedLimit(trans: TranslationBundle): Promise<string | nu
 async function mayLose(
   model: ISlurmModel,
   targets: readonly Target[],
-  trans: TranslationBundle,
   { title, lost, label }: { title: string; lost: string; label: string }
 ): Promise<boolean> {
   const names =
     targets.length > LISTED
-      ? { line: someNames(model, targets, trans) }
-      : { list: await Promise.all(targets.map(target => nameOf(model, target, trans))) };
-  const counts = targets.length > 1 ? inWords(model, targets, trans) : '';
+      ? { line: someNames(model, targets) }
+      : { list: await Promise.all(targets.map(target => nameOf(model, target))) };
+  const counts = targets.length > 1 ? inWords(model, targets) : '';
   const result = await showDialog({
     title,
     body: new Names({ counts, ...names, lost }),
@@ -80,7 +67,7 @@ async function mayLose(
 }
 
 /** What is lost besides the work of the job itself. */
-function held(model: ISlurmModel, targets: readonly Target[], trans: TranslationBundle): string {
+function held(model: ISlurmModel, targets: readonly Target[]): string {
   const jobs = targets.flatMap(({ id }) => (id === null ? [] : (model.jobs.get(id) ?? [])));
   if (jobs.some(job => sessionOf(job) !== null && job.cancel_requested_s !== null)) {
     return trans.__('Asked again, its process ends, and what the session holds is lost.');
@@ -112,26 +99,22 @@ function countsOf(model: ISlurmModel, targets: readonly Target[]): Counts {
 }
 
 /** `4,750 waiting, 50 running`. */
-function inWords(model: ISlurmModel, targets: readonly Target[], trans: TranslationBundle): string {
+function inWords(model: ISlurmModel, targets: readonly Target[]): string {
   const words = new Map<string, { state: string; count: number }>();
   for (const [state, count] of countsOf(model, targets)) {
     if (!isFinal(state)) {
-      const word = stateWord(state, trans);
+      const word = stateWord(state);
       words.set(word, { state, count: (words.get(word)?.count ?? 0) + count });
     }
   }
   return listed(
     [...words.values()]
       .sort((one, other) => other.count - one.count)
-      .map(({ state, count }) => counted(state, count, trans))
+      .map(({ state, count }) => counted(state, count))
   );
 }
 
-function someNames(
-  model: ISlurmModel,
-  targets: readonly Target[],
-  trans: TranslationBundle
-): string {
+function someNames(model: ISlurmModel, targets: readonly Target[]): string {
   const all = targets.map(({ id, name, slurm_id }) => {
     const job = id === null ? undefined : model.jobs.get(id);
     return visible(job?.name ?? name ?? slurm_id ?? id ?? '');
@@ -146,11 +129,7 @@ function someNames(
     .join(' ');
 }
 
-async function nameOf(
-  model: ISlurmModel,
-  target: Target,
-  trans: TranslationBundle
-): Promise<string> {
+async function nameOf(model: ISlurmModel, target: Target): Promise<string> {
   const job = target.id === null ? null : await jobOf(model, target);
   const name = visible(job?.name ?? target.name ?? '');
   const slurmId = isTask(target) ? target.slurm_id : (job?.slurm_id ?? target.slurm_id);
@@ -159,7 +138,7 @@ async function nameOf(
     name,
     slurmId ?? target.id ?? '',
     job?.cluster ?? target.cluster,
-    state === undefined ? '' : stateWord(state, trans)
+    state === undefined ? '' : stateWord(state)
   ]
     .filter(part => part !== '')
     .join(' · ');

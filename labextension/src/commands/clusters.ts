@@ -1,11 +1,11 @@
 // Logging in to a cluster and leaving it, as commands.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import { connectIcon, disconnectIcon } from '../icons';
 import { isSame } from '../messages';
 import { problemOf } from '../model/model';
 import { CommandIDs, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { say, tell } from './telling';
 
 /** How long the model may take to report a failed connection. */
@@ -25,11 +25,7 @@ const describedBy = {
   }
 } as const;
 
-export function addClusterCommands(
-  app: JupyterFrontEnd,
-  model: ISlurmModel,
-  trans: TranslationBundle
-): void {
+export function addClusterCommands(app: JupyterFrontEnd, model: ISlurmModel): void {
   const add = (
     id: string,
     label: string,
@@ -53,7 +49,7 @@ export function addClusterCommands(
               return;
             }
           }
-          tell(error, label, trans);
+          tell(error, label);
         }
       }
     });

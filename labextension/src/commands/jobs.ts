@@ -2,7 +2,6 @@
 // used, and what it does by the files beside this one.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Clipboard } from '@jupyterlab/apputils';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { copyIcon, folderIcon, notebookIcon, type LabIcon } from '@jupyterlab/ui-components';
 import { isFinal, isRunning } from '../format';
 import { isKernel } from '../kernels/words';
@@ -10,6 +9,7 @@ import { cancelIcon, extendIcon, forgetIcon, holdIcon, releaseIcon, requeueIcon 
 import { numeral } from '../language';
 import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { wantedBy } from './current';
 import { each, steer, type Verb } from './steering';
 import { isTask, jobOf, stateOf, targetsSchema, type Target } from './targets';
@@ -35,19 +35,11 @@ export interface Command {
   execute: (targets: Target[]) => Promise<void>;
 }
 
-export function addJobCommands(
-  app: JupyterFrontEnd,
-  model: ISlurmModel,
-  trans: TranslationBundle
-): void {
-  addCommands(app, trans, [...steering(model, trans), ...finding(app, model, trans)]);
+export function addJobCommands(app: JupyterFrontEnd, model: ISlurmModel): void {
+  addCommands(app, [...steering(model), ...finding(app, model)]);
 }
 
-export function addCommands(
-  app: JupyterFrontEnd,
-  trans: TranslationBundle,
-  all: readonly Command[]
-): void {
+export function addCommands(app: JupyterFrontEnd, all: readonly Command[]): void {
   for (const { id, label, labelOf, caption, icon, execute, counts, ...rules } of all) {
     const refused = (target: Target): string | null => rules.refused?.(target) ?? null;
     const fits = (target: Target): boolean => rules.fits(target) && refused(target) === null;
@@ -77,14 +69,14 @@ export function addCommands(
             await execute(targets);
           }
         } catch (error) {
-          tell(error, label, trans);
+          tell(error, label);
         }
       }
     });
   }
 }
 
-function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
+function steering(model: ISlurmModel): Command[] {
   /** Where nothing is known of its state, Slurm says whether it can be done. */
   const when = (fits: (state: string) => boolean) => (target: Target) => {
     const state = stateOf(model, target);
@@ -103,7 +95,7 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
       fits: when(state => !isFinal(state)),
       execute: async targets => {
         const { mayCancel } = await import('./asking');
-        if (await mayCancel(model, targets, trans)) {
+        if (await mayCancel(model, targets)) {
           await steer(model, targets, 'cancel');
         }
       }
@@ -132,11 +124,11 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
       fits: knownToSlurm(state => isRunning(state) && !ENDING.has(state)),
       refused: target => {
         const job = target.id === null ? undefined : model.jobs.get(target.id);
-        return job?.no_requeue ? said(job.no_requeue, trans) : null;
+        return job?.no_requeue ? said(job.no_requeue) : null;
       },
       execute: async targets => {
         const { mayRequeue } = await import('./asking');
-        if (await mayRequeue(model, targets, trans)) {
+        if (await mayRequeue(model, targets)) {
           await steer(model, targets, 'requeue');
         }
       }
@@ -149,7 +141,7 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
       fits: target => !isTask(target) && knownToSlurm(isRunning)(target),
       execute: async targets => {
         const { wantedLimit } = await import('./asking');
-        const limit = await wantedLimit(trans);
+        const limit = await wantedLimit();
         if (limit !== null) {
           await each(targets, async target => {
             const job = await jobOf(model, target);
@@ -166,7 +158,7 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
       fits: target => isOurs(target) && when(isFinal)(target),
       execute: async targets => {
         const { mayForget } = await import('./asking');
-        if (await mayForget(model, targets, trans)) {
+        if (await mayForget(model, targets)) {
           await each(targets, async target => {
             const job = await jobOf(model, target);
             await model.callLoggedIn(job.cluster, 'forget', { job_id: job.id });
@@ -178,7 +170,7 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
   return all.map(one => ({ ...one, counts: true }));
 }
 
-function finding(app: JupyterFrontEnd, model: ISlurmModel, trans: TranslationBundle): Command[] {
+function finding(app: JupyterFrontEnd, model: ISlurmModel): Command[] {
   const known = (target: Target) => (isOurs(target) ? model.jobs.get(target.id) : undefined);
   const first =
     (act: (target: Target) => Promise<void>) =>
@@ -209,7 +201,7 @@ function finding(app: JupyterFrontEnd, model: ISlurmModel, trans: TranslationBun
       fits: isOurs,
       execute: first(async target => {
         const { openFolder } = await import('./places');
-        await openFolder(app, model, await jobOf(model, target), trans);
+        await openFolder(app, model, await jobOf(model, target));
       })
     },
     {
@@ -222,7 +214,7 @@ function finding(app: JupyterFrontEnd, model: ISlurmModel, trans: TranslationBun
       fits: target => isOurs(target) && known(target)?.notebook !== null,
       execute: first(async target => {
         const { goToCell } = await import('./places');
-        await goToCell(app, await jobOf(model, target), trans);
+        await goToCell(app, await jobOf(model, target));
       })
     }
   ];

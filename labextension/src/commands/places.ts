@@ -4,9 +4,9 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Clipboard } from '@jupyterlab/apputils';
 import { PageConfig } from '@jupyterlab/coreutils';
 import { NotebookPanel } from '@jupyterlab/notebook';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { problemOf } from '../model/model';
 import { CommandIDs, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Connection, Job } from '../wire';
 import { say, warn } from './telling';
 import { belowRoot, jobsIn } from './where';
@@ -18,8 +18,7 @@ import { belowRoot, jobsIn } from './where';
 export async function openFolder(
   app: JupyterFrontEnd,
   model: ISlurmModel,
-  job: Job,
-  trans: TranslationBundle
+  job: Job
 ): Promise<void> {
   const { folder } = await model.details(job.id);
   const wanted = folder || job.job_dir;
@@ -77,11 +76,7 @@ export async function isThere(app: JupyterFrontEnd, path: string): Promise<boole
 }
 
 /** Opens the notebook that the job came from, at the cell whose output it is; a kernel's has none. */
-export async function goToCell(
-  app: JupyterFrontEnd,
-  job: Job,
-  trans: TranslationBundle
-): Promise<void> {
+export async function goToCell(app: JupyterFrontEnd, job: Job): Promise<void> {
   if (job.notebook === null) {
     say(trans.__('This job came from no notebook.'));
     return;

@@ -1,6 +1,5 @@
 // The plugin that adds the commands of jobs and clusters, which every view uses.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { ISlurmModel } from '../tokens';
 import { addClusterCommands } from './clusters';
 import { addJobCommands } from './jobs';
@@ -12,22 +11,20 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   description: 'What a person does to jobs and clusters.',
   autoStart: true,
   requires: [ISlurmModel],
-  optional: [ITranslator],
-  activate: (app: JupyterFrontEnd, model: ISlurmModel, translator: ITranslator | null) => {
-    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
-    addJobCommands(app, model, trans);
-    addClusterCommands(app, model, trans);
+  activate: (app: JupyterFrontEnd, model: ISlurmModel) => {
+    addJobCommands(app, model);
+    addClusterCommands(app, model);
     const begin = (): void => {
       if (model.actions.length > 0) {
         model.changed.disconnect(begin);
-        void tellOfActions(model, trans);
+        void tellOfActions(model);
       }
     };
     model.changed.connect(begin);
   }
 };
 
-async function tellOfActions(model: ISlurmModel, trans: TranslationBundle): Promise<void> {
+async function tellOfActions(model: ISlurmModel): Promise<void> {
   const { ActionNews } = await import('./actions');
-  new ActionNews(model, trans, 'BroadcastChannel' in window ? new BroadcastChannel(NEWS) : null);
+  new ActionNews(model, 'BroadcastChannel' in window ? new BroadcastChannel(NEWS) : null);
 }

@@ -1,10 +1,10 @@
 // What a command has to say when it is done, or could not be. A notification that says nothing of
 // how long it is to be seen is never seen: it goes to the list behind the status bar at once.
 import { Dialog, Notification, showDialog, showErrorMessage } from '@jupyterlab/apputils';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { isOfFile, missing } from '../later';
 import { told } from '../messages';
 import { problemOf } from '../model/model';
+import { trans } from '../translation';
 
 const SEEN = { autoClose: 10_000 } as const;
 /** JupyterLab cuts off what is longer. */
@@ -19,11 +19,7 @@ export function warn(message: string): void {
 }
 
 /** What came of something that began long ago: where it is long, all of it is a click away. */
-export function announce(
-  message: string,
-  type: Notification.TypeOptions,
-  trans: TranslationBundle
-): void {
+export function announce(message: string, type: Notification.TypeOptions): void {
   const whole = {
     label: trans.__('Show all'),
     callback: () => void showDialog({ body: message, buttons: [Dialog.okButton()] })
@@ -32,8 +28,8 @@ export function announce(
 }
 
 /** That `what` has failed, and why: all of it, in a dialog where it is long. */
-export function tell(error: unknown, what: string, trans: TranslationBundle): void {
-  const why = isOfFile(error) ? missing(trans) : told(problemOf(error), trans);
+export function tell(error: unknown, what: string): void {
+  const why = isOfFile(error) ? missing() : told(problemOf(error));
   const message = `${what}: ${why}`;
   if (message.length > MOST) {
     void showErrorMessage(what, why);

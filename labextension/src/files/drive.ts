@@ -2,11 +2,11 @@
 // cluster to say; nothing is kept here but the parts of an upload on their way.
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 import { said } from '../messages';
 import { SlurmError } from '../server';
 import type { ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { FileContent, FileEntry, FileListing } from '../wire';
 import { bytesOf, base64Of, textOf } from './bytes';
 import { NAME } from './later';
@@ -39,8 +39,7 @@ export class ClusterDrive implements Contents.IDrive {
   constructor(
     private readonly model: Calls,
     private readonly types: Pick<DocumentRegistry, 'getFileTypesForPath'>,
-    readonly serverSettings: ServerConnection.ISettings,
-    private readonly trans: TranslationBundle
+    readonly serverSettings: ServerConnection.ISettings
   ) {}
 
   dispose(): void {
@@ -98,7 +97,7 @@ export class ClusterDrive implements Contents.IDrive {
     const [cluster] = placeOf(from);
     const [other, target] = placeOf(to);
     if (cluster !== other) {
-      throw this.refused(this.trans.__('A file cannot be moved from one cluster to another.'));
+      throw this.refused(trans.__('A file cannot be moved from one cluster to another.'));
     }
     const entry = await this.ask<FileEntry>('rename_file', from, { to: target });
     const model = entry.kind === 'folder' ? folder(entry, to, null) : this.file(entry, to);
@@ -150,7 +149,7 @@ export class ClusterDrive implements Contents.IDrive {
   }
 
   restoreCheckpoint(): Promise<void> {
-    return Promise.reject(this.refused(this.trans.__('Files of a cluster have no checkpoints.')));
+    return Promise.reject(this.refused(trans.__('Files of a cluster have no checkpoints.')));
   }
 
   deleteCheckpoint(): Promise<void> {
@@ -236,7 +235,7 @@ export class ClusterDrive implements Contents.IDrive {
   private asNotebook<T>(notebook: T | null, path: string): T {
     if (notebook === null) {
       throw this.refused(
-        this.trans.__(
+        trans.__(
           'JupyterLab cannot read %1: it is not a notebook of format 4. Open it with the editor.',
           path
         )
@@ -248,7 +247,7 @@ export class ClusterDrive implements Contents.IDrive {
   private text(content: string, path: string): string {
     const text = textOf(content);
     if (text === null) {
-      throw this.refused(this.trans.__('%1 is not UTF-8 encoded.', path));
+      throw this.refused(trans.__('%1 is not UTF-8 encoded.', path));
     }
     return text;
   }
@@ -260,7 +259,7 @@ export class ClusterDrive implements Contents.IDrive {
     } catch (error) {
       if (error instanceof SlurmError) {
         const { message, hint, detail } = error.problem;
-        const lines = [message, hint ?? ''].map(line => said(line, this.trans));
+        const lines = [message, hint ?? ''].map(line => said(line));
         const text = [...lines, detail ?? ''].filter(line => line !== '').join('\n');
         throw new DriveError(text, { status: error.status });
       }

@@ -5,11 +5,12 @@ import {
   type JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { IFileBrowserFactory, Uploader, type FileBrowser } from '@jupyterlab/filebrowser';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 import { folderIcon, newFolderIcon, refreshIcon, ToolbarButton } from '@jupyterlab/ui-components';
 import { Poll } from '@lumino/polling';
 import { tell } from '../commands/telling';
 import { CommandIDs, ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { LaterDrive } from './later';
 import { lookWhileSeen } from './looking';
 
@@ -30,11 +31,10 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     factory: IFileBrowserFactory | null
   ) => {
     const { commands, docRegistry, serviceManager, shell } = app;
-    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
     const { serverSettings } = serviceManager;
     const drive = new LaterDrive(serverSettings, async () => {
       const { ClusterDrive } = await import('./drive');
-      return new ClusterDrive(model, docRegistry, serverSettings, trans);
+      return new ClusterDrive(model, docRegistry, serverSettings);
     });
     const { contents } = serviceManager;
     contents.addDrive(drive);
@@ -114,7 +114,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
           await browser.model.cd(`/${cluster as string}${path as string}`);
           shell.activateById(browser.id);
         } catch (error) {
-          tell(error, label, trans);
+          tell(error, label);
         }
       }
     });

@@ -1,5 +1,4 @@
 // The widget of a panel about one cluster: its title, and what it watches while it is seen.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import type { ComponentType, JSX } from 'react';
@@ -13,7 +12,6 @@ export interface PanelProps<Look> {
   cluster: string;
   model: ISlurmModel;
   commands: CommandRegistry;
-  trans: TranslationBundle;
   look: Look;
   remember: (look: Look) => void;
 }
@@ -57,12 +55,12 @@ export class ClusterPanel<Look> extends ModelWidget {
   }
 
   protected override view(): JSX.Element {
-    const { commands, trans, model } = this.props;
+    const { commands, model } = this.props;
     const isNamed = this.cluster !== '';
     if (!isNamed || this.isRemoved) {
       const welcome = (): void => void commands.execute(CommandIDs.showSidebar);
       const removed = isNamed && !model.hasNoCluster ? { removed: this.cluster } : {};
-      return <NoCluster {...removed} welcome={welcome} trans={trans} />;
+      return <NoCluster {...removed} welcome={welcome} />;
     }
     const { View } = this;
     return <View {...this.props} />;

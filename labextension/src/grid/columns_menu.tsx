@@ -1,6 +1,6 @@
 // Which columns are shown, and in which order: a list that opens from a button.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useRef, useState, type JSX } from 'react';
+import { trans } from '../translation';
 import { moved, type Arrangement, type Column } from './columns';
 
 interface Props<T> {
@@ -9,11 +9,10 @@ interface Props<T> {
   arrange: (next: Arrangement) => void;
   /** As it is for who has chosen nothing. */
   usual: Arrangement;
-  trans: TranslationBundle;
 }
 
 export function ColumnsMenu<T>(props: Props<T>): JSX.Element {
-  const { all, arrangement, arrange, trans } = props;
+  const { all, arrangement, arrange } = props;
   const [open, setOpen] = useState(false);
   const whole = useRef<HTMLDivElement>(null);
   useEffect(() => {

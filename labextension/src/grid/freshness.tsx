@@ -1,17 +1,16 @@
 // How new what is shown is, or why nothing newer is known.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import { exactly } from '../exactly';
 import { momentWithSeconds } from '../format';
 import { told } from '../messages';
 import type { Freshness } from '../tokens';
+import { trans } from '../translation';
 
 interface Props {
   freshness: Freshness | undefined;
-  trans: TranslationBundle;
 }
 
-export function FreshnessLine({ freshness, trans }: Props): JSX.Element {
+export function FreshnessLine({ freshness }: Props): JSX.Element {
   const { asOf, problem } = freshness ?? { asOf: null, problem: null };
   const nowS = Date.now() / 1000;
   const when = asOf === null ? '' : trans.__('as of %1', momentWithSeconds(asOf, nowS));
@@ -22,7 +21,7 @@ export function FreshnessLine({ freshness, trans }: Props): JSX.Element {
       </span>
     );
   }
-  const why = told(problem, trans);
+  const why = told(problem);
   return (
     <span className="jp-slurm-Problem" role="status" title={problem.detail ?? undefined}>
       {when === '' ? why : `${when}: ${why}`}

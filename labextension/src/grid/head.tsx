@@ -1,6 +1,6 @@
 // The heads of a grid's columns: sorted by a click, made wider and moved by pointer and by keys.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { useRef, useState, type JSX, type KeyboardEvent, type PointerEvent } from 'react';
+import { trans } from '../translation';
 import { moved, NARROWEST_PX, sortedBy, widthOf, type Arrangement, type Shown } from './columns';
 
 const STEP_PX = 16;
@@ -9,10 +9,9 @@ interface Props<T> {
   shown: readonly Shown<T>[];
   arrangement: Arrangement;
   arrange: (next: Arrangement) => void;
-  trans: TranslationBundle;
 }
 
-export function Heads<T>({ shown, arrangement, arrange, trans }: Props<T>): JSX.Element {
+export function Heads<T>({ shown, arrangement, arrange }: Props<T>): JSX.Element {
   const [active, setActive] = useState(0);
   const row = useRef<HTMLDivElement>(null);
   const at = Math.min(active, shown.length - 1);
@@ -74,7 +73,6 @@ export function Heads<T>({ shown, arrangement, arrange, trans }: Props<T>): JSX.
           onDrop={id => {
             move(id, number - shown.findIndex(one => one.column.id === id));
           }}
-          trans={trans}
         />
       ))}
     </div>
@@ -93,13 +91,12 @@ interface HeadProps {
   /** null: as wide as to begin with. */
   onResize: (width: number | null) => void;
   onDrop: (id: string) => void;
-  trans: TranslationBundle;
 }
 
 const DRAGGED = 'application/x-jupyter-slurm-column';
 
 function Head(props: HeadProps): JSX.Element {
-  const { id, title, order, trans, width } = props;
+  const { id, title, order, width } = props;
   return (
     <div
       role="columnheader"

@@ -7,7 +7,6 @@ import {
 } from '@jupyterlab/application';
 import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
 import { IStateDB } from '@jupyterlab/statedb';
-import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { ComponentType } from 'react';
 import { show } from '../commands/show';
@@ -26,31 +25,29 @@ interface Kind<Look> extends Called {
 interface Shown<Look> {
   View: ComponentType<PanelProps<Look>>;
   /** Sorting and filters as remembered; undefined: the defaults. */
-  lookOf: (remembered: unknown, trans: TranslationBundle) => Look;
+  lookOf: (remembered: unknown) => Look;
   saved: (look: Look) => ReadonlyPartialJSONObject;
 }
 
 export function panelPlugin<Look>(
   id: string,
   description: string,
-  kindOf: (trans: TranslationBundle) => Kind<Look>
+  kindOf: () => Kind<Look>
 ): JupyterFrontEndPlugin<void> {
   return {
     id,
     description,
     autoStart: true,
     requires: [ISlurmModel],
-    optional: [ITranslator, ILayoutRestorer, IStateDB],
+    optional: [ILayoutRestorer, IStateDB],
     activate: (
       app: JupyterFrontEnd,
       model: ISlurmModel,
-      translator: ITranslator | null,
       restorer: ILayoutRestorer | null,
       state: IStateDB | null
     ) => {
-      const trans = (translator ?? nullTranslator).load('jupyter_slurm');
-      const kind = kindOf(trans);
-      const tracker = addPanel(app, model, trans, kind, state);
+      const kind = kindOf();
+      const tracker = addPanel(app, model, kind, state);
       void restorer?.restore(tracker, {
         command: kind.command,
         args: widget => ({ cluster: widget.content.cluster }),
@@ -66,7 +63,6 @@ type Tracker<Look> = WidgetTracker<MainAreaWidget<ClusterPanel<Look>>>;
 function addPanel<Look>(
   app: JupyterFrontEnd,
   model: ISlurmModel,
-  trans: TranslationBundle,
   kind: Kind<Look>,
   state: IStateDB | null
 ): Tracker<Look> {
@@ -89,7 +85,7 @@ function addPanel<Look>(
         kind.load(),
         import('./cluster_panel')
       ]);
-      look ??= lookOf(await state?.fetch(key), trans);
+      look ??= lookOf(await state?.fetch(key));
       const remember = (next: Look): void => {
         look = next;
         void state?.save(key, saved(next));
@@ -98,7 +94,7 @@ function addPanel<Look>(
       const cluster = named === '' ? await clusterToShow(model) : named;
       let panel = tracker.find(widget => widget.content.cluster === cluster);
       if (panel === undefined) {
-        const props = { cluster, model, commands: app.commands, trans, look, remember };
+        const props = { cluster, model, commands: app.commands, look, remember };
         const made = new MainAreaWidget({ content: new ClusterPanel(kind, View, props) });
         made.content.named.connect(() => void tracker.save(made));
         await tracker.add(made);

@@ -1,7 +1,6 @@
 // A block of a log: near what is seen with its colours and what is looked for, elsewhere as text
 // alone, which a browser lays out only when it is seen. Which blocks there are is output.ts's.
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { Widget } from '@lumino/widgets';
 import {
@@ -16,6 +15,7 @@ import {
   type JSX,
   type RefObject
 } from 'react';
+import { trans } from '../translation';
 import { bytes } from './words';
 import { runsOf, textOf, type Block, type DisplayBlock, type Run, type TextBlock } from './output';
 import type { Wanted } from './output';
@@ -43,7 +43,6 @@ interface Props {
   /** Asks for more of what was left out; null: there is no more to be had here. */
   more: (() => void) | null;
   rendermime: IRenderMimeRegistry;
-  trans: TranslationBundle;
 }
 
 export const BlockView = memo(function BlockView(props: Props): JSX.Element | null {
@@ -56,13 +55,11 @@ export const BlockView = memo(function BlockView(props: Props): JSX.Element | nu
     case 'text':
       return <Text {...props} block={block} />;
     case 'cell':
-      return (
-        <h3 className="jp-slurm-LogCell">{props.trans.__('Cell %1', String(block.cell + 1))}</h3>
-      );
+      return <h3 className="jp-slurm-LogCell">{trans.__('Cell %1', String(block.cell + 1))}</h3>;
   }
 });
 
-function Gap({ bytes: count, more, trans }: Props & { bytes: number }): JSX.Element {
+function Gap({ bytes: count, more }: Props & { bytes: number }): JSX.Element {
   return (
     <p className="jp-slurm-LogGap">
       {trans.__('%1 hidden; download for the full log', bytes(count))}{' '}
@@ -197,7 +194,7 @@ function Marked({ text, from, starts, length, current }: TextProps): JSX.Element
 }
 
 /** A figure or a table, by those renderers that passive.ts allows. */
-function Display({ block, rendermime, trans }: Props & { block: DisplayBlock }): JSX.Element {
+function Display({ block, rendermime }: Props & { block: DisplayBlock }): JSX.Element {
   const host = useRef<HTMLDivElement>(null);
   const near = useNear(host);
   const [seen, setSeen] = useState(false);

@@ -1,12 +1,12 @@
 // What there is to know of a job beside its output: its places, Slurm's own record, its environment.
 // Asked for while somebody looks.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useEffect, useState, type JSX } from 'react';
 import { exactly } from '../exactly';
 import { visible } from '../format';
 import { problemOf } from '../model/model';
 import { CommandIDs, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Job, JobDetails, Problem } from '../wire';
 import { CopyButton } from './parts';
 
@@ -60,27 +60,24 @@ export function useDetails(model: ISlurmModel, job: Job, wanted: boolean): Asked
 interface Props {
   details: JobDetails;
   commands: CommandRegistry;
-  trans: TranslationBundle;
 }
 
-export function DetailsPane({ details, commands, trans }: Props): JSX.Element {
+export function DetailsPane({ details, commands }: Props): JSX.Element {
   const { record, environment } = details;
   return (
     <>
-      <Places details={details} commands={commands} trans={trans} />
+      <Places details={details} commands={commands} />
       {details.problem === null ? (
         <>
           <Pairs
             title={trans.__("Slurm's record")}
             pairs={readable(record)}
             empty={trans.__('Slurm does not know the job any more, or has not been asked yet.')}
-            trans={trans}
           />
           <Pairs
             title={trans.__('Environment')}
             pairs={environment}
             empty={trans.__('Neither the job nor the profile of its cluster sets any variable.')}
-            trans={trans}
           />
         </>
       ) : null}
@@ -89,7 +86,7 @@ export function DetailsPane({ details, commands, trans }: Props): JSX.Element {
 }
 
 /** Where its files are; Slurm's record tells of those that it has been given itself. */
-function Places({ details, commands, trans }: Props): JSX.Element {
+function Places({ details, commands }: Props): JSX.Element {
   const { job, record } = details;
   const places: [string, string | null | undefined][] = [
     [trans.__('Notebook'), job.notebook],
@@ -122,7 +119,7 @@ function Places({ details, commands, trans }: Props): JSX.Element {
                     ) : (
                       <span title={visible(path)}>{visible(path)}</span>
                     )}
-                    <CopyButton text={() => path} what={name} trans={trans} />
+                    <CopyButton text={() => path} what={name} />
                   </div>
                 </td>
               </tr>
@@ -151,13 +148,12 @@ interface PairsProps {
   /** null: it is kept back. */
   pairs: Record<string, string | null>;
   empty: string;
-  trans: TranslationBundle;
 }
 
 /** So few are read without a filter. */
 const FEW = 8;
 
-function Pairs({ title, pairs, empty, trans }: PairsProps): JSX.Element {
+function Pairs({ title, pairs, empty }: PairsProps): JSX.Element {
   const [filter, setFilter] = useState('');
   const all = Object.entries(pairs);
   const sought = filter.toLowerCase();

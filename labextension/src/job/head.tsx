@@ -1,5 +1,4 @@
 // The head of a job's panel: what it is, how it goes, and what can be done about it by commands.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
 import { isHeldByUser } from '../card/remedies';
@@ -8,16 +7,16 @@ import { isFinal, isHeld, stateWord, tone, visible } from '../format';
 import { stateSign } from '../icons';
 import { DashboardButtons } from '../labs/dashboard_buttons';
 import { CommandIDs, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Job } from '../wire';
 
 interface Props {
   job: Job;
   model: ISlurmModel;
   commands: CommandRegistry;
-  trans: TranslationBundle;
 }
 
-export function Head({ job, model, commands, trans }: Props): JSX.Element {
+export function Head({ job, model, commands }: Props): JSX.Element {
   const held = isHeld(job.state, job.reason);
   const where = [
     trans.__('%1 on %2', job.slurm_id ?? job.id, visible(job.cluster)),
@@ -33,26 +32,25 @@ export function Head({ job, model, commands, trans }: Props): JSX.Element {
       <div className="jp-slurm-JobTitle">
         <span className="jp-slurm-State" data-tone={tone(job.state)} title={job.state}>
           <span aria-hidden="true">{stateSign(job.state, held)} </span>
-          {stateWord(job.state, trans)}
+          {stateWord(job.state)}
         </span>
         <h2>
           <bdi>{visible(job.name)}</bdi>
         </h2>
         <span className="jp-slurm-Quiet">{where.filter(part => part !== '').join(' · ')}</span>
-        <Actions job={job} commands={commands} trans={trans} />
+        <Actions job={job} commands={commands} />
       </div>
       <Facts
         job={job}
         freshness={model.freshness}
         connection={model.connections.get(job.cluster)}
-        trans={trans}
         reasons={[job.why, isHeldByUser(job) ? null : job.advice]} // the button above lets it go
       />
     </div>
   );
 }
 
-function Actions({ job, commands, trans }: Omit<Props, 'model'>): JSX.Element {
+function Actions({ job, commands }: Omit<Props, 'model'>): JSX.Element {
   const held = (job.reason ?? '').includes('Held');
   const waits = job.state === 'PENDING' || job.state === 'REQUEUE_HOLD';
   const over = isFinal(job.state);
@@ -69,7 +67,7 @@ function Actions({ job, commands, trans }: Omit<Props, 'model'>): JSX.Element {
   ];
   return (
     <span className="jp-slurm-JobActions" role="group" aria-label={trans.__('Actions')}>
-      <DashboardButtons job={job} commands={commands} trans={trans} />
+      <DashboardButtons job={job} commands={commands} />
       {buttons
         // What Slurm would refuse is in no menu, and here neither.
         .filter(

@@ -1,7 +1,6 @@
 // The live log of a job: its blocks in a box that follows the end, found by a text, filtered by
 // source. What the blocks are is output.ts's, how one looks blocks.tsx's.
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import {
   useCallback,
@@ -18,6 +17,7 @@ import { isSame } from '../messages';
 import { stateSign } from '../icons';
 import { ranksOf, tasksOf } from '../tasks';
 import type { ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Job, Problem } from '../wire';
 import { BlockView, NearnessContext } from './blocks';
 import { useFinding } from './finding';
@@ -40,11 +40,10 @@ interface Props {
   /** Whose log of an array is wanted; null: the first that failed, or the first. */
   task: number | null;
   setTask: (task: number) => void;
-  trans: TranslationBundle;
 }
 
 export function LogPane(props: Props): JSX.Element {
-  const { job, model, rendermime, task, setTask, trans } = props;
+  const { job, model, rendermime, task, setTask } = props;
   const [budget, setBudget] = useState(FIRST_BYTES);
   const ranks = job.kind === 'cell' ? job.ranks : 0;
   const all = useMemo(() => (ranks > 1 ? ranksOf(job, ranks) : tasksOf(job)), [job, ranks]);
@@ -81,10 +80,9 @@ export function LogPane(props: Props): JSX.Element {
         download={chosen === null ? props.download : `${props.download}&task=${chosen}`}
         finding={finding}
         leave={() => box.current?.focus()}
-        trans={trans}
       >
         {chosen === null ? null : (
-          <Tasks all={all} ranked={ranks > 1} chosen={chosen} choose={setTask} trans={trans} />
+          <Tasks all={all} ranked={ranks > 1} chosen={chosen} choose={setTask} />
         )}
       </LogBar>
       {problem === null || isSame(problem, model.freshness.problem) ? null : (
@@ -104,7 +102,7 @@ export function LogPane(props: Props): JSX.Element {
       >
         <div ref={content}>
           {blocks.length === 0 ? (
-            <p className="jp-slurm-Empty">{empty(job, ended, problem, trans)}</p>
+            <p className="jp-slurm-Empty">{empty(job, ended, problem)}</p>
           ) : null}
           <NearnessContext.Provider value={nearness}>
             {blocks.map(block => (
@@ -118,7 +116,6 @@ export function LogPane(props: Props): JSX.Element {
                 length={finding.search.text.length}
                 more={budget < MOST_BYTES ? load : null}
                 rendermime={rendermime}
-                trans={trans}
               />
             ))}
           </NearnessContext.Provider>
@@ -150,11 +147,10 @@ interface TasksProps {
   ranked: boolean;
   chosen: number;
   choose: (task: number) => void;
-  trans: TranslationBundle;
 }
 
 /** Of an array, or of ranks: whose output is shown. */
-function Tasks({ all, ranked, chosen, choose, trans }: TasksProps): JSX.Element {
+function Tasks({ all, ranked, chosen, choose }: TasksProps): JSX.Element {
   return (
     <select
       aria-label={ranked ? trans.__('Rank') : trans.__('Task')}
@@ -168,7 +164,7 @@ function Tasks({ all, ranked, chosen, choose, trans }: TasksProps): JSX.Element 
         <option key={index} value={index}>
           {ranked
             ? trans.__('Rank %1', index)
-            : trans.__('Task %1 %2', index, `${stateSign(state)} ${stateWord(state, trans)}`)}
+            : trans.__('Task %1 %2', index, `${stateSign(state)} ${stateWord(state)}`)}
         </option>
       ))}
     </select>
@@ -212,12 +208,7 @@ function useLog(model: ISlurmModel, jobId: string, budget: number, task: number 
   return log;
 }
 
-function empty(
-  job: Job,
-  ended: boolean,
-  problem: Problem | null,
-  trans: TranslationBundle
-): string {
+function empty(job: Job, ended: boolean, problem: Problem | null): string {
   if (ended) {
     return trans.__('It has written nothing.');
   }

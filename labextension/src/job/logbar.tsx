@@ -1,6 +1,6 @@
 // What can be done with a log: look for a text, show one source, wrap, show times, copy, download.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useRef, type JSX, type KeyboardEvent, type ReactNode } from 'react';
+import { trans } from '../translation';
 import type { Finding } from './finding';
 import type { Wanted } from './output';
 import { CopyButton } from './parts';
@@ -19,13 +19,12 @@ interface Props {
   finding: Finding;
   /** Nobody looks for anything any more. */
   leave: () => void;
-  trans: TranslationBundle;
   /** Whose log it is, where that can be chosen. */
   children?: ReactNode;
 }
 
 export function LogBar(props: Props): JSX.Element {
-  const { wanted, setWanted, wrap, setWrap, times, setTimes, text, download, trans } = props;
+  const { wanted, setWanted, wrap, setWrap, times, setTimes, text, download } = props;
   return (
     <div className="jp-slurm-LogBar">
       {props.children}
@@ -66,7 +65,7 @@ export function LogBar(props: Props): JSX.Element {
         {trans.__('Times')}
       </label>
       <span className="jp-slurm-LogEnd">
-        <CopyButton text={text} what={trans.__('the output')} trans={trans} />
+        <CopyButton text={text} what={trans.__('the output')} />
         <a className="jp-slurm-Button" href={download} download>
           {trans.__('Download')}
         </a>
@@ -75,7 +74,7 @@ export function LogBar(props: Props): JSX.Element {
   );
 }
 
-function SearchField({ finding, leave, trans }: Props): JSX.Element {
+function SearchField({ finding, leave }: Props): JSX.Element {
   const { text, setText, step } = finding;
   const host = useRef<HTMLSpanElement>(null);
   const field = useRef<HTMLInputElement>(null);
@@ -117,7 +116,7 @@ function SearchField({ finding, leave, trans }: Props): JSX.Element {
         onKeyDown={keys}
       />
       <span className="jp-slurm-Found jp-slurm-Quiet" role="status">
-        {foundWords(finding, trans)}
+        {foundWords(finding)}
       </span>
       {text === '' ? null : (
         <>
@@ -147,7 +146,7 @@ function SearchField({ finding, leave, trans }: Props): JSX.Element {
   );
 }
 
-function foundWords({ search, total, number, part }: Finding, trans: TranslationBundle): string {
+function foundWords({ search, total, number, part }: Finding): string {
   if (search.text === '') {
     return '';
   }

@@ -1,10 +1,10 @@
 // Small parts that the panes of a job share: a button that copies, what is wrong and what to do.
 import { Clipboard } from '@jupyterlab/apputils';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { useEffect, useState, type JSX } from 'react';
 import { needsLogin, toldBeside } from '../messages';
 import { CommandIDs } from '../tokens';
+import { trans } from '../translation';
 import type { Problem } from '../wire';
 
 const SAID_MS = 2_000;
@@ -14,10 +14,9 @@ interface CopyProps {
   text: () => string;
   /** What is copied, for who does not see beside what the button stands. */
   what: string;
-  trans: TranslationBundle;
 }
 
-export function CopyButton({ text, what, trans }: CopyProps): JSX.Element {
+export function CopyButton({ text, what }: CopyProps): JSX.Element {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) {
@@ -48,15 +47,14 @@ interface TroubleProps {
   problem: Problem;
   cluster: string;
   commands: CommandRegistry;
-  trans: TranslationBundle;
   /** Asks once more; undefined: that happens by itself. */
   again?: () => void;
 }
 
-export function Trouble({ problem, cluster, commands, trans, again }: TroubleProps): JSX.Element {
+export function Trouble({ problem, cluster, commands, again }: TroubleProps): JSX.Element {
   return (
     <div className="jp-slurm-Problem">
-      {toldBeside(problem, trans)}{' '}
+      {toldBeside(problem)}{' '}
       {needsLogin(problem) ? (
         <button
           className="jp-slurm-Button"

@@ -10,13 +10,13 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { ServerConnection } from '@jupyterlab/services';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { wantedBy } from '../commands/current';
 import { tell } from '../commands/jobs';
 import { show } from '../commands/show';
 import { jobOf, targetsSchema } from '../commands/targets';
 import { slurmIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { JobPanel } from './widget';
 
 export const plugin: JupyterFrontEndPlugin<void> = {
@@ -24,16 +24,14 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   description: 'A job by itself: log, resources, script, details.',
   autoStart: true,
   requires: [ISlurmModel, IRenderMimeRegistry, IEditorServices],
-  optional: [ITranslator, ILayoutRestorer],
+  optional: [ILayoutRestorer],
   activate: (
     app: JupyterFrontEnd,
     model: ISlurmModel,
     rendermime: IRenderMimeRegistry,
     editors: IEditorServices,
-    translator: ITranslator | null,
     restorer: ILayoutRestorer | null
   ) => {
-    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
     const tracker = new WidgetTracker<MainAreaWidget<JobPanel>>({ namespace: 'slurm-job' });
     const { commands, serviceManager, shell } = app;
     const { serverSettings } = serviceManager;
@@ -44,7 +42,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       ]);
       let panel = tracker.find(widget => widget.content.jobId === id);
       if (panel === undefined) {
-        const services = { model, commands, rendermime: passive(rendermime), editors, trans };
+        const services = { model, commands, rendermime: passive(rendermime), editors };
         const content = new JobPanel(id, services, logfileUrl(serverSettings, id));
         panel = new MainAreaWidget({ content });
         panel.id = `${content.id}-area`;
@@ -65,7 +63,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
             await open(target.id ?? (await jobOf(model, target)).id, target.slurm_id);
           }
         } catch (error) {
-          tell(error, label, trans);
+          tell(error, label);
         }
       },
       isEnabled: args => wantedBy(app, args).length > 0,

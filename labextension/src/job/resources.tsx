@@ -1,6 +1,5 @@
 // What a job uses over time against what it asked for: CPUs, memory, GPUs; as charts, as a table, and
 // as sentences. What the numbers are is samples.ts's; each node and GPU by itself is usetable.tsx's.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useMemo, useState, type JSX } from 'react';
 import { NoteLine } from '../card/view';
@@ -17,6 +16,7 @@ import { useResting } from '../grid/feed';
 import { together } from '../language';
 import { isSame } from '../messages';
 import type { ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Job, Problem, UsageSample } from '../wire';
 import { Chart } from './chart';
 import { byNode, gpusOf } from './measured';
@@ -35,7 +35,6 @@ interface Props {
   job: Job;
   model: ISlurmModel;
   commands: CommandRegistry;
-  trans: TranslationBundle;
 }
 
 interface Measured {
@@ -43,37 +42,37 @@ interface Measured {
   problem: Problem | null;
 }
 
-export function ResourcesPane({ job, model, commands, trans }: Props): JSX.Element {
+export function ResourcesPane({ job, model, commands }: Props): JSX.Element {
   const { samples, problem } = useUsage(model, job.id);
   const series = useMemo(() => seriesOf(samples, job), [samples, job]);
-  const sentences = useSentences(job, samples, series, trans);
-  const idle = useMemo(() => idleSentence(samples, job, trans), [samples, job, trans]);
+  const sentences = useSentences(job, samples, series);
+  const idle = useMemo(() => idleSentence(samples, job), [samples, job]);
   const shown = charted(series);
   // Slurm's own figures say what a short job used, though nothing was measured as it ran.
   const isKnown = problem?.code === 'not-measured' && sentences.length > 0;
   return (
     <div className="jp-slurm-Resources">
       {problem === null || isKnown || isSame(problem, model.freshness.problem) ? null : (
-        <Trouble problem={problem} cluster={job.cluster} commands={commands} trans={trans} />
+        <Trouble problem={problem} cluster={job.cluster} commands={commands} />
       )}
       <div role="status">
         {idle === null ? null : <NoteLine note={{ tone: 'look', text: idle }} />}
       </div>
-      <WithoutGpus job={job} samples={samples} trans={trans} />
-      <UseTable samples={samples} job={job} trans={trans} />
+      <WithoutGpus job={job} samples={samples} />
+      <UseTable samples={samples} job={job} />
       {samples.length === 0 ? (
         problem === null ? (
-          <p className="jp-slurm-Empty">{nothing(job, trans)}</p>
+          <p className="jp-slurm-Empty">{nothing(job)}</p>
         ) : null
       ) : (
         <div className="jp-slurm-Charts">
           {shown.map(one => (
-            <SeriesChart key={keyOf(one)} series={one} trans={trans} />
+            <SeriesChart key={keyOf(one)} series={one} />
           ))}
         </div>
       )}
       {sentences.length === 0 ? null : <p>{together(sentences)}</p>}
-      {samples.length === 0 ? null : <Table series={shown} trans={trans} />}
+      {samples.length === 0 ? null : <Table series={shown} />}
     </div>
   );
 }
@@ -94,7 +93,7 @@ function useUsage(model: ISlurmModel, jobId: string): Measured {
 }
 
 /** Why there is nothing to see yet. */
-function nothing(job: Job, trans: TranslationBundle): string {
+function nothing(job: Job): string {
   if (job.started_s !== null) {
     return isFinal(job.state)
       ? trans.__('Nothing was measured of this job.')
@@ -108,11 +107,10 @@ function nothing(job: Job, trans: TranslationBundle): string {
 interface WithoutGpusProps {
   job: Job;
   samples: readonly UsageSample[];
-  trans: TranslationBundle;
 }
 
 /** Why no GPU is among what was measured; of a session's cell its session tells. */
-function WithoutGpus({ job, samples, trans }: WithoutGpusProps): JSX.Element | null {
+function WithoutGpus({ job, samples }: WithoutGpusProps): JSX.Element | null {
   const measured = samples.some(({ gpus }) => gpus.length > 0);
   if (samples.length === 0 || measured || sessionOf(job) !== null) {
     return null;
@@ -127,11 +125,7 @@ function WithoutGpus({ job, samples, trans }: WithoutGpusProps): JSX.Element | n
 }
 
 /** What somebody should do something about; null: nothing. */
-function idleSentence(
-  samples: readonly UsageSample[],
-  job: Job,
-  trans: TranslationBundle
-): string | null {
+function idleSentence(samples: readonly UsageSample[], job: Job): string | null {
   const idle = idleGpus(samples, job);
   if (idle === null) {
     return null;
@@ -145,8 +139,7 @@ function idleSentence(
 function useSentences(
   job: Job,
   samples: readonly UsageSample[],
-  series: readonly Series[],
-  trans: TranslationBundle
+  series: readonly Series[]
 ): string[] {
   return useMemo(() => {
     const nodes = byNode(samples, job);
@@ -205,14 +198,14 @@ function useSentences(
       );
     }
     return lines;
-  }, [job, samples, series, trans]);
+  }, [job, samples, series]);
 }
 
 function keyOf({ kind, node, index }: Series): string {
   return `${kind} ${node} ${index}`;
 }
 
-function titleOf({ kind, index, name, node }: Series, trans: TranslationBundle): string {
+function titleOf({ kind, index, name, node }: Series): string {
   switch (kind) {
     case 'cpu':
       return trans.__('CPU cores');
@@ -245,8 +238,8 @@ function formatOf({ kind }: Series): (value: number) => string {
   }
 }
 
-function SeriesChart({ series, trans }: { series: Series; trans: TranslationBundle }): JSX.Element {
-  const title = titleOf(series, trans);
+function SeriesChart({ series }: { series: Series }): JSX.Element {
+  const title = titleOf(series);
   const format = formatOf(series);
   const shown = useMemo(
     () => thinned(series.points, MOST_POINTS, series.kind.endsWith('memory')),
@@ -280,11 +273,10 @@ function timeOf({ points }: Series): (timeS: number) => string {
 
 interface TableProps {
   series: readonly Series[];
-  trans: TranslationBundle;
 }
 
 /** The same as numbers, for who does not see charts or wants to copy them. */
-function Table({ series, trans }: TableProps): JSX.Element {
+function Table({ series }: TableProps): JSX.Element {
   const [open, setOpen] = useState(false);
   const columns = open
     ? series.map(one => thinned(one.points, MOST_ROWS, one.kind.endsWith('memory')))
@@ -303,7 +295,7 @@ function Table({ series, trans }: TableProps): JSX.Element {
               <th scope="col">{trans.__('Time')}</th>
               {series.map(one => (
                 <th scope="col" key={keyOf(one)}>
-                  {titleOf(one, trans)}
+                  {titleOf(one)}
                 </th>
               ))}
             </tr>

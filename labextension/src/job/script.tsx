@@ -1,8 +1,8 @@
 // What a job runs: the user's code and the batch script in JupyterLab's own editor, to be read and
 // copied, and the command that sent it.
 import { CodeEditor, type IEditorServices } from '@jupyterlab/codeeditor';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useRef, type JSX } from 'react';
+import { trans } from '../translation';
 import type { JobDetails } from '../wire';
 import { CopyButton } from './parts';
 import { commandLine, languageOf } from './words';
@@ -10,10 +10,9 @@ import { commandLine, languageOf } from './words';
 interface Props {
   details: JobDetails;
   editors: IEditorServices;
-  trans: TranslationBundle;
 }
 
-export function ScriptPane({ details, editors, trans }: Props): JSX.Element {
+export function ScriptPane({ details, editors }: Props): JSX.Element {
   const { code, script, command, job } = details;
   const parts = [
     job.kind === 'script' || code === script
@@ -37,7 +36,7 @@ export function ScriptPane({ details, editors, trans }: Props): JSX.Element {
       {there.map(({ title, text, language }) => (
         <section key={title} aria-label={title}>
           <h3>
-            {title} <CopyButton text={() => text ?? ''} what={title} trans={trans} />
+            {title} <CopyButton text={() => text ?? ''} what={title} />
           </h3>
           <Code text={text ?? ''} language={language} label={title} editors={editors} />
         </section>

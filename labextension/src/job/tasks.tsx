@@ -1,6 +1,5 @@
 // The tasks of an array as a grid: how each goes, and by a click its log. Which tasks there are and
 // how each is called is tasks.ts's and states.ts's.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import {
   memo,
   useCallback,
@@ -14,6 +13,7 @@ import { addJob, type Counts } from '../counts';
 import { stateWord, tone } from '../format';
 import { stateSign } from '../icons';
 import { tasksOf } from '../tasks';
+import { trans } from '../translation';
 import type { Job } from '../wire';
 
 interface Props {
@@ -21,10 +21,9 @@ interface Props {
   /** The task whose log is shown; null: nobody has chosen any. */
   chosen: number | null;
   choose: (task: number) => void;
-  trans: TranslationBundle;
 }
 
-export function TasksPane({ job, chosen, choose, trans }: Props): JSX.Element {
+export function TasksPane({ job, chosen, choose }: Props): JSX.Element {
   const { tasks, state } = job;
   const [wish, setOnly] = useState<string | null>(null);
   const [focused, setFocused] = useState(chosen);
@@ -54,7 +53,7 @@ export function TasksPane({ job, chosen, choose, trans }: Props): JSX.Element {
           >
             <span className="jp-slurm-State" data-tone={tone(one)}>
               <span aria-hidden="true">{stateSign(one)} </span>
-              {stateWord(one, trans)} {count}
+              {stateWord(one)} {count}
             </span>
           </button>
         ))}
@@ -75,7 +74,6 @@ export function TasksPane({ job, chosen, choose, trans }: Props): JSX.Element {
             isFirst={index === first}
             choose={choose}
             focus={setFocused}
-            trans={trans}
           />
         ))}
       </div>
@@ -94,13 +92,12 @@ interface TaskProps {
   isFirst: boolean;
   choose: (task: number) => void;
   focus: (task: number) => void;
-  trans: TranslationBundle;
 }
 
 /** Of thousands only those are drawn anew that have changed. */
 const Task = memo(function Task(props: TaskProps): JSX.Element {
-  const { index, state, isChosen, isFirst, choose, focus, trans } = props;
-  const name = trans.__('Task %1 %2', index, stateWord(state, trans));
+  const { index, state, isChosen, isFirst, choose, focus } = props;
+  const name = trans.__('Task %1 %2', index, stateWord(state));
   const look = useCallback(() => {
     choose(index);
   }, [choose, index]);

@@ -1,6 +1,5 @@
 // What has happened to a job: a picture of how long it waited, ran and ended, and below it each event
 // with why, to the second.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { useMemo, type JSX } from 'react';
 import { useClock } from '../clock';
 import { exactly } from '../exactly';
@@ -8,15 +7,15 @@ import { duration, isFinal, momentWithSeconds, stateWord, tone, visible } from '
 import { stateSign } from '../icons';
 import { Marked } from '../marked';
 import { said } from '../messages';
+import { trans } from '../translation';
 import type { JobDetails } from '../wire';
 import { BRIEF_S, stretchesOf, sumsOf, type Stretch } from './stretches';
 
 interface Props {
   details: JobDetails;
-  trans: TranslationBundle;
 }
 
-export function TimelinePane({ details: { events }, trans }: Props): JSX.Element {
+export function TimelinePane({ details: { events } }: Props): JSX.Element {
   const last = events.at(-1);
   const nowS = useClock(last === undefined || isFinal(last.state) ? null : last.time_s);
   const stretches = stretchesOf(events, nowS);
@@ -25,7 +24,7 @@ export function TimelinePane({ details: { events }, trans }: Props): JSX.Element
       {last === undefined ? (
         <p className="jp-slurm-Empty">{trans.__('Nothing that was seen from here.')}</p>
       ) : (
-        <Picture stretches={stretches} nowS={nowS} trans={trans} />
+        <Picture stretches={stretches} nowS={nowS} />
       )}
       <ol className="jp-slurm-Events">
         {stretches.map(({ event, lastsS }, at) => (
@@ -36,9 +35,9 @@ export function TimelinePane({ details: { events }, trans }: Props): JSX.Element
             >
               {momentWithSeconds(event.time_s, nowS)}
             </time>
-            <State state={event.state} trans={trans} />
+            <State state={event.state} />
             <span>
-              <Marked text={visible(said(event.text ?? '', trans))} />{' '}
+              <Marked text={visible(said(event.text ?? ''))} />{' '}
               <span className="jp-slurm-Quiet">{lastsS < BRIEF_S ? '' : duration(lastsS)}</span>
             </span>
           </li>
@@ -48,11 +47,11 @@ export function TimelinePane({ details: { events }, trans }: Props): JSX.Element
   );
 }
 
-function State({ state, trans }: { state: string; trans: TranslationBundle }): JSX.Element {
+function State({ state }: { state: string }): JSX.Element {
   return (
     <span className="jp-slurm-State" data-tone={tone(state)} title={state}>
       <span aria-hidden="true">{stateSign(state)} </span>
-      {stateWord(state, trans)}
+      {stateWord(state)}
     </span>
   );
 }
@@ -60,18 +59,17 @@ function State({ state, trans }: { state: string; trans: TranslationBundle }): J
 interface PictureProps {
   stretches: readonly Stretch[];
   nowS: number;
-  trans: TranslationBundle;
 }
 
 /** Each stretch as wide as it was long. */
-function Picture({ stretches, nowS, trans }: PictureProps): JSX.Element {
+function Picture({ stretches, nowS }: PictureProps): JSX.Element {
   const sums = useMemo(() => sumsOf(stretches), [stretches]);
   const first = stretches[0]?.event.time_s ?? nowS;
   const last = stretches.at(-1)?.event;
   const end = last !== undefined && isFinal(last.state) ? last : null;
   const words = ([state, seconds]: [string, number]): string =>
-    `${stateWord(state, trans)} ${duration(seconds)}`;
-  const told = [...sums.map(words), ...(end === null ? [] : [stateWord(end.state, trans)])];
+    `${stateWord(state)} ${duration(seconds)}`;
+  const told = [...sums.map(words), ...(end === null ? [] : [stateWord(end.state)])];
   return (
     <div className="jp-slurm-Timeline">
       <div className="jp-slurm-TimelineBar" role="img" aria-label={told.join(', ')}>
@@ -82,7 +80,7 @@ function Picture({ stretches, nowS, trans }: PictureProps): JSX.Element {
               key={at}
               data-tone={tone(event.state)}
               style={{ flexGrow: lastsS }}
-              title={`${words([event.state, lastsS])} ${visible(said(event.text ?? '', trans))}`}
+              title={`${words([event.state, lastsS])} ${visible(said(event.text ?? ''))}`}
             />
           ))}
       </div>
@@ -93,12 +91,12 @@ function Picture({ stretches, nowS, trans }: PictureProps): JSX.Element {
       <ul>
         {sums.map(([state, seconds]) => (
           <li key={state}>
-            <State state={state} trans={trans} /> {duration(seconds)}
+            <State state={state} /> {duration(seconds)}
           </li>
         ))}
         {end === null ? null : (
           <li>
-            <State state={end.state} trans={trans} />
+            <State state={end.state} />
           </li>
         )}
       </ul>

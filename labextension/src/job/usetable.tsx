@@ -1,9 +1,9 @@
 // Which node and GPU of a job uses how much, side by side, so that the one that lags is seen: a row
 // each; of many a summary, and those that differ. What the numbers are is uses.ts's.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { useMemo, useState, type JSX } from 'react';
 import { isFinal, memory, visible } from '../format';
 import { numeral } from '../language';
+import { trans } from '../translation';
 import type { Job, UsageSample } from '../wire';
 import { MOST_SHOWN } from './samples';
 import { outliers, share, summed, usesOf, type Amount, type Use } from './uses';
@@ -11,7 +11,6 @@ import { outliers, share, summed, usesOf, type Amount, type Use } from './uses';
 interface Props {
   samples: readonly UsageSample[];
   job: Job;
-  trans: TranslationBundle;
 }
 
 interface Row {
@@ -25,7 +24,7 @@ interface Row {
   memory: Amount;
 }
 
-export function UseTable({ samples, job, trans }: Props): JSX.Element | null {
+export function UseTable({ samples, job }: Props): JSX.Element | null {
   const [open, setOpen] = useState(false);
   const uses = useMemo(() => usesOf(samples, job), [samples, job]);
   const nodes = uses.filter(one => one.kind === 'node');
@@ -37,10 +36,10 @@ export function UseTable({ samples, job, trans }: Props): JSX.Element | null {
   const rows =
     many && !open
       ? [
-          ...folded(nodes, trans.__('All %1 nodes', nodes.length), trans),
-          ...folded(gpus, trans.__('All %1 GPUs', gpus.length), trans)
+          ...folded(nodes, trans.__('All %1 nodes', nodes.length)),
+          ...folded(gpus, trans.__('All %1 GPUs', gpus.length))
         ]
-      : uses.map(one => rowOf(one, trans, one.kind === 'gpu'));
+      : uses.map(one => rowOf(one, one.kind === 'gpu'));
   const over = isFinal(job.state);
   return (
     <>
@@ -93,10 +92,10 @@ export function UseTable({ samples, job, trans }: Props): JSX.Element | null {
 }
 
 /** A row each, or of many one for all of them and those that stand out. */
-function folded(uses: readonly Use[], all: string, trans: TranslationBundle): Row[] {
+function folded(uses: readonly Use[], all: string): Row[] {
   const [first] = uses;
   if (first === undefined || uses.length <= MOST_SHOWN) {
-    return uses.map(one => rowOf(one, trans, false));
+    return uses.map(one => rowOf(one, false));
   }
   const summary: Row = {
     ...summed(uses),
@@ -106,10 +105,10 @@ function folded(uses: readonly Use[], all: string, trans: TranslationBundle): Ro
     kind: first.kind,
     indented: false
   };
-  return [summary, ...outliers(uses).map(one => ({ ...rowOf(one, trans, false), indented: true }))];
+  return [summary, ...outliers(uses).map(one => ({ ...rowOf(one, false), indented: true }))];
 }
 
-function rowOf(use: Use, trans: TranslationBundle, isBelowNode: boolean): Row {
+function rowOf(use: Use, isBelowNode: boolean): Row {
   const { kind, node, index, name, busy, memory: held } = use;
   const where = visible(node);
   const label =

@@ -1,10 +1,10 @@
 // A job by itself: its head with what can be done about it, and its panes behind tabs.
 import type { IEditorServices } from '@jupyterlab/codeeditor';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useId, useState, type JSX } from 'react';
 import type { ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Job, JobDetails } from '../wire';
 import { DetailsPane, useDetails } from './details';
 import { Head } from './head';
@@ -22,7 +22,6 @@ export interface Services {
   commands: CommandRegistry;
   rendermime: IRenderMimeRegistry;
   editors: IEditorServices;
-  trans: TranslationBundle;
 }
 
 /** The task whose log to show. Each request is a new object. */
@@ -43,7 +42,7 @@ type Pane = 'log' | 'resources' | 'tasks' | 'script' | 'timeline' | 'details';
 const DETAILED: ReadonlySet<Pane> = new Set(['script', 'timeline', 'details']);
 
 export function JobPanelView(props: Props): JSX.Element {
-  const { job, model, commands, editors, trans } = props;
+  const { job, model, commands, editors } = props;
   const [wish, setPane] = useState<Pane>('log');
   const [asked, setAsked] = useState(props.asked);
   const [task, setTask] = useState(asked === null ? null : asked.task);
@@ -65,7 +64,7 @@ export function JobPanelView(props: Props): JSX.Element {
   );
   return (
     <div className="jp-slurm-JobBody">
-      <Head job={job} model={model} commands={commands} trans={trans} />
+      <Head job={job} model={model} commands={commands} />
       <Tabs
         id={id}
         label={trans.__('Views of the job')}
@@ -89,17 +88,15 @@ export function JobPanelView(props: Props): JSX.Element {
       >
         {pane === 'log' ? <LogPane {...props} task={task} setTask={setTask} /> : null}
         {pane === 'resources' ? <ResourcesPane {...props} /> : null}
-        {pane === 'tasks' ? (
-          <TasksPane job={job} chosen={task} choose={showLog} trans={trans} />
-        ) : null}
+        {pane === 'tasks' ? <TasksPane job={job} chosen={task} choose={showLog} /> : null}
         <WithDetails {...props} wanted={DETAILED.has(pane)}>
           {details =>
             pane === 'script' ? (
-              <ScriptPane details={details} editors={editors} trans={trans} />
+              <ScriptPane details={details} editors={editors} />
             ) : pane === 'timeline' ? (
-              <TimelinePane details={details} trans={trans} />
+              <TimelinePane details={details} />
             ) : (
-              <DetailsPane details={details} commands={commands} trans={trans} />
+              <DetailsPane details={details} commands={commands} />
             )
           }
         </WithDetails>
@@ -118,7 +115,6 @@ function WithDetails({
   job,
   model,
   commands,
-  trans,
   wanted,
   children
 }: WithDetailsProps): JSX.Element | null {
@@ -129,13 +125,7 @@ function WithDetails({
   return (
     <div className="jp-slurm-Details">
       {problem !== null ? (
-        <Trouble
-          problem={problem}
-          cluster={job.cluster}
-          commands={commands}
-          trans={trans}
-          again={again}
-        />
+        <Trouble problem={problem} cluster={job.cluster} commands={commands} again={again} />
       ) : details === null ? (
         <p className="jp-slurm-Empty">{trans.__('Looking…')}</p>
       ) : null}

@@ -5,6 +5,7 @@ import { stateWord, visible } from '../format';
 import { slurmIcon } from '../icons';
 import { said } from '../messages';
 import { JobNews } from '../model/job_news';
+import { trans } from '../translation';
 import { WatchingWidget } from '../watching';
 import { stateIcon } from './icons';
 import { JobPanelView, type Asked, type Services } from './view';
@@ -50,7 +51,7 @@ export class JobPanel extends WatchingWidget {
   }
 
   protected override view(): JSX.Element {
-    const { model, trans } = this.services;
+    const { model } = this.services;
     const job = model.jobs.get(this.jobId);
     if (job !== undefined) {
       const { services, download, asked } = this;
@@ -61,7 +62,7 @@ export class JobPanel extends WatchingWidget {
       asOf === null
         ? problem === null
           ? trans.__('Looking…')
-          : said(problem.message, trans)
+          : said(problem.message)
         : trans.__('This Jupyter knows no such job; it may have been forgotten. Close this tab.');
     return <p className="jp-slurm-Empty jp-slurm-Details">{text}</p>;
   }
@@ -83,7 +84,7 @@ export class JobPanel extends WatchingWidget {
   }
 
   private entitle(): void {
-    const { model, trans } = this.services;
+    const { model } = this.services;
     const job = model.jobs.get(this.jobId);
     if (job !== undefined) {
       const name = visible(job.name);
@@ -92,7 +93,7 @@ export class JobPanel extends WatchingWidget {
       this.title.caption = trans.__(
         '%1: %2, %3 on %4',
         name,
-        stateWord(job.state, trans),
+        stateWord(job.state),
         job.slurm_id ?? job.id,
         visible(job.cluster)
       );

@@ -1,9 +1,9 @@
 // The kernelspecs of remote kernels: made, listed and removed by the server, on whose machine they
 // lie. JupyterLab is told, so that launcher and picker have them at once.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { visible } from '../format';
 import type { INotifier, ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { RemoteKernel } from '../wire';
 
 interface Kernels {
@@ -19,8 +19,7 @@ export async function addKernel(
   app: JupyterFrontEnd,
   model: ISlurmModel,
   notifier: INotifier | null,
-  line: string,
-  trans: TranslationBundle
+  line: string
 ): Promise<void> {
   const { name, display_name: title } = await model.call<RemoteKernel>('kernel_add', { line });
   await app.serviceManager.kernelspecs.refreshSpecs();

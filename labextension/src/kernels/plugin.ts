@@ -2,11 +2,11 @@
 // The form that makes one is submit/plugin.ts's.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, MainAreaWidget } from '@jupyterlab/apputils';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { show } from '../commands/show';
 import { warnOfEnds } from '../ending';
 import { slurmIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { endingSoon, isKernel } from './words';
 
 const CHANNEL = 'jupyter-slurm:kernels';
@@ -16,14 +16,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   description: 'Remote kernels: kernels that run in jobs.',
   autoStart: true,
   requires: [ISlurmModel],
-  optional: [ITranslator, ICommandPalette],
-  activate: (
-    app: JupyterFrontEnd,
-    model: ISlurmModel,
-    translator: ITranslator | null,
-    palette: ICommandPalette | null
-  ) => {
-    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
+  optional: [ICommandPalette],
+  activate: (app: JupyterFrontEnd, model: ISlurmModel, palette: ICommandPalette | null) => {
     let panel: MainAreaWidget | null = null;
     app.commands.addCommand(CommandIDs.openKernels, {
       label: trans.__('Remote kernels…'),
@@ -33,7 +27,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       execute: async () => {
         const { KernelsPanel } = await import('./widget');
         if (panel === null || panel.isDisposed) {
-          panel = new MainAreaWidget({ content: new KernelsPanel(app, model, trans) });
+          panel = new MainAreaWidget({ content: new KernelsPanel(app, model) });
           panel.id = 'jupyter-slurm-kernels-panel';
         }
         show(app, panel);
@@ -45,7 +39,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       model,
       {
         is: isKernel,
-        told: (job, left) => endingSoon(job, left, trans),
+        told: (job, left) => endingSoon(job, left),
         label: trans.__('Go to its notebook'),
         act: job => void app.commands.execute(CommandIDs.goToCell, { id: job.id })
       },

@@ -1,17 +1,16 @@
 // The list of remote kernels that can be picked: what each is called, where it runs, what it asks
 // for; and what removes one. A function of what the server says.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useState, type JSX } from 'react';
 import { visible } from '../format';
 import { problemOf } from '../model/model';
 import { told } from '../messages';
+import { trans } from '../translation';
 import { NoCluster } from '../welcome/none';
 import type { Problem, RemoteKernel } from '../wire';
 import { optionsOf } from './words';
 import '../../style/kernels.css';
 
 export interface KernelsProps {
-  trans: TranslationBundle;
   list: () => Promise<RemoteKernel[]>;
   /** Asks first; null: nothing was removed. */
   remove: (kernel: RemoteKernel) => Promise<RemoteKernel[] | null>;
@@ -23,7 +22,7 @@ export interface KernelsProps {
 }
 
 export function KernelsView(props: KernelsProps): JSX.Element {
-  const { trans, list, remove, make, welcome, news } = props;
+  const { list, remove, make, welcome, news } = props;
   const [kernels, setKernels] = useState<readonly RemoteKernel[] | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const take = async (asked: Promise<readonly RemoteKernel[] | null>): Promise<void> => {
@@ -47,7 +46,7 @@ export function KernelsView(props: KernelsProps): JSX.Element {
       </p>
       {problem === null ? null : (
         <p className="jp-slurm-Problem" role="alert">
-          {told(problem, trans)}
+          {told(problem)}
         </p>
       )}
       {kernels === null ? null : kernels.length === 0 ? (
@@ -60,7 +59,6 @@ export function KernelsView(props: KernelsProps): JSX.Element {
           remove={kernel => {
             void take(remove(kernel));
           }}
-          trans={trans}
         />
       )}
       {welcome === null ? (
@@ -68,7 +66,7 @@ export function KernelsView(props: KernelsProps): JSX.Element {
           {trans.__('New remote kernel…')}
         </button>
       ) : (
-        <NoCluster welcome={welcome} trans={trans} />
+        <NoCluster welcome={welcome} />
       )}
     </div>
   );
@@ -77,10 +75,9 @@ export function KernelsView(props: KernelsProps): JSX.Element {
 interface ListProps {
   kernels: readonly RemoteKernel[];
   remove: (kernel: RemoteKernel) => void;
-  trans: TranslationBundle;
 }
 
-function List({ kernels, remove, trans }: ListProps): JSX.Element {
+function List({ kernels, remove }: ListProps): JSX.Element {
   return (
     <ul className="jp-slurm-KernelsList" aria-label={trans.__('Remote kernels')}>
       {kernels.map(one => (

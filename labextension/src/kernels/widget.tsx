@@ -2,11 +2,11 @@
 // kernels changes.
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import { visible } from '../format';
 import { slurmIcon } from '../icons';
 import { CommandIDs, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { ModelWidget } from '../watching';
 import type { RemoteKernel } from '../wire';
 import { listedKernels, removeKernel } from './kernelspecs';
@@ -17,8 +17,7 @@ export class KernelsPanel extends ModelWidget {
 
   constructor(
     private readonly app: JupyterFrontEnd,
-    model: ISlurmModel,
-    private readonly trans: TranslationBundle
+    model: ISlurmModel
   ) {
     super(model);
     this.id = 'jupyter-slurm-kernels';
@@ -38,7 +37,6 @@ export class KernelsPanel extends ModelWidget {
   protected override view(): JSX.Element {
     return (
       <KernelsView
-        trans={this.trans}
         list={this.list}
         remove={this.remove}
         make={this.make}
@@ -56,7 +54,6 @@ export class KernelsPanel extends ModelWidget {
   private readonly list = (): Promise<RemoteKernel[]> => listedKernels(this.model);
 
   private readonly remove = async (kernel: RemoteKernel): Promise<RemoteKernel[] | null> => {
-    const { trans } = this;
     const { button } = await showDialog({
       title: trans.__('Remove this kernel?'),
       body: trans.__(

@@ -1,7 +1,7 @@
 // What is said of remote kernels. Pure: no DOM, no clock.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { visible } from '../format';
 import { quoted } from '../submit/words';
+import { trans } from '../translation';
 import type { Job, KernelJob, RemoteKernel } from '../wire';
 
 export function isKernel(job: Job | null | undefined): job is KernelJob {
@@ -9,7 +9,7 @@ export function isKernel(job: Job | null | undefined): job is KernelJob {
 }
 
 /** What is said when its end is near. */
-export function endingSoon(job: Job, left: string, trans: TranslationBundle): string {
+export function endingSoon(job: Job, left: string): string {
   return trans.__(
     'The kernel of %1 ends in %2: its variables are lost then.',
     visible(job.name),

@@ -1,13 +1,13 @@
 // The commands of labs: opened in a tab, its address copied. Stopping one is cancelling its job.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Clipboard } from '@jupyterlab/apputils';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { launchIcon, linkIcon, type LabIcon } from '@jupyterlab/ui-components';
 import { wantedBy } from '../commands/current';
 import { targetsSchema } from '../commands/targets';
 import { warn } from '../commands/telling';
 import { isFinal } from '../format';
 import { CommandIDs, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Job, Lab } from '../wire';
 import { newTab, roomUrl } from './room';
 import { isLab } from './words';
@@ -17,11 +17,7 @@ function linkOf(lab: Lab): string {
   return lab.base_url === '/' ? lab.url : new URL(lab.base_url, location.origin).href;
 }
 
-export function addLabCommands(
-  app: JupyterFrontEnd,
-  model: ISlurmModel,
-  trans: TranslationBundle
-): void {
+export function addLabCommands(app: JupyterFrontEnd, model: ISlurmModel): void {
   const add = (
     id: string,
     label: string,

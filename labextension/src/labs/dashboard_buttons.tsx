@@ -1,12 +1,12 @@
 // The buttons that open the dashboards of a running job.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
 import { CommandIDs } from '../tokens';
+import { trans } from '../translation';
 import type { Job } from '../wire';
 import { dashboardsOf, type Dashboard } from './dashboards';
 
-function title(name: Dashboard, trans: TranslationBundle): string {
+function title(name: Dashboard): string {
   switch (name) {
     case 'ray':
       return trans.__("Open Ray's dashboard");
@@ -20,10 +20,9 @@ function title(name: Dashboard, trans: TranslationBundle): string {
 interface Props {
   job: Job;
   commands: CommandRegistry;
-  trans: TranslationBundle;
 }
 
-export function DashboardButtons({ job, commands, trans }: Props): JSX.Element {
+export function DashboardButtons({ job, commands }: Props): JSX.Element {
   return (
     <>
       {dashboardsOf(job).map(name => (
@@ -33,7 +32,7 @@ export function DashboardButtons({ job, commands, trans }: Props): JSX.Element {
           title={trans.__('In a tab of the browser, as soon as it is ready')}
           onClick={() => void commands.execute(CommandIDs.openDashboard, { id: job.id, name })}
         >
-          {title(name, trans)}
+          {title(name)}
         </button>
       ))}
     </>

@@ -1,8 +1,8 @@
 // The dashboards of a running job, and the command that opens one.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { warn } from '../commands/telling';
 import { CommandIDs, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Job } from '../wire';
 import { dashboardUrl, newTab } from './room';
 
@@ -19,11 +19,7 @@ export function dashboardsOf(job: Job): Dashboard[] {
   ];
 }
 
-export function addDashboardCommand(
-  app: JupyterFrontEnd,
-  model: ISlurmModel,
-  trans: TranslationBundle
-): void {
+export function addDashboardCommand(app: JupyterFrontEnd, model: ISlurmModel): void {
   app.commands.addCommand(CommandIDs.openDashboard, {
     label: trans.__('Open a dashboard'),
     describedBy: {

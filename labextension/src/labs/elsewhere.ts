@@ -1,9 +1,9 @@
 // Says that a notebook is open in a lab too: each has a kernel of its own, and saves over what the
 // other has saved. A lab says the same in its own page (node/lab_page.js).
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { isFinal, visible } from '../format';
 import { listed } from '../language';
 import type { ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { isLab } from './words';
 
 const LOOK_MS = 60_000;
@@ -27,8 +27,7 @@ export class Elsewhere {
   constructor(
     private readonly model: ISlurmModel,
     private readonly current: Current,
-    private readonly warn: (message: string) => void,
-    private readonly trans: TranslationBundle
+    private readonly warn: (message: string) => void
   ) {
     const soon = (): void => void window.setTimeout(() => void this.look(), SOON_MS);
     current.changed(soon);
@@ -53,7 +52,7 @@ export class Elsewhere {
       const where = listed(others.map(one => visible(one)));
       const name = visible(path.split('/').at(-1) ?? path); // JupyterLab cuts off what is long
       this.warn(
-        this.trans.__(
+        trans.__(
           '%1 is also open in %2. Keep it open in one place only: each saves over the others.',
           name,
           where

@@ -1,7 +1,7 @@
 // Puts what the waiting room of a lab says into the user's language: the room is a page of the
 // server's without JupyterLab, and asks the one that is open beside it.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { isText, said } from '../messages';
+import { trans } from '../translation';
 
 export interface Interpreter {
   postMessage: (message: unknown) => void;
@@ -9,19 +9,19 @@ export interface Interpreter {
 }
 
 /** `language` as JupyterLab has it: `pt_BR`. */
-export function interpret(channel: Interpreter, trans: TranslationBundle, language: string): void {
-  const own = sentences(trans);
+export function interpret(channel: Interpreter, language: string): void {
+  const own = sentences();
   channel.onmessage = ({ data }) => {
     const { ask } = Object(data) as { ask?: unknown };
     if (isText(ask)) {
-      const answer = (typeof ask === 'string' ? own.get(ask) : undefined) ?? said(ask, trans);
+      const answer = (typeof ask === 'string' ? own.get(ask) : undefined) ?? said(ask);
       channel.postMessage({ text: ask, answer, lang: language.replace('_', '-') });
     }
   };
 }
 
 /** Those of server/lab_room.html; their values are filled in there. */
-function sentences(trans: TranslationBundle): ReadonlyMap<string, string> {
+function sentences(): ReadonlyMap<string, string> {
   return new Map([
     ['One moment …', trans.__('One moment …')],
     ['Try again', trans.__('Try again')],

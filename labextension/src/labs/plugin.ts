@@ -3,12 +3,13 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 import { CURRENT } from '../commands/current';
 import { warn } from '../commands/telling';
 import { warnOfEnds } from '../ending';
 import { onceThereIs } from '../later';
 import { CommandIDs, ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { addLabCommands } from './commands';
 import { addDashboardCommand } from './dashboards';
 import { endingSoon, isLab } from './words';
@@ -30,9 +31,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     palette: ICommandPalette | null,
     notebooks: INotebookTracker | null
   ) => {
-    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
-    addLabCommands(app, model, trans);
-    addDashboardCommand(app, model, trans);
+    addLabCommands(app, model);
+    addDashboardCommand(app, model);
     for (const command of [CommandIDs.openLab, CommandIDs.copyLabLink]) {
       palette?.addItem({ command, category: trans.__('Slurm'), args: CURRENT });
     }
@@ -41,7 +41,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       // It takes the channel over, and this first message.
       room.onmessage = async message => {
         const { interpret } = await import('./interpreter');
-        interpret(room, trans, translator?.languageCode ?? 'en');
+        interpret(room, translator?.languageCode ?? 'en');
         room.onmessage?.(message);
       };
     }
@@ -52,14 +52,14 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       };
       onceThereIs(model, isLab, async () => {
         const { Elsewhere } = await import('./elsewhere');
-        new Elsewhere(model, current, warn, trans);
+        new Elsewhere(model, current, warn);
       });
     }
     warnOfEnds(
       model,
       {
         is: isLab,
-        told: (job, left) => endingSoon(job, left, trans),
+        told: (job, left) => endingSoon(job, left),
         label: trans.__('Open the lab'),
         act: job => void app.commands.execute(CommandIDs.openLab, { id: job.id })
       },

@@ -1,10 +1,10 @@
 // What is said of a lab. Pure: no DOM, no clock.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { visible } from '../format';
+import { trans } from '../translation';
 import type { Job, LabJob } from '../wire';
 
 /** How far it is, once its job runs; '': that says all. */
-export function stepOf(job: Job, trans: TranslationBundle): string {
+export function stepOf(job: Job): string {
   if (!isLab(job) || job.lab === null || job.started_s === null) {
     return '';
   }
@@ -19,7 +19,7 @@ export function stepOf(job: Job, trans: TranslationBundle): string {
 }
 
 /** What is said when its end is near. */
-export function endingSoon(job: Job, left: string, trans: TranslationBundle): string {
+export function endingSoon(job: Job, left: string): string {
   return isLab(job) && job.idle_since_s !== null
     ? trans.__('The lab %1 ends in %2, as nobody uses it.', visible(job.name), left)
     : trans.__('The lab %1 ends in %2: save what is open in it.', visible(job.name), left);

@@ -1,6 +1,5 @@
 // A login as a person does it: question after question until it is open, given up, or done in
 // another tab. How a question looks is question.ts's. What is typed is kept nowhere.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { isOpen } from '../format';
 import { SlurmError } from '../server';
 import type { ISlurmModel } from '../tokens';
@@ -13,28 +12,24 @@ const WAIT_S = 20;
 /** What became of a question; `elsewhere`: another tab or kernel has answered it. */
 type Reply = { text: string } | 'given-up' | 'elsewhere';
 
-export function makeLogin(trans: TranslationBundle): Login {
+export function makeLogin(): Login {
   return async (model, cluster) => {
     const watched = model.watchJobs();
     try {
-      return await logIn(model, cluster, trans);
+      return await logIn(model, cluster);
     } finally {
       watched.dispose();
     }
   };
 }
 
-async function logIn(
-  model: ISlurmModel,
-  cluster: string,
-  trans: TranslationBundle
-): Promise<boolean> {
+async function logIn(model: ISlurmModel, cluster: string): Promise<boolean> {
   let connection = await join(model, cluster);
   const answered = new Set<string>();
   for (;;) {
     const { question } = connection;
     if (question !== null) {
-      const reply = await put(model, connection, question, answered, trans);
+      const reply = await put(model, connection, question, answered);
       if (reply === 'elsewhere') {
         return await followed(model, cluster);
       }
@@ -99,10 +94,9 @@ async function put(
   model: ISlurmModel,
   connection: Connection,
   question: Question,
-  before: ReadonlySet<string>,
-  trans: TranslationBundle
+  before: ReadonlySet<string>
 ): Promise<Reply> {
-  const dialog = questionDialog(question, connection, trans);
+  const dialog = questionDialog(question, connection);
   const stop = whenAnswered(model, question, before, () => {
     dialog.reject();
   });

@@ -1,7 +1,8 @@
 // The plugin that makes the model and gives it to the others.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ITranslator } from '@jupyterlab/translation';
 import { ISlurmModel } from '../tokens';
+import { speak } from '../translation';
 import { SlurmModel } from './model';
 
 export const plugin: JupyterFrontEndPlugin<ISlurmModel> = {
@@ -11,10 +12,10 @@ export const plugin: JupyterFrontEndPlugin<ISlurmModel> = {
   provides: ISlurmModel,
   optional: [ITranslator],
   activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
-    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
+    speak(translator);
     return new SlurmModel(app.serviceManager.serverSettings, async (...who) => {
       const { makeLogin } = await import('./login');
-      return makeLogin(trans)(...who);
+      return makeLogin()(...who);
     });
   }
 };

@@ -2,24 +2,20 @@
 // a host's key. All that a host says is text, and stands in a block of its own, so that it cannot
 // look like a question of this machine. What becomes of the answer is login.ts's.
 import { Clipboard, Dialog } from '@jupyterlab/apputils';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 import { visible } from '../format';
 import { said, type Text } from '../messages';
+import { trans } from '../translation';
 import type { Connection, Question } from '../wire';
 
 const FINGERPRINT = /(?:SHA256:\S+|MD5:(?:[0-9a-f]{2}:){15}[0-9a-f]{2})/i;
 
-export function questionDialog(
-  question: Question,
-  connection: Connection,
-  trans: TranslationBundle
-): Dialog<string> {
+export function questionDialog(question: Question, connection: Connection): Dialog<string> {
   const isKey = question.kind === 'host-key';
-  const [title, answer] = words(question, trans);
+  const [title, answer] = words(question);
   return new Dialog<string>({
     title,
-    body: new QuestionBody(question, connection, trans),
+    body: new QuestionBody(question, connection),
     buttons: [
       Dialog.cancelButton({ label: isKey ? trans.__('No') : trans.__('Give up the login') }),
       Dialog.okButton({ label: answer })
@@ -31,7 +27,7 @@ export function questionDialog(
 }
 
 /** The dialog's title, and what its button says. */
-function words({ kind, host }: Question, trans: TranslationBundle): [string, string] {
+function words({ kind, host }: Question): [string, string] {
   switch (kind) {
     case 'host-key':
       return [trans.__('Is this %1?', host), trans.__('Yes, remember this key')];
@@ -45,18 +41,18 @@ function words({ kind, host }: Question, trans: TranslationBundle): [string, str
 class QuestionBody extends Widget implements Dialog.IBodyWidget {
   private readonly input: HTMLInputElement | null = null;
 
-  constructor(question: Question, connection: Connection, trans: TranslationBundle) {
+  constructor(question: Question, connection: Connection) {
     super();
     this.addClass('jp-slurm');
     this.addClass('jp-slurm-Question');
-    this.node.append(paragraph(way(question, connection, trans), 'jp-slurm-Quiet'));
-    const prompt = inLanguage(question.prompt, trans);
-    const before = inLanguage(question.instruction, trans)
+    this.node.append(paragraph(way(question, connection), 'jp-slurm-Quiet'));
+    const prompt = inLanguage(question.prompt);
+    const before = inLanguage(question.instruction)
       .split('\n')
       .filter(one => one.trim() !== '');
     if (question.kind === 'host-key') {
       for (const line of before) {
-        this.node.append(FINGERPRINT.test(line) ? fingerprint(line, trans) : paragraph(line));
+        this.node.append(FINGERPRINT.test(line) ? fingerprint(line) : paragraph(line));
       }
       this.node.append(paragraph(prompt));
       return;
@@ -101,12 +97,12 @@ class QuestionBody extends Widget implements Dialog.IBodyWidget {
 }
 
 /** A host's own words stay as they are. */
-function inLanguage(text: Text, trans: TranslationBundle): string {
-  return typeof text === 'string' ? text : said(text, trans);
+function inLanguage(text: Text): string {
+  return typeof text === 'string' ? text : said(text);
 }
 
 /** For the sake of which cluster, and by which hops. */
-function way(question: Question, connection: Connection, trans: TranslationBundle): string {
+function way(question: Question, connection: Connection): string {
   const hops = connection.hosts.map(visible);
   const at = hops.indexOf(question.host);
   if (at < 0 || hops.length < 2) {
@@ -129,7 +125,7 @@ function paragraph(text: string, className = ''): HTMLElement {
 }
 
 /** A key in letters that can be compared one by one, and copied. */
-function fingerprint(line: string, trans: TranslationBundle): HTMLElement {
+function fingerprint(line: string): HTMLElement {
   const block = document.createElement('div');
   block.className = 'jp-slurm-Fingerprint';
   const key = document.createElement('code');

@@ -1,14 +1,14 @@
 // The columns of the table of nodes. Pure.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { memory, visible } from '../format';
 import type { Column } from '../grid/columns';
 import { decimal } from '../language';
+import { trans } from '../translation';
 import type { Node } from '../wire';
 import { condition, CONDITIONS, freeGpus, type Condition } from './nodes';
 
 type NodeColumn = Column<Node>;
 
-export function conditionWords(trans: TranslationBundle): Record<Condition, string> {
+export function conditionWords(): Record<Condition, string> {
   return {
     idle: trans.__('idle'),
     mixed: trans.__('partly used'),
@@ -17,7 +17,7 @@ export function conditionWords(trans: TranslationBundle): Record<Condition, stri
   };
 }
 
-export function columnsOf(trans: TranslationBundle): readonly NodeColumn[] {
+export function columnsOf(): readonly NodeColumn[] {
   return [
     {
       ...text('node', trans.__('Node'), 104, node => node.name),
@@ -27,11 +27,11 @@ export function columnsOf(trans: TranslationBundle): readonly NodeColumn[] {
     {
       // Of one that no job can begin on it is Slurm's own word that tells why.
       ...text('state', trans.__('State'), 118, node =>
-        condition(node) === 'out' ? node.state : conditionWords(trans)[condition(node)]
+        condition(node) === 'out' ? node.state : conditionWords()[condition(node)]
       ),
       hint: node => node.state,
       value: node => `${CONDITIONS.indexOf(condition(node))} ${node.state}`,
-      words: node => `${node.state} ${conditionWords(trans)[condition(node)]}`.toLowerCase()
+      words: node => `${node.state} ${conditionWords()[condition(node)]}`.toLowerCase()
     },
     text('partition', trans.__('Partitions'), 130, node => node.partitions.join(', ')),
     count('cpus', trans.__('CPUs free'), node => freeOf(node, node.cpus - node.cpus_used), {

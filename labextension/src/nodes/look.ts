@@ -1,5 +1,4 @@
 // How somebody looks at nodes, as it is remembered from one day to the next. Pure.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { remembered, saved, usual, type Arrangement } from '../grid/columns';
 import { columnsOf } from './columns';
@@ -9,13 +8,13 @@ export interface Look {
   as: 'picture' | 'table';
 }
 
-export function usualLook(trans: TranslationBundle): Look {
-  const arrangement = usual(columnsOf(trans), { column: 'node', down: false });
+export function usualLook(): Look {
+  const arrangement = usual(columnsOf(), { column: 'node', down: false });
   return { arrangement, as: 'picture' };
 }
 
-export function rememberedLook(value: unknown, trans: TranslationBundle): Look {
-  const otherwise = usualLook(trans);
+export function rememberedLook(value: unknown): Look {
+  const otherwise = usualLook();
   const { arrangement, as } = (value ?? {}) as Partial<Look>;
   return {
     arrangement: remembered(arrangement, otherwise.arrangement),

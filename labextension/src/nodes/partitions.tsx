@@ -1,7 +1,7 @@
 // The partitions of a cluster as a table: what is free in each, and what a job can have there.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import { duration, memory, moment, visible } from '../format';
+import { trans } from '../translation';
 import type { Partition, Reservation } from '../wire';
 import { Share } from './bars';
 
@@ -10,10 +10,9 @@ interface Props {
   /** The one whose nodes are shown; null: all are. */
   only: string | null;
   choose: (name: string | null) => void;
-  trans: TranslationBundle;
 }
 
-export function Partitions({ partitions, only, choose, trans }: Props): JSX.Element {
+export function Partitions({ partitions, only, choose }: Props): JSX.Element {
   return (
     <table className="jp-slurm-Table">
       <thead>
@@ -51,10 +50,10 @@ export function Partitions({ partitions, only, choose, trans }: Props): JSX.Elem
               <Share free={one.idle_nodes} all={one.nodes} />
             </td>
             <td>
-              <FreeGpus partition={one} trans={trans} />
+              <FreeGpus partition={one} />
             </td>
             <td>{one.limit_s === null ? trans.__('none') : duration(one.limit_s)}</td>
-            <td>{canHave(one, trans)}</td>
+            <td>{canHave(one)}</td>
           </tr>
         ))}
       </tbody>
@@ -64,10 +63,9 @@ export function Partitions({ partitions, only, choose, trans }: Props): JSX.Elem
 
 interface FreeGpusProps {
   partition: Partition;
-  trans: TranslationBundle;
 }
 
-function FreeGpus({ partition, trans }: FreeGpusProps): JSX.Element {
+function FreeGpus({ partition }: FreeGpusProps): JSX.Element {
   const types = Object.entries(partition.gpus_by_type);
   return types.length === 0 ? (
     <span className="jp-slurm-Quiet">{trans.__('no GPUs')}</span>
@@ -81,7 +79,7 @@ function FreeGpus({ partition, trans }: FreeGpusProps): JSX.Element {
 }
 
 /** In words: how many nodes, what each has at most, who may. */
-export function canHave(one: Partition, trans: TranslationBundle): string {
+export function canHave(one: Partition): string {
   const most = one.max_nodes ?? one.nodes;
   return [
     trans._n('%1 node', 'up to %1 nodes', most),
@@ -100,12 +98,11 @@ export function canHave(one: Partition, trans: TranslationBundle): string {
 
 interface ReservationsProps {
   reservations: readonly Reservation[];
-  trans: TranslationBundle;
   nowS: number;
 }
 
 export function Reservations(props: ReservationsProps): JSX.Element | null {
-  const { reservations, trans, nowS } = props;
+  const { reservations, nowS } = props;
   if (reservations.length === 0) {
     return null;
   }
@@ -121,14 +118,14 @@ export function Reservations(props: ReservationsProps): JSX.Element | null {
             moment(one.start_s, nowS),
             moment(one.end_s, nowS)
           )}
-          <span className="jp-slurm-Quiet"> {kept(one, trans)}</span>
+          <span className="jp-slurm-Quiet"> {kept(one)}</span>
         </li>
       ))}
     </ul>
   );
 }
 
-function kept({ partitions }: Reservation, trans: TranslationBundle): string {
+function kept({ partitions }: Reservation): string {
   return Object.entries(partitions)
     .map(([name, count]) => trans._n('%2: %1 node', '%2: %1 nodes', count, name))
     .join(' · ');

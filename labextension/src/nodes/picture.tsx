@@ -1,8 +1,8 @@
 // The nodes as a picture: a small box for each, a cell for each of its GPUs, filled as they are in
 // use. What a box says is its title; whoever does not look has the table.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { memo, type CSSProperties, type JSX } from 'react';
 import { visible } from '../format';
+import { trans } from '../translation';
 import type { Node } from '../wire';
 import { Share } from './bars';
 import { conditionWords } from './columns';
@@ -14,10 +14,9 @@ const MOST_CELLS = 16;
 
 interface Props {
   nodes: readonly Node[];
-  trans: TranslationBundle;
 }
 
-export const Picture = memo(function Picture({ nodes, trans }: Props): JSX.Element {
+export const Picture = memo(function Picture({ nodes }: Props): JSX.Element {
   return (
     <>
       {kindsOf(nodes).map(({ type, nodes: same, gpus, freeGpus: free, idleNodes }) => (
@@ -29,7 +28,7 @@ export const Picture = memo(function Picture({ nodes, trans }: Props): JSX.Eleme
           </h3>
           <div className="jp-slurm-Picture">
             {[...same].sort(byName).map(node => (
-              <Box key={node.name} node={node} trans={trans} />
+              <Box key={node.name} node={node} />
             ))}
           </div>
         </section>
@@ -38,9 +37,9 @@ export const Picture = memo(function Picture({ nodes, trans }: Props): JSX.Eleme
   );
 });
 
-const Box = memo(function Box({ node, trans }: { node: Node; trans: TranslationBundle }) {
+const Box = memo(function Box({ node }: { node: Node }) {
   const cells = Math.min(MOST_CELLS, node.gpus ?? 0);
-  const told = toldOf(node, trans);
+  const told = toldOf(node);
   const style: CSSProperties & Record<'--used' | '--cell', string> = {
     width: cells > 0 ? cells * CELL_PX + 2 : BOX_PX,
     '--used': `${100 * usedPart(node)}%`,
@@ -59,8 +58,8 @@ const Box = memo(function Box({ node, trans }: { node: Node; trans: TranslationB
   );
 });
 
-function toldOf(node: Node, trans: TranslationBundle): string[] {
-  const how = conditionWords(trans)[condition(node)];
+function toldOf(node: Node): string[] {
+  const how = conditionWords()[condition(node)];
   return [
     `${node.name}: ${how} (${node.state})`,
     trans.__('%1 of %2 CPUs in use', node.cpus_used, node.cpus),

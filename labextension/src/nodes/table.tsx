@@ -1,5 +1,4 @@
 // The nodes as a dense table, filtered and sorted as the queue is.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { useDeferredValue, useMemo, useState, type JSX } from 'react';
 import { Cells } from '../grid/cells';
 import { shownOf, type Arrangement } from '../grid/columns';
@@ -18,13 +17,12 @@ interface Props {
   arrange: (next: Arrangement) => void;
   label: string;
   nowS: number;
-  trans: TranslationBundle;
 }
 
 export function NodesTable(props: Props): JSX.Element {
-  const { nodes, arrangement, arrange, trans, nowS } = props;
+  const { nodes, arrangement, arrange, nowS } = props;
   const words = useDeferredValue(props.words);
-  const columns = useMemo(() => columnsOf(trans), [trans]);
+  const columns = useMemo(columnsOf, []);
   const shown = useMemo(() => shownOf(columns, arrangement), [columns, arrangement]);
   const { sorting } = arrangement;
   const rows = useMemo(() => {
@@ -40,7 +38,7 @@ export function NodesTable(props: Props): JSX.Element {
       count={rows.length}
       columns={shown.length}
       width={shown.reduce((sum, { width }) => sum + width, 0)}
-      head={<Heads shown={shown} arrangement={arrangement} arrange={arrange} trans={trans} />}
+      head={<Heads shown={shown} arrangement={arrangement} arrange={arrange} />}
       keyOf={at => rows[at]?.name ?? ''}
       find={key => rows.findIndex(node => node.name === key)}
       cells={at => {

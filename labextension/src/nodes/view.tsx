@@ -1,5 +1,4 @@
 // The nodes of a cluster: partitions on top, below them the nodes as a picture or as a table.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { useCallback, useMemo, useState, type JSX } from 'react';
 import type { Arrangement } from '../grid/columns';
 import { ColumnsMenu } from '../grid/columns_menu';
@@ -7,6 +6,7 @@ import { useFeed, useNow } from '../grid/feed';
 import { FreshnessLine } from '../grid/freshness';
 import type { PanelProps } from '../grid/cluster_panel';
 import type { NodesView } from '../tokens';
+import { trans } from '../translation';
 import type { Node } from '../wire';
 import { columnsOf, conditionWords } from './columns';
 import { usualLook, type Look } from './look';
@@ -21,7 +21,7 @@ type Shown = Pick<NodesView, 'nodes' | 'partitions' | 'reservations'>;
 const NONE: Shown = { nodes: [], partitions: [], reservations: [] };
 
 export function NodesPanelView(props: PanelProps<Look>): JSX.Element {
-  const { cluster, model, trans } = props;
+  const { cluster, model } = props;
   const open = useCallback(() => model.nodes(cluster), [model, cluster]);
   const { view } = useFeed(open);
   const [look, setLook] = useState(props.look);
@@ -52,14 +52,14 @@ export function NodesPanelView(props: PanelProps<Look>): JSX.Element {
       <div className="jp-slurm-NodesTop">
         <div className="jp-slurm-NodesHead">
           <h2>{trans.__('Partitions')}</h2>
-          <FreshnessLine freshness={view?.freshness} trans={trans} />
+          <FreshnessLine freshness={view?.freshness} />
         </div>
-        <Partitions partitions={partitions} only={only} choose={setOnly} trans={trans} />
-        <Reservations reservations={reservations} trans={trans} nowS={nowS} />
+        <Partitions partitions={partitions} only={only} choose={setOnly} />
+        <Reservations reservations={reservations} nowS={nowS} />
       </div>
       <div className="jp-slurm-NodesHead">
         <h2>{only === null ? trans.__('Nodes') : trans.__('Nodes of %1', only)}</h2>
-        <Conditions nodes={within} how={how} choose={setHow} trans={trans} />
+        <Conditions nodes={within} how={how} choose={setHow} />
         {isTable ? (
           <>
             <input
@@ -74,15 +74,14 @@ export function NodesPanelView(props: PanelProps<Look>): JSX.Element {
               }}
             />
             <ColumnsMenu
-              all={columnsOf(trans)}
+              all={columnsOf()}
               arrangement={look.arrangement}
               arrange={arrange}
-              usual={usualLook(trans).arrangement}
-              trans={trans}
+              usual={usualLook().arrangement}
             />
           </>
         ) : null}
-        <AsWhat as={look.as} change={change} trans={trans} />
+        <AsWhat as={look.as} change={change} />
       </div>
       {isTable ? (
         <NodesTable
@@ -92,12 +91,11 @@ export function NodesPanelView(props: PanelProps<Look>): JSX.Element {
           arrange={arrange}
           label={trans.__('Nodes of %1', cluster)}
           nowS={nowS}
-          trans={trans}
         />
       ) : (
         <>
-          <Picture nodes={shown} trans={trans} />
-          <Out nodes={shown} trans={trans} />
+          <Picture nodes={shown} />
+          <Out nodes={shown} />
         </>
       )}
     </div>
@@ -108,12 +106,11 @@ interface ConditionsProps {
   nodes: readonly Node[];
   how: Condition | null;
   choose: (how: Condition | null) => void;
-  trans: TranslationBundle;
 }
 
 /** What the boxes mean, how many there are of each; a click shows these alone. */
-function Conditions({ nodes, how, choose, trans }: ConditionsProps): JSX.Element {
-  const words = conditionWords(trans);
+function Conditions({ nodes, how, choose }: ConditionsProps): JSX.Element {
+  const words = conditionWords();
   return (
     <span className="jp-slurm-Legend" role="group" aria-label={trans.__('States')}>
       {CONDITIONS.map(one => {
@@ -139,10 +136,9 @@ function Conditions({ nodes, how, choose, trans }: ConditionsProps): JSX.Element
 interface AsWhatProps {
   as: Look['as'];
   change: (next: Partial<Look>) => void;
-  trans: TranslationBundle;
 }
 
-function AsWhat({ as, change, trans }: AsWhatProps): JSX.Element {
+function AsWhat({ as, change }: AsWhatProps): JSX.Element {
   const ways = [
     ['picture', trans.__('Picture')],
     ['table', trans.__('Table')]
@@ -165,7 +161,7 @@ function AsWhat({ as, change, trans }: AsWhatProps): JSX.Element {
 }
 
 /** Those that cannot be had, and why; the table says it in a column of its own. */
-function Out({ nodes, trans }: { nodes: readonly Node[]; trans: TranslationBundle }) {
+function Out({ nodes }: { nodes: readonly Node[] }) {
   const out = nodes.filter(node => condition(node) === 'out');
   return out.length === 0 ? null : (
     <>

@@ -1,5 +1,4 @@
 // Above the queue: filter, whose jobs, which columns, what to do with those that are chosen, states.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
 import { argsOf, type Target } from '../commands/targets';
@@ -8,6 +7,7 @@ import { asksFor, toggled } from '../grid/terms';
 import { stateSign } from '../icons';
 import { numeral } from '../language';
 import { CommandIDs } from '../tokens';
+import { trans } from '../translation';
 
 export const STEERING = [CommandIDs.hold, CommandIDs.release, CommandIDs.requeue] as const;
 const ACTIONS = [CommandIDs.openJob, ...STEERING, CommandIDs.cancel] as const;
@@ -15,10 +15,9 @@ const ACTIONS = [CommandIDs.openJob, ...STEERING, CommandIDs.cancel] as const;
 interface WordsProps {
   words: string;
   setWords: (words: string) => void;
-  trans: TranslationBundle;
 }
 
-export function FilterBox({ words, setWords, trans }: WordsProps): JSX.Element {
+export function FilterBox({ words, setWords }: WordsProps): JSX.Element {
   return (
     <input
       className="jp-slurm-Filter"
@@ -26,7 +25,7 @@ export function FilterBox({ words, setWords, trans }: WordsProps): JSX.Element {
       value={words}
       placeholder={trans.__('Filter: words, user:ana, state:pending, gpus>0')}
       aria-label={trans.__('Filter the queue')}
-      title={filterHelp(trans)}
+      title={filterHelp()}
       spellCheck={false}
       onChange={event => {
         setWords(event.currentTarget.value);
@@ -41,7 +40,7 @@ export function FilterBox({ words, setWords, trans }: WordsProps): JSX.Element {
   );
 }
 
-function filterHelp(trans: TranslationBundle): string {
+function filterHelp(): string {
   return [
     trans.__('All of the words must be found, in whatever column:'),
     trans.__('ana train – in any column'),
@@ -61,7 +60,7 @@ interface StatesProps extends WordsProps {
   counts: readonly (readonly [string, number])[];
 }
 
-export function StateChips({ counts, words, setWords, trans }: StatesProps): JSX.Element {
+export function StateChips({ counts, words, setWords }: StatesProps): JSX.Element {
   return (
     <>
       {counts.map(([state, count]) => (
@@ -76,7 +75,7 @@ export function StateChips({ counts, words, setWords, trans }: StatesProps): JSX
         >
           <span className="jp-slurm-State" data-tone={tone(state)}>
             <span aria-hidden="true">{stateSign(state)} </span>
-            {stateWord(state, trans)}
+            {stateWord(state)}
           </span>{' '}
           <span className="jp-slurm-Number">{numeral(count)}</span>
         </button>
@@ -90,10 +89,9 @@ interface ActionsProps {
   /** How many rows are chosen, whosoever. */
   chosen: number;
   targets: readonly Target[];
-  trans: TranslationBundle;
 }
 
-export function Actions({ commands, chosen, targets, trans }: ActionsProps): JSX.Element | null {
+export function Actions({ commands, chosen, targets }: ActionsProps): JSX.Element | null {
   if (chosen === 0) {
     return null;
   }
@@ -117,14 +115,14 @@ export function Actions({ commands, chosen, targets, trans }: ActionsProps): JSX
         {targets.length === 0
           ? trans._n('This job is not yours.', 'None of these %1 jobs is yours.', chosen)
           : chosen > 1
-            ? selected(targets.length, chosen, trans)
+            ? selected(targets.length, chosen)
             : ''}
       </span>
     </div>
   );
 }
 
-function selected(own: number, all: number, trans: TranslationBundle): string {
+function selected(own: number, all: number): string {
   return own === all
     ? trans.__('%1 selected', numeral(all))
     : trans.__('%1 of %2 selected are yours', numeral(own), numeral(all));

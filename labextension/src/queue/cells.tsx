@@ -1,10 +1,10 @@
 // What the cells of the queue hold beside their text: an array's handle, states with their signs.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { memo, type JSX } from 'react';
 import { isHeld, stateWord, tone, visible } from '../format';
 import { Cells } from '../grid/cells';
 import type { Shown } from '../grid/columns';
 import { stateSign } from '../icons';
+import { trans } from '../translation';
 import type { QueueEntry } from '../wire';
 import { taskCount } from '../tasks';
 import { nameOf, stateOf } from './columns';
@@ -16,20 +16,19 @@ interface Props {
   nowS: number;
   isOpen: boolean;
   expand: (row: Row, open: boolean) => void;
-  trans: TranslationBundle;
 }
 
 /** The same for the same row: while it is scrolled nothing of it is made anew. */
 export const QueueCells = memo(function QueueCells(props: Props): JSX.Element {
-  const { row, shown, nowS, trans } = props;
+  const { row, shown, nowS } = props;
   const content = (id: string, text: string, first: boolean): JSX.Element | null => {
     const inner =
       id === 'state' ? (
-        <States row={row} trans={trans} />
+        <States row={row} />
       ) : id === 'id' && row.inside ? (
         <bdi>{text.slice(text.indexOf('_'))}</bdi>
       ) : id === 'name' ? (
-        <Name row={row} trans={trans} />
+        <Name row={row} />
       ) : first ? (
         <bdi>{text}</bdi>
       ) : null;
@@ -45,7 +44,7 @@ export const QueueCells = memo(function QueueCells(props: Props): JSX.Element {
   return <Cells item={shownEntry(row)} shown={shown} nowS={nowS} content={content} />;
 });
 
-function Handle({ row, isOpen, expand, trans }: Props): JSX.Element {
+function Handle({ row, isOpen, expand }: Props): JSX.Element {
   if (!isArray(row)) {
     return <span className="jp-slurm-NoTwist" data-inside={row.inside} aria-hidden="true" />;
   }
@@ -69,7 +68,7 @@ function Handle({ row, isOpen, expand, trans }: Props): JSX.Element {
 }
 
 /** The name; of an array how many tasks are listed. */
-function Name({ row, trans }: Pick<Props, 'row' | 'trans'>): JSX.Element {
+function Name({ row }: Pick<Props, 'row'>): JSX.Element {
   const name = <bdi>{visible(nameOf(row.entry))}</bdi>;
   if (row.entry.array_id == null || row.inside) {
     return name;
@@ -91,7 +90,7 @@ function Name({ row, trans }: Pick<Props, 'row' | 'trans'>): JSX.Element {
 }
 
 /** The state; of an array how many there are of each. */
-function States({ row, trans }: Pick<Props, 'row' | 'trans'>): JSX.Element {
+function States({ row }: Pick<Props, 'row'>): JSX.Element {
   const held = !isArray(row) && isHeld(row.entry.state, row.entry.reason);
   const counts = isArray(row) ? stateCounts(row.tasks) : [[row.entry.state, 0] as const];
   return (
@@ -101,9 +100,9 @@ function States({ row, trans }: Pick<Props, 'row' | 'trans'>): JSX.Element {
           <span aria-hidden="true">{stateSign(state, held)} </span>
           {count > 0 ? `${count} ` : ''}
           {counts.length > 1 ? (
-            <span className="jp-slurm-Hidden">{stateWord(state, trans)} </span>
+            <span className="jp-slurm-Hidden">{stateWord(state)} </span>
           ) : (
-            stateOf({ ...row.entry, state }, trans)
+            stateOf({ ...row.entry, state })
           )}
         </span>
       ))}

@@ -1,10 +1,10 @@
 // The columns of the queue: what each shows of an entry, how it is sorted and found. Pure.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { exactly } from '../exactly';
 import { isHeld, moment, stateWord, visible } from '../format';
 import type { Column } from '../grid/columns';
 import { said } from '../messages';
 import { brief, waits } from '../sidebar/words';
+import { trans } from '../translation';
 import type { QueueEntry } from '../wire';
 import { rankOf } from './listing';
 
@@ -13,30 +13,30 @@ type TextField = 'name' | 'user' | 'partition' | 'nodes' | 'account' | 'qos' | '
 type CountField = 'gpus' | 'node_count' | 'priority';
 type TimeField = 'submitted_s' | 'started_s' | 'start_estimate_s';
 
-export function columnsOf(trans: TranslationBundle): readonly QueueColumn[] {
-  const why = (entry: QueueEntry): string => said(entry.why ?? '', trans);
+export function columnsOf(): readonly QueueColumn[] {
+  const why = (entry: QueueEntry): string => said(entry.why ?? '');
   return [
-    idColumn(trans),
+    idColumn(),
     {
       ...text('name', 'name', trans.__('Name'), 122),
       text: entry => visible(nameOf(entry)),
       hint: entry => visible(entry.name)
     },
     text('user', 'user', trans.__('User'), 62),
-    stateColumn(trans),
+    stateColumn(),
     text('partition', 'partition', trans.__('Partition'), 80),
-    timeColumn(trans),
-    limitColumn(trans),
+    timeColumn(),
+    limitColumn(),
     count('gpus', 'gpus', trans.__('GPUs'), true),
     count('nodes', 'node_count', trans.__('Nodes'), false),
     text('where', 'nodes', trans.__('Where'), 58),
     moments('start', 'start_estimate_s', trans.__('Expected start'), true),
     {
       ...text('why', 'reason', trans.__('Why it waits'), 118),
-      text: entry => whyWord(entry, trans),
+      text: entry => whyWord(entry),
       hint: entry => [why(entry), entry.reason ?? ''].filter(part => part !== '').join('\n'),
-      words: entry => `${whyWord(entry, trans)} ${why(entry)} ${entry.reason ?? ''}`.toLowerCase(),
-      value: entry => whyWord(entry, trans) || null
+      words: entry => `${whyWord(entry)} ${why(entry)} ${entry.reason ?? ''}`.toLowerCase(),
+      value: entry => whyWord(entry) || null
     },
     count('priority', 'priority', trans.__('Priority'), false),
     moments('submitted', 'submitted_s', trans.__('Submitted'), false),
@@ -96,7 +96,7 @@ function moments(id: string, field: TimeField, title: string, usual: boolean): Q
   };
 }
 
-function idColumn(trans: TranslationBundle): QueueColumn {
+function idColumn(): QueueColumn {
   return {
     id: 'id',
     title: trans.__('Id'),
@@ -109,12 +109,12 @@ function idColumn(trans: TranslationBundle): QueueColumn {
   };
 }
 
-function stateColumn(trans: TranslationBundle): QueueColumn {
+function stateColumn(): QueueColumn {
   const words = new Map<string, string>();
   const wordsOf = (entry: QueueEntry): string => {
     const { state } = entry;
     const key = isHeld(state, entry.reason) ? 'HELD' : state;
-    const found = words.get(key) ?? `${state} ${stateOf(entry, trans)}`.toLowerCase();
+    const found = words.get(key) ?? `${state} ${stateOf(entry)}`.toLowerCase();
     words.set(key, found);
     return found;
   };
@@ -124,14 +124,14 @@ function stateColumn(trans: TranslationBundle): QueueColumn {
     width: 102,
     usual: true,
     number: false,
-    text: entry => stateOf(entry, trans),
+    text: entry => stateOf(entry),
     hint: entry => entry.state,
     words: wordsOf,
     value: entry => rankOf(entry.state)
   };
 }
 
-function timeColumn(trans: TranslationBundle): QueueColumn {
+function timeColumn(): QueueColumn {
   return {
     id: 'time',
     title: trans.__('Time'),
@@ -140,7 +140,7 @@ function timeColumn(trans: TranslationBundle): QueueColumn {
     number: true,
     text: (entry, nowS) => {
       const elapsed = elapsedS(entry, nowS);
-      return elapsed === null ? '' : brief(elapsed, trans);
+      return elapsed === null ? '' : brief(elapsed);
     },
     hint: entry => (entry.started_s == null ? '' : trans.__('since %1', exactly(entry.started_s))),
     words: () => '',
@@ -150,14 +150,14 @@ function timeColumn(trans: TranslationBundle): QueueColumn {
   };
 }
 
-function limitColumn(trans: TranslationBundle): QueueColumn {
+function limitColumn(): QueueColumn {
   return {
     id: 'limit',
     title: trans.__('Limit'),
     width: 64,
     usual: true,
     number: true,
-    text: entry => (entry.limit_s == null ? '' : brief(entry.limit_s, trans)),
+    text: entry => (entry.limit_s == null ? '' : brief(entry.limit_s)),
     words: () => '',
     value: entry => entry.limit_s ?? null,
     amount: entry => entry.limit_s ?? null,
@@ -171,18 +171,18 @@ export function nameOf({ name, id }: QueueEntry): string {
 }
 
 /** Its state in the words of the sidebar. */
-export function stateOf({ state, reason }: QueueEntry, trans: TranslationBundle): string {
-  return isHeld(state, reason) ? trans.__('on hold') : stateWord(state, trans);
+export function stateOf({ state, reason }: QueueEntry): string {
+  return isHeld(state, reason) ? trans.__('on hold') : stateWord(state);
 }
 
 /** Why it waits in the words of the sidebar, or Slurm's own; '': its state says as much. */
-function whyWord({ state, reason, why }: QueueEntry, trans: TranslationBundle): string {
+function whyWord({ state, reason, why }: QueueEntry): string {
   const held = isHeld(state, reason);
   if (held || !reason || !why) {
     return '';
   }
-  const word = waits({ state, held, reason }, trans);
-  return word === stateWord(state, trans) ? visible(reason) : word;
+  const word = waits({ state, held, reason });
+  return word === stateWord(state) ? visible(reason) : word;
 }
 
 /** How long it has run; null: it does not. */

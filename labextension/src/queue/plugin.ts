@@ -1,17 +1,14 @@
 // The plugin of the queue's panel in the main area; what it shows is in the files beside it.
 import { panelPlugin } from '../grid/panel';
 import { CommandIDs } from '../tokens';
+import { trans } from '../translation';
 
-export const plugin = panelPlugin(
-  'jupyter-slurm:queue',
-  'The whole queue of a cluster.',
-  trans => ({
-    name: 'queue',
-    command: CommandIDs.openQueue,
-    label: trans.__('Slurm queue'),
-    caption: trans.__("Everybody's jobs on a cluster"),
-    title: cluster => trans.__('Queue of %1', cluster),
-    className: 'jp-slurm-Queue',
-    load: () => import('./shown')
-  })
-);
+export const plugin = panelPlugin('jupyter-slurm:queue', 'The whole queue of a cluster.', () => ({
+  name: 'queue',
+  command: CommandIDs.openQueue,
+  label: trans.__('Slurm queue'),
+  caption: trans.__("Everybody's jobs on a cluster"),
+  title: cluster => trans.__('Queue of %1', cluster),
+  className: 'jp-slurm-Queue',
+  load: () => import('./shown')
+}));

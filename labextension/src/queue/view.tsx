@@ -1,5 +1,4 @@
 // The whole queue of a cluster: the bar, the grid, and what is said when there is nothing to show.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useDeferredValue, useMemo, useState, type JSX } from 'react';
 import { openMenu } from '../commands/menu';
@@ -14,6 +13,7 @@ import { Grid, type Choosing } from '../grid/grid';
 import { Heads } from '../grid/head';
 import type { PanelProps } from '../grid/cluster_panel';
 import { CommandIDs } from '../tokens';
+import { trans } from '../translation';
 import { Actions, FilterBox, StateChips, STEERING } from './bar';
 import { QueueCells } from './cells';
 import { targetsOf } from './choice';
@@ -24,7 +24,7 @@ import { useFound, useOrder, usePrepared, useQueue } from './state';
 import '../../style/queue.css';
 
 export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
-  const { cluster, model, commands, trans, remember } = props;
+  const { cluster, model, commands, remember } = props;
   const [look, setLook] = useState(props.look);
   const change = (next: Partial<Look>): void => {
     const whole = { ...look, ...next };
@@ -39,7 +39,7 @@ export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
   const [choice, setChoice] = useState(NOTHING);
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
   const asked = useDeferredValue(words);
-  const columns = useMemo(() => columnsOf(trans), [trans]);
+  const columns = useMemo(columnsOf, []);
   const shown = useMemo(() => shownOf(columns, arrangement), [columns, arrangement]);
   const queue = useQueue(model, cluster, everyone);
   const nowS = useNow();
@@ -80,23 +80,22 @@ export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
   return (
     <div className="jp-slurm-QueueBody">
       <div className="jp-slurm-QueueBar">
-        <FilterBox words={words} setWords={setWords} trans={trans} />
-        <Whose everyone={everyone} change={change} trans={trans} />
+        <FilterBox words={words} setWords={setWords} />
+        <Whose everyone={everyone} change={change} />
         <ColumnsMenu
           all={columns}
           arrangement={arrangement}
           arrange={arrange}
-          usual={usualLook(trans).arrangement}
-          trans={trans}
+          usual={usualLook().arrangement}
         />
-        <FreshnessLine freshness={queue.followed.view?.freshness} trans={trans} />
+        <FreshnessLine freshness={queue.followed.view?.freshness} />
       </div>
       <div className="jp-slurm-QueueStates" role="group" aria-label={trans.__('States')}>
-        <StateChips counts={counts} words={words} setWords={setWords} trans={trans} />
+        <StateChips counts={counts} words={words} setWords={setWords} />
         <span className="jp-slurm-Quiet" role="status">
           {hasData && asked.trim() !== '' ? trans._n('%1 row', '%1 rows', rows.length) : ''}
         </span>
-        <Actions commands={commands} chosen={count} targets={targets} trans={trans} />
+        <Actions commands={commands} chosen={count} targets={targets} />
       </div>
       <Grid
         label={trans.__('Queue of %1', cluster)}
@@ -104,7 +103,7 @@ export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
         count={rows.length}
         columns={shown.length}
         width={shown.reduce((sum, { width }) => sum + width, 0)}
-        head={<Heads shown={shown} arrangement={arrangement} arrange={arrange} trans={trans} />}
+        head={<Heads shown={shown} arrangement={arrangement} arrange={arrange} />}
         keyOf={at => rows[at]?.key ?? ''}
         find={find}
         cells={at => {
@@ -118,7 +117,6 @@ export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
               nowS={nowS}
               isOpen={open.has(row.key)}
               expand={expand}
-              trans={trans}
             />
           );
         }}
@@ -158,7 +156,6 @@ export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
           }}
           commands={commands}
           cluster={cluster}
-          trans={trans}
         />
       ) : null}
     </div>
@@ -168,10 +165,9 @@ export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
 interface WhoseProps {
   everyone: boolean;
   change: (next: Partial<Look>) => void;
-  trans: TranslationBundle;
 }
 
-function Whose({ everyone, change, trans }: WhoseProps): JSX.Element {
+function Whose({ everyone, change }: WhoseProps): JSX.Element {
   return (
     <span className="jp-slurm-Switch" role="group" aria-label={trans.__('Whose jobs')}>
       {(
@@ -200,11 +196,10 @@ interface NothingProps {
   clear: () => void;
   commands: CommandRegistry;
   cluster: string;
-  trans: TranslationBundle;
 }
 
 function Nothing(props: NothingProps): JSX.Element {
-  const { filtered, everyone, clear, commands, cluster, trans } = props;
+  const { filtered, everyone, clear, commands, cluster } = props;
   const canSubmit = commands.hasCommand(CommandIDs.submit);
   return (
     <p className="jp-slurm-Nothing">

@@ -1,19 +1,18 @@
 // What stands beside the tree of jobs: what to do where there is none, and what can be done to those
 // that are chosen.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { memo, type JSX } from 'react';
 import { argsOf } from '../commands/targets';
 import { numeral } from '../language';
 import { CommandIDs, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { ACTIONS, actionsOf } from './menu';
 import { targetOf, type JobRow } from './rows';
 
 interface NothingProps {
   model: ISlurmModel;
   commands: CommandRegistry;
-  trans: TranslationBundle;
   words: string;
   /** Whether there is any job, and whether one is shown. */
   any: boolean;
@@ -21,7 +20,7 @@ interface NothingProps {
 }
 
 export function Nothing(props: NothingProps): JSX.Element | null {
-  const { model, commands, trans, words, any, found } = props;
+  const { model, commands, words, any, found } = props;
   if (found || model.freshness.asOf === null) {
     return null;
   }
@@ -46,12 +45,11 @@ export function Nothing(props: NothingProps): JSX.Element | null {
 interface ChosenProps {
   rows: readonly JobRow[];
   commands: CommandRegistry;
-  trans: TranslationBundle;
 }
 
 /** How many are chosen, and what can be done to them, each to those that it can be done to. */
 export const Chosen = memo(function Chosen(props: ChosenProps): JSX.Element | null {
-  const { rows, commands, trans } = props;
+  const { rows, commands } = props;
   if (rows.length === 0) {
     return null;
   }

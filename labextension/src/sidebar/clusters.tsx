@@ -1,9 +1,9 @@
 // The clusters and the ways to them: state, since when, what to do about it.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { moment, visible } from '../format';
 import { isSame, said, toldBeside } from '../messages';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Cluster, Connection } from '../wire';
 import type { Queues } from './queues';
 import type { JSX } from 'react';
@@ -12,11 +12,10 @@ interface Props {
   model: ISlurmModel;
   queues: Queues;
   commands: CommandRegistry;
-  trans: TranslationBundle;
   nowS: number;
 }
 
-export function ClusterList({ model, queues, commands, trans, nowS }: Props): JSX.Element {
+export function ClusterList({ model, queues, commands, nowS }: Props): JSX.Element {
   const untold = (queue: Freshness | null): Freshness | null =>
     isSame(queue?.problem, model.freshness.problem) ? null : queue;
   return (
@@ -29,7 +28,6 @@ export function ClusterList({ model, queues, commands, trans, nowS }: Props): JS
           connection={model.connections.get(cluster.name)}
           queue={untold(queues.freshness(cluster.name))}
           commands={commands}
-          trans={trans}
           nowS={nowS}
         />
       ))}
@@ -45,16 +43,15 @@ interface RowProps {
   /** null: there is nothing to say of it, or it was said of all. */
   queue: Freshness | null;
   commands: CommandRegistry;
-  trans: TranslationBundle;
   nowS: number;
 }
 
 function ClusterRow({ cluster, several, connection, queue, ...shared }: RowProps): JSX.Element {
-  const { commands, trans, nowS } = shared;
+  const { commands, nowS } = shared;
   const state = connection?.state ?? 'closed';
   const problem = connection?.problem ?? cluster.problem;
-  const trouble = problem ? toldBeside(problem, trans) : troubleOf(queue, trans, nowS);
-  const words = stateWords(trans)[state];
+  const trouble = problem ? toldBeside(problem) : troubleOf(queue, nowS);
+  const words = stateWords()[state];
   const since =
     state === 'local' || !connection?.since_s
       ? ''
@@ -77,7 +74,7 @@ function ClusterRow({ cluster, several, connection, queue, ...shared }: RowProps
         >
           {inLine ? trouble : SAYS_MORE.has(state) ? words : full}
         </span>
-        <Action cluster={cluster.name} state={state} commands={commands} trans={trans} />
+        <Action cluster={cluster.name} state={state} commands={commands} />
       </div>
       {trouble === '' || several ? null : (
         <p className="jp-slurm-Problem" role="status" title={trouble}>
@@ -89,11 +86,11 @@ function ClusterRow({ cluster, several, connection, queue, ...shared }: RowProps
 }
 
 /** Returns what keeps its queue from being known; '': nothing does. */
-function troubleOf(queue: Freshness | null, trans: TranslationBundle, nowS: number): string {
+function troubleOf(queue: Freshness | null, nowS: number): string {
   if (!queue?.problem) {
     return '';
   }
-  const why = said(queue.problem.message, trans);
+  const why = said(queue.problem.message);
   return queue.asOf === null
     ? trans.__('Its queue is not known: %1', why)
     : trans.__('As of %1; since then: %2', moment(queue.asOf, nowS), why);
@@ -103,10 +100,9 @@ interface ActionProps {
   cluster: string;
   state: Connection['state'];
   commands: CommandRegistry;
-  trans: TranslationBundle;
 }
 
-function Action({ cluster, state, commands, trans }: ActionProps): JSX.Element | null {
+function Action({ cluster, state, commands }: ActionProps): JSX.Element | null {
   if (state === 'local') {
     return null;
   }
@@ -145,7 +141,7 @@ const SAYS_MORE: ReadonlySet<string> = new Set<Connection['state']>([
   'lost'
 ]);
 
-function stateWords(trans: TranslationBundle): Record<Connection['state'], string> {
+function stateWords(): Record<Connection['state'], string> {
   return {
     local: trans.__('this machine'),
     open: trans.__('connected'),

@@ -1,9 +1,9 @@
 // Jobs of mine that have ended and are not ours, asked of Slurm's accounting when one wants them.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { useCallback, useState, type JSX } from 'react';
 import { isOpen } from '../format';
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Problem, QueueEntry } from '../wire';
 import { said } from '../messages';
 
@@ -56,16 +56,10 @@ export function useHistory(model: ISlurmModel, clusters: readonly string[]): His
   };
 }
 
-export function HistoryFoot({
-  history,
-  trans
-}: {
-  history: History;
-  trans: TranslationBundle;
-}): JSX.Element {
+export function HistoryFoot({ history }: { history: History }): JSX.Element {
   const { days, busy, problem, further, nextDays } = history;
   const shown = days === 0 ? '' : trans._n('%1 day shown', '%1 days shown', days);
-  const told = problem === null ? shown : said(problem.message, trans);
+  const told = problem === null ? shown : said(problem.message);
   return (
     <div className="jp-slurm-History">
       {further === null ? null : (

@@ -1,10 +1,10 @@
 // The card beside a row: all that a row has no room for. While it is there what the job uses is
 // watched.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { Fragment, useCallback, useLayoutEffect, useRef, type JSX } from 'react';
 import { isFinal, stateWord, tone, visible } from '../format';
 import { useFeed } from '../grid/feed';
 import type { ISlurmModel, UsageView } from '../tokens';
+import { trans } from '../translation';
 import { facts, reasons, table } from './hover_words';
 import type { JobRow } from './rows';
 
@@ -15,10 +15,9 @@ interface Props {
   box: DOMRect;
   model: ISlurmModel;
   nowS: number;
-  trans: TranslationBundle;
 }
 
-export function HoverCard({ row, box, model, nowS, trans }: Props): JSX.Element {
+export function HoverCard({ row, box, model, nowS }: Props): JSX.Element {
   const card = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     const element = card.current;
@@ -47,15 +46,15 @@ export function HoverCard({ row, box, model, nowS, trans }: Props): JSX.Element 
       </p>
       <p>
         <span className="jp-slurm-State" data-tone={tone(row.state)}>
-          {stateWord(row.state, trans)}
+          {stateWord(row.state)}
         </span>
-        {['', ...facts(row, nowS, trans)].join(' · ')}
+        {['', ...facts(row, nowS)].join(' · ')}
       </p>
-      {reasons(row, nowS, trans).map(line => (
+      {reasons(row, nowS).map(line => (
         <p key={line}>{line}</p>
       ))}
       <dl>
-        {table(row, view?.samples.at(-1), trans).map(([label, value]) => (
+        {table(row, view?.samples.at(-1)).map(([label, value]) => (
           <Fragment key={label}>
             <dt className="jp-slurm-Quiet">{label}</dt>
             <dd>{value}</dd>

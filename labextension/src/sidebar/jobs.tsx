@@ -1,5 +1,4 @@
 // My jobs as a tree: which lines are open, which are chosen, and what is done to those.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import {
   useCallback,
@@ -17,6 +16,7 @@ import { useFind } from '../grid/find';
 import { Grid } from '../grid/grid';
 import { later } from '../later';
 import { CommandIDs, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { QueueEntry } from '../wire';
 import { Chosen, Nothing } from './beside';
 import { HistoryFoot, useHistory, type History } from './history';
@@ -36,7 +36,6 @@ const NO_LINE: Line = { kind: 'group', key: '', group: '', count: 0, open: false
 interface Props {
   model: ISlurmModel;
   commands: CommandRegistry;
-  trans: TranslationBundle;
   queues: Queues;
   words: string;
   news: News;
@@ -67,7 +66,7 @@ function isOfSeveral(groups: Iterable<readonly JobRow[]>): boolean {
 }
 
 export function MyJobs(props: Props): JSX.Element {
-  const { model, commands, trans, queues, words, news } = props;
+  const { model, commands, queues, words, news } = props;
   const nowS = news.atS;
   const history = useHistory(model, queues.clusters);
   const [index] = useState(() => new JobIndex());
@@ -82,9 +81,9 @@ export function MyJobs(props: Props): JSX.Element {
   const asked = useDeferredValue(words).trim();
   const { isOpen, toggle } = useOpen(listing, nowS, asked !== '', props.collapsed);
   const lines = useMemo(() => {
-    const found = [...groups].map(([name, rows]) => [name, matching(rows, asked, trans)] as const);
+    const found = [...groups].map(([name, rows]) => [name, matching(rows, asked)] as const);
     return linesOf(new Map(found.filter(([, rows]) => rows.length > 0)), isOpen);
-  }, [groups, asked, trans, isOpen]);
+  }, [groups, asked, isOpen]);
   const known = useFind(lines);
   const find = useCallback((key: string) => known(keyNow(key)), [known, keyNow]);
   const [choice, setChoice] = useState(NOTHING);
@@ -142,8 +141,8 @@ export function MyJobs(props: Props): JSX.Element {
         keyOf={keyAt}
         find={find}
         branch={at => ({ level: levelOf(lineAt(at)), open: lineAt(at).open })}
-        sentence={at => lineSentence(lineAt(at), nowS, several, trans)}
-        cells={at => <LineCell line={lineAt(at)} {...{ nowS, several, toggle, trans }} />}
+        sentence={at => lineSentence(lineAt(at), nowS, several)}
+        cells={at => <LineCell line={lineAt(at)} {...{ nowS, several, toggle }} />}
         selected={at => keys.has(keyAt(at))}
         onSelect={(at, how) => {
           setChoice(chosen({ ...choice, keys }, lines, find, at, how));
@@ -181,10 +180,10 @@ export function MyJobs(props: Props): JSX.Element {
         }}
       />
       {pointed !== null && under?.kind === 'job' ? (
-        <HoverCard row={under.row} box={pointed.box} model={model} nowS={nowS} trans={trans} />
+        <HoverCard row={under.row} box={pointed.box} model={model} nowS={nowS} />
       ) : null}
-      <HistoryFoot history={history} trans={trans} />
-      <Chosen rows={chosenRows} commands={commands} trans={trans} />
+      <HistoryFoot history={history} />
+      <Chosen rows={chosenRows} commands={commands} />
     </div>
   );
 }

@@ -4,9 +4,9 @@ import {
   type JupyterFrontEnd,
   type JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { slurmIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { SlurmSidebar } from './widget';
 
 const RANK = 600;
@@ -16,15 +16,9 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   description: 'Clusters and my jobs, beside the notebooks.',
   autoStart: true,
   requires: [ISlurmModel],
-  optional: [ITranslator, ILayoutRestorer],
-  activate: (
-    app: JupyterFrontEnd,
-    model: ISlurmModel,
-    translator: ITranslator | null,
-    restorer: ILayoutRestorer | null
-  ) => {
-    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
-    const sidebar = new SlurmSidebar(model, app.commands, trans);
+  optional: [ILayoutRestorer],
+  activate: (app: JupyterFrontEnd, model: ISlurmModel, restorer: ILayoutRestorer | null) => {
+    const sidebar = new SlurmSidebar(model, app.commands);
     // In Notebook 7 there is no restorer, but a left side, and its shell opens it by the same call.
     restorer?.add(sidebar, sidebar.id);
     app.shell.add(sidebar, 'left', { rank: RANK });

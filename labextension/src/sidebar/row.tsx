@@ -1,10 +1,10 @@
 // The lines of the sidebar, as the grid shows them: heads, notebooks, jobs. A line is drawn anew when
 // what it says has changed, and not when another one's has.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { memo, type JSX, type MouseEvent } from 'react';
 import { isRunning, moment, tone, visible } from '../format';
 import { stateIcon } from '../job/icons';
 import { language, listed, numeral } from '../language';
+import { trans } from '../translation';
 import { dayOf, RUNNING, WAITING, type JobRow } from './rows';
 import { counted } from '../tasks';
 import { levelOf, type Line } from './tree';
@@ -18,23 +18,22 @@ interface Props {
   /** The jobs are of several clusters. */
   several: boolean;
   toggle: (key: string) => void;
-  trans: TranslationBundle;
 }
 
 /** What a line says, in words that change only when there is something to draw. */
-export function LineCell({ line, nowS, several, toggle, trans }: Props): JSX.Element {
-  const shared = { id: line.key, level: levelOf(line), open: line.open, toggle, trans };
+export function LineCell({ line, nowS, several, toggle }: Props): JSX.Element {
+  const shared = { id: line.key, level: levelOf(line), open: line.open, toggle };
   switch (line.kind) {
     case 'group':
-      return <HeadCell {...shared} title={titleOf(line.group, nowS, trans)} count={line.count} />;
+      return <HeadCell {...shared} title={titleOf(line.group, nowS)} count={line.count} />;
     case 'notebook':
-      return <JobCell {...shared} {...notebookWords(line.path, line.rows, nowS, trans)} />;
+      return <JobCell {...shared} {...notebookWords(line.path, line.rows, nowS)} />;
     case 'job':
-      return <JobCell {...shared} {...jobWords(line.row, nowS, several, trans)} />;
+      return <JobCell {...shared} {...jobWords(line.row, nowS, several)} />;
   }
 }
 
-function titleOf(group: string, nowS: number, trans: TranslationBundle): string {
+function titleOf(group: string, nowS: number): string {
   switch (group) {
     case RUNNING:
       return trans.__('Running');
@@ -54,21 +53,16 @@ function titleOf(group: string, nowS: number, trans: TranslationBundle): string 
 }
 
 /** The line as a screen reader says it. */
-export function lineSentence(
-  line: Line,
-  nowS: number,
-  several: boolean,
-  trans: TranslationBundle
-): string {
+export function lineSentence(line: Line, nowS: number, several: boolean): string {
   switch (line.kind) {
     case 'group':
-      return `${titleOf(line.group, nowS, trans)} ${numeral(line.count)}`;
+      return `${titleOf(line.group, nowS)} ${numeral(line.count)}`;
     case 'notebook': {
-      const { name, now } = notebookWords(line.path, line.rows, nowS, trans);
+      const { name, now } = notebookWords(line.path, line.rows, nowS);
       return listed([visible(name), ...now.split(' · ')]);
     }
     case 'job':
-      return listed([sentence(line.row, nowS, trans), several ? visible(line.row.cluster) : '']);
+      return listed([sentence(line.row, nowS), several ? visible(line.row.cluster) : '']);
   }
 }
 
@@ -85,33 +79,26 @@ interface Words {
   part: number | null;
 }
 
-function jobWords(row: JobRow, nowS: number, several: boolean, trans: TranslationBundle): Words {
+function jobWords(row: JobRow, nowS: number, several: boolean): Words {
   const part = used(row, nowS);
   return {
     name: row.name,
     task: taskOf(row),
     cluster: several ? row.cluster : '',
     state: row.held ? 'HELD' : row.state,
-    gpus: isRunning(row.state) ? gpusOf(row, trans) : '',
-    now: matters(row, nowS, trans),
+    gpus: isRunning(row.state) ? gpusOf(row) : '',
+    now: matters(row, nowS),
     part: part === null ? null : Math.round(part * 100)
   };
 }
 
 /** The sign is that of the newest, or of one that has failed. */
-function notebookWords(
-  path: string,
-  rows: readonly JobRow[],
-  nowS: number,
-  trans: TranslationBundle
-): Words {
+function notebookWords(path: string, rows: readonly JobRow[], nowS: number): Words {
   const failed = rows.filter(row => tone(row.state) === 'failed');
   const state = (failed[0] ?? rows[0])?.state ?? '';
   const count = trans._n('%1 job', '%1 jobs', rows.length);
   const more =
-    failed.length > 0
-      ? counted('FAILED', failed.length, trans)
-      : moment(rows[0]?.atS ?? nowS, nowS);
+    failed.length > 0 ? counted('FAILED', failed.length) : moment(rows[0]?.atS ?? nowS, nowS);
   const name = path.slice(path.lastIndexOf('/') + 1);
   return { name, task: '', cluster: '', state, gpus: '', now: `${count} · ${more}`, part: null };
 }
@@ -121,7 +108,6 @@ interface Shared {
   level: number;
   open: boolean | null;
   toggle: (key: string) => void;
-  trans: TranslationBundle;
 }
 
 const HeadCell = memo(function HeadCell(props: Shared & { title: string; count: number }) {
@@ -143,7 +129,7 @@ const HeadCell = memo(function HeadCell(props: Shared & { title: string; count: 
 });
 
 const JobCell = memo(function JobCell(props: Shared & Words): JSX.Element {
-  const { id, level, open, toggle, trans, name, task, cluster, state, gpus, now, part } = props;
+  const { id, level, open, toggle, name, task, cluster, state, gpus, now, part } = props;
   const shown = visible(name);
   const Sign = stateIcon(state);
   const turn = (event: MouseEvent): void => {

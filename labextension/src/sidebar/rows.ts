@@ -1,6 +1,5 @@
 // My jobs as the sidebar lists them: ours and those that only Slurm knows, put together, and what
 // comes first. Pure: no DOM, no clock, no model.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Target } from '../commands/targets';
 import { addEntry as count, addJob, type Counts } from '../counts';
 import { isFinal, isHeld, isRunning, sessionOf, tone } from '../format';
@@ -310,17 +309,13 @@ function rowOfEntry(cluster: string, entry: QueueEntry): JobRow {
 }
 
 /** Those in which every word is found: in name, ids, state, node, cluster or reason. */
-export function matching(
-  list: readonly JobRow[],
-  words: string,
-  trans: TranslationBundle
-): readonly JobRow[] {
+export function matching(list: readonly JobRow[], words: string): readonly JobRow[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   if (wanted.length === 0) {
     return list;
   }
   return list.filter(row => {
-    const why = said(row.why ?? '', trans);
+    const why = said(row.why ?? '');
     const text = [row.name, row.id, row.slurmId, row.state, row.nodes, row.cluster, why]
       .join(' ')
       .toLowerCase();

@@ -1,6 +1,5 @@
 // What the sidebar shows: clusters, then my jobs in groups. A function of the model and of what is
 // typed, chosen and opened here.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import {
   addIcon,
   collapseAllIcon,
@@ -15,6 +14,7 @@ import { moment } from '../format';
 import { slurmIcon } from '../icons';
 import { said } from '../messages';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { Welcome } from '../welcome/view';
 import { ClusterList } from './clusters';
 import { MyJobs } from './jobs';
@@ -26,7 +26,6 @@ const CLOCK_MS = 15_000;
 export interface SidebarProps {
   model: ISlurmModel;
   commands: CommandRegistry;
-  trans: TranslationBundle;
   queues: Queues;
   changed: ISignal<unknown, void>;
   isSeen: () => boolean;
@@ -35,7 +34,7 @@ export interface SidebarProps {
 }
 
 export function SidebarView(props: SidebarProps): JSX.Element {
-  const { model, commands, trans, queues } = props;
+  const { model, commands, queues } = props;
   const news = useNews(props.changed, props.isSeen);
   const [words, setWords] = useState('');
   const [collapsed, setCollapsed] = useState(0);
@@ -47,7 +46,7 @@ export function SidebarView(props: SidebarProps): JSX.Element {
         <div className="jp-slurm-JobsHead">
           <h2>{trans.__('My jobs')}</h2>
         </div>
-        <Welcome model={model} commands={commands} trans={trans} />
+        <Welcome model={model} commands={commands} />
       </div>
     );
   }
@@ -57,18 +56,17 @@ export function SidebarView(props: SidebarProps): JSX.Element {
         <h2>{trans.__('My jobs')}</h2>
         <Tools
           commands={commands}
-          trans={trans}
           refresh={props.refresh}
           collapse={() => {
             setCollapsed(collapsed + 1);
           }}
         />
       </div>
-      <OldNews freshness={model.freshness} trans={trans} nowS={nowS} />
+      <OldNews freshness={model.freshness} nowS={nowS} />
       {model.hasNoCluster ? (
-        <Welcome model={model} commands={commands} trans={trans} />
+        <Welcome model={model} commands={commands} />
       ) : (
-        <ClusterList model={model} queues={queues} commands={commands} trans={trans} nowS={nowS} />
+        <ClusterList model={model} queues={queues} commands={commands} nowS={nowS} />
       )}
       <input
         className="jp-slurm-Filter"
@@ -92,13 +90,12 @@ export function SidebarView(props: SidebarProps): JSX.Element {
 
 interface ToolsProps {
   commands: CommandRegistry;
-  trans: TranslationBundle;
   refresh: () => void;
   collapse: () => void;
 }
 
 /** The toolbar, as those of JupyterLab's own sidebars look. */
-function Tools({ commands, trans, refresh, collapse }: ToolsProps): JSX.Element {
+function Tools({ commands, refresh, collapse }: ToolsProps): JSX.Element {
   const run = (id: string) => () => void commands.execute(id);
   const tools: [string | null, string, LabIcon, () => void][] = [
     [CommandIDs.submit, trans.__('Submit…'), addIcon, run(CommandIDs.submit)],
@@ -128,11 +125,10 @@ function Tools({ commands, trans, refresh, collapse }: ToolsProps): JSX.Element 
 
 interface OldNewsProps {
   freshness: Freshness;
-  trans: TranslationBundle;
   nowS: number;
 }
 
-function OldNews({ freshness, trans, nowS }: OldNewsProps): JSX.Element | null {
+function OldNews({ freshness, nowS }: OldNewsProps): JSX.Element | null {
   const { problem, asOf } = freshness;
   if (problem === null) {
     return asOf === null ? <p className="jp-slurm-Quiet">{trans.__('Looking…')}</p> : null;
@@ -140,7 +136,7 @@ function OldNews({ freshness, trans, nowS }: OldNewsProps): JSX.Element | null {
   return (
     <p className="jp-slurm-Problem" role="status" title={problem.detail ?? ''}>
       <span aria-hidden="true">? </span>
-      {said(problem.message, trans)}{' '}
+      {said(problem.message)}{' '}
       {asOf === null ? null : trans.__('Last update %1', moment(asOf, nowS))}
     </p>
   );

@@ -1,5 +1,4 @@
 // The sidebar as a widget: what it watches while it is seen. What it shows is view.tsx's.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import type { JSX } from 'react';
@@ -7,6 +6,7 @@ import { isOpen } from '../format';
 import { slurmIcon } from '../icons';
 import { later } from '../later';
 import type { Freshness, ISlurmModel, QueueView } from '../tokens';
+import { trans } from '../translation';
 import { ModelWidget } from '../watching';
 import type { QueueEntry } from '../wire';
 import type { Queues } from './queues';
@@ -21,8 +21,7 @@ export class SlurmSidebar extends ModelWidget {
 
   constructor(
     override readonly model: ISlurmModel,
-    readonly commands: CommandRegistry,
-    readonly trans: TranslationBundle
+    readonly commands: CommandRegistry
   ) {
     super(model);
     this.id = 'jupyter-slurm-sidebar';
@@ -51,7 +50,6 @@ export class SlurmSidebar extends ModelWidget {
       <SidebarView
         model={this.model}
         commands={this.commands}
-        trans={this.trans}
         queues={this.queues}
         changed={this.changed}
         isSeen={this.isSeen}

@@ -1,34 +1,34 @@
 // What a row of the sidebar says of a job. Pure: no DOM, no clock.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { endsOf } from '../ends';
 import { duration, isFinal, isRunning, moment, stateWord, visible } from '../format';
 import { listed } from '../language';
 import { isLab } from '../labs/words';
 import { counted, progress, tally, taskCount } from '../tasks';
+import { trans } from '../translation';
 import type { JobRow } from './rows';
 
 /** At the right, what matters now: what is left, why it waits and until when, how it ended. */
-export function matters(row: JobRow, nowS: number, trans: TranslationBundle): string {
+export function matters(row: JobRow, nowS: number): string {
   if (isFinal(row.state)) {
     const ranS = tookS(row);
     // Seconds tell short jobs apart.
-    const ran = ranS === null ? '' : ranS < 600 ? duration(ranS) : brief(ranS, trans);
-    return [how(row, trans), ran].filter(Boolean).join(' · ');
+    const ran = ranS === null ? '' : ranS < 600 ? duration(ranS) : brief(ranS);
+    return [how(row), ran].filter(Boolean).join(' · ');
   }
   if (row.job?.problem) {
-    return stateWord('UNKNOWN', trans);
+    return stateWord('UNKNOWN');
   }
   if (isRunning(row.state) || row.tasks.some(task => isRunning(task.state))) {
-    return share(row, trans) || untilEnd(row, nowS, trans);
+    return share(row) || untilEnd(row, nowS);
   }
   const { startEstimateS: startS } = row;
   const start = startS === null || startS <= nowS ? '' : `~${moment(startS, nowS)}`;
-  const why = start !== '' && row.reason.startsWith('BeginTime') ? '' : waits(row, trans);
+  const why = start !== '' && row.reason.startsWith('BeginTime') ? '' : waits(row);
   return [why, start].filter(Boolean).join(' · ');
 }
 
 /** Returns the job's GPUs, and their load where it is known. */
-export function gpusOf({ gpus, gpuLoad }: JobRow, trans: TranslationBundle): string {
+export function gpusOf({ gpus, gpuLoad }: JobRow): string {
   if (gpus === 0) {
     return '';
   }
@@ -44,47 +44,43 @@ export function taskOf({ slurmId }: JobRow): string {
 }
 
 /** The whole row as one sentence. */
-export function sentence(row: JobRow, nowS: number, trans: TranslationBundle): string {
-  const word = stateWord(row.state, trans);
-  const load = row.gpuLoad === null ? '' : gpusOf(row, trans);
-  const more = [load, ...matters(row, nowS, trans).split(' · ')];
+export function sentence(row: JobRow, nowS: number): string {
+  const word = stateWord(row.state);
+  const load = row.gpuLoad === null ? '' : gpusOf(row);
+  const more = [load, ...matters(row, nowS).split(' · ')];
   const name = visible(`${row.name} ${taskOf(row)}`.trim());
   return listed([name, word, ...more.filter(part => part !== word)]);
 }
 
 /** Of an array, how many of its tasks are done and have failed; of one not ours, how many run. */
-function share(row: JobRow, trans: TranslationBundle): string {
+function share(row: JobRow): string {
   const { all, done, failed } = tally(row.job?.tasks ?? {});
   return all === 0
-    ? tasks(row, trans)
-    : [`${done}/${all}`, failed === 0 ? '' : counted('FAILED', failed, trans)]
-        .filter(Boolean)
-        .join(' · ');
+    ? tasks(row)
+    : [`${done}/${all}`, failed === 0 ? '' : counted('FAILED', failed)].filter(Boolean).join(' · ');
 }
 
 /** Says how the job ended; for an array, also how many tasks it had. */
-function how({ job, state }: JobRow, trans: TranslationBundle): string {
+function how({ job, state }: JobRow): string {
   const { all, failed } = tally(job?.tasks ?? {});
   if (failed > 0) {
-    return counted('FAILED', failed, trans);
+    return counted('FAILED', failed);
   }
   if (state !== 'COMPLETED') {
-    return stateWord(state, trans);
+    return stateWord(state);
   }
   return all > 0 ? trans._n('%1 task', '%1 tasks', all) : '';
 }
 
-function untilEnd(row: JobRow, nowS: number, trans: TranslationBundle): string {
+function untilEnd(row: JobRow, nowS: number): string {
   if (row.job !== null && isLab(row.job) && row.job.lab?.step !== 'ready') {
     return trans.__('starting');
   }
   if (row.state !== 'RUNNING' || row.startedS === null) {
-    return stateWord(row.state, trans);
+    return stateWord(row.state);
   }
   const ends = endOf(row);
-  return ends === null
-    ? brief(nowS - row.startedS, trans)
-    : trans.__('%1 left', brief(ends - nowS, trans));
+  return ends === null ? brief(nowS - row.startedS) : trans.__('%1 left', brief(ends - nowS));
 }
 
 /** Returns when it ends at the latest; null: nobody knows, or never. */
@@ -94,19 +90,16 @@ export function endOf({ job, state, startedS, limitS }: JobRow): number | null {
 }
 
 /** Returns a time to the minute, `1 h 48`: seconds that count down would distract. */
-export function brief(seconds: number, trans: TranslationBundle): string {
+export function brief(seconds: number): string {
   return seconds < 60
     ? trans.__('< 1 min')
     : duration(Math.floor(seconds / 60) * 60).replace(/( h \d+) min$/, '$1');
 }
 
 /** Why it waits, in a word or two. */
-export function waits(
-  row: Pick<JobRow, 'state' | 'held' | 'reason'>,
-  trans: TranslationBundle
-): string {
+export function waits(row: Pick<JobRow, 'state' | 'held' | 'reason'>): string {
   if (row.state !== 'PENDING') {
-    return stateWord(row.state, trans);
+    return stateWord(row.state);
   }
   if (row.held) {
     return trans.__('on hold');
@@ -130,9 +123,7 @@ export function waits(
     case 'Licenses':
       return trans.__('licenses');
     default:
-      return /^(QOS|Assoc|Max)/.test(reason)
-        ? trans.__('limit reached')
-        : stateWord(row.state, trans);
+      return /^(QOS|Assoc|Max)/.test(reason) ? trans.__('limit reached') : stateWord(row.state);
   }
 }
 
@@ -149,8 +140,8 @@ export function used(row: JobRow, nowS: number): number | null {
 }
 
 /** How an array is, in words; '': it is none. */
-export function tasks(row: JobRow, trans: TranslationBundle): string {
-  const known = row.job === null ? [] : progress(row.job, trans);
+export function tasks(row: JobRow): string {
+  const known = row.job === null ? [] : progress(row.job);
   if (known.length > 0) {
     return listed(known);
   }
@@ -163,7 +154,7 @@ export function tasks(row: JobRow, trans: TranslationBundle): string {
   }
   // How many have ended already Slurm's queue does not tell.
   return [...states.keys()].some(isRunning)
-    ? [...states].map(([state, many]) => counted(state, many, trans)).join(' · ')
+    ? [...states].map(([state, many]) => counted(state, many)).join(' · ')
     : trans._n(
         '%1 task',
         '%1 tasks',

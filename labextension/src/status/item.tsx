@@ -1,7 +1,6 @@
 // Slurm in the status bar: how many jobs run and wait, and whether somebody is to log in; a click
 // opens the sidebar.
 import { TextItem } from '@jupyterlab/statusbar';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
@@ -12,14 +11,14 @@ import { isFinal, visible } from '../format';
 import { listed, numeral } from '../language';
 import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 
 export class StatusItem extends ReactWidget {
   private watched: IDisposable | null = null;
 
   constructor(
     private readonly model: ISlurmModel,
-    private readonly commands: CommandRegistry,
-    private readonly trans: TranslationBundle
+    private readonly commands: CommandRegistry
   ) {
     super();
     this.addClass('jp-mod-highlighted');
@@ -46,12 +45,12 @@ export class StatusItem extends ReactWidget {
   }
 
   protected override render(): JSX.Element {
-    const { text, told } = summary(this.model, this.trans);
+    const { text, told } = summary(this.model);
     return (
       <button
         className="jp-slurm-Status"
         title={told}
-        aria-label={this.trans.__('Slurm: %1', told)}
+        aria-label={trans.__('Slurm: %1', told)}
         onClick={() => void this.commands.execute(CommandIDs.showSidebar)}
       >
         <TextItem source={text} />
@@ -61,10 +60,7 @@ export class StatusItem extends ReactWidget {
 }
 
 /** In signs for the bar, and in words. */
-export function summary(
-  model: ISlurmModel,
-  trans: TranslationBundle
-): { text: string; told: string } {
+export function summary(model: ISlurmModel): { text: string; told: string } {
   const { problem } = model.freshness;
   const jobs = [...model.jobs.values()].filter(job => !isFinal(job.state));
   const { running, waiting } = live(countMine(jobs, model.listed));
@@ -73,7 +69,7 @@ export function summary(
     .filter(({ state }) => state === 'lost' || state === 'login-needed' || state === 'asking')
     .filter(({ cluster }) => jobs.some(job => job.cluster === cluster))
     .map(({ cluster }) => trans.__('%1 wants a login', visible(cluster)));
-  const doubts = problem === null ? needed : [said(problem.message, trans)];
+  const doubts = problem === null ? needed : [said(problem.message)];
   const told = [
     running > 0 ? trans._n('%1 job runs', '%1 jobs run', running) : '',
     waiting > 0 ? trans._n('%1 job waits', '%1 jobs wait', waiting) : '',

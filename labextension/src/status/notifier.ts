@@ -3,7 +3,6 @@
 // tells it.
 import { Notification as LabNotification } from '@jupyterlab/apputils';
 import type { IStateDB } from '@jupyterlab/statedb';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
 import { howItEnded, reasonsLeft } from '../card/ended';
@@ -11,6 +10,7 @@ import { isFinal, stateWord, tone, visible } from '../format';
 import { listed, numeral } from '../language';
 import { said } from '../messages';
 import { CommandIDs, type INotifier, type ISlurmModel, type Lead } from '../tokens';
+import { trans } from '../translation';
 import type { Job, JobState } from '../wire';
 import type { NotifySettings } from './settings';
 import { News, type Channel } from './tabs';
@@ -65,7 +65,6 @@ export class Notifier implements INotifier {
   constructor(
     private readonly model: ISlurmModel,
     private readonly commands: CommandRegistry,
-    private readonly trans: TranslationBundle,
     channel: Channel | null,
     private readonly state: IStateDB | null = null
   ) {
@@ -131,7 +130,7 @@ export class Notifier implements INotifier {
     const answer = 'Notification' in window ? await Notification.requestPermission() : 'denied';
     if (answer !== 'granted') {
       LabNotification.warning(
-        this.trans.__('This browser does not let the page notify you. Its own settings say why.')
+        trans.__('This browser does not let the page notify you. Its own settings say why.')
       );
     }
   }
@@ -200,11 +199,11 @@ export class Notifier implements INotifier {
     }
     return pieces.length === 1
       ? {
-          label: this.trans.__('Show log'),
+          label: trans.__('Show log'),
           command: CommandIDs.openJob,
           args: { id: first.job.id }
         }
-      : { label: this.trans.__('Show jobs'), command: CommandIDs.showSidebar, args: {} };
+      : { label: trans.__('Show jobs'), command: CommandIDs.showSidebar, args: {} };
   }
 
   private acting(lead: Lead | null): LabNotification.IAction[] {
@@ -217,7 +216,7 @@ export class Notifier implements INotifier {
 
   private muting({ id }: Job): LabNotification.IAction {
     return {
-      label: this.trans.__('Mute this job'),
+      label: trans.__('Mute this job'),
       callback: () => void this.commands.execute(CommandIDs.mute, { id })
     };
   }
@@ -230,7 +229,6 @@ export class Notifier implements INotifier {
   }
 
   private sum(pieces: readonly OfJob[]): string {
-    const { trans } = this;
     const [first] = pieces;
     if (first !== undefined && pieces.length === 1) {
       return this.sentence(first.job);
@@ -264,13 +262,12 @@ export class Notifier implements INotifier {
   }
 
   private sentence(job: Job): string {
-    const { trans } = this;
     const name = visible(job.name);
-    const how = [stateWord(job.state, trans), howItEnded(job, trans)];
+    const how = [stateWord(job.state), howItEnded(job)];
     const state = how.filter(Boolean).join(' · ');
     const [why] = wentWrong(job) ? reasonsLeft(job, true) : [];
     return why
-      ? trans.__('%1: %2. %3', name, state, visible(said(why, trans)))
+      ? trans.__('%1: %2. %3', name, state, visible(said(why)))
       : trans.__('%1: %2', name, state);
   }
 }

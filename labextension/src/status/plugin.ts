@@ -5,9 +5,9 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStateDB } from '@jupyterlab/statedb';
 import { IStatusBar } from '@jupyterlab/statusbar';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { CURRENT } from '../commands/current';
 import { CommandIDs, INotifier, ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { StatusItem } from './item';
 import { Notifier } from './notifier';
 import { notifySettings, SETTINGS, translateSchema } from './settings';
@@ -33,17 +33,15 @@ export const plugin: JupyterFrontEndPlugin<INotifier> = {
   autoStart: true,
   provides: INotifier,
   requires: [ISlurmModel],
-  optional: [ITranslator, IStatusBar, ICommandPalette, ISettingRegistry, IStateDB],
+  optional: [IStatusBar, ICommandPalette, ISettingRegistry, IStateDB],
   activate: (
     app: JupyterFrontEnd,
     model: ISlurmModel,
-    translator: ITranslator | null,
     statusBar: IStatusBar | null,
     palette: ICommandPalette | null,
     registry: ISettingRegistry | null,
     state: IStateDB | null
   ) => {
-    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
     const category = trans.__('Slurm');
     for (const command of VIEWS) {
       palette?.addItem({ command, category });
@@ -52,7 +50,7 @@ export const plugin: JupyterFrontEndPlugin<INotifier> = {
       palette?.addItem({ command, category, args: CURRENT });
     }
     const channel = 'BroadcastChannel' in window ? new BroadcastChannel(CHANNEL) : null;
-    const notifier = new Notifier(model, app.commands, trans, channel, state);
+    const notifier = new Notifier(model, app.commands, channel, state);
     app.commands.addCommand(CommandIDs.mute, {
       label: trans.__('Mute this job'),
       caption: trans.__('No more notifications of it'),
@@ -63,7 +61,7 @@ export const plugin: JupyterFrontEndPlugin<INotifier> = {
       }
     });
     if (registry !== null) {
-      translateSchema(registry, trans);
+      translateSchema(registry);
       void Promise.all([registry.load(SETTINGS), notifier.recall()]).then(([settings]) => {
         const follow = (): void => {
           notifier.follow(notifySettings(settings.composite));
@@ -73,7 +71,7 @@ export const plugin: JupyterFrontEndPlugin<INotifier> = {
       });
     }
     statusBar?.registerStatusItem(SETTINGS, {
-      item: new StatusItem(model, app.commands, trans),
+      item: new StatusItem(model, app.commands),
       align: 'left',
       rank: 90
     });

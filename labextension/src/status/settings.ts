@@ -1,7 +1,7 @@
 // The settings of schema/plugin.json: what they are, and their page in the user's language.
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { trans } from '../translation';
 
 export const SETTINGS = 'jupyter-slurm:plugin';
 
@@ -31,25 +31,25 @@ export function notifySettings(values: ReadonlyPartialJSONObject): NotifySetting
  * Has the settings' page in the user's language. JupyterLab's server translates schemas by the
  * catalogues of language packs alone (jupyterlab_server 2.28, `TranslationBundle.update_locale`).
  */
-export function translateSchema(registry: ISettingRegistry, trans: TranslationBundle): void {
+export function translateSchema(registry: ISettingRegistry): void {
   registry.transform(SETTINGS, {
-    fetch: plugin => ({ ...plugin, schema: translated(plugin.schema, trans) })
+    fetch: plugin => ({ ...plugin, schema: translated(plugin.schema) })
   });
 }
 
 const TEXTS = new Set(['title', 'description', 'jupyter.lab.setting-icon-label']);
 
 /** A schema with its titles and descriptions in the user's language. */
-export function translated<T>(schema: T, trans: TranslationBundle): T {
+export function translated<T>(schema: T): T {
   if (Array.isArray(schema)) {
-    return schema.map((one: unknown) => translated(one, trans)) as T;
+    return schema.map((one: unknown) => translated(one)) as T;
   }
   if (typeof schema !== 'object' || schema === null) {
     return schema;
   }
   const entries = Object.entries(schema).map(([key, value]: [string, unknown]) => [
     key,
-    typeof value === 'string' && TEXTS.has(key) ? trans.__(value) : translated(value, trans)
+    typeof value === 'string' && TEXTS.has(key) ? trans.__(value) : translated(value)
   ]);
   return Object.fromEntries(entries) as T;
 }

@@ -1,18 +1,17 @@
 // How old a figure is that changes by the minute, where that is more than half a minute.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import { useClock } from '../clock';
 import { duration } from '../format';
+import { trans } from '../translation';
 
 const FRESH_S = 30;
 
 interface Props {
   /** In UTC epoch seconds; null: it is not known. */
   asOf: number | null;
-  trans: TranslationBundle;
 }
 
-export function Age({ asOf, trans }: Props): JSX.Element | null {
+export function Age({ asOf }: Props): JSX.Element | null {
   const ageS = useClock(asOf) - (asOf ?? Infinity);
   if (ageS <= FRESH_S) {
     return null;

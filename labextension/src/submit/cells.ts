@@ -1,6 +1,5 @@
 // The cells that forms and *Submit again* are about. Loaded when the first one is needed.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Widget } from '@lumino/widgets';
 import { cellText } from './cell';
 import { localPath, type Front } from './commands';
@@ -10,7 +9,7 @@ import type { CellSource } from './source';
 
 /** Returns the cell of a form that was open before a reload; its notebook may open later. */
 export function cellOf(
-  { app, notebooks, trans }: Pick<Front, 'app' | 'notebooks' | 'trans'>,
+  { app, notebooks }: Pick<Front, 'app' | 'notebooks'>,
   notebook: string,
   id: string
 ): CellSource {
@@ -21,12 +20,12 @@ export function cellOf(
     const cell = panel?.content.widgets.find(one => one.model.id === id);
     return panel === undefined || cell === undefined ? null : { panel, cell };
   };
-  return cellSource(id, notebook, find, shower(app), trans);
+  return cellSource(id, notebook, find, shower(app));
 }
 
 /** Opens a form about the active cell; undefined: there is none. */
 export async function openCell(front: Front): Promise<Widget | undefined> {
-  const { app, trans, notebooks, open } = front;
+  const { app, notebooks, open } = front;
   const panel = notebooks?.currentWidget;
   const cell = notebooks?.activeCell;
   if (panel == null || cell == null) {
@@ -36,7 +35,7 @@ export async function openCell(front: Front): Promise<Widget | undefined> {
   const { line } = cellText(cell.model.sharedModel.getSource());
   const find = (): Place | null => (cell.isDisposed || panel.isDisposed ? null : { panel, cell });
   return open(
-    cellSource(cell.model.id, path, find, shower(app), trans),
+    cellSource(cell.model.id, path, find, shower(app)),
     // The options in the cell's line are the only ones it wants.
     line === null ? undefined : { ...NO_WISHES, ...wishesOf(line) }
   );
@@ -46,12 +45,11 @@ export async function openCell(front: Front): Promise<Widget | undefined> {
 export async function runAgain(
   app: JupyterFrontEnd,
   place: Place,
-  changes: Partial<Wishes>,
-  trans: TranslationBundle
+  changes: Partial<Wishes>
 ): Promise<void> {
   const line = cellText(place.cell.model.sharedModel.getSource()).line ?? '';
   const path = place.panel.context.localPath;
-  const source = cellSource(place.cell.model.id, path, () => place, shower(app), trans);
+  const source = cellSource(place.cell.model.id, path, () => place, shower(app));
   await source.run(lineOf({ ...wishesOf(line), ...changes }));
 }
 

@@ -2,7 +2,6 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { FileBrowser } from '@jupyterlab/filebrowser';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { Widget } from '@lumino/widgets';
@@ -10,6 +9,7 @@ import { tell } from '../commands/jobs';
 import { jobsIn } from '../commands/where';
 import { jobIcon, kernelIcon, labIcon, slurmIcon } from '../icons';
 import { CommandIDs } from '../tokens';
+import { trans } from '../translation';
 import { cellText, isRunnable, saysOtherwise } from './cell';
 import type { Wishes } from './form';
 import type { Place } from './notebook';
@@ -20,7 +20,6 @@ const NOTHING = { args: { type: 'object', properties: {} } } as const;
 
 export interface Front {
   app: JupyterFrontEnd;
-  trans: TranslationBundle;
   /** The file browser that is looked at. */
   browser: () => FileBrowser | null;
   notebooks: INotebookTracker | null;
@@ -29,7 +28,7 @@ export interface Front {
 }
 
 export function addSubmitCommands(front: Front): void {
-  const { app, trans, notebooks, open } = front;
+  const { app, notebooks, open } = front;
   const add = (
     id: string,
     label: string,
@@ -47,7 +46,7 @@ export function addSubmitCommands(front: Front): void {
         try {
           return await execute();
         } catch (error) {
-          tell(error, label, trans);
+          tell(error, label);
           return undefined;
         }
       }
@@ -102,7 +101,7 @@ export function addSubmitCommands(front: Front): void {
   );
 }
 
-function addNew({ app, trans, open }: Front): void {
+function addNew({ app, open }: Front): void {
   app.commands.addCommand(CommandIDs.submit, {
     label: args => (args.isLauncher ? trans.__('Slurm job') : trans.__('New Slurm job')),
     caption: trans.__('Fill in a form and submit a job'),
@@ -175,7 +174,7 @@ function lineIn({ cell }: Place): string {
   return cellText(cell.model.sharedModel.getSource()).line ?? '';
 }
 
-function addAgain({ app, notebooks, trans }: Front): void {
+function addAgain({ app, notebooks }: Front): void {
   const label = trans.__('Submit again');
   const asker = ({ id, option }: ReadonlyPartialJSONObject): Place | null => {
     const place = typeof id === 'string' ? askerOf(notebooks, id) : null;
@@ -207,9 +206,9 @@ function addAgain({ app, notebooks, trans }: Front): void {
       }
       const { runAgain } = await import('./cells');
       try {
-        await runAgain(app, place, { [option]: value }, trans);
+        await runAgain(app, place, { [option]: value });
       } catch (error) {
-        tell(error, label, trans);
+        tell(error, label);
       }
     }
   });

@@ -1,9 +1,9 @@
 // The fields of the form: what a job can ask for, with what the cluster has of it. A function of
 // what is typed, of what is known and of what was said of it.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useState, type JSX, type ReactNode } from 'react';
 import { duration, memory } from '../format';
 import { said } from '../messages';
+import { trans } from '../translation';
 import type { Cluster, Image, RemoteKernel } from '../wire';
 import { Age } from './age';
 import type { Known } from './cluster';
@@ -29,7 +29,6 @@ export interface FieldsProps {
   changeCluster: (cluster: string) => void;
   /** What all fields can be filled in with. */
   presets: ReactNode;
-  trans: TranslationBundle;
 }
 
 interface Common {
@@ -72,7 +71,7 @@ export function Fields(props: FieldsProps): JSX.Element {
 }
 
 function Rest(props: FieldsProps): JSX.Element {
-  const { kind, wishes, said, trans } = props;
+  const { kind, wishes, said } = props;
   const [open, setOpen] = useState(false);
   const set = REST.filter(field => wishes[field] !== '').length;
   const wrong = REST.some(field => said.has(field));
@@ -121,7 +120,7 @@ function Group({ title, children }: { title: string; children: ReactNode }): JSX
 }
 
 function ClusterField(props: FieldsProps): JSX.Element {
-  const { clusters, wishes, trans } = props;
+  const { clusters, wishes } = props;
   const cluster = clusters.find(one => one.name === wishes.cluster);
   return (
     <Choice
@@ -130,7 +129,7 @@ function ClusterField(props: FieldsProps): JSX.Element {
       hint={cluster?.host ?? (cluster ? trans.__('this machine') : '')}
       options={clusters.map(one => ({
         value: one.name,
-        text: one.problem === null ? one.name : `${one.name} — ${said(one.problem.message, trans)}`,
+        text: one.problem === null ? one.name : `${one.name} — ${said(one.problem.message)}`,
         disabled: one.problem !== null
       }))}
     />
@@ -138,12 +137,12 @@ function ClusterField(props: FieldsProps): JSX.Element {
 }
 
 function Where(props: FieldsProps): JSX.Element {
-  const { known, wishes, trans } = props;
+  const { known, wishes } = props;
   const usual = chosen(known.partitions, '');
   const partition = chosen(known.partitions, wishes.partition);
   const partitions = known.partitions.map(one => {
-    const why = unusable(one, wishes, trans);
-    return { value: one.name, text: told(one, why, trans), disabled: why !== null };
+    const why = unusable(one, wishes);
+    return { value: one.name, text: told(one, why), disabled: why !== null };
   });
   const none = usual ? trans.__('%1 (default)', usual.name) : trans.__('Default');
   const usually = { value: '', text: trans.__('Default') };
@@ -151,7 +150,7 @@ function Where(props: FieldsProps): JSX.Element {
     <>
       <Choice
         {...common(props, 'partition', trans.__('Partition'))}
-        hint={partition ? dated(offer(partition, trans), props) : ''}
+        hint={partition ? dated(offer(partition), props) : ''}
         options={[{ value: '', text: none }, ...partitions]}
       />
       {several(known.info?.accounts, wishes.account) ? (
@@ -171,11 +170,11 @@ function Where(props: FieldsProps): JSX.Element {
 }
 
 /** What a cluster has now, with the age of that. */
-function dated(text: string, { known, trans }: FieldsProps): ReactNode {
+function dated(text: string, { known }: FieldsProps): ReactNode {
   return text === '' ? null : (
     <>
       {text}
-      <Age asOf={known.asOf} trans={trans} />
+      <Age asOf={known.asOf} />
     </>
   );
 }
@@ -189,11 +188,11 @@ function plain(values: readonly string[] = []): Offered[] {
 }
 
 function Gpus(props: FieldsProps): JSX.Element {
-  const { known, wishes, trans } = props;
+  const { known, wishes } = props;
   const partition = chosen(known.partitions, wishes.partition);
   const types = partition?.gpu_types ?? [];
   const ofType = (type: string): Offered => {
-    const free = partition ? freeOfType(partition, type, trans) : '';
+    const free = partition ? freeOfType(partition, type) : '';
     return { value: type, text: free === '' ? type : `${type} — ${free}` };
   };
   return (
@@ -204,9 +203,7 @@ function Gpus(props: FieldsProps): JSX.Element {
         more={trans.__('Add a GPU')}
         most={partition?.gpus ?? null}
         hint={
-          partition
-            ? (dated(freeGpus(partition, trans), props) ?? trans.__('none in this partition'))
-            : ''
+          partition ? (dated(freeGpus(partition), props) ?? trans.__('none in this partition')) : ''
         }
       />
       {types.length > 0 || wishes.gpuType !== '' ? (
@@ -220,7 +217,7 @@ function Gpus(props: FieldsProps): JSX.Element {
 }
 
 function Time(props: FieldsProps): JSX.Element {
-  const { known, wishes, trans } = props;
+  const { known, wishes } = props;
   const partition = chosen(known.partitions, wishes.partition);
   const limitS = partition?.limit_s ?? null;
   const usualS = partition?.default_time_s ?? null;
@@ -229,13 +226,13 @@ function Time(props: FieldsProps): JSX.Element {
     <Text
       {...common(props, 'time', trans.__('Time limit'))}
       list={times.map(one => [one, ''])}
-      hint={timeHint(usualS, limitS, trans)}
+      hint={timeHint(usualS, limitS)}
     />
   );
 }
 
 function Resources(props: FieldsProps): JSX.Element {
-  const { known, wishes, trans } = props;
+  const { known, wishes } = props;
   const partition = chosen(known.partitions, wishes.partition);
   return (
     <>
@@ -262,7 +259,7 @@ function Resources(props: FieldsProps): JSX.Element {
   );
 }
 
-function timeHint(usualS: number | null, limitS: number | null, trans: TranslationBundle): string {
+function timeHint(usualS: number | null, limitS: number | null): string {
   if (limitS === null) {
     return usualS === null
       ? trans.__('e.g. 30m, 2h or 1d')
@@ -274,20 +271,19 @@ function timeHint(usualS: number | null, limitS: number | null, trans: Translati
 }
 
 function ImageField(props: FieldsProps): JSX.Element {
-  const { clusters, known, wishes, trans } = props;
+  const { clusters, known, wishes } = props;
   const cluster = clusters.find(one => one.name === wishes.cluster);
   return (
     <Text
       {...common(props, 'image', trans.__('Image'))}
       wide
-      list={offered(known.images, cluster?.images ?? [], trans)}
+      list={offered(known.images, cluster?.images ?? [])}
       hint={trans.__('Name, address or path. Default: from the cluster')}
     />
   );
 }
 
 function Program(props: FieldsProps): JSX.Element {
-  const { trans } = props;
   return (
     <>
       <Text
@@ -308,11 +304,7 @@ function Program(props: FieldsProps): JSX.Element {
   );
 }
 
-function offered(
-  images: readonly Image[],
-  aliases: readonly string[],
-  trans: TranslationBundle
-): [string, string][] {
+function offered(images: readonly Image[], aliases: readonly string[]): [string, string][] {
   const words = {
     alias: trans.__('from the profile'),
     built: trans.__('built here'),
@@ -330,7 +322,7 @@ function offered(
 
 /** Of a lab or a kernel. */
 function Idle(props: FieldsProps): JSX.Element {
-  const { kind, trans } = props;
+  const { kind } = props;
   const label =
     kind === 'lab' ? trans.__('End when idle for') : trans.__('End when disconnected for');
   return (
@@ -339,7 +331,6 @@ function Idle(props: FieldsProps): JSX.Element {
 }
 
 function Install(props: FieldsProps): JSX.Element {
-  const { trans } = props;
   return <Check {...common(props, 'install', trans.__('Install JupyterLab if missing'))} />;
 }
 
@@ -360,7 +351,7 @@ function Check({ label, value, change }: Common): JSX.Element {
 
 /** Of a kernel: how it is called where nothing is said is in the hint. */
 function Title(props: FieldsProps): JSX.Element {
-  const { wishes, kernel, trans } = props;
+  const { wishes, kernel } = props;
   const title = kernel === null ? '' : trans.__('Default: %1', kernel.display_name);
   return (
     <Text
@@ -376,12 +367,11 @@ function Title(props: FieldsProps): JSX.Element {
 }
 
 function Name(props: FieldsProps): JSX.Element {
-  const { trans } = props;
   const hint = props.kind === 'kernel' ? hintOfKernel(props) : trans.__('Letters, digits, . _ -');
   return <Text {...common(props, 'name', trans.__('Name'))} hint={hint} />;
 }
 
-function hintOfKernel({ wishes, kernel, trans }: FieldsProps): string {
+function hintOfKernel({ wishes, kernel }: FieldsProps): string {
   if (kernel?.exists === true) {
     return trans.__('Replaces the kernel %1', kernel.name);
   }
@@ -391,7 +381,6 @@ function hintOfKernel({ wishes, kernel, trans }: FieldsProps): string {
 }
 
 function Indices(props: FieldsProps): JSX.Element {
-  const { trans } = props;
   return (
     <Text {...common(props, 'array', trans.__('Array'))} hint={trans.__('e.g. 1-10 or 1,3,5')} />
   );
@@ -421,7 +410,6 @@ const MADE: Partial<Record<Field, (props: FieldsProps) => JSX.Element>> = {
 };
 
 function Launch(props: FieldsProps): JSX.Element {
-  const { trans } = props;
   return (
     <Choice
       {...common(props, 'launch', trans.__('Launcher'))}
@@ -431,7 +419,6 @@ function Launch(props: FieldsProps): JSX.Element {
 }
 
 function Board(props: FieldsProps): JSX.Element {
-  const { trans } = props;
   return (
     <Text
       {...common(props, 'tensorboard', trans.__('TensorBoard'))}
@@ -442,7 +429,7 @@ function Board(props: FieldsProps): JSX.Element {
 
 /** All that the groups above do not have. */
 function More(props: FieldsProps): JSX.Element {
-  const { kind, trans } = props;
+  const { kind } = props;
   const left = OPTIONS.filter(
     ({ name, kinds }) => !ABOVE.includes(name) && kinds.some(one => one === kind)
   );

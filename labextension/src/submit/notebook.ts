@@ -2,7 +2,7 @@
 // notebook says what was done, its output is where one looks for it, and Run All does it again.
 import { NotebookActions, type Notebook, type NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
-import type { TranslationBundle } from '@jupyterlab/translation';
+import { trans } from '../translation';
 import { cellText, LOAD, loadsSlurm, withLine } from './cell';
 import type { CellSource } from './source';
 
@@ -22,8 +22,7 @@ export function cellSource(
   id: string,
   path: string,
   find: () => Place | null,
-  show: (panel: NotebookPanel) => void,
-  trans: TranslationBundle
+  show: (panel: NotebookPanel) => void
 ): CellSource {
   return {
     kind: 'cell',
@@ -39,8 +38,8 @@ export function cellSource(
         throw new Error(trans.__('The cell is no longer there.'));
       }
       const { panel, cell } = found;
-      const kernel = await kernelOf(panel, trans);
-      const known = await isKnown(kernel, trans);
+      const kernel = await kernelOf(panel);
+      const known = await isKnown(kernel);
       const { sharedModel } = cell.model;
       sharedModel.setSource(withLine(line, cellText(sharedModel.getSource()).body));
       show(panel);
@@ -56,10 +55,7 @@ export function cellSource(
   };
 }
 
-async function kernelOf(
-  panel: NotebookPanel,
-  trans: TranslationBundle
-): Promise<Kernel.IKernelConnection> {
+async function kernelOf(panel: NotebookPanel): Promise<Kernel.IKernelConnection> {
   await panel.sessionContext.ready;
   const kernel = panel.sessionContext.session?.kernel;
   if (!kernel) {
@@ -73,10 +69,7 @@ async function kernelOf(
 }
 
 /** One that is busy is not waited for: its next cells tell what it knows. */
-async function isKnown(
-  kernel: Kernel.IKernelConnection,
-  trans: TranslationBundle
-): Promise<boolean> {
+async function isKnown(kernel: Kernel.IKernelConnection): Promise<boolean> {
   if (kernel.status !== 'idle') {
     return false;
   }

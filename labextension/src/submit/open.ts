@@ -4,7 +4,6 @@ import { Clipboard, InputDialog, MainAreaWidget, type WidgetTracker } from '@jup
 import { PageConfig } from '@jupyterlab/coreutils';
 import type { IDocumentManager } from '@jupyterlab/docmanager';
 import type { IStateDB } from '@jupyterlab/statedb';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { isThere } from '../commands/places';
 import { show } from '../commands/show';
 import { usualCluster } from '../commands/targets';
@@ -14,6 +13,7 @@ import { visible } from '../format';
 import { addKernel } from '../kernels/kernelspecs';
 import { newTab, roomUrl } from '../labs/room';
 import { CommandIDs, type INotifier, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Cluster } from '../wire';
 import { sourceOf, wishesOfJob } from './again';
 import type { Wishes } from './form';
@@ -25,7 +25,6 @@ import { SubmitPanel } from './widget';
 export interface Parts {
   app: JupyterFrontEnd;
   model: ISlurmModel;
-  trans: TranslationBundle;
   documents: IDocumentManager | null;
   notifier: INotifier | null;
   forms: WidgetTracker<MainAreaWidget<SubmitPanel>>;
@@ -39,7 +38,7 @@ export async function openForm(
   parts: Parts,
   ...[source, begun = {}, name]: Form
 ): Promise<MainAreaWidget> {
-  const { app, model, trans, forms } = parts;
+  const { app, model, forms } = parts;
   const memory = new Memory(parts.state, keyOf(source));
   await memory.read();
   const named = begun.cluster ?? '';
@@ -47,7 +46,6 @@ export async function openForm(
   const wishes = { ...memory.of(cluster), ...begun, cluster };
   const content = new SubmitPanel({
     model,
-    trans,
     source,
     wishes,
     name,
@@ -78,7 +76,7 @@ export async function openForm(
 
 /** Opens the form with what that job was submitted with, or tells why that cannot be. */
 export async function resubmit(parts: Parts, id: string): Promise<void> {
-  const { app, model, trans } = parts;
+  const { app, model } = parts;
   const { job, asked, code } = await model.details(id);
   const source = sourceOf(job, code, await fileStillThere(app, asked?.file ?? null));
   if (asked !== null && asked.file !== null && source === null) {
@@ -110,7 +108,7 @@ async function lastCluster(memory: Memory, model: ISlurmModel): Promise<string> 
 
 /** Returns the action of the form's button. It calls `close` when the work is done. */
 function sendingOf(
-  { app, model, trans, documents, notifier }: Parts,
+  { app, model, documents, notifier }: Parts,
   source: Source,
   close: () => void
 ): (wishes: Wishes, line: string, code: string) => Promise<void> {
@@ -122,12 +120,12 @@ function sendingOf(
       return;
     }
     if (source.kind === 'lab') {
-      await startLab(sender, cluster, line, trans);
+      await startLab(sender, cluster, line);
       close();
       return;
     }
     if (source.kind === 'kernel') {
-      await addKernel(app, model, notifier, line, trans);
+      await addKernel(app, model, notifier, line);
       close();
       return;
     }
@@ -145,12 +143,7 @@ function sendingOf(
 }
 
 /** Opens the tab at once, while the browser still allows it; the tab waits for the lab. */
-async function startLab(
-  sender: Sender,
-  cluster: string,
-  line: string,
-  trans: TranslationBundle
-): Promise<void> {
+async function startLab(sender: Sender, cluster: string, line: string): Promise<void> {
   const tab = newTab(
     trans.__(
       'The lab is being asked for. Where that needs a login, its questions are in the tab that you come from.'

@@ -1,8 +1,8 @@
 // What a partition offers, and why a job would not run in it, as far as the form can tell. Pure: the
 // last word is the server's.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { duration } from '../format';
 import { listed } from '../language';
+import { trans } from '../translation';
 import type { Partition } from '../wire';
 import type { Wishes } from './form';
 
@@ -28,7 +28,7 @@ export function seconds(text: string): number | null {
 }
 
 /** Why a job with these wishes cannot run there; null: nothing is known against it. */
-export function unusable(one: Partition, wishes: Wishes, trans: TranslationBundle): string | null {
+export function unusable(one: Partition, wishes: Wishes): string | null {
   const gpus = Number(wishes.gpus || 0);
   const wantedS = seconds(wishes.time);
   if (!one.up) {
@@ -63,32 +63,32 @@ export function unusable(one: Partition, wishes: Wishes, trans: TranslationBundl
 }
 
 /** As a choice: its name, and what it has now or why it cannot be taken. */
-export function told(one: Partition, why: string | null, trans: TranslationBundle): string {
-  return `${one.name} — ${why ?? offer(one, trans)}`;
+export function told(one: Partition, why: string | null): string {
+  return `${one.name} — ${why ?? offer(one)}`;
 }
 
 /** What it has now, and for how long at most. */
-export function offer(one: Partition, trans: TranslationBundle): string {
-  const facts = [limit(one, trans), freeGpus(one, trans) || idleNodes(one, trans)];
+export function offer(one: Partition): string {
+  const facts = [limit(one), freeGpus(one) || idleNodes(one)];
   return listed(facts);
 }
 
-export function freeGpus(one: Partition, trans: TranslationBundle): string {
+export function freeGpus(one: Partition): string {
   return one.gpus > 0 && one.free_gpus !== null
     ? trans.__('%1 of %2 GPUs free', one.free_gpus, one.gpus)
     : '';
 }
 
-function idleNodes(one: Partition, trans: TranslationBundle): string {
+function idleNodes(one: Partition): string {
   return trans.__('%1 of %2 nodes idle', one.idle_nodes, one.nodes);
 }
 
-function limit(one: Partition, trans: TranslationBundle): string {
+function limit(one: Partition): string {
   return one.limit_s === null ? '' : trans.__('max %1', duration(one.limit_s));
 }
 
 /** How many of a type are free; '': it is not known. */
-export function freeOfType(one: Partition, type: string, trans: TranslationBundle): string {
+export function freeOfType(one: Partition, type: string): string {
   const [all, free] = one.gpus_by_type[type] ?? [];
   return all === undefined || free === undefined || free === null
     ? ''

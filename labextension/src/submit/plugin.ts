@@ -17,12 +17,12 @@ import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { ILauncher } from '@jupyterlab/launcher';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
 import { IStateDB } from '@jupyterlab/statedb';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { editIcon } from '@jupyterlab/ui-components';
 import { addCommands, type Command } from '../commands/jobs';
 import { told } from '../messages';
 import { visible } from '../format';
 import { CommandIDs, INotifier, ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { addSubmitCommands } from './commands';
 import { ExecutedCopies } from './executed';
 import type { Form, Parts } from './open';
@@ -44,7 +44,6 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   autoStart: true,
   requires: [ISlurmModel],
   optional: [
-    ITranslator,
     ILauncher,
     ICommandPalette,
     IFileBrowserFactory,
@@ -58,7 +57,6 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   activate: (
     app: JupyterFrontEnd,
     model: ISlurmModel,
-    translator: ITranslator | null,
     launcher: ILauncher | null,
     palette: ICommandPalette | null,
     browsers: IFileBrowserFactory | null,
@@ -69,11 +67,9 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     restorer: ILayoutRestorer | null,
     notifier: INotifier | null
   ) => {
-    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
     const parts = {
       app,
       model,
-      trans,
       documents,
       notifier,
       forms: new WidgetTracker<MainAreaWidget<SubmitPanel>>({ namespace: 'slurm-form' }),
@@ -81,12 +77,11 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     };
     addSubmitCommands({
       app,
-      trans,
       browser: () => browsers?.tracker.currentWidget ?? null,
       notebooks,
       open: (source, wishes) => open(parts, source, wishes)
     });
-    addCommands(app, trans, [resubmission(parts)]);
+    addCommands(app, [resubmission(parts)]);
     launcher?.add({
       command: CommandIDs.submit,
       args: { isLauncher: true },
@@ -99,7 +94,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       palette?.addItem({ command, category: trans.__('Slurm') });
     }
     toolbars?.addFactory<NotebookPanel>('Notebook', TOOLBAR_ITEM, panel =>
-      slurmButton(panel, app.commands, trans)
+      slurmButton(panel, app.commands)
     );
     restoreForms(parts, notebooks, restorer);
     bringExecuted(parts);
@@ -112,7 +107,7 @@ async function open(parts: Parts, ...form: Form): Promise<MainAreaWidget> {
 }
 
 function resubmission(parts: Parts): Command {
-  const { model, trans } = parts;
+  const { model } = parts;
   return {
     id: CommandIDs.resubmit,
     label: trans.__('Edit and resubmit…'),
@@ -137,7 +132,7 @@ function restoreForms(
   notebooks: INotebookTracker | null,
   restorer: ILayoutRestorer | null
 ): void {
-  const { app, trans, forms } = parts;
+  const { app, forms } = parts;
   app.commands.addCommand(CommandIDs.restoreForm, {
     label: trans.__('New Slurm job'),
     isVisible: () => false,
@@ -149,11 +144,7 @@ function restoreForms(
         const { name, subject, wishes } = found;
         const source =
           subject.kind === 'cell'
-            ? (await import('./cells')).cellOf(
-                { app, notebooks, trans },
-                subject.notebook,
-                subject.cell
-              )
+            ? (await import('./cells')).cellOf({ app, notebooks }, subject.notebook, subject.cell)
             : subject;
         await open(parts, source, wishes, name);
       }
@@ -174,7 +165,7 @@ function restoreForms(
   });
 }
 
-function bringExecuted({ app, model, trans, notifier }: Parts): void {
+function bringExecuted({ app, model, notifier }: Parts): void {
   const copies = new ExecutedCopies(model, {
     written: (job, path) => {
       const name = visible(path.split('/').at(-1) ?? path);
@@ -183,7 +174,7 @@ function bringExecuted({ app, model, trans, notifier }: Parts): void {
     },
     failed: (job, problem) => {
       Notification.warning(
-        `${trans.__('The executed copy of %1 did not come:', visible(job.name))} ${told(problem, trans)}`
+        `${trans.__('The executed copy of %1 did not come:', visible(job.name))} ${told(problem)}`
       );
     }
   });

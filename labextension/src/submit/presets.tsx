@@ -1,8 +1,8 @@
 // What a form can be filled in with: as the last job, with the cluster's own defaults, or as its user
 // has saved it by a name.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { useState, type JSX } from 'react';
 import { visible } from '../format';
+import { trans } from '../translation';
 import { keepable, lineOf, NO_WISHES, type Wishes } from './form';
 import { Choice } from './inputs';
 import { ONES_OWN, type Memory } from './memory';
@@ -13,7 +13,6 @@ interface Props {
   change: (wishes: Wishes) => void;
   /** Asks for the name of a favourite; null: none is wanted. */
   askName: () => Promise<string | null>;
-  trans: TranslationBundle;
 }
 
 interface Preset {
@@ -22,9 +21,9 @@ interface Preset {
   wishes: Wishes;
 }
 
-export function Presets({ memory, wishes, change, askName, trans }: Props): JSX.Element {
+export function Presets({ memory, wishes, change, askName }: Props): JSX.Element {
   const [, redraw] = useState({});
-  const presets = all(memory, wishes.cluster, trans);
+  const presets = all(memory, wishes.cluster);
   const shared = (one: Wishes): string => lineOf({ ...keepable(one), ...ONES_OWN });
   const fits = (one: Preset): boolean => shared(one.wishes) === shared(wishes);
   const chosen = [...presets].reverse().find(fits);
@@ -63,7 +62,7 @@ export function Presets({ memory, wishes, change, askName, trans }: Props): JSX.
 
 const FAVOURITE = 'favourite:';
 
-function all(memory: Memory, cluster: string, trans: TranslationBundle): Preset[] {
+function all(memory: Memory, cluster: string): Preset[] {
   const [last, usual] = [memory.of(cluster), { ...NO_WISHES, cluster }];
   const isUsual = lineOf(last) === lineOf(usual);
   return [

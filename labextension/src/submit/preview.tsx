@@ -1,11 +1,11 @@
 // What would become of a job that is being asked for: expected start and cost, notes, the script.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useRef, useState, type JSX } from 'react';
 import { moment } from '../format';
 import { language, listed } from '../language';
 import { Marked } from '../marked';
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Cost, Preview, Problem } from '../wire';
 import { Age } from './age';
 import { quoted } from './words';
@@ -100,24 +100,23 @@ interface OutlookProps {
   wrong: boolean;
   /** The answer is of what was typed before. */
   old: boolean;
-  trans: TranslationBundle;
 }
 
 /** Beside the button: why it waits, or when the job would start and what it would cost. */
-export function Outlook({ asked, obstacle, wrong, old, trans }: OutlookProps): JSX.Element {
+export function Outlook({ asked, obstacle, wrong, old }: OutlookProps): JSX.Element {
   const { preview, atS } = asked;
   const nowS = Date.now() / 1000;
   const known =
     preview === null || preview.checks.some(one => one.ok === false)
       ? []
-      : [start(preview, nowS, trans), costs(preview.cost, trans)].filter(Boolean);
+      : [start(preview, nowS), costs(preview.cost)].filter(Boolean);
   const waits = old && known.length === 0;
   return (
     <div className="jp-slurm-Outlook" data-old={old}>
       <span role="status" data-wrong={wrong}>
         {obstacle ?? (waits ? trans.__('Checking…') : known.join(' · '))}
       </span>
-      {obstacle === null && known.length > 0 ? <Age asOf={atS} trans={trans} /> : null}
+      {obstacle === null && known.length > 0 ? <Age asOf={atS} /> : null}
     </div>
   );
 }
@@ -125,11 +124,10 @@ export function Outlook({ asked, obstacle, wrong, old, trans }: OutlookProps): J
 interface NotesProps {
   preview: Preview | null;
   notes: readonly Sentence[];
-  trans: TranslationBundle;
 }
 
 /** What is said of all of the job, and what would be sent. */
-export function Notes({ preview, notes, trans }: NotesProps): JSX.Element {
+export function Notes({ preview, notes }: NotesProps): JSX.Element {
   return (
     <section className="jp-slurm-Preview" aria-label={trans.__('Preview')}>
       <ul className="jp-slurm-Checks">
@@ -169,7 +167,7 @@ function sign(ok: boolean | null): string {
   return ok === false ? '✖' : ok === true ? '✔' : '·';
 }
 
-function start(preview: Preview, nowS: number, trans: TranslationBundle): string {
+function start(preview: Preview, nowS: number): string {
   const at = preview.start_estimate_s;
   if (at === null) {
     return trans.__('Start time unknown');
@@ -179,7 +177,7 @@ function start(preview: Preview, nowS: number, trans: TranslationBundle): string
     : trans.__('Starts ~%1', moment(at, nowS));
 }
 
-function costs(cost: Cost | null, trans: TranslationBundle): string {
+function costs(cost: Cost | null): string {
   if (cost === null) {
     return '';
   }

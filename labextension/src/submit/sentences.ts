@@ -1,6 +1,5 @@
 // What is said of a job, each sentence at the field of the option that it is about, in the user's
 // language. Pure.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { said, told } from '../messages';
 import type { Check, Preview, Problem } from '../wire';
 import { optionOf, type Field } from './form';
@@ -29,16 +28,12 @@ export interface Sorted {
 }
 
 /** What is wrong, at its field, and all else that is to be said. */
-export function sorted(
-  preview: Preview | null,
-  problem: Problem | null,
-  trans: TranslationBundle
-): Sorted {
+export function sorted(preview: Preview | null, problem: Problem | null): Sorted {
   const all: (readonly [string | null, Sentence])[] = (preview?.checks ?? [])
     .filter(one => !isSaidByField(one))
-    .map(one => [one.option, { text: whole(one, trans), ok: one.ok }]);
+    .map(one => [one.option, { text: whole(one), ok: one.ok }]);
   if (problem !== null) {
-    all.push([problem.option, { text: told(problem, trans), ok: false }]);
+    all.push([problem.option, { text: told(problem), ok: false }]);
   }
   const byField = new Map<Place, Sentence>();
   const others: Sentence[] = [];
@@ -58,8 +53,8 @@ function isSaidByField({ ok, option }: Check): boolean {
   return ok === null && option === 'partition';
 }
 
-function whole(check: Check, trans: TranslationBundle): string {
-  const sentence = said(check.sentence, trans);
+function whole(check: Check): string {
+  const sentence = said(check.sentence);
   const end = /[.!?:;。]$/.test(sentence) ? '' : '.';
-  return check.hint ? `${sentence}${end} ${said(check.hint, trans)}` : sentence;
+  return check.hint ? `${sentence}${end} ${said(check.hint)}` : sentence;
 }

@@ -1,19 +1,15 @@
 // The button in a notebook's toolbar, and its menu: this cell, this notebook.
 import { ToolbarButton } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { MenuSvg } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { slurmIcon } from '../icons';
 import { CommandIDs } from '../tokens';
+import { trans } from '../translation';
 
 export const TOOLBAR_ITEM = 'jupyter-slurm';
 
-export function slurmButton(
-  _: NotebookPanel,
-  commands: CommandRegistry,
-  trans: TranslationBundle
-): ToolbarButton {
+export function slurmButton(_: NotebookPanel, commands: CommandRegistry): ToolbarButton {
   const button = new ToolbarButton({
     icon: slurmIcon,
     tooltip: trans.__('Run this cell or this notebook on Slurm'),

@@ -1,10 +1,10 @@
 // The form that makes a job: it knows the cluster, and shows what would become of the job as one
 // types. A function of what is typed and of what the cluster says; what submits is sending.ts's.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useRef, useState, type JSX, type ReactNode } from 'react';
 import { problemOf } from '../model/model';
 import { needsLogin, said, told, toldBeside } from '../messages';
 import type { ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { useSeen } from '../watching';
 import type { Problem } from '../wire';
 import { useCluster, type Known } from './cluster';
@@ -27,7 +27,6 @@ export interface Draft {
 
 export interface SubmitProps {
   model: ISlurmModel;
-  trans: TranslationBundle;
   source: Source;
   /** What it begins with, and what it has come to: it may be taken down and shown elsewhere. */
   draft: Draft;
@@ -42,7 +41,7 @@ export interface SubmitProps {
 }
 
 export function SubmitView(props: SubmitProps): JSX.Element {
-  const { model, trans, source } = props;
+  const { model, source } = props;
   const seen = useSeen();
   const [draft, setDraft] = useState(props.draft);
   const { wishes, code } = draft;
@@ -53,12 +52,12 @@ export function SubmitView(props: SubmitProps): JSX.Element {
   const question = questionOf(source, line, code);
   const asked = usePreview(model, question, seen && wishes.cluster !== '');
   const kernel = useKernel(model, line, seen && source.kind === 'kernel');
-  const sentences = sorted(asked.preview, asked.problem, trans);
+  const sentences = sorted(asked.preview, asked.problem);
   const current = isOf(asked, question);
-  const others = othersOf(sentences, known, trans);
-  const missing = missingIn(source, draft, trans);
+  const others = othersOf(sentences, known);
+  const missing = missingIn(source, draft);
   const obstacle =
-    missing ?? (current && isRefused(asked, source) ? refusal(sentences, others, trans) : null);
+    missing ?? (current && isRefused(asked, source) ? refusal(sentences, others) : null);
   // A browser lets the tab of a lab be opened only while its user presses.
   const ready = missing !== null || current || source.kind === 'lab';
   const press = usePress(ready, () => {
@@ -80,7 +79,7 @@ export function SubmitView(props: SubmitProps): JSX.Element {
     <form
       ref={form}
       className="jp-slurm-Submit"
-      aria-label={formName(source, trans)}
+      aria-label={formName(source)}
       onSubmit={event => {
         event.preventDefault();
       }}
@@ -99,7 +98,6 @@ export function SubmitView(props: SubmitProps): JSX.Element {
           setCode={next => {
             change({ code: next });
           }}
-          trans={trans}
         />
         <Trouble {...props} known={known} cluster={wishes.cluster} />
         <Fields
@@ -117,7 +115,6 @@ export function SubmitView(props: SubmitProps): JSX.Element {
                 change({ wishes: next });
               }}
               askName={props.askName}
-              trans={trans}
             />
           }
           change={next => {
@@ -128,13 +125,8 @@ export function SubmitView(props: SubmitProps): JSX.Element {
             const kept = { name, array, 'display-name': title };
             change({ wishes: { ...props.memory.of(cluster), ...kept } });
           }}
-          trans={trans}
         />
-        <Notes
-          preview={asked.preview}
-          notes={others.filter(one => one.text !== obstacle)}
-          trans={trans}
-        />
+        <Notes preview={asked.preview} notes={others.filter(one => one.text !== obstacle)} />
       </div>
       <Bar {...props} line={line} code={code} problem={sending.problem}>
         <button
@@ -148,14 +140,13 @@ export function SubmitView(props: SubmitProps): JSX.Element {
             ? trans.__('Submitting…')
             : press.waits
               ? trans.__('Checking…')
-              : deed(source, trans)}
+              : deed(source)}
         </button>
         <Outlook
           asked={asked}
           obstacle={obstacle}
           wrong={obstacle !== null && missing === null}
           old={!current}
-          trans={trans}
         />
       </Bar>
     </form>
@@ -190,11 +181,7 @@ function usePress(ready: boolean, act: () => void): Press {
 }
 
 /** What has still to be filled in; null: nothing. */
-function missingIn(
-  source: Source,
-  { wishes, code }: Draft,
-  trans: TranslationBundle
-): string | null {
+function missingIn(source: Source, { wishes, code }: Draft): string | null {
   if (wishes.cluster === '') {
     return trans.__('Choose a cluster.');
   }
@@ -202,11 +189,7 @@ function missingIn(
 }
 
 /** Why it cannot be, where that is not said at a field or above the fields. */
-function refusal(
-  { byField }: Sorted,
-  others: readonly Sentence[],
-  trans: TranslationBundle
-): string {
+function refusal({ byField }: Sorted, others: readonly Sentence[]): string {
   if (byField.size > 0) {
     return trans.__('Fix the highlighted fields.');
   }
@@ -214,7 +197,7 @@ function refusal(
   return wrong?.text ?? trans.__('This cluster takes no job now.');
 }
 
-function formName(source: Source, trans: TranslationBundle): string {
+function formName(source: Source): string {
   switch (source.kind) {
     case 'lab':
       return trans.__('Jupyter on a node');
@@ -226,7 +209,7 @@ function formName(source: Source, trans: TranslationBundle): string {
 }
 
 /** What the button does. */
-function deed(source: Source, trans: TranslationBundle): string {
+function deed(source: Source): string {
   switch (source.kind) {
     case 'lab':
       return trans.__('Start');
@@ -279,12 +262,8 @@ function needed({ problem }: Asked, source: Source): boolean {
 }
 
 /** Why nothing is known of the cluster is said once. */
-function othersOf(
-  { others }: Sorted,
-  { problem }: Known,
-  trans: TranslationBundle
-): Sorted['others'] {
-  const known = problem === null ? null : said(problem.message, trans);
+function othersOf({ others }: Sorted, { problem }: Known): Sorted['others'] {
+  const known = problem === null ? null : said(problem.message);
   return others.filter(one => known === null || !one.text.startsWith(known));
 }
 
@@ -320,11 +299,11 @@ function useSending({ submit }: SubmitProps): Sending {
 type TroubleProps = SubmitProps & { known: Known; cluster: string };
 
 /** Why the form knows nothing of the cluster, and what to do about it. */
-function Trouble({ known, cluster, connect, trans }: TroubleProps): JSX.Element | null {
+function Trouble({ known, cluster, connect }: TroubleProps): JSX.Element | null {
   const { problem } = known;
   return problem === null ? null : (
     <div className="jp-slurm-Problem" role="alert">
-      {toldBeside(problem, trans)}
+      {toldBeside(problem)}
       {needsLogin(problem) ? (
         <button
           type="button"
@@ -340,7 +319,7 @@ function Trouble({ known, cluster, connect, trans }: TroubleProps): JSX.Element 
   );
 }
 
-interface BarProps extends Pick<SubmitProps, 'source' | 'copy' | 'trans'> {
+interface BarProps extends Pick<SubmitProps, 'source' | 'copy'> {
   line: string;
   code: string;
   problem: Problem | null;
@@ -348,7 +327,7 @@ interface BarProps extends Pick<SubmitProps, 'source' | 'copy' | 'trans'> {
 }
 
 /** Below the fields: the same job as one would type it, and what submits it. */
-function Bar({ source, line, code, problem, copy, trans, children }: BarProps): JSX.Element {
+function Bar({ source, line, code, problem, copy, children }: BarProps): JSX.Element {
   const [copied, setCopied] = useState('');
   const isCell = source.kind === 'code' || source.kind === 'cell';
   const shown = typed(source, line, code);
@@ -359,7 +338,7 @@ function Bar({ source, line, code, problem, copy, trans, children }: BarProps): 
     <div className="jp-slurm-SubmitBar">
       {problem === null ? null : (
         <p className="jp-slurm-Problem" role="alert">
-          {told(problem, trans)}
+          {told(problem)}
         </p>
       )}
       <div className="jp-slurm-Line">

@@ -1,7 +1,7 @@
 // The top of the form: what is to be run.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import { visible } from '../format';
+import { trans } from '../translation';
 import { Lines, Told } from './inputs';
 import type { Sentence } from './sentences';
 import type { Source } from './source';
@@ -12,10 +12,9 @@ interface WhatProps {
   /** What is wrong with it. */
   said: Sentence | undefined;
   setCode: (code: string) => void;
-  trans: TranslationBundle;
 }
 
-export function What({ source, code, said, setCode, trans }: WhatProps): JSX.Element {
+export function What({ source, code, said, setCode }: WhatProps): JSX.Element {
   if (source.kind === 'file') {
     const note = source.path.endsWith('.ipynb')
       ? trans.__('Runs from top to bottom; the executed copy is put beside it when the job ends.')
@@ -54,7 +53,7 @@ export function What({ source, code, said, setCode, trans }: WhatProps): JSX.Ele
       />
     );
   }
-  return <CodeField code={code} said={said} setCode={setCode} trans={trans} />;
+  return <CodeField code={code} said={said} setCode={setCode} />;
 }
 
 function Named({
@@ -90,7 +89,7 @@ function Named({
   );
 }
 
-function CodeField({ code, said, setCode, trans }: Omit<WhatProps, 'source'>): JSX.Element {
+function CodeField({ code, said, setCode }: Omit<WhatProps, 'source'>): JSX.Element {
   return (
     <div data-code>
       <Lines

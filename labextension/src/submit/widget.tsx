@@ -8,6 +8,7 @@ import type { JSX } from 'react';
 import { visible } from '../format';
 import { usualOf } from '../commands/targets';
 import { slurmIcon } from '../icons';
+import { trans } from '../translation';
 import { ModelWidget } from '../watching';
 import { NoCluster } from '../welcome/none';
 import type { Wishes } from './form';
@@ -31,7 +32,7 @@ export class SubmitPanel extends ModelWidget {
 
   constructor(private readonly props: SubmitOptions) {
     super(props.model);
-    const { trans, source, wishes } = props;
+    const { source, wishes } = props;
     this.draft = { wishes, code: source.kind === 'code' ? source.code : '' };
     this.name = props.name ?? UUID.uuid4();
     this.id = `jupyter-slurm-submit-${this.name}`;
@@ -64,10 +65,10 @@ export class SubmitPanel extends ModelWidget {
   }
 
   protected override view(): JSX.Element {
-    const { model, trans, welcome } = this.props;
+    const { model, welcome } = this.props;
     const { wishes } = this.draft;
     if (model.hasNoCluster) {
-      return <NoCluster welcome={welcome} trans={trans} />;
+      return <NoCluster welcome={welcome} />;
     }
     if (wishes.cluster === '') {
       const cluster = usualOf(model.clusters);

@@ -13,6 +13,7 @@ import { isRunning, visible } from '../format';
 import { said } from '../messages';
 import { terminalUrl } from '../server';
 import { CommandIDs, ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Job } from '../wire';
 import type { End, JobTerminal } from './connection';
 
@@ -33,7 +34,6 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     settings: ISettingRegistry | null,
     tracker: ITerminalTracker | null
   ) => {
-    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
     const { serverSettings } = app.serviceManager;
 
     const connectionTo = async (job: Job): Promise<JobTerminal> => {
@@ -41,13 +41,13 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       const { endWords } = await import('./words');
       const connection = new JobTerminal(visible(job.name), serverSettings, {
         url: number => terminalUrl(serverSettings, job.id, number),
-        said: text => visible(said(text, trans)),
+        said: text => visible(said(text)),
         ended: async end => {
           if (needsLogin(end) && (await model.connect(job.cluster).catch(() => false))) {
             await connection.reconnect();
             return [];
           }
-          return endWords(end, job.id, model, trans);
+          return endWords(end, job.id, model);
         }
       });
       return connection;
@@ -71,7 +71,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       show(app, widget);
     };
 
-    addCommands(app, trans, [
+    addCommands(app, [
       {
         id: CommandIDs.openTerminal,
         label: trans.__('Open a terminal'),

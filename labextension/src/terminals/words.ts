@@ -1,8 +1,8 @@
 // Why a terminal has ended, in words; the job's end is waited for, as it comes by another way.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { isFinal, stateWord, visible } from '../format';
 import { said } from '../messages';
 import type { ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import type { Job } from '../wire';
 import type { End } from './connection';
 
@@ -14,7 +14,6 @@ export async function endWords(
   end: End,
   id: string,
   model: ISlurmModel,
-  trans: TranslationBundle,
   patienceMs = END_MS
 ): Promise<string[]> {
   switch (end.how) {
@@ -26,17 +25,17 @@ export async function endWords(
       return [trans.__('The connection to Jupyter is lost, and the terminal with it.')];
     case 'problem': {
       const { message, hint, detail } = end.problem;
-      const lines = [said(message, trans), hint === null ? '' : said(hint, trans), detail ?? ''];
+      const lines = [said(message), hint === null ? '' : said(hint), detail ?? ''];
       return lines.flatMap(line => line.split('\n').map(visible)).filter(line => line !== '');
     }
     case 'lost': {
       const job = await settled(model, id, patienceMs);
-      const state = job !== undefined && isFinal(job.state) ? stateWord(job.state, trans) : null;
+      const state = job !== undefined && isFinal(job.state) ? stateWord(job.state) : null;
       return [
         state === null
           ? trans.__('The terminal is lost: nothing comes from there any more.')
           : trans.__('The job has ended: %1.', state),
-        ...(job?.why == null ? [] : [visible(said(job.why, trans))])
+        ...(job?.why == null ? [] : [visible(said(job.why))])
       ];
     }
   }

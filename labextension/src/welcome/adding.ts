@@ -1,6 +1,5 @@
 // The steps that add a cluster: ask for the way to it, log in, show what was found, keep it or drop
 // it. How the two dialogs look is dialogs.ts's; the login is that of every other view.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
 import type { ClusterInfo, Problem } from '../wire';
@@ -46,21 +45,18 @@ export interface Choice {
 }
 
 /** Add a cluster; return its name, or null if the user gave up, when nothing is kept. */
-export async function addCluster(
-  model: ISlurmModel,
-  trans: TranslationBundle
-): Promise<string | null> {
+export async function addCluster(model: ISlurmModel): Promise<string | null> {
   const ways = await model.call<Ways>('cluster_ways');
   let way: Way = { ...NO_WAY, name: '', template: '' };
   let problem: Problem | null = null;
   for (;;) {
-    const typed = await wayDialog(way, problem, ways, trans);
+    const typed = await wayDialog(way, problem, ways);
     if (typed === null) {
       return null;
     }
     way = typed;
     try {
-      return (await add(model, way, trans)) ? way.name : null;
+      return (await add(model, way)) ? way.name : null;
     } catch (error) {
       problem = problemOf(error);
     }
@@ -68,12 +64,12 @@ export async function addCluster(
 }
 
 /** Return whether the cluster is kept. It is not after an error. */
-async function add(model: ISlurmModel, way: Way, trans: TranslationBundle): Promise<boolean> {
+async function add(model: ISlurmModel, way: Way): Promise<boolean> {
   const { name } = way;
   await model.call('cluster_begin', { ...way });
   let kept = false;
   try {
-    const choice = (await model.connect(name)) ? await choose(model, way, trans) : null;
+    const choice = (await model.connect(name)) ? await choose(model, way) : null;
     if (choice !== null) {
       await model.call('cluster_keep', { name, ...choice });
       kept = true;
@@ -86,11 +82,7 @@ async function add(model: ISlurmModel, way: Way, trans: TranslationBundle): Prom
   return kept;
 }
 
-async function choose(
-  model: ISlurmModel,
-  { name, template }: Way,
-  trans: TranslationBundle
-): Promise<Choice | null> {
+async function choose(model: ISlurmModel, { name, template }: Way): Promise<Choice | null> {
   const found = await model.call<Found>('cluster_found', { name });
-  return foundDialog(name, found, template === '', trans);
+  return foundDialog(name, found, template === '');
 }

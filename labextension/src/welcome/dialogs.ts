@@ -1,10 +1,10 @@
 // The two dialogs that add a cluster: the way to it, and what was found. What becomes of the answers
 // is adding.ts's.
 import { Dialog } from '@jupyterlab/apputils';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 import { duration, visible } from '../format';
 import { told } from '../messages';
+import { trans } from '../translation';
 import type { Partition, Problem } from '../wire';
 import type { Choice, Found, Way, Ways } from './adding';
 
@@ -19,12 +19,11 @@ export const NO_WAY = { host: '', user: '', jump: '', path: '', env: '', answers
 export async function wayDialog(
   before: Way,
   problem: Problem | null,
-  ways: Ways,
-  trans: TranslationBundle
+  ways: Ways
 ): Promise<Way | null> {
   const dialog = new Dialog<Way>({
     title: trans.__('Connect to a cluster'),
-    body: new WayBody(before, problem, ways, trans),
+    body: new WayBody(before, problem, ways),
     buttons: [
       Dialog.cancelButton({ label: trans.__('Cancel') }),
       Dialog.okButton({ label: trans.__('Connect') })
@@ -39,12 +38,11 @@ export async function wayDialog(
 export async function foundDialog(
   name: string,
   found: Found,
-  asks: boolean,
-  trans: TranslationBundle
+  asks: boolean
 ): Promise<Choice | null> {
   const dialog = new Dialog<Choice>({
     title: trans.__('Found on %1', visible(name)),
-    body: new FoundBody(found, asks, trans),
+    body: new FoundBody(found, asks),
     buttons: [
       Dialog.cancelButton({ label: trans.__('Cancel') }),
       Dialog.okButton({ label: trans.__('Add cluster') })
@@ -66,8 +64,7 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
   constructor(
     private readonly before: Way,
     problem: Problem | null,
-    private readonly ways: Ways,
-    private readonly trans: TranslationBundle
+    private readonly ways: Ways
   ) {
     super();
     this.addClass('jp-slurm');
@@ -86,7 +83,7 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
     this.proposed = before.name;
     this.fields.className = 'jp-slurm-NewCluster';
     if (problem !== null) {
-      const text = paragraph(told(problem, trans), 'jp-slurm-Problem');
+      const text = paragraph(told(problem), 'jp-slurm-Problem');
       text.setAttribute('role', 'alert');
       this.node.append(text);
     }
@@ -123,7 +120,7 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
       this.propose(chosen.name);
       return;
     }
-    const { before, trans } = this;
+    const { before } = this;
     const host = input(before.host, 'login.example.org');
     host.setAttribute('list', SSH_HOSTS);
     host.oninput = () => {
@@ -141,7 +138,7 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
 
   /** Fields that few clusters need; open if one of them was typed. */
   private more(): HTMLElement {
-    const { before, trans } = this;
+    const { before } = this;
     const env = document.createElement('textarea');
     env.className = 'jp-mod-styled';
     env.rows = 2;
@@ -187,7 +184,7 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
 class FoundBody extends Widget implements Dialog.IBodyWidget<Choice> {
   private readonly fields = new Map<keyof Choice, HTMLSelectElement>();
 
-  constructor({ info, python, ...found }: Found, asks: boolean, trans: TranslationBundle) {
+  constructor({ info, python, ...found }: Found, asks: boolean) {
     super();
     this.addClass('jp-slurm');
     this.addClass('jp-slurm-NewCluster');
@@ -195,10 +192,7 @@ class FoundBody extends Widget implements Dialog.IBodyWidget<Choice> {
       `Slurm ${info.slurm_version}`,
       ...(python === null ? [] : [`Python ${python}`])
     ];
-    this.node.append(
-      paragraph(visible(versions.join(' · '))),
-      partitionTable(info.partitions, trans)
-    );
+    this.node.append(paragraph(visible(versions.join(' · '))), partitionTable(info.partitions));
     if (!asks) {
       return;
     }
@@ -231,7 +225,7 @@ export function nameOf(host: string): string {
   return first.replace(/[^A-Za-z0-9._-]/g, '-').replace(/^[^A-Za-z0-9]+/, '');
 }
 
-function partitionTable(partitions: readonly Partition[], trans: TranslationBundle): HTMLElement {
+function partitionTable(partitions: readonly Partition[]): HTMLElement {
   const table = document.createElement('table');
   table.className = 'jp-slurm-Table';
   const head = table.createTHead().insertRow();

@@ -1,19 +1,18 @@
 // What every view but the sidebar shows where its cluster is not known: that, and the way to the
 // welcome.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
 import { visible } from '../format';
 import '../../style/welcome.css';
+import { trans } from '../translation';
 
 interface Props {
   /** The one that was there, while there are others; undefined: there is none. */
   removed?: string;
   /** Shows the sidebar. */
   welcome: () => void;
-  trans: TranslationBundle;
 }
 
-export function NoCluster({ removed, welcome, trans }: Props): JSX.Element {
+export function NoCluster({ removed, welcome }: Props): JSX.Element {
   if (removed !== undefined) {
     return (
       <div className="jp-slurm-NoCluster">

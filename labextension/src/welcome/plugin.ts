@@ -2,10 +2,10 @@
 // there is no cluster.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { tell } from '../commands/telling';
 import { connectIcon, slurmIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 
 const PATH = 'quickstart.ipynb';
 
@@ -14,14 +14,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   description: 'The first minute: a cluster to add, a notebook of examples.',
   autoStart: true,
   requires: [ISlurmModel],
-  optional: [ITranslator, ICommandPalette],
-  activate: (
-    app: JupyterFrontEnd,
-    model: ISlurmModel,
-    translator: ITranslator | null,
-    palette: ICommandPalette | null
-  ) => {
-    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
+  optional: [ICommandPalette],
+  activate: (app: JupyterFrontEnd, model: ISlurmModel, palette: ICommandPalette | null) => {
     const label = trans.__('Open the quickstart');
     app.commands.addCommand(CommandIDs.openQuickstart, {
       label,
@@ -37,12 +31,12 @@ export const plugin: JupyterFrontEndPlugin<void> = {
             await app.serviceManager.contents.save(PATH, {
               type: 'notebook',
               format: 'json',
-              content: quickstart(model.hasNoCluster, trans)
+              content: quickstart(model.hasNoCluster)
             });
           }
           await app.commands.execute('docmanager:open', { path: PATH });
         } catch (error) {
-          tell(error, label, trans);
+          tell(error, label);
         }
       }
     });
@@ -56,9 +50,9 @@ export const plugin: JupyterFrontEndPlugin<void> = {
         try {
           await app.commands.execute(CommandIDs.showSidebar); // shows how far the login is
           const { addCluster } = await import('./adding');
-          await addCluster(model, trans);
+          await addCluster(model);
         } catch (error) {
-          tell(error, adding, trans);
+          tell(error, adding);
         }
       }
     });

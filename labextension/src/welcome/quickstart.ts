@@ -1,9 +1,9 @@
 // The quickstart: a notebook of examples that need nothing but a cluster. Pure.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { PartialJSONObject } from '@lumino/coreutils';
+import { trans } from '../translation';
 
 /** `starts`: whether it starts a cluster first, as there is none. */
-export function quickstart(starts: boolean, trans: TranslationBundle): PartialJSONObject {
+export function quickstart(starts: boolean): PartialJSONObject {
   const cells = [
     text(
       trans.__('# A cell is a Slurm job'),
@@ -13,7 +13,7 @@ export function quickstart(starts: boolean, trans: TranslationBundle): PartialJS
       ),
       trans.__('Run one cell after the other with Shift+Enter.')
     ),
-    ...(starts ? startingCells(trans) : []),
+    ...(starts ? startingCells() : []),
     code('%load_ext jupyter_slurm'),
     text(trans.__('## The first job')),
     code(
@@ -56,7 +56,7 @@ export function quickstart(starts: boolean, trans: TranslationBundle): PartialJS
   };
 }
 
-function startingCells(trans: TranslationBundle): PartialJSONObject[] {
+function startingCells(): PartialJSONObject[] {
   return [
     text(
       trans.__('## A cluster'),

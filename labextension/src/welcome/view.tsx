@@ -1,19 +1,18 @@
 // What the sidebar shows where no cluster is known: the ways to a first job.
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { useId, type JSX } from 'react';
 import { said, told } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { useStart } from './starting';
 import '../../style/welcome.css';
 
 interface Props {
   model: ISlurmModel;
   commands: CommandRegistry;
-  trans: TranslationBundle;
 }
 
-export function Welcome({ model, commands, trans }: Props): JSX.Element {
+export function Welcome({ model, commands }: Props): JSX.Element {
   const [{ busy, step, problem }, start] = useStart(model);
   return (
     <div className="jp-slurm-Welcome">
@@ -32,11 +31,11 @@ export function Welcome({ model, commands, trans }: Props): JSX.Element {
         go={start}
       />
       <p className="jp-slurm-Quiet" role="status">
-        {busy ? (step === null ? trans.__('Starting…') : said(step, trans)) : ''}
+        {busy ? (step === null ? trans.__('Starting…') : said(step)) : ''}
       </p>
       {problem === null ? null : (
         <p className="jp-slurm-Problem" role="alert" title={problem.detail ?? ''}>
-          {told(problem, trans)}
+          {told(problem)}
         </p>
       )}
       <Way

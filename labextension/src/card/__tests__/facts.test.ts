@@ -1,10 +1,8 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { connection, job, NOW_S } from '../../__tests__/fakes';
 import type { Job, Problem } from '../../wire';
 import { reasonsLeft } from '../ended';
 import { attaching, facts, notes, now, place, time, waiting } from '../facts';
 
-const trans = nullTranslator.load('jupyter_slurm');
 const FRESH = { asOf: NOW_S, problem: null };
 const PROBLEM: Problem = {
   code: 'unreachable',
@@ -17,11 +15,11 @@ const PROBLEM: Problem = {
 
 function line(fields: Partial<Job>): string {
   const known = job(fields);
-  return [...time(known, NOW_S, trans), ...facts(known, trans)].join(' · ');
+  return [...time(known, NOW_S), ...facts(known)].join(' · ');
 }
 
 function said(fields: Partial<Job>, freshness = FRESH as Parameters<typeof notes>[1]): string[] {
-  return notes(job(fields), freshness, undefined, NOW_S, trans).map(one => one.text);
+  return notes(job(fields), freshness, undefined, NOW_S).map(one => one.text);
 }
 
 test('one that runs says for how long, of how long, where and with what', () => {
@@ -33,9 +31,9 @@ test('one that runs says for how long, of how long, where and with what', () => 
 
 test('an array is counted once, and the time of one task is not said of it', () => {
   const runs = job({ tasks: { COMPLETED: '0', RUNNING: '1' }, gpus: 0 });
-  expect(time(runs, NOW_S, trans)).toEqual(['1 of 2 tasks done', 'task 1 running']);
-  expect([...waiting(runs, trans), ...facts(runs, trans)]).toEqual(['n1']);
-  expect(waiting(job({ state: 'PENDING', tasks: { PENDING: '0-1' } }), trans)).toEqual([
+  expect(time(runs, NOW_S)).toEqual(['1 of 2 tasks done', 'task 1 running']);
+  expect([...waiting(runs), ...facts(runs)]).toEqual(['n1']);
+  expect(waiting(job({ state: 'PENDING', tasks: { PENDING: '0-1' } }))).toEqual([
     '0 of 2 tasks done',
     '2 waiting'
   ]);
@@ -79,13 +77,13 @@ test('one that never started says no span that it has not had', () => {
 test('why it waits is told, and why it failed as bad news; what went well needs no why', () => {
   const told = { why: 'Others are before it.', advice: 'Ask for less.' };
   expect(said({ state: 'PENDING', ...told })).toEqual(['Others are before it. Ask for less.']);
-  const failed = notes(job({ state: 'FAILED', ...told }), FRESH, undefined, NOW_S, trans);
+  const failed = notes(job({ state: 'FAILED', ...told }), FRESH, undefined, NOW_S);
   expect(failed).toEqual([{ tone: 'bad', text: 'Others are before it. Ask for less.' }]);
   expect(said({ state: 'COMPLETED', ...told })).toEqual([]);
 });
 
 test('what matters now stands beside the state, which is not said again', () => {
-  const short = (fields: Partial<Job>): string => now(job(fields), NOW_S, trans).join(' · ');
+  const short = (fields: Partial<Job>): string => now(job(fields), NOW_S).join(' · ');
   expect(short({})).toBe('57 min left');
   const waits: Partial<Job> = { state: 'PENDING', started_s: null, nodes: [] };
   expect(short({ ...waits, reason: 'JobHeldUser' })).toBe('on hold');
@@ -130,7 +128,7 @@ test('what is old is said to be old, and since when, unless it can change no mor
     'Nothing newer is known: arandu does not answer. Wait.'
   ]);
   const cut = connection({ state: 'lost', problem: PROBLEM });
-  expect(notes(job(), FRESH, cut, NOW_S, trans)[0]?.text).toMatch(/arandu does not answer/);
+  expect(notes(job(), FRESH, cut, NOW_S)[0]?.text).toMatch(/arandu does not answer/);
   expect(said({ state: 'COMPLETED', problem: PROBLEM }, old)).toEqual([]);
 });
 
@@ -155,14 +153,12 @@ test('a cancellation that was asked for is told, and what asking again would do'
 
 test('an outcome that nobody has had says how to have it', () => {
   const over = { state: 'COMPLETED', delivered: false } as const;
-  expect(attaching(job(over), trans)?.text).toBe(
-    '`%slurm attach a2b4c6d7` brings its output here.'
-  );
+  expect(attaching(job(over))?.text).toBe('`%slurm attach a2b4c6d7` brings its output here.');
   expect(said(over)).toEqual([]);
-  expect(attaching(job({ ...over, delivered: true }), trans)).toBeNull();
+  expect(attaching(job({ ...over, delivered: true }))).toBeNull();
 });
 
 test('what a cluster says cannot turn the words around it', () => {
-  expect(place(job({ cluster: 'a\u202eb' }), trans)).toBe('123 on a\ufffdb');
+  expect(place(job({ cluster: 'a\u202eb' }))).toBe('123 on a\ufffdb');
   expect(line({ nodes: ['n\n1'] })).toContain('n 1');
 });

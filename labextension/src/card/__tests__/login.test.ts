@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 import { act } from 'react';
@@ -21,7 +20,7 @@ async function shown(
   const asked: unknown[] = [];
   const commands = new CommandRegistry();
   commands.addCommand(CommandIDs.connect, { execute: args => asked.push(args) });
-  const notice = new LoginNotice(model, commands, nullTranslator.load('jupyter_slurm'));
+  const notice = new LoginNotice(model, commands);
   const data = { [LOGIN_MIME]: bundle, 'text/plain': SAVED };
   await drawn(() => {
     Widget.attach(notice, document.body);

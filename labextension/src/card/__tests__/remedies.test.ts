@@ -1,11 +1,9 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { connection, job, type Fields } from '../../__tests__/fakes';
 import { CommandIDs } from '../../tokens';
 import type { Connection } from '../../wire';
 import { more, remediesOf } from '../remedies';
 
-const trans = nullTranslator.load('jupyter_slurm');
 const USAGE = { elapsed_s: 9, cpu_s: 9, cpus: 1, peak_memory_mib: 6100, memory_mib: 6144, gpus: 0 };
 const KILLED = { state: 'OUT_OF_MEMORY', usage: USAGE } as const;
 
@@ -19,7 +17,7 @@ function pressed(
   for (const id of [CommandIDs.connect, CommandIDs.release, CommandIDs.submitAgain]) {
     commands.addCommand(id, { isEnabled: () => isEnabled, execute: args => asked.push(args) });
   }
-  const found = remediesOf(job(fields), there, commands, trans);
+  const found = remediesOf(job(fields), there, commands);
   found.forEach(one => {
     one.act();
   });

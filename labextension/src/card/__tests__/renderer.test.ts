@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 import { act } from 'react';
@@ -6,7 +5,6 @@ import { drawn } from '../../__tests__/drawn';
 import { FakeModel, job } from '../../__tests__/fakes';
 import { JobCard, jobNamed, MIME } from '../renderer';
 
-const trans = nullTranslator.load('jupyter_slurm');
 const NAMES = { v: 1, cluster: 'arandu', id: 'a2b4c6d7' };
 
 beforeEach(() => jest.useFakeTimers());
@@ -16,7 +14,7 @@ afterEach(() => {
 });
 
 function shownBy(model: FakeModel, data: Record<string, unknown>): JobCard {
-  const card = new JobCard(model, new CommandRegistry(), trans);
+  const card = new JobCard(model, new CommandRegistry());
   act(() => {
     Widget.attach(card, document.body);
     void card.renderModel({

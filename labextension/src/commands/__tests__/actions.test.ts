@@ -1,15 +1,13 @@
 import { Notification } from '@jupyterlab/apputils';
-import { nullTranslator } from '@jupyterlab/translation';
 import { FakeModel } from '../../__tests__/fakes';
 import type { Action } from '../../wire';
 import { ActionNews, ended } from '../actions';
-
-const trans = nullTranslator.load('jupyter_slurm');
 
 beforeEach(() => {
   jest.useFakeTimers();
   Notification.dismiss();
 });
+
 afterEach(() => jest.useRealTimers());
 
 function action(fields: Partial<Action> = {}): Action {
@@ -37,7 +35,7 @@ function page(): { tell: (...actions: Action[]) => void; asked: unknown[][] } {
     return Promise.resolve();
   };
   const model = Object.assign(new FakeModel(), { call });
-  new ActionNews(model, trans, null);
+  new ActionNews(model, null);
   const tell = (...actions: Action[]): void => {
     model.actions = actions;
     model.changed.emit();
@@ -115,13 +113,13 @@ test('an end that is longer than a toast has a button that shows all of it', () 
 test('the end says how many, which not, why, and what is left', () => {
   const refusals = ['1', '2', '3', '4', '5', '6'].map(job => ({ job, why: 'Slurm refused: No.' }));
   const stopped = action({ state: 'stopped', verb: 'release', done: 1000, refused: 9, refusals });
-  expect(ended(stopped, trans)).toBe(
+  expect(ended(stopped)).toBe(
     'Stopped: 991 jobs released. 9 were not: 1, 2, 3, 4, 5 …. Slurm refused: No. ' +
       '3,800 jobs are as they were'
   );
   const message = 'The line is cut.';
   const problem = { code: 'x', message, hint: null, detail: null, option: null, transient: true };
-  expect(ended(action({ state: 'failed', verb: 'requeue', done: 1, problem }), trans)).toBe(
+  expect(ended(action({ state: 'failed', verb: 'requeue', done: 1, problem }))).toBe(
     '1 job requeued. 4,799 jobs are as they were. The line is cut'
   );
 });

@@ -1,5 +1,4 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { FakeModel, job, type Fields } from '../../__tests__/fakes';
 import { CommandIDs } from '../../tokens';
@@ -11,7 +10,7 @@ jest.mock('@jupyterlab/notebook', () => ({ NotebookPanel: class {} }));
 function commandsOf(model: FakeModel): CommandRegistry {
   const commands = new CommandRegistry();
   const app = { commands, shell: { currentWidget: null } } as unknown as JupyterFrontEnd;
-  addJobCommands(app, model, nullTranslator.load('jupyter_slurm'));
+  addJobCommands(app, model);
   return commands;
 }
 

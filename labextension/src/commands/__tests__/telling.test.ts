@@ -1,6 +1,5 @@
 import { Notification, showErrorMessage } from '@jupyterlab/apputils';
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { connection, FakeModel } from '../../__tests__/fakes';
 import { SlurmError } from '../../server';
@@ -13,8 +12,6 @@ jest.mock('@jupyterlab/apputils', () => ({
   showErrorMessage: jest.fn()
 }));
 
-const trans = nullTranslator.load('jupyter_slurm');
-
 function refusal(message: string): SlurmError {
   const rest = { hint: 'Ask.', detail: null, option: null, transient: false };
   return new SlurmError({ code: 'x', message, ...rest }, 400);
@@ -25,11 +22,11 @@ beforeEach(() => {
 });
 
 test('a message too long for a notification is shown whole in a dialog', () => {
-  tell(refusal('Slurm refused.'), 'Hold', trans);
+  tell(refusal('Slurm refused.'), 'Hold');
   expect(Notification.error).toHaveBeenCalledWith('Hold: Slurm refused. Ask.', expect.anything());
   expect(showErrorMessage).not.toHaveBeenCalled();
   const long = 'Slurm refused. '.repeat(10).trim();
-  tell(refusal(long), 'Hold', trans);
+  tell(refusal(long), 'Hold');
   expect(Notification.error).toHaveBeenCalledTimes(1);
   expect(showErrorMessage).toHaveBeenCalledWith('Hold', `${long} Ask.`);
 });
@@ -48,7 +45,7 @@ test.each([
       connect: () => Promise.reject(error),
       connections: new Map([['arandu', connection({ problem: refusal(message).problem })]])
     });
-    addClusterCommands({ commands } as unknown as JupyterFrontEnd, model, trans);
+    addClusterCommands({ commands } as unknown as JupyterFrontEnd, model);
     const done = commands.execute(CommandIDs.connect, { cluster: 'arandu', isShown });
     await jest.runAllTimersAsync();
     await done;

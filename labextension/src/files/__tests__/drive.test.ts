@@ -1,6 +1,5 @@
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { ServerConnection } from '@jupyterlab/services';
-import { nullTranslator } from '@jupyterlab/translation';
 import { SlurmError } from '../../server';
 import type { FileEntry } from '../../wire';
 import { base64Of, bytesOf, textOf } from '../bytes';
@@ -55,9 +54,8 @@ function cluster(
     }
   };
   const types = { getFileTypesForPath: () => [] } as Pick<DocumentRegistry, 'getFileTypesForPath'>;
-  const trans = nullTranslator.load('jupyter_slurm');
   const settings = {} as ServerConnection.ISettings;
-  return { drive: new ClusterDrive(model, types, settings, trans), asked };
+  return { drive: new ClusterDrive(model, types, settings), asked };
 }
 
 const text = (value: string): string => base64Of(new TextEncoder().encode(value));

@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 import type { JSX } from 'react';
@@ -6,8 +5,6 @@ import { drawn } from '../../__tests__/drawn';
 import { FakeModel } from '../../__tests__/fakes';
 import type { Cluster } from '../../wire';
 import { ClusterPanel } from '../cluster_panel';
-
-const trans = nullTranslator.load('jupyter_slurm');
 
 function panelOf(model: FakeModel, cluster: string): ClusterPanel<null> {
   const kind = {
@@ -21,7 +18,7 @@ function panelOf(model: FakeModel, cluster: string): ClusterPanel<null> {
   const View = (props: { cluster: string }): JSX.Element => <p>The queue of {props.cluster}</p>;
   const commands = new CommandRegistry();
   const remember = jest.fn();
-  return new ClusterPanel(kind, View, { cluster, model, commands, trans, look: null, remember });
+  return new ClusterPanel(kind, View, { cluster, model, commands, look: null, remember });
 }
 
 async function text(panel: Widget, first: () => void): Promise<string> {

@@ -1,5 +1,4 @@
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import { createRoot, type Root } from 'react-dom/client';
@@ -38,8 +37,7 @@ const props = {
   rendermime: {} as unknown as IRenderMimeRegistry,
   download: '',
   task: null,
-  setTask: jest.fn(),
-  trans: nullTranslator.load('jupyter_slurm')
+  setTask: jest.fn()
 };
 
 beforeEach(async () => {

@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import { act } from 'react';
@@ -9,7 +8,6 @@ import { drawn } from '../../__tests__/drawn';
 import { ResourcesPane } from '../resources';
 import { job } from './fakes';
 
-const trans = nullTranslator.load('jupyter_slurm');
 let root: Root;
 
 afterEach(() => {
@@ -39,9 +37,7 @@ async function shown(
   const place = document.body.appendChild(document.createElement('div'));
   await drawn(() => {
     root = createRoot(place);
-    root.render(
-      <ResourcesPane job={of} model={model} commands={new CommandRegistry()} trans={trans} />
-    );
+    root.render(<ResourcesPane job={of} model={model} commands={new CommandRegistry()} />);
   });
   return place;
 }

@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { act } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 import { drawn } from '../../__tests__/drawn';
@@ -6,7 +5,6 @@ import type { Job } from '../../wire';
 import { TasksPane } from '../tasks';
 import { job } from './fakes';
 
-const trans = nullTranslator.load('jupyter_slurm');
 let root: Root;
 let chosen: number[];
 
@@ -26,12 +24,7 @@ async function shown(tasks: Job['tasks']): Promise<HTMLElement> {
   await drawn(() => {
     root = createRoot(place);
     root.render(
-      <TasksPane
-        job={job({ tasks })}
-        chosen={null}
-        choose={task => chosen.push(task)}
-        trans={trans}
-      />
+      <TasksPane job={job({ tasks })} chosen={null} choose={task => chosen.push(task)} />
     );
   });
   return place;

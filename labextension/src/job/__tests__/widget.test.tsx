@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 import type { JSX } from 'react';
 import { drawn } from '../../__tests__/drawn';
@@ -16,8 +15,6 @@ jest.mock('../view', () => ({
   }
 }));
 
-const trans = nullTranslator.load('jupyter_slurm');
-
 /** What is drawn of the panels while that is done. */
 async function drawnBy(act: () => void): Promise<string[]> {
   mockDrawn.length = 0;
@@ -27,7 +24,7 @@ async function drawnBy(act: () => void): Promise<string[]> {
 
 test('a panel that is hidden is drawn once more, and then not until it is shown', async () => {
   const model = new FakeModel();
-  const services = { model, trans } as unknown as Services;
+  const services = { model } as unknown as Services;
   model.put(job({ id: 'one' }));
   const panel = new JobPanel('one', services, '');
   const ended = (): void => {
@@ -56,7 +53,7 @@ test('a panel that is hidden is drawn once more, and then not until it is shown'
 
 test('of open panels that one is drawn anew whose job has changed, once', async () => {
   const model = new FakeModel();
-  const services = { model, trans } as unknown as Services;
+  const services = { model } as unknown as Services;
   const [one, other, third] = ['one', 'other', 'third'];
   [one, other, third].forEach(id => {
     model.put(job({ id }));

@@ -1,6 +1,5 @@
 // Remote kernels in the browser: the words that make one, what its row says, and when it ends.
 import { Notification } from '@jupyterlab/apputils';
-import { nullTranslator } from '@jupyterlab/translation';
 import { FakeModel, job, NOW_S } from '../../__tests__/fakes';
 import { notes } from '../../card/facts';
 import { endsOf } from '../../ends';
@@ -12,8 +11,6 @@ import { CommandIDs } from '../../tokens';
 import { Warnings } from '../../warnings';
 import type { Job, RemoteKernel } from '../../wire';
 import { endingSoon, isKernel, optionsOf } from '../words';
-
-const trans = nullTranslator.load('');
 
 function kernel(fields: Partial<Job> = {}): Job {
   return job({ kind: 'kernel', name: 'fit', notebook: '/home/ana/fit.ipynb', ...fields });
@@ -51,14 +48,14 @@ test('a row says how long a kernel has left, and leads to its notebook', () => {
     return found;
   };
   const told = ['kernel', 'ends in 57 min 55 s'];
-  expect(facts(row(kernel()), NOW_S, trans)).toEqual(told);
+  expect(facts(row(kernel()), NOW_S)).toEqual(told);
   expect(actionsOf(row(kernel()))).toEqual([CommandIDs.goToCell, CommandIDs.cancel]);
   expect(endsOf(kernel({ state: 'PENDING' }))).toBeNull();
 });
 
 test('a card says when a kernel ends', () => {
   const fresh = { asOf: NOW_S, problem: null };
-  const told = notes(kernel({ limit_s: 200, idle_s: 3600 }), fresh, undefined, NOW_S, trans);
+  const told = notes(kernel({ limit_s: 200, idle_s: 3600 }), fresh, undefined, NOW_S);
   expect(told.map(one => one.text)).toEqual([
     'The kernel ends in 1 min 15 s; its variables are lost then.',
     'It ends after 1 h in which nobody is connected.'
@@ -70,7 +67,7 @@ test('that a kernel is about to end is told in time, and once', () => {
   const shown = jest.spyOn(Notification, 'warning').mockReturnValue('one');
   const model = new FakeModel();
   let nowS = NOW_S;
-  const told = (one: Job, left: string): string => endingSoon(one, left, trans);
+  const told = (one: Job, left: string): string => endingSoon(one, left);
   const act = jest.fn();
   new Warnings(model, { is: isKernel, told, label: 'Go', act }, null, () => nowS);
   model.put(job({ id: 'other', limit_s: 200 }));

@@ -1,11 +1,8 @@
 // A notebook that is open in a lab too is told once, and nobody is asked where there is no lab.
-import { nullTranslator } from '@jupyterlab/translation';
 import { FakeModel, job } from '../../__tests__/fakes';
 import type { ISlurmModel } from '../../tokens';
 import type { Job } from '../../wire';
 import { Elsewhere } from '../elsewhere';
-
-const trans = nullTranslator.load('');
 
 async function told(jobs: Job[]): Promise<{ said: string[]; asked: string[] }> {
   const [said, asked]: [string[], string[]] = [[], []];
@@ -22,7 +19,7 @@ async function told(jobs: Job[]): Promise<{ said: string[]; asked: string[] }> {
       change = act;
     }
   };
-  new Elsewhere(model, current, message => said.push(message), trans);
+  new Elsewhere(model, current, message => said.push(message));
   await jest.advanceTimersByTimeAsync(3000);
   change();
   await jest.advanceTimersByTimeAsync(3000);

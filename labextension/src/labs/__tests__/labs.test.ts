@@ -1,6 +1,5 @@
 // Labs in the browser: the words that start one, when one ends, and that this is told in time.
 import { Notification } from '@jupyterlab/apputils';
-import { nullTranslator } from '@jupyterlab/translation';
 import { FakeModel, job, NOW_S } from '../../__tests__/fakes';
 import { notes } from '../../card/facts';
 import { endsOf } from '../../ends';
@@ -13,8 +12,6 @@ import type { Job } from '../../wire';
 import { Warnings } from '../../warnings';
 import { interpret, type Interpreter } from '../interpreter';
 import { endingSoon, isLab } from '../words';
-
-const trans = nullTranslator.load('');
 
 function lab(fields: Partial<Job> = {}): Job {
   const place = {
@@ -50,9 +47,9 @@ test('a row says how far a lab is, then how long it has left, and opens it', () 
     }
     return found;
   };
-  expect(facts(row(lab()), NOW_S, trans)).toEqual(['lab', 'ends in 57 min 55 s']);
+  expect(facts(row(lab()), NOW_S)).toEqual(['lab', 'ends in 57 min 55 s']);
   const starting = lab({ lab: { url: '', port: 1, base_url: '/', step: 'starting', door: null } });
-  expect(facts(row(starting), NOW_S, trans)).toContain('JupyterLab starts.');
+  expect(facts(row(starting), NOW_S)).toContain('JupyterLab starts.');
   expect(actionsOf(row(lab()))).toEqual([
     CommandIDs.openLab,
     CommandIDs.copyLabLink,
@@ -61,13 +58,7 @@ test('a row says how far a lab is, then how long it has left, and opens it', () 
 });
 
 test('a card says how far a lab is and when it ends', () => {
-  const told = notes(
-    lab({ limit_s: 200 }),
-    { asOf: NOW_S, problem: null },
-    undefined,
-    NOW_S,
-    trans
-  );
+  const told = notes(lab({ limit_s: 200 }), { asOf: NOW_S, problem: null }, undefined, NOW_S);
   expect(told.map(one => one.text)).toEqual([
     'JupyterLab is ready.',
     'The lab ends in 1 min 15 s: save what is open in it.',
@@ -78,7 +69,7 @@ test('a card says how far a lab is and when it ends', () => {
 test('what the waiting room says is put into words by whoever is open beside it', () => {
   const answers: unknown[] = [];
   const channel: Interpreter = { postMessage: one => answers.push(one), onmessage: null };
-  interpret(channel, trans, 'pt_BR');
+  interpret(channel, 'pt_BR');
   for (const data of [{ ask: '%1 on %2' }, { ask: 'no such words' }, null, { text: 'x' }]) {
     channel.onmessage?.(new MessageEvent('message', { data }));
   }
@@ -105,7 +96,7 @@ describe('warnings', () => {
     const model = new FakeModel();
     let nowS = NOW_S;
     const act = jest.fn();
-    const told = (one: Job, left: string): string => endingSoon(one, left, trans);
+    const told = (one: Job, left: string): string => endingSoon(one, left);
     new Warnings(model, { is: isLab, told, label: 'Open', act }, null, () => nowS);
     model.put(lab({ limit_s: 525 }));
     jest.advanceTimersByTime(20_000);

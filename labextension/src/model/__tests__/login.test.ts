@@ -1,11 +1,10 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 import { SlurmError } from '../../server';
 import type { ISlurmModel } from '../../tokens';
 import type { Connection, Question } from '../../wire';
 import { makeLogin } from '../login';
 
-const login = makeLogin(nullTranslator.load('jupyter_slurm'));
+const login = makeLogin();
 
 /** As much of a model as a login needs: connections, and answers that the test gives. */
 class FakeModel {

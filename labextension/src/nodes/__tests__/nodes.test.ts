@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { ordered } from '../../grid/order';
 import { testOf } from '../../grid/terms';
 import type { Node, Partition } from '../../wire';
@@ -7,8 +6,7 @@ import { rememberedLook, savedLook, usualLook } from '../look';
 import { byName, condition, freeGpus, kindsOf, usedPart } from '../nodes';
 import { canHave } from '../partitions';
 
-const trans = nullTranslator.load('jupyter_slurm');
-const COLUMNS = columnsOf(trans);
+const COLUMNS = columnsOf();
 
 function node(name: string, more: Partial<Node> = {}): Node {
   return { name, state: 'idle', partitions: ['p'], cpus: 8, cpus_used: 0, ...more };
@@ -108,13 +106,13 @@ test('what a job can have in a partition is told in words', () => {
     allow_accounts: ['a', 'b'],
     billing: {}
   };
-  expect(canHave(partition, trans)).toBe(
+  expect(canHave(partition)).toBe(
     '1 node · 8 CPUs each · 1 GPU · 2.0 GiB · whole nodes only · accounts: a, b'
   );
 });
 
 test('a look is remembered', () => {
-  const look = { ...usualLook(trans), as: 'table' as const };
-  expect(rememberedLook(savedLook(look), trans)).toEqual(look);
-  expect(rememberedLook(undefined, trans)).toEqual(usualLook(trans));
+  const look = { ...usualLook(), as: 'table' as const };
+  expect(rememberedLook(savedLook(look))).toEqual(look);
+  expect(rememberedLook(undefined)).toEqual(usualLook());
 });

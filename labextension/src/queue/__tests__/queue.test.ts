@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { chosen, NOTHING } from '../../grid/choice';
 import { shownOf, widthOf } from '../../grid/columns';
 import { ordered } from '../../grid/order';
@@ -9,8 +8,7 @@ import { columnsOf, elapsedS } from '../columns';
 import { isArray, rowsOf, shownEntry, stateCounts, tie, type Row } from '../listing';
 import { rememberedLook, savedLook, usualLook } from '../look';
 
-const trans = nullTranslator.load('jupyter_slurm');
-const COLUMNS = columnsOf(trans);
+const COLUMNS = columnsOf();
 const CLOSED = new Set<string>();
 
 function entry(slurm_id: string, more: Partial<QueueEntry> = {}): QueueEntry {
@@ -90,7 +88,7 @@ test('the queue uses the same words as the sidebar', () => {
 });
 
 test('every usual column is as wide as its head, and all are seen in a small window', () => {
-  const shown = shownOf(COLUMNS, usualLook(trans).arrangement);
+  const shown = shownOf(COLUMNS, usualLook().arrangement);
   expect(shown.reduce((sum, { width }) => sum + width, 0)).toBeLessThanOrEqual(950);
   const [narrow] = COLUMNS;
   const title = 'パーティション';
@@ -174,7 +172,7 @@ test('how long one has run is known of those that have begun', () => {
 });
 
 test('a look is remembered, and what cannot be read is the usual one', () => {
-  const look = { ...usualLook(trans), everyone: false };
-  expect(rememberedLook(savedLook(look), trans)).toEqual(look);
-  expect(rememberedLook(null, trans)).toEqual(usualLook(trans));
+  const look = { ...usualLook(), everyone: false };
+  expect(rememberedLook(savedLook(look))).toEqual(look);
+  expect(rememberedLook(null)).toEqual(usualLook());
 });

@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { act, type JSX } from 'react';
 import { createRoot } from 'react-dom/client';
 import { job, NOW_S } from '../../__tests__/fakes';
@@ -18,8 +17,6 @@ jest.mock('../../job/icons', () => ({
   }
 }));
 
-const trans = nullTranslator.load('jupyter_slurm');
-
 test('of a thousand rows one job’s change draws one', () => {
   const jobs = Array.from({ length: 1000 }, (_, at) => job({ id: `j${at}`, slurm_id: `${at}` }));
   const index = new JobIndex();
@@ -30,7 +27,7 @@ test('of a thousand rows one job’s change draws one', () => {
     return (
       <>
         {lines.map(line => (
-          <LineCell key={line.key} {...{ line, nowS: NOW_S, several: false, toggle, trans }} />
+          <LineCell key={line.key} {...{ line, nowS: NOW_S, several: false, toggle }} />
         ))}
       </>
     );
@@ -57,9 +54,9 @@ test('a row says of which cluster it is where the jobs are of several', () => {
   const root = createRoot(node);
   for (const several of [false, true]) {
     act(() => {
-      root.render(<LineCell {...{ line, nowS: NOW_S, several, toggle: jest.fn(), trans }} />);
+      root.render(<LineCell {...{ line, nowS: NOW_S, several, toggle: jest.fn() }} />);
     });
     expect(node.textContent?.includes('arandu')).toBe(several);
-    expect(lineSentence(line, NOW_S, several, trans).endsWith(', arandu')).toBe(several);
+    expect(lineSentence(line, NOW_S, several).endsWith(', arandu')).toBe(several);
   }
 });

@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import type { Job, QueueEntry } from '../../wire';
 import { JobIndex } from '../job_index';
 import { actionsOf } from '../menu';
@@ -7,8 +6,6 @@ import { dayOf, matching, targetOf, type JobRow } from '../rows';
 import { firstOpen, linesOf, type Line } from '../tree';
 import { facts, reasons, table } from '../hover_words';
 import { gpusOf, matters, sentence, taskOf, used } from '../words';
-
-const trans = nullTranslator.load('jupyter_slurm');
 /** Noon of a day, local time. */
 const NOW_S = new Date(2026, 10, 21, 12).getTime() / 1000;
 
@@ -153,10 +150,10 @@ test('an array that is not ours is one row: running, when one of its tasks is', 
     ]
   );
   expect([row.slurmId, row.state, row.gpus, row.tasks.length]).toEqual(['12', 'RUNNING', 4, 3]);
-  expect(table(row, undefined, trans)[0]).toEqual(['Tasks', '2 running · 7 waiting']);
+  expect(table(row, undefined)[0]).toEqual(['Tasks', '2 running · 7 waiting']);
   expect(row.tasks.map(task => targetOf(task).slurm_id)).toEqual(['12_1', '12_2', '12_[3-9%2]']);
   expect([row, ...row.tasks].map(taskOf)).toEqual(['', '[1]', '[2]', '[3-9%2]']);
-  expect(row.tasks.map(task => sentence(task, NOW_S, trans).split(',')[0])).toEqual([
+  expect(row.tasks.map(task => sentence(task, NOW_S).split(',')[0])).toEqual([
     'job 12_1 [1]',
     'job 12_2 [2]',
     'job 12_[3-9%2] [3-9%2]'
@@ -183,34 +180,34 @@ test('of accounting only what is neither ours nor in the queue is told', () => {
 
 test('a running row says how much of its time is left', () => {
   const row = only([job('one', { started_s: NOW_S - 720, limit_s: 7200 })]);
-  expect(matters(row, NOW_S, trans)).toBe('1 h 48 left');
+  expect(matters(row, NOW_S)).toBe('1 h 48 left');
   expect(used(row, NOW_S)).toBeCloseTo(0.1);
   expect(used(only([job('one', { started_s: 1, limit_s: 60 })]), NOW_S)).toBe(1);
   expect(used(only([job('one')]), NOW_S)).toBeNull();
   const open = only([job('one', { started_s: NOW_S - 130 })]);
-  expect(matters(open, NOW_S, trans)).toBe('2 min');
+  expect(matters(open, NOW_S)).toBe('2 min');
 });
 
 test('the card of a running job says when it ends, that of an array does not', () => {
   const runs = { started_s: NOW_S - 720, limit_s: 7200 };
-  expect(facts(only([job('one', runs)]), NOW_S, trans)).toEqual(['ends in 1 h 48 min']);
-  expect(facts(only([job('one', { ...runs, limit_s: null })]), NOW_S, trans)).toEqual([]);
+  expect(facts(only([job('one', runs)]), NOW_S)).toEqual(['ends in 1 h 48 min']);
+  expect(facts(only([job('one', { ...runs, limit_s: null })]), NOW_S)).toEqual([]);
   const array = only([job('one', { ...runs, slurm_id: '7', tasks: { RUNNING: '0-1' } })]);
-  expect(facts(array, NOW_S, trans).join()).not.toContain('ends in');
+  expect(facts(array, NOW_S).join()).not.toContain('ends in');
 });
 
 test('a running row says how busy its GPUs are where the queue tells', () => {
   const one = job('one', { slurm_id: '5', started_s: NOW_S - 60, limit_s: 3600, gpus: 4 });
   const listed = entry('5', { id: 'one', gpus: 4 });
   const [busy, idle] = [only([one], [{ ...listed, gpu_load: 0.92 }]), only([one], [listed])];
-  expect([gpusOf(busy, trans), gpusOf(idle, trans)]).toEqual(['4 GPU 92 %', '4 GPUs']);
-  expect(sentence(busy, NOW_S, trans)).toBe('one, running, 4 GPU 92 %, 59 min left');
+  expect([gpusOf(busy), gpusOf(idle)]).toEqual(['4 GPU 92 %', '4 GPUs']);
+  expect(sentence(busy, NOW_S)).toBe('one, running, 4 GPU 92 %, 59 min left');
 });
 
 test('an array says how many of its tasks are done, and how many failed', () => {
   const tasks = { COMPLETED: '0-5', FAILED: '6', RUNNING: '7-9' };
   const row = only([job('one', { tasks })]);
-  expect(matters(row, NOW_S, trans)).toBe('6/10 · 1 failed');
+  expect(matters(row, NOW_S)).toBe('6/10 · 1 failed');
   expect(used(row, NOW_S)).toBeCloseTo(0.7);
 });
 
@@ -218,9 +215,9 @@ test('an ended array says how many tasks it had, and opens to those that failed'
   const ran = { slurm_id: '7', started_s: NOW_S - 3600, ended_s: NOW_S - 2880 };
   const failed = { ...ran, state: 'FAILED' as const, tasks: { COMPLETED: '0,1,3', FAILED: '2' } };
   const row = only([job('one', failed)]);
-  expect(matters(row, NOW_S, trans)).toBe('1 failed · 12 min');
+  expect(matters(row, NOW_S)).toBe('1 failed · 12 min');
   const done = { ...ran, state: 'COMPLETED' as const, tasks: { COMPLETED: '0-3' } };
-  expect(matters(only([job('one', done)]), NOW_S, trans)).toBe('4 tasks · 12 min');
+  expect(matters(only([job('one', done)]), NOW_S)).toBe('4 tasks · 12 min');
   const lines = linesOf(lists([job('one', failed)]), () => true);
   const told = lines.flatMap(line =>
     line.kind === 'job' ? [[line.level, line.row.slurmId, line.row.state]] : []
@@ -249,17 +246,17 @@ test('a running array shows the tasks in the queue first, then those that have e
 test('a waiting row says why in a word, and about when it starts', () => {
   const waits = { state: 'PENDING' as const, start_estimate_s: NOW_S + 600 };
   const row = only([job('one', { ...waits, reason: 'Priority', why: 'A sentence', gpus: 2 })]);
-  expect(matters(row, NOW_S, trans)).toMatch(/^priority · ~.*10/);
-  expect(sentence(row, NOW_S, trans)).toMatch(/^one, waiting, priority, ~.*10/);
+  expect(matters(row, NOW_S)).toMatch(/^priority · ~.*10/);
+  expect(sentence(row, NOW_S)).toMatch(/^one, waiting, priority, ~.*10/);
   const later = only([job('one', { ...waits, reason: 'BeginTime' })]);
-  expect(matters(later, NOW_S, trans)).toMatch(/^~.*10/);
-  expect(facts(row, NOW_S, trans)[0]).toMatch(/^starts ~.*10/);
-  expect(reasons(row, NOW_S, trans)).toEqual(['A sentence']);
-  const [gpus, ...times] = table(row, undefined, trans);
+  expect(matters(later, NOW_S)).toMatch(/^~.*10/);
+  expect(facts(row, NOW_S)[0]).toMatch(/^starts ~.*10/);
+  expect(reasons(row, NOW_S)).toEqual(['A sentence']);
+  const [gpus, ...times] = table(row, undefined);
   expect(gpus).toEqual(['GPUs', '2']);
   expect(times.map(([label]) => label)).toEqual(['Submitted']); // and not the expected start again
   const word = (reason: string): string =>
-    matters(only([job('one', { state: 'PENDING', reason })]), NOW_S, trans);
+    matters(only([job('one', { state: 'PENDING', reason })]), NOW_S);
   expect(['JobHeldUser', 'Resources', 'QOSMaxJobsPerUserLimit', 'NewOfSlurm'].map(word)).toEqual([
     'on hold',
     'next',
@@ -271,7 +268,7 @@ test('a waiting row says why in a word, and about when it starts', () => {
 test('an ended row says how, and how long it ran', () => {
   const ran = { started_s: NOW_S - 3600, ended_s: NOW_S - 2855 };
   const words = (state: Job['state']): string =>
-    matters(only([job('one', { ...ran, state })]), NOW_S, trans);
+    matters(only([job('one', { ...ran, state })]), NOW_S);
   expect(words('COMPLETED')).toBe('12 min');
   expect(words('OUT_OF_MEMORY')).toBe('out of memory · 12 min');
 });
@@ -328,8 +325,8 @@ test('what is not known is said, with since when', () => {
     transient: true
   };
   const row = only([job('one', { problem, problem_since_s: NOW_S - 60 })]);
-  expect(reasons(row, NOW_S, trans)).toHaveLength(1);
-  expect(reasons(row, NOW_S, trans)[0]).toMatch(/^Not known since .*: No answer$/);
+  expect(reasons(row, NOW_S)).toHaveLength(1);
+  expect(reasons(row, NOW_S)[0]).toMatch(/^Not known since .*: No answer$/);
 });
 
 test('a job that Slurm refused is shown as refused, not as unknown, and its reason once', () => {
@@ -342,8 +339,8 @@ test('a job that Slurm refused is shown as refused, not as unknown, and its reas
     transient: false
   };
   const row = only([job('one', { state: 'REJECTED', why: 'No such account', problem })]);
-  expect(matters(row, NOW_S, trans)).toBe('refused');
-  expect(reasons(row, NOW_S, trans)).toEqual(['No such account']);
+  expect(matters(row, NOW_S)).toBe('refused');
+  expect(reasons(row, NOW_S)).toEqual(['No such account']);
 });
 
 test('what can be done depends on the state', () => {
@@ -358,12 +355,12 @@ test('what can be done depends on the state', () => {
 
 test('a filter wants every word somewhere', () => {
   const rows = lists([job('train', { nodes: ['n1'] }), job('test')]).get('running') ?? [];
-  expect(matching(rows, 'TRA n1', trans).map(row => row.name)).toEqual(['train']);
-  expect(matching(rows, 'tra n2', trans)).toEqual([]);
-  expect(matching(rows, ' ', trans)).toHaveLength(2);
+  expect(matching(rows, 'TRA n1').map(row => row.name)).toEqual(['train']);
+  expect(matching(rows, 'tra n2')).toEqual([]);
+  expect(matching(rows, ' ')).toHaveLength(2);
 });
 
 test('thousands are counted in groups of three digits', () => {
   const line: Line = { kind: 'group', key: '', group: 'waiting', count: 4_800, open: true };
-  expect(lineSentence(line, 0, false, trans)).toBe('Waiting 4,800');
+  expect(lineSentence(line, 0, false)).toBe('Waiting 4,800');
 });

@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
@@ -9,7 +8,6 @@ import type { Cluster, ConnectionState } from '../../wire';
 import { ACTIONS } from '../menu';
 import { SlurmSidebar } from '../widget';
 
-const trans = nullTranslator.load('jupyter_slurm');
 const MANY = 5_000;
 const SEEN_PX = 600;
 
@@ -27,7 +25,7 @@ async function opened(more: object = {}): Promise<{ model: FakeModel; sidebar: S
     const id = `job${at}`;
     model.jobs.set(id, job({ id, name: id, slurm_id: String(at + 1) }));
   }
-  const sidebar = new SlurmSidebar(model, new CommandRegistry(), trans);
+  const sidebar = new SlurmSidebar(model, new CommandRegistry());
   Widget.attach(sidebar, document.body);
   while (sidebar.node.querySelector('[role=row]') === null) {
     await drawn(); // loads the view

@@ -1,5 +1,4 @@
-import { nullTranslator } from '@jupyterlab/translation';
-import { connection, FakeModel, job } from '../../__tests__/fakes';
+import { connection, FakeModel, inLanguage, job } from '../../__tests__/fakes';
 import { stateCounts } from '../../queue/listing';
 import { JobIndex } from '../../sidebar/job_index';
 import { linesOf } from '../../sidebar/tree';
@@ -11,17 +10,17 @@ interface Schema {
   title: string;
   properties: Record<string, { default: string | boolean | string[]; oneOf?: { const: string }[] }>;
 }
+
 const schema = jest.requireActual<Schema>('../../../schema/plugin.json');
-const trans = nullTranslator.load('jupyter_slurm');
 
 test('it counts what runs and what waits, and nothing that has ended', () => {
   const model = new FakeModel();
-  expect(summary(model, trans)).toEqual({ text: 'Slurm', told: 'no job runs or waits' });
+  expect(summary(model)).toEqual({ text: 'Slurm', told: 'no job runs or waits' });
   model.put(job({ id: 'aaaaaaaa' }));
   model.put(job({ id: 'bbbbbbbb', state: 'CONFIGURING' }));
   model.put(job({ id: 'cccccccc', state: 'PENDING' }));
   model.put(job({ id: 'dddddddd', state: 'FAILED' }));
-  expect(summary(model, trans)).toEqual({
+  expect(summary(model)).toEqual({
     text: 'Slurm 2 ▶ 1 ◷',
     told: '2 jobs run, 1 job waits'
   });
@@ -48,7 +47,7 @@ test('each task of an array is a job, as in the queue and at the heads of the si
     ['RUNNING', 3],
     ['PENDING', 4902]
   ]);
-  expect(summary(model, trans).text).toBe('Slurm 3 ▶ 4,902 ◷');
+  expect(summary(model).text).toBe('Slurm 3 ▶ 4,902 ◷');
   const jobs = [...model.jobs.values()];
   const sidebar = new JobIndex().update(jobs, new Map([['arandu', entries]]), new Map());
   const heads = linesOf(sidebar.groups, () => false).flatMap(line =>
@@ -68,7 +67,7 @@ test('jobs that were submitted elsewhere count while a queue tells of them', () 
     { state: 'RUNNING', slurm_id: '9_1', array_id: '9' },
     { state: 'PENDING', slurm_id: '9_[2-4]', array_id: '9' }
   ] as QueueEntry[];
-  const { told } = summary(model, trans);
+  const { told } = summary(model);
   expect(told).toBe('2 jobs run, 3 jobs wait');
   const sidebar = new JobIndex().update(
     model.jobs.values(),
@@ -83,7 +82,7 @@ test('the status bar says that it counts jobs submitted here while no queue is w
   const model = new FakeModel();
   model.listsAll = false;
   model.put(job({ id: 'aaaaaaaa' }));
-  expect(summary(model, trans)).toEqual({
+  expect(summary(model)).toEqual({
     text: 'Slurm 1 ▶ 0 ◷',
     told: 'Submitted here: 1 job runs'
   });
@@ -92,9 +91,9 @@ test('the status bar says that it counts jobs submitted here while no queue is w
 test('a cluster with jobs that wants a login is told of, one without is not', () => {
   const model = new FakeModel();
   model.connections = new Map([['arandu', connection({ state: 'login-needed' })]]);
-  expect(summary(model, trans).text).toBe('Slurm');
+  expect(summary(model).text).toBe('Slurm');
   model.put(job());
-  expect(summary(model, trans)).toEqual({
+  expect(summary(model)).toEqual({
     text: 'Slurm 1 ▶ 0 ◷ ⚠',
     told: '1 job runs, arandu wants a login'
   });
@@ -102,7 +101,7 @@ test('a cluster with jobs that wants a login is told of, one without is not', ()
 
 test('why nothing new is known is told in the user’s language', () => {
   const quoted = (text: string): string => `«${text}»`;
-  const other = { __: quoted, gettext: quoted } as typeof trans;
+  const other = { __: quoted, gettext: quoted };
   const model = new FakeModel();
   const message = 'The controller (or its database) does not answer.';
   const problem = {
@@ -114,7 +113,7 @@ test('why nothing new is known is told in the user’s language', () => {
     option: null
   };
   model.freshness = { asOf: null, problem };
-  expect(summary(model, other).told).toBe(`«no job runs or waits», «${message}»`);
+  expect(inLanguage(other, () => summary(model)).told).toBe(`«no job runs or waits», «${message}»`);
 });
 
 test('settings are the schema’s, and whatever else is written there is none', () => {
@@ -135,8 +134,8 @@ test('settings are the schema’s, and whatever else is written there is none', 
 });
 
 test('the settings’ page is in the user’s language, and its values are not', () => {
-  const other = { __: (text: string) => `«${text}»` } as typeof trans;
-  const { title, properties } = translated(schema, other);
+  const other = { __: (text: string) => `«${text}»` };
+  const { title, properties } = inLanguage(other, () => translated(schema));
   expect(title).toBe('«Slurm»');
   expect(properties.notifyEnd?.oneOf?.[0]).toEqual({ const: 'always', title: '«Always»' });
   expect(properties.notifyEnd?.default).toBe('always');

@@ -1,18 +1,16 @@
 import { Notification } from '@jupyterlab/apputils';
 import type { IStateDB } from '@jupyterlab/statedb';
-import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { FakeModel, job } from '../../__tests__/fakes';
 import type { Job } from '../../wire';
 import { kindOf, Notifier } from '../notifier';
 import { notifySettings } from '../settings';
 
-const trans = nullTranslator.load('jupyter_slurm');
-
 beforeEach(() => {
   jest.useFakeTimers();
   Notification.dismiss();
 });
+
 afterEach(() => jest.useRealTimers());
 
 function notified(values: Record<string, boolean | string | string[]> = {}): FakeModel {
@@ -21,7 +19,7 @@ function notified(values: Record<string, boolean | string | string[]> = {}): Fak
 
 function both(values: Record<string, boolean | string | string[]> = {}): [FakeModel, Notifier] {
   const model = new FakeModel();
-  const notifier = new Notifier(model, new CommandRegistry(), trans, null);
+  const notifier = new Notifier(model, new CommandRegistry(), null);
   notifier.follow(notifySettings(values));
   return [model, notifier];
 }
@@ -86,7 +84,7 @@ test('a muted job stays muted after a reload', async () => {
   } as unknown as IStateDB;
   const fresh = async (): Promise<[FakeModel, Notifier]> => {
     const model = new FakeModel();
-    const notifier = new Notifier(model, new CommandRegistry(), trans, null, state);
+    const notifier = new Notifier(model, new CommandRegistry(), null, state);
     await notifier.recall();
     notifier.follow(notifySettings({}));
     model.put(job({ state: 'RUNNING' }));

@@ -1,5 +1,4 @@
 // An option that the table of commands gets has its field, with nothing more said of it here.
-import { nullTranslator } from '@jupyterlab/translation';
 import { act } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 import type { Known } from '../cluster';
@@ -20,6 +19,7 @@ jest.mock('../options', () => {
     ]
   };
 });
+
 Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
 
 let root: Root;
@@ -30,6 +30,7 @@ beforeEach(() => {
   host = document.body.appendChild(document.createElement('div'));
   root = createRoot(host);
 });
+
 afterEach(() => {
   act(() => {
     root.unmount();
@@ -51,7 +52,6 @@ function labels(kind: Source['kind']): (string | null)[] {
         said={new Map()}
         change={change}
         changeCluster={jest.fn()}
-        trans={nullTranslator.load('jupyter_slurm')}
       />
     );
   });

@@ -1,11 +1,9 @@
-import { nullTranslator } from '@jupyterlab/translation';
+import { inLanguage } from '../../__tests__/fakes';
 import type { Check, Partition, Preview, Problem } from '../../wire';
 import { NO_WISHES, type Wishes } from '../form';
 import { seconds, told, unusable } from '../partitions';
 import type { Text } from '../../messages';
 import { fieldOf, sorted } from '../sentences';
-
-const trans = nullTranslator.load('jupyter_slurm');
 
 test.each([
   ['time', 'time'],
@@ -35,11 +33,11 @@ test('what is wrong stands at its field, the others below', () => {
     check(false, 'd'),
     check(false, 'else', null)
   ];
-  const { byField, others } = sorted({ checks } as unknown as Preview, null, trans);
+  const { byField, others } = sorted({ checks } as unknown as Preview, null);
   expect([...byField]).toEqual([['time', { text: 'b. Less.', ok: false }]]);
   expect(others.map(one => one.text)).toEqual(['a. Less.', 'c. Less.', 'd. Less.', 'else. Less.']);
   const problem = { message: '--mem: `x`', hint: null, option: 'mem' } as Problem;
-  expect(sorted(null, problem, trans).byField.get('mem')).toEqual({
+  expect(sorted(null, problem).byField.get('mem')).toEqual({
     text: '--mem: `x`',
     ok: false
   });
@@ -47,18 +45,17 @@ test('what is wrong stands at its field, the others below', () => {
 
 test('the field of the partition alone says what is free', () => {
   const checks = [check(null, 'debug at 12:04:03: 2 of 2 nodes idle', 'partition')];
-  const { byField, others } = sorted({ checks } as unknown as Preview, null, trans);
+  const { byField, others } = sorted({ checks } as unknown as Preview, null);
   expect([[...byField], others]).toEqual([[], []]);
 });
 
 test('a sentence and its hint are each said in the language of the page', () => {
-  const other = Object.assign(Object.create(trans) as typeof trans, {
-    gettext: (text: string) => text.toUpperCase()
-  });
+  const other = { gettext: (text: string) => text.toUpperCase() };
   const hint = 'Jobs wait.';
   const one = { ok: null, sentence: 'The partition is down.', hint, option: null };
   const of = (sentence: Text): string | undefined =>
-    sorted({ checks: [{ ...one, sentence }] } as unknown as Preview, null, other).others[0]?.text;
+    inLanguage(other, () => sorted({ checks: [{ ...one, sentence }] } as unknown as Preview, null))
+      .others[0]?.text;
   expect(of(one.sentence)).toBe('THE PARTITION IS DOWN. JOBS WAIT.');
   const refused = { text: 'Slurm would refuse it: {0}', args: { '0': 'Bad <x>' } };
   expect(of(refused)).toBe('SLURM WOULD REFUSE IT: Bad <x>. JOBS WAIT.');
@@ -117,11 +114,11 @@ test.each<[Partial<Partition>, Partial<Wishes>, string | null]>([
   [{}, { nodes: '3' }, 'max 2 nodes'],
   [{}, { account: 'theirs' }, 'not for theirs']
 ])('%j with %j: %s', (partition, wishes, why) => {
-  expect(unusable({ ...gpu, ...partition }, { ...NO_WISHES, ...wishes }, trans)).toBe(why);
+  expect(unusable({ ...gpu, ...partition }, { ...NO_WISHES, ...wishes })).toBe(why);
 });
 
 test('a choice says what there is, or why it cannot be', () => {
-  expect(told(gpu, null, trans)).toBe('gpu — max 2 h, 3 of 4 GPUs free');
-  expect(told({ ...gpu, gpus: 0, limit_s: null }, null, trans)).toBe('gpu — 1 of 2 nodes idle');
-  expect(told(gpu, 'down', trans)).toBe('gpu — down');
+  expect(told(gpu, null)).toBe('gpu — max 2 h, 3 of 4 GPUs free');
+  expect(told({ ...gpu, gpus: 0, limit_s: null }, null)).toBe('gpu — 1 of 2 nodes idle');
+  expect(told(gpu, 'down')).toBe('gpu — down');
 });

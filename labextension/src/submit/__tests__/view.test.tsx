@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 import { act } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
@@ -80,6 +79,7 @@ beforeEach(() => {
   host = document.body.appendChild(document.createElement('div'));
   root = createRoot(host);
 });
+
 afterEach(() => {
   act(() => {
     root.unmount();
@@ -92,7 +92,6 @@ async function show(model: FakeModel, seen = true, source?: Source): Promise<voi
   const all: SubmitProps = {
     ...props,
     model: model as unknown as ISlurmModel,
-    trans: nullTranslator.load('jupyter_slurm'),
     source: source ?? { kind: 'code', code: 'x' },
     draft: { wishes: { ...NO_WISHES, cluster: 'far' }, code: 'x' },
     memory: new Memory(null)

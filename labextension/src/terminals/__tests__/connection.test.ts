@@ -1,11 +1,8 @@
 import type { ServerConnection, Terminal } from '@jupyterlab/services';
-import { nullTranslator } from '@jupyterlab/translation';
 import { FakeModel, job } from '../../__tests__/fakes';
 import { FakeSocket } from '../../model/__tests__/fakes';
 import { JobTerminal, type End } from '../connection';
 import { endWords } from '../words';
-
-const trans = nullTranslator.load('jupyter_slurm');
 
 function terminal(): { one: JobTerminal; shown: () => string; ends: End[] } {
   const ends: End[] = [];
@@ -87,14 +84,14 @@ test('a line that breaks is told once, and nothing after the tab is closed', asy
 test('the end of its job is waited for and told, with why', async () => {
   const model = new FakeModel();
   model.put(job());
-  const words = endWords({ how: 'lost' }, job().id, model, trans);
+  const words = endWords({ how: 'lost' }, job().id, model);
   model.put(job({ state: 'TIMEOUT', why: 'It reached\x1b its time limit.' }));
   expect(await words).toEqual([
     'The job has ended: timed out.',
     'It reached\ufffd its time limit.'
   ]);
   model.put(job());
-  expect(await endWords({ how: 'lost' }, job().id, model, trans, 0)).toEqual([
+  expect(await endWords({ how: 'lost' }, job().id, model, 0)).toEqual([
     'The terminal is lost: nothing comes from there any more.'
   ]);
 });
@@ -108,6 +105,6 @@ test('what kept it from being opened is told whole, without control characters',
     option: null,
     transient: false
   };
-  const words = await endWords({ how: 'problem', problem }, 'x', new FakeModel(), trans);
+  const words = await endWords({ how: 'problem', problem }, 'x', new FakeModel());
   expect(words).toEqual(['No.', 'Wait.', 'srun: a', 'srun: \ufffd[2Jb']);
 });

@@ -1,5 +1,4 @@
 import type { Dialog } from '@jupyterlab/apputils';
-import { nullTranslator } from '@jupyterlab/translation';
 import { SlurmError } from '../../server';
 import type { ISlurmModel } from '../../tokens';
 import type { Problem } from '../../wire';
@@ -11,6 +10,7 @@ interface Launched {
   title: string;
   body: Body;
 }
+
 type Answer = (node: HTMLElement) => boolean;
 
 /** What a user does with each dialog, in turn: they fill it in, and agree or give up. */
@@ -32,13 +32,13 @@ jest.mock('@jupyterlab/apputils', () => {
   return { Dialog: FakeDialog };
 });
 
-const trans = nullTranslator.load('jupyter_slurm');
 const WAYS: Ways = {
   hosts: ['far.example.org'],
   templates: [
     { name: 'arandu', about: 'Arandu', hint: 'Is the VPN on?', ask: { user: 'Your user name' } }
   ]
 };
+
 const PARTITION = { name: 'debug', nodes: 2, gpus: 0, limit_s: 3600 };
 const FOUND = {
   info: { slurm_version: '23.11', partitions: [PARTITION], accounts: ['a', 'b'] },
@@ -104,7 +104,7 @@ test('a cluster is kept with what the user chose, once they have logged in', asy
       return true;
     }
   ];
-  expect(await addCluster(model, trans)).toBe('far');
+  expect(await addCluster(model)).toBe('far');
   expect(steps()).toEqual(['cluster_ways', 'cluster_begin', 'cluster_found', 'cluster_keep']);
   const way = { name: 'far', host: 'far.example.org', user: '', jump: '', template: '' };
   const commands = { path: '/opt/slurm/bin', env: 'A=1\nB=2' };
@@ -117,17 +117,17 @@ test('a cluster is kept with what the user chose, once they have logged in', asy
 test('nothing is kept when the login or what was found is given up', async () => {
   users = [typesHost];
   connect.mockResolvedValueOnce(false);
-  expect(await addCluster(model, trans)).toBeNull();
+  expect(await addCluster(model)).toBeNull();
   expect(steps()).toEqual(['cluster_ways', 'cluster_begin', 'cluster_drop']);
   users = [typesHost, givesUp];
-  expect(await addCluster(model, trans)).toBeNull();
+  expect(await addCluster(model)).toBeNull();
   expect(steps().slice(-2)).toEqual(['cluster_found', 'cluster_drop']);
 });
 
 test('a way that leads nowhere is asked for again, with what was typed and why', async () => {
   users = [typesHost, givesUp];
   connect.mockRejectedValue(new SlurmError(NOT_THERE, 502));
-  expect(await addCluster(model, trans)).toBeNull();
+  expect(await addCluster(model)).toBeNull();
   expect(steps().at(-1)).toBe('cluster_drop');
   const again = launched[1]?.body.node ?? document.body;
   expect(again.querySelector('[role=alert]')?.textContent).toBe('far does not answer.');
@@ -147,7 +147,7 @@ test('a template asks its own questions, and for nothing of what was found', asy
     },
     agrees
   ];
-  expect(await addCluster(model, trans)).toBe('arandu');
+  expect(await addCluster(model)).toBe('arandu');
   expect(calls[1]?.[1]).toMatchObject({ template: 'arandu', answers: { user: 'ana' }, host: '' });
   expect(calls.at(-1)).toEqual(['cluster_keep', { name: 'arandu' }]);
 });
@@ -160,7 +160,7 @@ test('a name that the user typed is not replaced by one that is proposed', async
     },
     agrees
   ];
-  expect(await addCluster(model, trans)).toBe('mine');
+  expect(await addCluster(model)).toBe('mine');
 });
 
 test('a name that is proposed is one that a cluster can have', () => {

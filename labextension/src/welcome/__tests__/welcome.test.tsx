@@ -1,4 +1,3 @@
-import { nullTranslator } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { act } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
@@ -8,8 +7,6 @@ import { quickstart } from '../quickstart';
 import { Welcome } from '../view';
 
 Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
-
-const trans = nullTranslator.load('jupyter_slurm');
 const execute = jest.fn();
 const call = jest.fn<Promise<unknown>, [string]>();
 let root: Root;
@@ -24,7 +21,6 @@ beforeEach(async () => {
       <Welcome
         model={{ call } as unknown as ISlurmModel}
         commands={{ execute } as unknown as CommandRegistry}
-        trans={trans}
       />
     );
     await Promise.resolve();
@@ -94,7 +90,7 @@ test('the quickstart is a command', async () => {
 });
 
 test('the quickstart starts a cluster where there is none, and nowhere else', () => {
-  const sources = (starts: boolean): string => JSON.stringify(quickstart(starts, trans));
+  const sources = (starts: boolean): string => JSON.stringify(quickstart(starts));
   expect(sources(true)).toContain('jupyter_slurm up');
   expect(sources(false)).not.toContain('jupyter_slurm up');
   expect(sources(false)).toContain('%%slurm --in numbers --out total');
