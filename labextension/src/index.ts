@@ -9,6 +9,7 @@ import { plugin as labs } from './labs/plugin';
 import { plugin as model } from './model/plugin';
 import { plugin as nodes } from './nodes/plugin';
 import { plugin as queue } from './queue/plugin';
+import { plugin as running } from './running/plugin';
 import { plugin as sidebar } from './sidebar/plugin';
 import { plugin as status } from './status/plugin';
 import { plugin as submit } from './submit/plugin';
@@ -28,6 +29,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   terminals,
   files,
   kernels,
+  running,
   status,
   welcome
 ];

@@ -1,0 +1,9 @@
+// Jobs that keep a node until somebody ends them, as a kernel here keeps its memory. Pure.
+import { isFinal } from '../format';
+import type { Job } from '../wire';
+
+const LASTING = new Set<string>(['lab', 'session', 'kernel', 'terminal']);
+
+export function isLasting({ kind, state }: Job): boolean {
+  return LASTING.has(kind) && !isFinal(state);
+}

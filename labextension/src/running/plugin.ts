@@ -1,0 +1,27 @@
+// Puts labs, sessions, kernels and terminals into JupyterLab's panel of what runs. Batch jobs end by
+// themselves, and are in the sidebar alone.
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { IRunningSessionManagers } from '@jupyterlab/running';
+import { onceThereIs } from '../later';
+import { ISlurmModel } from '../tokens';
+import { isLasting } from './lasting';
+
+export const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-slurm:running',
+  description: 'Labs, sessions, kernels and terminals in the panel of what runs.',
+  autoStart: true,
+  requires: [ISlurmModel],
+  optional: [IRunningSessionManagers],
+  activate: (
+    app: JupyterFrontEnd,
+    model: ISlurmModel,
+    managers: IRunningSessionManagers | null
+  ) => {
+    if (managers !== null) {
+      onceThereIs(model, isLasting, async () => {
+        const { LastingJobs } = await import('./section');
+        managers.add(new LastingJobs(model, app.commands));
+      });
+    }
+  }
+};
