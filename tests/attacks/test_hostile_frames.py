@@ -26,6 +26,7 @@ from jupyter_slurm.transport.relay_streams import ConversationEndedError, Stream
 from jupyter_slurm.wire import terminal_frames
 from jupyter_slurm.wire.framing import GarbledError
 
+COUNT = 10_000
 MIB = 1 << 20
 KINDS = b"KRDCEAXMZWTQLSB\n\0\xff"
 SIZES = (0, 1, 4, 9, 255, 65_536, 1 << 20, (1 << 20) + 1, 1 << 28, (1 << 31) - 1, (1 << 32) - 1)
@@ -81,11 +82,11 @@ def little_memory(most_bytes: int) -> Iterator[None]:
         tracemalloc.stop()
 
 
-def test_frames_of_a_terminal(count: int) -> None:
+def test_frames_of_a_terminal() -> None:
     generator = random.Random("pieces")
     refused = 0
     with little_memory(16 * MIB):
-        for said in hostile(count, "terminal", short_head):
+        for said in hostile(COUNT, "terminal", short_head):
             inbox = terminal_frames.inbox()
             try:
                 for piece in pieces(said, generator):
@@ -94,7 +95,7 @@ def test_frames_of_a_terminal(count: int) -> None:
                             terminal_frames.status_of(body)
             except GarbledError:
                 refused += 1
-    assert refused > count // 10
+    assert refused > COUNT // 10
 
 
 def test_a_terminal_that_announces_four_gigabytes_is_refused_at_its_head() -> None:
@@ -103,11 +104,11 @@ def test_a_terminal_that_announces_four_gigabytes_is_refused_at_its_head() -> No
         list(inbox.take(b"D\xff\xff\xff\xff"))
 
 
-def test_frames_of_a_kernel(count: int) -> None:
+def test_frames_of_a_kernel() -> None:
     generator = random.Random("pieces")
     refused = 0
     with little_memory(16 * MIB):
-        for said in hostile(count, "kernel", short_head):
+        for said in hostile(COUNT, "kernel", short_head):
             ours, theirs = socket.socketpair()
             with ours, theirs:
                 line = NodeLine(ours)
@@ -118,7 +119,7 @@ def test_frames_of_a_kernel(count: int) -> None:
                             read(kind, body)
                 except (ValueError, KeyError, struct.error, zlib.error):  # those of `Far`
                     refused += 1
-    assert refused > count // 10
+    assert refused > COUNT // 10
 
 
 def read(kind: bytes, body: bytes) -> None:
@@ -156,11 +157,11 @@ def test_a_kernels_message_that_unpacks_without_end_is_refused() -> None:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_frames_of_a_relay(part: int, count: int) -> None:
+def test_frames_of_a_relay(part: int) -> None:
     """Each string on a line of its own, of which a connection stands, or is asked for."""
     generator = random.Random(f"pieces {part}")
     with little_memory(32 * MIB), ThreadPoolExecutor(1) as pool:
-        for said in hostile(count // 4, f"relay {part}", relay_head):
+        for said in hostile(COUNT // 4, f"relay {part}", relay_head):
             near, far = socket.socketpair()
             browser, carried = socket.socketpair()
             streams = Streams(near)
@@ -217,7 +218,7 @@ def test_a_relay_that_announces_four_gigabytes_is_left_with_a_reason() -> None:
             streams.open(unused, "127.0.0.1", 1)
 
 
-def test_listings_of_a_folder(count: int) -> None:
+def test_listings_of_a_folder() -> None:
     generator = random.Random("listings")
     words = (
         b"f",
@@ -235,7 +236,7 @@ def test_listings_of_a_folder(count: int) -> None:
     )
     refused = 0
     with little_memory(16 * MIB):
-        for _ in range(count):
+        for _ in range(COUNT):
             said = generator.choice((b"folder\n", b"file\n", b"none\n", b"")) + generator.choice(
                 (b"printf\n", b"stat\n", b"")
             )
@@ -245,7 +246,7 @@ def test_listings_of_a_folder(count: int) -> None:
                 parse_listing(said, said)
             except ValueError:
                 refused += 1
-    assert refused > count // 10
+    assert refused > COUNT // 10
 
 
 @pytest.mark.parametrize("form", [b"printf", b"stat"])
@@ -256,12 +257,12 @@ def test_a_listing_of_millions_of_files_is_refused_before_it_is_taken_apart(form
         parse_listing(said)
 
 
-def test_archives(count: int) -> None:
+def test_archives() -> None:
     generator = random.Random("archives")
     true = ustar.header(b"a" * 200, size_bytes=3) + ustar.padded(b"abc") + ustar.END
     refused = 0
     with little_memory(16 * MIB):
-        for _ in range(count):
+        for _ in range(COUNT):
             said = bytearray(true)
             for _ in range(generator.randint(1, 8)):
                 said[generator.randrange(len(said))] = generator.randrange(256)
@@ -270,7 +271,7 @@ def test_archives(count: int) -> None:
                 list(ustar.members(io.BytesIO(mended(block))))
             except ustar.DamagedError:
                 refused += 1
-    assert refused > count // 10
+    assert refused > COUNT // 10
 
 
 def mended(archive: bytes) -> bytes:

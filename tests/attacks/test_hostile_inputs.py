@@ -68,6 +68,7 @@ from tests.jobs.crowd import listed
 from tests.jobs.records.test_book import record
 from tests.slurm.recorded import RELEASES, output, stderr
 
+COUNT = 10_000
 MOST_BYTES = 48 * 2**20
 """Of memory for one input; the longest are a few hundred thousand bytes."""
 QUICK_S = 0.001
@@ -348,10 +349,10 @@ THEIR_ERRORS: Mapping[str, type[Exception]] = {
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_no_input_raises_what_is_not_ours_or_takes_much_memory(name: str, count: int) -> None:
+def test_no_input_raises_what_is_not_ours_or_takes_much_memory(name: str) -> None:
     parser, samples = PARSERS[name]
     ours = (JupyterSlurmError, THEIR_ERRORS.get(name, JupyterSlurmError))
-    for data in spoilt(name, samples, count):
+    for data in spoilt(name, samples, COUNT):
         began_s = time.thread_time()
         try:
             value = parser(data)
