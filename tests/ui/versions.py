@@ -95,6 +95,7 @@ def run_cells(page: Page, lab: Lab, front_end: str) -> None:
     page.goto(f"{lab.url}{below}/{path.name}?token={lab.token}")
     if front_end == "jupyterlab":
         at_rest(page)
+        expect(page.get_by_text("| Idle")).to_be_visible()  # it runs no cell before
     else:  # Notebook shows its logo once there is a kernel, and no other sign that it has started
         expect(page.get_by_role("banner").get_by_role("img", name="Python 3")).to_be_visible()
     page.locator(".jp-Notebook .jp-CodeCell .cm-content").first.click()
