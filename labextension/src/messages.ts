@@ -43,7 +43,7 @@ function filled(text: Text, inLanguage: (english: string) => string): string {
 
 /** What is wrong, and what can be done. */
 export function told({ message, hint }: Problem): string {
-  return together([message, hint ?? ''].map(text => said(text)));
+  return together([message, hint ?? ''].map(said));
 }
 
 /** The same beside a button that logs in where that is what is needed: the hint names other ways. */

@@ -259,7 +259,7 @@ export class ClusterDrive implements Contents.IDrive {
     } catch (error) {
       if (error instanceof SlurmError) {
         const { message, hint, detail } = error.problem;
-        const lines = [message, hint ?? ''].map(line => said(line));
+        const lines = [message, hint ?? ''].map(said);
         const text = [...lines, detail ?? ''].filter(line => line !== '').join('\n');
         throw new DriveError(text, { status: error.status });
       }

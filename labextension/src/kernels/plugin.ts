@@ -39,7 +39,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       model,
       {
         is: isKernel,
-        told: (job, left) => endingSoon(job, left),
+        told: endingSoon,
         label: trans.__('Go to its notebook'),
         act: job => void app.commands.execute(CommandIDs.goToCell, { id: job.id })
       },

@@ -59,7 +59,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       model,
       {
         is: isLab,
-        told: (job, left) => endingSoon(job, left),
+        told: endingSoon,
         label: trans.__('Open the lab'),
         act: job => void app.commands.execute(CommandIDs.openLab, { id: job.id })
       },

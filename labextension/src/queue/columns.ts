@@ -33,7 +33,7 @@ export function columnsOf(): readonly QueueColumn[] {
     moments('start', 'start_estimate_s', trans.__('Expected start'), true),
     {
       ...text('why', 'reason', trans.__('Why it waits'), 118),
-      text: entry => whyWord(entry),
+      text: whyWord,
       hint: entry => [why(entry), entry.reason ?? ''].filter(part => part !== '').join('\n'),
       words: entry => `${whyWord(entry)} ${why(entry)} ${entry.reason ?? ''}`.toLowerCase(),
       value: entry => whyWord(entry) || null
@@ -124,7 +124,7 @@ function stateColumn(): QueueColumn {
     width: 102,
     usual: true,
     number: false,
-    text: entry => stateOf(entry),
+    text: stateOf,
     hint: entry => entry.state,
     words: wordsOf,
     value: entry => rankOf(entry.state)
