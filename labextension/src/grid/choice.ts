@@ -1,5 +1,6 @@
 // Which rows of a grid somebody has chosen. No DOM.
-import type { Choosing } from './grid';
+
+export type Choosing = 'only' | 'add' | 'range';
 
 export interface Choice {
   /** Of rows. */

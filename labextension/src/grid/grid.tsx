@@ -1,9 +1,11 @@
 // A grid of very many rows of one height, of which only those in sight exist. The box scrolls over
 // nothing but height; what is seen stays put in it and shows what belongs there, so that nothing is
-// ever blank. A tree is a grid whose rows have levels. Knows rows by number and key alone; keys move
-// and select.
+// ever blank. A tree is a grid whose rows have levels. Knows rows by their keys alone; keys move and
+// select.
 import {
+  useCallback,
   useLayoutEffect,
+  useMemo,
   useRef,
   useState,
   type JSX,
@@ -11,42 +13,40 @@ import {
   type MouseEvent,
   type RefObject
 } from 'react';
+import { chosen, type Choice, type Choosing } from './choice';
 import { useKeptFocus } from './focus';
+import { Heads, type Arranged } from './head';
 import '../../style/grid.css';
 
-export const ROW_PX = 24;
+const ROW_PX = 24;
 const SPARE = 4;
 
-export type Choosing = 'only' | 'add' | 'range';
-
 /** What a row of a tree is: how deep, and whether it is open; null: it does not open. */
-export interface Branch {
+interface Branch {
   level: number;
   open: boolean | null;
 }
 
-interface Props {
+interface Props<R extends { key: string }> {
   label: string;
-  count: number;
-  columns: number;
-  /** Of all columns, in pixels; null: as wide as the box. */
-  width: number | null;
-  head: JSX.Element | null;
-  keyOf: (at: number) => string;
-  /** Where the row of that key is now; -1: nowhere. */
-  find: (key: string) => number;
-  cells: (at: number) => JSX.Element;
+  rows: readonly R[];
+  /** undefined: a row is one cell, as wide as the box. */
+  columns?: Arranged;
+  /** The key that a row has now, where it was another. */
+  keyNow?: (key: string) => string;
+  cells: (row: R) => JSX.Element;
   /** Of a tree, what is told of a row. */
-  branch?: (at: number) => Branch;
+  branch?: (row: R) => Branch;
   /** What a screen reader says of a row; none: its cells. */
-  sentence?: (at: number) => string;
-  selected: (at: number) => boolean;
-  onSelect: (at: number, how: Choosing) => void;
-  onSelectAll?: () => void;
-  onOpen: (at: number) => void;
-  onDelete?: (at: number) => void;
-  onExpand?: (at: number, open: boolean) => void;
-  onMenu?: (at: number, event: MouseEvent) => void;
+  sentence?: (row: R) => string;
+  choice: Choice;
+  choose: (next: Choice) => void;
+  /** Whether it is among all, where all are chosen. */
+  isChosenWithAll?: (row: R) => boolean;
+  onOpen?: (row: R) => void;
+  onDelete?: (row: R) => void;
+  onExpand?: (row: R, open: boolean) => void;
+  onMenu?: (row: R, event: MouseEvent) => void;
   /** Another listing altogether: it begins at its top. */
   listing: string;
 }
@@ -56,26 +56,32 @@ interface Active {
   at: number;
 }
 
-export function Grid(props: Props): JSX.Element {
-  const { count, find, keyOf } = props;
+export function Grid<R extends { key: string }>(props: Props<R>): JSX.Element {
+  const { rows, columns, choice, listing } = props;
+  const count = rows.length;
+  const find = useFind(rows, props.keyNow);
   const box = useRef<HTMLDivElement>(null);
   const [active, setActive] = useState<Active>({ key: '', at: 0 });
-  const { top, height, onScroll } = useScroll(box, props);
+  const { top, height, onScroll } = useScroll(box, rows, find, listing);
   const known = find(active.key);
   const at = Math.min(known < 0 ? active.at : known, count - 1);
-  const headPx = props.head === null ? 0 : ROW_PX;
+  const headPx = columns === undefined ? 0 : ROW_PX;
   const seen = Math.max(0, height - headPx);
   const first = Math.max(0, Math.floor(top / ROW_PX) - SPARE);
   const last = Math.min(count, Math.ceil((top + seen) / ROW_PX) + SPARE);
   const focus = useRef(false);
 
+  const choose = (next: number, how: Choosing): void => {
+    props.choose(chosen(choice, rows, find, next, how));
+  };
   const go = (goal: number, how: Choosing): void => {
     const next = Math.min(count - 1, Math.max(0, goal));
-    if (next < 0) {
+    const row = rows[next];
+    if (row === undefined) {
       return;
     }
-    setActive({ key: keyOf(next), at: next });
-    props.onSelect(next, how);
+    setActive({ key: row.key, at: next });
+    choose(next, how);
     focus.current = true;
     const element = box.current;
     if (element !== null) {
@@ -97,19 +103,23 @@ export function Grid(props: Props): JSX.Element {
     if (event.target instanceof Element && event.target.closest('[role="columnheader"]')) {
       return;
     }
+    const row = rows[at];
     const goal = goalOf(event.key, at, count, Math.max(1, Math.floor(seen / ROW_PX) - 1));
     if (goal !== null) {
       go(goal, event.shiftKey ? 'range' : 'only');
-    } else if (event.key === 'ArrowRight' || event.key === 'ArrowLeft') {
-      props.onExpand?.(at, event.key === 'ArrowRight');
-    } else if (event.key === 'Enter') {
-      props.onOpen(at);
     } else if (event.key === ' ') {
-      props.onSelect(at, 'add');
-    } else if (event.key === 'Delete') {
-      props.onDelete?.(at);
+      choose(at, 'add');
     } else if (event.key === 'a' && (event.ctrlKey || event.metaKey)) {
-      props.onSelectAll?.();
+      const all = rows.filter(props.isChosenWithAll ?? (() => true));
+      props.choose({ ...choice, keys: new Set(all.map(({ key }) => key)) });
+    } else if (row === undefined) {
+      return;
+    } else if (event.key === 'ArrowRight' || event.key === 'ArrowLeft') {
+      props.onExpand?.(row, event.key === 'ArrowRight');
+    } else if (event.key === 'Enter') {
+      props.onOpen?.(row);
+    } else if (event.key === 'Delete') {
+      props.onDelete?.(row);
     } else {
       return;
     }
@@ -117,28 +127,29 @@ export function Grid(props: Props): JSX.Element {
     event.stopPropagation();
   };
   // The active row is there even when it is out of sight, so that the focus is not lost.
-  const numbers = Array.from({ length: Math.max(0, last - first) }, (_, more) => first + more);
-  const isAway = at >= 0 && (at < first || at >= last);
+  const inSight = rows.slice(first, last).map((row, more) => [row, first + more] as const);
+  const away = at < first || at >= last ? rows.slice(at, at + 1) : [];
   const whole = headPx + count * ROW_PX;
-  const headRows = props.head === null ? 0 : 1;
+  const headRows = columns === undefined ? 0 : 1;
+  const width = columns?.shown.reduce((sum, column) => sum + column.width, 0);
   return (
     <div
       className="jp-slurm-Grid"
       role={props.branch === undefined ? 'grid' : 'treegrid'}
       aria-label={props.label}
       aria-rowcount={count + headRows}
-      aria-colcount={props.columns}
+      aria-colcount={columns?.shown.length ?? 1}
       aria-multiselectable="true"
       tabIndex={-1}
       ref={box}
       onKeyDown={keys}
       onScroll={onScroll}
     >
-      <div className="jp-slurm-GridHeight" style={{ height: whole, minWidth: props.width ?? 0 }}>
+      <div className="jp-slurm-GridHeight" style={{ height: whole, minWidth: width }}>
         <div className="jp-slurm-GridSeen" style={{ height: Math.min(whole, height) }}>
-          {props.head === null ? null : (
+          {columns === undefined ? null : (
             <div className="jp-slurm-GridHead" role="row" aria-rowindex={1}>
-              {props.head}
+              <Heads {...columns} />
             </div>
           )}
           <div className="jp-slurm-GridClip">
@@ -147,37 +158,37 @@ export function Grid(props: Props): JSX.Element {
               role="rowgroup"
               style={{ transform: `translateY(${-top}px)` }}
             >
-              {(isAway ? [...numbers, at] : numbers).map(number => (
+              {[...inSight, ...away.map(row => [row, at] as const)].map(([row, number]) => (
                 <div
-                  key={keyOf(number)}
+                  key={row.key}
                   role="row"
                   aria-rowindex={number + 1 + headRows}
-                  aria-label={props.sentence?.(number)}
-                  {...branchOf(props.branch?.(number))}
-                  aria-selected={props.selected(number)}
+                  aria-label={props.sentence?.(row)}
+                  {...branchOf(props.branch?.(row))}
+                  aria-selected={choice.keys.has(row.key)}
                   className="jp-slurm-GridRow"
                   data-at={number}
                   data-odd={number % 2 === 1}
                   tabIndex={number === at ? 0 : -1}
                   style={{ top: number * ROW_PX }}
                   onFocus={() => {
-                    setActive({ key: keyOf(number), at: number });
+                    setActive({ key: row.key, at: number });
                   }}
                   onClick={event => {
                     const add = event.ctrlKey || event.metaKey;
                     go(number, event.shiftKey ? 'range' : add ? 'add' : 'only');
                   }}
                   onDoubleClick={() => {
-                    props.onOpen(number);
+                    props.onOpen?.(row);
                   }}
                   onContextMenu={event => {
-                    if (!props.selected(number)) {
+                    if (!choice.keys.has(row.key)) {
                       go(number, 'only');
                     }
-                    props.onMenu?.(number, event);
+                    props.onMenu?.(row, event);
                   }}
                 >
-                  {props.cells(number)}
+                  {props.cells(row)}
                 </div>
               ))}
             </div>
@@ -220,10 +231,27 @@ interface Scrolled {
   onScroll: () => void;
 }
 
+/** Where the row of a key is now, -1: nowhere; looked up once it is asked. */
+function useFind(
+  rows: readonly { key: string }[],
+  keyNow: (key: string) => string = key => key
+): (key: string) => number {
+  const index = useMemo(() => ({ rows, at: null as Map<string, number> | null }), [rows]);
+  return useCallback(
+    (key: string) => {
+      index.at ??= new Map(index.rows.map((row, at) => [row.key, at]));
+      return index.at.get(keyNow(key)) ?? -1;
+    },
+    [index, keyNow]
+  );
+}
+
 /** How far it is scrolled, and how high it is. The row at the top stays there as others come. */
 function useScroll(
   box: RefObject<HTMLDivElement>,
-  { count, find, keyOf, listing }: Props
+  rows: readonly { key: string }[],
+  find: (key: string) => number,
+  listing: string
 ): Scrolled {
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
@@ -258,9 +286,9 @@ function useScroll(
   }, [box, find, listing]);
   const onScroll = (): void => {
     const now = box.current?.scrollTop ?? 0;
-    const at = Math.min(count - 1, Math.floor(now / ROW_PX));
-    topKey.current = { listing, key: at < 0 ? '' : keyOf(at) };
+    const at = Math.min(rows.length - 1, Math.floor(now / ROW_PX));
+    topKey.current = { listing, key: rows[at]?.key ?? '' };
     setTop(now);
   };
-  return { top: Math.min(top, Math.max(0, count * ROW_PX)), height, onScroll };
+  return { top: Math.min(top, rows.length * ROW_PX), height, onScroll };
 }

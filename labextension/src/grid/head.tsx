@@ -5,13 +5,14 @@ import { moved, NARROWEST_PX, sortedBy, widthOf, type Arrangement, type Shown } 
 
 const STEP_PX = 16;
 
-interface Props<T> {
-  shown: readonly Shown<T>[];
+/** Columns as they are shown, whatever they are of, and what arranges them. */
+export interface Arranged {
+  shown: readonly Shown<never>[];
   arrangement: Arrangement;
   arrange: (next: Arrangement) => void;
 }
 
-export function Heads<T>({ shown, arrangement, arrange }: Props<T>): JSX.Element {
+export function Heads({ shown, arrangement, arrange }: Arranged): JSX.Element {
   const [active, setActive] = useState(0);
   const row = useRef<HTMLDivElement>(null);
   const at = Math.min(active, shown.length - 1);

@@ -1,9 +1,9 @@
 // The nodes as a dense table, filtered and sorted as the queue is.
 import { useDeferredValue, useMemo, useState, type JSX } from 'react';
 import { Cells } from '../grid/cells';
+import { NOTHING } from '../grid/choice';
 import { shownOf, type Arrangement } from '../grid/columns';
 import { Grid } from '../grid/grid';
-import { Heads } from '../grid/head';
 import { ordered } from '../grid/order';
 import { testOf } from '../grid/terms';
 import type { Node } from '../wire';
@@ -28,44 +28,32 @@ export function NodesTable(props: Props): JSX.Element {
   const rows = useMemo(() => {
     const wanted = columns.find(({ id }) => id === sorting.column);
     const found = nodes.filter(testOf(words, columns, 0));
-    return ordered([], found, wanted, sorting, byName);
+    return ordered([], found, wanted, sorting, byName).map(node => ({ key: node.name, node }));
   }, [nodes, words, columns, sorting]);
-  const [chosen, setChosen] = useState('');
+  const [choice, choose] = useState(NOTHING);
   return (
     <Grid
       label={props.label}
       listing={`${words}\n${sorting.column} ${sorting.down}`}
-      count={rows.length}
-      columns={shown.length}
-      width={shown.reduce((sum, { width }) => sum + width, 0)}
-      head={<Heads shown={shown} arrangement={arrangement} arrange={arrange} />}
-      keyOf={at => rows[at]?.name ?? ''}
-      find={key => rows.findIndex(node => node.name === key)}
-      cells={at => {
-        const node = rows[at];
-        return node === undefined ? (
-          <></>
-        ) : (
-          <Cells
-            item={node}
-            shown={shown}
-            nowS={nowS}
-            content={(id, text) =>
-              id === 'state' ? (
-                <span className="jp-slurm-State" data-tone={TONES[condition(node)]}>
-                  <span aria-hidden="true">{SIGNS[condition(node)]} </span>
-                  {text}
-                </span>
-              ) : null
-            }
-          />
-        );
-      }}
-      selected={at => rows[at]?.name === chosen}
-      onSelect={at => {
-        setChosen(rows[at]?.name ?? '');
-      }}
-      onOpen={() => undefined}
+      rows={rows}
+      columns={{ shown, arrangement, arrange }}
+      cells={({ node }) => (
+        <Cells
+          item={node}
+          shown={shown}
+          nowS={nowS}
+          content={(id, text) =>
+            id === 'state' ? (
+              <span className="jp-slurm-State" data-tone={TONES[condition(node)]}>
+                <span aria-hidden="true">{SIGNS[condition(node)]} </span>
+                {text}
+              </span>
+            ) : null
+          }
+        />
+      )}
+      choice={choice}
+      choose={choose}
     />
   );
 }

@@ -2,15 +2,13 @@
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useDeferredValue, useMemo, useState, type JSX } from 'react';
 import { openMenu } from '../commands/menu';
-import { argsOf } from '../commands/targets';
-import { chosen, NOTHING } from '../grid/choice';
+import { argsOf, type Target } from '../commands/targets';
+import { NOTHING } from '../grid/choice';
 import { ColumnsMenu } from '../grid/columns_menu';
 import { shownOf, type Arrangement } from '../grid/columns';
 import { useNow } from '../grid/feed';
-import { useFind } from '../grid/find';
 import { FreshnessLine } from '../grid/freshness';
-import { Grid, type Choosing } from '../grid/grid';
-import { Heads } from '../grid/head';
+import { Grid } from '../grid/grid';
 import type { PanelProps } from '../grid/cluster_panel';
 import { CommandIDs } from '../tokens';
 import { trans } from '../translation';
@@ -47,7 +45,6 @@ export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
   const found = useFound(order, asked, columns);
   const rows = useMemo(() => rowsOf(found, open), [found, open]);
   usePrepared(order, columns);
-  const find = useFind(rows);
   const counts = useMemo(() => stateCounts(order), [order]);
   const count = useMemo(
     () => (choice.keys.size === 0 ? 0 : rows.filter(row => choice.keys.has(row.key)).length),
@@ -57,9 +54,6 @@ export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
     () => targetsOf(cluster, rows, choice.keys, queue.isOwn),
     [cluster, rows, choice, queue.isOwn]
   );
-  const select = (at: number, how: Choosing): void => {
-    setChoice(chosen(choice, rows, find, at, how));
-  };
   const expand = useCallback((row: Row, wanted: boolean): void => {
     if (isArray(row)) {
       setOpen(before => {
@@ -69,13 +63,8 @@ export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
       });
     }
   }, []);
-  const openJob = (at: number): void => {
-    const row = rows[at];
-    const here = row ? targetsOf(cluster, [row], new Set([row.key]), queue.isOwn) : [];
-    if (here.length > 0) {
-      void commands.execute(CommandIDs.openJob, argsOf(here));
-    }
-  };
+  const targetsOfRow = (row: Row): Target[] =>
+    targetsOf(cluster, [row], new Set([row.key]), queue.isOwn);
   const hasData = queue.followed.view?.freshness.asOf != null;
   return (
     <div className="jp-slurm-QueueBody">
@@ -100,49 +89,32 @@ export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
       <Grid
         label={trans.__('Queue of %1', cluster)}
         listing={`${asked}\n${everyone}\n${arrangement.sorting.column} ${arrangement.sorting.down}`}
-        count={rows.length}
-        columns={shown.length}
-        width={shown.reduce((sum, { width }) => sum + width, 0)}
-        head={<Heads shown={shown} arrangement={arrangement} arrange={arrange} />}
-        keyOf={at => rows[at]?.key ?? ''}
-        find={find}
-        cells={at => {
-          const row = rows[at];
-          return row === undefined ? (
-            <></>
-          ) : (
-            <QueueCells
-              row={row}
-              shown={shown}
-              nowS={nowS}
-              isOpen={open.has(row.key)}
-              expand={expand}
-            />
-          );
-        }}
-        selected={at => choice.keys.has(rows[at]?.key ?? '')}
-        onSelect={select}
-        onSelectAll={() => {
-          setChoice({ ...choice, keys: new Set(rows.map(row => row.key)) });
-        }}
-        onExpand={(at, wanted) => {
-          const row = rows[at];
-          if (row !== undefined) {
-            expand(row, wanted);
+        rows={rows}
+        columns={{ shown, arrangement, arrange }}
+        cells={row => (
+          <QueueCells
+            row={row}
+            shown={shown}
+            nowS={nowS}
+            isOpen={open.has(row.key)}
+            expand={expand}
+          />
+        )}
+        choice={choice}
+        choose={setChoice}
+        onExpand={expand}
+        onOpen={row => {
+          if (targetsOfRow(row).length > 0) {
+            void commands.execute(CommandIDs.openJob, argsOf(targetsOfRow(row)));
           }
         }}
-        onOpen={openJob}
         onDelete={() => {
           if (targets.length > 0) {
             void commands.execute(CommandIDs.cancel, argsOf(targets));
           }
         }}
-        onMenu={(at, event) => {
-          const row = rows[at];
-          const here = new Set(row ? [row.key] : []);
-          const meant = choice.keys.has(row?.key ?? '')
-            ? targets
-            : targetsOf(cluster, row ? [row] : [], here, queue.isOwn);
+        onMenu={(row, event) => {
+          const meant = choice.keys.has(row.key) ? targets : targetsOfRow(row);
           event.preventDefault();
           openMenu(commands, meant, STEERING, { x: event.clientX, y: event.clientY });
         }}

@@ -11,8 +11,7 @@ import {
 } from 'react';
 import { openMenu } from '../commands/menu';
 import { argsOf, type Target } from '../commands/targets';
-import { chosen, NOTHING } from '../grid/choice';
-import { useFind } from '../grid/find';
+import { NOTHING } from '../grid/choice';
 import { Grid } from '../grid/grid';
 import { later } from '../later';
 import { CommandIDs, type ISlurmModel } from '../tokens';
@@ -29,9 +28,6 @@ import { firstOpen, levelOf, linesOf, type Line } from './tree';
 import type { News, Queues } from './queues';
 
 const HoverCard = later(async () => (await import('./hover_card')).HoverCard);
-
-/** What the grid asks for while its lines become fewer. */
-const NO_LINE: Line = { kind: 'group', key: '', group: '', count: 0, open: false };
 
 interface Props {
   model: ISlurmModel;
@@ -84,19 +80,14 @@ export function MyJobs(props: Props): JSX.Element {
     const found = [...groups].map(([name, rows]) => [name, matching(rows, asked)] as const);
     return linesOf(new Map(found.filter(([, rows]) => rows.length > 0)), isOpen);
   }, [groups, asked, isOpen]);
-  const known = useFind(lines);
-  const find = useCallback((key: string) => known(keyNow(key)), [known, keyNow]);
   const [choice, setChoice] = useState(NOTHING);
   const keys = useMemo(() => keysNow(choice.keys, listing), [choice, listing]);
   const chosenRows = useMemo(() => rowsAt(lines, keys), [lines, keys]);
-  const lineAt = (at: number): Line => lines[at] ?? NO_LINE;
   const keyAt = useCallback((at: number) => lines[at]?.key ?? '', [lines]);
   const { pointed, over } = usePointed(keyAt);
   const list = useRef<HTMLDivElement>(null);
-  const targets = (at: number): Target[] => {
-    const line = lines[at];
-    return (line === undefined || keys.has(line.key) ? chosenRows : rowsOf(line)).map(targetOf);
-  };
+  const targets = (line: Line): Target[] =>
+    (keys.has(line.key) ? chosenRows : rowsOf(line)).map(targetOf);
   const onKey = (event: KeyboardEvent): void => {
     if (event.key === 'Escape') {
       over(null);
@@ -107,7 +98,7 @@ export function MyJobs(props: Props): JSX.Element {
       body?.querySelector<HTMLInputElement>('.jp-slurm-Filter')?.focus();
     }
   };
-  const under = pointed === null ? undefined : lines[find(pointed.key)];
+  const under = pointed && lines.find(({ key }) => key === keyNow(pointed.key));
   return (
     <div
       className="jp-slurm-Jobs"
@@ -134,48 +125,38 @@ export function MyJobs(props: Props): JSX.Element {
       <Grid
         label={trans.__('My jobs')}
         listing={asked}
-        count={lines.length}
-        columns={1}
-        width={null}
-        head={null}
-        keyOf={keyAt}
-        find={find}
-        branch={at => ({ level: levelOf(lineAt(at)), open: lineAt(at).open })}
-        sentence={at => lineSentence(lineAt(at), nowS, several)}
-        cells={at => <LineCell line={lineAt(at)} {...{ nowS, several, toggle }} />}
-        selected={at => keys.has(keyAt(at))}
-        onSelect={(at, how) => {
-          setChoice(chosen({ ...choice, keys }, lines, find, at, how));
-        }}
-        onSelectAll={() => {
-          const jobs = lines.filter(line => line.kind !== 'group');
-          setChoice({ ...choice, keys: new Set(jobs.map(line => line.key)) });
-        }}
-        onExpand={(at, wanted) => {
-          if (lineAt(at).open === !wanted) {
-            toggle(keyAt(at));
-          }
-        }}
-        onOpen={at => {
-          const line = lines[at];
-          if (line?.kind === 'job') {
-            void commands.execute(CommandIDs.openJob, argsOf([targetOf(line.row)]));
-          } else if (line !== undefined) {
+        rows={lines}
+        keyNow={keyNow}
+        branch={line => ({ level: levelOf(line), open: line.open })}
+        sentence={line => lineSentence(line, nowS, several)}
+        cells={line => <LineCell {...{ line, nowS, several, toggle }} />}
+        choice={{ ...choice, keys }}
+        choose={setChoice}
+        isChosenWithAll={line => line.kind !== 'group'}
+        onExpand={(line, wanted) => {
+          if (line.open === !wanted) {
             toggle(line.key);
           }
         }}
-        onDelete={at => {
-          if (targets(at).length > 0) {
-            void commands.execute(CommandIDs.cancel, argsOf(targets(at)));
+        onOpen={line => {
+          if (line.kind === 'job') {
+            void commands.execute(CommandIDs.openJob, argsOf([targetOf(line.row)]));
+          } else {
+            toggle(line.key);
           }
         }}
-        onMenu={(at, event) => {
-          const [row] = rowsOf(lines[at]);
+        onDelete={line => {
+          if (targets(line).length > 0) {
+            void commands.execute(CommandIDs.cancel, argsOf(targets(line)));
+          }
+        }}
+        onMenu={(line, event) => {
+          const [row] = rowsOf(line);
           if (row !== undefined && !event.shiftKey) {
             event.preventDefault();
             event.stopPropagation();
             const place = { x: event.clientX, y: event.clientY };
-            openMenu(commands, targets(at), steeringOf(row), place);
+            openMenu(commands, targets(line), steeringOf(row), place);
           }
         }}
       />
@@ -242,6 +223,6 @@ function rowsAt(lines: readonly Line[], keys: ReadonlySet<string>): JobRow[] {
 }
 
 /** The jobs that a line stands for: its own, those of a notebook, and of a head none. */
-function rowsOf(line: Line | undefined): readonly JobRow[] {
-  return line?.kind === 'job' ? [line.row] : line?.kind === 'notebook' ? line.rows : [];
+function rowsOf(line: Line): readonly JobRow[] {
+  return line.kind === 'job' ? [line.row] : line.kind === 'notebook' ? line.rows : [];
 }
