@@ -32,7 +32,8 @@ export interface Command {
   refused?: (target: Target) => string | null;
   /** True: the action is done to each selected job, and its label says how many there are. */
   counts?: boolean;
-  execute: (targets: Target[]) => Promise<void>;
+  /** What it gives is what the command gives. */
+  execute: (targets: Target[]) => Promise<unknown>;
 }
 
 export function addJobCommands(app: JupyterFrontEnd, model: ISlurmModel): void {
@@ -65,11 +66,10 @@ export function addCommands(app: JupyterFrontEnd, all: readonly Command[]): void
       execute: async args => {
         const targets = wantedBy(app, args).filter(fits);
         try {
-          if (targets.length > 0) {
-            await execute(targets);
-          }
+          return targets.length > 0 ? await execute(targets) : undefined;
         } catch (error) {
           tell(error, label);
+          return undefined;
         }
       }
     });
@@ -227,5 +227,3 @@ function isOurs(target: Target): target is Target & { id: string } {
 function isWaiting(state: string): boolean {
   return !isFinal(state) && !isRunning(state);
 }
-
-export { tell } from './telling';

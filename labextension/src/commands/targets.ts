@@ -19,9 +19,13 @@ export interface Target {
 /** Of a command's arguments: `targets`, or `id` for a single job of ours. */
 export function targetsOf(args: ReadonlyPartialJSONObject): Target[] {
   if (typeof args.id === 'string') {
-    return [{ cluster: '', id: args.id, slurm_id: null }];
+    return [ours(args.id)];
   }
   return Array.isArray(args.targets) ? args.targets.flatMap(targetOf) : [];
+}
+
+export function ours(id: string): Target {
+  return { cluster: '', id, slurm_id: null };
 }
 
 function targetOf(value: unknown): Target[] {

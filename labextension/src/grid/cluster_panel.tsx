@@ -4,7 +4,7 @@ import { Signal } from '@lumino/signaling';
 import type { ComponentType, JSX } from 'react';
 import { usualOf } from '../commands/targets';
 import { slurmIcon } from '../icons';
-import { CommandIDs, type ISlurmModel } from '../tokens';
+import type { ISlurmModel } from '../tokens';
 import { ModelWidget } from '../watching';
 import { NoCluster } from '../welcome/none';
 
@@ -58,9 +58,8 @@ export class ClusterPanel<Look> extends ModelWidget {
     const { commands, model } = this.props;
     const isNamed = this.cluster !== '';
     if (!isNamed || this.isRemoved) {
-      const welcome = (): void => void commands.execute(CommandIDs.showSidebar);
       const removed = isNamed && !model.hasNoCluster ? { removed: this.cluster } : {};
-      return <NoCluster {...removed} welcome={welcome} />;
+      return <NoCluster {...removed} commands={commands} />;
     }
     const { View } = this;
     return <View {...this.props} />;

@@ -8,7 +8,7 @@ import { problemOf } from '../model/model';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Job, JobDetails, Problem } from '../wire';
-import { CopyButton } from './parts';
+import { CopyButton } from '../parts';
 
 export interface Asked {
   details: JobDetails | null;

@@ -24,7 +24,7 @@ import { useFinding } from './finding';
 import { useFollowing, useNearness } from './follow';
 import { LogBar } from './logbar';
 import { NOTHING, textOf, withChunk, type Shown, type Wanted } from './output';
-import { Trouble } from './parts';
+import { Trouble } from '../parts';
 import { widthOf } from './times';
 
 /** What is asked for at first, and what is kept at most. */

@@ -3,7 +3,7 @@ import { useEffect, useRef, type JSX, type KeyboardEvent, type ReactNode } from 
 import { trans } from '../translation';
 import type { Finding } from './finding';
 import type { Wanted } from './output';
-import { CopyButton } from './parts';
+import { CopyButton } from '../parts';
 import { bytes } from './words';
 
 interface Props {

@@ -20,7 +20,7 @@ import { trans } from '../translation';
 import type { Job, Problem, UsageSample } from '../wire';
 import { Chart } from './chart';
 import { byNode, gpusOf } from './measured';
-import { Trouble } from './parts';
+import { Trouble } from '../parts';
 import { asked, average, charted, cpuShare, mean, peak, seriesOf, thinned } from './samples';
 import type { Series } from './samples';
 import { idleGpus } from './uses';

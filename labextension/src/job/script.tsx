@@ -4,7 +4,7 @@ import { CodeEditor, type IEditorServices } from '@jupyterlab/codeeditor';
 import { useEffect, useRef, type JSX } from 'react';
 import { trans } from '../translation';
 import type { JobDetails } from '../wire';
-import { CopyButton } from './parts';
+import { CopyButton } from '../parts';
 import { commandLine, languageOf } from './words';
 
 interface Props {

@@ -9,7 +9,7 @@ import type { Job, JobDetails } from '../wire';
 import { DetailsPane, useDetails } from './details';
 import { Head } from './head';
 import { LogPane } from './log';
-import { Trouble } from './parts';
+import { Trouble } from '../parts';
 import { ResourcesPane } from './resources';
 import { ScriptPane } from './script';
 import { Tabs } from './tabs';

@@ -1,42 +1,56 @@
 // The list of remote kernels that can be picked: what each is called, where it runs, what it asks
-// for; and what removes one. A function of what the server says.
-import { useEffect, useState, type JSX } from 'react';
+// for; and what removes one. The server makes, lists and removes their kernelspecs.
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { useCallback, useEffect, useState, type JSX } from 'react';
 import { visible } from '../format';
-import { problemOf } from '../model/model';
 import { told } from '../messages';
+import { problemOf } from '../model/model';
+import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { NoCluster } from '../welcome/none';
 import type { Problem, RemoteKernel } from '../wire';
 import { optionsOf } from './words';
 import '../../style/kernels.css';
 
-export interface KernelsProps {
-  list: () => Promise<RemoteKernel[]>;
-  /** Asks first; null: nothing was removed. */
-  remove: (kernel: RemoteKernel) => Promise<RemoteKernel[] | null>;
-  make: () => void;
-  /** Shows the way to a cluster; null: there is one. */
-  welcome: (() => void) | null;
+interface Props {
+  app: JupyterFrontEnd;
+  model: ISlurmModel;
   /** Differs when there may be others than before. */
   news: number;
 }
 
-export function KernelsView(props: KernelsProps): JSX.Element {
-  const { list, remove, make, welcome, news } = props;
+/** What the server answers: those that there are. */
+interface Kernels {
+  kernels: RemoteKernel[];
+}
+
+export function KernelsView({ app, model, news }: Props): JSX.Element {
+  const { commands, serviceManager } = app;
   const [kernels, setKernels] = useState<readonly RemoteKernel[] | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
-  const take = async (asked: Promise<readonly RemoteKernel[] | null>): Promise<void> => {
-    try {
-      const found = await asked;
-      setProblem(null);
-      setKernels(was => found ?? was);
-    } catch (error) {
-      setProblem(problemOf(error));
+  const ask = useCallback(
+    async (call: string, args = {}) => {
+      try {
+        const found = await model.call<Kernels>(call, args);
+        setProblem(null);
+        setKernels(found.kernels);
+      } catch (error) {
+        setProblem(problemOf(error));
+      }
+    },
+    [model]
+  );
+  const remove = async (kernel: RemoteKernel): Promise<void> => {
+    if (await mayRemove(kernel)) {
+      await ask('kernel_remove', { name: kernel.name });
+      // So that launcher and picker have it no longer.
+      await serviceManager.kernelspecs.refreshSpecs();
     }
   };
   useEffect(() => {
-    void take(list());
-  }, [list, news]);
+    void ask('kernels');
+  }, [ask, news]);
   return (
     <div className="jp-slurm-Kernels">
       <p className="jp-slurm-Quiet">
@@ -49,27 +63,40 @@ export function KernelsView(props: KernelsProps): JSX.Element {
           {told(problem)}
         </p>
       )}
-      {kernels === null ? null : kernels.length === 0 ? (
-        welcome !== null ? null : (
-          <p className="jp-slurm-Empty">{trans.__('There are none yet.')}</p>
-        )
-      ) : (
-        <List
-          kernels={kernels}
-          remove={kernel => {
-            void take(remove(kernel));
-          }}
-        />
+      {kernels === null || kernels.length > 0 || model.hasNoCluster ? null : (
+        <p className="jp-slurm-Empty">{trans.__('There are none yet.')}</p>
       )}
-      {welcome === null ? (
-        <button type="button" className="jp-slurm-Button" onClick={make}>
+      {kernels === null || kernels.length === 0 ? null : (
+        <List kernels={kernels} remove={kernel => void remove(kernel)} />
+      )}
+      {model.hasNoCluster ? (
+        <NoCluster commands={commands} />
+      ) : (
+        <button
+          type="button"
+          className="jp-slurm-Button"
+          onClick={() => void commands.execute(CommandIDs.newKernel)}
+        >
           {trans.__('New remote kernel…')}
         </button>
-      ) : (
-        <NoCluster welcome={welcome} />
       )}
     </div>
   );
+}
+
+async function mayRemove(kernel: RemoteKernel): Promise<boolean> {
+  const { button } = await showDialog({
+    title: trans.__('Remove this kernel?'),
+    body: trans.__(
+      '%1 can be picked no longer. Notebooks whose kernel it is now go on with it.',
+      visible(kernel.display_name)
+    ),
+    buttons: [
+      Dialog.cancelButton({ label: trans.__('Keep') }),
+      Dialog.warnButton({ label: trans.__('Remove') })
+    ]
+  });
+  return button.accept;
 }
 
 interface ListProps {

@@ -2,10 +2,10 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { Widget } from '@lumino/widgets';
 import { cellText } from './cell';
-import { localPath, type Front } from './commands';
+import { localPath, type Form, type Front } from './commands';
 import { lineOf, NO_WISHES, wishesOf, type Wishes } from './form';
 import { cellSource, type Place } from './notebook';
-import type { CellSource } from './source';
+import type { CellSource, Ran } from './source';
 
 /** Returns the cell of a form that was open before a reload; its notebook may open later. */
 export function cellOf(
@@ -24,7 +24,7 @@ export function cellOf(
 }
 
 /** Opens a form about the active cell; undefined: there is none. */
-export async function openCell(front: Front): Promise<Widget | undefined> {
+export async function openCell(front: Front): Promise<Form | undefined> {
   const { app, notebooks, open } = front;
   const panel = notebooks?.currentWidget;
   const cell = notebooks?.activeCell;
@@ -46,11 +46,11 @@ export async function runAgain(
   app: JupyterFrontEnd,
   place: Place,
   changes: Partial<Wishes>
-): Promise<void> {
+): Promise<Ran> {
   const line = cellText(place.cell.model.sharedModel.getSource()).line ?? '';
   const path = place.panel.context.localPath;
   const source = cellSource(place.cell.model.id, path, () => place, shower(app));
-  await source.run(lineOf({ ...wishesOf(line), ...changes }));
+  return source.run(lineOf({ ...wishesOf(line), ...changes }));
 }
 
 function shower({ shell }: JupyterFrontEnd): (panel: Widget) => void {

@@ -1,6 +1,7 @@
 // What a form knows of its cluster: what the cluster says of itself, its images, and how its
 // partitions are now. Asked for while the form is looked at; it never asks anybody to log in.
-import { useEffect, useState } from 'react';
+import { useCallback, useEffect, useState } from 'react';
+import { useFeed } from '../grid/feed';
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
 import { useSeen } from '../watching';
@@ -17,18 +18,15 @@ export interface Known {
 }
 
 const NOTHING: Known = { info: null, images: [], partitions: [], asOf: null, problem: null };
-const NOT_LISTED: Pick<Known, 'partitions' | 'asOf'> = { partitions: [], asOf: null };
 
 /** Keeps the last answer while the next is on its way. */
 export function useCluster(model: ISlurmModel, cluster: string): Known {
   const seen = useSeen();
   const [known, setKnown] = useState<Known>(NOTHING);
-  const [live, setLive] = useState(NOT_LISTED);
   const state = model.connections.get(cluster)?.state;
   const open = state === undefined || state === 'open' || state === 'local';
   useEffect(() => {
     setKnown(NOTHING);
-    setLive(NOT_LISTED);
   }, [cluster]);
   useEffect(() => {
     let stale = false;
@@ -56,24 +54,11 @@ export function useCluster(model: ISlurmModel, cluster: string): Known {
       stale = true;
     };
   }, [model, cluster, seen, open]);
-  const asked = known.info !== null;
-  useEffect(() => {
-    if (!asked || !seen) {
-      return undefined;
-    }
-    const view = model.nodes(cluster);
-    const hear = (): void => {
-      setLive({ partitions: view.partitions, asOf: view.freshness.asOf });
-    };
-    view.changed.connect(hear);
-    hear();
-    return () => {
-      view.changed.disconnect(hear);
-      view.dispose();
-    };
-  }, [model, cluster, seen, asked]);
-  const partitions = merged(known.partitions, live.partitions);
-  return { ...known, partitions, asOf: live.asOf ?? known.asOf };
+  const openNodes = useCallback(() => model.nodes(cluster), [model, cluster]);
+  const { view } = useFeed(known.info === null ? null : openNodes);
+  const live = view?.cluster === cluster ? view : null; // of another one until there is a newer
+  const partitions = merged(known.partitions, live?.partitions ?? []);
+  return { ...known, partitions, asOf: live?.freshness.asOf ?? known.asOf };
 }
 
 /** What changes by the minute is the newer listing's, the rest the cluster's own word. */

@@ -2,29 +2,49 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { FileBrowser } from '@jupyterlab/filebrowser';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
-import type { LabIcon } from '@jupyterlab/ui-components';
+import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import type { Widget } from '@lumino/widgets';
-import { tell } from '../commands/jobs';
+import type { IDisposable } from '@lumino/disposable';
+import { jobOf, ours } from '../commands/targets';
+import { tell } from '../commands/telling';
 import { jobsIn } from '../commands/where';
 import { jobIcon, kernelIcon, labIcon, slurmIcon } from '../icons';
-import { CommandIDs } from '../tokens';
+import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
+import type { Job } from '../wire';
 import { cellText, isRunnable, saysOtherwise } from './cell';
 import type { Wishes } from './form';
 import type { Place } from './notebook';
 import type { Source } from './source';
 
 const RUNNABLE = /\.(?:py|sh|slurm|sbatch|ipynb)$/i;
-const NOTHING = { args: { type: 'object', properties: {} } } as const;
+const IS_LAUNCHER = {
+  isLauncher: { type: 'boolean', description: 'Whether it is a card of the launcher.' }
+} as const;
+
+export interface Form extends IDisposable {
+  readonly content: { readonly made: { readonly promise: Promise<Job | null> } };
+}
 
 export interface Front {
   app: JupyterFrontEnd;
+  model: ISlurmModel;
   /** The file browser that is looked at. */
   browser: () => FileBrowser | null;
   notebooks: INotebookTracker | null;
   /** `wishes`: of a line that there is already. */
-  open: (source: Source, wishes?: Partial<Wishes>) => Promise<Widget>;
+  open: (source: Source, wishes?: Partial<Wishes>) => Promise<Form>;
+}
+
+/**
+ * Returns what a command gives that opens a form: the job that the form makes, null if it is closed
+ * without; for the launcher the form itself, which takes its place.
+ */
+async function givenBy(
+  form: Form | undefined,
+  { isLauncher }: ReadonlyPartialJSONObject
+): Promise<Form | Job | null> {
+  return form === undefined ? null : isLauncher === true ? form : form.content.made.promise;
 }
 
 export function addSubmitCommands(front: Front): void {
@@ -33,21 +53,21 @@ export function addSubmitCommands(front: Front): void {
     id: string,
     label: string,
     caption: string,
-    execute: () => Promise<Widget | undefined> | undefined,
-    is: { isEnabled?: () => boolean; isVisible?: () => boolean; icon?: LabIcon }
+    execute: () => Promise<Form | undefined> | undefined,
+    is: Partial<CommandRegistry.ICommandOptions>
   ): void => {
     app.commands.addCommand(id, {
       label,
       caption,
       icon: slurmIcon,
-      describedBy: NOTHING,
+      describedBy: { args: { type: 'object', properties: IS_LAUNCHER } },
       ...is,
-      execute: async () => {
+      execute: async args => {
         try {
-          return await execute();
+          return await givenBy(await execute(), args);
         } catch (error) {
           tell(error, label);
-          return undefined;
+          return null;
         }
       }
     });
@@ -113,18 +133,17 @@ function addNew({ app, open }: Front): void {
           cluster: { type: 'string', description: 'The cluster to begin with.' },
           line: { type: 'string', description: 'The words of a `%%slurm` line to begin with.' },
           code: { type: 'string', description: 'The text of the job.' },
-          isLauncher: { type: 'boolean', description: 'Whether it is a card of the launcher.' }
+          ...IS_LAUNCHER
         }
       }
     },
-    execute: async ({ cluster, line, code }) => {
+    execute: async args => {
+      const { cluster, line, code } = args;
       const { wishesOf } = await import('./form');
       const said = typeof line === 'string' ? wishesOf(line) : {};
       const where = typeof cluster === 'string' ? { cluster } : {};
-      return open(
-        { kind: 'code', code: typeof code === 'string' ? code : '' },
-        { ...said, ...where }
-      );
+      const text = typeof code === 'string' ? code : '';
+      return givenBy(await open({ kind: 'code', code: text }, { ...said, ...where }), args);
     }
   });
 }
@@ -174,7 +193,7 @@ function lineIn({ cell }: Place): string {
   return cellText(cell.model.sharedModel.getSource()).line ?? '';
 }
 
-function addAgain({ app, notebooks }: Front): void {
+function addAgain({ app, model, notebooks }: Front): void {
   const label = trans.__('Submit again');
   const asker = ({ id, option }: ReadonlyPartialJSONObject): Place | null => {
     const place = typeof id === 'string' ? askerOf(notebooks, id) : null;
@@ -202,13 +221,15 @@ function addAgain({ app, notebooks }: Front): void {
       const place = asker(args);
       const { option, value } = args;
       if (place === null || typeof option !== 'string' || typeof value !== 'string') {
-        return;
+        return null;
       }
       const { runAgain } = await import('./cells');
       try {
-        await runAgain(app, place, { [option]: value });
+        const { job: id } = await runAgain(app, place, { [option]: value });
+        return await id.then(one => (one === null ? null : jobOf(model, ours(one))));
       } catch (error) {
         tell(error, label);
+        return null;
       }
     }
   });

@@ -7,8 +7,8 @@ import { trans } from '../translation';
 import type { Cluster, Image, RemoteKernel } from '../wire';
 import { Age } from './age';
 import type { Known } from './cluster';
-import { NO_WISHES, type Field, type Option, type Wishes } from './form';
-import { Choice, Lines, Stepper, Text, type Option as Offered } from './inputs';
+import { NO_WISHES, type Field, type Wishes } from './form';
+import { Choice, Lines, Stepper, Text, type Option as Offered, type TextProps } from './inputs';
 import { OPTIONS } from './options';
 import { chosen, freeGpus, freeOfType, offer, seconds, told, unusable } from './partitions';
 import type { Place, Sentence } from './sentences';
@@ -16,7 +16,7 @@ import type { Source } from './source';
 
 const TIMES = ['10m', '30m', '1h', '4h', '12h', '1d', '3d'];
 
-export interface FieldsProps {
+interface FieldsProps {
   /** What is asked for. */
   kind: Source['kind'];
   /** The kernel that it would be; null: it is none, or not known. */
@@ -31,12 +31,7 @@ export interface FieldsProps {
   presets: ReactNode;
 }
 
-interface Common {
-  label: string;
-  value: string;
-  said: Sentence | undefined;
-  change: (value: string) => void;
-}
+type Common = Pick<TextProps, 'label' | 'value' | 'said' | 'change'>;
 
 /** What every field has, by its name. */
 function common(props: FieldsProps, field: Field, label: string): Common {
@@ -58,12 +53,12 @@ export function Fields(props: FieldsProps): JSX.Element {
   return (
     <>
       <div className="jp-slurm-FirstFields">
-        {props.kind === 'kernel' ? <Title {...props} /> : null}
+        {props.kind === 'kernel' ? <Line {...props} field="display-name" /> : null}
         {props.presets}
         <ClusterField {...props} />
         <Gpus {...props} />
-        <Time {...props} />
-        <ImageField {...props} />
+        <Line {...props} field="time" />
+        <Line {...props} field="image" />
       </div>
       <Rest {...props} />
     </>
@@ -98,10 +93,18 @@ function Rest(props: FieldsProps): JSX.Element {
         <Where {...props} />
       </Group>
       <Group title={trans.__('Resources')}>
-        <Resources {...props} />
+        {RESOURCES.map(field => (
+          <Line key={field} {...props} field={field} />
+        ))}
       </Group>
       <Group title={trans.__('Software')}>
-        <Program {...props} />
+        <Line {...props} field="chdir" />
+        <Line {...props} field="module" />
+        <Lines
+          {...common(props, 'env', trans.__('Environment'))}
+          rows={2}
+          hint={trans.__('NAME=VALUE, one per line')}
+        />
       </Group>
       <Group title={kind === 'kernel' ? trans.__('The kernel') : trans.__('The job')}>
         <More {...props} />
@@ -216,47 +219,84 @@ function Gpus(props: FieldsProps): JSX.Element {
   );
 }
 
-function Time(props: FieldsProps): JSX.Element {
-  const { known, wishes } = props;
+const RESOURCES = ['cpus-per-task', 'mem', 'nodes', 'ntasks'] as const;
+
+type Line = Pick<TextProps, 'label' | 'hint' | 'wide' | 'list'>;
+
+/** What stands at the fields that are a line of text, or a tick. */
+function linesOf(props: FieldsProps): Partial<Record<Field, Line>> {
+  const { clusters, kernel, kind, known, wishes } = props;
   const partition = chosen(known.partitions, wishes.partition);
+  const aliases = clusters.find(one => one.name === wishes.cluster)?.images ?? [];
   const limitS = partition?.limit_s ?? null;
-  const usualS = partition?.default_time_s ?? null;
   const times = TIMES.filter(one => limitS === null || (seconds(one) ?? 0) <= limitS);
-  return (
-    <Text
-      {...common(props, 'time', trans.__('Time limit'))}
-      list={times.map(one => [one, ''])}
-      hint={timeHint(usualS, limitS)}
-    />
-  );
+  const { cpus = null, memory_mib: memoryMib = null, max_nodes: nodes = null } = partition ?? {};
+  return {
+    'display-name': {
+      label: trans.__('Title'),
+      wide: true,
+      hint:
+        kernel !== null && wishes['display-name'] === ''
+          ? trans.__('Default: %1', kernel.display_name)
+          : trans.__('Shown in the kernel picker')
+    },
+    time: {
+      label: trans.__('Time limit'),
+      list: times.map(one => [one, ''] as const),
+      hint: timeHint(partition?.default_time_s ?? null, limitS)
+    },
+    image: {
+      label: trans.__('Image'),
+      wide: true,
+      list: offered(known.images, aliases),
+      hint: trans.__('Name, address or path. Default: from the cluster')
+    },
+    'cpus-per-task': {
+      label: trans.__('CPUs per task'),
+      hint: cpus ? trans.__('Max %1 per node', cpus) : ''
+    },
+    mem: {
+      label: trans.__('Memory per node'),
+      hint: memoryMib ? trans.__('e.g. 8G, max %1', memory(memoryMib)) : trans.__('e.g. 8G')
+    },
+    nodes: {
+      label: trans.__('Nodes'),
+      hint: nodes ? trans.__('Max %1', nodes) : trans.__('e.g. 1 or 2-4')
+    },
+    ntasks: { label: trans.__('Tasks'), hint: trans.__('Default: %1', 1) },
+    chdir: {
+      label: trans.__('Folder'),
+      wide: true,
+      hint: trans.__('Working folder on the cluster, e.g. ~/fit')
+    },
+    module: { label: trans.__('Modules'), hint: trans.__('Separate with spaces') },
+    name: {
+      label: trans.__('Name'),
+      hint: kind === 'kernel' ? hintOfKernel(props) : trans.__('Letters, digits, . _ -')
+    },
+    array: { label: trans.__('Array'), hint: trans.__('e.g. 1-10 or 1,3,5') },
+    idle: {
+      label: kind === 'lab' ? trans.__('End when idle for') : trans.__('End when disconnected for'),
+      hint: trans.__('e.g. 2h. Default: from the cluster')
+    },
+    install: { label: trans.__('Install JupyterLab if missing') },
+    tensorboard: { label: trans.__('TensorBoard'), hint: trans.__('Log folder') },
+    more: {
+      label: trans.__('Other options'),
+      wide: true,
+      hint: trans.__('Options of sbatch, e.g. --exclusive --constraint a100')
+    }
+  };
 }
 
-function Resources(props: FieldsProps): JSX.Element {
-  const { known, wishes } = props;
-  const partition = chosen(known.partitions, wishes.partition);
-  return (
-    <>
-      <Text
-        {...common(props, 'cpus-per-task', trans.__('CPUs per task'))}
-        hint={partition?.cpus ? trans.__('Max %1 per node', partition.cpus) : ''}
-      />
-      <Text
-        {...common(props, 'mem', trans.__('Memory per node'))}
-        hint={
-          partition?.memory_mib
-            ? trans.__('e.g. 8G, max %1', memory(partition.memory_mib))
-            : trans.__('e.g. 8G')
-        }
-      />
-      <Text
-        {...common(props, 'nodes', trans.__('Nodes'))}
-        hint={
-          partition?.max_nodes ? trans.__('Max %1', partition.max_nodes) : trans.__('e.g. 1 or 2-4')
-        }
-      />
-      <Text {...common(props, 'ntasks', trans.__('Tasks'))} hint={trans.__('Default: %1', 1)} />
-    </>
-  );
+/** An option without words here is as the table of options says. */
+function Line({
+  field,
+  help = '',
+  ...props
+}: FieldsProps & { field: Field; help?: string }): JSX.Element {
+  const { label, ...line } = linesOf(props)[field] ?? { label: `--${field}`, hint: help };
+  return <Text {...common(props, field, label)} {...line} />;
 }
 
 function timeHint(usualS: number | null, limitS: number | null): string {
@@ -268,40 +308,6 @@ function timeHint(usualS: number | null, limitS: number | null): string {
   return usualS === null
     ? trans.__('Max %1', duration(limitS))
     : trans.__('Default %1, max %2', duration(usualS), duration(limitS));
-}
-
-function ImageField(props: FieldsProps): JSX.Element {
-  const { clusters, known, wishes } = props;
-  const cluster = clusters.find(one => one.name === wishes.cluster);
-  return (
-    <Text
-      {...common(props, 'image', trans.__('Image'))}
-      wide
-      list={offered(known.images, cluster?.images ?? [])}
-      hint={trans.__('Name, address or path. Default: from the cluster')}
-    />
-  );
-}
-
-function Program(props: FieldsProps): JSX.Element {
-  return (
-    <>
-      <Text
-        {...common(props, 'chdir', trans.__('Folder'))}
-        wide
-        hint={trans.__('Working folder on the cluster, e.g. ~/fit')}
-      />
-      <Text
-        {...common(props, 'module', trans.__('Modules'))}
-        hint={trans.__('Separate with spaces')}
-      />
-      <Lines
-        {...common(props, 'env', trans.__('Environment'))}
-        rows={2}
-        hint={trans.__('NAME=VALUE, one per line')}
-      />
-    </>
-  );
 }
 
 function offered(images: readonly Image[], aliases: readonly string[]): [string, string][] {
@@ -320,20 +326,6 @@ function offered(images: readonly Image[], aliases: readonly string[]): [string,
   return [...told];
 }
 
-/** Of a lab or a kernel. */
-function Idle(props: FieldsProps): JSX.Element {
-  const { kind } = props;
-  const label =
-    kind === 'lab' ? trans.__('End when idle for') : trans.__('End when disconnected for');
-  return (
-    <Text {...common(props, 'idle', label)} hint={trans.__('e.g. 2h. Default: from the cluster')} />
-  );
-}
-
-function Install(props: FieldsProps): JSX.Element {
-  return <Check {...common(props, 'install', trans.__('Install JupyterLab if missing'))} />;
-}
-
 function Check({ label, value, change }: Common): JSX.Element {
   return (
     <label className="jp-slurm-Check">
@@ -349,28 +341,6 @@ function Check({ label, value, change }: Common): JSX.Element {
   );
 }
 
-/** Of a kernel: how it is called where nothing is said is in the hint. */
-function Title(props: FieldsProps): JSX.Element {
-  const { wishes, kernel } = props;
-  const title = kernel === null ? '' : trans.__('Default: %1', kernel.display_name);
-  return (
-    <Text
-      {...common(props, 'display-name', trans.__('Title'))}
-      wide
-      hint={
-        wishes['display-name'] === '' && title !== ''
-          ? title
-          : trans.__('Shown in the kernel picker')
-      }
-    />
-  );
-}
-
-function Name(props: FieldsProps): JSX.Element {
-  const hint = props.kind === 'kernel' ? hintOfKernel(props) : trans.__('Letters, digits, . _ -');
-  return <Text {...common(props, 'name', trans.__('Name'))} hint={hint} />;
-}
-
 function hintOfKernel({ wishes, kernel }: FieldsProps): string {
   if (kernel?.exists === true) {
     return trans.__('Replaces the kernel %1', kernel.name);
@@ -380,53 +350,14 @@ function hintOfKernel({ wishes, kernel }: FieldsProps): string {
     : trans.__('a-z, digits, . _ -');
 }
 
-function Indices(props: FieldsProps): JSX.Element {
-  return (
-    <Text {...common(props, 'array', trans.__('Array'))} hint={trans.__('e.g. 1-10 or 1,3,5')} />
-  );
-}
-
-/** An option that has no field made for it: the table says all of it. */
-function Plain({ option, ...props }: FieldsProps & { option: Option }): JSX.Element {
-  const field = common(props, option.name, `--${option.name}`);
-  return option.flag ? <Check {...field} /> : <Text {...field} hint={option.help} />;
-}
-
 const ABOVE: readonly Field[] = [
   ...FIRST,
   ...(['partition', 'account', 'qos'] as const),
-  ...(['nodes', 'ntasks', 'cpus-per-task', 'mem'] as const),
+  ...RESOURCES,
   ...(['chdir', 'module', 'env'] as const)
 ];
 /** How the nodes of a job work together, as `--launch` names it. */
 const ENGINES = ['torchrun', 'mpi', 'ray', 'dask'];
-const MADE: Partial<Record<Field, (props: FieldsProps) => JSX.Element>> = {
-  name: Name,
-  launch: Launch,
-  array: Indices,
-  idle: Idle,
-  install: Install,
-  tensorboard: Board
-};
-
-function Launch(props: FieldsProps): JSX.Element {
-  return (
-    <Choice
-      {...common(props, 'launch', trans.__('Launcher'))}
-      options={[{ value: '', text: trans.__('First node only') }, ...plain(ENGINES)]}
-    />
-  );
-}
-
-function Board(props: FieldsProps): JSX.Element {
-  return (
-    <Text
-      {...common(props, 'tensorboard', trans.__('TensorBoard'))}
-      hint={trans.__('Log folder')}
-    />
-  );
-}
-
 /** All that the groups above do not have. */
 function More(props: FieldsProps): JSX.Element {
   const { kind } = props;
@@ -435,19 +366,20 @@ function More(props: FieldsProps): JSX.Element {
   );
   return (
     <>
-      {left.map(option => {
-        const Made = MADE[option.name];
-        return Made ? (
-          <Made key={option.name} {...props} />
-        ) : (
-          <Plain key={option.name} {...props} option={option} />
-        );
+      {left.map(({ name, flag, help }) => {
+        if (name === 'launch') {
+          const first = { value: '', text: trans.__('First node only') };
+          const options = [first, ...plain(ENGINES)];
+          const field = common(props, name, trans.__('Launcher'));
+          return <Choice key={name} {...field} options={options} />;
+        }
+        if (flag) {
+          const { label } = linesOf(props)[name] ?? { label: `--${name}` };
+          return <Check key={name} {...common(props, name, label)} />;
+        }
+        return <Line key={name} {...props} field={name} help={help} />;
       })}
-      <Text
-        {...common(props, 'more', trans.__('Other options'))}
-        wide
-        hint={trans.__('Options of sbatch, e.g. --exclusive --constraint a100')}
-      />
+      <Line {...props} field="more" />
     </>
   );
 }

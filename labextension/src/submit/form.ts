@@ -16,6 +16,14 @@ export const NO_WISHES = Object.fromEntries(
   [...NAMES, 'gpuType', 'more'].map(name => [name, ''])
 ) as Wishes;
 
+/** Returns what was kept of a form, as far as the fields of today can hold it. */
+export function wishesIn(kept: unknown): Wishes {
+  const said = Object.entries(Object(kept) as object).filter(
+    ([key, value]) => key in NO_WISHES && typeof value === 'string'
+  );
+  return { ...NO_WISHES, ...(Object.fromEntries(said) as Partial<Wishes>) };
+}
+
 /** What stands between several values in a field; one by one they are options of a line. */
 const BETWEEN: Partial<Record<Field, readonly [string, RegExp]>> = {
   module: [' ', /[\s,]+/],

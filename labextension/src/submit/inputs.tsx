@@ -46,7 +46,7 @@ export function Told({ said }: { said: Sentence }): JSX.Element {
   );
 }
 
-interface TextProps extends FieldProps {
+export interface TextProps extends FieldProps {
   value: string;
   change: (value: string) => void;
   /** Suggestions; anything else may be typed. */

@@ -1,5 +1,6 @@
 // The newest question of somebody who types: asked after a pause, one at a time; an answer that was
 // overtaken is dropped. No view, no calls of its own.
+import { useEffect, useRef, useState } from 'react';
 
 /** Somebody who types is not asked after at every key. */
 export const PAUSE_MS = 400;
@@ -12,7 +13,7 @@ export class Latest<Q, A> {
   constructor(
     /** Never rejects. */
     private readonly ask: (question: Q) => Promise<A>,
-    private readonly tell: (question: Q, answer: A) => void
+    private readonly tell: (answer: A) => void
   ) {}
 
   want(question: Q): void {
@@ -37,9 +38,38 @@ export class Latest<Q, A> {
     this.asking = false;
     if (this.wanted === wanted) {
       this.wanted = null;
-      this.tell(wanted.question, answer);
+      this.tell(answer);
     } else if (this.wanted !== null) {
       this.want(this.wanted.question);
     }
   }
+}
+
+/**
+ * Returns the newest answer to a question; the one before stays until it is there. null: there is none
+ * yet. It is asked once more where `again` is another, and not while the question is null.
+ */
+export function useLatest<A>(
+  /** Never rejects. */
+  ask: (question: string) => Promise<A>,
+  question: string | null,
+  again = ''
+): A | null {
+  const [answer, setAnswer] = useState<A | null>(null);
+  const latest = useRef<Latest<string, A> | null>(null);
+  useEffect(() => {
+    const made = new Latest(ask, (found: A) => {
+      setAnswer(found);
+    });
+    latest.current = made;
+    return () => {
+      made.dispose();
+    };
+  }, [ask]);
+  useEffect(() => {
+    if (question !== null) {
+      latest.current?.want(question);
+    }
+  }, [ask, question, again]);
+  return answer;
 }

@@ -1,7 +1,7 @@
 // What was chosen last on each cluster, and what its user has saved by a name, in JupyterLab's own
 // state.
 import type { IStateDB } from '@jupyterlab/statedb';
-import { keepable, NO_WISHES, type Wishes } from './form';
+import { keepable, wishesIn, type Wishes } from './form';
 
 /** Of jobs, of labs, and of kernels. */
 export const JOBS = 'jupyter-slurm:wishes';
@@ -33,7 +33,7 @@ export class Memory {
   /** By name, as they are sorted there. */
   get favourites(): readonly (readonly [name: string, wishes: Wishes])[] {
     return Object.entries(this.saved.favourites ?? {})
-      .map(([name, wishes]) => [name, read(wishes)] as const)
+      .map(([name, wishes]) => [name, wishesIn(wishes)] as const)
       .sort(([one], [other]) => one.localeCompare(other));
   }
 
@@ -45,7 +45,7 @@ export class Memory {
   }
 
   of(cluster: string): Wishes {
-    return { ...read(this.saved.by[cluster]), cluster, ...ONES_OWN };
+    return { ...wishesIn(this.saved.by[cluster]), cluster, ...ONES_OWN };
   }
 
   async keep(wishes: Wishes): Promise<void> {
@@ -76,13 +76,6 @@ export class Memory {
     this.saved = next(this.saved);
     await this.state?.save(this.key, { ...this.saved });
   }
-}
-
-function read(kept: Partial<Wishes> = {}): Wishes {
-  const said = Object.entries(kept).filter(
-    ([key, value]) => key in NO_WISHES && typeof value === 'string'
-  );
-  return { ...NO_WISHES, ...Object.fromEntries(said) };
 }
 
 function isSaved(value: unknown): value is Saved {

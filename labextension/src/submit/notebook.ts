@@ -2,6 +2,7 @@
 // notebook says what was done, its output is where one looks for it, and Run All does it again.
 import { NotebookActions, type Notebook, type NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
+import { jobsIn } from '../commands/where';
 import { trans } from '../translation';
 import { cellText, LOAD, loadsSlurm, withLine } from './cell';
 import type { CellSource } from './source';
@@ -50,9 +51,27 @@ export function cellSource(
       panel.content.activeCellIndex = at;
       panel.content.deselectAll();
       // It is done when the job is: nobody waits for that here.
-      void NotebookActions.run(panel.content, panel.sessionContext);
+      const done = NotebookActions.run(panel.content, panel.sessionContext);
+      return { job: jobOfRun(cell, done) };
     }
   };
+}
+
+function jobOfRun({ model }: Cell, done: Promise<boolean>): Promise<string | null> {
+  return new Promise(resolve => {
+    const look = (): void => {
+      const [id] = jobsIn(model.toJSON());
+      if (id !== undefined) {
+        model.contentChanged.disconnect(look);
+        resolve(id);
+      }
+    };
+    model.contentChanged.connect(look);
+    void done.finally(() => {
+      model.contentChanged.disconnect(look);
+      resolve(null);
+    });
+  });
 }
 
 async function kernelOf(panel: NotebookPanel): Promise<Kernel.IKernelConnection> {

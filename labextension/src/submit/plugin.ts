@@ -8,7 +8,6 @@ import {
 import {
   ICommandPalette,
   IToolbarWidgetRegistry,
-  type MainAreaWidget,
   Notification,
   WidgetTracker
 } from '@jupyterlab/apputils';
@@ -25,18 +24,11 @@ import { CommandIDs, INotifier, ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { addSubmitCommands } from './commands';
 import { ExecutedCopies } from './executed';
-import type { Form, Parts } from './open';
+import type { Begun, Form, Parts } from './open';
 import { isRepeatable } from './source';
 import { slurmButton, TOOLBAR_ITEM } from './toolbar';
-import type { SubmitPanel } from './widget';
 
-const IN_THE_PALETTE = [
-  CommandIDs.startLab,
-  CommandIDs.newKernel,
-  CommandIDs.submit,
-  CommandIDs.submitCell,
-  CommandIDs.submitNotebook
-];
+const IN_THE_LAUNCHER = [CommandIDs.submit, CommandIDs.startLab, CommandIDs.newKernel];
 
 export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:submit',
@@ -72,26 +64,23 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       model,
       documents,
       notifier,
-      forms: new WidgetTracker<MainAreaWidget<SubmitPanel>>({ namespace: 'slurm-form' }),
+      forms: new WidgetTracker<Form>({ namespace: 'slurm-form' }),
       state
     };
     addSubmitCommands({
       app,
+      model,
       browser: () => browsers?.tracker.currentWidget ?? null,
       notebooks,
       open: (source, wishes) => open(parts, source, wishes)
     });
     addCommands(app, [resubmission(parts)]);
-    launcher?.add({
-      command: CommandIDs.submit,
-      args: { isLauncher: true },
-      category: trans.__('Slurm'),
-      rank: 1
+    const category = trans.__('Slurm');
+    IN_THE_LAUNCHER.forEach((command, at) => {
+      launcher?.add({ command, args: { isLauncher: true }, category, rank: at + 1 });
     });
-    launcher?.add({ command: CommandIDs.startLab, category: trans.__('Slurm'), rank: 2 });
-    launcher?.add({ command: CommandIDs.newKernel, category: trans.__('Slurm'), rank: 3 });
-    for (const command of IN_THE_PALETTE) {
-      palette?.addItem({ command, category: trans.__('Slurm') });
+    for (const command of [...IN_THE_LAUNCHER, CommandIDs.submitCell, CommandIDs.submitNotebook]) {
+      palette?.addItem({ command, category });
     }
     toolbars?.addFactory<NotebookPanel>('Notebook', TOOLBAR_ITEM, panel =>
       slurmButton(panel, app.commands)
@@ -101,9 +90,9 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-async function open(parts: Parts, ...form: Form): Promise<MainAreaWidget> {
+async function open(parts: Parts, ...begun: Begun): Promise<Form> {
   const { openForm } = await import('./open');
-  return openForm(parts, ...form);
+  return openForm(parts, ...begun);
 }
 
 function resubmission(parts: Parts): Command {
@@ -118,10 +107,8 @@ function resubmission(parts: Parts): Command {
       return job !== undefined && isRepeatable(job);
     },
     execute: async ([target]) => {
-      if (target?.id != null) {
-        const { resubmit } = await import('./open');
-        await resubmit(parts, target.id);
-      }
+      const { resubmit } = await import('./open');
+      return (await resubmit(parts, target?.id ?? ''))?.content.made.promise;
     }
   };
 }

@@ -1,5 +1,6 @@
 // What a form can be filled in with: as the last job, with the cluster's own defaults, or as its user
 // has saved it by a name.
+import { InputDialog } from '@jupyterlab/apputils';
 import { useState, type JSX } from 'react';
 import { visible } from '../format';
 import { trans } from '../translation';
@@ -11,8 +12,6 @@ interface Props {
   memory: Memory;
   wishes: Wishes;
   change: (wishes: Wishes) => void;
-  /** Asks for the name of a favourite; null: none is wanted. */
-  askName: () => Promise<string | null>;
 }
 
 interface Preset {
@@ -21,7 +20,7 @@ interface Preset {
   wishes: Wishes;
 }
 
-export function Presets({ memory, wishes, change, askName }: Props): JSX.Element {
+export function Presets({ memory, wishes, change }: Props): JSX.Element {
   const [, redraw] = useState({});
   const presets = all(memory, wishes.cluster);
   const shared = (one: Wishes): string => lineOf({ ...keepable(one), ...ONES_OWN });
@@ -32,8 +31,13 @@ export function Presets({ memory, wishes, change, askName }: Props): JSX.Element
     if (favourite !== null) {
       await memory.remove(favourite.slice(FAVOURITE.length));
     } else {
-      const name = await askName();
-      if (name !== null) {
+      const { button, value } = await InputDialog.getText({
+        title: trans.__('Save as favourite'),
+        label: trans.__('Name'),
+        okLabel: trans.__('Save')
+      });
+      const name = value?.trim() ?? '';
+      if (button.accept && name !== '') {
         await memory.save(name, wishes);
       }
     }

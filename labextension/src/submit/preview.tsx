@@ -1,5 +1,5 @@
 // What would become of a job that is being asked for: expected start and cost, notes, the script.
-import { useEffect, useRef, useState, type JSX } from 'react';
+import { useCallback, type JSX } from 'react';
 import { moment } from '../format';
 import { language, listed } from '../language';
 import { Marked } from '../marked';
@@ -9,21 +9,12 @@ import { trans } from '../translation';
 import type { Cost, Preview, Problem } from '../wire';
 import { Age } from './age';
 import { quoted } from './words';
-import { Latest } from './latest';
+import { useLatest } from './latest';
 import type { Sentence } from './sentences';
-
-/** What `POST outlook` takes. */
-export interface Question {
-  line: string;
-  code?: string;
-  path?: string;
-  notebook?: string;
-  kind?: 'lab' | 'kernel';
-}
 
 export interface Asked {
   /** What the answer is of; null: there is none yet. */
-  question: Question | null;
+  question: string | null;
   preview: Preview | null;
   problem: Problem | null;
   /** When, in UTC epoch seconds; null: there is no answer yet. */
@@ -32,64 +23,23 @@ export interface Asked {
 
 const NOTHING: Asked = { question: null, preview: null, problem: null, atS: null };
 
-/** The newest answer; the one before stays until it is there. */
-export function usePreview(model: ISlurmModel, question: Question, wanted: boolean): Asked {
-  const [asked, setAsked] = useState(NOTHING);
-  const latest = useRef<Latest<Question, Asked> | null>(null);
-  useEffect(() => {
-    const made = new Latest<Question, Asked>(
-      wanted => look(model, wanted),
-      (_, answer) => {
-        setAsked(answer);
+/** The newest answer to what `POST outlook` takes, as JSON; null: nothing is asked now. */
+export function usePreview(model: ISlurmModel, question: string | null): Asked {
+  const ask = useCallback(
+    async (asked: string): Promise<Asked> => {
+      try {
+        const args = JSON.parse(asked) as Record<string, unknown>;
+        const preview = await model.call<Preview>('outlook', args);
+        return { question: asked, preview, problem: null, atS: Date.now() / 1000 };
+      } catch (error) {
+        return { question: asked, preview: null, problem: problemOf(error), atS: null };
       }
-    );
-    latest.current = made;
-    return () => {
-      made.dispose();
-    };
-  }, [model]);
-  const { line, code, path, notebook, kind } = question;
-  // A login that has come about may change the answer.
-  const connection = [...model.connections.values()].map(one => one.state).join();
-  useEffect(() => {
-    if (wanted) {
-      latest.current?.want(wish({ line, code, path, notebook, kind }));
-    }
-  }, [model, line, code, path, notebook, kind, connection, wanted]);
-  return asked;
-}
-
-export function isOf(asked: Asked, { line, code, path, notebook }: Question): boolean {
-  const of = asked.question;
-  return (
-    of !== null &&
-    of.line === line &&
-    of.code === code &&
-    of.path === path &&
-    of.notebook === notebook
+    },
+    [model]
   );
-}
-
-/** Without what is not said. */
-function wish({ line, code, path, notebook, kind }: Said): Question {
-  return {
-    line,
-    ...(code === undefined ? {} : { code }),
-    ...(path === undefined ? {} : { path }),
-    ...(notebook === undefined ? {} : { notebook }),
-    ...(kind === undefined ? {} : { kind })
-  };
-}
-
-type Said = { [key in keyof Question]: Question[key] | undefined } & { line: string };
-
-async function look(model: ISlurmModel, question: Question): Promise<Asked> {
-  try {
-    const preview = await model.call<Preview>('outlook', { ...question });
-    return { question, preview, problem: null, atS: Date.now() / 1000 };
-  } catch (error) {
-    return { question, preview: null, problem: problemOf(error), atS: null };
-  }
+  // A login that has come about may change the answer.
+  const connections = [...model.connections.values()].map(one => one.state).join();
+  return useLatest(ask, question, connections) ?? NOTHING;
 }
 
 interface OutlookProps {

@@ -1,6 +1,6 @@
 // An open form <-> what JupyterLab keeps of it while the page is loaded anew. Pure.
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import { keepable, NO_WISHES, type Wishes } from './form';
+import { keepable, wishesIn, type Wishes } from './form';
 import type { CellSource, Source } from './source';
 
 /** What a form is of; a cell is looked for when it is wanted. */
@@ -40,10 +40,7 @@ export function readKept(value: ReadonlyPartialJSONObject): Kept | null {
   if (typeof name !== 'string' || read === null) {
     return null;
   }
-  const said = Object.entries((wishes ?? {}) as Record<string, unknown>).filter(
-    ([key, one]) => key in NO_WISHES && typeof one === 'string'
-  );
-  return { name, subject: read, wishes: { ...NO_WISHES, ...Object.fromEntries(said) } };
+  return { name, subject: read, wishes: wishesIn(wishes) };
 }
 
 function readSubject({

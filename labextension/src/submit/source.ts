@@ -12,7 +12,13 @@ export interface CellSource {
   /** What is below its `%%slurm` line now; '': it is no longer there. */
   body: () => string;
   /** Puts the line on top of it and runs it, as its user would. Rejects: it is no longer there. */
-  run: (line: string) => Promise<void>;
+  run: (line: string) => Promise<Ran>;
+}
+
+/** A cell that was begun. */
+export interface Ran {
+  /** The id of its job, once its output names one; null: it has ended without. */
+  job: Promise<string | null>;
 }
 
 /** `lab`: nothing is run but JupyterLab; `kernel`: nothing is run yet, a kernelspec is made. */

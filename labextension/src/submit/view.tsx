@@ -1,19 +1,21 @@
 // The form that makes a job: it knows the cluster, and shows what would become of the job as one
 // types. A function of what is typed and of what the cluster says; what submits is sending.ts's.
-import { useEffect, useRef, useState, type JSX, type ReactNode } from 'react';
+import type { CommandRegistry } from '@lumino/commands';
+import { useCallback, useEffect, useRef, useState, type JSX, type ReactNode } from 'react';
 import { problemOf } from '../model/model';
-import { needsLogin, said, told, toldBeside } from '../messages';
+import { needsLogin, said, told } from '../messages';
+import { CopyButton, Trouble } from '../parts';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { useSeen } from '../watching';
-import type { Problem } from '../wire';
+import type { Problem, RemoteKernel } from '../wire';
 import { useCluster, type Known } from './cluster';
 import { Fields } from './fields';
 import { lineOf, magicFor, type Wishes } from './form';
-import { useKernel } from './kernel';
+import { useLatest } from './latest';
 import type { Memory } from './memory';
 import { Presets } from './presets';
-import { isOf, Notes, Outlook, usePreview, type Asked, type Question } from './preview';
+import { Notes, Outlook, usePreview, type Asked } from './preview';
 import { sorted, type Sentence, type Sorted } from './sentences';
 import type { Source } from './source';
 import { What } from './what';
@@ -32,12 +34,9 @@ export interface SubmitProps {
   draft: Draft;
   keep: (draft: Draft) => void;
   memory: Memory;
-  /** Asks for the name of a favourite; null: none is wanted. */
-  askName: () => Promise<string | null>;
-  connect: (cluster: string) => void;
+  commands: CommandRegistry;
   /** Rejects: nothing was submitted, or nobody knows. */
   submit: (wishes: Wishes, line: string, code: string) => Promise<void>;
-  copy: (text: string) => void;
 }
 
 export function SubmitView(props: SubmitProps): JSX.Element {
@@ -49,11 +48,11 @@ export function SubmitView(props: SubmitProps): JSX.Element {
   const form = useRef<HTMLFormElement>(null);
   const known = useCluster(model, wishes.cluster);
   const line = lineOf(wishes);
-  const question = questionOf(source, line, code);
-  const asked = usePreview(model, question, seen && wishes.cluster !== '');
-  const kernel = useKernel(model, line, seen && source.kind === 'kernel');
+  const question = JSON.stringify(questionOf(source, line, code));
+  const asked = usePreview(model, seen && wishes.cluster !== '' ? question : null);
+  const kernel = useKernel(model, source.kind === 'kernel' ? line : null, seen);
   const sentences = sorted(asked.preview, asked.problem);
-  const current = isOf(asked, question);
+  const current = asked.question === question;
   const others = othersOf(sentences, known);
   const missing = missingIn(source, draft);
   const obstacle =
@@ -79,7 +78,7 @@ export function SubmitView(props: SubmitProps): JSX.Element {
     <form
       ref={form}
       className="jp-slurm-Submit"
-      aria-label={formName(source)}
+      aria-label={named(source).form}
       onSubmit={event => {
         event.preventDefault();
       }}
@@ -99,7 +98,9 @@ export function SubmitView(props: SubmitProps): JSX.Element {
             change({ code: next });
           }}
         />
-        <Trouble {...props} known={known} cluster={wishes.cluster} />
+        {known.problem === null ? null : (
+          <Trouble {...props} problem={known.problem} cluster={wishes.cluster} />
+        )}
         <Fields
           clusters={model.clusters}
           known={known}
@@ -114,7 +115,6 @@ export function SubmitView(props: SubmitProps): JSX.Element {
               change={next => {
                 change({ wishes: next });
               }}
-              askName={props.askName}
             />
           }
           change={next => {
@@ -140,7 +140,7 @@ export function SubmitView(props: SubmitProps): JSX.Element {
             ? trans.__('Submitting…')
             : press.waits
               ? trans.__('Checking…')
-              : deed(source)}
+              : named(source).deed}
         </button>
         <Outlook
           asked={asked}
@@ -197,26 +197,15 @@ function refusal({ byField }: Sorted, others: readonly Sentence[]): string {
   return wrong?.text ?? trans.__('This cluster takes no job now.');
 }
 
-function formName(source: Source): string {
-  switch (source.kind) {
+/** What the form is called, and what its button does. */
+function named({ kind }: Source): { form: string; deed: string } {
+  switch (kind) {
     case 'lab':
-      return trans.__('Jupyter on a node');
+      return { form: trans.__('Jupyter on a node'), deed: trans.__('Start') };
     case 'kernel':
-      return trans.__('New remote kernel');
+      return { form: trans.__('New remote kernel'), deed: trans.__('Create kernel') };
     default:
-      return trans.__('Slurm job');
-  }
-}
-
-/** What the button does. */
-function deed(source: Source): string {
-  switch (source.kind) {
-    case 'lab':
-      return trans.__('Start');
-    case 'kernel':
-      return trans.__('Create kernel');
-    default:
-      return trans.__('Submit');
+      return { form: trans.__('Slurm job'), deed: trans.__('Submit') };
   }
 }
 
@@ -237,7 +226,7 @@ function typed(source: Source, line: string, code: string): string {
 }
 
 /** What is asked of the server while somebody types. */
-function questionOf(source: Source, line: string, code: string): Question {
+function questionOf(source: Source, line: string, code: string): object {
   switch (source.kind) {
     case 'file':
       return { line, path: source.path };
@@ -265,6 +254,16 @@ function needed({ problem }: Asked, source: Source): boolean {
 function othersOf({ others }: Sorted, { problem }: Known): Sorted['others'] {
   const known = problem === null ? null : said(problem.message);
   return others.filter(one => known === null || !one.text.startsWith(known));
+}
+
+/** The kernel that a form would make, as the server says it; null: there is none, or it cannot be. */
+function useKernel(model: ISlurmModel, line: string | null, seen: boolean): RemoteKernel | null {
+  const ask = useCallback(
+    // Why it cannot be is the preview's to say.
+    (asked: string) => model.call<RemoteKernel>('kernel_meant', { line: asked }).catch(() => null),
+    [model]
+  );
+  return useLatest(ask, seen ? line : null);
 }
 
 interface Sending {
@@ -296,30 +295,7 @@ function useSending({ submit }: SubmitProps): Sending {
   };
 }
 
-type TroubleProps = SubmitProps & { known: Known; cluster: string };
-
-/** Why the form knows nothing of the cluster, and what to do about it. */
-function Trouble({ known, cluster, connect }: TroubleProps): JSX.Element | null {
-  const { problem } = known;
-  return problem === null ? null : (
-    <div className="jp-slurm-Problem" role="alert">
-      {toldBeside(problem)}
-      {needsLogin(problem) ? (
-        <button
-          type="button"
-          className="jp-slurm-Button"
-          onClick={() => {
-            connect(cluster);
-          }}
-        >
-          {trans.__('Connect')}
-        </button>
-      ) : null}
-    </div>
-  );
-}
-
-interface BarProps extends Pick<SubmitProps, 'source' | 'copy'> {
+interface BarProps extends Pick<SubmitProps, 'source'> {
   line: string;
   code: string;
   problem: Problem | null;
@@ -327,8 +303,7 @@ interface BarProps extends Pick<SubmitProps, 'source' | 'copy'> {
 }
 
 /** Below the fields: the same job as one would type it, and what submits it. */
-function Bar({ source, line, code, problem, copy, children }: BarProps): JSX.Element {
-  const [copied, setCopied] = useState('');
+function Bar({ source, line, code, problem, children }: BarProps): JSX.Element {
   const isCell = source.kind === 'code' || source.kind === 'cell';
   const shown = typed(source, line, code);
   const body = source.kind === 'cell' ? source.body() : code;
@@ -345,16 +320,7 @@ function Bar({ source, line, code, problem, copy, children }: BarProps): JSX.Ele
         <code dir="ltr" tabIndex={0}>
           {shown}
         </code>
-        <button
-          type="button"
-          className="jp-slurm-Button"
-          onClick={() => {
-            copy(text);
-            setCopied(text);
-          }}
-        >
-          {copied === text ? trans.__('Copied') : label}
-        </button>
+        <CopyButton text={() => text} label={label} />
       </div>
       {children}
     </div>

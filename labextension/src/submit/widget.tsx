@@ -1,6 +1,6 @@
 // The form as a widget of the main area: its title, and whether somebody looks at it. What it shows
 // is view.tsx's.
-import { UUID, type ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { PromiseDelegate, UUID, type ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { MessageLoop, type Message } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
@@ -11,23 +11,24 @@ import { slurmIcon } from '../icons';
 import { trans } from '../translation';
 import { ModelWidget } from '../watching';
 import { NoCluster } from '../welcome/none';
+import type { Job } from '../wire';
 import type { Wishes } from './form';
 import { kept } from './restoring';
 import { SubmitView, type Draft, type SubmitProps } from './view';
 
 /** What does not change while the form is there. */
-export type SubmitOptions = Omit<SubmitProps, 'draft' | 'keep'> & {
+type SubmitOptions = Omit<SubmitProps, 'draft' | 'keep'> & {
   wishes: Wishes;
   /** Its name among forms, also of later pages; undefined: it is a new one. */
   name?: string | undefined;
-  /** Shows the sidebar, where there is a way to a cluster. */
-  welcome: () => void;
 };
 
 export class SubmitPanel extends ModelWidget {
   readonly name: string;
   /** Something else is typed. */
   readonly drafted = new Signal<this, void>(this);
+  /** The job that the form has made first; null: it was closed without. */
+  readonly made = new PromiseDelegate<Job | null>();
   private draft: Draft;
 
   constructor(private readonly props: SubmitOptions) {
@@ -61,14 +62,15 @@ export class SubmitPanel extends ModelWidget {
 
   override dispose(): void {
     Signal.clearData(this);
+    this.made.resolve(null);
     super.dispose();
   }
 
   protected override view(): JSX.Element {
-    const { model, welcome } = this.props;
+    const { model, commands } = this.props;
     const { wishes } = this.draft;
     if (model.hasNoCluster) {
-      return <NoCluster welcome={welcome} />;
+      return <NoCluster commands={commands} />;
     }
     if (wishes.cluster === '') {
       const cluster = usualOf(model.clusters);

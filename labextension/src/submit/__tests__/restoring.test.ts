@@ -8,7 +8,7 @@ const cell: Source = {
   notebook: 'a.ipynb',
   cell: 'c',
   body: () => 'y',
-  run: () => Promise.resolve()
+  run: () => Promise.resolve({ job: Promise.resolve(null) })
 };
 
 test.each([

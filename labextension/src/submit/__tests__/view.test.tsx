@@ -1,8 +1,10 @@
+import { InputDialog, type Dialog } from '@jupyterlab/apputils';
+import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import { act } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 import { SlurmError } from '../../server';
-import type { ISlurmModel } from '../../tokens';
+import { CommandIDs, type ISlurmModel } from '../../tokens';
 import { SeenContext } from '../../watching';
 import type { Connection } from '../../wire';
 import { NO_WISHES } from '../form';
@@ -41,6 +43,7 @@ class FakeModel {
 
   nodes(): object {
     return {
+      cluster: 'far',
       partitions: [],
       freshness: { asOf: this.listedS, problem: null },
       changed: new Signal(this),
@@ -65,11 +68,12 @@ function loginNeeded(): SlurmError {
 const info = { accounts: [], qos: [], partitions: [] };
 let root: Root;
 let host: HTMLElement;
+const connect = jest.fn<undefined, [object]>();
+const commands = new CommandRegistry();
+commands.addCommand(CommandIDs.connect, { execute: connect });
 const props = {
-  connect: jest.fn(),
+  commands,
   submit: jest.fn<Promise<void>, unknown[]>(() => Promise.resolve()),
-  askName: jest.fn<Promise<string | null>, []>(() => Promise.resolve(null)),
-  copy: jest.fn(),
   keep: jest.fn()
 };
 
@@ -144,8 +148,8 @@ test('a cluster that needs a login: nobody is asked before they want it, and the
   expect(host.querySelector('[role=alert]')?.textContent).toContain('far needs a login.');
   expect(model.calls).not.toContain('connect');
   expect(host.textContent?.match(/far needs a login/g)).toHaveLength(1);
-  await press('Connect');
-  expect(props.connect).toHaveBeenCalledWith('far');
+  await press('Log in');
+  expect(connect.mock.calls[0]?.[0]).toEqual({ cluster: 'far' });
   model.connections = new Map([['far', { cluster: 'far', state: 'open' } as Connection]]);
   model.answers = {
     cluster_info: info,
@@ -212,7 +216,7 @@ test("a cell's line may hold what only its kernel knows", async () => {
     cell: 'c',
     notebook: 'a.ipynb',
     body: () => 'y',
-    run: () => Promise.resolve()
+    run: () => Promise.resolve({ job: Promise.resolve(null) })
   });
   await press('Submit');
   expect(props.submit.mock.calls[0]?.slice(1)).toEqual(['--cluster far', 'y']);
@@ -283,7 +287,8 @@ test('a favourite is saved by a name, filled in again, and removed', async () =>
   await type('Environment', 'TOKEN=secret');
   await type('Name', 'mine');
   expect(preset()?.selectedOptions[0]?.text).toBe('Custom');
-  props.askName.mockResolvedValueOnce('Ours');
+  const named = { button: { accept: true }, value: 'Ours' };
+  jest.spyOn(InputDialog, 'getText').mockResolvedValueOnce(named as Dialog.IResult<string>);
   await press('Save as favourite…');
   expect(preset()?.selectedOptions[0]?.text).toBe('Ours');
   await type('Preset', 'usual');

@@ -1,22 +1,23 @@
-// Small parts that the panes of a job share: a button that copies, what is wrong and what to do.
+// Small parts that views share: a button that copies, what is wrong and what to do.
 import { Clipboard } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
 import { useEffect, useState, type JSX } from 'react';
-import { needsLogin, toldBeside } from '../messages';
-import { CommandIDs } from '../tokens';
-import { trans } from '../translation';
-import type { Problem } from '../wire';
+import { needsLogin, toldBeside } from './messages';
+import { CommandIDs } from './tokens';
+import { trans } from './translation';
+import type { Problem } from './wire';
 
 const SAID_MS = 2_000;
 
 interface CopyProps {
   /** Asked when it is pressed: it may be long. */
   text: () => string;
-  /** What is copied, for who does not see beside what the button stands. */
-  what: string;
+  /** What is copied, for who does not see beside what the button stands; none: the button says it. */
+  what?: string;
+  label?: string;
 }
 
-export function CopyButton({ text, what }: CopyProps): JSX.Element {
+export function CopyButton({ text, what, label = trans.__('Copy') }: CopyProps): JSX.Element {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) {
@@ -32,13 +33,14 @@ export function CopyButton({ text, what }: CopyProps): JSX.Element {
   return (
     <button
       className="jp-slurm-Button jp-slurm-Copy"
-      aria-label={copied ? trans.__('Copied: %1', what) : trans.__('Copy: %1', what)}
+      type="button"
+      aria-label={what && (copied ? trans.__('Copied: %1', what) : trans.__('Copy: %1', what))}
       onClick={() => {
         Clipboard.copyToSystem(text());
         setCopied(true);
       }}
     >
-      {copied ? trans.__('Copied') : trans.__('Copy')}
+      {copied ? trans.__('Copied') : label}
     </button>
   );
 }
@@ -53,10 +55,11 @@ interface TroubleProps {
 
 export function Trouble({ problem, cluster, commands, again }: TroubleProps): JSX.Element {
   return (
-    <div className="jp-slurm-Problem">
+    <div className="jp-slurm-Problem" role="alert">
       {toldBeside(problem)}{' '}
       {needsLogin(problem) ? (
         <button
+          type="button"
           className="jp-slurm-Button"
           onClick={() => void commands.execute(CommandIDs.connect, { cluster }).then(again)}
         >
