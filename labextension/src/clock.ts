@@ -1,4 +1,4 @@
-// What time it is, for what tells how long something goes on. A hook alone.
+// What time it is, for what tells how long something goes on. Hooks alone.
 import { useEffect, useReducer } from 'react';
 import { useSeen } from './watching';
 
@@ -8,26 +8,35 @@ const SLOW_MS = 20_000;
 const HOUR_S = 3_600;
 
 /**
- * Returns the last tick in UTC epoch seconds. The clock stands while nobody sees the view. `sinceS`:
- * the beginning; null: it is over.
+ * Returns the last tick in UTC epoch seconds. The clock stands while nobody sees the view. null: it
+ * does not tick.
  */
-export function useClock(sinceS: number | null): number {
+export function useNow(everyMs: number | null = QUICK_MS): number {
   const seen = useSeen();
-  const [, tick] = useReducer((count: number) => count + 1, 0);
-  const nowS = Date.now() / 1000;
-  const every = sinceS === null ? null : nowS - sinceS < HOUR_S ? QUICK_MS : SLOW_MS;
+  const [nowS, tick] = useReducer(timeS, null, timeS);
   useEffect(() => {
-    if (every === null || !seen) {
+    if (everyMs === null || !seen) {
       return undefined;
     }
     const clock = window.setInterval(() => {
       if (!document.hidden) {
         tick();
       }
-    }, every);
+    }, everyMs);
     return () => {
       window.clearInterval(clock);
     };
-  }, [every, seen]);
+  }, [everyMs, seen]);
   return nowS;
+}
+
+/** Returns the time of this drawing, and draws anew. `sinceS`: the beginning; null: it is over. */
+export function useClock(sinceS: number | null): number {
+  const nowS = timeS();
+  useNow(sinceS === null ? null : nowS - sinceS < HOUR_S ? QUICK_MS : SLOW_MS);
+  return nowS;
+}
+
+function timeS(): number {
+  return Date.now() / 1000;
 }

@@ -1,11 +1,87 @@
-// Small parts that views share: a button that copies, what is wrong and what to do.
+// Small parts that views share: a state, a filter, a switch, a button that copies, what is wrong and
+// what to do.
 import { Clipboard } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
 import { useEffect, useState, type JSX } from 'react';
+import { stateWord, tone } from './format';
+import { stateSign } from './icons';
 import { needsLogin, toldBeside } from './messages';
 import { CommandIDs } from './tokens';
 import { trans } from './translation';
 import type { Problem } from './wire';
+
+/** A state as a word with its sign. `held`: somebody keeps it from starting. */
+export function StateWord({ state, held }: { state: string; held?: boolean }): JSX.Element {
+  return (
+    <span className="jp-slurm-State" data-tone={tone(state)} title={state}>
+      <span aria-hidden="true">{stateSign(state, held)} </span>
+      {stateWord(state)}
+    </span>
+  );
+}
+
+interface FilterProps {
+  label: string;
+  placeholder: string;
+  /** How it is used. */
+  title?: string;
+  words: string;
+  setWords: (words: string) => void;
+}
+
+/** Escape empties it. */
+export function FilterField({ label, words, setWords, ...rest }: FilterProps): JSX.Element {
+  return (
+    <input
+      {...rest}
+      className="jp-slurm-Filter"
+      type="search"
+      value={words}
+      aria-label={label}
+      spellCheck={false}
+      onChange={event => {
+        setWords(event.currentTarget.value);
+      }}
+      onKeyDown={event => {
+        if (event.key === 'Escape' && words !== '') {
+          event.stopPropagation();
+          setWords('');
+        }
+      }}
+    />
+  );
+}
+
+interface SwitchProps<T> {
+  label: string;
+  ways: readonly (readonly [way: T, label: string])[];
+  chosen: T;
+  choose: (way: T) => void;
+}
+
+/** Ways to look at the same thing, of which one is chosen. */
+export function Switch<T extends string | boolean>({
+  label,
+  ways,
+  chosen,
+  choose
+}: SwitchProps<T>): JSX.Element {
+  return (
+    <span className="jp-slurm-Switch" role="group" aria-label={label}>
+      {ways.map(([way, name]) => (
+        <button
+          key={name}
+          aria-pressed={way === chosen}
+          onClick={() => {
+            choose(way);
+          }}
+        >
+          {name}
+        </button>
+      ))}
+    </span>
+  );
+}
 
 const SAID_MS = 2_000;
 

@@ -1,8 +1,8 @@
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 import type { JSX } from 'react';
-import { useClock } from '../clock';
-import { useFeed, useNow, useResting } from '../grid/feed';
+import { useClock, useNow } from '../clock';
+import { useFeed, useResting } from '../grid/feed';
 import { WatchingWidget } from '../watching';
 import { drawn } from './drawn';
 import { NOW_S } from './fakes';

@@ -5,14 +5,11 @@ import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { LogChunk } from '../wire';
 import { said } from '../messages';
+import { asTerminal, plain } from '../job/terminal';
 
 const LINES = 200;
 /** A line has no end, perhaps. */
 const CHARACTERS = 100_000;
-/** What steers a terminal: CSI and OSC sequences (ECMA-48). */
-// eslint-disable-next-line no-control-regex
-const CONTROL = /\u001b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?)/g;
-
 interface Props {
   model: ISlurmModel;
   jobId: string;
@@ -55,7 +52,7 @@ export function LogTail({ model, jobId, open }: Props): JSX.Element {
           atEnd.current = at.scrollHeight - at.scrollTop - at.clientHeight < 8;
         }}
       >
-        {text ? text.replaceAll('\r', '') : (problem ?? none)}
+        {text ? plain(text).replaceAll('\r', '') : (problem ?? none)}
       </pre>
       <p className="jp-slurm-Quiet">
         {problem !== null && text ? `${trans.__('Nothing newer is known: %1', problem)} ` : ''}
@@ -67,7 +64,7 @@ export function LogTail({ model, jobId, open }: Props): JSX.Element {
   );
 }
 
-/** The streams' text, and what errors say, without the control sequences of terminals. */
+/** The streams' text, and what errors say. */
 export function textOf(chunk: LogChunk): string {
   return chunk.outputs
     .map(output => {
@@ -80,19 +77,10 @@ export function textOf(chunk: LogChunk): string {
           return '';
       }
     })
-    .join('')
-    .replace(CONTROL, '');
+    .join('');
 }
 
-/** What a terminal would show of it: a carriage return begins the line anew. */
+/** What a terminal would show of it, with colours. */
 export function lastLines(text: string): string {
-  const lines = text.slice(-CHARACTERS).split('\n').slice(-LINES);
-  return lines.map(overwritten).join('\n');
-}
-
-/** One that stands at the end waits for what comes after it. */
-function overwritten(line: string): string {
-  const shown = line.replace(/\r+$/, '');
-  const kept = shown.slice(shown.lastIndexOf('\r') + 1);
-  return shown === line ? kept : `${kept}\r`;
+  return asTerminal(text).slice(-CHARACTERS).split('\n').slice(-LINES).join('\n');
 }

@@ -1,7 +1,7 @@
 // The widget of a panel about one cluster: its title, and what it watches while it is seen.
 import type { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
-import type { ComponentType, JSX } from 'react';
+import { useState, type ComponentType, type JSX } from 'react';
 import { usualOf } from '../commands/targets';
 import { slurmIcon } from '../icons';
 import type { ISlurmModel } from '../tokens';
@@ -14,6 +14,17 @@ export interface PanelProps<Look> {
   commands: CommandRegistry;
   look: Look;
   remember: (look: Look) => void;
+}
+
+/** How somebody looks at it, which is remembered, and what changes that. */
+export function useLook<Look>(props: PanelProps<Look>): [Look, (next: Partial<Look>) => void] {
+  const [look, setLook] = useState(props.look);
+  const change = (next: Partial<Look>): void => {
+    const whole = { ...look, ...next };
+    setLook(whole);
+    props.remember(whole);
+  };
+  return [look, change];
 }
 
 /** The names of a kind of panel. */

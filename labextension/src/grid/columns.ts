@@ -1,6 +1,5 @@
 // What a column of a grid is, and how somebody has arranged them: which, how wide, in what order,
 // by which it is sorted. Pure.
-import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 export interface Column<T> {
   /** Also the name that a filter's word knows it by: `user:ana`. */
@@ -25,18 +24,16 @@ export interface Column<T> {
   span?: boolean;
 }
 
-export interface Sorting {
-  column: string;
-  down: boolean;
-}
+export type Sorting = Readonly<{ column: string; down: boolean }>;
 
-export interface Arrangement {
+/** As it is remembered: JSON. */
+export type Arrangement = Readonly<{
   /** Those that are shown, in their order. */
   columns: readonly string[];
   /** In pixels, where they are others than to begin with. */
   widths: Readonly<Record<string, number>>;
   sorting: Sorting;
-}
+}>;
 
 /** A column as it is shown. */
 export interface Shown<T> {
@@ -94,8 +91,4 @@ export function remembered(saved: unknown, otherwise: Arrangement): Arrangement 
     widths: typeof widths === 'object' ? widths : otherwise.widths,
     sorting: typeof sorting?.column === 'string' ? sorting : otherwise.sorting
   };
-}
-
-export function saved({ columns, widths, sorting }: Arrangement): ReadonlyPartialJSONObject {
-  return { columns: [...columns], widths: { ...widths }, sorting: { ...sorting } };
 }

@@ -1,5 +1,4 @@
-// What a panel needs to show what is watched: the view while the panel is seen, and the time of day.
-// Knows no view by name.
+// What a panel needs to show what is watched: the view while the panel is seen. Knows no view by name.
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import { useEffect, useRef, useState } from 'react';
@@ -65,26 +64,4 @@ export function useResting(open: () => Resting): void {
       opened.current?.rest();
     }
   }, [open, seen]);
-}
-
-const TICK_MS = 1000;
-
-/** Returns the time in UTC epoch seconds, which stands still while nobody sees the widget. */
-export function useNow(): number {
-  const seen = useSeen();
-  const [nowS, setNowS] = useState(() => Date.now() / 1000);
-  useEffect(() => {
-    if (!seen) {
-      return undefined;
-    }
-    const timer = window.setInterval(() => {
-      if (!document.hidden) {
-        setNowS(Date.now() / 1000);
-      }
-    }, TICK_MS);
-    return () => {
-      window.clearInterval(timer);
-    };
-  }, [seen]);
-  return nowS;
 }

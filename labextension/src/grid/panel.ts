@@ -26,10 +26,9 @@ interface Shown<Look> {
   View: ComponentType<PanelProps<Look>>;
   /** Sorting and filters as remembered; undefined: the defaults. */
   lookOf: (remembered: unknown) => Look;
-  saved: (look: Look) => ReadonlyPartialJSONObject;
 }
 
-export function panelPlugin<Look>(
+export function panelPlugin<Look extends ReadonlyPartialJSONObject>(
   id: string,
   description: string,
   kindOf: () => Kind<Look>
@@ -60,7 +59,7 @@ export function panelPlugin<Look>(
 type Tracker<Look> = WidgetTracker<MainAreaWidget<ClusterPanel<Look>>>;
 
 /** The command that opens it. */
-function addPanel<Look>(
+function addPanel<Look extends ReadonlyPartialJSONObject>(
   app: JupyterFrontEnd,
   model: ISlurmModel,
   kind: Kind<Look>,
@@ -81,14 +80,14 @@ function addPanel<Look>(
       }
     },
     execute: async args => {
-      const [{ View, lookOf, saved }, { ClusterPanel }] = await Promise.all([
+      const [{ View, lookOf }, { ClusterPanel }] = await Promise.all([
         kind.load(),
         import('./cluster_panel')
       ]);
       look ??= lookOf(await state?.fetch(key));
       const remember = (next: Look): void => {
         look = next;
-        void state?.save(key, saved(next));
+        void state?.save(key, next);
       };
       const named = typeof args.cluster === 'string' ? args.cluster : '';
       const cluster = named === '' ? await clusterToShow(model) : named;

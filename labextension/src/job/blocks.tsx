@@ -20,7 +20,7 @@ import { bytes } from './words';
 import { runsOf, textOf, type Block, type DisplayBlock, type Run, type TextBlock } from './output';
 import type { Wanted } from './output';
 import type { Found } from './search';
-import { pieces, type Piece } from './terminal';
+import { pieces, type Piece } from './pieces';
 import { linesOf } from './times';
 
 /** Tells an element when it comes near what is seen, and when it is far again. */

@@ -3,9 +3,9 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
 import { isHeldByUser } from '../card/remedies';
 import { Facts } from '../card/view';
-import { isFinal, isHeld, stateWord, tone, visible } from '../format';
-import { stateSign } from '../icons';
+import { isFinal, isHeld, visible } from '../format';
 import { DashboardButtons } from '../labs/dashboard_buttons';
+import { StateWord } from '../parts';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Job } from '../wire';
@@ -30,10 +30,7 @@ export function Head({ job, model, commands }: Props): JSX.Element {
   return (
     <div className="jp-slurm-JobHead">
       <div className="jp-slurm-JobTitle">
-        <span className="jp-slurm-State" data-tone={tone(job.state)} title={job.state}>
-          <span aria-hidden="true">{stateSign(job.state, held)} </span>
-          {stateWord(job.state)}
-        </span>
+        <StateWord state={job.state} held={held} />
         <h2>
           <bdi>{visible(job.name)}</bdi>
         </h2>

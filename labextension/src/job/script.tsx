@@ -2,10 +2,11 @@
 // copied, and the command that sent it.
 import { CodeEditor, type IEditorServices } from '@jupyterlab/codeeditor';
 import { useEffect, useRef, type JSX } from 'react';
+import { quoted } from '../submit/words';
 import { trans } from '../translation';
 import type { JobDetails } from '../wire';
 import { CopyButton } from '../parts';
-import { commandLine, languageOf } from './words';
+import { languageOf } from './words';
 
 interface Props {
   details: JobDetails;
@@ -21,7 +22,7 @@ export function ScriptPane({ details, editors }: Props): JSX.Element {
     { title: trans.__('Batch script'), text: script, language: 'shell' as const },
     {
       title: trans.__('Command'),
-      text: command.length === 0 ? null : commandLine(command),
+      text: command.length === 0 ? null : command.map(quoted).join(' '),
       language: 'shell' as const
     }
   ].filter(part => part !== null);

@@ -12,6 +12,7 @@ import {
 import { addJob, type Counts } from '../counts';
 import { stateWord, tone } from '../format';
 import { stateSign } from '../icons';
+import { StateWord } from '../parts';
 import { tasksOf } from '../tasks';
 import { trans } from '../translation';
 import type { Job } from '../wire';
@@ -46,15 +47,11 @@ export function TasksPane({ job, chosen, choose }: Props): JSX.Element {
             key={one}
             className="jp-slurm-Button"
             aria-pressed={one === only}
-            title={one}
             onClick={() => {
               setOnly(one === only ? null : one);
             }}
           >
-            <span className="jp-slurm-State" data-tone={tone(one)}>
-              <span aria-hidden="true">{stateSign(one)} </span>
-              {stateWord(one)} {count}
-            </span>
+            <StateWord state={one} /> {count}
           </button>
         ))}
       </div>

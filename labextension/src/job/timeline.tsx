@@ -4,9 +4,9 @@ import { useMemo, type JSX } from 'react';
 import { useClock } from '../clock';
 import { exactly } from '../exactly';
 import { duration, isFinal, momentWithSeconds, stateWord, tone, visible } from '../format';
-import { stateSign } from '../icons';
 import { Marked } from '../marked';
 import { said } from '../messages';
+import { StateWord } from '../parts';
 import { trans } from '../translation';
 import type { JobDetails } from '../wire';
 import { BRIEF_S, stretchesOf, sumsOf, type Stretch } from './stretches';
@@ -35,7 +35,7 @@ export function TimelinePane({ details: { events } }: Props): JSX.Element {
             >
               {momentWithSeconds(event.time_s, nowS)}
             </time>
-            <State state={event.state} />
+            <StateWord state={event.state} />
             <span>
               <Marked text={visible(said(event.text ?? ''))} />{' '}
               <span className="jp-slurm-Quiet">{lastsS < BRIEF_S ? '' : duration(lastsS)}</span>
@@ -44,15 +44,6 @@ export function TimelinePane({ details: { events } }: Props): JSX.Element {
         ))}
       </ol>
     </section>
-  );
-}
-
-function State({ state }: { state: string }): JSX.Element {
-  return (
-    <span className="jp-slurm-State" data-tone={tone(state)} title={state}>
-      <span aria-hidden="true">{stateSign(state)} </span>
-      {stateWord(state)}
-    </span>
   );
 }
 
@@ -91,12 +82,12 @@ function Picture({ stretches, nowS }: PictureProps): JSX.Element {
       <ul>
         {sums.map(([state, seconds]) => (
           <li key={state}>
-            <State state={state} /> {duration(seconds)}
+            <StateWord state={state} /> {duration(seconds)}
           </li>
         ))}
         {end === null ? null : (
           <li>
-            <State state={end.state} />
+            <StateWord state={end.state} />
           </li>
         )}
       </ul>

@@ -1,4 +1,4 @@
-// Words of the job panel alone: amounts of output, a command line, the kind of a text. Pure.
+// Words of the job panel alone: amounts of output, the kind of a text. Pure.
 import { decimal } from '../language';
 import type { Job } from '../wire';
 
@@ -10,13 +10,6 @@ export function bytes(count: number): string {
   return count < 1_000_000
     ? `${Math.ceil(count / 1_000)} kB`
     : `${decimal(count / 1_000_000, count < 10_000_000 ? 1 : 0)} MB`;
-}
-
-/** As one would type it into a POSIX shell. */
-export function commandLine(words: readonly string[]): string {
-  return words
-    .map(word => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, "'\\''")}'`))
-    .join(' ');
 }
 
 /** What a user's code is written in, as far as can be told: by its first line, or what runs it. */

@@ -13,6 +13,6 @@ export const plugin = panelPlugin(
     caption: trans.__('What is free on a cluster'),
     title: cluster => trans.__('Nodes of %1', cluster),
     className: 'jp-slurm-NodesPanel',
-    load: () => import('./shown')
+    load: () => import('./view')
   })
 );

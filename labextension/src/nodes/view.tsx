@@ -1,10 +1,12 @@
 // The nodes of a cluster: partitions on top, below them the nodes as a picture or as a table.
 import { useCallback, useMemo, useState, type JSX } from 'react';
+import { useNow } from '../clock';
 import type { Arrangement } from '../grid/columns';
 import { ColumnsMenu } from '../grid/columns_menu';
-import { useFeed, useNow } from '../grid/feed';
+import { useFeed } from '../grid/feed';
 import { FreshnessLine } from '../grid/freshness';
-import type { PanelProps } from '../grid/cluster_panel';
+import { useLook, type PanelProps } from '../grid/cluster_panel';
+import { FilterField, Switch } from '../parts';
 import type { NodesView } from '../tokens';
 import { trans } from '../translation';
 import type { Node } from '../wire';
@@ -20,11 +22,13 @@ import '../../style/nodes.css';
 type Shown = Pick<NodesView, 'nodes' | 'partitions' | 'reservations'>;
 const NONE: Shown = { nodes: [], partitions: [], reservations: [] };
 
-export function NodesPanelView(props: PanelProps<Look>): JSX.Element {
+export { lookOf } from './look';
+
+export function View(props: PanelProps<Look>): JSX.Element {
   const { cluster, model } = props;
   const open = useCallback(() => model.nodes(cluster), [model, cluster]);
   const { view } = useFeed(open);
-  const [look, setLook] = useState(props.look);
+  const [look, change] = useLook(props);
   const [only, setOnly] = useState<string | null>(null);
   const [how, setHow] = useState<Condition | null>(null);
   const [words, setWords] = useState('');
@@ -38,11 +42,6 @@ export function NodesPanelView(props: PanelProps<Look>): JSX.Element {
     () => within.filter(node => how === null || condition(node) === how),
     [within, how]
   );
-  const change = (next: Partial<Look>): void => {
-    const whole = { ...look, ...next };
-    setLook(whole);
-    props.remember(whole);
-  };
   const isTable = look.as === 'table';
   const arrange = (arrangement: Arrangement): void => {
     change({ arrangement });
@@ -62,16 +61,11 @@ export function NodesPanelView(props: PanelProps<Look>): JSX.Element {
         <Conditions nodes={within} how={how} choose={setHow} />
         {isTable ? (
           <>
-            <input
-              className="jp-slurm-Filter"
-              type="search"
-              value={words}
+            <FilterField
+              label={trans.__('Filter the nodes')}
               placeholder={trans.__('Filter: words, type:a100, gpus>0')}
-              aria-label={trans.__('Filter the nodes')}
-              spellCheck={false}
-              onChange={event => {
-                setWords(event.currentTarget.value);
-              }}
+              words={words}
+              setWords={setWords}
             />
             <ColumnsMenu
               all={columnsOf()}
@@ -81,7 +75,17 @@ export function NodesPanelView(props: PanelProps<Look>): JSX.Element {
             />
           </>
         ) : null}
-        <AsWhat as={look.as} change={change} />
+        <Switch
+          label={trans.__('Shown as')}
+          ways={[
+            ['picture', trans.__('Picture')],
+            ['table', trans.__('Table')]
+          ]}
+          chosen={look.as}
+          choose={as => {
+            change({ as });
+          }}
+        />
       </div>
       {isTable ? (
         <NodesTable
@@ -129,33 +133,6 @@ function Conditions({ nodes, how, choose }: ConditionsProps): JSX.Element {
           </button>
         );
       })}
-    </span>
-  );
-}
-
-interface AsWhatProps {
-  as: Look['as'];
-  change: (next: Partial<Look>) => void;
-}
-
-function AsWhat({ as, change }: AsWhatProps): JSX.Element {
-  const ways = [
-    ['picture', trans.__('Picture')],
-    ['table', trans.__('Table')]
-  ] as const;
-  return (
-    <span className="jp-slurm-Switch" role="group" aria-label={trans.__('Shown as')}>
-      {ways.map(([way, label]) => (
-        <button
-          key={way}
-          aria-pressed={as === way}
-          onClick={() => {
-            change({ as: way });
-          }}
-        >
-          {label}
-        </button>
-      ))}
     </span>
   );
 }

@@ -1,46 +1,17 @@
-// Above the queue: filter, whose jobs, which columns, what to do with those that are chosen, states.
+// Above the queue: what a filter can say, states, what to do with those that are chosen.
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
 import { argsOf, type Target } from '../commands/targets';
-import { stateWord, tone } from '../format';
 import { asksFor, toggled } from '../grid/terms';
-import { stateSign } from '../icons';
 import { numeral } from '../language';
+import { StateWord } from '../parts';
 import { CommandIDs } from '../tokens';
 import { trans } from '../translation';
 
 export const STEERING = [CommandIDs.hold, CommandIDs.release, CommandIDs.requeue] as const;
 const ACTIONS = [CommandIDs.openJob, ...STEERING, CommandIDs.cancel] as const;
 
-interface WordsProps {
-  words: string;
-  setWords: (words: string) => void;
-}
-
-export function FilterBox({ words, setWords }: WordsProps): JSX.Element {
-  return (
-    <input
-      className="jp-slurm-Filter"
-      type="search"
-      value={words}
-      placeholder={trans.__('Filter: words, user:ana, state:pending, gpus>0')}
-      aria-label={trans.__('Filter the queue')}
-      title={filterHelp()}
-      spellCheck={false}
-      onChange={event => {
-        setWords(event.currentTarget.value);
-      }}
-      onKeyDown={event => {
-        if (event.key === 'Escape' && words !== '') {
-          event.stopPropagation();
-          setWords('');
-        }
-      }}
-    />
-  );
-}
-
-function filterHelp(): string {
+export function filterHelp(): string {
   return [
     trans.__('All of the words must be found, in whatever column:'),
     trans.__('ana train – in any column'),
@@ -56,7 +27,9 @@ function filterHelp(): string {
   ].join('\n');
 }
 
-interface StatesProps extends WordsProps {
+interface StatesProps {
+  words: string;
+  setWords: (words: string) => void;
   counts: readonly (readonly [string, number])[];
 }
 
@@ -68,16 +41,11 @@ export function StateChips({ counts, words, setWords }: StatesProps): JSX.Elemen
           key={state}
           className="jp-slurm-Chip"
           aria-pressed={asksFor(words, 'state', state.toLowerCase())}
-          title={state}
           onClick={() => {
             setWords(toggled(words, 'state', state.toLowerCase()));
           }}
         >
-          <span className="jp-slurm-State" data-tone={tone(state)}>
-            <span aria-hidden="true">{stateSign(state)} </span>
-            {stateWord(state)}
-          </span>{' '}
-          <span className="jp-slurm-Number">{numeral(count)}</span>
+          <StateWord state={state} /> <span className="jp-slurm-Number">{numeral(count)}</span>
         </button>
       ))}
     </>

@@ -10,5 +10,5 @@ export const plugin = panelPlugin('jupyter-slurm:queue', 'The whole queue of a c
   caption: trans.__("Everybody's jobs on a cluster"),
   title: cluster => trans.__('Queue of %1', cluster),
   className: 'jp-slurm-Queue',
-  load: () => import('./shown')
+  load: () => import('./view')
 }));

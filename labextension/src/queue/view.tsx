@@ -1,18 +1,19 @@
 // The whole queue of a cluster: the bar, the grid, and what is said when there is nothing to show.
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useDeferredValue, useMemo, useState, type JSX } from 'react';
+import { useNow } from '../clock';
 import { openMenu } from '../commands/menu';
 import { argsOf, type Target } from '../commands/targets';
 import { NOTHING } from '../grid/choice';
 import { ColumnsMenu } from '../grid/columns_menu';
 import { shownOf, type Arrangement } from '../grid/columns';
-import { useNow } from '../grid/feed';
 import { FreshnessLine } from '../grid/freshness';
 import { Grid } from '../grid/grid';
-import type { PanelProps } from '../grid/cluster_panel';
+import { useLook, type PanelProps } from '../grid/cluster_panel';
+import { FilterField, Switch } from '../parts';
 import { CommandIDs } from '../tokens';
 import { trans } from '../translation';
-import { Actions, FilterBox, StateChips, STEERING } from './bar';
+import { Actions, filterHelp, StateChips, STEERING } from './bar';
 import { QueueCells } from './cells';
 import { targetsOf } from './choice';
 import { columnsOf } from './columns';
@@ -21,14 +22,11 @@ import { usualLook, type Look } from './look';
 import { useFound, useOrder, usePrepared, useQueue } from './state';
 import '../../style/queue.css';
 
-export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
-  const { cluster, model, commands, remember } = props;
-  const [look, setLook] = useState(props.look);
-  const change = (next: Partial<Look>): void => {
-    const whole = { ...look, ...next };
-    setLook(whole);
-    remember(whole);
-  };
+export { lookOf } from './look';
+
+export function View(props: PanelProps<Look>): JSX.Element {
+  const { cluster, model, commands } = props;
+  const [look, change] = useLook(props);
   const arrange = (arrangement: Arrangement): void => {
     change({ arrangement });
   };
@@ -69,8 +67,24 @@ export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
   return (
     <div className="jp-slurm-QueueBody">
       <div className="jp-slurm-QueueBar">
-        <FilterBox words={words} setWords={setWords} />
-        <Whose everyone={everyone} change={change} />
+        <FilterField
+          label={trans.__('Filter the queue')}
+          placeholder={trans.__('Filter: words, user:ana, state:pending, gpus>0')}
+          title={filterHelp()}
+          words={words}
+          setWords={setWords}
+        />
+        <Switch
+          label={trans.__('Whose jobs')}
+          ways={[
+            [true, trans.__('Everyone')],
+            [false, trans.__('Mine')]
+          ]}
+          chosen={everyone}
+          choose={value => {
+            change({ everyone: value });
+          }}
+        />
         <ColumnsMenu
           all={columns}
           arrangement={arrangement}
@@ -131,34 +145,6 @@ export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
         />
       ) : null}
     </div>
-  );
-}
-
-interface WhoseProps {
-  everyone: boolean;
-  change: (next: Partial<Look>) => void;
-}
-
-function Whose({ everyone, change }: WhoseProps): JSX.Element {
-  return (
-    <span className="jp-slurm-Switch" role="group" aria-label={trans.__('Whose jobs')}>
-      {(
-        [
-          [true, trans.__('Everyone')],
-          [false, trans.__('Mine')]
-        ] as const
-      ).map(([value, label]) => (
-        <button
-          key={label}
-          aria-pressed={everyone === value}
-          onClick={() => {
-            change({ everyone: value });
-          }}
-        >
-          {label}
-        </button>
-      ))}
-    </span>
   );
 }
 

@@ -1,7 +1,7 @@
 import type { UsageSample } from '../../wire';
 import { byNode } from '../measured';
 import { asked, average, charted, cpuShare, peak, seriesOf, thinned, type Point } from '../samples';
-import { bytes, commandLine, languageOf } from '../words';
+import { bytes, languageOf } from '../words';
 import { job } from './fakes';
 
 const usage = {
@@ -149,12 +149,6 @@ test('amounts of output', () => {
     '1.3 MB',
     '105 MB'
   ]);
-});
-
-test('a command can be typed as it stands', () => {
-  expect(commandLine(['sbatch', '--time=1:00', "it's", ''])).toBe(
-    `sbatch --time=1:00 'it'\\''s' ''`
-  );
 });
 
 test.each([

@@ -1,4 +1,5 @@
-import { asTerminal, openStyle, pieces, plain } from '../terminal';
+import { pieces } from '../pieces';
+import { asTerminal, openStyle, plain } from '../terminal';
 
 const ESC = '\u001b';
 

@@ -2,7 +2,7 @@ import { ordered } from '../../grid/order';
 import { testOf } from '../../grid/terms';
 import type { Node, Partition } from '../../wire';
 import { columnsOf } from '../columns';
-import { rememberedLook, savedLook, usualLook } from '../look';
+import { lookOf, usualLook } from '../look';
 import { byName, condition, freeGpus, kindsOf, usedPart } from '../nodes';
 import { canHave } from '../partitions';
 
@@ -113,6 +113,6 @@ test('what a job can have in a partition is told in words', () => {
 
 test('a look is remembered', () => {
   const look = { ...usualLook(), as: 'table' as const };
-  expect(rememberedLook(savedLook(look))).toEqual(look);
-  expect(rememberedLook(undefined)).toEqual(usualLook());
+  expect(lookOf(look)).toEqual(look);
+  expect(lookOf(undefined)).toEqual(usualLook());
 });

@@ -6,7 +6,7 @@ import type { QueueEntry } from '../../wire';
 import { targetsOf } from '../choice';
 import { columnsOf, elapsedS } from '../columns';
 import { isArray, rowsOf, shownEntry, stateCounts, tie, type Row } from '../listing';
-import { rememberedLook, savedLook, usualLook } from '../look';
+import { lookOf, usualLook } from '../look';
 
 const COLUMNS = columnsOf();
 const CLOSED = new Set<string>();
@@ -173,6 +173,6 @@ test('how long one has run is known of those that have begun', () => {
 
 test('a look is remembered, and what cannot be read is the usual one', () => {
   const look = { ...usualLook(), everyone: false };
-  expect(rememberedLook(savedLook(look))).toEqual(look);
-  expect(rememberedLook(null)).toEqual(usualLook());
+  expect(lookOf(look)).toEqual(look);
+  expect(lookOf(null)).toEqual(usualLook());
 });
