@@ -1,7 +1,8 @@
-// Small parts that views share: a state, a filter, a switch, a button that copies, what is wrong and
-// what to do.
+// Small parts that views share: a state, a filter, a switch, buttons of commands and to copy, what is
+// wrong and what to do.
 import { Clipboard } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { useEffect, useState, type JSX } from 'react';
 import { stateWord, tone } from './format';
 import { stateSign } from './icons';
@@ -81,6 +82,42 @@ export function Switch<T extends string | boolean>({
       ))}
     </span>
   );
+}
+
+interface CommandProps {
+  commands: CommandRegistry;
+  id: string;
+  args: ReadonlyPartialJSONObject;
+}
+
+export function CommandButton({ commands, id, args }: CommandProps): JSX.Element {
+  return (
+    <button
+      className="jp-slurm-Button"
+      disabled={!commands.isEnabled(id, args)}
+      title={commands.caption(id, args)}
+      onClick={() => void commands.execute(id, args)}
+    >
+      {commands.label(id, args)}
+    </button>
+  );
+}
+
+/** Where there is no job to be seen. */
+export function SubmitButton({ commands, ...args }: SubmitProps): JSX.Element | null {
+  return commands.hasCommand(CommandIDs.submit) ? (
+    <button
+      className="jp-slurm-Button"
+      onClick={() => void commands.execute(CommandIDs.submit, args)}
+    >
+      {trans.__('Submit a job…')}
+    </button>
+  ) : null;
+}
+
+interface SubmitProps {
+  commands: CommandRegistry;
+  cluster?: string;
 }
 
 const SAID_MS = 2_000;

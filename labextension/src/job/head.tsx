@@ -5,7 +5,7 @@ import { isHeldByUser } from '../card/remedies';
 import { Facts } from '../card/view';
 import { isFinal, isHeld, visible } from '../format';
 import { DashboardButtons } from '../labs/dashboard_buttons';
-import { StateWord } from '../parts';
+import { CommandButton, StateWord } from '../parts';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Job } from '../wire';
@@ -72,15 +72,7 @@ function Actions({ job, commands }: Omit<Props, 'model'>): JSX.Element {
             shown && commands.hasCommand(id) && commands.isVisible(id, { id: job.id })
         )
         .map(([id]) => (
-          <button
-            key={id}
-            className="jp-slurm-Button"
-            disabled={!commands.isEnabled(id, { id: job.id })}
-            title={commands.caption(id, { id: job.id })}
-            onClick={() => void commands.execute(id, { id: job.id })}
-          >
-            {commands.label(id, { id: job.id })}
-          </button>
+          <CommandButton key={id} commands={commands} id={id} args={{ id: job.id }} />
         ))}
     </span>
   );

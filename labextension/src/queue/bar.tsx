@@ -4,7 +4,7 @@ import type { JSX } from 'react';
 import { argsOf, type Target } from '../commands/targets';
 import { asksFor, toggled } from '../grid/terms';
 import { numeral } from '../language';
-import { StateWord } from '../parts';
+import { CommandButton, StateWord } from '../parts';
 import { CommandIDs } from '../tokens';
 import { trans } from '../translation';
 
@@ -67,17 +67,7 @@ export function Actions({ commands, chosen, targets }: ActionsProps): JSX.Elemen
   return (
     <div className="jp-slurm-QueueActions" role="group" aria-label={trans.__('Selection')}>
       {ACTIONS.filter(id => commands.hasCommand(id)).map(id => (
-        <button
-          key={id}
-          className="jp-slurm-Button"
-          disabled={!commands.isEnabled(id, args)}
-          title={commands.caption(id, args)}
-          onClick={() => {
-            void commands.execute(id, args);
-          }}
-        >
-          {commands.label(id, args)}
-        </button>
+        <CommandButton key={id} {...{ commands, id, args }} />
       ))}
       <span className="jp-slurm-Quiet" role="status">
         {targets.length === 0

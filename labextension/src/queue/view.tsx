@@ -10,7 +10,7 @@ import { shownOf, type Arrangement } from '../grid/columns';
 import { FreshnessLine } from '../grid/freshness';
 import { Grid } from '../grid/grid';
 import { useLook, type PanelProps } from '../grid/cluster_panel';
-import { FilterField, Switch } from '../parts';
+import { FilterField, SubmitButton, Switch } from '../parts';
 import { CommandIDs } from '../tokens';
 import { trans } from '../translation';
 import { Actions, filterHelp, StateChips, STEERING } from './bar';
@@ -158,7 +158,6 @@ interface NothingProps {
 
 function Nothing(props: NothingProps): JSX.Element {
   const { filtered, everyone, clear, commands, cluster } = props;
-  const canSubmit = commands.hasCommand(CommandIDs.submit);
   return (
     <p className="jp-slurm-Nothing">
       {filtered
@@ -170,16 +169,9 @@ function Nothing(props: NothingProps): JSX.Element {
         <button className="jp-slurm-Button" onClick={clear}>
           {trans.__('Show all')}
         </button>
-      ) : canSubmit ? (
-        <button
-          className="jp-slurm-Button"
-          onClick={() => {
-            void commands.execute(CommandIDs.submit, { cluster });
-          }}
-        >
-          {trans.__('Submit a job…')}
-        </button>
-      ) : null}
+      ) : (
+        <SubmitButton commands={commands} cluster={cluster} />
+      )}
     </p>
   );
 }

@@ -1,11 +1,12 @@
 // What stands beside the tree of jobs: what to do where there is none, and what can be done to those
 // that are chosen.
-import { LabIcon } from '@jupyterlab/ui-components';
+import { CommandToolbarButtonComponent } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { memo, type JSX } from 'react';
 import { argsOf } from '../commands/targets';
 import { numeral } from '../language';
-import { CommandIDs, type ISlurmModel } from '../tokens';
+import { SubmitButton } from '../parts';
+import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { ACTIONS, actionsOf } from './menu';
 import { targetOf, type JobRow } from './rows';
@@ -30,14 +31,7 @@ export function Nothing(props: NothingProps): JSX.Element | null {
   return (
     <div className="jp-slurm-Empty">
       <p>{trans.__('No jobs yet. Put %1 over a cell, or write one here.', '%%slurm')}</p>
-      {commands.hasCommand(CommandIDs.submit) ? (
-        <button
-          className="jp-slurm-Button"
-          onClick={() => void commands.execute(CommandIDs.submit)}
-        >
-          {trans.__('Submit a job…')}
-        </button>
-      ) : null}
+      <SubmitButton commands={commands} />
     </div>
   );
 }
@@ -67,19 +61,12 @@ export const Chosen = memo(function Chosen(props: ChosenProps): JSX.Element | nu
         {selected}
       </span>
       {usable.map(({ id, args }) => (
-        <button
+        <CommandToolbarButtonComponent
           key={id}
-          className="jp-slurm-IconButton"
-          title={commands.label(id, args)}
-          aria-label={commands.label(id, args)}
-          onClick={() => void commands.execute(id, args)}
-        >
-          <LabIcon.resolveReact
-            icon={commands.icon(id, args) as LabIcon | undefined}
-            tag="span"
-            className="jp-slurm-Icon"
-          />
-        </button>
+          {...{ commands, id, args }}
+          label=""
+          caption={commands.label(id, args)}
+        />
       ))}
     </div>
   );

@@ -25,7 +25,7 @@ import { steeringOf } from './menu';
 import { LineCell, lineSentence } from './row';
 import { matching, targetOf, type JobRow } from './rows';
 import { firstOpen, levelOf, linesOf, type Line } from './tree';
-import type { News, Queues } from './queues';
+import type { Queues } from './queues';
 
 const HoverCard = later(async () => (await import('./hover_card')).HoverCard);
 
@@ -34,7 +34,7 @@ interface Props {
   commands: CommandRegistry;
   queues: Queues;
   words: string;
-  news: News;
+  nowS: number;
   /** How often somebody has closed all groups. */
   collapsed: number;
 }
@@ -62,8 +62,7 @@ function isOfSeveral(groups: Iterable<readonly JobRow[]>): boolean {
 }
 
 export function MyJobs(props: Props): JSX.Element {
-  const { model, commands, queues, words, news } = props;
-  const nowS = news.atS;
+  const { model, commands, queues, words, nowS } = props;
   const history = useHistory(model, queues.clusters);
   const [index] = useState(() => new JobIndex());
   const listing = index.update(

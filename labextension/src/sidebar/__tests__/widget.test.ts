@@ -171,7 +171,9 @@ test('what can be done to the selected jobs has one order, Cancel last', async (
   });
   const chosen = sidebar.node.querySelector('.jp-slurm-Chosen');
   expect(chosen?.querySelector('[role=status]')?.textContent).toMatch(/ selected$/);
-  const labels = [...(chosen?.querySelectorAll('button') ?? [])].map(one => one.title);
+  const labels = [...(chosen?.querySelectorAll<HTMLElement>('[data-command]') ?? [])].map(
+    one => one.title
+  );
   expect(labels).toEqual(ACTIONS.filter(id => labels.includes(id)));
   expect(labels.at(-1)).toBe(CommandIDs.cancel);
 });
