@@ -3,6 +3,7 @@
 import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 import { addEntry, addJob, live, type Counts } from '../counts';
+import { make } from '../dom';
 import { isFinal, sessionOf, stateWord, visible } from '../format';
 import { listed, numeral } from '../language';
 import { counted } from '../tasks';
@@ -60,7 +61,7 @@ async function mayLose(
   const counts = targets.length > 1 ? inWords(model, targets) : '';
   const result = await showDialog({
     title,
-    body: new Names({ counts, ...names, lost }),
+    body: bodyOf({ counts, ...names, lost }),
     buttons: [Dialog.cancelButton({ label: trans.__('Keep') }), Dialog.warnButton({ label })]
   });
   return result.button.accept;
@@ -153,38 +154,19 @@ interface What {
   lost: string;
 }
 
-class Names extends Widget {
-  constructor({ counts, list = [], line = '', lost }: What) {
-    super();
-    this.addClass('jp-slurm');
-    this.addClass('jp-slurm-Names');
-    this.paragraphs(counts);
-    if (list.length > 0) {
-      const node = document.createElement('ul');
-      node.append(
-        ...list.map(name => {
-          const item = document.createElement('li');
-          item.append(isolated(name));
-          return item;
-        })
-      );
-      this.node.append(node);
-    }
-    this.paragraphs(line, lost);
-  }
-
-  private paragraphs(...lines: string[]): void {
-    for (const line of lines.filter(Boolean)) {
-      const text = document.createElement('p');
-      text.append(isolated(line));
-      this.node.append(text);
-    }
-  }
-}
-
-/** Names may run from right to left. */
-function isolated(text: string): HTMLElement {
-  const node = document.createElement('bdi');
-  node.textContent = text;
-  return node;
+function bodyOf({ counts, list = [], line = '', lost }: What): Widget {
+  // Names may run from right to left.
+  const isolated = (text: string): HTMLElement => make('bdi', {}, text);
+  const paragraphs = (...lines: string[]): HTMLElement[] =>
+    lines.filter(Boolean).map(one => make('p', {}, isolated(one)));
+  const names = list.map(name => make('li', {}, isolated(name)));
+  const body = new Widget();
+  body.addClass('jp-slurm');
+  body.addClass('jp-slurm-Names');
+  body.node.append(
+    ...paragraphs(counts),
+    ...(names.length > 0 ? [make('ul', {}, ...names)] : []),
+    ...paragraphs(line, lost)
+  );
+  return body;
 }

@@ -1,6 +1,8 @@
 // What a command has to say when it is done, or could not be. A notification that says nothing of
 // how long it is to be seen is never seen: it goes to the list behind the status bar at once.
 import { Dialog, Notification, showDialog, showErrorMessage } from '@jupyterlab/apputils';
+import type { CommandRegistry } from '@lumino/commands';
+import type { ReadonlyJSONObject } from '@lumino/coreutils';
 import { isOfFile, missing } from '../later';
 import { told } from '../messages';
 import { problemOf } from '../model/model';
@@ -36,4 +38,27 @@ export function tell(error: unknown, what: string): void {
   } else {
     Notification.error(message, SEEN);
   }
+}
+
+type Options = Omit<CommandRegistry.ICommandOptions, 'label' | 'describedBy'> & {
+  label: string;
+  /** The schema of its arguments; undefined: it has none. */
+  takes?: ReadonlyJSONObject;
+};
+
+/** Adds a command that tells by its label what has gone wrong, and then gives null. */
+export function addCommand(commands: CommandRegistry, id: string, command: Options): void {
+  const { takes = { type: 'object', properties: {} }, execute, ...options } = command;
+  commands.addCommand(id, {
+    ...options,
+    describedBy: { args: takes },
+    execute: async args => {
+      try {
+        return (await execute(args)) as unknown;
+      } catch (error) {
+        tell(error, options.label);
+        return null;
+      }
+    }
+  });
 }

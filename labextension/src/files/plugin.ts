@@ -8,7 +8,7 @@ import { IFileBrowserFactory, Uploader, type FileBrowser } from '@jupyterlab/fil
 import { ITranslator } from '@jupyterlab/translation';
 import { folderIcon, newFolderIcon, refreshIcon, ToolbarButton } from '@jupyterlab/ui-components';
 import { Poll } from '@lumino/polling';
-import { tell } from '../commands/telling';
+import { addCommand } from '../commands/telling';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { LaterDrive } from './later';
@@ -92,30 +92,23 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       shell.add(one, 'left', { rank: RANK, type: 'File Browser' });
       return one;
     };
-    const label = trans.__('Files of clusters');
-    commands.addCommand(CommandIDs.browse, {
-      label,
-      describedBy: {
-        args: {
-          type: 'object',
-          properties: {
-            cluster: { type: 'string', description: "The cluster's name." },
-            path: { type: 'string', description: 'An absolute path of a folder there.' }
-          },
-          required: ['cluster', 'path']
-        }
+    addCommand(commands, CommandIDs.browse, {
+      label: trans.__('Files of clusters'),
+      takes: {
+        type: 'object',
+        properties: {
+          cluster: { type: 'string', description: "The cluster's name." },
+          path: { type: 'string', description: 'An absolute path of a folder there.' }
+        },
+        required: ['cluster', 'path']
       },
       execute: async ({ cluster, path }) => {
-        try {
-          // What the browser asks for by itself asks for no login.
-          await model.callLoggedIn(cluster as string, 'file_entry', { path, cluster });
-          browser ??= made();
-          // First, since what is done in it is done in the folder that it has come to.
-          await browser.model.cd(`/${cluster as string}${path as string}`);
-          shell.activateById(browser.id);
-        } catch (error) {
-          tell(error, label);
-        }
+        // What the browser asks for by itself asks for no login.
+        await model.callLoggedIn(cluster as string, 'file_entry', { path, cluster });
+        browser ??= made();
+        // First, since what is done in it is done in the folder that it has come to.
+        await browser.model.cd(`/${cluster as string}${path as string}`);
+        shell.activateById(browser.id);
       }
     });
   }

@@ -11,6 +11,7 @@ import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { ComponentType } from 'react';
 import { show } from '../commands/show';
 import { clusterToShow } from '../commands/targets';
+import { addCommand } from '../commands/telling';
 import { slurmIcon } from '../icons';
 import { ISlurmModel } from '../tokens';
 import type { Called, ClusterPanel, PanelProps } from './cluster_panel';
@@ -69,15 +70,13 @@ function addPanel<Look extends ReadonlyPartialJSONObject>(
   const tracker: Tracker<Look> = new WidgetTracker({ namespace: `slurm-${name}` });
   const key = `jupyter-slurm:${name}-look`;
   let look: Look | undefined;
-  app.commands.addCommand(command, {
+  addCommand(app.commands, command, {
     label,
     caption,
     icon: slurmIcon,
-    describedBy: {
-      args: {
-        type: 'object',
-        properties: { cluster: { type: 'string', description: 'None: the default one.' } }
-      }
+    takes: {
+      type: 'object',
+      properties: { cluster: { type: 'string', description: 'None: the default one.' } }
     },
     execute: async args => {
       const [{ View, lookOf }, { ClusterPanel }] = await Promise.all([

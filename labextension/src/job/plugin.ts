@@ -13,7 +13,7 @@ import type { ServerConnection } from '@jupyterlab/services';
 import { wantedBy } from '../commands/current';
 import { show } from '../commands/show';
 import { jobOf, targetsSchema } from '../commands/targets';
-import { tell } from '../commands/telling';
+import { addCommand } from '../commands/telling';
 import { slurmIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { trans } from '../translation';
@@ -51,19 +51,14 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       panel.content.showTask(slurmId);
       show(app, panel);
     };
-    const label = trans.__('Open the job');
-    commands.addCommand(CommandIDs.openJob, {
-      label,
+    addCommand(commands, CommandIDs.openJob, {
+      label: trans.__('Open the job'),
       caption: trans.__('Its log, what it uses, its script, what happened to it'),
       icon: slurmIcon,
-      describedBy: { args: targetsSchema },
+      takes: targetsSchema,
       execute: async args => {
-        try {
-          for (const target of wantedBy(app, args)) {
-            await open(target.id ?? (await jobOf(model, target)).id, target.slurm_id);
-          }
-        } catch (error) {
-          tell(error, label);
+        for (const target of wantedBy(app, args)) {
+          await open(target.id ?? (await jobOf(model, target)).id, target.slurm_id);
         }
       },
       isEnabled: args => wantedBy(app, args).length > 0,

@@ -3,6 +3,7 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, MainAreaWidget } from '@jupyterlab/apputils';
 import { show } from '../commands/show';
+import { addCommand } from '../commands/telling';
 import { warnOfEnds } from '../ending';
 import { slurmIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
@@ -19,11 +20,10 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   optional: [ICommandPalette],
   activate: (app: JupyterFrontEnd, model: ISlurmModel, palette: ICommandPalette | null) => {
     let panel: MainAreaWidget | null = null;
-    app.commands.addCommand(CommandIDs.openKernels, {
+    addCommand(app.commands, CommandIDs.openKernels, {
       label: trans.__('Remote kernels…'),
       caption: trans.__('Kernels that run in jobs: those that can be picked'),
       icon: slurmIcon,
-      describedBy: { args: { type: 'object', properties: {} } },
       execute: async () => {
         const { KernelsPanel } = await import('./widget');
         if (panel === null || panel.isDisposed) {

@@ -1,6 +1,6 @@
 // The dashboards of a running job, and the command that opens one.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import { warn } from '../commands/telling';
+import { addCommand, warn } from '../commands/telling';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Job } from '../wire';
@@ -20,16 +20,14 @@ export function dashboardsOf(job: Job): Dashboard[] {
 }
 
 export function addDashboardCommand(app: JupyterFrontEnd, model: ISlurmModel): void {
-  app.commands.addCommand(CommandIDs.openDashboard, {
+  addCommand(app.commands, CommandIDs.openDashboard, {
     label: trans.__('Open a dashboard'),
-    describedBy: {
-      args: {
-        type: 'object',
-        required: ['id', 'name'],
-        properties: {
-          id: { type: 'string', description: 'The id of a job that runs.' },
-          name: { type: 'string', enum: ['ray', 'dask', 'tensorboard'] }
-        }
+    takes: {
+      type: 'object',
+      required: ['id', 'name'],
+      properties: {
+        id: { type: 'string', description: 'The id of a job that runs.' },
+        name: { type: 'string', enum: ['ray', 'dask', 'tensorboard'] }
       }
     },
     execute: ({ id, name: wanted }) => {

@@ -3,6 +3,7 @@
 // look like a question of this machine. What becomes of the answer is login.ts's.
 import { Clipboard, Dialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
+import { make, paragraph } from '../dom';
 import { visible } from '../format';
 import { said, type Text } from '../messages';
 import { trans } from '../translation';
@@ -58,14 +59,9 @@ class QuestionBody extends Widget implements Dialog.IBodyWidget {
       return;
     }
     const isOurs = question.kind === 'passphrase';
-    const label = document.createElement('label');
-    if (isOurs) {
-      label.append(paragraph(prompt));
-    } else {
-      const quoted = document.createElement('blockquote');
-      quoted.append(...[...before, prompt].map(line => paragraph(line)));
-      label.append(quoted);
-    }
+    const lines = [...before, prompt].map(line => paragraph(line));
+    const asks = isOurs ? paragraph(prompt) : make('blockquote', {}, ...lines);
+    const label = make('label', {}, asks);
     if (question.refused) {
       label.append(
         paragraph(`⚠ ${trans.__('That was not right. Try again.')}`, 'jp-slurm-Question-warning')
@@ -78,11 +74,12 @@ class QuestionBody extends Widget implements Dialog.IBodyWidget {
       );
       label.append(paragraph(`⚠ ${warning}`, 'jp-slurm-Question-warning'));
     }
-    this.input = document.createElement('input');
-    this.input.className = 'jp-mod-styled';
-    this.input.type = question.kind === 'text' ? 'text' : 'password';
-    this.input.autocomplete = 'off';
-    this.input.spellcheck = false;
+    this.input = make('input', {
+      className: 'jp-mod-styled',
+      type: question.kind === 'text' ? 'text' : 'password',
+      autocomplete: 'off',
+      spellcheck: false
+    });
     const goes = isOurs
       ? trans.__('Your answer stays on this machine.')
       : trans.__('Your answer is sent to %1.', question.host);
@@ -117,28 +114,13 @@ function way(question: Question, connection: Connection): string {
   );
 }
 
-function paragraph(text: string, className = ''): HTMLElement {
-  const made = document.createElement('p');
-  made.className = className;
-  made.textContent = text;
-  return made;
-}
-
 /** A key in letters that can be compared one by one, and copied. */
 function fingerprint(line: string): HTMLElement {
-  const block = document.createElement('div');
-  block.className = 'jp-slurm-Fingerprint';
-  const key = document.createElement('code');
-  key.textContent = line;
-  const copy = document.createElement('button');
-  copy.type = 'button';
-  copy.className = 'jp-slurm-Button';
-  copy.textContent = trans.__('Copy');
+  const copy = make('button', { type: 'button', className: 'jp-slurm-Button' }, trans.__('Copy'));
   copy.setAttribute('aria-label', trans.__('Copy the fingerprint'));
   copy.onclick = () => {
     Clipboard.copyToSystem(FINGERPRINT.exec(line)?.[0] ?? line);
     copy.textContent = trans.__('Copied');
   };
-  block.append(key, copy);
-  return block;
+  return make('div', { className: 'jp-slurm-Fingerprint' }, make('code', {}, line), copy);
 }

@@ -4,6 +4,7 @@ import {
   type JupyterFrontEnd,
   type JupyterFrontEndPlugin
 } from '@jupyterlab/application';
+import { addCommand } from '../commands/telling';
 import { slurmIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { trans } from '../translation';
@@ -22,11 +23,10 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     // In Notebook 7 there is no restorer, but a left side, and its shell opens it by the same call.
     restorer?.add(sidebar, sidebar.id);
     app.shell.add(sidebar, 'left', { rank: RANK });
-    app.commands.addCommand(CommandIDs.showSidebar, {
+    addCommand(app.commands, CommandIDs.showSidebar, {
       label: trans.__('Show Slurm jobs'),
       caption: trans.__('Clusters and my jobs, in the sidebar'),
       icon: slurmIcon,
-      describedBy: { args: { type: 'object', properties: {} } },
       execute: async () => {
         await Promise.resolve(); // the palette gives the focus back at once
         app.shell.activateById(sidebar.id);

@@ -6,7 +6,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
 import { jobOf, ours } from '../commands/targets';
-import { tell } from '../commands/telling';
+import { addCommand } from '../commands/telling';
 import { jobsIn } from '../commands/where';
 import { jobIcon, kernelIcon, labIcon, slurmIcon } from '../icons';
 import { CommandIDs, type ISlurmModel } from '../tokens';
@@ -54,22 +54,15 @@ export function addSubmitCommands(front: Front): void {
     label: string,
     caption: string,
     execute: () => Promise<Form | undefined> | undefined,
-    is: Partial<CommandRegistry.ICommandOptions>
+    is: Partial<Pick<CommandRegistry.ICommandOptions, 'icon' | 'isEnabled' | 'isVisible'>>
   ): void => {
-    app.commands.addCommand(id, {
+    addCommand(app.commands, id, {
       label,
       caption,
       icon: slurmIcon,
-      describedBy: { args: { type: 'object', properties: IS_LAUNCHER } },
+      takes: { type: 'object', properties: IS_LAUNCHER },
       ...is,
-      execute: async args => {
-        try {
-          return await givenBy(await execute(), args);
-        } catch (error) {
-          tell(error, label);
-          return null;
-        }
-      }
+      execute: async args => givenBy(await execute(), args)
     });
   };
   addNew(front);
@@ -194,7 +187,6 @@ function lineIn({ cell }: Place): string {
 }
 
 function addAgain({ app, model, notebooks }: Front): void {
-  const label = trans.__('Submit again');
   const asker = ({ id, option }: ReadonlyPartialJSONObject): Place | null => {
     const place = typeof id === 'string' ? askerOf(notebooks, id) : null;
     // What the form has no field for stays as it is: `--mem-per-cpu` beside `--mem` is refused.
@@ -202,18 +194,16 @@ function addAgain({ app, model, notebooks }: Front): void {
       ? null
       : place;
   };
-  app.commands.addCommand(CommandIDs.submitAgain, {
-    label,
+  addCommand(app.commands, CommandIDs.submitAgain, {
+    label: trans.__('Submit again'),
     caption: trans.__('Change the line of the cell and run it'),
-    describedBy: {
-      args: {
-        type: 'object',
-        required: ['id', 'option', 'value'],
-        properties: {
-          id: { type: 'string', description: 'The id of the job.' },
-          option: { type: 'string', enum: ['mem', 'time'] },
-          value: { type: 'string', description: 'What the option says from now on.' }
-        }
+    takes: {
+      type: 'object',
+      required: ['id', 'option', 'value'],
+      properties: {
+        id: { type: 'string', description: 'The id of the job.' },
+        option: { type: 'string', enum: ['mem', 'time'] },
+        value: { type: 'string', description: 'What the option says from now on.' }
       }
     },
     isEnabled: args => asker(args) !== null,
@@ -224,13 +214,8 @@ function addAgain({ app, model, notebooks }: Front): void {
         return null;
       }
       const { runAgain } = await import('./cells');
-      try {
-        const { job: id } = await runAgain(app, place, { [option]: value });
-        return await id.then(one => (one === null ? null : jobOf(model, ours(one))));
-      } catch (error) {
-        tell(error, label);
-        return null;
-      }
+      const { job } = await runAgain(app, place, { [option]: value });
+      return job.then(id => (id === null ? null : jobOf(model, ours(id))));
     }
   });
 }

@@ -18,6 +18,7 @@ import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
 import { IStateDB } from '@jupyterlab/statedb';
 import { editIcon } from '@jupyterlab/ui-components';
 import { addCommands, type Command } from '../commands/jobs';
+import { addCommand } from '../commands/telling';
 import { told } from '../messages';
 import { visible } from '../format';
 import { CommandIDs, INotifier, ISlurmModel } from '../tokens';
@@ -120,10 +121,9 @@ function restoreForms(
   restorer: ILayoutRestorer | null
 ): void {
   const { app, forms } = parts;
-  app.commands.addCommand(CommandIDs.restoreForm, {
+  addCommand(app.commands, CommandIDs.restoreForm, {
     label: trans.__('New Slurm job'),
     isVisible: () => false,
-    describedBy: { args: { type: 'object', properties: {} } },
     execute: async args => {
       const { readKept } = await import('./restoring');
       const found = readKept(args);

@@ -2,6 +2,7 @@
 // is adding.ts's.
 import { Dialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
+import { make, paragraph } from '../dom';
 import { duration, visible } from '../format';
 import { told } from '../messages';
 import { trans } from '../translation';
@@ -54,8 +55,8 @@ export async function foundDialog(
 
 class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
   private readonly template: HTMLSelectElement;
-  private readonly fields = document.createElement('div');
-  private readonly last = document.createElement('div');
+  private readonly fields = make('div', { className: 'jp-slurm-NewCluster' });
+  private readonly last = make('div', {});
   private readonly name: HTMLInputElement;
   /** The fields by name: host, user, jump …, or a template's questions. */
   private inputs = new Map<string, HTMLInputElement | HTMLTextAreaElement>();
@@ -81,7 +82,6 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
     };
     this.name = input(before.name);
     this.proposed = before.name;
-    this.fields.className = 'jp-slurm-NewCluster';
     if (problem !== null) {
       const text = paragraph(told(problem), 'jp-slurm-Problem');
       text.setAttribute('role', 'alert');
@@ -132,31 +132,32 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
       this.field('host', trans.__('Host'), host),
       this.field('user', trans.__('User'), user),
       this.field('jump', trans.__('Gateway'), input(before.jump, trans.__('None'))),
-      hostList(this.ways.hosts)
+      make('datalist', { id: SSH_HOSTS }, ...optionsOf(plain(this.ways.hosts)))
     );
   }
 
   /** Fields that few clusters need; open if one of them was typed. */
   private more(): HTMLElement {
     const { before } = this;
-    const env = document.createElement('textarea');
-    env.className = 'jp-mod-styled';
-    env.rows = 2;
-    env.spellcheck = false;
-    env.placeholder = trans.__('NAME=VALUE, one per line');
-    env.value = before.env;
-    const path = input(before.path, '/opt/slurm/bin');
-    const made = document.createElement('details');
-    made.open = before.path !== '' || before.env !== '';
-    const summary = document.createElement('summary');
-    summary.textContent = trans.__('More');
-    const fields = document.createElement('div');
-    fields.className = 'jp-slurm-NewCluster';
-    fields.append(
-      this.field('path', trans.__("Folder of Slurm's commands"), path),
+    const env = make('textarea', {
+      className: 'jp-mod-styled',
+      rows: 2,
+      spellcheck: false,
+      placeholder: trans.__('NAME=VALUE, one per line'),
+      value: before.env
+    });
+    const fields = make(
+      'div',
+      { className: 'jp-slurm-NewCluster' },
+      this.field(
+        'path',
+        trans.__("Folder of Slurm's commands"),
+        input(before.path, '/opt/slurm/bin')
+      ),
       this.field('env', trans.__('Environment'), env)
     );
-    made.append(summary, fields);
+    const open = before.path !== '' || before.env !== '';
+    const made = make('details', { open }, make('summary', {}, trans.__('More')), fields);
     made.ontoggle = () => {
       fields.scrollIntoView({ block: 'nearest' });
     };
@@ -226,69 +227,42 @@ export function nameOf(host: string): string {
 }
 
 function partitionTable(partitions: readonly Partition[]): HTMLElement {
-  const table = document.createElement('table');
-  table.className = 'jp-slurm-Table';
-  const head = table.createTHead().insertRow();
-  for (const text of [
+  const heads = [
     trans.__('Partition'),
     trans.__('Nodes'),
     trans.__('GPUs'),
     trans.__('Time limit')
-  ]) {
-    const cell = document.createElement('th');
-    cell.scope = 'col';
-    cell.textContent = text;
-    head.append(cell);
-  }
-  const body = table.createTBody();
-  for (const { name, nodes, gpus, limit_s: limit } of partitions) {
-    const row = body.insertRow();
+  ];
+  const rows = partitions.map(({ name, nodes, gpus, limit_s: limit }) => {
     const time = limit === null ? trans.__('None') : duration(limit);
-    for (const text of [visible(name), String(nodes), String(gpus), time]) {
-      row.insertCell().textContent = text;
-    }
-  }
-  return table;
-}
-
-function hostList(hosts: readonly string[]): HTMLElement {
-  const list = document.createElement('datalist');
-  list.id = SSH_HOSTS;
-  list.append(...plain(hosts).map(([value, text]) => new Option(text, value)));
-  return list;
+    const cells = [visible(name), String(nodes), String(gpus), time];
+    return make('tr', {}, ...cells.map(text => make('td', {}, text)));
+  });
+  return make(
+    'table',
+    { className: 'jp-slurm-Table' },
+    make('thead', {}, make('tr', {}, ...heads.map(text => make('th', { scope: 'col' }, text)))),
+    make('tbody', {}, ...rows)
+  );
 }
 
 function input(value: string, placeholder = ''): HTMLInputElement {
-  const made = document.createElement('input');
-  made.className = 'jp-mod-styled';
-  made.type = 'text';
-  made.autocomplete = 'off';
-  made.spellcheck = false;
-  made.placeholder = placeholder;
-  made.value = value;
-  return made;
+  const kind = { type: 'text', autocomplete: 'off', spellcheck: false } as const;
+  return make('input', { className: 'jp-mod-styled', ...kind, placeholder, value });
 }
 
 function plain(values: readonly string[]): Item[] {
   return values.map(one => [one, visible(one)]);
 }
 
-function select(options: readonly Item[]): HTMLSelectElement {
-  const made = document.createElement('select');
-  made.className = 'jp-mod-styled';
-  made.append(...options.map(([value, text]) => new Option(text, value)));
-  return made;
+function optionsOf(items: readonly Item[]): HTMLOptionElement[] {
+  return items.map(([value, text]) => new Option(text, value));
+}
+
+function select(items: readonly Item[]): HTMLSelectElement {
+  return make('select', { className: 'jp-mod-styled' }, ...optionsOf(items));
 }
 
 function labelled(text: string, field: HTMLElement): HTMLElement {
-  const label = document.createElement('label');
-  label.append(text, field);
-  return label;
-}
-
-function paragraph(text: string, className = ''): HTMLElement {
-  const made = document.createElement('p');
-  made.className = className;
-  made.textContent = text;
-  return made;
+  return make('label', {}, text, field);
 }

@@ -2,7 +2,7 @@
 // there is no cluster.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
-import { tell } from '../commands/telling';
+import { addCommand } from '../commands/telling';
 import { connectIcon, slurmIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { trans } from '../translation';
@@ -16,44 +16,32 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   requires: [ISlurmModel],
   optional: [ICommandPalette],
   activate: (app: JupyterFrontEnd, model: ISlurmModel, palette: ICommandPalette | null) => {
-    const label = trans.__('Open the quickstart');
-    app.commands.addCommand(CommandIDs.openQuickstart, {
-      label,
+    addCommand(app.commands, CommandIDs.openQuickstart, {
+      label: trans.__('Open the quickstart'),
       caption: trans.__('A notebook of examples'),
       icon: slurmIcon,
-      describedBy: { args: { type: 'object', properties: {} } },
       execute: async () => {
-        try {
-          const { isThere } = await import('../commands/places');
-          // One that is there may have been changed: it stays as it is.
-          if (!(await isThere(app, PATH))) {
-            const { quickstart } = await import('./quickstart');
-            await app.serviceManager.contents.save(PATH, {
-              type: 'notebook',
-              format: 'json',
-              content: quickstart(model.hasNoCluster)
-            });
-          }
-          await app.commands.execute('docmanager:open', { path: PATH });
-        } catch (error) {
-          tell(error, label);
+        const { isThere } = await import('../commands/places');
+        // One that is there may have been changed: it stays as it is.
+        if (!(await isThere(app, PATH))) {
+          const { quickstart } = await import('./quickstart');
+          await app.serviceManager.contents.save(PATH, {
+            type: 'notebook',
+            format: 'json',
+            content: quickstart(model.hasNoCluster)
+          });
         }
+        await app.commands.execute('docmanager:open', { path: PATH });
       }
     });
-    const adding = trans.__('Connect to a cluster…');
-    app.commands.addCommand(CommandIDs.addCluster, {
-      label: adding,
+    addCommand(app.commands, CommandIDs.addCluster, {
+      label: trans.__('Connect to a cluster…'),
       caption: trans.__('Any host over SSH'),
       icon: connectIcon,
-      describedBy: { args: { type: 'object', properties: {} } },
       execute: async () => {
-        try {
-          await app.commands.execute(CommandIDs.showSidebar); // shows how far the login is
-          const { addCluster } = await import('./adding');
-          await addCluster(model);
-        } catch (error) {
-          tell(error, adding);
-        }
+        await app.commands.execute(CommandIDs.showSidebar); // shows how far the login is
+        const { addCluster } = await import('./adding');
+        await addCluster(model);
       }
     });
     palette?.addItem({ command: CommandIDs.addCluster, category: trans.__('Slurm') });

@@ -1,0 +1,16 @@
+// Elements for the bodies of dialogs, which are there before React would have drawn them.
+
+/** Makes an element with these properties, and puts into it what comes after them. */
+export function make<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  properties: Partial<HTMLElementTagNameMap[K]>,
+  ...inside: (Node | string)[]
+): HTMLElementTagNameMap[K] {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...inside);
+  return element;
+}
+
+export function paragraph(text: string, className = ''): HTMLElement {
+  return make('p', { className }, text);
+}
