@@ -23,9 +23,7 @@ export function useNow(everyMs: number | null = QUICK_MS): number {
         tick();
       }
     }, everyMs);
-    return () => {
-      window.clearInterval(clock);
-    };
+    return () => window.clearInterval(clock);
   }, [everyMs, seen]);
   return nowS;
 }

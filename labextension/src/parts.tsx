@@ -40,9 +40,7 @@ export function FilterField({ label, words, setWords, ...rest }: FilterProps): J
       value={words}
       aria-label={label}
       spellCheck={false}
-      onChange={event => {
-        setWords(event.currentTarget.value);
-      }}
+      onChange={event => setWords(event.currentTarget.value)}
       onKeyDown={event => {
         if (event.key === 'Escape' && words !== '') {
           event.stopPropagation();
@@ -73,9 +71,7 @@ export function Switch<T extends string | boolean>({
         <button
           key={name}
           aria-pressed={way === chosen}
-          onClick={() => {
-            choose(way);
-          }}
+          onClick={() => choose(way)}
         >
           {name}
         </button>
@@ -136,12 +132,8 @@ export function CopyButton({ text, what, label = trans.__('Copy') }: CopyProps):
     if (!copied) {
       return undefined;
     }
-    const timer = window.setTimeout(() => {
-      setCopied(false);
-    }, SAID_MS);
-    return () => {
-      window.clearTimeout(timer);
-    };
+    const timer = window.setTimeout(() => setCopied(false), SAID_MS);
+    return () => window.clearTimeout(timer);
   }, [copied]);
   return (
     <button

@@ -30,11 +30,7 @@ export class Warnings {
     channel: Channel | null,
     private readonly nowS = () => Date.now() / 1000
   ) {
-    this.news = new News(channel, jobs => {
-      jobs.forEach(job => {
-        this.tell(job);
-      });
-    });
+    this.news = new News(channel, jobs => jobs.forEach(job => this.tell(job)));
     model.changed.connect(this.look, this);
     this.look();
   }
@@ -63,9 +59,7 @@ export class Warnings {
       actions: [
         {
           label: ending.label,
-          callback: () => {
-            ending.act(job);
-          }
+          callback: () => ending.act(job)
         }
       ]
     });

@@ -267,8 +267,7 @@ test('what a job displays is shown without anything that acts, loads or can be c
       displayId: null,
       chars: 0
     }));
-    act(() => {
-      root.render(
+    act(() => root.render(
         <NearnessContext.Provider value={{ watch: (_, hear) => (hear(true), () => undefined) }}>
           {blocks.map(block => (
             <BlockView
@@ -280,8 +279,7 @@ test('what a job displays is shown without anything that acts, loads or can be c
             />
           ))}
         </NearnessContext.Provider>
-      );
-    });
+      ));
     await act(() => new Promise<void>(resolve => setTimeout(resolve, 0)));
     shown += host.querySelectorAll('[data-mime-type]').length;
     expect(active(host)).toEqual([]);
@@ -290,9 +288,7 @@ test('what a job displays is shown without anything that acts, loads or can be c
     expect([...host.querySelectorAll(acts)].map(one => one.outerHTML)).toEqual([]);
     const loads = [...host.querySelectorAll('[src]')].map(one => one.getAttribute('src') ?? '');
     expect(loads.filter(src => !src.startsWith('data:image/png;base64,'))).toEqual([]);
-    act(() => {
-      root.unmount();
-    });
+    act(() => root.unmount());
     host.remove();
   }
   expect(shown).toBeGreaterThan(COUNT / 2);

@@ -20,9 +20,7 @@ function gone(): Error {
 test('a view whose code cannot be loaded says what to do', async () => {
   const View = later((): Promise<ComponentType> => Promise.reject(gone()));
   const host = document.createElement('div');
-  await drawn(() => {
-    createRoot(host).render(<View />);
-  });
+  await drawn(() => createRoot(host).render(<View />));
   await drawn();
   expect(host.querySelector('[role=status]')?.textContent).toBe(RELOAD);
 });

@@ -10,9 +10,7 @@ test.each([
   ['7_[0-10:5]', 3],
   ['7_[1-4,7,9-15:2%2]', 9],
   ['7_[1-4,7,...]', null]
-])('%s stands for %s tasks', (id, count) => {
-  expect(taskCount(id)).toBe(count);
-});
+])('%s stands for %s tasks', (id, count) => expect(taskCount(id)).toBe(count));
 
 test('one unfinished task is named by its index, several are counted', () => {
   const told = (tasks: Record<string, string>): string => progress({ tasks }).join(' · ');
@@ -25,10 +23,8 @@ test('one unfinished task is named by its index, several are counted', () => {
   expect(told({})).toBe('');
 });
 
-test('a job on many nodes has a log for each rank', () => {
-  expect(ranksOf({ state: 'RUNNING' }, 3)).toEqual([
+test('a job on many nodes has a log for each rank', () => expect(ranksOf({ state: 'RUNNING' }, 3)).toEqual([
     [0, 'RUNNING'],
     [1, 'RUNNING'],
     [2, 'RUNNING']
-  ]);
-});
+  ]));

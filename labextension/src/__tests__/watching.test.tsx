@@ -66,9 +66,7 @@ class Panel extends WatchingWidget {
 /** How often it is drawn in so many seconds. */
 async function drawnIn(seconds: number): Promise<number> {
   count = 0;
-  await drawn(() => {
-    jest.advanceTimersByTime(seconds * 1000);
-  });
+  await drawn(() => jest.advanceTimersByTime(seconds * 1000));
   return count;
 }
 
@@ -83,19 +81,13 @@ afterEach(() => {
 
 test('the parts of a hidden widget watch nothing, and their clocks stand still', async () => {
   const panel = new Panel();
-  await drawn(() => {
-    Widget.attach(panel, document.body);
-  });
+  await drawn(() => Widget.attach(panel, document.body));
   expect([...watched].sort()).toEqual(['feed', 'log', 'widget']);
   expect(await drawnIn(10)).toBeGreaterThan(0);
-  await drawn(() => {
-    panel.hide();
-  });
+  await drawn(() => panel.hide());
   expect(watched).toEqual([]);
   expect(await drawnIn(10)).toBe(0);
-  await drawn(() => {
-    panel.show();
-  });
+  await drawn(() => panel.show());
   expect([...watched].sort()).toEqual(['feed', 'log', 'widget']);
   expect(await drawnIn(10)).toBeGreaterThan(0);
   panel.dispose();

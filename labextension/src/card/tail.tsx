@@ -23,12 +23,8 @@ export function LogTail({ model, jobId, open }: Props): JSX.Element {
   const box = useRef<HTMLPreElement>(null);
   const follow = useCallback(() => {
     const view = model.log(jobId);
-    view.chunk.connect((_, chunk) => {
-      setText(before => lastLines((before ?? '') + textOf(chunk)));
-    });
-    view.changed.connect(({ freshness }) => {
-      setProblem(freshness.problem && said(freshness.problem.message));
-    });
+    view.chunk.connect((_, chunk) => setText(before => lastLines((before ?? '') + textOf(chunk))));
+    view.changed.connect(({ freshness }) => setProblem(freshness.problem && said(freshness.problem.message)));
     return view;
   }, [model, jobId]);
   useResting(follow);

@@ -64,9 +64,7 @@ export function JobCardView({ job, model, commands }: CardProps): JSX.Element {
             label={log ? trans.__('Hide log') : trans.__('Log')}
             title={trans.__('The last lines of its output')}
             expanded={log}
-            click={() => {
-              setLog(!log);
-            }}
+            click={() => setLog(!log)}
           />
           <IconButton
             icon={openIcon}

@@ -25,11 +25,7 @@ export class ActionNews {
     private readonly model: ISlurmModel,
     channel: Channel | null
   ) {
-    this.news = new News(channel, ended => {
-      ended.forEach(action => {
-        this.end(action);
-      });
-    });
+    this.news = new News(channel, ended => ended.forEach(action => this.end(action)));
     const hear = (): void => {
       if (model.actions !== this.known) {
         this.known = model.actions;
@@ -84,9 +80,7 @@ export class ActionNews {
           label: trans.__('Stop'),
           caption: trans.__('What is done stays done'),
           callback: () => {
-            model.call('stop_action', { action_id: action.id }).catch((error: unknown) => {
-              tell(error, trans.__('Stop'));
-            });
+            model.call('stop_action', { action_id: action.id }).catch((error: unknown) => tell(error, trans.__('Stop')));
           }
         }
       ]

@@ -67,9 +67,7 @@ export class ClusterDrive implements Contents.IDrive {
     // A page of this origin has the powers of JupyterLab, so none is made of it.
     const blob = new Blob([bytesOf(content)], { type: 'application/octet-stream' });
     const url = URL.createObjectURL(blob);
-    window.setTimeout(() => {
-      URL.revokeObjectURL(url);
-    }, DOWNLOAD_MS);
+    window.setTimeout(() => URL.revokeObjectURL(url), DOWNLOAD_MS);
     return url;
   }
 

@@ -44,9 +44,7 @@ export class LaterDrive implements Drive {
 
   private async drive(): Promise<Drive> {
     this.loaded ??= this.load().then(drive => {
-      drive.fileChanged.connect((_, change) => {
-        this.fileChanged.emit(change);
-      });
+      drive.fileChanged.connect((_, change) => this.fileChanged.emit(change));
       return drive;
     });
     return this.loaded;

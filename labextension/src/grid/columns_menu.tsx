@@ -35,9 +35,7 @@ export function ColumnsMenu<T>(props: Props<T>): JSX.Element {
   const ids = arrangement.columns;
   const shown = ids.flatMap(id => all.find(column => column.id === id) ?? []);
   const listed = [...shown, ...all.filter(column => !ids.includes(column.id))];
-  const choose = (columns: string[]): void => {
-    arrange({ ...arrangement, columns });
-  };
+  const choose = (columns: string[]): void => arrange({ ...arrangement, columns });
   return (
     <div
       className="jp-slurm-Columns"
@@ -53,9 +51,7 @@ export function ColumnsMenu<T>(props: Props<T>): JSX.Element {
       <button
         className="jp-slurm-Button"
         aria-expanded={open}
-        onClick={() => {
-          setOpen(!open);
-        }}
+        onClick={() => setOpen(!open)}
       >
         {trans.__('Columns')} <span aria-hidden="true">▾</span>
       </button>
@@ -88,9 +84,7 @@ export function ColumnsMenu<T>(props: Props<T>): JSX.Element {
                       className="jp-slurm-IconButton"
                       title={label}
                       aria-label={label}
-                      onClick={() => {
-                        choose(moved(ids, id, places));
-                      }}
+                      onClick={() => choose(moved(ids, id, places))}
                     >
                       <span aria-hidden="true">{sign}</span>
                     </button>
@@ -101,9 +95,7 @@ export function ColumnsMenu<T>(props: Props<T>): JSX.Element {
           ))}
           <button
             className="jp-slurm-Button"
-            onClick={() => {
-              arrange({ ...props.usual, sorting: arrangement.sorting });
-            }}
+            onClick={() => arrange({ ...props.usual, sorting: arrangement.sorting })}
           >
             {trans.__('Reset')}
           </button>

@@ -31,9 +31,7 @@ export function useFeed<V extends Watched<V>>(open: (() => V) | null): Followed<
     setFollowed(before =>
       before.view === null || asOf !== null || problem !== null ? { view: opened } : before
     );
-    const take = (): void => {
-      setFollowed({ view: opened });
-    };
+    const take = (): void => setFollowed({ view: opened });
     opened.changed.connect(take);
     return () => {
       opened.changed.disconnect(take);
@@ -53,9 +51,7 @@ export function useResting(open: () => Resting): void {
   useEffect(() => {
     const view = open();
     opened.current = view;
-    return () => {
-      view.dispose();
-    };
+    return () => view.dispose();
   }, [open]);
   useEffect(() => {
     if (seen) {

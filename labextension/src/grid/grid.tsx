@@ -71,9 +71,7 @@ export function Grid<R extends { key: string }>(props: Props<R>): JSX.Element {
   const last = Math.min(count, Math.ceil((top + seen) / ROW_PX) + SPARE);
   const focus = useRef(false);
 
-  const choose = (next: number, how: Choosing): void => {
-    props.choose(chosen(choice, rows, find, next, how));
-  };
+  const choose = (next: number, how: Choosing): void => props.choose(chosen(choice, rows, find, next, how));
   const go = (goal: number, how: Choosing): void => {
     const next = Math.min(count - 1, Math.max(0, goal));
     const row = rows[next];
@@ -171,9 +169,7 @@ export function Grid<R extends { key: string }>(props: Props<R>): JSX.Element {
                   data-odd={number % 2 === 1}
                   tabIndex={number === at ? 0 : -1}
                   style={{ top: number * ROW_PX }}
-                  onFocus={() => {
-                    setActive({ key: row.key, at: number });
-                  }}
+                  onFocus={() => setActive({ key: row.key, at: number })}
                   onClick={event => {
                     const add = event.ctrlKey || event.metaKey;
                     go(number, event.shiftKey ? 'range' : add ? 'add' : 'only');
@@ -261,13 +257,9 @@ function useScroll(
     if (element === null) {
       return undefined;
     }
-    const watch = new ResizeObserver(() => {
-      setHeight(element.clientHeight);
-    });
+    const watch = new ResizeObserver(() => setHeight(element.clientHeight));
     watch.observe(element);
-    return () => {
-      watch.disconnect();
-    };
+    return () => watch.disconnect();
   }, [box]);
   useLayoutEffect(() => {
     const element = box.current;

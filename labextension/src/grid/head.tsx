@@ -62,18 +62,10 @@ export function Heads({ shown, arrangement, arrange }: Arranged): JSX.Element {
                 ? 'descending'
                 : 'ascending'
           }
-          onFocus={() => {
-            setActive(number);
-          }}
-          onSort={() => {
-            arrange({ ...arrangement, sorting: sortedBy(arrangement.sorting, column.id) });
-          }}
-          onResize={next => {
-            resize(column.id, next ?? widthOf(column));
-          }}
-          onDrop={id => {
-            move(id, number - shown.findIndex(one => one.column.id === id));
-          }}
+          onFocus={() => setActive(number)}
+          onSort={() => arrange({ ...arrangement, sorting: sortedBy(arrangement.sorting, column.id) })}
+          onResize={next => resize(column.id, next ?? widthOf(column))}
+          onDrop={id => move(id, number - shown.findIndex(one => one.column.id === id))}
         />
       ))}
     </div>
@@ -124,9 +116,7 @@ function Head(props: HeadProps): JSX.Element {
         )}
         onFocus={props.onFocus}
         onClick={props.onSort}
-        onDragStart={event => {
-          event.dataTransfer.setData(DRAGGED, id);
-        }}
+        onDragStart={event => event.dataTransfer.setData(DRAGGED, id)}
       >
         {title}
         <span className="jp-slurm-Order" aria-hidden="true">
@@ -158,9 +148,7 @@ function Handle({ width, onResize }: Pick<HeadProps, 'width' | 'onResize'>): JSX
       onPointerUp={() => {
         from.current = null;
       }}
-      onDoubleClick={() => {
-        onResize(null);
-      }}
+      onDoubleClick={() => onResize(null)}
     />
   );
 }

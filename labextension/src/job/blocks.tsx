@@ -220,12 +220,8 @@ function Display({ block, rendermime }: Props & { block: DisplayBlock }): JSX.El
     }
     const renderer = rendermime.createRenderer(type);
     Widget.attach(renderer, host.current);
-    renderer.renderModel(model).catch(() => {
-      setUnknown(true);
-    });
-    return () => {
-      renderer.dispose();
-    };
+    renderer.renderModel(model).catch(() => setUnknown(true));
+    return () => renderer.dispose();
   }, [seen, data, metadata, rendermime]);
   return (
     <div className="jp-slurm-LogDisplay">

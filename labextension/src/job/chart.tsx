@@ -47,9 +47,7 @@ export function Chart({ title, points, limit, format, time, summary }: Props): J
         role="img"
         aria-label={summary}
         onPointerMove={move}
-        onPointerLeave={() => {
-          setAt(null);
-        }}
+        onPointerLeave={() => setAt(null)}
       >
         {lines.map((line, key) => (
           <g key={key}>

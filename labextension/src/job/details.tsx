@@ -51,9 +51,7 @@ export function useDetails(model: ISlurmModel, job: Job, wanted: boolean): Asked
       stale = true;
     };
   }, [model, id, state, restarts, name, reason, limit, way, wanted, isReached, round]);
-  const again = useCallback(() => {
-    setRound(before => before + 1);
-  }, []);
+  const again = useCallback(() => setRound(before => before + 1), []);
   return { details, problem, again };
 }
 
@@ -171,9 +169,7 @@ function Pairs({ title, pairs, empty }: PairsProps): JSX.Element {
             aria-label={trans.__('Filter: %1', title)}
             placeholder={trans.__('Filter')}
             value={filter}
-            onChange={event => {
-              setFilter(event.currentTarget.value);
-            }}
+            onChange={event => setFilter(event.currentTarget.value)}
           />
         )}
       </h3>

@@ -198,9 +198,7 @@ function useHand(box: RefObject<HTMLElement>): RefObject<Hand> {
     }
     const one = new Hand(box.current);
     hand.current = one;
-    return () => {
-      one.leave();
-    };
+    return () => one.leave();
   }, [box]);
   return hand;
 }
@@ -214,9 +212,7 @@ function placeOf(element: HTMLElement): { top: number; most: number } {
 export function useNearness(box: RefObject<HTMLElement>): Nearness {
   const [nearness] = useState(() => new Watched(box));
   useEffect(
-    () => () => {
-      nearness.close();
-    },
+    () => () => nearness.close(),
     [nearness]
   );
   return nearness;

@@ -124,9 +124,7 @@ export function LogPane(props: Props): JSX.Element {
       {follow || blocks.length === 0 ? null : (
         <button
           className="jp-slurm-Button jp-slurm-ToEnd"
-          onClick={() => {
-            setFollow(true);
-          }}
+          onClick={() => setFollow(true)}
         >
           <span aria-hidden="true">↓ </span>
           {ended ? trans.__('To the end') : trans.__('Follow')}
@@ -156,9 +154,7 @@ function Tasks({ all, ranked, chosen, choose }: TasksProps): JSX.Element {
       aria-label={ranked ? trans.__('Rank') : trans.__('Task')}
       title={ranked ? trans.__('Which rank of the job') : trans.__('Which task of the array')}
       value={chosen}
-      onChange={event => {
-        choose(Number(event.currentTarget.value));
-      }}
+      onChange={event => choose(Number(event.currentTarget.value))}
     >
       {all.map(([index, state]) => (
         <option key={index} value={index}>

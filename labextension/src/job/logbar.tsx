@@ -32,9 +32,7 @@ export function LogBar(props: Props): JSX.Element {
       <select
         aria-label={trans.__('Show')}
         value={wanted}
-        onChange={event => {
-          setWanted(event.currentTarget.value as Wanted);
-        }}
+        onChange={event => setWanted(event.currentTarget.value as Wanted)}
       >
         <option value="all">{trans.__('all output')}</option>
         <option value="stdout">stdout</option>
@@ -44,9 +42,7 @@ export function LogBar(props: Props): JSX.Element {
         <input
           type="checkbox"
           checked={wrap}
-          onChange={event => {
-            setWrap(event.currentTarget.checked);
-          }}
+          onChange={event => setWrap(event.currentTarget.checked)}
         />{' '}
         {trans.__('Wrap')}
       </label>
@@ -58,9 +54,7 @@ export function LogBar(props: Props): JSX.Element {
           type="checkbox"
           checked={times ?? false}
           disabled={times === null}
-          onChange={event => {
-            setTimes(event.currentTarget.checked);
-          }}
+          onChange={event => setTimes(event.currentTarget.checked)}
         />{' '}
         {trans.__('Times')}
       </label>
@@ -110,9 +104,7 @@ function SearchField({ finding, leave }: Props): JSX.Element {
         aria-label={trans.__('Find in the output')}
         placeholder={trans.__('Find')}
         value={text}
-        onChange={event => {
-          setText(event.currentTarget.value);
-        }}
+        onChange={event => setText(event.currentTarget.value)}
         onKeyDown={keys}
       />
       <span className="jp-slurm-Found jp-slurm-Quiet" role="status">
@@ -124,9 +116,7 @@ function SearchField({ finding, leave }: Props): JSX.Element {
             className="jp-slurm-IconButton"
             aria-label={trans.__('The match before')}
             disabled={finding.total === 0}
-            onClick={() => {
-              step(-1);
-            }}
+            onClick={() => step(-1)}
           >
             <span aria-hidden="true">↑</span>
           </button>
@@ -134,9 +124,7 @@ function SearchField({ finding, leave }: Props): JSX.Element {
             className="jp-slurm-IconButton"
             aria-label={trans.__('The next match')}
             disabled={finding.total === 0}
-            onClick={() => {
-              step(1);
-            }}
+            onClick={() => step(1)}
           >
             <span aria-hidden="true">↓</span>
           </button>

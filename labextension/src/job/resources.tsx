@@ -81,9 +81,7 @@ function useUsage(model: ISlurmModel, jobId: string): Measured {
   const [measured, setMeasured] = useState<Measured>({ samples: [], problem: null });
   const open = useCallback(() => {
     const view = model.usage(jobId);
-    const take = (): void => {
-      setMeasured({ samples: view.samples, problem: view.freshness.problem });
-    };
+    const take = (): void => setMeasured({ samples: view.samples, problem: view.freshness.problem });
     view.changed.connect(take);
     take();
     return view;
@@ -283,9 +281,7 @@ function Table({ series }: TableProps): JSX.Element {
     : [];
   return (
     <details
-      onToggle={event => {
-        setOpen(event.currentTarget.open);
-      }}
+      onToggle={event => setOpen(event.currentTarget.open)}
     >
       <summary>{trans.__('As a table')}</summary>
       <div className="jp-slurm-Scrolled" tabIndex={0} role="region" aria-label={trans.__('Table')}>

@@ -38,9 +38,7 @@ export function Tabs<T extends string>({ id, label, tabs, shown, show }: Props<T
           aria-selected={name === shown}
           aria-controls={`${id}pane`}
           tabIndex={name === shown ? 0 : -1}
-          onClick={() => {
-            show(name);
-          }}
+          onClick={() => show(name)}
         >
           {title}
         </button>

@@ -47,9 +47,7 @@ export function TasksPane({ job, chosen, choose }: Props): JSX.Element {
             key={one}
             className="jp-slurm-Button"
             aria-pressed={one === only}
-            onClick={() => {
-              setOnly(one === only ? null : one);
-            }}
+            onClick={() => setOnly(one === only ? null : one)}
           >
             <StateWord state={one} /> {count}
           </button>
@@ -95,9 +93,7 @@ interface TaskProps {
 const Task = memo(function Task(props: TaskProps): JSX.Element {
   const { index, state, isChosen, isFirst, choose, focus } = props;
   const name = trans.__('Task %1 %2', index, stateWord(state));
-  const look = useCallback(() => {
-    choose(index);
-  }, [choose, index]);
+  const look = useCallback(() => choose(index), [choose, index]);
   return (
     <button
       className="jp-slurm-Task"
@@ -107,9 +103,7 @@ const Task = memo(function Task(props: TaskProps): JSX.Element {
       title={name}
       tabIndex={isFirst ? 0 : -1}
       onClick={look}
-      onFocus={() => {
-        focus(index);
-      }}
+      onFocus={() => focus(index)}
     >
       <span className="jp-slurm-State" data-tone={tone(state)} aria-hidden="true">
         {stateSign(state)}

@@ -80,9 +80,7 @@ export function UseTable({ samples, job }: Props): JSX.Element | null {
         <button
           className="jp-slurm-Button jp-slurm-UsesMore"
           aria-expanded={open}
-          onClick={() => {
-            setOpen(!open);
-          }}
+          onClick={() => setOpen(!open)}
         >
           {open ? trans.__('Show a summary') : trans.__('Show all')}
         </button>

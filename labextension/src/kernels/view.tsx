@@ -120,9 +120,7 @@ function List({ kernels, remove }: ListProps): JSX.Element {
             type="button"
             className="jp-slurm-Button"
             aria-label={trans.__('%1: %2', trans.__('Remove…'), visible(one.display_name))}
-            onClick={() => {
-              remove(one);
-            }}
+            onClick={() => remove(one)}
           >
             {trans.__('Remove…')}
           </button>

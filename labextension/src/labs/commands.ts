@@ -60,8 +60,6 @@ export function addLabCommands(app: JupyterFrontEnd, model: ISlurmModel): void {
     trans.__('Copy its link'),
     trans.__('The address of the lab'),
     linkIcon,
-    job => {
-      Clipboard.copyToSystem(isLab(job) && job.lab !== null ? linkOf(job.lab) : '');
-    }
+    job => Clipboard.copyToSystem(isLab(job) && job.lab !== null ? linkOf(job.lab) : '')
   );
 }

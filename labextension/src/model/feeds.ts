@@ -174,9 +174,7 @@ export class LogFeed extends Feed<LogChunk> implements LogView {
       window.clearTimeout(this.timer);
       this.timer = window.setTimeout(() => {
         // What is slow to draw delays the frame, and so what comes next.
-        this.frame = requestAnimationFrame(() => {
-          this.next(chunk.more);
-        });
+        this.frame = requestAnimationFrame(() => this.next(chunk.more));
       }, PACE_MS);
     }
   }

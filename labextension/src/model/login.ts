@@ -97,9 +97,7 @@ async function put(
   before: ReadonlySet<string>
 ): Promise<Reply> {
   const dialog = questionDialog(question, connection);
-  const stop = whenAnswered(model, question, before, () => {
-    dialog.reject();
-  });
+  const stop = whenAnswered(model, question, before, () => dialog.reject());
   try {
     const result = await dialog.launch();
     if (stop.answered) {

@@ -103,11 +103,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
 
   watchJob(id: string): IDisposable {
     const both = [this.watchJobs(), this.seen.see(id)];
-    return new DisposableDelegate(() => {
-      both.forEach(one => {
-        one.dispose();
-      });
-    });
+    return new DisposableDelegate(() => both.forEach(one => one.dispose()));
   }
 
   isSeen(id: string): boolean {
@@ -116,9 +112,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
 
   queue(cluster: string, everyone: boolean): QueueView {
     const key = JSON.stringify([cluster, everyone]);
-    const told = (): void => {
-      this.listedChanged.emit();
-    };
+    const told = (): void => this.listedChanged.emit();
     const feed = this.queues.take(key, () => {
       const made = new QueueFeed(this.socket, cluster, everyone);
       made.changed.connect(told);
@@ -132,9 +126,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
 
   nodes(cluster: string): NodesView {
     const feed = this.allNodes.take(cluster, () => new NodesFeed(this.socket, cluster));
-    return new SharedNodes(feed, () => {
-      this.allNodes.giveBack(cluster);
-    });
+    return new SharedNodes(feed, () => this.allNodes.giveBack(cluster));
   }
 
   log(jobId: string, budgetBytes?: number, task?: number | null): LogView {
@@ -194,9 +186,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
         'changes',
         {},
         {
-          value: changes => {
-            this.take(changes);
-          },
+          value: changes => this.take(changes),
           problem: problem => {
             this.freshness = { ...this.freshness, problem };
             this.tell();

@@ -32,9 +32,7 @@ export function Partitions({ partitions, only, choose }: Props): JSX.Element {
                 className="jp-slurm-Chip"
                 aria-pressed={only === one.name}
                 title={trans.__('Show the nodes of %1 alone', one.name)}
-                onClick={() => {
-                  choose(only === one.name ? null : one.name);
-                }}
+                onClick={() => choose(only === one.name ? null : one.name)}
               >
                 {one.name}
               </button>{' '}

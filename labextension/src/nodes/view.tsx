@@ -43,9 +43,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
     [within, how]
   );
   const isTable = look.as === 'table';
-  const arrange = (arrangement: Arrangement): void => {
-    change({ arrangement });
-  };
+  const arrange = (arrangement: Arrangement): void => change({ arrangement });
   return (
     <div className="jp-slurm-Nodes" data-as={look.as}>
       <div className="jp-slurm-NodesTop">
@@ -82,9 +80,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
             ['table', trans.__('Table')]
           ]}
           chosen={look.as}
-          choose={as => {
-            change({ as });
-          }}
+          choose={as => change({ as })}
         />
       </div>
       {isTable ? (
@@ -124,9 +120,7 @@ function Conditions({ nodes, how, choose }: ConditionsProps): JSX.Element {
             key={one}
             className="jp-slurm-Chip"
             aria-pressed={how === one}
-            onClick={() => {
-              choose(how === one ? null : one);
-            }}
+            onClick={() => choose(how === one ? null : one)}
           >
             <span className="jp-slurm-Node" data-condition={one} aria-hidden="true" />
             {words[one]} <span className="jp-slurm-Number">{count}</span>

@@ -41,9 +41,7 @@ export function StateChips({ counts, words, setWords }: StatesProps): JSX.Elemen
           key={state}
           className="jp-slurm-Chip"
           aria-pressed={asksFor(words, 'state', state.toLowerCase())}
-          onClick={() => {
-            setWords(toggled(words, 'state', state.toLowerCase()));
-          }}
+          onClick={() => setWords(toggled(words, 'state', state.toLowerCase()))}
         >
           <StateWord state={state} /> <span className="jp-slurm-Number">{numeral(count)}</span>
         </button>

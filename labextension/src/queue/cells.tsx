@@ -58,9 +58,7 @@ function Handle({ row, isOpen, expand }: Props): JSX.Element {
         event.stopPropagation();
         expand(row, !isOpen);
       }}
-      onDoubleClick={event => {
-        event.stopPropagation();
-      }}
+      onDoubleClick={event => event.stopPropagation()}
     >
       <span aria-hidden="true">{isOpen ? '▾' : '▸'}</span>
     </button>

@@ -87,8 +87,6 @@ export function usePrepared(
       }
     };
     timer = window.setTimeout(step, 0, 0);
-    return () => {
-      window.clearTimeout(timer);
-    };
+    return () => window.clearTimeout(timer);
   }, [order, columns]);
 }

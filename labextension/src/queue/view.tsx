@@ -27,9 +27,7 @@ export { lookOf } from './look';
 export function View(props: PanelProps<Look>): JSX.Element {
   const { cluster, model, commands } = props;
   const [look, change] = useLook(props);
-  const arrange = (arrangement: Arrangement): void => {
-    change({ arrangement });
-  };
+  const arrange = (arrangement: Arrangement): void => change({ arrangement });
   const { arrangement, everyone } = look;
   const [words, setWords] = useState('');
   const [choice, setChoice] = useState(NOTHING);
@@ -81,9 +79,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
             [false, trans.__('Mine')]
           ]}
           chosen={everyone}
-          choose={value => {
-            change({ everyone: value });
-          }}
+          choose={value => change({ everyone: value })}
         />
         <ColumnsMenu
           all={columns}
@@ -137,9 +133,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
         <Nothing
           filtered={asked.trim() !== ''}
           everyone={everyone}
-          clear={() => {
-            setWords('');
-          }}
+          clear={() => setWords('')}
           commands={commands}
           cluster={cluster}
         />

@@ -103,22 +103,14 @@ export function MyJobs(props: Props): JSX.Element {
       className="jp-slurm-Jobs"
       ref={list}
       onKeyDown={onKey}
-      onPointerOver={event => {
-        over(event.target);
-      }}
-      onPointerLeave={() => {
-        over(null);
-      }}
+      onPointerOver={event => over(event.target)}
+      onPointerLeave={() => over(null)}
       onFocus={event => {
         // By keys alone: a click has its row under the pointer already.
         over(event.target.matches(':focus-visible') ? event.target : null);
       }}
-      onBlur={() => {
-        over(null);
-      }}
-      onPointerDown={() => {
-        over(null);
-      }}
+      onBlur={() => over(null)}
+      onPointerDown={() => over(null)}
     >
       <Nothing {...props} any={groups.size > 0} found={lines.length > 0} />
       <Grid
@@ -193,15 +185,13 @@ function useOpen(
   );
   const { keyNow } = listing;
   const toggle = useCallback(
-    (key: string) => {
-      setTurned(before => {
+    (key: string) => setTurned(before => {
         const next = new Set([...before].map(keyNow));
         if (!next.delete(key)) {
           next.add(key);
         }
         return next;
-      });
-    },
+      }),
     [keyNow]
   );
   return { isOpen, toggle };
@@ -215,9 +205,7 @@ function keysNow(keys: ReadonlySet<string>, { keyNow }: Listing): ReadonlySet<st
 function rowsAt(lines: readonly Line[], keys: ReadonlySet<string>): JobRow[] {
   const found = keys.size === 0 ? [] : lines.filter(line => keys.has(line.key));
   const rows = new Set(found.flatMap(rowsOf));
-  rows.forEach(row => {
-    row.tasks.forEach(task => rows.delete(task));
-  });
+  rows.forEach(row => row.tasks.forEach(task => rows.delete(task)));
   return [...rows];
 }
 

@@ -116,9 +116,7 @@ const HeadCell = memo(function HeadCell(props: Shared & { title: string; count: 
     <div
       role="gridcell"
       className="jp-slurm-JobCell jp-slurm-GroupHead"
-      onClick={() => {
-        toggle(id);
-      }}
+      onClick={() => toggle(id)}
     >
       <span className="jp-slurm-Twist" aria-hidden="true">
         {open === true ? '▾' : '▸'}
@@ -146,9 +144,7 @@ const JobCell = memo(function JobCell(props: Shared & Words): JSX.Element {
           aria-expanded={open}
           aria-label={trans.__('Tasks of %1', shown)}
           onClick={turn}
-          onDoubleClick={event => {
-            event.stopPropagation();
-          }}
+          onDoubleClick={event => event.stopPropagation()}
         >
           <span aria-hidden="true">{open ? '▾' : '▸'}</span>
         </button>

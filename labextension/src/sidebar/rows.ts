@@ -212,9 +212,7 @@ export function countsOf(rows: Iterable<JobRow>): Counts {
     if (job !== null) {
       addJob(counts, job);
     } else if (tasks.length > 0) {
-      tasks.forEach(task => {
-        count(counts, { state: task.state, slurm_id: task.slurmId ?? '' });
-      });
+      tasks.forEach(task => count(counts, { state: task.state, slurm_id: task.slurmId ?? '' }));
     } else {
       count(counts, { state, slurm_id: slurmId ?? '' });
     }

@@ -51,9 +51,7 @@ export function SidebarView(props: Props): JSX.Element {
           <Tools
             commands={commands}
             refresh={props.refresh}
-            collapse={() => {
-              setCollapsed(collapsed + 1);
-            }}
+            collapse={() => setCollapsed(collapsed + 1)}
           />
         )}
       </div>

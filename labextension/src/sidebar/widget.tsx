@@ -11,9 +11,7 @@ import { Queues } from './queues';
 const SidebarView = later(async () => (await import('./view')).SidebarView);
 
 export class SlurmSidebar extends ModelWidget {
-  private readonly queues = new Queues(() => {
-    this.update();
-  });
+  private readonly queues = new Queues(() => this.update());
 
   constructor(
     override readonly model: ISlurmModel,

@@ -63,9 +63,7 @@ export const plugin: JupyterFrontEndPlugin<INotifier> = {
     if (registry !== null) {
       translateSchema(registry);
       void Promise.all([registry.load(SETTINGS), notifier.recall()]).then(([settings]) => {
-        const follow = (): void => {
-          notifier.follow(notifySettings(settings.composite));
-        };
+        const follow = (): void => notifier.follow(notifySettings(settings.composite));
         settings.changed.connect(follow);
         follow();
       });

@@ -32,9 +32,7 @@ export class News<T> {
     private readonly seen = () => !document.hidden
   ) {
     if (channel !== null) {
-      channel.onmessage = ({ data }) => {
-        this.hearClaim(data);
-      };
+      channel.onmessage = ({ data }) => this.hearClaim(data);
     }
   }
 

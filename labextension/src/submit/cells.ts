@@ -54,7 +54,5 @@ export async function runAgain(
 }
 
 function shower({ shell }: JupyterFrontEnd): (panel: Widget) => void {
-  return panel => {
-    shell.activateById(panel.id);
-  };
+  return panel => shell.activateById(panel.id);
 }

@@ -25,9 +25,7 @@ export function useCluster(model: ISlurmModel, cluster: string): Known {
   const [known, setKnown] = useState<Known>(NOTHING);
   const state = model.connections.get(cluster)?.state;
   const open = state === undefined || state === 'open' || state === 'local';
-  useEffect(() => {
-    setKnown(NOTHING);
-  }, [cluster]);
+  useEffect(() => setKnown(NOTHING), [cluster]);
   useEffect(() => {
     let stale = false;
     const ask = async (): Promise<void> => {

@@ -55,8 +55,7 @@ export function addSubmitCommands(front: Front): void {
     caption: string,
     execute: () => Promise<Form | undefined> | undefined,
     is: Partial<Pick<CommandRegistry.ICommandOptions, 'icon' | 'isEnabled' | 'isVisible'>>
-  ): void => {
-    addCommand(app.commands, id, {
+  ): void => addCommand(app.commands, id, {
       label,
       caption,
       icon: slurmIcon,
@@ -64,7 +63,6 @@ export function addSubmitCommands(front: Front): void {
       ...is,
       execute: async args => givenBy(await execute(), args)
     });
-  };
   addNew(front);
   addAgain(front);
   add(

@@ -39,9 +39,7 @@ function common(props: FieldsProps, field: Field, label: string): Common {
     label,
     value: props.wishes[field],
     said: props.said.get(field),
-    change: value => {
-      props.change({ [field]: value });
-    }
+    change: value => props.change({ [field]: value })
   };
 }
 
@@ -79,9 +77,7 @@ function Rest(props: FieldsProps): JSX.Element {
     <details
       className="jp-slurm-More"
       open={open}
-      onToggle={event => {
-        setOpen(event.currentTarget.open);
-      }}
+      onToggle={event => setOpen(event.currentTarget.open)}
     >
       <summary>
         <span>{trans.__('More')}</span>{' '}
@@ -332,9 +328,7 @@ function Check({ label, value, change }: Common): JSX.Element {
       <input
         type="checkbox"
         checked={value === 'yes'}
-        onChange={event => {
-          change(event.currentTarget.checked ? 'yes' : '');
-        }}
+        onChange={event => change(event.currentTarget.checked ? 'yes' : '')}
       />
       {label}
     </label>

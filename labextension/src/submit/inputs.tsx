@@ -65,9 +65,7 @@ export function Text({ value, change, list = [], ...field }: TextProps): JSX.Ele
             spellCheck={false}
             value={value}
             list={list.length > 0 ? `${ids.id}list` : undefined}
-            onChange={event => {
-              change(event.currentTarget.value);
-            }}
+            onChange={event => change(event.currentTarget.value)}
           />
           {list.length > 0 ? (
             <datalist id={`${ids.id}list`}>
@@ -96,9 +94,7 @@ export function Lines({
           rows={rows}
           spellCheck={false}
           value={value}
-          onChange={event => {
-            change(event.currentTarget.value);
-          }}
+          onChange={event => change(event.currentTarget.value)}
         />
       )}
     </Field>
@@ -133,9 +129,7 @@ export function Stepper({
             type="button"
             aria-label={less}
             aria-disabled={count <= 0}
-            onClick={() => {
-              step(-1);
-            }}
+            onClick={() => step(-1)}
           >
             −
           </button>
@@ -145,17 +139,13 @@ export function Stepper({
             inputMode="numeric"
             autoComplete="off"
             value={value}
-            onChange={event => {
-              change(event.currentTarget.value);
-            }}
+            onChange={event => change(event.currentTarget.value)}
           />
           <button
             type="button"
             aria-label={more}
             aria-disabled={full}
-            onClick={() => {
-              step(1);
-            }}
+            onClick={() => step(1)}
           >
             +
           </button>
@@ -186,9 +176,7 @@ export function Choice({
         <select
           {...ids}
           value={value}
-          onChange={event => {
-            change(event.currentTarget.value);
-          }}
+          onChange={event => change(event.currentTarget.value)}
         >
           {all.map(one => (
             <option

@@ -58,13 +58,9 @@ export function useLatest<A>(
   const [answer, setAnswer] = useState<A | null>(null);
   const latest = useRef<Latest<string, A> | null>(null);
   useEffect(() => {
-    const made = new Latest(ask, (found: A) => {
-      setAnswer(found);
-    });
+    const made = new Latest(ask, (found: A) => setAnswer(found));
     latest.current = made;
-    return () => {
-      made.dispose();
-    };
+    return () => made.dispose();
   }, [ask]);
   useEffect(() => {
     if (question !== null) {

@@ -139,11 +139,7 @@ function restoreForms(
   });
   // The cell of a form comes with its notebook, which may be later.
   notebooks?.widgetAdded.connect((_, { context }) => {
-    void context.ready.then(() => {
-      forms.forEach(form => {
-        form.content.update();
-      });
-    });
+    void context.ready.then(() => forms.forEach(form => form.content.update()));
   });
   void restorer?.restore(forms, {
     command: CommandIDs.restoreForm,
@@ -165,7 +161,5 @@ function bringExecuted({ app, model, notifier }: Parts): void {
       );
     }
   });
-  void app.restored.then(() => {
-    copies.begin();
-  });
+  void app.restored.then(() => copies.begin());
 }

@@ -20,9 +20,7 @@ export function slurmButton(_: NotebookPanel, commands: CommandRegistry): Toolba
       const { left, bottom } = button.node.getBoundingClientRect();
       // A menu that has closed tells its commands before it may go.
       menu.aboutToClose.connect(() => {
-        window.setTimeout(() => {
-          menu.dispose();
-        }, 0);
+        window.setTimeout(() => menu.dispose(), 0);
       });
       menu.open(left, bottom);
     }

@@ -79,9 +79,7 @@ export function SubmitView(props: SubmitProps): JSX.Element {
       ref={form}
       className="jp-slurm-Submit"
       aria-label={named(source).form}
-      onSubmit={event => {
-        event.preventDefault();
-      }}
+      onSubmit={event => event.preventDefault()}
       onKeyDown={event => {
         if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
           event.preventDefault();
@@ -94,9 +92,7 @@ export function SubmitView(props: SubmitProps): JSX.Element {
           source={source}
           code={code}
           said={sentences.byField.get('code')}
-          setCode={next => {
-            change({ code: next });
-          }}
+          setCode={next => change({ code: next })}
         />
         {known.problem === null ? null : (
           <Trouble {...props} problem={known.problem} cluster={wishes.cluster} />
@@ -112,14 +108,10 @@ export function SubmitView(props: SubmitProps): JSX.Element {
             <Presets
               memory={props.memory}
               wishes={wishes}
-              change={next => {
-                change({ wishes: next });
-              }}
+              change={next => change({ wishes: next })}
             />
           }
-          change={next => {
-            change({ wishes: { ...wishes, ...next } });
-          }}
+          change={next => change({ wishes: { ...wishes, ...next } })}
           changeCluster={cluster => {
             const { name, array, 'display-name': title } = wishes;
             const kept = { name, array, 'display-name': title };
@@ -171,12 +163,8 @@ function usePress(ready: boolean, act: () => void): Press {
   }, [waits, ready, act]);
   return {
     waits,
-    press: () => {
-      setWaits(true);
-    },
-    forget: () => {
-      setWaits(false);
-    }
+    press: () => setWaits(true),
+    forget: () => setWaits(false)
   };
 }
 
@@ -285,12 +273,8 @@ function useSending({ submit }: SubmitProps): Sending {
       setBusy(true);
       setProblem(null);
       submit(...args)
-        .catch((error: unknown) => {
-          setProblem(problemOf(error));
-        })
-        .finally(() => {
-          setBusy(false);
-        });
+        .catch((error: unknown) => setProblem(problemOf(error)))
+        .finally(() => setBusy(false));
     }
   };
 }

@@ -77,9 +77,7 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
     ]);
     this.template = select([['', trans.__('None')], ...templates]);
     this.template.value = before.template;
-    this.template.onchange = () => {
-      this.ask();
-    };
+    this.template.onchange = () => this.ask();
     this.name = input(before.name);
     this.proposed = before.name;
     if (problem !== null) {
@@ -123,9 +121,7 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
     const { before } = this;
     const host = input(before.host, 'login.example.org');
     host.setAttribute('list', SSH_HOSTS);
-    host.oninput = () => {
-      this.propose(nameOf(host.value));
-    };
+    host.oninput = () => this.propose(nameOf(host.value));
     const user = input(before.user, trans.__('As in ~/.ssh/config'));
     this.last.replaceChildren(this.more());
     this.fields.replaceChildren(
@@ -158,9 +154,7 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
     );
     const open = before.path !== '' || before.env !== '';
     const made = make('details', { open }, make('summary', {}, trans.__('More')), fields);
-    made.ontoggle = () => {
-      fields.scrollIntoView({ block: 'nearest' });
-    };
+    made.ontoggle = () => fields.scrollIntoView({ block: 'nearest' });
     return made;
   }
 

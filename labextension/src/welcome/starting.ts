@@ -27,9 +27,7 @@ export function useStart(model: ISlurmModel): [Starting, () => void] {
   const begin = async (): Promise<void> => {
     setStarting({ ...RESTING, busy: true });
     try {
-      await started(model, step => {
-        setStarting({ ...RESTING, busy: true, step });
-      });
+      await started(model, step => setStarting({ ...RESTING, busy: true, step }));
     } catch (error) {
       setStarting({ ...RESTING, problem: problemOf(error) });
     }

@@ -8,9 +8,7 @@ import { LOGIN_MIME, LoginNotice } from '../login';
 
 const SAVED = '<b>evil</b>';
 
-afterEach(() => {
-  document.body.replaceChildren();
-});
+afterEach(() => document.body.replaceChildren());
 
 /** A notice of a cluster, and what was logged in to by its button. */
 async function shown(
@@ -43,9 +41,7 @@ test('a cluster that needs a login has a button for it, until it is connected', 
   expect(notice.node.textContent).toMatch(/^arandu is connected/);
   expect(notice.node.querySelector('button')).toBeNull();
   expect(model.watchers).toHaveLength(1);
-  act(() => {
-    notice.dispose();
-  });
+  act(() => notice.dispose());
   expect(model.watchers).toHaveLength(0);
 });
 

@@ -18,9 +18,7 @@ function pressed(
     commands.addCommand(id, { isEnabled: () => isEnabled, execute: args => asked.push(args) });
   }
   const found = remediesOf(job(fields), there, commands);
-  found.forEach(one => {
-    one.act();
-  });
+  found.forEach(one => one.act());
   return [found.map(one => one.label), asked];
 }
 

@@ -29,9 +29,7 @@ function shownBy(model: FakeModel, data: Record<string, unknown>): JobCard {
 
 /** What it shows once `ms` have passed. */
 async function text(card: JobCard, ms = 50): Promise<string> {
-  await drawn(() => {
-    jest.advanceTimersByTime(ms);
-  });
+  await drawn(() => jest.advanceTimersByTime(ms));
   return card.node.textContent ?? '';
 }
 
@@ -88,9 +86,7 @@ test('a job is watched while its card is seen', async () => {
   card.hide();
   expect([model.seen, model.watchers]).toEqual([[], []]);
   model.put(job({ state: 'COMPLETED' }));
-  act(() => {
-    card.show();
-  });
+  act(() => card.show());
   expect(model.seen).toEqual(['a2b4c6d7']);
   expect(await text(card)).toContain('done');
 });
@@ -112,8 +108,6 @@ test('one that has ended is not drawn again for the news of others, and costs no
   model.put(job({ id: 'zzzzzzzz' }));
   expect(update).not.toHaveBeenCalled();
   expect(clock).not.toHaveBeenCalled();
-  act(() => {
-    card.dispose();
-  });
+  act(() => card.dispose());
   expect(model.watchers).toHaveLength(0);
 });

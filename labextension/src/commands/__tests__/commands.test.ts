@@ -101,9 +101,7 @@ test.each([
   ['/x.ipynb', '/', 'x.ipynb'],
   ['/home/me/x.ipynb', '', null],
   ['x.ipynb', '/home/me', null]
-])('%s below %s is %s', (path, root, expected) => {
-  expect(belowRoot(path, root)).toBe(expected);
-});
+])('%s below %s is %s', (path, root, expected) => expect(belowRoot(path, root)).toBe(expected));
 
 test('the cell of a job is the one whose output names it', () => {
   const bundle = (id: string): object => ({

@@ -31,9 +31,7 @@ test('a job is requeued while it runs, where Slurm does that', () => {
 
 test.each(['FINISHING', 'COMPLETING', 'COMPLETED', 'CANCELLED'] as const)(
   'a job that is %s is not requeued',
-  state => {
-    expect(offered(CommandIDs.requeue, { state })[0]).toBe(false);
-  }
+  state => expect(offered(CommandIDs.requeue, { state })[0]).toBe(false)
 );
 
 test.each([
@@ -49,9 +47,7 @@ test.each([
 test('an action on several jobs says how many it concerns', () => {
   const model = new FakeModel();
   const states = ['RUNNING', 'PENDING', 'COMPLETED'] as const;
-  states.forEach((state, at) => {
-    model.put(job({ id: `${at}`, state }));
-  });
+  states.forEach((state, at) => model.put(job({ id: `${at}`, state })));
   const commands = commandsOf(model);
   const all = { targets: states.map((_, at) => ({ cluster: 'arandu', id: `${at}` })) };
   const labels = (args: typeof all | { id: string }): string[] =>

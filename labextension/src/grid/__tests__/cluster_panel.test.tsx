@@ -29,9 +29,7 @@ async function text(panel: Widget, first: () => void): Promise<string> {
 test('the panel of a cluster that was removed says so, and shows it when it is there again', async () => {
   const model = new FakeModel();
   const panel = panelOf(model, 'far');
-  const shown = await text(panel, () => {
-    Widget.attach(panel, document.body);
-  });
+  const shown = await text(panel, () => Widget.attach(panel, document.body));
   expect(shown).toBe('The queue of far');
   const told = (removed: string[]) => () => {
     model.removed = removed;
@@ -46,9 +44,7 @@ test('the panel of a cluster that was removed says so, and shows it when it is t
 test('a panel that was opened without a cluster takes the first, once somebody sees it', async () => {
   const model = new FakeModel();
   const panel = panelOf(model, '');
-  const before = await text(panel, () => {
-    Widget.attach(panel, document.body);
-  });
+  const before = await text(panel, () => Widget.attach(panel, document.body));
   expect(before).toContain('No cluster yet');
   panel.hide();
   expect(model.watchers).toEqual([]);

@@ -77,9 +77,7 @@ test.each([
   // Not typed to their end.
   ['count>', ['Ten', 'two words', 'none', 'b:ten']],
   ['name: time>x "', ['Ten', 'two words', 'none', 'b:ten']]
-])('%s finds what it says', (words, names) => {
-  expect(found(words)).toEqual(names);
-});
+])('%s finds what it says', (words, names) => expect(found(words)).toEqual(names));
 
 const TYPED = [
   'ten 100',
@@ -112,9 +110,7 @@ test.each([
   ['name:ten', 'ten'],
   ['time>2h', 'time>2h ten'],
   ['count>2', 'count>20']
-])('what %s found is not enough for %s', (before, after) => {
-  expect(narrows(before, after)).toBe(false);
-});
+])('what %s found is not enough for %s', (before, after) => expect(narrows(before, after)).toBe(false));
 
 test('a chip adds its value to those of its field, and takes it away again', () => {
   const one = toggled('ana', 'state', 'running');

@@ -61,17 +61,13 @@ beforeEach(() => {
   long = 1000;
   host = document.body.appendChild(document.createElement('div'));
   root = createRoot(host);
-  act(() => {
-    root.render(<Box />);
-  });
+  act(() => root.render(<Box />));
   laidOut(box());
   resized();
 });
 
 afterEach(() => {
-  act(() => {
-    root.unmount();
-  });
+  act(() => root.unmount());
   host.remove();
   jest.restoreAllMocks();
   jest.useRealTimers();
@@ -117,9 +113,7 @@ test.each<[string, () => void]>([
   ['a finger', () => box().dispatchEvent(new Event('touchmove'))],
   [
     'the scrollbar',
-    () => {
-      point('pointerdown', [WIDTH + BAR / 2, 20], { buttons: 1 });
-    }
+    () => point('pointerdown', [WIDTH + BAR / 2, 20], { buttons: 1 })
   ],
   [
     'the scrollbar, let go of already',
@@ -137,9 +131,7 @@ test.each<[string, () => void]>([
   ],
   [
     'the middle button',
-    () => {
-      point('pointerdown', [50, 50], { button: 1, buttons: 4 });
-    }
+    () => point('pointerdown', [50, 50], { button: 1, buttons: 4 })
   ]
 ])('who scrolls up by %s stays there', (_, does) => {
   does();

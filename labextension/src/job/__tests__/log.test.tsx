@@ -44,9 +44,7 @@ beforeEach(async () => {
   Object.assign(globalThis, {
     IntersectionObserver: class {
       constructor(private readonly hear: (entries: object[]) => void) {}
-      readonly observe = (target: Element): void => {
-        this.hear([{ target, isIntersecting: true }]);
-      };
+      readonly observe = (target: Element): void => this.hear([{ target, isIntersecting: true }]);
       readonly unobserve = jest.fn();
       readonly disconnect = jest.fn();
     }
@@ -60,20 +58,16 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  await drawn(() => {
-    root.unmount();
-  });
+  await drawn(() => root.unmount());
   place.remove();
 });
 
 async function show({ seen }: { seen: boolean }): Promise<void> {
-  await drawn(() => {
-    root.render(
+  await drawn(() => root.render(
       <SeenContext.Provider value={seen}>
         <LogPane {...props} />
       </SeenContext.Provider>
-    );
-  });
+    ));
 }
 
 /** Counts the elements of the log that change when the chunk comes. */
@@ -92,9 +86,7 @@ async function changedBy(...outputs: Output[]): Promise<number> {
   };
   const observer = new MutationObserver(note);
   observer.observe(place, { characterData: true, childList: true, subtree: true });
-  await drawn(() => {
-    log.chunk.emit(chunk(...outputs));
-  });
+  await drawn(() => log.chunk.emit(chunk(...outputs)));
   note(observer.takeRecords());
   observer.disconnect();
   return blocks.size;
@@ -164,9 +156,7 @@ describe('the times of lines', () => {
     await changedBy(out('new\n', atS), out('\nopen', atS + 61));
     expect([box().disabled, box().checked, times()]).toEqual([false, false, []]);
     const before = place.querySelectorAll('[role=log] *').length;
-    await drawn(() => {
-      box().click();
-    });
+    await drawn(() => box().click());
     expect(times()).toEqual(['|old\n', '|red\n', '09:05:07|new\n', '09:06:08|\n', '09:06:08|open']);
     expect(place.querySelector('[role=log]')?.textContent).toBe('old\nred\nnew\n\nopen');
     expect(place.querySelectorAll('.ansi-red-fg')).toHaveLength(4);
@@ -175,9 +165,7 @@ describe('the times of lines', () => {
     await find('E');
     expect(marked()).toEqual(['e in red', 'e in new', 'e in open']);
     await find('');
-    await drawn(() => {
-      box().click();
-    });
+    await drawn(() => box().click());
     expect(place.querySelectorAll('[role=log] *')).toHaveLength(before);
   });
 });

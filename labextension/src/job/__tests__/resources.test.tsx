@@ -11,9 +11,7 @@ import { job } from './fakes';
 let root: Root;
 
 afterEach(() => {
-  act(() => {
-    root.unmount();
-  });
+  act(() => root.unmount());
   document.body.replaceChildren();
 });
 
@@ -86,9 +84,7 @@ test('"nothing was measured" is shown only if no figure is known', async () => {
   const known = await shown([], told, problem);
   expect(known.textContent).toContain('Its memory was 25 MiB at most');
   expect(known.textContent).not.toContain(message);
-  act(() => {
-    root.unmount();
-  });
+  act(() => root.unmount());
   expect((await shown([], job({ state: 'FAILED' }), problem)).textContent).toContain(message);
 });
 

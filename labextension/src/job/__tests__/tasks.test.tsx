@@ -13,9 +13,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
-  act(() => {
-    root.unmount();
-  });
+  act(() => root.unmount());
   document.body.replaceChildren();
 });
 
@@ -45,18 +43,14 @@ const button = (place: HTMLElement, text: string): HTMLElement => {
 test('every task is there by its index with its state, and leads to its log', async () => {
   const place = await shown({ COMPLETED: '0,2', FAILED: '1', PENDING: '3' });
   expect(names(place)).toEqual(['Task 0 done', 'Task 1 failed', 'Task 2 done', 'Task 3 waiting']);
-  await drawn(() => {
-    button(place, 'Task 1 failed').click();
-  });
+  await drawn(() => button(place, 'Task 1 failed').click());
   expect(chosen).toEqual([1]);
 });
 
 test('those of one state are shown alone until it is pressed again', async () => {
   const place = await shown({ COMPLETED: '0-8', FAILED: '9' });
   const press = (text: string): Promise<void> =>
-    drawn(() => {
-      button(place, text).click();
-    });
+    drawn(() => button(place, text).click());
   await press('✖ failed 1');
   expect(names(place)).toEqual(['Task 9 failed']);
   await press('✖ failed 1');
@@ -74,9 +68,7 @@ test('one task is in the order of the Tab key, and arrows lead to the others', a
     drawn(() => {
       document.activeElement?.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
     });
-  await drawn(() => {
-    button(place, 'Task 0 running').focus();
-  });
+  await drawn(() => button(place, 'Task 0 running').focus());
   await press('ArrowRight');
   expect(inOrder()).toEqual(['Task 1 running']);
   await press('End');

@@ -17,9 +17,7 @@ describe('what a terminal would show', () => {
     ['colours, which are kept', `${ESC}[31mred${ESC}[0m`, `${ESC}[31mred${ESC}[0m`],
     ['a bell and a null', 'a\u0007b\u0000c', 'abc'],
     ['a title that never ends', `${ESC}]0;title\ntext`, `${ESC}]0;title\ntext`]
-  ])('%s', (_, text, shown) => {
-    expect(asTerminal(text)).toBe(shown);
-  });
+  ])('%s', (_, text, shown) => expect(asTerminal(text)).toBe(shown));
 
   test('text that is shown already stays as it is', () => {
     const shown = asTerminal(`1\r2\n${ESC}[31mx`);
@@ -33,32 +31,26 @@ describe('what a terminal would show', () => {
 });
 
 describe('colours', () => {
-  test('of the theme are named as JupyterLab does', () => {
-    expect(pieces('', `a${ESC}[1;31mb${ESC}[0mc${ESC}[92md`)).toEqual([
+  test('of the theme are named as JupyterLab does', () => expect(pieces('', `a${ESC}[1;31mb${ESC}[0mc${ESC}[92md`)).toEqual([
       { text: 'a', className: '', color: null, background: null },
       { text: 'b', className: 'ansi-red-fg ansi-bold', color: null, background: null },
       { text: 'c', className: '', color: null, background: null },
       { text: 'd', className: 'ansi-green-intense-fg', color: null, background: null }
-    ]);
-  });
+    ]));
 
   test.each([
     ['38;5;196', 'rgb(255, 0, 0)'],
     ['38;5;244', 'rgb(128, 128, 128)'],
     ['38;2;1;2;3', 'rgb(1, 2, 3)'],
     ['38:2::1:2:3', 'rgb(1, 2, 3)']
-  ])('%s', (code, color) => {
-    expect(pieces('', `${ESC}[${code}mx`)).toMatchObject([{ text: 'x', color, className: '' }]);
-  });
+  ])('%s', (code, color) => expect(pieces('', `${ESC}[${code}mx`)).toMatchObject([{ text: 'x', color, className: '' }]));
 
   test('go on from what is in force before', () => {
     const style = openStyle(`${ESC}[31m a ${ESC}[0m b ${ESC}[1m${ESC}[32m c`);
     expect(pieces(style, 'd')).toMatchObject([{ text: 'd', className: 'ansi-green-fg ansi-bold' }]);
   });
 
-  test('markup is text', () => {
-    expect(pieces('', `${ESC}[31m<b>&amp;`)).toMatchObject([{ text: '<b>&amp;' }]);
-  });
+  test('markup is text', () => expect(pieces('', `${ESC}[31m<b>&amp;`)).toMatchObject([{ text: '<b>&amp;' }]));
 
   test('a sequence that is cut off is not shown', () => {
     expect(plain(`text${ESC}[3`)).toBe('text');

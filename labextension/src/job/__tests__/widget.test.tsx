@@ -27,26 +27,18 @@ test('a panel that is hidden is drawn once more, and then not until it is shown'
   const services = { model } as unknown as Services;
   model.put(job({ id: 'one' }));
   const panel = new JobPanel('one', services, '');
-  const ended = (): void => {
-    model.put(job({ id: 'one', state: 'COMPLETED' }));
-  };
-  const attached = (): void => {
-    Widget.attach(panel, document.body);
-  };
+  const ended = (): void => model.put(job({ id: 'one', state: 'COMPLETED' }));
+  const attached = (): void => Widget.attach(panel, document.body);
   expect(new Set(await drawnBy(attached))).toEqual(new Set(['one RUNNING']));
   expect(model.seen).toEqual(['one']);
   expect(
-    await drawnBy(() => {
-      panel.hide();
-    })
+    await drawnBy(() => panel.hide())
   ).toEqual(['one RUNNING unseen']);
   expect(model.seen).toEqual([]);
   expect(await drawnBy(ended)).toEqual([]);
   expect(panel.title.caption).toContain('done');
   expect(
-    await drawnBy(() => {
-      panel.show();
-    })
+    await drawnBy(() => panel.show())
   ).toEqual(['one COMPLETED']);
   expect(model.seen).toEqual(['one']);
 });
@@ -55,20 +47,14 @@ test('of open panels that one is drawn anew whose job has changed, once', async 
   const model = new FakeModel();
   const services = { model } as unknown as Services;
   const [one, other, third] = ['one', 'other', 'third'];
-  [one, other, third].forEach(id => {
-    model.put(job({ id }));
-  });
+  [one, other, third].forEach(id => model.put(job({ id })));
   const [panel, beside] = [one, other].map(id => new JobPanel(id, services, ''));
-  await drawn(() => {
-    [panel, beside].forEach(shown => {
+  await drawn(() => [panel, beside].forEach(shown => {
       if (shown !== undefined) {
         Widget.attach(shown, document.body);
       }
-    });
-  });
-  const changed = (id: string, state: Job['state']) => () => {
-    model.put(job({ id, state }));
-  };
+    }));
+  const changed = (id: string, state: Job['state']) => () => model.put(job({ id, state }));
   expect(await drawnBy(changed(third, 'COMPLETED'))).toEqual([]);
   expect(await drawnBy(changed(one, 'COMPLETED'))).toEqual(['one COMPLETED']);
   const way = connection({ state: 'lost' });

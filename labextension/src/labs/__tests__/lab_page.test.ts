@@ -78,9 +78,7 @@ class Lab {
         execute: (id: string) => Promise.resolve(this.executed.push(id))
       },
       shell: {
-        add: (widget: Widget) => {
-          document.body.append(widget.node);
-        },
+        add: (widget: Widget) => document.body.append(widget.node),
         currentWidget: this.current,
         currentChanged: {
           connect: (opened: () => void) => {

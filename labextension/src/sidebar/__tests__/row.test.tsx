@@ -35,9 +35,7 @@ test('of a thousand rows one job’s change draws one', () => {
   const root = createRoot(document.createElement('div'));
   const drawnOf = (all: Job[]): string[] => {
     mockDrawn.length = 0;
-    act(() => {
-      root.render(<List all={all} />);
-    });
+    act(() => root.render(<List all={all} />));
     return [...mockDrawn];
   };
   expect(drawnOf(jobs)).toHaveLength(1000);
@@ -53,9 +51,7 @@ test('a row says of which cluster it is where the jobs are of several', () => {
   const node = document.createElement('div');
   const root = createRoot(node);
   for (const several of [false, true]) {
-    act(() => {
-      root.render(<LineCell {...{ line, nowS: NOW_S, several, toggle: jest.fn() }} />);
-    });
+    act(() => root.render(<LineCell {...{ line, nowS: NOW_S, several, toggle: jest.fn() }} />));
     expect(node.textContent?.includes('arandu')).toBe(several);
     expect(lineSentence(line, NOW_S, several).endsWith(', arandu')).toBe(several);
   }

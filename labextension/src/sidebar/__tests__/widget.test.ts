@@ -65,9 +65,7 @@ test('the sidebar draws only the rows in sight of 5,000 jobs, and redraws only t
   const told = model.jobs.get(name);
   const news = job({ ...told, name: 'other', revision: 2 });
   expect(
-    await changed(sidebar, () => {
-      model.put(news);
-    })
+    await changed(sidebar, () => model.put(news))
   ).toEqual(new Set([second]));
   expect(second?.textContent).toContain('other');
 });
@@ -75,18 +73,12 @@ test('the sidebar draws only the rows in sight of 5,000 jobs, and redraws only t
 test('a hidden sidebar watches nothing and draws nothing until it is shown', async () => {
   const { model, sidebar } = await opened();
   expect(model.watchers).toHaveLength(1);
-  await drawn(() => {
-    sidebar.hide();
-  });
+  await drawn(() => sidebar.hide());
   expect(model.watchers).toEqual([]);
   const news = job({ id: 'late', name: 'late' });
-  const drawnThen = await changed(sidebar, () => {
-    model.put(news);
-  });
+  const drawnThen = await changed(sidebar, () => model.put(news));
   expect(drawnThen.size).toBe(0);
-  await drawn(() => {
-    sidebar.show();
-  });
+  await drawn(() => sidebar.show());
   await drawn();
   expect(sidebar.node.textContent).toContain('Running 5,001');
 });
@@ -156,9 +148,7 @@ test('what can be done to the selected jobs has one order, Cancel last', async (
     ['job4999', 'PENDING'],
     ['job0', 'COMPLETED']
   ] as const) {
-    await drawn(() => {
-      model.put(job({ id, name: id, state, slurm_id: '1', revision: 2 }));
-    });
+    await drawn(() => model.put(job({ id, name: id, state, slurm_id: '1', revision: 2 })));
   }
   for (const id of Object.values(CommandIDs)) {
     sidebar.commands.addCommand(id, { label: id, execute: () => null });

@@ -32,16 +32,13 @@ beforeEach(() => {
 });
 
 afterEach(() => {
-  act(() => {
-    root.unmount();
-  });
+  act(() => root.unmount());
   host.remove();
 });
 
 function labels(kind: Source['kind']): (string | null)[] {
   const known = { partitions: [], images: [], info: null, asOf: null } as unknown as Known;
-  act(() => {
-    root.render(
+  act(() => root.render(
       <Fields
         kind={kind}
         kernel={null}
@@ -53,8 +50,7 @@ function labels(kind: Source['kind']): (string | null)[] {
         change={change}
         changeCluster={jest.fn()}
       />
-    );
-  });
+    ));
   return [...host.querySelectorAll('fieldset:last-of-type label')].map(one => one.textContent);
 }
 

@@ -12,15 +12,11 @@ test.each([
   ['  ', []],
   ["a 'b", null],
   ['a\\', null]
-])('%s are the words %j', (line, words) => {
-  expect(split(line)).toEqual(words);
-});
+])('%s are the words %j', (line, words) => expect(split(line)).toEqual(words));
 
 test.each(["it's", 'a b', '$HOME', '', 'é🐍', '"', 'a\\b', 'ok-1.2'])(
   'one word %j stays one',
-  word => {
-    expect(split(quoted(word))).toEqual([word]);
-  }
+  word => expect(split(quoted(word))).toEqual([word])
 );
 
 test('the line says what is said, in one order', () => {
@@ -53,9 +49,7 @@ test.each([
   "--env 'X={{name}}'",
   "--image x.sif --chdir '~/a b'",
   '--nodes 2-4 --array 1-10%2 --constraint a100'
-])('%s is read and said again', line => {
-  expect(lineOf(wishesOf(line))).toBe(line);
-});
+])('%s is read and said again', line => expect(lineOf(wishesOf(line))).toBe(line));
 
 test('short options, and what no field can say', () => {
   expect(wishesOf('-p gpu -t 5 -H --in data --time={minutes} --gpus a:1,b:2')).toEqual({

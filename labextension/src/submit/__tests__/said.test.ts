@@ -14,9 +14,7 @@ test.each([
   ['gups', 'more'],
   ['', 'more'],
   [null, null]
-])('what is said of --%s stands at %s', (option, field) => {
-  expect(fieldOf(option)).toBe(field);
-});
+])('what is said of --%s stands at %s', (option, field) => expect(fieldOf(option)).toBe(field));
 
 const check = (ok: boolean | null, sentence: string, option: string | null = 'time'): Check => ({
   ok,
@@ -72,9 +70,7 @@ test.each([
   ['1-00:30', 88_200],
   ['soon', null],
   ['', null]
-])('%s is %s seconds', (text, s) => {
-  expect(seconds(text)).toBe(s);
-});
+])('%s is %s seconds', (text, s) => expect(seconds(text)).toBe(s));
 
 const gpu: Partition = {
   name: 'gpu',
@@ -113,9 +109,7 @@ test.each<[Partial<Partition>, Partial<Wishes>, string | null]>([
   [{}, { 'cpus-per-task': '9' }, 'max 8 CPUs per node'],
   [{}, { nodes: '3' }, 'max 2 nodes'],
   [{}, { account: 'theirs' }, 'not for theirs']
-])('%j with %j: %s', (partition, wishes, why) => {
-  expect(unusable({ ...gpu, ...partition }, { ...NO_WISHES, ...wishes })).toBe(why);
-});
+])('%j with %j: %s', (partition, wishes, why) => expect(unusable({ ...gpu, ...partition }, { ...NO_WISHES, ...wishes })).toBe(why));
 
 test('a choice says what there is, or why it cannot be', () => {
   expect(told(gpu, null)).toBe('gpu — max 2 h, 3 of 4 GPUs free');

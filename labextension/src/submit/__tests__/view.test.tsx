@@ -85,9 +85,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
-  act(() => {
-    root.unmount();
-  });
+  act(() => root.unmount());
   host.remove();
   jest.useRealTimers();
 });
@@ -100,13 +98,11 @@ async function show(model: FakeModel, seen = true, source?: Source): Promise<voi
     draft: { wishes: { ...NO_WISHES, cluster: 'far' }, code: 'x' },
     memory: new Memory(null)
   };
-  act(() => {
-    root.render(
+  act(() => root.render(
       <SeenContext.Provider value={seen}>
         <SubmitView {...all} />
       </SeenContext.Provider>
-    );
-  });
+    ));
   await act(async () => {
     await jest.advanceTimersByTimeAsync(1000);
   });
@@ -236,9 +232,7 @@ test('what is free is shown as the newest listing says, and its age where it is 
   await show(model);
   expect(host.textContent).toContain('1 of 2 GPUs free · 5 min ago');
   model.listedS = nowS;
-  act(() => {
-    root.unmount();
-  });
+  act(() => root.unmount());
   root = createRoot(host);
   await show(model);
   expect(host.textContent).toContain('1 of 2 GPUs free');

@@ -28,9 +28,7 @@ beforeEach(async () => {
 });
 
 afterEach(() => {
-  act(() => {
-    root.unmount();
-  });
+  act(() => root.unmount());
   host.remove();
 });
 
