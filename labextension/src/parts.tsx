@@ -68,11 +68,7 @@ export function Switch<T extends string | boolean>({
   return (
     <span className="jp-slurm-Switch" role="group" aria-label={label}>
       {ways.map(([way, name]) => (
-        <button
-          key={name}
-          aria-pressed={way === chosen}
-          onClick={() => choose(way)}
-        >
+        <button key={name} aria-pressed={way === chosen} onClick={() => choose(way)}>
           {name}
         </button>
       ))}

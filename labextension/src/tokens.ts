@@ -192,5 +192,7 @@ export const CommandIDs = {
   submitAgain: 'jupyter-slurm:submit-again',
   submitNotebook: 'jupyter-slurm:submit-notebook',
   resubmit: 'jupyter-slurm:resubmit',
-  restoreForm: 'jupyter-slurm:restore-form'
+  restoreForm: 'jupyter-slurm:restore-form',
+  find: 'jupyter-slurm:find',
+  sendForm: 'jupyter-slurm:send-form'
 } as const;

@@ -24,9 +24,11 @@ test('a moment has a date unless it is today or this night, in the language of t
   document.documentElement.lang = '';
 });
 
-test('sizes come in the unit that people would use', () => expect([memory(512), memory(1536)]).toEqual(['512 MiB', '1.5 GiB']));
+test('sizes come in the unit that people would use', () =>
+  expect([memory(512), memory(1536)]).toEqual(['512 MiB', '1.5 GiB']));
 
-test('a name with control characters and turned text is one line in its own order', () => expect(visible('a\u001b[31m\tb\n\u202Ec')).toBe('a\ufffd[31m b \ufffdc'));
+test('a name with control characters and turned text is one line in its own order', () =>
+  expect(visible('a\u001b[31m\tb\n\u202Ec')).toBe('a\ufffd[31m b \ufffdc'));
 
 test.each([
   ['COMPLETED', 'done', true],
@@ -40,4 +42,5 @@ test.each([
   expect(isFinal(state)).toBe(final);
 });
 
-test('a state that is not known is told by its own name', () => expect(stateWord('SOMETHING_NEW')).toBe('something new'));
+test('a state that is not known is told by its own name', () =>
+  expect(stateWord('SOMETHING_NEW')).toBe('something new'));

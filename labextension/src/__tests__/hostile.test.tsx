@@ -267,7 +267,8 @@ test('what a job displays is shown without anything that acts, loads or can be c
       displayId: null,
       chars: 0
     }));
-    act(() => root.render(
+    act(() =>
+      root.render(
         <NearnessContext.Provider value={{ watch: (_, hear) => (hear(true), () => undefined) }}>
           {blocks.map(block => (
             <BlockView
@@ -279,7 +280,8 @@ test('what a job displays is shown without anything that acts, loads or can be c
             />
           ))}
         </NearnessContext.Provider>
-      ));
+      )
+    );
     await act(() => new Promise<void>(resolve => setTimeout(resolve, 0)));
     shown += host.querySelectorAll('[data-mime-type]').length;
     expect(active(host)).toEqual([]);

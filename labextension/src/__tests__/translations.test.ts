@@ -20,18 +20,21 @@ test('there are texts to translate', () => {
   expect(sources.get('Tell when a job starts')).toBeNull();
 });
 
-test('the page of a lab has its texts in each language (npm run translations)', () => expect(jest.requireActual(tool.LAB_TEXTS)).toEqual(tool.labTexts()));
+test('the page of a lab has its texts in each language (npm run translations)', () =>
+  expect(jest.requireActual(tool.LAB_TEXTS)).toEqual(tool.labTexts()));
 
 describe.each(Object.keys(tool.PLURALS))('%s', locale => {
   const { '': header, ...texts } = tool.catalogue(locale);
 
-  test('is a catalogue as JupyterLab reads it', () => expect(header).toEqual({
+  test('is a catalogue as JupyterLab reads it', () =>
+    expect(header).toEqual({
       domain: 'jupyter_slurm',
       language: locale.replace('_', '-'),
       plural_forms: tool.PLURALS[locale]
     }));
 
-  test('has every text of the sources and no other (npm run translations)', () => expect(Object.keys(texts).sort()).toEqual([...sources.keys()].sort()));
+  test('has every text of the sources and no other (npm run translations)', () =>
+    expect(Object.keys(texts).sort()).toEqual([...sources.keys()].sort()));
 
   test('every text is translated, with its placeholders', () => {
     const bad = Object.entries(texts).filter(
@@ -41,7 +44,8 @@ describe.each(Object.keys(tool.PLURALS))('%s', locale => {
   });
 });
 
-test('no blank stands after a Japanese full stop', () => expect(JSON.stringify(tool.catalogue('ja_JP'))).not.toContain('。 '));
+test('no blank stands after a Japanese full stop', () =>
+  expect(JSON.stringify(tool.catalogue('ja_JP'))).not.toContain('。 '));
 
 function isWhole(
   text: string,

@@ -24,7 +24,9 @@ export function LogTail({ model, jobId, open }: Props): JSX.Element {
   const follow = useCallback(() => {
     const view = model.log(jobId);
     view.chunk.connect((_, chunk) => setText(before => lastLines((before ?? '') + textOf(chunk))));
-    view.changed.connect(({ freshness }) => setProblem(freshness.problem && said(freshness.problem.message)));
+    view.changed.connect(({ freshness }) =>
+      setProblem(freshness.problem && said(freshness.problem.message))
+    );
     return view;
   }, [model, jobId]);
   useResting(follow);

@@ -80,7 +80,9 @@ export class ActionNews {
           label: trans.__('Stop'),
           caption: trans.__('What is done stays done'),
           callback: () => {
-            model.call('stop_action', { action_id: action.id }).catch((error: unknown) => tell(error, trans.__('Stop')));
+            model
+              .call('stop_action', { action_id: action.id })
+              .catch((error: unknown) => tell(error, trans.__('Stop')));
           }
         }
       ]

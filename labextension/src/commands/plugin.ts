@@ -1,8 +1,10 @@
 // The plugin that adds the commands of jobs and clusters, which every view uses.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ISlurmModel } from '../tokens';
+import { CommandIDs, ISlurmModel } from '../tokens';
+import { trans } from '../translation';
 import { addClusterCommands } from './clusters';
 import { addJobCommands } from './jobs';
+import { addCommand } from './telling';
 
 const NEWS = 'jupyter-slurm-actions';
 
@@ -14,6 +16,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   activate: (app: JupyterFrontEnd, model: ISlurmModel) => {
     addJobCommands(app, model);
     addClusterCommands(app, model);
+    addKeyCommands(app);
     const begin = (): void => {
       if (model.actions.length > 0) {
         model.changed.disconnect(begin);
@@ -23,6 +26,20 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     model.changed.connect(begin);
   }
 };
+
+/** What the keys of schema/commands.json do, where the focus is. */
+function addKeyCommands({ commands }: JupyterFrontEnd): void {
+  const here = (selector: string): HTMLElement | null | undefined =>
+    document.activeElement?.closest('.jp-slurm')?.querySelector<HTMLElement>(selector);
+  addCommand(commands, CommandIDs.find, {
+    label: trans.__('Find in the output'),
+    execute: () => here('.jp-slurm-LogSearch input')?.focus()
+  });
+  addCommand(commands, CommandIDs.sendForm, {
+    label: trans.__('Submit'),
+    execute: () => here('.jp-slurm-Submit .jp-mod-accept')?.click()
+  });
+}
 
 async function tellOfActions(model: ISlurmModel): Promise<void> {
   const { ActionNews } = await import('./actions');

@@ -48,11 +48,7 @@ export function ColumnsMenu<T>(props: Props<T>): JSX.Element {
         }
       }}
     >
-      <button
-        className="jp-slurm-Button"
-        aria-expanded={open}
-        onClick={() => setOpen(!open)}
-      >
+      <button className="jp-slurm-Button" aria-expanded={open} onClick={() => setOpen(!open)}>
         {trans.__('Columns')} <span aria-hidden="true">▾</span>
       </button>
       {open ? (

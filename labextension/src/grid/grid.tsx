@@ -71,7 +71,8 @@ export function Grid<R extends { key: string }>(props: Props<R>): JSX.Element {
   const last = Math.min(count, Math.ceil((top + seen) / ROW_PX) + SPARE);
   const focus = useRef(false);
 
-  const choose = (next: number, how: Choosing): void => props.choose(chosen(choice, rows, find, next, how));
+  const choose = (next: number, how: Choosing): void =>
+    props.choose(chosen(choice, rows, find, next, how));
   const go = (goal: number, how: Choosing): void => {
     const next = Math.min(count - 1, Math.max(0, goal));
     const row = rows[next];

@@ -63,7 +63,9 @@ export function Heads({ shown, arrangement, arrange }: Arranged): JSX.Element {
                 : 'ascending'
           }
           onFocus={() => setActive(number)}
-          onSort={() => arrange({ ...arrangement, sorting: sortedBy(arrangement.sorting, column.id) })}
+          onSort={() =>
+            arrange({ ...arrangement, sorting: sortedBy(arrangement.sorting, column.id) })
+          }
           onResize={next => resize(column.id, next ?? widthOf(column))}
           onDrop={id => move(id, number - shown.findIndex(one => one.column.id === id))}
         />

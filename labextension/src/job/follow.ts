@@ -211,10 +211,7 @@ function placeOf(element: HTMLElement): { top: number; most: number } {
 /** Tells the blocks in `box` when they come near what is seen of it. */
 export function useNearness(box: RefObject<HTMLElement>): Nearness {
   const [nearness] = useState(() => new Watched(box));
-  useEffect(
-    () => () => nearness.close(),
-    [nearness]
-  );
+  useEffect(() => () => nearness.close(), [nearness]);
   return nearness;
 }
 

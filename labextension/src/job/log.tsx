@@ -122,10 +122,7 @@ export function LogPane(props: Props): JSX.Element {
         </div>
       </div>
       {follow || blocks.length === 0 ? null : (
-        <button
-          className="jp-slurm-Button jp-slurm-ToEnd"
-          onClick={() => setFollow(true)}
-        >
+        <button className="jp-slurm-Button jp-slurm-ToEnd" onClick={() => setFollow(true)}>
           <span aria-hidden="true">↓ </span>
           {ended ? trans.__('To the end') : trans.__('Follow')}
         </button>

@@ -1,5 +1,5 @@
 // What can be done with a log: look for a text, show one source, wrap, show times, copy, download.
-import { useEffect, useRef, type JSX, type KeyboardEvent, type ReactNode } from 'react';
+import type { JSX, KeyboardEvent, ReactNode } from 'react';
 import { trans } from '../translation';
 import type { Finding } from './finding';
 import type { Wanted } from './output';
@@ -70,22 +70,6 @@ export function LogBar(props: Props): JSX.Element {
 
 function SearchField({ finding, leave }: Props): JSX.Element {
   const { text, setText, step } = finding;
-  const host = useRef<HTMLSpanElement>(null);
-  const field = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    const panel = host.current?.closest<HTMLElement>('.jp-slurm-Job');
-    const find = (event: globalThis.KeyboardEvent): void => {
-      if (event.key === 'f' && (event.ctrlKey || event.metaKey) && !event.altKey) {
-        event.preventDefault();
-        event.stopPropagation();
-        field.current?.select();
-      }
-    };
-    panel?.addEventListener('keydown', find);
-    return () => {
-      panel?.removeEventListener('keydown', find);
-    };
-  }, []);
   const keys = (event: KeyboardEvent): void => {
     if (event.key === 'Enter') {
       event.preventDefault();
@@ -96,15 +80,15 @@ function SearchField({ finding, leave }: Props): JSX.Element {
     }
   };
   return (
-    <span className="jp-slurm-LogSearch" role="search" ref={host}>
+    <span className="jp-slurm-LogSearch" role="search">
       <input
-        ref={field}
         type="text"
         className="jp-slurm-JobFilter"
         aria-label={trans.__('Find in the output')}
         placeholder={trans.__('Find')}
         value={text}
         onChange={event => setText(event.currentTarget.value)}
+        onFocus={event => event.currentTarget.select()}
         onKeyDown={keys}
       />
       <span className="jp-slurm-Found jp-slurm-Quiet" role="status">

@@ -81,7 +81,8 @@ function useUsage(model: ISlurmModel, jobId: string): Measured {
   const [measured, setMeasured] = useState<Measured>({ samples: [], problem: null });
   const open = useCallback(() => {
     const view = model.usage(jobId);
-    const take = (): void => setMeasured({ samples: view.samples, problem: view.freshness.problem });
+    const take = (): void =>
+      setMeasured({ samples: view.samples, problem: view.freshness.problem });
     view.changed.connect(take);
     take();
     return view;
@@ -280,9 +281,7 @@ function Table({ series }: TableProps): JSX.Element {
     ? series.map(one => thinned(one.points, MOST_ROWS, one.kind.endsWith('memory')))
     : [];
   return (
-    <details
-      onToggle={event => setOpen(event.currentTarget.open)}
-    >
+    <details onToggle={event => setOpen(event.currentTarget.open)}>
       <summary>{trans.__('As a table')}</summary>
       <div className="jp-slurm-Scrolled" tabIndex={0} role="region" aria-label={trans.__('Table')}>
         <table className="jp-slurm-Samples">

@@ -45,7 +45,9 @@ export class LastingJobs implements IRunningSessions.IManager {
   /** JupyterLab has asked whether it may. */
   shutdownAll(): void {
     const targets = this.jobs.map(({ id, cluster }) => ({ id, cluster, slurm_id: null }));
-    steer(this.model, targets, 'cancel').catch((error: unknown) => tell(error, this.shutdownAllLabel));
+    steer(this.model, targets, 'cancel').catch((error: unknown) =>
+      tell(error, this.shutdownAllLabel)
+    );
   }
 
   private look(): void {

@@ -28,14 +28,14 @@ export function usePointed(keyAt: (at: number) => string): {
       setPointed(null);
       if (row !== null) {
         const key = keyAt(Number(row.getAttribute('data-at')));
-        timer.current = window.setTimeout(() => setPointed({ key, box: row.getBoundingClientRect() }), MOMENT_MS);
+        timer.current = window.setTimeout(
+          () => setPointed({ key, box: row.getBoundingClientRect() }),
+          MOMENT_MS
+        );
       }
     },
     [keyAt]
   );
-  useEffect(
-    () => () => window.clearTimeout(timer.current),
-    []
-  );
+  useEffect(() => () => window.clearTimeout(timer.current), []);
   return { pointed, over };
 }

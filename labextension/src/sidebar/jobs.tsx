@@ -185,7 +185,8 @@ function useOpen(
   );
   const { keyNow } = listing;
   const toggle = useCallback(
-    (key: string) => setTurned(before => {
+    (key: string) =>
+      setTurned(before => {
         const next = new Set([...before].map(keyNow));
         if (!next.delete(key)) {
           next.add(key);

@@ -113,11 +113,7 @@ interface Shared {
 const HeadCell = memo(function HeadCell(props: Shared & { title: string; count: number }) {
   const { id, open, toggle, title, count } = props;
   return (
-    <div
-      role="gridcell"
-      className="jp-slurm-JobCell jp-slurm-GroupHead"
-      onClick={() => toggle(id)}
-    >
+    <div role="gridcell" className="jp-slurm-JobCell jp-slurm-GroupHead" onClick={() => toggle(id)}>
       <span className="jp-slurm-Twist" aria-hidden="true">
         {open === true ? '▾' : '▸'}
       </span>

@@ -55,7 +55,8 @@ export function addSubmitCommands(front: Front): void {
     caption: string,
     execute: () => Promise<Form | undefined> | undefined,
     is: Partial<Pick<CommandRegistry.ICommandOptions, 'icon' | 'isEnabled' | 'isVisible'>>
-  ): void => addCommand(app.commands, id, {
+  ): void =>
+    addCommand(app.commands, id, {
       label,
       caption,
       icon: slurmIcon,

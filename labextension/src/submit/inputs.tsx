@@ -141,12 +141,7 @@ export function Stepper({
             value={value}
             onChange={event => change(event.currentTarget.value)}
           />
-          <button
-            type="button"
-            aria-label={more}
-            aria-disabled={full}
-            onClick={() => step(1)}
-          >
+          <button type="button" aria-label={more} aria-disabled={full} onClick={() => step(1)}>
             +
           </button>
         </div>
@@ -173,11 +168,7 @@ export function Choice({
   return (
     <Field {...field}>
       {ids => (
-        <select
-          {...ids}
-          value={value}
-          onChange={event => change(event.currentTarget.value)}
-        >
+        <select {...ids} value={value} onChange={event => change(event.currentTarget.value)}>
           {all.map(one => (
             <option
               key={one.value}

@@ -80,12 +80,6 @@ export function SubmitView(props: SubmitProps): JSX.Element {
       className="jp-slurm-Submit"
       aria-label={named(source).form}
       onSubmit={event => event.preventDefault()}
-      onKeyDown={event => {
-        if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
-          event.preventDefault();
-          press.press();
-        }
-      }}
     >
       <div className="jp-slurm-SubmitBody">
         <What

@@ -87,7 +87,8 @@ export class JobTerminal implements Terminal.ITerminalConnection {
         socket.send(JSON.stringify(this.size));
       }
     };
-    socket.onmessage = event => this.hear(JSON.parse(event.data as string) as [string, ...unknown[]]);
+    socket.onmessage = event =>
+      this.hear(JSON.parse(event.data as string) as [string, ...unknown[]]);
     socket.onclose = () => this.end({ how: 'server-lost' });
   }
 

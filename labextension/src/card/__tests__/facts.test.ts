@@ -68,7 +68,8 @@ test('one that has ended says how, and what it used of what it had', () => {
   expect(line({ state: 'TIMEOUT', ended_s: NOW_S, signal: 15 })).not.toContain('signal');
 });
 
-test('one that never started says no span that it has not had', () => expect(line({ state: 'REJECTED', started_s: null, ended_s: NOW_S, nodes: [] })).toMatch(
+test('one that never started says no span that it has not had', () =>
+  expect(line({ state: 'REJECTED', started_s: null, ended_s: NOW_S, nodes: [] })).toMatch(
     /^ended /
   ));
 

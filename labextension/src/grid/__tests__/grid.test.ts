@@ -110,7 +110,9 @@ test.each([
   ['name:ten', 'ten'],
   ['time>2h', 'time>2h ten'],
   ['count>2', 'count>20']
-])('what %s found is not enough for %s', (before, after) => expect(narrows(before, after)).toBe(false));
+])('what %s found is not enough for %s', (before, after) =>
+  expect(narrows(before, after)).toBe(false)
+);
 
 test('a chip adds its value to those of its field, and takes it away again', () => {
   const one = toggled('ana', 'state', 'running');

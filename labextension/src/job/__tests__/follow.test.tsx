@@ -111,10 +111,7 @@ test.each<[string, () => void]>([
   ['the wheel', () => box().dispatchEvent(new WheelEvent('wheel', { deltaY: -100 }))],
   ['a key', () => box().dispatchEvent(new KeyboardEvent('keydown', { key: 'PageUp' }))],
   ['a finger', () => box().dispatchEvent(new Event('touchmove'))],
-  [
-    'the scrollbar',
-    () => point('pointerdown', [WIDTH + BAR / 2, 20], { buttons: 1 })
-  ],
+  ['the scrollbar', () => point('pointerdown', [WIDTH + BAR / 2, 20], { buttons: 1 })],
   [
     'the scrollbar, let go of already',
     () => {
@@ -129,10 +126,7 @@ test.each<[string, () => void]>([
       point('pointermove', [50, 1], { buttons: 1 });
     }
   ],
-  [
-    'the middle button',
-    () => point('pointerdown', [50, 50], { button: 1, buttons: 4 })
-  ]
+  ['the middle button', () => point('pointerdown', [50, 50], { button: 1, buttons: 4 })]
 ])('who scrolls up by %s stays there', (_, does) => {
   does();
   scrolledTo(600);

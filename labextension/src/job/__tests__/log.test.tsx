@@ -63,11 +63,13 @@ afterEach(async () => {
 });
 
 async function show({ seen }: { seen: boolean }): Promise<void> {
-  await drawn(() => root.render(
+  await drawn(() =>
+    root.render(
       <SeenContext.Provider value={seen}>
         <LogPane {...props} />
       </SeenContext.Provider>
-    ));
+    )
+  );
 }
 
 /** Counts the elements of the log that change when the chunk comes. */

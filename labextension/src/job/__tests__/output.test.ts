@@ -235,7 +235,8 @@ describe('search', () => {
     expect(search.match(shown.blocks, 4)).toBeNull();
   });
 
-  test('sees what is shown alone', () => expect(new Search('epoch', 'stdout').count(shown.blocks)).toBe(2));
+  test('sees what is shown alone', () =>
+    expect(new Search('epoch', 'stdout').count(shown.blocks)).toBe(2));
 
   test('takes what is typed as text', () => {
     expect(new Search('.*', 'all').count(shown.blocks)).toBe(0);

@@ -142,7 +142,8 @@ describe('what was measured', () => {
   });
 });
 
-test('amounts of output', () => expect([12, 34_500, 1_250_000, 104_857_600].map(bytes)).toEqual([
+test('amounts of output', () =>
+  expect([12, 34_500, 1_250_000, 104_857_600].map(bytes)).toEqual([
     '12 bytes',
     '35 kB',
     '1.3 MB',
@@ -155,4 +156,6 @@ test.each([
   ['#!/bin/bash -l\n', 'script', 'shell'],
   ['hostname', 'program', 'shell'],
   ['#!/usr/bin/perl\n', 'program', 'text']
-] as const)('%s of a %s is %s', (code, kind, language) => expect(languageOf(code, kind)).toBe(language));
+] as const)('%s of a %s is %s', (code, kind, language) =>
+  expect(languageOf(code, kind)).toBe(language)
+);

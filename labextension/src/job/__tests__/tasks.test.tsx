@@ -49,8 +49,7 @@ test('every task is there by its index with its state, and leads to its log', as
 
 test('those of one state are shown alone until it is pressed again', async () => {
   const place = await shown({ COMPLETED: '0-8', FAILED: '9' });
-  const press = (text: string): Promise<void> =>
-    drawn(() => button(place, text).click());
+  const press = (text: string): Promise<void> => drawn(() => button(place, text).click());
   await press('✖ failed 1');
   expect(names(place)).toEqual(['Task 9 failed']);
   await press('✖ failed 1');

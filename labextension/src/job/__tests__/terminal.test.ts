@@ -31,7 +31,8 @@ describe('what a terminal would show', () => {
 });
 
 describe('colours', () => {
-  test('of the theme are named as JupyterLab does', () => expect(pieces('', `a${ESC}[1;31mb${ESC}[0mc${ESC}[92md`)).toEqual([
+  test('of the theme are named as JupyterLab does', () =>
+    expect(pieces('', `a${ESC}[1;31mb${ESC}[0mc${ESC}[92md`)).toEqual([
       { text: 'a', className: '', color: null, background: null },
       { text: 'b', className: 'ansi-red-fg ansi-bold', color: null, background: null },
       { text: 'c', className: '', color: null, background: null },
@@ -43,14 +44,17 @@ describe('colours', () => {
     ['38;5;244', 'rgb(128, 128, 128)'],
     ['38;2;1;2;3', 'rgb(1, 2, 3)'],
     ['38:2::1:2:3', 'rgb(1, 2, 3)']
-  ])('%s', (code, color) => expect(pieces('', `${ESC}[${code}mx`)).toMatchObject([{ text: 'x', color, className: '' }]));
+  ])('%s', (code, color) =>
+    expect(pieces('', `${ESC}[${code}mx`)).toMatchObject([{ text: 'x', color, className: '' }])
+  );
 
   test('go on from what is in force before', () => {
     const style = openStyle(`${ESC}[31m a ${ESC}[0m b ${ESC}[1m${ESC}[32m c`);
     expect(pieces(style, 'd')).toMatchObject([{ text: 'd', className: 'ansi-green-fg ansi-bold' }]);
   });
 
-  test('markup is text', () => expect(pieces('', `${ESC}[31m<b>&amp;`)).toMatchObject([{ text: '<b>&amp;' }]));
+  test('markup is text', () =>
+    expect(pieces('', `${ESC}[31m<b>&amp;`)).toMatchObject([{ text: '<b>&amp;' }]));
 
   test('a sequence that is cut off is not shown', () => {
     expect(plain(`text${ESC}[3`)).toBe('text');

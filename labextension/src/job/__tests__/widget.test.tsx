@@ -31,15 +31,11 @@ test('a panel that is hidden is drawn once more, and then not until it is shown'
   const attached = (): void => Widget.attach(panel, document.body);
   expect(new Set(await drawnBy(attached))).toEqual(new Set(['one RUNNING']));
   expect(model.seen).toEqual(['one']);
-  expect(
-    await drawnBy(() => panel.hide())
-  ).toEqual(['one RUNNING unseen']);
+  expect(await drawnBy(() => panel.hide())).toEqual(['one RUNNING unseen']);
   expect(model.seen).toEqual([]);
   expect(await drawnBy(ended)).toEqual([]);
   expect(panel.title.caption).toContain('done');
-  expect(
-    await drawnBy(() => panel.show())
-  ).toEqual(['one COMPLETED']);
+  expect(await drawnBy(() => panel.show())).toEqual(['one COMPLETED']);
   expect(model.seen).toEqual(['one']);
 });
 
@@ -49,11 +45,13 @@ test('of open panels that one is drawn anew whose job has changed, once', async 
   const [one, other, third] = ['one', 'other', 'third'];
   [one, other, third].forEach(id => model.put(job({ id })));
   const [panel, beside] = [one, other].map(id => new JobPanel(id, services, ''));
-  await drawn(() => [panel, beside].forEach(shown => {
+  await drawn(() =>
+    [panel, beside].forEach(shown => {
       if (shown !== undefined) {
         Widget.attach(shown, document.body);
       }
-    }));
+    })
+  );
   const changed = (id: string, state: Job['state']) => () => model.put(job({ id, state }));
   expect(await drawnBy(changed(third, 'COMPLETED'))).toEqual([]);
   expect(await drawnBy(changed(one, 'COMPLETED'))).toEqual(['one COMPLETED']);

@@ -203,7 +203,8 @@ test('a job that somebody sees has its queue asked for, as long as it lives', ()
     const left = socket.sent.map(sent => sent.unwatch);
     return numbers.filter(number => !left.includes(number));
   };
-  const news = (...jobs: Job[]): void => socket.say({ watch: 1, value: changes({ jobs, connections: [connection('a')] }) });
+  const news = (...jobs: Job[]): void =>
+    socket.say({ watch: 1, value: changes({ jobs, connections: [connection('a')] }) });
   news(job('one', 'SUBMITTING', { slurm_id: null }), job('two', 'RUNNING'));
   expect(queues()).toEqual([]);
   news(job('one', 'PENDING'));

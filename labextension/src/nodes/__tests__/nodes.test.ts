@@ -27,7 +27,9 @@ test.each([
   ['down*', 0, 'out'],
   ['reserved', 0, 'out'],
   ['maint', 0, 'out']
-])('a node that is %s with %d CPUs in use is %s', (state, cpus_used, expected) => expect(condition(node('n', { state, cpus_used }))).toBe(expected));
+])('a node that is %s with %d CPUs in use is %s', (state, cpus_used, expected) =>
+  expect(condition(node('n', { state, cpus_used }))).toBe(expected)
+);
 
 test('GPUs of a node that takes no jobs are not free', () => {
   const gpus = { gpus: 4, gpus_used: 1 };

@@ -64,9 +64,7 @@ test('the sidebar draws only the rows in sight of 5,000 jobs, and redraws only t
   const name = second?.querySelector('bdi')?.textContent ?? '';
   const told = model.jobs.get(name);
   const news = job({ ...told, name: 'other', revision: 2 });
-  expect(
-    await changed(sidebar, () => model.put(news))
-  ).toEqual(new Set([second]));
+  expect(await changed(sidebar, () => model.put(news))).toEqual(new Set([second]));
   expect(second?.textContent).toContain('other');
 });
 

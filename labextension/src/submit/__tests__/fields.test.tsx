@@ -38,7 +38,8 @@ afterEach(() => {
 
 function labels(kind: Source['kind']): (string | null)[] {
   const known = { partitions: [], images: [], info: null, asOf: null } as unknown as Known;
-  act(() => root.render(
+  act(() =>
+    root.render(
       <Fields
         kind={kind}
         kernel={null}
@@ -50,7 +51,8 @@ function labels(kind: Source['kind']): (string | null)[] {
         change={change}
         changeCluster={jest.fn()}
       />
-    ));
+    )
+  );
   return [...host.querySelectorAll('fieldset:last-of-type label')].map(one => one.textContent);
 }
 

@@ -109,7 +109,9 @@ test.each<[Partial<Partition>, Partial<Wishes>, string | null]>([
   [{}, { 'cpus-per-task': '9' }, 'max 8 CPUs per node'],
   [{}, { nodes: '3' }, 'max 2 nodes'],
   [{}, { account: 'theirs' }, 'not for theirs']
-])('%j with %j: %s', (partition, wishes, why) => expect(unusable({ ...gpu, ...partition }, { ...NO_WISHES, ...wishes })).toBe(why));
+])('%j with %j: %s', (partition, wishes, why) =>
+  expect(unusable({ ...gpu, ...partition }, { ...NO_WISHES, ...wishes })).toBe(why)
+);
 
 test('a choice says what there is, or why it cannot be', () => {
   expect(told(gpu, null)).toBe('gpu — max 2 h, 3 of 4 GPUs free');

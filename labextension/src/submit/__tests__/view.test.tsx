@@ -98,11 +98,13 @@ async function show(model: FakeModel, seen = true, source?: Source): Promise<voi
     draft: { wishes: { ...NO_WISHES, cluster: 'far' }, code: 'x' },
     memory: new Memory(null)
   };
-  act(() => root.render(
+  act(() =>
+    root.render(
       <SeenContext.Provider value={seen}>
         <SubmitView {...all} />
       </SeenContext.Provider>
-    ));
+    )
+  );
   await act(async () => {
     await jest.advanceTimersByTimeAsync(1000);
   });
