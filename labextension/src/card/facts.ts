@@ -174,85 +174,43 @@ function erased(job: Job, nowS: number): Note | null {
   );
 }
 
-/** How far a lab is, and what is left of it. */
-function lab(job: LabJob, nowS: number): (Note | null)[] {
-  const ends = endsOf(job);
-  const soon = ends !== null && ends - nowS < SOON_S;
+/** How far a lab is, and what is left of what ends by itself; near a session's end in its cells, too. */
+function left(job: Job, nowS: number): (Note | null)[] {
+  const leftS = (endsOf(job) ?? Infinity) - nowS;
   return [
     note('plain', stepOf(job)),
-    soon
-      ? note(
-          'look',
-          trans.__('The lab ends in %1: save what is open in it.', duration(ends - nowS))
-        )
-      : null,
-    job.idle_s === null
-      ? null
-      : note('plain', trans.__('It ends after %1 in which nobody uses it.', duration(job.idle_s)))
+    leftS < SOON_S ? note('look', endsSoon(job, duration(leftS))) : null,
+    'idle_s' in job && job.idle_s !== null
+      ? note('plain', endsIdle(job, duration(job.idle_s), nowS))
+      : null
   ];
 }
 
-/** What is left of a kernel. */
-function kernel(job: KernelJob, nowS: number): (Note | null)[] {
-  const ends = endsOf(job);
-  const soon = ends !== null && ends - nowS < SOON_S;
-  return [
-    soon
-      ? note(
-          'look',
-          trans.__('The kernel ends in %1; its variables are lost then.', duration(ends - nowS))
-        )
-      : null,
-    job.idle_s === null
-      ? null
-      : note(
-          'plain',
-          trans.__('It ends after %1 in which nobody is connected.', duration(job.idle_s))
-        )
-  ];
-}
-
-/** What is left of a session, in its own card and, near the end, in those of its cells. */
-function session(job: Job, nowS: number): (Note | null)[] {
-  const ends = endsOf(job);
-  const soon = ends !== null && ends - nowS < SOON_S;
-  return [
-    soon
-      ? note(
-          'look',
-          trans.__('The session ends in %1; what it holds is lost then.', duration(ends - nowS))
-        )
-      : null,
-    job.kind === 'session' ? idle(job, nowS) : null
-  ];
-}
-
-function idle(job: SessionJob, nowS: number): Note | null {
-  if (job.idle_s === null) {
-    return null;
+function endsSoon({ kind }: Job, left: string): string {
+  switch (kind) {
+    case 'lab':
+      return trans.__('The lab ends in %1: save what is open in it.', left);
+    case 'kernel':
+      return trans.__('The kernel ends in %1; its variables are lost then.', left);
+    default:
+      return trans.__('The session ends in %1; what it holds is lost then.', left);
   }
-  const limit = duration(job.idle_s);
-  return note(
-    'plain',
-    job.idle_since_s === null
-      ? trans.__('It ends after %1 without a cell.', limit)
-      : trans.__(
-          'It ends after %1 without a cell; it is idle for %2.',
-          limit,
-          duration(nowS - job.idle_since_s)
-        )
-  );
 }
 
-/** What is left of what ends by itself. */
-function left(job: Job, nowS: number): (Note | null)[] {
+function endsIdle(job: LabJob | KernelJob | SessionJob, limit: string, nowS: number): string {
   switch (job.kind) {
     case 'lab':
-      return lab(job, nowS);
+      return trans.__('It ends after %1 in which nobody uses it.', limit);
     case 'kernel':
-      return kernel(job, nowS);
-    default:
-      return session(job, nowS);
+      return trans.__('It ends after %1 in which nobody is connected.', limit);
+    case 'session':
+      return job.idle_since_s === null
+        ? trans.__('It ends after %1 without a cell.', limit)
+        : trans.__(
+            'It ends after %1 without a cell; it is idle for %2.',
+            limit,
+            duration(nowS - job.idle_since_s)
+          );
   }
 }
 

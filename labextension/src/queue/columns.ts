@@ -9,14 +9,27 @@ import type { QueueEntry } from '../wire';
 import { rankOf } from './listing';
 
 type QueueColumn = Column<QueueEntry>;
-type TextField = 'name' | 'user' | 'partition' | 'nodes' | 'account' | 'qos' | 'reason' | 'id';
+type TextField =
+  | 'slurm_id'
+  | 'state'
+  | 'name'
+  | 'user'
+  | 'partition'
+  | 'nodes'
+  | 'account'
+  | 'qos'
+  | 'reason'
+  | 'id';
 type CountField = 'gpus' | 'node_count' | 'priority';
 type TimeField = 'submitted_s' | 'started_s' | 'start_estimate_s';
 
 export function columnsOf(): readonly QueueColumn[] {
   const why = (entry: QueueEntry): string => said(entry.why ?? '');
   return [
-    idColumn(),
+    {
+      ...text('id', 'slurm_id', trans.__('Id'), 82),
+      value: entry => Number.parseInt(entry.slurm_id, 10)
+    },
     {
       ...text('name', 'name', trans.__('Name'), 122),
       text: entry => visible(nameOf(entry)),
@@ -25,8 +38,13 @@ export function columnsOf(): readonly QueueColumn[] {
     text('user', 'user', trans.__('User'), 62),
     stateColumn(),
     text('partition', 'partition', trans.__('Partition'), 80),
-    timeColumn(),
-    limitColumn(),
+    {
+      ...span('time', trans.__('Time'), elapsedS),
+      hint: entry =>
+        entry.started_s == null ? '' : trans.__('since %1', exactly(entry.started_s)),
+      value: entry => (entry.started_s == null ? null : -entry.started_s)
+    },
+    span('limit', trans.__('Limit'), entry => entry.limit_s ?? null),
     count('gpus', 'gpus', trans.__('GPUs'), true),
     count('nodes', 'node_count', trans.__('Nodes'), false),
     text('where', 'nodes', trans.__('Where'), 58),
@@ -96,19 +114,6 @@ function moments(id: string, field: TimeField, title: string, usual: boolean): Q
   };
 }
 
-function idColumn(): QueueColumn {
-  return {
-    id: 'id',
-    title: trans.__('Id'),
-    width: 82,
-    usual: true,
-    number: false,
-    text: entry => entry.slurm_id,
-    words: entry => entry.slurm_id,
-    value: entry => Number.parseInt(entry.slurm_id, 10)
-  };
-}
-
 function stateColumn(): QueueColumn {
   const words = new Map<string, string>();
   const wordsOf = (entry: QueueEntry): string => {
@@ -119,11 +124,7 @@ function stateColumn(): QueueColumn {
     return found;
   };
   return {
-    id: 'state',
-    title: trans.__('State'),
-    width: 102,
-    usual: true,
-    number: false,
+    ...text('state', 'state', trans.__('State'), 102),
     text: stateOf,
     hint: entry => entry.state,
     words: wordsOf,
@@ -131,36 +132,25 @@ function stateColumn(): QueueColumn {
   };
 }
 
-function timeColumn(): QueueColumn {
+/** A span of time. */
+function span(
+  id: string,
+  title: string,
+  of: (entry: QueueEntry, nowS: number) => number | null
+): QueueColumn {
   return {
-    id: 'time',
-    title: trans.__('Time'),
+    id,
+    title,
     width: 64,
     usual: true,
     number: true,
     text: (entry, nowS) => {
-      const elapsed = elapsedS(entry, nowS);
-      return elapsed === null ? '' : brief(elapsed);
+      const spanS = of(entry, nowS);
+      return spanS === null ? '' : brief(spanS);
     },
-    hint: entry => (entry.started_s == null ? '' : trans.__('since %1', exactly(entry.started_s))),
     words: () => '',
-    value: entry => (entry.started_s == null ? null : -entry.started_s),
-    amount: elapsedS,
-    span: true
-  };
-}
-
-function limitColumn(): QueueColumn {
-  return {
-    id: 'limit',
-    title: trans.__('Limit'),
-    width: 64,
-    usual: true,
-    number: true,
-    text: entry => (entry.limit_s == null ? '' : brief(entry.limit_s)),
-    words: () => '',
-    value: entry => entry.limit_s ?? null,
-    amount: entry => entry.limit_s ?? null,
+    value: entry => of(entry, 0),
+    amount: of,
     span: true
   };
 }
