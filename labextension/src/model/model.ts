@@ -1,7 +1,7 @@
 // The one source of every view: clusters, connections and jobs as the agent knows them, and the
 // feeds of what is shown beside them. No DOM but the tab's visibility; how it looks is the views'.
 import type { ServerConnection } from '@jupyterlab/services';
-import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
+import { DisposableDelegate, DisposableSet, type IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import { request, SlurmError } from '../server';
 import { isOpen } from '../format';
@@ -102,8 +102,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
   }
 
   watchJob(id: string): IDisposable {
-    const both = [this.watchJobs(), this.seen.see(id)];
-    return new DisposableDelegate(() => both.forEach(one => one.dispose()));
+    return DisposableSet.from([this.watchJobs(), this.seen.see(id)]);
   }
 
   isSeen(id: string): boolean {

@@ -1,7 +1,7 @@
 // One WebSocket for everything that is watched: opened when somebody watches, brought back when it
 // breaks, closed while the tab is hidden. Knows no call by name and no view.
 import type { ServerConnection } from '@jupyterlab/services';
-import type { IDisposable } from '@lumino/disposable';
+import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { unreachable, watchUrl } from '../server';
 import type { Problem } from '../wire';
 
@@ -103,12 +103,13 @@ export class WatchSocket implements IDisposable {
         this.say({ taken: id });
       }
     };
-    return new Subscription(taken, () => {
+    const end = new DisposableDelegate(() => {
       if (this.watches.delete(id)) {
         this.say({ unwatch: id });
         this.adapt();
       }
     });
+    return Object.assign(end, { taken });
   }
 
   private readonly adapt = (): void => {
@@ -219,20 +220,4 @@ export class WatchSocket implements IDisposable {
 
 function wanted(watch: Watch): boolean {
   return watch.background || !document.hidden;
-}
-
-class Subscription implements Watching {
-  isDisposed = false;
-
-  constructor(
-    readonly taken: () => void,
-    private readonly end: () => void
-  ) {}
-
-  dispose(): void {
-    if (!this.isDisposed) {
-      this.isDisposed = true;
-      this.end();
-    }
-  }
 }

@@ -1,10 +1,7 @@
 // Slurm in the status bar: how many jobs run and wait, and whether somebody is to log in; a click
 // opens the sidebar.
 import { TextItem } from '@jupyterlab/statusbar';
-import { ReactWidget } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
-import type { IDisposable } from '@lumino/disposable';
-import type { Message } from '@lumino/messaging';
 import type { JSX } from 'react';
 import { countMine, live } from '../counts';
 import { isFinal, visible } from '../format';
@@ -12,39 +9,24 @@ import { listed, numeral } from '../language';
 import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
+import { ModelWidget } from '../watching';
 
-export class StatusItem extends ReactWidget {
-  private watched: IDisposable | null = null;
-
+export class StatusItem extends ModelWidget {
   constructor(
-    private readonly model: ISlurmModel,
+    model: ISlurmModel,
     private readonly commands: CommandRegistry
   ) {
-    super();
+    super(model);
     this.addClass('jp-mod-highlighted');
-    model.changed.connect(this.update, this);
     model.listedChanged.connect(this.update, this);
   }
 
   override dispose(): void {
-    this.model.changed.disconnect(this.update, this);
     this.model.listedChanged.disconnect(this.update, this);
-    this.watched?.dispose();
     super.dispose();
   }
 
-  protected override onAfterAttach(message: Message): void {
-    super.onAfterAttach(message);
-    this.watched ??= this.model.watchJobs();
-  }
-
-  protected override onBeforeDetach(message: Message): void {
-    this.watched?.dispose();
-    this.watched = null;
-    super.onBeforeDetach(message);
-  }
-
-  protected override render(): JSX.Element {
+  protected override view(): JSX.Element {
     const { text, told } = summary(this.model);
     return (
       <button

@@ -33,3 +33,8 @@ export type Source =
 export function isRepeatable(job: Job): boolean {
   return ['cell', 'program', 'script', 'lab'].includes(job.kind);
 }
+
+/** Returns the path of the file or the notebook that it is made of; '': of none. */
+export function pathOf(source: Source): string {
+  return source.kind === 'file' ? source.path : source.kind === 'cell' ? source.notebook : '';
+}

@@ -14,6 +14,7 @@ import { NoCluster } from '../welcome/none';
 import type { Job } from '../wire';
 import type { Wishes } from './form';
 import { kept } from './restoring';
+import { pathOf } from './source';
 import { SubmitView, type Draft, type SubmitProps } from './view';
 
 /** What does not change while the form is there. */
@@ -37,8 +38,7 @@ export class SubmitPanel extends ModelWidget {
     this.draft = { wishes, code: source.kind === 'code' ? source.code : '' };
     this.name = props.name ?? UUID.uuid4();
     this.id = `jupyter-slurm-submit-${this.name}`;
-    const path =
-      source.kind === 'file' ? source.path : source.kind === 'cell' ? source.notebook : '';
+    const path = pathOf(source);
     const name = visible(path.split('/').at(-1) ?? '');
     const labels = {
       code: trans.__('New Slurm job'),
