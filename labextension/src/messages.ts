@@ -41,14 +41,19 @@ function filled(text: Text, inLanguage: (english: string) => string): string {
   });
 }
 
+/** Makes the problem that is found here, not by the agent. */
+export function problem(code: string, message: Text, more: Partial<Problem> = {}): Problem {
+  return { code, message, hint: null, detail: null, option: null, transient: false, ...more };
+}
+
 /** What is wrong, and what can be done. */
 export function told({ message, hint }: Problem): string {
   return together([message, hint ?? ''].map(said));
 }
 
 /** The same beside a button that logs in where that is what is needed: the hint names other ways. */
-export function toldBeside(problem: Problem): string {
-  return told(needsLogin(problem) ? { ...problem, hint: null } : problem);
+export function toldBeside(one: Problem): string {
+  return told(needsLogin(one) ? { ...one, hint: null } : one);
 }
 
 /** Whether both say the same, of two that came apart from each other. */

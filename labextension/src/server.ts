@@ -1,7 +1,7 @@
 // The way to the Jupyter server: calls, and what is watched over one WebSocket. Knows no view.
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
-import { english } from './messages';
+import { english, problem } from './messages';
 import type { Problem } from './wire';
 
 /** An error that the agent or the server has put into words. */
@@ -71,38 +71,21 @@ function socketUrl(
 }
 
 export function unreachable(): Problem {
-  return {
-    code: 'server-unreachable',
-    message: 'The Jupyter server cannot be reached.',
+  return problem('server-unreachable', 'The Jupyter server cannot be reached.', {
     hint: 'What is shown may be old. It is tried again.',
-    detail: null,
-    option: null,
     transient: true
-  };
+  });
 }
 
-function problemOf(text: string, response: Response): Problem {
+function problemOf(text: string, { status, statusText }: Response): Problem {
   try {
-    const said = JSON.parse(text) as Partial<Problem>;
-    if (said.code !== undefined && said.message !== undefined) {
-      return {
-        code: 'server',
-        hint: null,
-        detail: null,
-        option: null,
-        transient: false,
-        ...said
-      } as Problem;
+    const { code, message, ...more } = JSON.parse(text) as Partial<Problem>;
+    if (code !== undefined && message !== undefined) {
+      return problem(code, message, more);
     }
   } catch {
     // Not ours: a proxy's page, perhaps.
   }
-  return {
-    code: 'server',
-    message: `The Jupyter server answered ${response.status} ${response.statusText}.`,
-    hint: null,
-    detail: null,
-    option: null,
-    transient: response.status >= 500
-  };
+  const message = `The Jupyter server answered ${status} ${statusText}.`;
+  return problem('server', message, { transient: status >= 500 });
 }

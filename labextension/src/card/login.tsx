@@ -16,10 +16,7 @@ export const LOGIN_MIME = 'application/vnd.jupyter-slurm.login+json';
 
 /** Which cluster a bundle names; null: it is none of ours, whatever it may hold. */
 export function clusterNamed(bundle: unknown): string | null {
-  if (typeof bundle !== 'object' || bundle === null) {
-    return null;
-  }
-  const { v, cluster } = bundle as Record<string, unknown>;
+  const { v, cluster } = Object(bundle) as Record<string, unknown>;
   return v === 1 && typeof cluster === 'string' ? cluster : null;
 }
 

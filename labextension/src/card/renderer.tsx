@@ -22,10 +22,7 @@ const LOOK_MS = 3_000;
 
 /** Which job a bundle names; null: it is none of ours, whatever it may hold. */
 export function jobNamed(bundle: unknown): string | null {
-  if (typeof bundle !== 'object' || bundle === null) {
-    return null;
-  }
-  const { v, id } = bundle as Record<string, unknown>;
+  const { v, id } = Object(bundle) as Record<string, unknown>;
   return v === 1 && typeof id === 'string' && /^[a-z2-7]{8}$/.test(id) ? id : null;
 }
 

@@ -29,10 +29,7 @@ export function ours(id: string): Target {
 }
 
 function targetOf(value: unknown): Target[] {
-  if (typeof value !== 'object' || value === null) {
-    return [];
-  }
-  const given = value as Record<string, unknown>;
+  const given = Object(value) as Record<string, unknown>;
   const text = (name: string): string | null => {
     const found = given[name];
     return typeof found === 'string' ? found : null;

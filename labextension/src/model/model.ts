@@ -5,6 +5,7 @@ import { DisposableDelegate, DisposableSet, type IDisposable } from '@lumino/dis
 import { Signal } from '@lumino/signaling';
 import { request, SlurmError } from '../server';
 import { isOpen } from '../format';
+import { problem } from '../messages';
 import type { Freshness, ISlurmModel, LogView, NodesView, QueueView, UsageView } from '../tokens';
 import type {
   Action,
@@ -186,8 +187,8 @@ export class SlurmModel implements ISlurmModel, IDisposable {
         {},
         {
           value: changes => this.take(changes),
-          problem: problem => {
-            this.freshness = { ...this.freshness, problem };
+          problem: found => {
+            this.freshness = { ...this.freshness, problem: found };
             this.tell();
           }
         },
@@ -260,14 +261,8 @@ export class SlurmModel implements ISlurmModel, IDisposable {
 }
 
 function givenUp(cluster: string): Problem {
-  return {
-    code: 'login-needed',
-    message: `The login to ${cluster} was given up.`,
-    hint: 'Nothing was done.',
-    detail: null,
-    option: null,
-    transient: false
-  };
+  const message = `The login to ${cluster} was given up.`;
+  return problem('login-needed', message, { hint: 'Nothing was done.' });
 }
 
 /** What went wrong, for people; whatever was thrown. */
@@ -275,6 +270,5 @@ export function problemOf(error: unknown): Problem {
   if (error instanceof SlurmError) {
     return error.problem;
   }
-  const message = error instanceof Error ? error.message : String(error);
-  return { code: 'browser', message, hint: null, detail: null, option: null, transient: false };
+  return problem('browser', error instanceof Error ? error.message : String(error));
 }

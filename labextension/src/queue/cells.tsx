@@ -98,7 +98,7 @@ function States({ row }: Pick<Props, 'row'>): JSX.Element {
           <span aria-hidden="true">{stateSign(state, held)} </span>
           {count > 0 ? `${count} ` : ''}
           {counts.length > 1 ? (
-            <span className="jp-slurm-Hidden">{stateWord(state)} </span>
+            <span className="jp-slurm-Unseen">{stateWord(state)} </span>
           ) : (
             stateOf({ ...row.entry, state })
           )}

@@ -1,7 +1,7 @@
 // The commands that open the form: on nothing, on a file, on a cell, on a notebook.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { FileBrowser } from '@jupyterlab/filebrowser';
-import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { INotebookTracker } from '@jupyterlab/notebook';
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
@@ -162,23 +162,15 @@ function codeOf(notebooks: INotebookTracker | null): string {
 
 /** The cell of an open notebook that asked for the job, by its output. */
 function askerOf(notebooks: INotebookTracker | null, id: string): Place | null {
-  for (const panel of openNotebooks(notebooks)) {
-    for (const cell of panel.content.widgets) {
-      const { line } = cellText(cell.model.sharedModel.getSource());
-      if (line !== null && jobsIn(cell.model.toJSON()).includes(id)) {
-        return { panel, cell };
-      }
-    }
-  }
-  return null;
-}
-
-function openNotebooks(notebooks: INotebookTracker | null): NotebookPanel[] {
-  const all: NotebookPanel[] = [];
-  notebooks?.forEach(panel => {
-    all.push(panel);
+  let cell: Place['cell'] | undefined;
+  const panel = notebooks?.find(({ content }) => {
+    cell = content.widgets.find(({ model }) => {
+      const { line } = cellText(model.sharedModel.getSource());
+      return line !== null && jobsIn(model.toJSON()).includes(id);
+    });
+    return cell !== undefined;
   });
-  return all;
+  return panel === undefined || cell === undefined ? null : { panel, cell };
 }
 
 function lineIn({ cell }: Place): string {
