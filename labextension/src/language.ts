@@ -29,6 +29,11 @@ export function listed(parts: readonly string[]): string {
   return parts.filter(Boolean).join(language()?.startsWith('ja') ? '、' : ', ');
 }
 
+/** Joins the facts that are not empty, in a line of them. */
+export function dotted(facts: readonly string[]): string {
+  return facts.filter(Boolean).join(' · ');
+}
+
 /** Joins the sentences that are not empty; no blank follows a Japanese full stop. */
 export function together(parts: readonly string[]): string {
   return parts.filter(Boolean).join(' ').replace(/。 /g, '。');

@@ -5,7 +5,7 @@ import { Widget } from '@lumino/widgets';
 import { addEntry, addJob, live, type Counts } from '../counts';
 import { make } from '../dom';
 import { isFinal, sessionOf, stateWord, visible } from '../format';
-import { listed, numeral } from '../language';
+import { dotted, listed, numeral } from '../language';
 import { counted } from '../tasks';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
@@ -135,14 +135,12 @@ async function nameOf(model: ISlurmModel, target: Target): Promise<string> {
   const name = visible(job?.name ?? target.name ?? '');
   const slurmId = isTask(target) ? target.slurm_id : (job?.slurm_id ?? target.slurm_id);
   const state = stateOf(model, target) ?? job?.state;
-  return [
+  return dotted([
     name,
     slurmId ?? target.id ?? '',
     job?.cluster ?? target.cluster,
     state === undefined ? '' : stateWord(state)
-  ]
-    .filter(part => part !== '')
-    .join(' · ');
+  ]);
 }
 
 interface What {

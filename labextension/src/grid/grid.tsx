@@ -14,7 +14,6 @@ import {
   type RefObject
 } from 'react';
 import { chosen, type Choice, type Choosing } from './choice';
-import { useKeptFocus } from './focus';
 import { Heads, type Arranged } from './head';
 import '../../style/grid.css';
 
@@ -88,16 +87,15 @@ export function Grid<R extends { key: string }>(props: Props<R>): JSX.Element {
       element.scrollTop = Math.max(least, Math.min(element.scrollTop, next * ROW_PX));
     }
   };
+  const had = box.current?.contains(document.activeElement) ?? false;
   useLayoutEffect(() => {
-    if (focus.current) {
+    // A row that is removed takes the focus with it, and the keys that come after it are lost.
+    if (focus.current || (had && document.activeElement === document.body)) {
+      const row = box.current?.querySelector<HTMLElement>(`[data-at="${at}"]`);
+      (row ?? box.current)?.focus({ preventScroll: true });
       focus.current = false;
-      box.current?.querySelector<HTMLElement>(`[data-at="${at}"]`)?.focus({ preventScroll: true });
     }
   });
-  useKeptFocus(
-    box,
-    () => box.current?.querySelector<HTMLElement>(`[data-at="${at}"]`) ?? box.current
-  );
   const keys = (event: KeyboardEvent): void => {
     if (event.target instanceof Element && event.target.closest('[role="columnheader"]')) {
       return;

@@ -5,6 +5,7 @@ import { isHeldByUser } from '../card/remedies';
 import { Facts } from '../card/view';
 import { isFinal, isHeld, visible } from '../format';
 import { DashboardButtons } from '../labs/dashboard_buttons';
+import { dotted } from '../language';
 import { CommandButton, StateWord } from '../parts';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
@@ -34,7 +35,7 @@ export function Head({ job, model, commands }: Props): JSX.Element {
         <h2>
           <bdi>{visible(job.name)}</bdi>
         </h2>
-        <span className="jp-slurm-Quiet">{where.filter(part => part !== '').join(' · ')}</span>
+        <span className="jp-slurm-Quiet">{dotted(where)}</span>
         <Actions job={job} commands={commands} />
       </div>
       <Facts

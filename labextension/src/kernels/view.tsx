@@ -4,6 +4,7 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { useCallback, useEffect, useState, type JSX } from 'react';
 import { visible } from '../format';
+import { dotted } from '../language';
 import { told } from '../messages';
 import { problemOf } from '../model/model';
 import { CommandIDs, type ISlurmModel } from '../tokens';
@@ -112,7 +113,7 @@ function List({ kernels, remove }: ListProps): JSX.Element {
           <div>
             <bdi>{visible(one.display_name)}</bdi>
             <div className="jp-slurm-Quiet">
-              {[one.name, one.cluster ?? ''].filter(Boolean).map(visible).join(' · ')}
+              {dotted([one.name, one.cluster ?? ''].map(visible))}
             </div>
             <code dir="ltr">{optionsOf(one)}</code>
           </div>

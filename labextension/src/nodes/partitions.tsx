@@ -1,6 +1,7 @@
 // The partitions of a cluster as a table: what is free in each, and what a job can have there.
 import type { JSX } from 'react';
 import { duration, memory, moment, visible } from '../format';
+import { dotted } from '../language';
 import { trans } from '../translation';
 import type { Partition, Reservation } from '../wire';
 import { Share } from './bars';
@@ -79,7 +80,7 @@ function FreeGpus({ partition }: FreeGpusProps): JSX.Element {
 /** In words: how many nodes, what each has at most, who may. */
 export function canHave(one: Partition): string {
   const most = one.max_nodes ?? one.nodes;
-  return [
+  return dotted([
     trans._n('%1 node', 'up to %1 nodes', most),
     one.cpus === null ? '' : trans._n('%1 CPU each', '%1 CPUs each', one.cpus),
     one.gpus_per_node > 0 ? trans._n('%1 GPU', '%1 GPUs', one.gpus_per_node) : '',
@@ -89,9 +90,7 @@ export function canHave(one: Partition): string {
       ? trans.__('accounts: %1', visible(one.allow_accounts.join(', ')))
       : '',
     one.allow_qos.length > 0 ? trans.__('QOS: %1', visible(one.allow_qos.join(', '))) : ''
-  ]
-    .filter(part => part !== '')
-    .join(' · ');
+  ]);
 }
 
 interface ReservationsProps {

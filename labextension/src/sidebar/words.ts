@@ -1,7 +1,7 @@
 // What a row of the sidebar says of a job. Pure: no DOM, no clock.
 import { endsOf } from '../ends';
 import { duration, isFinal, isRunning, moment, stateWord, visible } from '../format';
-import { listed } from '../language';
+import { dotted, listed } from '../language';
 import { isLab } from '../labs/words';
 import { counted, progress, tally, taskCount } from '../tasks';
 import { trans } from '../translation';
@@ -13,7 +13,7 @@ export function matters(row: JobRow, nowS: number): string {
     const ranS = tookS(row);
     // Seconds tell short jobs apart.
     const ran = ranS === null ? '' : ranS < 600 ? duration(ranS) : brief(ranS);
-    return [how(row), ran].filter(Boolean).join(' · ');
+    return dotted([how(row), ran]);
   }
   if (row.job?.problem) {
     return stateWord('UNKNOWN');
@@ -24,7 +24,7 @@ export function matters(row: JobRow, nowS: number): string {
   const { startEstimateS: startS } = row;
   const start = startS === null || startS <= nowS ? '' : `~${moment(startS, nowS)}`;
   const why = start !== '' && row.reason.startsWith('BeginTime') ? '' : waits(row);
-  return [why, start].filter(Boolean).join(' · ');
+  return dotted([why, start]);
 }
 
 /** Returns the job's GPUs, and their load where it is known. */
@@ -57,7 +57,7 @@ function share(row: JobRow): string {
   const { all, done, failed } = tally(row.job?.tasks ?? {});
   return all === 0
     ? tasks(row)
-    : [`${done}/${all}`, failed === 0 ? '' : counted('FAILED', failed)].filter(Boolean).join(' · ');
+    : dotted([`${done}/${all}`, failed === 0 ? '' : counted('FAILED', failed)]);
 }
 
 /** Says how the job ended; for an array, also how many tasks it had. */

@@ -7,7 +7,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
 import { howItEnded, reasonsLeft } from '../card/ended';
 import { isFinal, stateWord, tone, visible } from '../format';
-import { listed, numeral } from '../language';
+import { dotted, listed, numeral } from '../language';
 import { said } from '../messages';
 import { CommandIDs, type INotifier, type ISlurmModel, type Lead } from '../tokens';
 import { trans } from '../translation';
@@ -263,8 +263,7 @@ export class Notifier implements INotifier {
 
   private sentence(job: Job): string {
     const name = visible(job.name);
-    const how = [stateWord(job.state), howItEnded(job)];
-    const state = how.filter(Boolean).join(' · ');
+    const state = dotted([stateWord(job.state), howItEnded(job)]);
     const [why] = wentWrong(job) ? reasonsLeft(job, true) : [];
     return why
       ? trans.__('%1: %2. %3', name, state, visible(said(why)))
