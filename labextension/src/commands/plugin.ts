@@ -33,7 +33,12 @@ function addKeyCommands({ commands }: JupyterFrontEnd): void {
     document.activeElement?.closest('.jp-slurm')?.querySelector<HTMLElement>(selector);
   addCommand(commands, CommandIDs.find, {
     label: trans.__('Find in the output'),
-    execute: () => here('.jp-slurm-LogSearch input')?.focus()
+    execute: () => {
+      const field = here('.jp-slurm-LogSearch input');
+      if (field instanceof HTMLInputElement) {
+        field.select();
+      }
+    }
   });
   addCommand(commands, CommandIDs.sendForm, {
     label: trans.__('Submit'),

@@ -88,7 +88,6 @@ function SearchField({ finding, leave }: Props): JSX.Element {
         placeholder={trans.__('Find')}
         value={text}
         onChange={event => setText(event.currentTarget.value)}
-        onFocus={event => event.currentTarget.select()}
         onKeyDown={keys}
       />
       <span className="jp-slurm-Found jp-slurm-Quiet" role="status">
