@@ -1,4 +1,4 @@
-// Small parts that views share: a state, a filter, a switch, buttons of commands and to copy, what is
+// Small parts that views share: a state, a switch, buttons of commands and to copy, what is
 // wrong and what to do.
 import { Clipboard } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
@@ -18,36 +18,6 @@ export function StateWord({ state, held }: { state: string; held?: boolean }): J
       <span aria-hidden="true">{stateSign(state, held)} </span>
       {stateWord(state)}
     </span>
-  );
-}
-
-interface FilterProps {
-  label: string;
-  placeholder: string;
-  /** How it is used. */
-  title?: string;
-  words: string;
-  setWords: (words: string) => void;
-}
-
-/** Escape empties it. */
-export function FilterField({ label, words, setWords, ...rest }: FilterProps): JSX.Element {
-  return (
-    <input
-      {...rest}
-      className="jp-slurm-Filter"
-      type="search"
-      value={words}
-      aria-label={label}
-      spellCheck={false}
-      onChange={event => setWords(event.currentTarget.value)}
-      onKeyDown={event => {
-        if (event.key === 'Escape' && words !== '') {
-          event.stopPropagation();
-          setWords('');
-        }
-      }}
-    />
   );
 }
 
@@ -93,23 +63,6 @@ export function CommandButton({ commands, id, args }: CommandProps): JSX.Element
       {commands.label(id, args)}
     </button>
   );
-}
-
-/** Where there is no job to be seen. */
-export function SubmitButton({ commands, ...args }: SubmitProps): JSX.Element | null {
-  return commands.hasCommand(CommandIDs.submit) ? (
-    <button
-      className="jp-slurm-Button"
-      onClick={() => void commands.execute(CommandIDs.submit, args)}
-    >
-      {trans.__('Submit a job…')}
-    </button>
-  ) : null;
-}
-
-interface SubmitProps {
-  commands: CommandRegistry;
-  cluster?: string;
 }
 
 const SAID_MS = 2_000;

@@ -14,7 +14,6 @@ import {
   type RefObject
 } from 'react';
 import { chosen, type Choice, type Choosing } from './choice';
-import { Heads, type Arranged } from './head';
 import '../../style/grid.css';
 
 const ROW_PX = 24;
@@ -29,8 +28,8 @@ interface Branch {
 interface Props<R extends { key: string }> {
   label: string;
   rows: readonly R[];
-  /** undefined: a row is one cell, as wide as the box. */
-  columns?: Arranged;
+  /** Their heads, and how wide they are in pixels; undefined: a row is one cell, as wide as the box. */
+  columns?: { head: JSX.Element; shown: readonly { width: number }[] };
   /** The key that a row has now, where it was another. */
   keyNow?: (key: string) => string;
   cells: (row: R) => JSX.Element;
@@ -146,7 +145,7 @@ export function Grid<R extends { key: string }>(props: Props<R>): JSX.Element {
         <div className="jp-slurm-GridSeen" style={{ height: Math.min(whole, height) }}>
           {columns === undefined ? null : (
             <div className="jp-slurm-GridHead" role="row" aria-rowindex={1}>
-              <Heads {...columns} />
+              {columns.head}
             </div>
           )}
           <div className="jp-slurm-GridClip">

@@ -5,14 +5,13 @@ import { moved, NARROWEST_PX, sortedBy, widthOf, type Arrangement, type Shown } 
 
 const STEP_PX = 16;
 
-/** Columns as they are shown, whatever they are of, and what arranges them. */
-export interface Arranged {
-  shown: readonly Shown<never>[];
+interface Props<T> {
+  shown: readonly Shown<T>[];
   arrangement: Arrangement;
   arrange: (next: Arrangement) => void;
 }
 
-export function Heads({ shown, arrangement, arrange }: Arranged): JSX.Element {
+export function Heads<T>({ shown, arrangement, arrange }: Props<T>): JSX.Element {
   const [active, setActive] = useState(0);
   const row = useRef<HTMLDivElement>(null);
   const at = Math.min(active, shown.length - 1);

@@ -4,6 +4,7 @@ import { Cells } from '../grid/cells';
 import { NOTHING } from '../grid/choice';
 import { shownOf, type Arrangement } from '../grid/columns';
 import { Grid } from '../grid/grid';
+import { Heads } from '../grid/head';
 import { ordered } from '../grid/order';
 import { testOf } from '../grid/terms';
 import type { Node } from '../wire';
@@ -36,7 +37,7 @@ export function NodesTable(props: Props): JSX.Element {
       label={props.label}
       listing={`${words}\n${sorting.column} ${sorting.down}`}
       rows={rows}
-      columns={{ shown, arrangement, arrange }}
+      columns={{ shown, head: <Heads {...{ shown, arrangement, arrange }} /> }}
       cells={({ node }) => (
         <Cells
           item={node}

@@ -9,8 +9,10 @@ import { ColumnsMenu } from '../grid/columns_menu';
 import { shownOf, type Arrangement } from '../grid/columns';
 import { FreshnessLine } from '../grid/freshness';
 import { Grid } from '../grid/grid';
+import { Heads } from '../grid/head';
 import { useLook, type PanelProps } from '../grid/cluster_panel';
-import { FilterField, SubmitButton, Switch } from '../parts';
+import { FilterField, SubmitButton } from '../grid/parts';
+import { Switch } from '../parts';
 import { CommandIDs } from '../tokens';
 import { trans } from '../translation';
 import { Actions, filterHelp, StateChips, STEERING } from './bar';
@@ -100,7 +102,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
         label={trans.__('Queue of %1', cluster)}
         listing={`${asked}\n${everyone}\n${arrangement.sorting.column} ${arrangement.sorting.down}`}
         rows={rows}
-        columns={{ shown, arrangement, arrange }}
+        columns={{ shown, head: <Heads {...{ shown, arrangement, arrange }} /> }}
         cells={row => (
           <QueueCells
             row={row}

@@ -5,7 +5,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import { memo, type JSX } from 'react';
 import { argsOf } from '../commands/targets';
 import { numeral } from '../language';
-import { SubmitButton } from '../parts';
+import { SubmitButton } from '../grid/parts';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { ACTIONS, actionsOf } from './menu';

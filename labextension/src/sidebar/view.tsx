@@ -15,7 +15,7 @@ import { useNow } from '../clock';
 import { moment } from '../format';
 import { slurmIcon } from '../icons';
 import { said } from '../messages';
-import { FilterField } from '../parts';
+import { FilterField } from '../grid/parts';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { Welcome } from '../welcome/view';

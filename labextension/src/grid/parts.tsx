@@ -1,0 +1,52 @@
+// What stands beside a grid: the field that filters it, and what to do where there is no job in it.
+import type { CommandRegistry } from '@lumino/commands';
+import type { JSX } from 'react';
+import { CommandIDs } from '../tokens';
+import { trans } from '../translation';
+
+interface FilterProps {
+  label: string;
+  placeholder: string;
+  /** How it is used. */
+  title?: string;
+  words: string;
+  setWords: (words: string) => void;
+}
+
+/** Escape empties it. */
+export function FilterField({ label, words, setWords, ...rest }: FilterProps): JSX.Element {
+  return (
+    <input
+      {...rest}
+      className="jp-slurm-Filter"
+      type="search"
+      value={words}
+      aria-label={label}
+      spellCheck={false}
+      onChange={event => setWords(event.currentTarget.value)}
+      onKeyDown={event => {
+        if (event.key === 'Escape' && words !== '') {
+          event.stopPropagation();
+          setWords('');
+        }
+      }}
+    />
+  );
+}
+
+/** Where there is no job to be seen. */
+export function SubmitButton({ commands, ...args }: SubmitProps): JSX.Element | null {
+  return commands.hasCommand(CommandIDs.submit) ? (
+    <button
+      className="jp-slurm-Button"
+      onClick={() => void commands.execute(CommandIDs.submit, args)}
+    >
+      {trans.__('Submit a job…')}
+    </button>
+  ) : null;
+}
+
+interface SubmitProps {
+  commands: CommandRegistry;
+  cluster?: string;
+}
