@@ -28,26 +28,21 @@ const CLOCK = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const;
 const SOON_S = 12 * 3600;
 
 /** Local time of a UTC epoch second, of 24 hours; with the date unless it is today's, or soon. */
-export function moment(atS: number, nowS: number, locale = language()): string {
-  return localTime(atS, nowS, CLOCK, locale);
+export function moment(atS: number, nowS: number): string {
+  return localTime(atS, nowS, CLOCK);
 }
 
 /** The same to the second. */
-export function momentWithSeconds(atS: number, nowS: number, locale = language()): string {
-  return localTime(atS, nowS, { ...CLOCK, second: '2-digit' }, locale);
+export function momentWithSeconds(atS: number, nowS: number): string {
+  return localTime(atS, nowS, { ...CLOCK, second: '2-digit' });
 }
 
-function localTime(
-  atS: number,
-  nowS: number,
-  clock: Intl.DateTimeFormatOptions,
-  locale: string | undefined
-): string {
+function localTime(atS: number, nowS: number, clock: Intl.DateTimeFormatOptions): string {
   const at = new Date(atS * 1000);
   const isToday = at.toDateString() === new Date(nowS * 1000).toDateString();
   return isToday || (atS > nowS && atS - nowS < SOON_S)
-    ? at.toLocaleTimeString(locale, clock)
-    : at.toLocaleString(locale, { month: 'short', day: 'numeric', ...clock });
+    ? at.toLocaleTimeString(language(), clock)
+    : at.toLocaleString(language(), { month: 'short', day: 'numeric', ...clock });
 }
 
 /** In the unit that people would use: `512 MiB`, `1.5 GiB`. */

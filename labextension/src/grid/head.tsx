@@ -49,10 +49,7 @@ export function Heads<T>({ shown, arrangement, arrange }: Props<T>): JSX.Element
       {shown.map(({ column, width }, number) => (
         <Head
           key={column.id}
-          id={column.id}
-          title={column.title}
-          width={width}
-          number={column.number}
+          {...{ column, width }}
           focusable={number === at}
           order={
             arrangement.sorting.column !== column.id
@@ -74,10 +71,8 @@ export function Heads<T>({ shown, arrangement, arrange }: Props<T>): JSX.Element
 }
 
 interface HeadProps {
-  id: string;
-  title: string;
+  column: Pick<Shown<never>['column'], 'id' | 'title' | 'number'>;
   width: number;
-  number: boolean;
   focusable: boolean;
   order: 'none' | 'ascending' | 'descending';
   onFocus: () => void;
@@ -90,13 +85,14 @@ interface HeadProps {
 const DRAGGED = 'application/x-jupyter-slurm-column';
 
 function Head(props: HeadProps): JSX.Element {
-  const { id, title, order, width } = props;
+  const { order, width } = props;
+  const { id, title, number } = props.column;
   return (
     <div
       role="columnheader"
       aria-sort={order}
       className="jp-slurm-HeadCell"
-      data-number={props.number}
+      data-number={number}
       style={{ flexBasis: width }}
       onDragOver={event => {
         if (event.dataTransfer.types.includes(DRAGGED)) {

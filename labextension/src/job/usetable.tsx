@@ -13,15 +13,12 @@ interface Props {
   job: Job;
 }
 
-interface Row {
+interface Row extends Pick<Use, 'kind' | 'busy' | 'memory'> {
   key: string;
   label: string;
   /** What its bar stands for in full. */
   title: string;
-  kind: Use['kind'];
   indented: boolean;
-  busy: Amount;
-  memory: Amount;
 }
 
 export function UseTable({ samples, job }: Props): JSX.Element | null {

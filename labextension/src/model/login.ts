@@ -12,16 +12,14 @@ const WAIT_S = 20;
 /** What became of a question; `elsewhere`: another tab or kernel has answered it. */
 type Reply = { text: string } | 'given-up' | 'elsewhere';
 
-export function makeLogin(): Login {
-  return async (model, cluster) => {
-    const watched = model.watchJobs();
-    try {
-      return await logIn(model, cluster);
-    } finally {
-      watched.dispose();
-    }
-  };
-}
+export const login: Login = async (model, cluster) => {
+  const watched = model.watchJobs();
+  try {
+    return await logIn(model, cluster);
+  } finally {
+    watched.dispose();
+  }
+};
 
 async function logIn(model: ISlurmModel, cluster: string): Promise<boolean> {
   let connection = await join(model, cluster);

@@ -14,8 +14,8 @@ export const plugin: JupyterFrontEndPlugin<ISlurmModel> = {
   activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
     speak(translator);
     return new SlurmModel(app.serviceManager.serverSettings, async (...who) => {
-      const { makeLogin } = await import('./login');
-      return makeLogin()(...who);
+      const { login } = await import('./login');
+      return login(...who);
     });
   }
 };

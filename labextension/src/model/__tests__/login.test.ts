@@ -2,9 +2,7 @@ import { Signal } from '@lumino/signaling';
 import { SlurmError } from '../../server';
 import type { ISlurmModel } from '../../tokens';
 import type { Connection, Question } from '../../wire';
-import { makeLogin } from '../login';
-
-const login = makeLogin();
+import { login } from '../login';
 
 /** As much of a model as a login needs: connections, and answers that the test gives. */
 class FakeModel {
