@@ -1,6 +1,6 @@
 // How many jobs there are, by state: in status bar, sidebar and queue alike each task of an array is
 // a job, as Slurm counts them. Pure.
-import { isFinal, isRunning } from './format';
+import { isRunning, isWaiting } from './format';
 import { countOf, taskCount } from './tasks';
 import type { Job, QueueEntry } from './wire';
 
@@ -49,7 +49,7 @@ export function live(counts: Counts): { running: number; waiting: number } {
   for (const [state, count] of counts) {
     if (isRunning(state)) {
       running += count;
-    } else if (!isFinal(state)) {
+    } else if (isWaiting(state)) {
       waiting += count;
     }
   }

@@ -78,6 +78,11 @@ export function isRunning(state: string): boolean {
   return tone(state) === 'running';
 }
 
+/** It is to run yet. */
+export function isWaiting(state: string): boolean {
+  return !isFinal(state) && !isRunning(state);
+}
+
 /** Slurm says PENDING of a job that somebody holds, and tells by the reason. */
 export function isHeld(state: string, reason: string | null | undefined): boolean {
   return state === 'PENDING' && (reason ?? '').includes('Held');

@@ -15,7 +15,7 @@ const NeedsLogin = later(async () => (await import('./saved')).NeedsLogin);
 export const LOGIN_MIME = 'application/vnd.jupyter-slurm.login+json';
 
 /** Which cluster a bundle names; null: it is none of ours, whatever it may hold. */
-export function clusterNamed(bundle: unknown): string | null {
+function clusterNamed(bundle: unknown): string | null {
   const { v, cluster } = Object(bundle) as Record<string, unknown>;
   return v === 1 && typeof cluster === 'string' ? cluster : null;
 }

@@ -7,7 +7,7 @@ import { CommandIDs } from '../tokens';
 import { trans } from '../translation';
 import type { Connection, Job } from '../wire';
 
-export interface Remedy {
+interface Remedy {
   label: string;
   title: string;
   act: () => void;

@@ -3,7 +3,7 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Clipboard } from '@jupyterlab/apputils';
 import { copyIcon, folderIcon, notebookIcon, type LabIcon } from '@jupyterlab/ui-components';
-import { isFinal, isRunning } from '../format';
+import { isFinal, isRunning, isWaiting } from '../format';
 import { isKernel } from '../kernels/words';
 import { cancelIcon, extendIcon, forgetIcon, holdIcon, releaseIcon, requeueIcon } from '../icons';
 import { numeral } from '../language';
@@ -222,8 +222,4 @@ function finding(app: JupyterFrontEnd, model: ISlurmModel): Command[] {
 
 function isOurs(target: Target): target is Target & { id: string } {
   return target.id !== null && !isTask(target);
-}
-
-function isWaiting(state: string): boolean {
-  return !isFinal(state) && !isRunning(state);
 }

@@ -2,7 +2,7 @@
 // at every key.
 import type { Column } from './columns';
 
-export type Test<T> = (item: T) => boolean;
+type Test<T> = (item: T) => boolean;
 
 const TERM = /(-?)(?:([a-z_]+)(:|<=|>=|<|>|=))?(?:"([^"]*)"?|(\S*))/gu;
 const SPANS: Record<string, number> = { s: 1, m: 60, min: 60, h: 3600, d: 86_400 };

@@ -45,7 +45,7 @@ export interface DisplayBlock {
 }
 
 /** Something was left out here. */
-export interface GapBlock {
+interface GapBlock {
   kind: 'gap';
   key: number;
   bytes: number;
@@ -53,7 +53,7 @@ export interface GapBlock {
 }
 
 /** A cell of the notebook that the job runs begins here. */
-export interface CellBlock {
+interface CellBlock {
   kind: 'cell';
   key: number;
   /** Its index in the notebook, from 0. */

@@ -11,7 +11,7 @@ export interface Found {
 
 const NONE: Found = { runs: [], count: 0 };
 
-export interface Match {
+interface Match {
   /** In which block: its key. */
   key: number;
   /** Which of the block's. */

@@ -16,7 +16,7 @@ interface Told {
 }
 
 /** The notebook before the user's eyes. */
-export interface Current {
+interface Current {
   path: () => string | null;
   changed: (act: () => void) => void;
 }

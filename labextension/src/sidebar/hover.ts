@@ -4,7 +4,7 @@ import { useCallback, useEffect, useRef, useState } from 'react';
 const MOMENT_MS = 500;
 
 /** The row that is pointed at for a moment, and where it is. */
-export interface Pointed {
+interface Pointed {
   key: string;
   box: DOMRect;
 }

@@ -1,6 +1,6 @@
 // What the card beside a row of the sidebar says of a job. Pure: no DOM, no clock.
 import { exactly } from '../exactly';
-import { duration, isFinal, isRunning, memory, moment, visible } from '../format';
+import { duration, isFinal, isWaiting, memory, moment, visible } from '../format';
 import { isLab, stepOf } from '../labs/words';
 import { decimal } from '../language';
 import { said } from '../messages';
@@ -11,13 +11,12 @@ import { endOf, tasks, tookS } from './words';
 
 /** What it is, and when it starts or ends: beside its state, without what does not apply. */
 export function facts(row: JobRow, nowS: number): string[] {
-  const waits = !isFinal(row.state) && !isRunning(row.state);
   const ranS = isFinal(row.state) ? tookS(row) : null;
   return [
     kind(row),
     left(row, nowS),
     ranS === null ? '' : trans.__('ran %1', duration(ranS)),
-    waits && row.startEstimateS !== null ? start(row.startEstimateS, nowS) : ''
+    isWaiting(row.state) && row.startEstimateS !== null ? start(row.startEstimateS, nowS) : ''
   ].filter(part => part !== '');
 }
 

@@ -3,7 +3,7 @@
 import type { Job, QueueEntry } from '../wire';
 import { compare, groupOf, keyOf, rowsOf, type JobRow } from './rows';
 
-export type Entries = ReadonlyMap<string, Iterable<QueueEntry>>;
+type Entries = ReadonlyMap<string, Iterable<QueueEntry>>;
 
 /** All that is known of one id of Slurm's on its cluster. */
 interface Bucket {

@@ -1,5 +1,5 @@
 // What can be done to a job of the sidebar: as buttons while it is chosen, and in its context menu.
-import { isFinal, isRunning } from '../format';
+import { isFinal, isWaiting } from '../format';
 import { isKernel } from '../kernels/words';
 import { isLab } from '../labs/words';
 import { CommandIDs } from '../tokens';
@@ -22,8 +22,7 @@ export function actionsOf(row: JobRow): string[] {
   if (isFinal(row.state)) {
     return [CommandIDs.copyId, ...(row.job === null ? [] : [CommandIDs.forget])];
   }
-  const waits = !isRunning(row.state);
-  const steer = waits ? [row.held ? CommandIDs.release : CommandIDs.hold] : [];
+  const steer = isWaiting(row.state) ? [row.held ? CommandIDs.release : CommandIDs.hold] : [];
   if (isLab(row.job)) {
     return [CommandIDs.openLab, CommandIDs.copyLabLink, ...steer, CommandIDs.cancel];
   }

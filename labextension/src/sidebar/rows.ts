@@ -49,7 +49,7 @@ export const RUNNING = 'running';
 export const WAITING = 'waiting';
 
 /** What is known of the jobs that one id of Slurm's stands for, from each source. */
-export interface Sources {
+interface Sources {
   jobs: Iterable<Job>;
   /** Of the queue. */
   entries: Iterable<QueueEntry>;

@@ -2,7 +2,7 @@
 
 const HEAD = /^\s*%%slurm(?:[ \t]+([^\n]*))?(?:\n|$)/;
 
-export interface CellText {
+interface CellText {
   /** The words behind `%%slurm`; null: it has none. */
   line: string | null;
   /** What is below. */

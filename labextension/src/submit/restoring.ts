@@ -4,7 +4,7 @@ import { keepable, wishesIn, type Wishes } from './form';
 import type { CellSource, Source } from './source';
 
 /** What a form is of; a cell is looked for when it is wanted. */
-export type Subject = Exclude<Source, CellSource> | Pick<CellSource, 'kind' | 'notebook' | 'cell'>;
+type Subject = Exclude<Source, CellSource> | Pick<CellSource, 'kind' | 'notebook' | 'cell'>;
 
 export interface Kept {
   /** Tells forms apart. */

@@ -6,7 +6,7 @@ import type { Job, JobSpec } from '../wire';
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz234567';
 
 /** Eight of `a-z2-7`, which is what the agent takes as a job's id. */
-export function newId(): string {
+function newId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(8));
   return [...bytes].map(byte => LETTERS.charAt(byte % LETTERS.length)).join('');
 }
