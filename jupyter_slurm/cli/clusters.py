@@ -10,6 +10,7 @@ from jupyter_slurm.cli.jobs import check_text
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.commands.arguments import Arguments
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.profiles import save
 from jupyter_slurm.wire import CellSpec
 
@@ -78,3 +79,8 @@ def default(args: Arguments, connect: Connect) -> int:
     path = save.set_default(args.name)
     say(f"Jobs that name no cluster go to `{args.name}` now ({path}).\n")
     return 0
+
+
+COMMANDS = by_words(
+    clusters_list=listed, clusters_test=test, clusters_remove=remove, clusters_default=default
+)

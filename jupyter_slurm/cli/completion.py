@@ -12,6 +12,7 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.commands import completing
 from jupyter_slurm.commands.arguments import Arguments
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.profiles.reading import load_profiles
 from jupyter_slurm.wire import Job, JobKind
@@ -103,3 +104,6 @@ def _jobs() -> list[Job]:
 
     client = find()
     return [] if client is None else client.jobs()
+
+
+COMMANDS = by_words(completion=completion)

@@ -12,6 +12,7 @@ from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.commands import new_cluster
 from jupyter_slurm.commands.arguments import Arguments
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.errors import ConfigError, RequestError
 from jupyter_slurm.profiles import save, templates
 from jupyter_slurm.profiles.reading import load_profiles
@@ -99,3 +100,6 @@ def _variables(pairs: list[str], template: Template) -> dict[str, str]:
             raise RequestError(f"--var: `{pair}` is not NAME=VALUE of the template.", hint=hint)
         variables[name] = value
     return variables
+
+
+COMMANDS = by_words(clusters_templates=listed)

@@ -20,6 +20,7 @@ from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.client.login import typed_unseen
 from jupyter_slurm.commands import packages_here
 from jupyter_slurm.commands.arguments import Arguments
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.commands.image_line import ImageRequest, parse_image, place, removed
 from jupyter_slurm.commands.submitting import IMAGE_BUILD, IMAGE_PULL
 from jupyter_slurm.errors import NotFoundError, RequestError
@@ -119,3 +120,8 @@ def _row(one: Image) -> list[str]:
         moment(one.made_s, time.time()) if one.made_s else "",
         place(one),
     ]
+
+
+COMMANDS = by_words(
+    image_ls=listed, image_build=build, image_pull=pull, image_rm=remove, image_login=login
+)

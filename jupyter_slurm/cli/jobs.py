@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from textwrap import TextWrapper
 
 from jupyter_slurm.cli import follow
-from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.command import Command, Connect
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.commands.arguments import Arguments
-from jupyter_slurm.commands.command import since_s
+from jupyter_slurm.commands.command import by_words, since_s
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.job import forget_each, steer_each
 from jupyter_slurm.readable import duration, visible
@@ -177,3 +178,19 @@ def _queue_row(entry: QueueEntry) -> list[str]:
         entry.nodes or "",
         str(entry.why or entry.reason or ""),
     ]
+
+
+COMMANDS: Mapping[str, Command] = by_words(
+    doctor=doctor,
+    jobs=jobs,
+    queue=queue,
+    info=info,
+    usage=usage,
+    logs=logs,
+    why=why,
+    cancel=partial(steer, "cancel"),
+    hold=partial(steer, "hold"),
+    release=partial(steer, "release"),
+    requeue=partial(steer, "requeue"),
+    forget=forget,
+)

@@ -6,6 +6,7 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.commands.arguments import Arguments
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.kernel import spec
 
 
@@ -38,3 +39,6 @@ def remove(args: Arguments, _connect: Connect) -> int:
         spec.remove(name)
         say(f"{name} is no longer in Jupyter's picker.\n")
     return 0
+
+
+COMMANDS = by_words(kernel_add=add, kernel_list=listed, kernel_remove=remove)

@@ -17,6 +17,7 @@ from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.client import lab_page
 from jupyter_slurm.commands import labs
 from jupyter_slurm.commands.arguments import Arguments, job_spec
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.job import log_pages, placed, until_ready
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.views import card
@@ -135,3 +136,8 @@ def listed(args: Arguments, connect: Connect) -> int:
     else:
         say("You have no labs: `jupyter slurm lab start`\n")
     return 0
+
+
+COMMANDS = by_words(
+    lab_start=start, lab_open=open_named, lab_extend=extend, lab_stop=stop, lab_list=listed
+)

@@ -12,6 +12,7 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json
 from jupyter_slurm.commands.arguments import Arguments
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.errors import AgentError, RequestError
 from jupyter_slurm.local_cluster import LocalStatus
 from jupyter_slurm.readable import duration, memory
@@ -134,3 +135,6 @@ def _memory_mib(text: str) -> int:
 def _say(text: Text) -> None:
     note(f"{text}\n")
     sys.stderr.flush()
+
+
+COMMANDS = by_words(up=up, down=down, status=status, agent=agent)

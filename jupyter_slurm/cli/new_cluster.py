@@ -18,6 +18,7 @@ from jupyter_slurm.cli.dialogue import Dialogue
 from jupyter_slurm.client.login import TerminalAnswerer, log_in
 from jupyter_slurm.commands import new_cluster
 from jupyter_slurm.commands.arguments import Arguments
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.errors import (
     ConnectionLostError,
     HostKeyError,
@@ -213,3 +214,6 @@ def _make_default(api: Api, name: str, talk: Dialogue) -> None:
     instead = f" instead of `{default}`" if default else ""
     if default is None or talk.wanted(f"Shall jobs that name no cluster go there{instead}?"):
         save.set_default(name)
+
+
+COMMANDS = by_words(clusters_add=add)

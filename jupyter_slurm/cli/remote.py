@@ -14,6 +14,7 @@ from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.client import lab_page
 from jupyter_slurm.client.login import TerminalAnswerer, log_in
 from jupyter_slurm.commands.arguments import Arguments
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.views.connections import (
     CONNECTION_HEAD,
@@ -110,3 +111,8 @@ def _named(name: str, word: str) -> str:
     if not name:
         raise RequestError(f"Say {word} too: there is no name to take from the other side.")
     return name
+
+
+COMMANDS = by_words(
+    login=login, logout=logout, connections=connections, push=push, pull=pull, tunnel=tunnel
+)

@@ -13,6 +13,7 @@ from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.commands import sessions
 from jupyter_slurm.commands.arguments import Arguments, job_spec
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.job import placed, until_ready
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.readable import duration
@@ -75,3 +76,6 @@ def _row(job: Job) -> list[str]:
         ",".join(job.nodes),
         ends,
     ]
+
+
+COMMANDS = by_words(session_start=start, session_stop=stop, session_list=listed)

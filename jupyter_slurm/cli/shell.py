@@ -22,6 +22,7 @@ from jupyter_slurm.cli.say import note
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.commands import shell
 from jupyter_slurm.commands.arguments import Arguments
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.commands.shell import Shell
 from jupyter_slurm.errors import ForwardError, RequestError
 from jupyter_slurm.job import placed, until_ready
@@ -167,3 +168,6 @@ def _ended(api: Api, job: Job) -> int:
     note(card.plain(result.job, time.time()) + "\n")
     api.delivered(job.id)
     return 0 if result.job.state is JobState.COMPLETED else follow.exit_code(result)
+
+
+COMMANDS = by_words(shell=run)

@@ -20,6 +20,7 @@ from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.client.login import LoginDeclined
 from jupyter_slurm.commands import headless, line
 from jupyter_slurm.commands.arguments import Arguments
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import kind_of
@@ -129,3 +130,6 @@ def _read(file: Path) -> str:
         raise RequestError(f"{file} is not UTF-8 text (byte {exc.start}).") from exc
     except OSError as exc:
         raise RequestError(f"{file} cannot be read: {exc.strerror}.") from exc
+
+
+COMMANDS = by_words(submit=submit, run=run, attach=attach)

@@ -8,12 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from jupyter_slurm.slurm.units import parse_time_s
 
 Place = Literal["terminal", "notebook"]
 """`jupyter slurm …` or `%slurm …`."""
+T = TypeVar("T")
 OWN_GPUS = "own"
 """This machine's GPUs, for `up --gpus`."""
 
@@ -123,6 +124,11 @@ def options_of(command: Command, place: Place) -> dict[str, OurOption]:
 def options(**by_name: OurOption) -> Mapping[str, OurOption]:
     """Return options by their names, with dashes for the underscores."""
     return MappingProxyType({name.replace("_", "-"): one for name, one in by_name.items()})
+
+
+def by_words(**each: T) -> Mapping[str, T]:
+    """Return what does each command, by the command's words, with blanks for underscores."""
+    return MappingProxyType({name.replace("_", " "): one for name, one in each.items()})
 
 
 def number(text: str) -> int:

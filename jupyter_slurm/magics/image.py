@@ -11,6 +11,7 @@ from pathlib import Path
 
 from jupyter_slurm.commands import packages_here
 from jupyter_slurm.commands.arguments import Arguments, read_arguments
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.commands.image_line import ImageRequest, parse_image, place, removed
 from jupyter_slurm.commands.submitting import IMAGE_CELL, IMAGE_PULL
 from jupyter_slurm.errors import LoginNeededError, RequestError
@@ -95,3 +96,6 @@ def login(state: MagicsState, args: Arguments) -> None:
         ) from exc
     path = state.api.registry_login(registry, user, password, args.cluster or state.cluster)
     say(f"The login to {registry} is in {path}, which only you can read.")
+
+
+COMMANDS = by_words(image_ls=listed, image_pull=pull, image_rm=remove, image_login=login)

@@ -10,6 +10,7 @@ import time
 from jupyter_slurm.client import lab_page
 from jupyter_slurm.commands import labs
 from jupyter_slurm.commands.arguments import Arguments, job_spec
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.errors import CellFailed
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
@@ -90,3 +91,8 @@ def listed(state: MagicsState, _args: Arguments) -> Table:
         tuple(labs.row(job, now_s)[:-1] for job in found),
         caption="" if found else "No labs yet: %slurm lab start [OPTIONS]",
     )
+
+
+COMMANDS = by_words(
+    lab_start=start, lab_open=open_named, lab_extend=extend, lab_stop=stop, lab_list=listed
+)

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from jupyter_slurm.client import lab_page
 from jupyter_slurm.commands.arguments import Arguments
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.magics.follow import CallThread
 from jupyter_slurm.magics.frontend import say
@@ -102,3 +103,14 @@ def _here(path: str) -> Path:
 
 def _no_name(word: str) -> str:
     raise RequestError(f"Say {word} too: there is no name to take from the other side.")
+
+
+COMMANDS = by_words(
+    login=login,
+    logout=logout,
+    connections=connections,
+    push=push,
+    pull=pull,
+    tunnel=tunnel,
+    tunnels=tunnels,
+)

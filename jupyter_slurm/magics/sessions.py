@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from jupyter_slurm.commands import sessions
 from jupyter_slurm.commands.arguments import Arguments, job_spec
+from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.commands.line import Request
 from jupyter_slurm.errors import CellFailed
 from jupyter_slurm.job import placed
@@ -142,3 +143,6 @@ def listed(state: MagicsState, _args: Arguments) -> Table:
 def _ends(job: Job, now_s: float) -> str:
     left_s = sessions.left_s(job, now_s)
     return str(job.why or "") if left_s is None else f"in {duration(left_s)} at the latest"
+
+
+COMMANDS = by_words(session_start=start, session_stop=stop, session_list=listed, session_use=use)
