@@ -68,10 +68,12 @@ _NOT_FOR_BIND = re.compile(r'[:,"\\\r\n]')
 class Apptainer:
     takes_image = True
     image_suffixes = (".sif", "", ".simg", ".sqfs", ".squashfs", ".sqsh", ".img")
+    has_mpi = True
 
     def __init__(self, name: str, other: str) -> None:
         """Take the program's own `name`, and the other."""
         self.name = name
+        self.programs = (name, other)
         self._other = other
 
     def fetched(self, reference: Reference) -> str | None:

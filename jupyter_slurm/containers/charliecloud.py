@@ -91,6 +91,8 @@ class Charliecloud:
     name = "charliecloud"
     takes_image = True
     image_suffixes = ("", *_SQUASH)
+    programs = ("ch-run",)
+    has_mpi = True
 
     def fetched(self, reference: Reference) -> str | None:
         return None

@@ -68,6 +68,10 @@ class Docker:
     ) -> None:
         """Take the `words` that call the engine, its `limits` in the script, its own `options`."""
         self.name = name
+        self.programs = (name,)
+        """`jobs/cluster/probe.py` finds `sudo-docker` where only sudo lets this user ask Docker."""
+        self.has_mpi = limits is not DOCKER_LIMITS
+        """Docker's containers are children of its daemon, not of the step."""
         self._words = tuple(words)
         self._start = start_script(limits)
         self._options = tuple(options)

@@ -182,6 +182,9 @@ said=$(enroot create --name "$name" "$image" 2>&1) || {
 
 class Enroot(EnrootContainers):
     name = "enroot"
+    programs = ("enroot",)
+    has_mpi = False
+    """Its containers get the variables that we name, from a site's hook."""
 
     def listed(self, name: str) -> str:
         return name

@@ -13,6 +13,8 @@ class NoContainer:
     name = "none"
     takes_image = False
     image_suffixes: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    has_mpi = True
 
     def fetched(self, reference: Reference) -> str | None:
         return None

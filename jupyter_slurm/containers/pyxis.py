@@ -245,6 +245,8 @@ _SRUN = re.compile(r"^srun: (?:error: |fatal: )?(.*)$", re.MULTILINE)
 
 class Pyxis(EnrootContainers):
     name = "pyxis"
+    programs = ("--container-image",)
+    has_mpi = True
 
     def listed(self, name: str) -> str:
         return f"pyxis_{name}"

@@ -89,6 +89,15 @@ class Runtime(Protocol):
     def image_suffixes(self) -> tuple[str, ...]:
         """Return the endings of an image's file name, best first; "" is a folder."""
 
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Return the programs by which it is known on a machine, its own first; an option is one
+        of srun's."""
+
+    @property
+    def has_mpi(self) -> bool:
+        """Tell whether ranks of MPI find each other inside, by what srun tells them."""
+
     def fetched(self, reference: Reference) -> str | None:
         """Return the tool's name for an image that it fetches by itself; None: it needs a file."""
 

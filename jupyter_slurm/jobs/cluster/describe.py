@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jupyter_slurm.jobs.cluster.probe import RUNTIMES, SHARED, Run, is_alone, probe
+from jupyter_slurm.containers import RUNTIMES
+from jupyter_slurm.jobs.cluster.probe import SHARED, Run, is_alone, probe
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm.fields import optional_int
 from jupyter_slurm.wire import Description, Folder
@@ -38,13 +39,15 @@ exit 0
 
 def describe(profile: ClusterProfile, run: Run) -> Description:
     """Describe the machine where Slurm's commands run. Raises what `run` raises."""
-    programs = sorted({name for names in RUNTIMES.values() for name in names})
+    programs = sorted({name for tool in RUNTIMES.values() for name in tool.programs})
     found = probe(profile, ["sbatch", *programs], run)
     alone = is_alone(found, run)
     return Description(
         name=profile.name,
         sbatch=found.facts.get("program", {}).get("sbatch") or None,
-        runtimes=tuple(name for name, any_of in RUNTIMES.items() if found.programs(any_of[:1])),
+        runtimes=tuple(
+            name for name, tool in RUNTIMES.items() if found.programs(tool.programs[:1])
+        ),
         modules=bool(found.one("module")),
         python=found.one("python") or None,
         folders=tuple(_folders(run(["sh", "-c", _FOLDERS]).stdout, alone)),

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
+from jupyter_slurm.containers import RUNTIMES
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
 from jupyter_slurm.jobs.cluster.probe import (
-    RUNTIMES,
     SHARED,
     Found,
     Run,
@@ -35,7 +35,7 @@ from jupyter_slurm.wire import Check, ClusterInfo, Connection, ConnectionState, 
 _NEEDED = ("sbatch", "squeue", "scontrol", "scancel", "sinfo")
 _PROGRAMS = (
     *_NEEDED,
-    *sorted({one for names in RUNTIMES.values() for one in names if one[0] != "-"}),
+    *sorted({one for tool in RUNTIMES.values() for one in tool.programs if one[0] != "-"}),
 )
 _OLDEST = versions.SlurmVersion(20, 11, 0)
 _OLDEST_PYTHON = (3, 6)
@@ -338,7 +338,7 @@ def _erased_soon(storage: Storage, found: Found) -> Iterator[Check]:
 
 
 def _runtimes(profile: ClusterProfile, found: Found, alone: bool) -> Iterator[Check]:
-    there = [name for name, programs in RUNTIMES.items() if found.programs(programs[:1])]
+    there = [name for name, tool in RUNTIMES.items() if found.programs(tool.programs[:1])]
     if found.one("module"):
         there.append("environment modules")
     yield Check(
@@ -348,7 +348,7 @@ def _runtimes(profile: ClusterProfile, found: Found, alone: bool) -> Iterator[Ch
         else "No container tool is found here.",
     )
     yield _python(profile, found, alone)
-    programs = RUNTIMES.get(profile.runtime)
+    programs = RUNTIMES[profile.runtime].programs if profile.runtime in RUNTIMES else ()
     if programs and not found.programs(programs):
         yield Check(
             ok=False if alone else None,

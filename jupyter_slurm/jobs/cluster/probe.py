@@ -15,18 +15,6 @@ from jupyter_slurm.transport import Completed, TimedOutError
 Run = Callable[[Sequence[str]], Completed]
 """Runs a command there, with the environment of the profile."""
 
-RUNTIMES: Mapping[str, tuple[str, ...]] = {
-    "charliecloud": ("ch-run",),
-    "apptainer": ("apptainer", "singularity"),
-    "singularity": ("singularity", "apptainer"),
-    "docker": ("docker",),
-    "sudo-docker": ("sudo-docker",),
-    "podman": ("podman",),
-    "enroot": ("enroot",),
-    "pyxis": ("--container-image",),
-}
-"""Runtimes, and the programs by which each is known; an option is one of srun's, and `sudo-docker`
-is a `docker` that this user may ask by way of sudo alone."""
 SHARED = (
     "nfs",
     "lustre",

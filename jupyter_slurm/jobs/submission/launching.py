@@ -20,9 +20,6 @@ from jupyter_slurm.jobs.submission.payload import node_files
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.wire import CellSpec, SessionSpec
 
-_WITHOUT_MPI = frozenset(("docker", "sudo-docker", "enroot"))
-"""Runtimes that keep from a container what srun tells the ranks of MPI of each other: a daemon's
-are no children of the step, and enroot's get the variables that we name, from a site's hook."""
 _TASKS = frozenset(("ntasks", "ntasks-per-node", "ntasks-per-gpu"))
 """Options that say how many ranks there are; else there is one for each GPU."""
 
@@ -34,7 +31,7 @@ _RUNNERS = ("runner_ranks", "runner_engine", "runner_usage")
 
 def launch(job: Resolved) -> Launch:
     """Return how the script starts the launcher. RequestError: MPI cannot work in the runtime."""
-    if job.spec.launch == "mpi" and job.runtime.name in _WITHOUT_MPI:
+    if job.spec.launch == "mpi" and not job.runtime.has_mpi:
         raise RequestError(
             "`--launch mpi` does not work with {name}: in its containers MPI does not find Slurm.",
             hint="`--launch torchrun` does, and other runtimes can do both.",
