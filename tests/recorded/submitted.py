@@ -49,7 +49,9 @@ _IMAGES = {
     "pyxis": "docker://pytorch/pytorch:22.11",
     "enroot": "/images/pytorch.sqsh",
 }
-"""What the login node makes of `pytorch:22.11` for each runtime."""
+"""What the login node makes of `pytorch:22.11` for each runtime …"""
+_IMAGE = "/images/pytorch"
+"""… and for any other."""
 _STAGED = ("none", "docker")
 """Enough: for staging every container tool mounts one more folder, and nothing else changes."""
 
@@ -136,7 +138,7 @@ def _of(kind: JobKind, runtime: str) -> dict[str, Any]:
     if kind is JobKind.SCRIPT:
         return asked
     asked |= {"runtime": runtime, "modules": ("cuda/12.4",)}
-    if runtime in _IMAGES:
+    if RUNTIMES[runtime].takes_image:
         mounts = ("~/cache", "/data/a b:/mnt/data" + ("" if runtime == "charliecloud" else ":ro"))
         asked |= {"image": "pytorch:22.11", "mounts": mounts}
     return asked
@@ -144,7 +146,8 @@ def _of(kind: JobKind, runtime: str) -> dict[str, Any]:
 
 def _text(spec: JobSpec, profile: ClusterProfile, shown: Shown) -> str:
     job_dir = JobDir(PurePosixPath(_PLAIN_JOBS if spec.runtime == "pyxis" else _JOBS, spec.id))
-    sent = prepare(resolved(spec, profile, Site(_HOME, job_dir, _IMAGES.get(spec.runtime or ""))))
+    image = _IMAGES.get(spec.runtime or "", _IMAGE) if spec.image else None
+    sent = prepare(resolved(spec, profile, Site(_HOME, job_dir, image)))
     files = with_key(sent.files, b"the key")
     parts = ["==> sbatch's command line <==\n", *(f"{shlex.quote(word)}\n" for word in sent.sbatch)]
     parts += [f"\n==> {name} <==\n{_content(name, files[name], shown)}" for name in sorted(files)]

@@ -1,7 +1,6 @@
 """Compare what we send for each job, each help text and the reference page with the record of it.
 
-A test that fails shows a change that somebody made. If you meant it, record it anew:
-`submitted.py`, `help_texts.py`, `reference.py` and `sites.py` say how.
+A test that fails shows a change that somebody made. If you meant it, record it anew, as it says.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import pytest
 
 from tests.recorded import help_texts, reference, sites, submitted
 
+_ANEW = "If that is what you meant, record it anew: python -m tests.recorded."
 _RECORDED = {path.stem: path for path in sorted(submitted.FOLDER.iterdir())}
 
 
@@ -21,23 +21,26 @@ def sent() -> dict[str, str]:
 
 
 def test_every_job_is_recorded() -> None:
-    assert set(sent()) == set(_RECORDED)
+    assert set(sent()) == set(_RECORDED), f"{_ANEW}submitted"
 
 
 @pytest.mark.parametrize("name", _RECORDED)
 def test_a_job_is_sent_as_it_was_recorded(name: str) -> None:
-    assert sent()[name] == _RECORDED[name].read_text(encoding="utf-8")
+    assert sent()[name] == _RECORDED[name].read_text(encoding="utf-8"), f"{_ANEW}submitted"
 
 
 def test_the_help_of_every_command_is_as_it_was_recorded() -> None:
-    assert help_texts.whole() == help_texts.FILE.read_text(encoding="utf-8")
+    recorded = help_texts.FILE.read_text(encoding="utf-8")
+    assert help_texts.whole() == recorded, f"{_ANEW}help_texts"
 
 
 def test_the_reference_page_is_that_of_the_commands() -> None:
-    assert reference.FILE.read_text(encoding="utf-8") == reference.whole()
+    page = reference.FILE.read_text(encoding="utf-8")
+    assert page == reference.whole(), f"{_ANEW}reference"
 
 
 def test_each_site_has_the_page_that_its_notebook_makes() -> None:
-    assert sorted(path.stem for path in sites.FOLDER.glob("*.md")) == sites.names()
+    assert sorted(path.stem for path in sites.FOLDER.glob("*.md")) == sites.names(), f"{_ANEW}sites"
     for name in sites.names():
-        assert (sites.FOLDER / f"{name}.md").read_text(encoding="utf-8") == sites.page(name)
+        page = (sites.FOLDER / f"{name}.md").read_text(encoding="utf-8")
+        assert page == sites.page(name), f"{_ANEW}sites"

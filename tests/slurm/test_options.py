@@ -336,7 +336,10 @@ def test_the_table_is_slurms_own(release: str) -> None:
     theirs = BY_RELEASE[release]
     if release == "23.11":  # this one release has no --export-file
         there.remove("export-file")
-    assert there | set(ALIASES) == set(theirs)
+    assert there | set(ALIASES) == set(theirs), (
+        "Of an option that this release of Slurm has, tests/recorded/sbatch_options.json says so; "
+        "of one that it has not, `since` and `until` in the table do."
+    )
     for name in there:
         value, short = theirs[name]
         assert (OPTIONS[name].short or "") == short
