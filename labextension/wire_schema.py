@@ -13,7 +13,7 @@ from jupyter_slurm import wire
 from jupyter_slurm.wire.output import Output
 
 # What a union stands for has no name of its own in a schema: it gets one there.
-_EXPORTED = [one for name in wire.__all__ if inspect.isclass(one := getattr(wire, name))]
+_EXPORTED = [one for _, one in sorted(vars(wire).items()) if inspect.isclass(one)]
 _TYPES = dict.fromkeys([*_EXPORTED, *get_args(wire.Job), *get_args(wire.JobSpec)])
 _BY_NAME = {one.__name__: one for one in _TYPES}
 

@@ -2,212 +2,22 @@
 
 Frozen msgspec structs; no behaviour beyond a property or two, no I/O, no imports of ours. Times are
 UTC epoch seconds, None if not known. Slurm's words (partition, reason, QOS …) are Slurm's text.
-The frames of streams into jobs are in `framing`, and those of a terminal in `terminal_frames`.
+Each module names in `__all__` those that it has. The frames of streams into jobs are in `framing`,
+and those of a terminal in `terminal_frames`.
 """
 
-from jupyter_slurm.wire.action import Action, ActionState, ActionVerb, Refusal
-from jupyter_slurm.wire.cluster import (
-    AgentStatus,
-    Association,
-    Check,
-    Cluster,
-    ClusterInfo,
-    CommandOutput,
-    Cost,
-    Description,
-    FileContent,
-    FileEntry,
-    FileListing,
-    Folder,
-    InUse,
-    Limits,
-    Node,
-    NodeChanges,
-    Partition,
-    Qos,
-    QueueChanges,
-    QueueEntry,
-    Reservation,
-)
-from jupyter_slurm.wire.connection import (
-    Behind,
-    Connection,
-    ConnectionState,
-    Question,
-    QuestionKind,
-    Transfer,
-    TransferState,
-    Tunnel,
-)
-from jupyter_slurm.wire.image import (
-    Image,
-    ImageBuild,
-    ImageOrigin,
-    ImageRemoval,
-    ImageSpec,
-)
-from jupyter_slurm.wire.job import (
-    CellJob,
-    CellSpec,
-    Earlier,
-    Engine,
-    InputPart,
-    Job,
-    JobDetails,
-    JobEvent,
-    JobKind,
-    JobSpec,
-    KernelJob,
-    KernelSpec,
-    LabJob,
-    LabSpec,
-    OutFormat,
-    ProgramJob,
-    ProgramSpec,
-    ScriptJob,
-    ScriptSpec,
-    SessionJob,
-    SessionSpec,
-    SpecT,
-    TerminalJob,
-    TerminalSpec,
-    UsageChanges,
-    new_id,
-)
-from jupyter_slurm.wire.kernel import RemoteKernel
-from jupyter_slurm.wire.lab import DASHBOARDS, DashboardName, Lab, LabEntry, LabStep
-from jupyter_slurm.wire.message import Message, Text, filled, together
-from jupyter_slurm.wire.output import (
-    Changes,
-    ClearOutput,
-    DisplayData,
-    ErrorOutput,
-    ExecuteResult,
-    Gathered,
-    Hello,
-    LogChunk,
-    Output,
-    Preview,
-    Result,
-    Show,
-    Stream,
-    UpdateDisplayData,
-)
-from jupyter_slurm.wire.priority import JobPriority, Priorities
-from jupyter_slurm.wire.problem import (
-    Problem,
-)
-from jupyter_slurm.wire.spending import Quota, Spending, Spent
-from jupyter_slurm.wire.state import (
-    RAISED,
-    SAID_BY_STATE,
-    JobState,
-    state_word,
-)
-from jupyter_slurm.wire.terminal_frames import TerminalRequest
-from jupyter_slurm.wire.usage import GpuSample, Usage, UsageSample
-
-__all__ = [
-    "DASHBOARDS",
-    "RAISED",
-    "SAID_BY_STATE",
-    "Action",
-    "ActionState",
-    "ActionVerb",
-    "AgentStatus",
-    "Association",
-    "Behind",
-    "CellJob",
-    "CellSpec",
-    "Changes",
-    "Check",
-    "ClearOutput",
-    "Cluster",
-    "ClusterInfo",
-    "CommandOutput",
-    "Connection",
-    "ConnectionState",
-    "Cost",
-    "DashboardName",
-    "Description",
-    "DisplayData",
-    "Earlier",
-    "Engine",
-    "ErrorOutput",
-    "ExecuteResult",
-    "FileContent",
-    "FileEntry",
-    "FileListing",
-    "Folder",
-    "Gathered",
-    "GpuSample",
-    "Hello",
-    "Image",
-    "ImageBuild",
-    "ImageOrigin",
-    "ImageRemoval",
-    "ImageSpec",
-    "InUse",
-    "InputPart",
-    "Job",
-    "JobDetails",
-    "JobEvent",
-    "JobKind",
-    "JobPriority",
-    "JobSpec",
-    "JobState",
-    "KernelJob",
-    "KernelSpec",
-    "Lab",
-    "LabEntry",
-    "LabJob",
-    "LabSpec",
-    "LabStep",
-    "Limits",
-    "LogChunk",
-    "Message",
-    "Node",
-    "NodeChanges",
-    "OutFormat",
-    "Output",
-    "Partition",
-    "Preview",
-    "Priorities",
-    "Problem",
-    "ProgramJob",
-    "ProgramSpec",
-    "Qos",
-    "Question",
-    "QuestionKind",
-    "QueueChanges",
-    "QueueEntry",
-    "Quota",
-    "Refusal",
-    "RemoteKernel",
-    "Reservation",
-    "Result",
-    "ScriptJob",
-    "ScriptSpec",
-    "SessionJob",
-    "SessionSpec",
-    "Show",
-    "SpecT",
-    "Spending",
-    "Spent",
-    "Stream",
-    "TerminalJob",
-    "TerminalRequest",
-    "TerminalSpec",
-    "Text",
-    "Transfer",
-    "TransferState",
-    "Tunnel",
-    "UpdateDisplayData",
-    "Usage",
-    "UsageChanges",
-    "UsageSample",
-    "filled",
-    "new_id",
-    "state_word",
-    "together",
-]
+from jupyter_slurm.wire.action import *
+from jupyter_slurm.wire.cluster import *
+from jupyter_slurm.wire.connection import *
+from jupyter_slurm.wire.image import *
+from jupyter_slurm.wire.job import *
+from jupyter_slurm.wire.kernel import *
+from jupyter_slurm.wire.lab import *
+from jupyter_slurm.wire.message import *
+from jupyter_slurm.wire.output import *
+from jupyter_slurm.wire.priority import *
+from jupyter_slurm.wire.problem import *
+from jupyter_slurm.wire.spending import *
+from jupyter_slurm.wire.state import *
+from jupyter_slurm.wire.terminal_frames import *
+from jupyter_slurm.wire.usage import *

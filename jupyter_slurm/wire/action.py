@@ -10,6 +10,8 @@ from msgspec import Struct
 from jupyter_slurm.wire.message import Text
 from jupyter_slurm.wire.problem import Problem
 
+__all__ = ["Action", "ActionState", "ActionVerb", "Refusal"]
+
 ActionVerb = Literal["cancel", "hold", "release", "requeue"]
 
 

@@ -9,6 +9,30 @@ from msgspec import Struct, field
 from jupyter_slurm.wire.message import Text
 from jupyter_slurm.wire.problem import Problem
 
+__all__ = [
+    "AgentStatus",
+    "Association",
+    "Check",
+    "Cluster",
+    "ClusterInfo",
+    "CommandOutput",
+    "Cost",
+    "Description",
+    "FileContent",
+    "FileEntry",
+    "FileListing",
+    "Folder",
+    "InUse",
+    "Limits",
+    "Node",
+    "NodeChanges",
+    "Partition",
+    "Qos",
+    "QueueChanges",
+    "QueueEntry",
+    "Reservation",
+]
+
 
 class Cluster(Struct, frozen=True, kw_only=True):
     """A cluster that the profiles name."""

@@ -10,6 +10,17 @@ from msgspec import Struct
 from jupyter_slurm.wire.message import Text
 from jupyter_slurm.wire.problem import Problem
 
+__all__ = [
+    "Behind",
+    "Connection",
+    "ConnectionState",
+    "Question",
+    "QuestionKind",
+    "Transfer",
+    "TransferState",
+    "Tunnel",
+]
+
 
 class QuestionKind(StrEnum):
     # The host asks these two, in its own words, and gets the answer.

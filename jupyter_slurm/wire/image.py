@@ -8,6 +8,8 @@ from msgspec import Struct, field
 
 from jupyter_slurm.wire.job import Job
 
+__all__ = ["Image", "ImageBuild", "ImageOrigin", "ImageRemoval", "ImageSpec"]
+
 
 class ImageOrigin(StrEnum):
     BUILT = "built"  # from a recipe, into our own folder

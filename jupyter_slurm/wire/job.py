@@ -17,6 +17,35 @@ from jupyter_slurm.wire.problem import Problem
 from jupyter_slurm.wire.state import JobState
 from jupyter_slurm.wire.usage import Usage, UsageSample
 
+__all__ = [
+    "CellJob",
+    "CellSpec",
+    "Earlier",
+    "Engine",
+    "InputPart",
+    "Job",
+    "JobDetails",
+    "JobEvent",
+    "JobKind",
+    "JobSpec",
+    "KernelJob",
+    "KernelSpec",
+    "LabJob",
+    "LabSpec",
+    "OutFormat",
+    "ProgramJob",
+    "ProgramSpec",
+    "ScriptJob",
+    "ScriptSpec",
+    "SessionJob",
+    "SessionSpec",
+    "SpecT",
+    "TerminalJob",
+    "TerminalSpec",
+    "UsageChanges",
+    "new_id",
+]
+
 OutFormat = Literal["auto", "data"]
 """How variables come back: as data if that is exact and pickled if not, or as data alone."""
 Engine = Literal["torchrun", "mpi", "ray", "dask"]

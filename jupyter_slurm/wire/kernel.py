@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+__all__ = ["RemoteKernel"]
+
 
 class RemoteKernel(Struct, frozen=True, kw_only=True):
     """One that is on disk, or that would be."""

@@ -10,6 +10,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+__all__ = ["DASHBOARDS", "DashboardName", "Lab", "LabEntry", "LabStep"]
+
 DashboardName = Literal["ray", "dask", "tensorboard"]
 DASHBOARDS: Mapping[DashboardName, str] = MappingProxyType(
     {"ray": "Ray", "dask": "Dask", "tensorboard": "TensorBoard"}

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
+__all__ = ["Message", "Text", "filled", "together"]
+
 _PLACE = re.compile(r"\{(\w+)\}")
 _OURS = "slurm"
 """Stands for the prefix that users type before a command in that front end."""

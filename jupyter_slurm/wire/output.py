@@ -15,6 +15,23 @@ from jupyter_slurm.wire.cluster import Check, Cost
 from jupyter_slurm.wire.connection import Connection
 from jupyter_slurm.wire.job import Job
 
+__all__ = [
+    "Changes",
+    "ClearOutput",
+    "DisplayData",
+    "ErrorOutput",
+    "ExecuteResult",
+    "Gathered",
+    "Hello",
+    "LogChunk",
+    "Output",
+    "Preview",
+    "Result",
+    "Show",
+    "Stream",
+    "UpdateDisplayData",
+]
+
 
 class Hello(Struct, frozen=True, kw_only=True, tag_field="type", tag="hello"):
     """The first record: who runs the cell. `ipython` is None where the image has none."""

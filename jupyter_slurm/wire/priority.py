@@ -6,6 +6,8 @@ from msgspec import Struct, field
 
 from jupyter_slurm.wire.message import Text
 
+__all__ = ["JobPriority", "Priorities"]
+
 
 class JobPriority(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A waiting job of this user's in one of its partitions; an array is one job."""

@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from jupyter_slurm.wire.message import Text
 
+__all__ = ["Problem"]
+
 
 class Problem(Struct, frozen=True, kw_only=True):
     """An error on its way to a person: see `errors.py` for the codes."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+__all__ = ["Quota", "Spending", "Spent"]
+
 
 class Spent(Struct, frozen=True, kw_only=True):
     """Counts what the jobs of an account have held, whether they used it or not."""

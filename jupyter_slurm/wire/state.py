@@ -7,6 +7,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal
 
+__all__ = ["RAISED", "SAID_BY_STATE", "JobState", "state_word"]
+
 Tone = Literal["waiting", "running", "done", "failed", "ended", "unknown"]
 """How a job goes, for colours and signs; `ended` is neither well nor badly."""
 

@@ -11,6 +11,8 @@ from msgspec import Struct
 
 from jupyter_slurm.wire.framing import GarbledError, Inbox, frame
 
+__all__ = ["TerminalRequest"]
+
 SETUP, BEGIN, DATA, SIZE = b"S", b"B", b"D", b"W"
 NUMBER, SAID, TAKEN, EXIT = b"N", b"T", b"L", b"X"
 """The kinds of frames, as in node/terminal.py."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+__all__ = ["GpuSample", "Usage", "UsageSample"]
+
 
 class Usage(Struct, frozen=True, kw_only=True):
     """What a job used, against what it had; None where nobody measured."""
