@@ -59,7 +59,7 @@ _PROGRAM = "#!/bin/sh\n# Grüße, 'quotes' and $HOME\necho \"$@\"\n"
 _SCRIPT = "#!/bin/bash\n#SBATCH --time=10\n#SBATCH --comment=theirs\nsrun hostname\n"
 _CELL = "x = [value ** 2 for value in data]\nprint('Grüße $HOME', \"{x}\")\n"
 
-_OF_KIND: dict[JobKind, dict[str, Any]] = {
+OF_KIND: dict[JobKind, dict[str, Any]] = {
     JobKind.CELL: {
         "code": _CELL,
         "names_in": ("data",),
@@ -82,7 +82,7 @@ _OF_KIND: dict[JobKind, dict[str, Any]] = {
 
 def texts(shown: Shown) -> Iterator[tuple[str, str]]:
     """Yield the name of each job, and the text of what we send for it."""
-    for kind in JobKind:
+    for kind in OF_KIND:
         for runtime in ("none",) if kind is JobKind.SCRIPT else RUNTIMES:
             yield f"{kind}-{runtime}", _text(*_here(kind, runtime), shown)
         for runtime in ("none",) if kind is JobKind.SCRIPT else _STAGED:
@@ -134,7 +134,7 @@ def _staged(kind: JobKind, runtime: str) -> tuple[JobSpec, ClusterProfile]:
 
 
 def _of(kind: JobKind, runtime: str) -> dict[str, Any]:
-    asked: dict[str, Any] = {"id": "abcdefgh", "name": "fit.model", "kind": kind, **_OF_KIND[kind]}
+    asked: dict[str, Any] = {"id": "abcdefgh", "name": "fit.model", "kind": kind, **OF_KIND[kind]}
     if kind is JobKind.SCRIPT:
         return asked
     asked |= {"runtime": runtime, "modules": ("cuda/12.4",)}

@@ -9,6 +9,7 @@ from functools import cache
 
 import pytest
 
+from jupyter_slurm.wire import JobKind
 from tests.recorded import help_texts, reference, sites, submitted
 
 _ANEW = "If that is what you meant, record it anew: python -m tests.recorded."
@@ -18,6 +19,10 @@ _RECORDED = {path.stem: path for path in sorted(submitted.FOLDER.iterdir())}
 @cache
 def sent() -> dict[str, str]:
     return dict(submitted.texts(submitted.digest))
+
+
+def test_every_kind_of_job_is_sent() -> None:
+    assert {*submitted.OF_KIND} == {*JobKind}, "Say in submitted.py what one is asked for with."
 
 
 def test_every_job_is_recorded() -> None:
