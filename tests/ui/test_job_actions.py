@@ -50,9 +50,9 @@ def test_where_no_job_is_the_queue_says_so_and_the_sidebar_where_to_look(
     sidebar: Locator, page: Page
 ) -> None:
     sidebar.get_by_role("button", name="Look a day back").click()
-    expect(sidebar.get_by_text("1 day shown")).to_be_visible()
+    expect(sidebar.get_by_text("1 day", exact=True)).to_be_visible()
     sidebar.get_by_role("button", name="Look 7 days back").click()
-    expect(sidebar.get_by_text("7 days shown")).to_be_visible()
+    expect(sidebar.get_by_text("7 days", exact=True)).to_be_visible()
     look(page, "sidebar-empty", sidebar.locator(".jp-slurm-SidebarBody"))
     sidebar.get_by_role("button", name="Queue", exact=True).click()
     expect(page.get_by_text("Nobody has a job in this queue.")).to_be_visible()

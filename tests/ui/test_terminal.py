@@ -60,7 +60,7 @@ def test_a_terminal_in_a_job_has_its_size_and_its_words_and_tells_of_the_jobs_en
     assert found is not None
     assert int(found[1]) == rows.count() < before
     cluster.run("scancel", slurm_id)
-    shows(page, "The job has ended: cancelled")
+    shows(page, "The job has ended. Cancelled.")
     look(page, "terminal-ended")
 
 

@@ -13,7 +13,7 @@ interface Props<T> {
 export function Cells<T>({ item, shown, nowS, content }: Props<T>): JSX.Element {
   return (
     <>
-      {shown.map(({ column, width }, number) => {
+      {shown.map(({ column, width, grows }, number) => {
         const text = column.text(item, nowS);
         return (
           <div
@@ -21,7 +21,7 @@ export function Cells<T>({ item, shown, nowS, content }: Props<T>): JSX.Element 
             role="gridcell"
             className="jp-slurm-Cell"
             data-number={column.number}
-            style={{ flexBasis: width }}
+            style={{ flexBasis: width, flexGrow: Number(grows) }}
             title={column.hint?.(item, nowS) ?? text}
           >
             {content?.(column.id, text, number === 0) ?? <bdi>{text}</bdi>}

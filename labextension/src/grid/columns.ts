@@ -39,6 +39,8 @@ export type Arrangement = Readonly<{
 export interface Shown<T> {
   column: Column<T>;
   width: number;
+  /** Text has its share of the room that is left, but for a width that somebody has chosen. */
+  grows: boolean;
 }
 
 export const NARROWEST_PX = 40;
@@ -63,7 +65,13 @@ export function shownOf<T>(
     const column = columns.find(one => one.id === id);
     return column === undefined
       ? []
-      : [{ column, width: widths[id] ?? widthOf(column, id === sorting.column) }];
+      : [
+          {
+            column,
+            width: widths[id] ?? widthOf(column, id === sorting.column),
+            grows: !column.number && !(id in widths)
+          }
+        ];
   });
 }
 

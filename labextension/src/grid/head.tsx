@@ -1,7 +1,14 @@
 // The heads of a grid's columns: sorted by a click, made wider and moved by pointer and by keys.
-import { useRef, useState, type JSX, type KeyboardEvent, type PointerEvent } from 'react';
+import {
+  useRef,
+  useState,
+  type CSSProperties,
+  type JSX,
+  type KeyboardEvent,
+  type PointerEvent
+} from 'react';
 import { trans } from '../translation';
-import { moved, NARROWEST_PX, sortedBy, widthOf, type Arrangement, type Shown } from './columns';
+import { moved, NARROWEST_PX, sortedBy, type Arrangement, type Shown } from './columns';
 
 const STEP_PX = 16;
 
@@ -15,9 +22,14 @@ export function Heads<T>({ shown, arrangement, arrange }: Props<T>): JSX.Element
   const [active, setActive] = useState(0);
   const row = useRef<HTMLDivElement>(null);
   const at = Math.min(active, shown.length - 1);
-  const resize = (id: string, width: number): void => {
-    const widths = { ...arrangement.widths, [id]: Math.max(NARROWEST_PX, Math.round(width)) };
-    arrange({ ...arrangement, widths });
+  const resize = (id: string, width: number | null): void => {
+    const widths = new Map(Object.entries(arrangement.widths));
+    if (width === null) {
+      widths.delete(id);
+    } else {
+      widths.set(id, Math.max(NARROWEST_PX, Math.round(width)));
+    }
+    arrange({ ...arrangement, widths: Object.fromEntries(widths) });
   };
   const move = (id: string, places: number): void => {
     const columns = shown.map(({ column }) => column.id);
@@ -39,17 +51,17 @@ export function Heads<T>({ shown, arrangement, arrange }: Props<T>): JSX.Element
       move(here.column.id, step);
       setActive(Math.min(shown.length - 1, Math.max(0, at + step)));
     } else if (event.shiftKey) {
-      resize(here.column.id, here.width + step * STEP_PX);
+      resize(here.column.id, widthNow(row.current?.children[at]) + step * STEP_PX);
     } else {
       go(at + step);
     }
   };
   return (
     <div className="jp-slurm-Heads" ref={row} onKeyDown={keys}>
-      {shown.map(({ column, width }, number) => (
+      {shown.map(({ column, width, grows }, number) => (
         <Head
           key={column.id}
-          {...{ column, width }}
+          {...{ column, layout: { flexBasis: width, flexGrow: Number(grows) } }}
           focusable={number === at}
           order={
             arrangement.sorting.column !== column.id
@@ -62,7 +74,7 @@ export function Heads<T>({ shown, arrangement, arrange }: Props<T>): JSX.Element
           onSort={() =>
             arrange({ ...arrangement, sorting: sortedBy(arrangement.sorting, column.id) })
           }
-          onResize={next => resize(column.id, next ?? widthOf(column))}
+          onResize={next => resize(column.id, next)}
           onDrop={id => move(id, number - shown.findIndex(one => one.column.id === id))}
         />
       ))}
@@ -72,7 +84,7 @@ export function Heads<T>({ shown, arrangement, arrange }: Props<T>): JSX.Element
 
 interface HeadProps {
   column: Pick<Shown<never>['column'], 'id' | 'title' | 'number'>;
-  width: number;
+  layout: CSSProperties;
   focusable: boolean;
   order: 'none' | 'ascending' | 'descending';
   onFocus: () => void;
@@ -85,7 +97,7 @@ interface HeadProps {
 const DRAGGED = 'application/x-jupyter-slurm-column';
 
 function Head(props: HeadProps): JSX.Element {
-  const { order, width } = props;
+  const { layout, order } = props;
   const { id, title, number } = props.column;
   return (
     <div
@@ -93,7 +105,7 @@ function Head(props: HeadProps): JSX.Element {
       aria-sort={order}
       className="jp-slurm-HeadCell"
       data-number={number}
-      style={{ flexBasis: width }}
+      style={layout}
       onDragOver={event => {
         if (event.dataTransfer.types.includes(DRAGGED)) {
           event.preventDefault();
@@ -120,13 +132,13 @@ function Head(props: HeadProps): JSX.Element {
           {order === 'none' ? '' : order === 'descending' ? '▾' : '▴'}
         </span>
       </button>
-      <Handle width={width} onResize={props.onResize} />
+      <Handle onResize={props.onResize} />
     </div>
   );
 }
 
 /** For the pointer alone: the keys of the head do the same. */
-function Handle({ width, onResize }: Pick<HeadProps, 'width' | 'onResize'>): JSX.Element {
+function Handle({ onResize }: Pick<HeadProps, 'onResize'>): JSX.Element {
   const from = useRef<{ x: number; width: number } | null>(null);
   const drag = (event: PointerEvent): void => {
     if (from.current !== null) {
@@ -139,7 +151,7 @@ function Handle({ width, onResize }: Pick<HeadProps, 'width' | 'onResize'>): JSX
       aria-hidden="true"
       onPointerDown={event => {
         event.currentTarget.setPointerCapture(event.pointerId);
-        from.current = { x: event.clientX, width };
+        from.current = { x: event.clientX, width: widthNow(event.currentTarget.parentElement) };
       }}
       onPointerMove={drag}
       onPointerUp={() => {
@@ -148,4 +160,9 @@ function Handle({ width, onResize }: Pick<HeadProps, 'width' | 'onResize'>): JSX
       onDoubleClick={() => onResize(null)}
     />
   );
+}
+
+/** In px, as it is shown: a column may have grown. */
+function widthNow(head: Element | null | undefined): number {
+  return head?.getBoundingClientRect().width ?? 0;
 }

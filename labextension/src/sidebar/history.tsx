@@ -58,7 +58,7 @@ export function useHistory(model: ISlurmModel, clusters: readonly string[]): His
 
 export function HistoryFoot({ history }: { history: History }): JSX.Element {
   const { days, busy, problem, further, nextDays } = history;
-  const shown = days === 0 ? '' : trans._n('%1 day shown', '%1 days shown', days);
+  const shown = days === 0 ? '' : trans._n('%1 day', '%1 days', days);
   const told = problem === null ? shown : said(problem.message);
   return (
     <div className="jp-slurm-History">

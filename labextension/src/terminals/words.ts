@@ -30,12 +30,13 @@ export async function endWords(
     }
     case 'lost': {
       const job = await settled(model, id, patienceMs);
-      const state = job !== undefined && isFinal(job.state) ? stateWord(job.state) : null;
+      if (job === undefined || !isFinal(job.state)) {
+        return [trans.__('The terminal is lost: nothing comes from there any more.')];
+      }
       return [
-        state === null
-          ? trans.__('The terminal is lost: nothing comes from there any more.')
-          : trans.__('The job has ended: %1.', state),
-        ...(job?.why == null ? [] : [visible(said(job.why))])
+        job.why === null
+          ? trans.__('The job has ended: %1.', stateWord(job.state))
+          : trans.__('The job has ended. %1', visible(said(job.why)))
       ];
     }
   }

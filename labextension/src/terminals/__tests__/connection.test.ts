@@ -86,10 +86,7 @@ test('the end of its job is waited for and told, with why', async () => {
   model.put(job());
   const words = endWords({ how: 'lost' }, job().id, model);
   model.put(job({ state: 'TIMEOUT', why: 'It reached\x1b its time limit.' }));
-  expect(await words).toEqual([
-    'The job has ended: timed out.',
-    'It reached\ufffd its time limit.'
-  ]);
+  expect(await words).toEqual(['The job has ended. It reached\ufffd its time limit.']);
   model.put(job());
   expect(await endWords({ how: 'lost' }, job().id, model, 0)).toEqual([
     'The terminal is lost: nothing comes from there any more.'
