@@ -100,7 +100,7 @@ def test_of_an_array_one_task_is_cancelled_and_the_others_stay(
 ) -> None:
     name = "of four with a name that is longer than its line"
     slurm_id = sbatch(name, "--array=0-3%2")
-    expect(row(sidebar, name)).to_contain_text("2 running · 2 waiting")
+    expect(row(sidebar, name)).to_contain_text("2 of 4 running")
     row(sidebar, name).focus()
     page.keyboard.press("ArrowRight")
     # The card of the row that keys have come to; Escape closes it.

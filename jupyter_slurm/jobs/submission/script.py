@@ -292,7 +292,8 @@ before="before $!"
 # program, and notes its exit code.
 (
   trap : {caught} # not '', which the program would inherit
-  {command}
+  exec 2>/dev/null # else bash says "Killed" of the whole command; the exit code tells
+  {command} 2>&1
   rc=$?
   printf '%d\n' "$rc" >"$job_dir/claim.$attempt/code"
   exit "$rc"

@@ -287,7 +287,7 @@ function Table({ series }: TableProps): JSX.Element {
         <table className="jp-slurm-Samples">
           <thead>
             <tr>
-              <th scope="col">{trans.__('Time')}</th>
+              <th scope="col">{trans.__('Time of day')}</th>
               {series.map(one => (
                 <th scope="col" key={keyOf(one)}>
                   {titleOf(one)}

@@ -55,9 +55,12 @@ export function sentence(row: JobRow, nowS: number): string {
 /** Of an array, how many of its tasks are done and have failed; of one not ours, how many run. */
 function share(row: JobRow): string {
   const { all, done, failed } = tally(row.job?.tasks ?? {});
-  return all === 0
-    ? tasks(row)
-    : dotted([`${done}/${all}`, failed === 0 ? '' : counted('FAILED', failed)]);
+  if (all > 0) {
+    return dotted([`${done}/${all}`, failed === 0 ? '' : counted('FAILED', failed)]);
+  }
+  const states = [...tasksByState(row)];
+  const running = states.filter(([state]) => isRunning(state));
+  return running.length === 0 ? '' : trans.__('%1 of %2 running', sum(running), sum(states));
 }
 
 /** Says how the job ended; for an array, also how many tasks it had. */
@@ -148,18 +151,23 @@ export function tasks(row: JobRow): string {
   if (row.tasks.length === 0) {
     return '';
   }
+  const states = [...tasksByState(row)];
+  return states.some(([state]) => isRunning(state))
+    ? states.map(([state, many]) => counted(state, many)).join(' · ')
+    : trans._n('%1 task', '%1 tasks', sum(states));
+}
+
+/** As Slurm's queue lists them, which does not tell how many have ended already. */
+function tasksByState(row: JobRow): Map<string, number> {
   const states = new Map<string, number>();
   for (const { state, slurmId } of row.tasks) {
     states.set(state, (states.get(state) ?? 0) + (taskCount(slurmId ?? '') ?? 1));
   }
-  // How many have ended already Slurm's queue does not tell.
-  return [...states.keys()].some(isRunning)
-    ? [...states].map(([state, many]) => counted(state, many)).join(' · ')
-    : trans._n(
-        '%1 task',
-        '%1 tasks',
-        [...states.values()].reduce((sum, many) => sum + many, 0)
-      );
+  return states;
+}
+
+function sum(states: readonly [string, number][]): number {
+  return states.reduce((many, [, count]) => many + count, 0);
 }
 
 /** For how long it ran; null: that is not known. */

@@ -126,12 +126,15 @@ def test_a_folder_that_is_gone_is_an_error_and_not_a_duplicate(tmp_path: Path) -
 def test_a_missing_program_gives_127(tmp_path: Path) -> None:
     done = run(tmp_path, ScriptPlan("t", str(tmp_path), ["/no/such/program"]))
     assert done.returncode == 127
+    assert "/no/such/program: No such file" in (tmp_path / "log.0").read_text()
     assert read(tmp_path, "exit.0.json")["exit_code"] == 127
 
 
 def test_a_program_killed_by_a_signal_gives_128_and_the_signal(tmp_path: Path) -> None:
     run(tmp_path, ScriptPlan("t", str(tmp_path), ["sh", "-c", "kill -SEGV $$"]))
     assert read(tmp_path, "exit.0.json")["exit_code"] == 128 + signal.SIGSEGV
+    # No line of this script's, which users have not written.
+    assert (tmp_path / "log.0").read_text() == ""
 
 
 def test_a_poke_in_the_moment_of_the_programs_end_loses_no_exit_code(tmp_path: Path) -> None:
