@@ -104,9 +104,11 @@
     const minutes = Math.floor(seconds / 60);
     const [days, hours] = [Math.floor(minutes / 1440), Math.floor(minutes / 60) % 24];
     if (days > 0) {
-      return `${days} d ${hours} h`;
+      return trans.__('%1 d %2 h', days, hours);
     }
-    return hours > 0 ? `${hours} h ${minutes % 60} min` : `${minutes} min`;
+    return hours > 0
+      ? trans.__('%1 h %2 min', hours, minutes % 60)
+      : trans.__('%1 min', minutes);
   }
 
   function part(kind, tag = 'span') {
