@@ -38,7 +38,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from jupyter_slurm.readable import coloured, visible_lines
-from jupyter_slurm.wire import Problem, Text, filled, together
+from jupyter_slurm.wire import Problem, Text, filled, said, together
 
 
 class JupyterSlurmError(Exception):
@@ -63,13 +63,13 @@ class JupyterSlurmError(Exception):
         these are literals."""
         self.message = filled(message, args)
         self.hint = hint and filled(hint, args)
-        super().__init__(str(self.message))
+        super().__init__(said(self.message))
         self.detail = detail
         self.option = option
 
     def __str__(self) -> str:
         detail = self.detail and self.detail.strip()
-        return visible_lines(str(together(self.message, detail, self.hint, between="\n")))
+        return visible_lines(said(together(self.message, detail, self.hint, between="\n")))
 
     def problem(self) -> Problem:
         """Return the error in the form that goes over the wire."""
@@ -122,7 +122,7 @@ class CodeError(RequestError):
     def _render_traceback_(self) -> list[str]:
         if not self.traceback:
             return super()._render_traceback_()
-        return [*self.traceback, "", str(self.message)]
+        return [*self.traceback, "", said(self.message)]
 
 
 class NotFoundError(JupyterSlurmError):
@@ -246,8 +246,8 @@ class CellFailed(JupyterSlurmError):
         traceback = [*map(coloured, self.traceback)]
         if self.left_to_say == "":
             return traceback
-        said = super()._render_traceback_() if self.left_to_say is None else [self.left_to_say]
-        return [*traceback, *([""] if traceback else []), *said]
+        shown = super()._render_traceback_() if self.left_to_say is None else [self.left_to_say]
+        return [*traceback, *([""] if traceback else []), *shown]
 
 
 def from_problem(problem: Problem) -> JupyterSlurmError:

@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from jupyter_slurm import language
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.parser import parse
@@ -31,6 +32,7 @@ def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> i
 
     `submit` and `attach` return the exit code of the job. `connect` returns the Api.
     """
+    language.choose(os.environ)
     words = sys.argv[1:] if argv is None else list(argv)
     try:
         code = parse(words)(lambda: _with_logins((connect or _connect)()))

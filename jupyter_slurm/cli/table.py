@@ -54,7 +54,7 @@ def as_json(value: Any) -> str:
 def _in_english(value: Any) -> Any:
     match value:
         case Message():
-            return in_words_of_a_terminal(str(value))
+            return in_words_of_a_terminal(value.english())
         case msgspec.Struct():
             parts = {name: getattr(value, name) for name in value.__struct_fields__}
             return msgspec.structs.replace(value, **_in_english(parts))

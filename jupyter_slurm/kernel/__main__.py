@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from jupyter_slurm import language
 from jupyter_slurm.client import AgentClient, connect
 from jupyter_slurm.commands.arguments import job_spec, read_arguments
 from jupyter_slurm.commands.submitting import KERNEL_ADD
@@ -33,6 +34,7 @@ def main(words: Sequence[str]) -> int:
     """Return 0 when a client has ended the kernel; 1, after a sentence, if it could not begin."""
     # Ctrl-C in Jupyter's terminal means Jupyter; a message interrupts a kernel.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    language.choose(os.environ)
     try:
         asked, connection_file = _arguments(words)
         run(asked, connection_file)

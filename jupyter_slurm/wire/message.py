@@ -1,16 +1,19 @@
-"""A sentence on its way to the user, whose front end shows it in the language of the page.
+"""A sentence on its way to the user, whose front end shows it in the user's language.
 
-No catalogue here: the browser has them (jupyter_slurm/locale), Python's front ends show English.
+The catalogues are jupyter_slurm/locale: the browser's side looks a message up in the language of
+the page, `language.py` in that of this process.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
-__all__ = ["Message", "Text", "filled", "together"]
+from jupyter_slurm.language import translated
+
+__all__ = ["Message", "Text", "filled", "said", "together"]
 
 _PLACE = re.compile(r"\{(\w+)\}")
 _OURS = "slurm"
@@ -35,9 +38,22 @@ class Message(Struct, frozen=True):
         )
 
     def __str__(self) -> str:
-        """Return the message in English, with commands as in a notebook."""
+        """Return the message in this process's language, with commands as in a notebook."""
+        return self._filled(translated)
+
+    def english(self) -> str:
+        """Return it in English, for programs."""
+        return self._filled(str)
+
+    def _filled(self, in_language: Callable[[str], str]) -> str:
         words = {_OURS: "%slurm", **self.args}
-        return _PLACE.sub(lambda found: str(words.get(found[1], found[0])), self.text)
+
+        def filling(found: re.Match[str]) -> str:
+            value = words.get(found[1], found[0])
+            return value if isinstance(value, str) else value._filled(in_language)
+
+        # No blank follows a Japanese full stop.
+        return _PLACE.sub(filling, in_language(self.text)).replace("。 ", "。")
 
 
 Text = str | Message
@@ -51,6 +67,13 @@ def filled(text: Text, args: Mapping[str, object]) -> Text:
     places = set(_PLACE.findall(text))
     wanted = {name: args[name] for name in places & args.keys()}
     return Message.of(text, **wanted) if wanted or _OURS in places else text
+
+
+def said(text: Text, /, **args: object) -> str:
+    """Return the text for the user, in this process's language. Catalogues collect the literals of
+    such calls, too."""
+    whole = filled(text, args)
+    return str(whole) if isinstance(whole, Message) else translated(whole)
 
 
 def together(*texts: Text | None, between: str = " ") -> Text:
