@@ -30,11 +30,13 @@ from jupyter_slurm.wire import (
     JobState,
     LabSpec,
     LogChunk,
+    Message,
     Result,
     SpecT,
     Stream,
     Transfer,
     TransferState,
+    said,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +46,6 @@ HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
 """The base URL of a server that JupyterHub has started (and so Binder), told to it and its kernels
 and terminals."""
 _WAIT_S = 20.0
-_DONE = {"hold": "held", "release": "released"}
 
 
 def placed(spec: SpecT, here: Path | None = None) -> SpecT:
@@ -59,7 +60,7 @@ def placed(spec: SpecT, here: Path | None = None) -> SpecT:
     if spec.push is not None:
         folder = (here / Path(spec.push).expanduser()).absolute()
         if not folder.is_dir():
-            raise NotFoundError(f"--push: there is no folder {folder}.")
+            raise NotFoundError("--push: there is no folder {folder}.", folder=folder)
         push = str(folder)
     fetch_to = str(here) if spec.fetch else None
     if isinstance(spec, LabSpec):
@@ -127,7 +128,13 @@ class JobHandle:
         while not job.state.final:
             left_s = until_s - time.monotonic()
             if left_s <= 0:
-                raise TimeoutError(f"Job {self.id} is {job.state.word} after {timeout:g} s.")
+                told = said(
+                    "Job {id} is {state} after {span}.",
+                    id=self.id,
+                    state=Message(job.state.word),
+                    span=f"{timeout:g} s",
+                )
+                raise TimeoutError(told)
             changes = self._api.changes(cursor, wait_s=min(_WAIT_S, left_s))
             cursor = changes.cursor
             job = next((one for one in changes.jobs if one.id == self.id), job)
@@ -160,7 +167,7 @@ class JobHandle:
             except JupyterSlurmError as exc:
                 if failed is None:
                     raise
-                failed.add_note(f"Its files did not come: {exc}")
+                failed.add_note(said("Its files did not come: {why}", why=exc))
         self._job = self._api.delivered(self.id)
         return variables, failed
 
@@ -306,7 +313,7 @@ def forget_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | Jup
         try:
             before = api.job(word)
             api.forget(word)
-            yield word, f"{title(before)}: forgotten"
+            yield word, said("{job}: forgotten", job=title(before))
         except JupyterSlurmError as exc:
             yield word, exc
 
@@ -338,7 +345,7 @@ def _outcome(
     if not (verb == "cancel" and is_asked) and (error := _error_of(before, action)) is not None:
         return error
     if verb != "cancel":
-        return f"{title(before)}: {_told_done(verb, before, job)}"
+        return _told_done(verb, before, job)
     earlier = ended_earlier(before, word, time.time())
     told = told_to_end(job) if is_asked else no_longer_listed(job)
     return " ".join(filter(None, (earlier, told)))
@@ -355,13 +362,18 @@ def _error_of(job: Job, action: Action | JupyterSlurmError | None) -> JupyterSlu
 
 def _told_done(verb: ActionVerb, before: Job, job: Job) -> str:
     if verb != "requeue":
-        return f"{_DONE[verb]} ({job.state.word})"
+        told = "{job}: held ({state})" if verb == "hold" else "{job}: released ({state})"
+        return said(told, job=title(before), state=Message(job.state.word))
     # While Slurm ends the run, the job is COMPLETING, which does not tell what becomes of it.
-    run = "its run"
-    if before.started_s:
-        run += f" of {duration(time.time() - before.started_s)}"
-    where = f" on {', '.join(before.nodes)}" if before.nodes else ""
-    return f"{run}{where} was ended, what it had not saved is lost; it is in the queue again"
+    return said(
+        "{job}: its run of {span} on {nodes} was ended, what it had not saved is lost; it is in "
+        "the queue again"
+        if before.started_s and before.nodes
+        else "{job}: its run was ended, what it had not saved is lost; it is in the queue again",
+        job=title(before),
+        span=duration(time.time() - (before.started_s or 0.0)),
+        nodes=", ".join(before.nodes),
+    )
 
 
 def wait_for_transfer(api: Api, transfer: Transfer) -> Transfer:

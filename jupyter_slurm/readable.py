@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import unicodedata
 from collections.abc import Mapping
 
 
@@ -98,6 +99,38 @@ def moment(at_s: float, now_s: float) -> str:
 def date_and_time(at_s: float) -> str:
     """Format the local date and time, for what is read on another day."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s))
+
+
+def width(line: str) -> int:
+    """Return how many columns of a terminal a line takes: two for each wide character.
+
+    >>> width("state"), width("状態")
+    (5, 4)
+    """
+    if line.isascii():
+        return len(line)
+    wide = sum(unicodedata.east_asian_width(one) in "WF" for one in line)
+    return len(line) + wide - sum(map(bool, map(unicodedata.combining, line)))
+
+
+def padded(line: str, columns: int) -> str:
+    """Fill the line up with blanks.
+
+    >>> padded("状態", 6)
+    '状態  '
+    """
+    return line + " " * (columns - width(line))
+
+
+def cut(line: str, columns: int) -> str:
+    """Return as much of the line as fits.
+
+    >>> cut("状態 running", 7), cut("状態", 3)
+    ('状態 ru', '状')
+    """
+    while width(line) > columns:
+        line = line[: -max(1, (width(line) - columns) // 2)]
+    return line
 
 
 def memory(mib: float) -> str:

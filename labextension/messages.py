@@ -1,8 +1,8 @@
-"""Prints, as a JSON list, the English texts of what the agent says: the codes of its messages.
+"""Prints, as a JSON list, the English texts of what Python says: the codes of its messages.
 
-For wire.mjs. As gettext's tools do, it reads literals: those of `Message.of` and of errors, except
-what only a terminal or a notebook can show, and whole sentences in the modules below, which have
-no arguments. Of the reasons' tables, which are filled in when a job waits, it takes what comes out.
+For wire.mjs. As gettext's tools do, it reads literals: those of `Message.of`, of errors and of what
+shows a text in the user's language, and whole sentences in the modules below, which have no
+arguments. Of the reasons' tables, which are filled in when a job waits, it takes what comes out.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from types import ModuleType
 
 import jupyter_slurm
 from jupyter_slurm import errors
+from jupyter_slurm.commands import labs
 from jupyter_slurm.jobs.cluster import slurm_cluster
 from jupyter_slurm.jobs.kinds import KINDS
 from jupyter_slurm.jobs.kinds.kind import Kind
@@ -26,9 +27,12 @@ from jupyter_slurm.jobs.outcome import verdict
 from jupyter_slurm.jobs.preflight import costs, lacking, limits, one_process, policies, preview
 from jupyter_slurm.jobs.records import events
 from jupyter_slurm.jobs.submission import on_login, script, submit
+from jupyter_slurm.profiles import templates
 from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons, rejections
+from jupyter_slurm.slurm.option_table import OPTIONS
 from jupyter_slurm.transport.ssh_config import remarks
-from jupyter_slurm.wire import Text
+from jupyter_slurm.views import connections, offer_text, priority_text, spending_text
+from jupyter_slurm.wire import ConnectionState, ImageOrigin, LabStep, Text
 from jupyter_slurm.wire.state import STATE_WORDS
 
 _SENTENCES = (
@@ -41,12 +45,18 @@ _SENTENCES = (
     *(events, verdict, script, submit, on_login, diagnosis, rejections),
     *(preview, slurm_cluster, costs, lacking, limits, one_process, policies),
 )
-_ELSEWHERE = {"cli", "kernel", "magics", "job.py"}
-_ERRORS = {
-    name
-    for name, one in vars(errors).items()
-    if inspect.isclass(one) and issubclass(one, Exception) and one is not errors.CellFailed
+_TOLD_BY = {
+    *(
+        name
+        for name, one in vars(errors).items()
+        if inspect.isclass(one) and issubclass(one, Exception)
+    ),
+    *("Message.of", "said", "filled", "tell", "remark", "warn", "table", "Table", "_Note"),
+    *("talk.say", "talk.text", "talk.choice", "talk.agreed", "talk.wanted"),
 }
+"""Their first argument is a text, or a table's head."""
+_WRONG = "_wrong"
+"""Makes an error about an option, its first argument: the next two are texts."""
 _PLACE = re.compile(r"\{\w+\}")
 _SENTENCE = re.compile(r"[A-Z][a-z]+\.|(?=.*[a-z]:? )[-A-Z`%].*[.?]", re.DOTALL)
 _WORD = re.compile(r"[^\W\d]", re.UNICODE)
@@ -58,12 +68,11 @@ _RESOURCES = ("Cpu", "Jobs", "Wall")
 
 def main() -> None:
     package = Path(jupyter_slurm.__file__).parent
-    files = (
-        one for one in package.rglob("*.py") if one.relative_to(package).parts[0] not in _ELSEWHERE
-    )
+    files = (one for one in package.rglob("*.py") if one.parent.name != "node")
     found = {text for file in files for text in _of_messages(file)}
     found |= {text for module in _SENTENCES for text in _sentences(module)}
     found |= {remarks.NOT_READ, remarks.KERBEROS, *remarks.SENTENCES.values()}
+    found |= {*_of_templates(), *_of_tables()}
     found |= {*_reasons(), *limit_reasons.THINGS.values(), *STATE_WORDS.values()}
     json.dump(sorted(text for text in found if _WORD.search(_PLACE.sub("", text))), sys.stdout)
 
@@ -86,11 +95,10 @@ def _of_scope(scope: ast.AST, module: ast.Module) -> Iterator[str]:
     for node in nodes:
         if not isinstance(node, ast.Call):
             continue
-        if ast.unparse(node.func) == "Message.of":
-            yield from _literals(node.args[0], named)
-        elif ast.unparse(node.func) in _ERRORS:
-            told = [*node.args[:1], *(one.value for one in node.keywords if one.arg == "hint")]
-            yield from (text for one in told for text in _literals(one, named))
+        name = ast.unparse(node.func)
+        told = node.args[1:3] if name == _WRONG else node.args[:1] if name in _TOLD_BY else []
+        told += [one.value for one in node.keywords if told and one.arg == "hint"]
+        yield from (text for one in told for text in _literals(one, named))
 
 
 def _own(scope: ast.AST) -> Iterator[ast.AST]:
@@ -108,6 +116,8 @@ def _literals(node: ast.AST, named: Mapping[str, list[ast.AST]]) -> Iterator[str
         sys.exit(f"Not a literal, so nobody can translate it: {ast.unparse(node)}")
     if isinstance(node, ast.IfExp):
         yield from (*_literals(node.body, named), *_literals(node.orelse, named))
+    elif isinstance(node, ast.Tuple | ast.List):
+        yield from (text for one in node.elts for text in _literals(one, named))
     elif isinstance(node, ast.Call) and ast.unparse(node.func) == "together":
         yield from (text for one in node.args for text in _literals(one, named))
     elif isinstance(node, ast.Name):
@@ -125,6 +135,28 @@ def _sentences(module: ModuleType) -> Iterator[str]:
         text = node.value if isinstance(node, ast.Constant) and node not in left_out else None
         if isinstance(text, str) and _SENTENCE.fullmatch(text):
             yield text
+
+
+def _of_templates() -> Iterator[str]:
+    for name in templates.names():
+        one = templates.read(name)
+        yield from (one.about, str(one.settings.get("hint", "")), *one.ask.values())
+        yield from (told.get("note", "") for told in one.settings.get("partitions", {}).values())
+
+
+def _of_tables() -> Iterator[str]:
+    """Yield what is said by way of a table: heads of columns, words for kinds of things."""
+    yield from (
+        *offer_text.HEAD,
+        *labs.HEAD,
+        *connections.CONNECTION_HEAD,
+        *connections.TUNNEL_HEAD,
+    )
+    yield from (*offer_text.SHORT.values(), *spending_text.HOURS.values(), *priority_text.HEAD)
+    yield from (*labs.STEPS.values(), *ConnectionState, *ImageOrigin, *LabStep)
+    yield from (one.reserved for one in OPTIONS.values() if one.reserved)
+    for kind in KINDS.values():
+        yield from (kind.noun, kind.idle_without)
 
 
 def _reasons() -> Iterator[str]:

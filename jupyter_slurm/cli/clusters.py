@@ -7,12 +7,15 @@ import sys
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import check_text
-from jupyter_slurm.cli.say import say
+from jupyter_slurm.cli.say import say, tell
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.profiles import save
-from jupyter_slurm.wire import CellSpec
+from jupyter_slurm.wire import (
+    CellSpec,
+    said,
+)
 
 _HELLO = (
     "import platform, sys\n"
@@ -26,23 +29,23 @@ def listed(args: Arguments, connect: Connect) -> int:
         say(as_json(known))
         return 0
     if not known:
-        say(
-            "No cluster yet: `jupyter slurm clusters add NAME` sets one up, "
-            "`jupyter slurm up` starts one on this machine.\n"
+        tell(
+            "No cluster yet: `jupyter slurm clusters add NAME` sets one up, `jupyter slurm up` "
+            "starts one on this machine."
         )
         return 0
     rows = [
         [
             "*" if one.default else "",
             one.name,
-            one.host or "this machine",
+            one.host or said("this machine"),
             one.runtime,
             ", ".join(one.images),
-            str(one.problem.message) if one.problem else one.origin,
+            said(one.problem.message) if one.problem else one.origin,
         ]
         for one in known
     ]
-    say(table(["", "NAME", "HOST", "RUNTIME", "IMAGES", "FROM"], rows))
+    say(table(["", "Name", "Host", "Runtime", "Images", "From"], rows))
     return 0
 
 
@@ -63,21 +66,21 @@ def test(args: Arguments, connect: Connect) -> int:
     code = follow.follow(api, job)
     if code == 0:
         api.forget(job.id)
-        say(f"✔ A job went to `{job.cluster}` and came back.\n")
+        tell("✔ A job went to `{cluster}` and came back.", cluster=job.cluster)
     return code or (1 if any(check.ok is False for check in checks) else 0)
 
 
 def remove(args: Arguments, connect: Connect) -> int:
     del connect
     path = save.remove_profile(args.name)
-    say(f"`{args.name}` is removed: {path}. Its jobs go on.\n")
+    tell("`{name}` is removed: {path}. Its jobs go on.", name=args.name, path=path)
     return 0
 
 
 def default(args: Arguments, connect: Connect) -> int:
     del connect
     path = save.set_default(args.name)
-    say(f"Jobs that name no cluster go to `{args.name}` now ({path}).\n")
+    tell("Jobs that name no cluster go to `{name}` now ({path}).", name=args.name, path=path)
     return 0
 
 

@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from jupyter_slurm.readable import visible
-from jupyter_slurm.wire import terminal_frames
+from jupyter_slurm.wire import said, terminal_frames
 from jupyter_slurm.wire.framing import ALIVE, GarbledError, frame
 from jupyter_slurm.wire.terminal_frames import (
     ALIVE_EVERY_S,
@@ -35,7 +35,6 @@ from jupyter_slurm.wire.terminal_frames import (
 _PENDING_MOST = 256 * 1024
 _PIECE_BYTES = 1 << 16
 _LINE_ENDS = b"\r\n"
-_HELP = "~. leaves the terminal, ~~ is a ~; both only at the beginning of a line"
 _MODES = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
 _LONGEST_MODE = 4
 """The most digits of a mode; no terminal has longer ones, and we keep each that we see."""
@@ -184,7 +183,9 @@ class _Console:
             self._say(DATA, typed)
         if self._escapes.asked:
             self._escapes.asked = False
-            self._note(_HELP)
+            self._note(
+                said("~. leaves the terminal, ~~ is a ~; both only at the beginning of a line")
+            )
         return TerminalEnd(How.LEFT) if self._escapes.left or not data else None
 
     def _receive(self) -> TerminalEnd | None:
@@ -202,7 +203,7 @@ class _Console:
                 if outcome is not None:
                     return outcome
         except GarbledError as exc:
-            self._note(f"The line from the job is garbled: {exc}.")
+            self._note(said("The line from the job is garbled: {why}.", why=exc))
             return TerminalEnd(How.LOST)
         return TerminalEnd(How.LOST) if self._inbox.ended else None
 
@@ -226,9 +227,13 @@ class _Console:
         if which.number is None:
             return TerminalEnd(How.ABSENT)
         if is_first_word and (which.others or which.number > 1):
-            of = f" of {len(which.others) + 1}" if which.others else ""
-            where = f", node {visible(which.node)}" if which.node else ""
-            self._note(f"terminal {which.number}{of}{where}")
+            told = said(
+                "terminal {number} of {count}" if which.others else "terminal {number}",
+                number=which.number,
+                count=len(which.others) + 1,
+            )
+            where = f", {said('node {name}', name=visible(which.node))}" if which.node else ""
+            self._note(told + where)
         return None
 
     def _note(self, text: str) -> None:

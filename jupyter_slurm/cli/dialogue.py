@@ -8,10 +8,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from jupyter_slurm.cli.say import say
-from jupyter_slurm.cli.table import in_words_of_a_terminal
+from jupyter_slurm.cli.say import say, tell
+from jupyter_slurm.client.login import is_yes
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.readable import visible
+from jupyter_slurm.wire import Text, said
 
 
 class Dialogue:
@@ -20,8 +21,8 @@ class Dialogue:
     def __init__(self, *, asks: bool) -> None:
         self._asks = asks
 
-    def say(self, text: str) -> None:
-        say(in_words_of_a_terminal(text) + "\n")
+    def say(self, text: Text, /, **args: object) -> None:
+        tell(text, **args)
 
     def text(self, question: str, default: str = "", *, option: str = "") -> str:
         """Return the line that the user types, or else the default. `option` is the one that would
@@ -29,28 +30,29 @@ class Dialogue:
         if not self._asks:
             return default
         shown = f" [{visible(default)}]" if default else ""
-        return self._read(f"{question}{shown}: ", option) or default
+        return self._read(f"{said(question)}{shown}: ", option) or default
 
     def choice(self, question: str, choices: Sequence[str], default: str, *, option: str) -> str:
         """Return one of `choices`, given by name or number, or another text."""
         if not self._asks or not choices:
             return self.text(question, default, option=option)
         for number, one in enumerate(choices, 1):
-            self.say(f"  {number}  {visible(one)}")
+            say(f"  {number}  {visible(one)}\n")
         answer = self.text(question, default, option=option)
         if answer.isdecimal() and 1 <= int(answer) <= len(choices):
             return choices[int(answer) - 1]
         return answer
 
-    def agreed(self, question: str) -> bool:
+    def agreed(self, question: Text) -> bool:
         """Return True unless the user says no."""
         if not self._asks:
             return True
-        return self._read(f"{question} [yes]: ", "--yes").lower() in ("", "y", "yes")
+        answer = self._read(f"{said(question)} [{said('yes')}]: ", "--yes")
+        return not answer or is_yes(answer)
 
-    def wanted(self, question: str) -> bool:
+    def wanted(self, question: Text) -> bool:
         """Return False unless the user says yes."""
-        return self._asks and self._read(f"{question} [no]: ", "").lower() in ("y", "yes")
+        return self._asks and is_yes(self._read(f"{said(question)} [{said('no')}]: ", ""))
 
     def _read(self, prompt: str, option: str) -> str:
         say(prompt)
@@ -60,6 +62,7 @@ class Dialogue:
             say("\n")
             raise RequestError(
                 "This needs an answer, and there is nobody to ask.",
-                hint=f"Give {option}." if option else "Give --yes to take what is proposed.",
+                hint="Give {option}." if option else "Give --yes to take what is proposed.",
+                option=option,
             )
         return line.strip()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.dialogue import Dialogue
-from jupyter_slurm.cli.say import say
+from jupyter_slurm.cli.say import say, tell
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.commands import new_cluster
 from jupyter_slurm.commands.arguments import Arguments
@@ -19,6 +19,7 @@ from jupyter_slurm.profiles.reading import load_profiles
 from jupyter_slurm.profiles.save import Setting, toml_text
 from jupyter_slurm.profiles.templates import Template
 from jupyter_slurm.slurm.options import suggest
+from jupyter_slurm.wire import Message, said
 
 
 def listed(args: Arguments, connect: Connect) -> int:
@@ -27,18 +28,18 @@ def listed(args: Arguments, connect: Connect) -> int:
     if args.json:
         say(as_json(known))
     else:
-        say(table(["NAME", "CLUSTER"], [[*one] for one in known.items()]))
-        say("To use one: jupyter slurm clusters add NAME --template NAME\n")
+        say(table(["Name", "Cluster"], [[name, said(about)] for name, about in known.items()]))
+        tell("To use one: jupyter slurm clusters add NAME --template NAME")
     return 0
 
 
 def add(args: Arguments, talk: Dialogue) -> bool:
     """Write the profile if the user agrees; return whether they did. RequestError, ConfigError."""
     template = _named(args.template)
-    talk.say(f"{template.about}.")
+    talk.say("{about}.", about=Message(template.about))
     settings = _settings(args, template, talk)
     path = save.profile_path(args.name)
-    talk.say(f"\n{path}:\n\n{toml_text(settings)}")
+    say(f"\n{path}:\n\n{toml_text(settings)}\n")
     if not talk.agreed("Keep this?"):
         talk.say("Nothing is kept.")
         return False
@@ -48,7 +49,9 @@ def add(args: Arguments, talk: Dialogue) -> bool:
     except ConfigError:
         path.unlink()
         raise
-    talk.say(f"{hint}\nTo log in: jupyter slurm login {args.name}" if hint else "")
+    if hint:
+        talk.say(hint)
+        talk.say("To log in: jupyter slurm login {name}", name=args.name)
     return True
 
 
@@ -58,8 +61,13 @@ def _named(name: str) -> Template:
         return templates.read(name)
     near = suggest(name, known)
     raise RequestError(
-        f"There is no template `{name}`" + (f"; did you mean `{near}`?" if near else "."),
-        hint=f"Templates: {', '.join(known)}.",
+        "There is no template `{name}`; did you mean `{near}`?"
+        if near
+        else "There is no template `{name}`.",
+        hint="Templates: {known}.",
+        name=name,
+        near=near,
+        known=", ".join(known),
     )
 
 
@@ -96,8 +104,13 @@ def _variables(pairs: list[str], template: Template) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or name not in known:
-            hint = f"It has: {', '.join(known)}." if known else f"`{template.name}` has none."
-            raise RequestError(f"--var: `{pair}` is not NAME=VALUE of the template.", hint=hint)
+            raise RequestError(
+                "--var: `{pair}` is not NAME=VALUE of the template.",
+                hint="It has: {known}." if known else "`{template}` has none.",
+                pair=pair,
+                known=", ".join(known),
+                template=template.name,
+            )
         variables[name] = value
     return variables
 

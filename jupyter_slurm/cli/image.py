@@ -15,7 +15,7 @@ import msgspec
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
-from jupyter_slurm.cli.say import note, say
+from jupyter_slurm.cli.say import note, remark, say, tell
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.client.login import typed_unseen
 from jupyter_slurm.commands import packages_here
@@ -25,7 +25,12 @@ from jupyter_slurm.commands.image_line import ImageRequest, parse_image, place, 
 from jupyter_slurm.commands.submitting import IMAGE_BUILD, IMAGE_PULL
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.readable import moment
-from jupyter_slurm.wire import Image, ImageSpec, new_id
+from jupyter_slurm.wire import (
+    Image,
+    ImageSpec,
+    new_id,
+    said,
+)
 
 
 def listed(args: Arguments, connect: Connect) -> int:
@@ -33,10 +38,10 @@ def listed(args: Arguments, connect: Connect) -> int:
     if args.json:
         say(as_json(found))
     elif found:
-        head = ["IMAGE", "ORIGIN", "FROM", "SIZE", "MADE", "WHERE"]
+        head = ["Image", "Origin", "From", "Size", "Made", "Where"]
         say(table(head, [_row(one) for one in found]))
     else:
-        say("No images yet: `jupyter slurm image build` makes one.\n")
+        tell("No images yet: `jupyter slurm image build` makes one.")
     return 0
 
 
@@ -45,7 +50,8 @@ def build(args: Arguments, connect: Connect) -> int:
     request = parse_image(IMAGE_BUILD, args)
     here = packages_here.read() if request.env_from_here else None
     if here is not None and here.left_out:
-        note(f"Only on this machine, and so left out: {', '.join(here.left_out)}.\n")
+        names = ", ".join(here.left_out)
+        remark("Only on this machine, and so left out: {names}.", names=names)
     text = _recipe(request)
     folder = (
         Path.cwd() if request.file in (None, "-") else Path(str(request.file)).absolute().parent
@@ -61,7 +67,7 @@ def pull(args: Arguments, connect: Connect) -> int:
 def remove(args: Arguments, connect: Connect) -> int:
     api = connect()
     for name in args.names:
-        say(f"{removed(name, api.remove_image(name, cluster_name(args.cluster)))}\n")
+        tell(removed(name, api.remove_image(name, cluster_name(args.cluster))))
     return 0
 
 
@@ -69,13 +75,21 @@ def login(args: Arguments, connect: Connect) -> int:
     """Log in to a registry, with a password typed unseen or a line on standard input."""
     user = args.user or ""
     if not user and "nvcr.io" not in args.registry:
-        raise RequestError(f"Who are you at {args.registry}?", hint="Say --user NAME.")
+        raise RequestError(
+            "Who are you at {registry}?", hint="Say --user NAME.", registry=args.registry
+        )
     if args.password_stdin or not sys.stdin.isatty():
         password = sys.stdin.readline().rstrip("\n")
     else:
-        password = typed_unseen(f"Password (or API key, or token) for {args.registry}: ")
+        password = typed_unseen(
+            said("Password (or API key, or token) for {registry}:", registry=args.registry) + " "
+        )
     path = connect().registry_login(args.registry, user, password, cluster_name(args.cluster))
-    say(f"The login to {args.registry} is in {path}, which only you can read.\n")
+    tell(
+        "The login to {registry} is in {path}, which only you can read.",
+        registry=args.registry,
+        path=path,
+    )
     return 0
 
 
@@ -84,7 +98,7 @@ def _make(request: ImageRequest, spec: ImageSpec, connect: Connect) -> int:
     api = connect()
     made = api.make_image(msgspec.structs.replace(spec, cluster=cluster))
     if made.job is None:
-        say(f"The image {made.image.name} is there: {made.image.path}\n")
+        tell("The image {name} is there: {path}", name=made.image.name, path=made.image.path)
         return 0
     if request.request.detach:
         say(f"{made.job.id}\n")
@@ -102,19 +116,21 @@ def _recipe(request: ImageRequest) -> str:
     if request.file not in (None, "-"):
         path = Path(str(request.file))
         if not path.is_file():
-            raise NotFoundError(f"There is no file {path}.")
+            raise NotFoundError("There is no file {path}.", path=path)
         return path.read_text(encoding="utf-8", errors="replace")
     if request.file is None and (request.env_from_here or sys.stdin.isatty()):
         if request.env_from_here:
             return ""
-        raise RequestError("Which recipe?", hint=f"`%slurm {IMAGE_BUILD.usage('terminal')}`")
+        raise RequestError(
+            "Which recipe?", hint="`%slurm {usage}`", usage=IMAGE_BUILD.usage("terminal")
+        )
     return sys.stdin.read()
 
 
 def _row(one: Image) -> list[str]:
     return [
         one.name,
-        one.origin,
+        said(one.origin),
         one.base or "",
         f"{one.size_mib:.0f} MiB" if one.size_mib is not None else "",
         moment(one.made_s, time.time()) if one.made_s else "",

@@ -14,16 +14,23 @@ from textwrap import TextWrapper
 
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Command, Connect
-from jupyter_slurm.cli.say import note, say
+from jupyter_slurm.cli.say import note, remark, say, tell
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.command import by_words, since_s
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.job import forget_each, steer_each
-from jupyter_slurm.readable import duration, visible
+from jupyter_slurm.readable import duration, visible, width
 from jupyter_slurm.views import card, offer_text, spending_text
 from jupyter_slurm.views.preview_text import MARKS
-from jupyter_slurm.wire import ActionVerb, Check, Job, QueueEntry, state_word
+from jupyter_slurm.wire import (
+    ActionVerb,
+    Check,
+    Job,
+    QueueEntry,
+    said,
+    state_word,
+)
 
 
 def cluster_name(asked: str | None) -> str | None:
@@ -46,10 +53,10 @@ def jobs(args: Arguments, connect: Connect) -> int:
     if args.json:
         say(as_json(known))
     elif known:
-        head = ["ID", "SLURM", "CLUSTER", "NAME", "STATE", "TIME", "NODES", "NOTE"]
+        head = ["ID", "Slurm", "Cluster", "Name", "State", "Time", "Nodes", "Note"]
         say(table(head, [_job_row(job) for job in known]))
     else:
-        say("You have no jobs here.\n")
+        tell("You have no jobs here.")
     return 0
 
 
@@ -59,13 +66,13 @@ def info(args: Arguments, connect: Connect) -> int:
     if args.json:
         say(as_json(told))
         return 0
-    width = shutil.get_terminal_size().columns
-    text = table([name.upper() for name in offer_text.HEAD], offer_text.rows(told))
-    if max(map(len, text.splitlines()), default=0) > width:
-        lines = [line for one in offer_text.fitted(told, width) for line in one]
+    columns = shutil.get_terminal_size().columns
+    text = table(offer_text.HEAD, offer_text.rows(told))
+    if max(map(width, text.splitlines()), default=0) > columns:
+        lines = [line for one in offer_text.fitted(told, columns) for line in one]
         text = "".join(f"{visible(line)}\n" for line in lines)
     below = [visible(line) for line in offer_text.lines(told, time.time())]
-    wrap = TextWrapper(width=width, subsequent_indent="    ", break_on_hyphens=False)
+    wrap = TextWrapper(width=columns, subsequent_indent="    ", break_on_hyphens=False)
     say("\n".join([text, *("\n".join(wrap.wrap(line)) for line in below)]) + "\n")
     return 0
 
@@ -76,8 +83,7 @@ def usage(args: Arguments, connect: Connect) -> int:
     if args.json:
         say(as_json(told))
         return 0
-    head = [name.upper() for name in spending_text.head(told)]
-    rows = table(head, spending_text.rows(told)) if told.spent else ""
+    rows = table(spending_text.head(told), spending_text.rows(told)) if told.spent else ""
     say(rows + "".join(f"{visible(line)}\n" for line in spending_text.lines(told)))
     return 0
 
@@ -87,10 +93,10 @@ def queue(args: Arguments, connect: Connect) -> int:
     if args.json:
         say(as_json(entries))
     elif entries:
-        head = ["SLURM", "ID", "USER", "PARTITION", "NAME", "STATE", "TIME", "GPUS", "NODES", "WHY"]
+        head = ["Slurm", "ID", "User", "Partition", "Name", "State", "Time", "GPUs", "Nodes", "Why"]
         say(table(head, [_queue_row(entry) for entry in entries]))
     else:
-        say("The queue is empty.\n")
+        tell("The queue is empty.")
     return 0
 
 
@@ -107,8 +113,8 @@ def logs(args: Arguments, connect: Connect) -> int:
 
 
 def note_ended_earlier(job: Job, word: str) -> None:
-    if said := card.ended_earlier(job, word, time.time()):
-        note(f"{said}\n")
+    if told := card.ended_earlier(job, word, time.time()):
+        remark(told)
 
 
 def why(args: Arguments, connect: Connect) -> int:
@@ -118,8 +124,8 @@ def why(args: Arguments, connect: Connect) -> int:
     note_ended_earlier(job, args.id)
     if args.priority:
         told = api.priorities(job_id=job.id)
-        said = in_words_of_a_terminal("".join(f"{one}\n" for one in told.said))
-        say(as_json(told) if args.json else said)
+        lines = in_words_of_a_terminal("".join(f"{said(one)}\n" for one in told.said))
+        say(as_json(told) if args.json else lines)
         return 0
     say(as_json(job) if args.json else in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
     return 0
@@ -140,25 +146,25 @@ def _report_each(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> int
             failed = True
             note(f"{job_id}: {told}\n")
         else:
-            say(f"{told}\n")
+            tell(told)
     return 1 if failed else 0
 
 
 def check_text(check: Check) -> str:
     """Return a line for the check, and one for its hint."""
-    hint = f"    {check.hint}\n" if check.hint else ""
-    return in_words_of_a_terminal(f"{MARKS[check.ok]} {check.sentence}\n{hint}")
+    hint = f"    {said(check.hint)}\n" if check.hint else ""
+    return in_words_of_a_terminal(f"{MARKS[check.ok]} {said(check.sentence)}\n{hint}")
 
 
 def _job_row(job: Job) -> list[str]:
     begun_s = job.started_s or job.submitted_s or job.created_s
-    note = in_words_of_a_terminal(str(job.problem.message) if job.problem else card.note(job))
+    note = in_words_of_a_terminal(said(job.problem.message) if job.problem else card.note(job))
     return [
         job.id,
         job.slurm_id or "",
         job.cluster,
         job.name,
-        job.state.word,
+        said(job.state.word),
         duration((job.ended_s or time.time()) - begun_s),
         ",".join(job.nodes),
         note,
@@ -172,11 +178,11 @@ def _queue_row(entry: QueueEntry) -> list[str]:
         entry.user,
         entry.partition,
         entry.name,
-        state_word(entry.state),
+        said(state_word(entry.state)),
         duration(entry.elapsed_s) if entry.elapsed_s else "",
         str(entry.gpus or ""),
         entry.nodes or "",
-        str(entry.why or entry.reason or ""),
+        said(entry.why) if entry.why else entry.reason or "",
     ]
 
 

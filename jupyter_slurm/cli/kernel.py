@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jupyter_slurm.cli.command import Connect
-from jupyter_slurm.cli.say import note, say
+from jupyter_slurm.cli.say import remark, say, tell
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.command import by_words
@@ -12,7 +12,7 @@ from jupyter_slurm.kernel import spec
 
 def add(args: Arguments, connect: Connect) -> int:
     made = spec.add(spec.meant(args, connect().clusters()))
-    say(f"{made.display_name} is in Jupyter's picker, as `{made.name}`.\n")
+    tell("{title} is in Jupyter's picker, as `{name}`.", title=made.display_name, name=made.name)
     return 0
 
 
@@ -23,13 +23,14 @@ def listed(args: Arguments, _connect: Connect) -> int:
         say(as_json(told))
     elif found:
         rows = [[one.name, one.display_name, " ".join(one.words)] for one in found]
-        say(table(["NAME", "TITLE", "OPTIONS"], rows))
+        say(table(["Name", "Title", "Options"], rows))
     else:
-        say("There are no kernels in jobs: `jupyter slurm kernel add`\n")
+        tell("There are no kernels in jobs: `jupyter slurm kernel add`")
     for name in spec.exposed():
-        note(
-            f"Other users of this machine can read the values of --env of {name}: make it again, "
-            f"with `jupyter slurm kernel add --name {name}` and its options.\n"
+        remark(
+            "Other users of this machine can read the values of --env of {name}: make it again, "
+            "with `jupyter slurm kernel add --name {name}` and its options.",
+            name=name,
         )
     return 0
 
@@ -37,7 +38,7 @@ def listed(args: Arguments, _connect: Connect) -> int:
 def remove(args: Arguments, _connect: Connect) -> int:
     for name in args.names:
         spec.remove(name)
-        say(f"{name} is no longer in Jupyter's picker.\n")
+        tell("{name} is no longer in Jupyter's picker.", name=name)
     return 0
 
 

@@ -11,7 +11,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
-from jupyter_slurm.cli.say import note, say
+from jupyter_slurm.cli.say import note, remark, say, tell
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.client import lab_page
@@ -21,7 +21,15 @@ from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.job import log_pages, placed, until_ready
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import Job, JobKind, LabSpec, LabStep, Output, new_id
+from jupyter_slurm.wire import (
+    Job,
+    JobKind,
+    LabSpec,
+    LabStep,
+    Message,
+    Output,
+    new_id,
+)
 
 _WAIT_S = 20.0
 _TICK_S = 2.0
@@ -37,7 +45,12 @@ def start(args: Arguments, connect: Connect) -> int:
         return 0
     job = api.submit(spec)
     if request.detach:
-        note(f"{card.title(job)} is {job.state.word}: `jupyter slurm lab open {job.id}`\n")
+        remark(
+            "{job} is {state}: `jupyter slurm lab open {id}`",
+            job=card.title(job),
+            state=Message(job.state.word),
+            id=job.id,
+        )
         say(f"{job.id}\n")
         return 0
     return open_lab(api, job, browser=not args.no_browser)
@@ -54,7 +67,10 @@ def open_lab(api: Api, job: Job, *, browser: bool) -> int:
     try:
         job, unsaid = ready(api, job)
     except KeyboardInterrupt:
-        note(f"\n{card.title(job)} goes on; `jupyter slurm lab stop {job.id}` ends it.\n")
+        note("\n")
+        remark(
+            "{job} goes on; `jupyter slurm lab stop {id}` ends it.", job=card.title(job), id=job.id
+        )
         raise
     if job.state.final or job.lab is None:
         terminal = Terminal(sys.stdout, sys.stderr)
@@ -70,7 +86,7 @@ def open_lab(api: Api, job: Job, *, browser: bool) -> int:
     say(f"{job.lab.url}\n")
     sys.stdout.flush()
     if not (browser and lab_page.show(page)):
-        note(f"Open {page} in a browser of this machine: it logs in there.\n")
+        remark("Open {page} in a browser of this machine: it logs in there.", page=page)
     return 0
 
 
@@ -132,9 +148,9 @@ def listed(args: Arguments, connect: Connect) -> int:
     elif found:
         now_s = time.time()
         rows = [list(labs.row(job, now_s)) for job in found]
-        say(table([name.upper() for name in labs.HEAD], rows))
+        say(table(labs.HEAD, rows))
     else:
-        say("You have no labs: `jupyter slurm lab start`\n")
+        tell("You have no labs: `jupyter slurm lab start`")
     return 0
 
 

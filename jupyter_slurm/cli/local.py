@@ -9,7 +9,7 @@ import time
 
 from jupyter_slurm import local_cluster, places
 from jupyter_slurm.cli.command import Connect
-from jupyter_slurm.cli.say import note, say
+from jupyter_slurm.cli.say import remark, say, tell
 from jupyter_slurm.cli.table import as_json
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.command import by_words
@@ -17,7 +17,11 @@ from jupyter_slurm.errors import AgentError, RequestError
 from jupyter_slurm.local_cluster import LocalStatus
 from jupyter_slurm.readable import duration, memory
 from jupyter_slurm.slurm.units import parse_memory_mib
-from jupyter_slurm.wire import AgentStatus, Text
+from jupyter_slurm.wire import (
+    AgentStatus,
+    Text,
+    said,
+)
 
 _SHAPE = ("nodes", "cpus", "gpu_type", "accounting", "runtime")
 
@@ -31,25 +35,23 @@ def up(args: Arguments, connect: Connect) -> int:
         asked["memory_mib"] = _memory_mib(args.memory)
     spec = local_cluster.shape(args.name, args.gpus, asked, _say)
     status = local_cluster.up(spec, _say)
-    say(_sentence(status) + "\n")
-    say(
-        "In a notebook: `%load_ext jupyter_slurm`, then cells that begin with `%%slurm`.\n"
-        f"Slurm's own commands: SLURM_CONF={status.conf} squeue\n"
-        f"To stop it: jupyter slurm down{_name_option(status)}\n"
-    )
+    tell(_sentence(status))
+    tell("In a notebook: `%load_ext jupyter_slurm`, then cells that begin with `%%slurm`.")
+    tell("Slurm's own commands: {command}", command=f"SLURM_CONF={status.conf} squeue")
+    tell("To stop it: {command}", command=f"jupyter slurm down{_name_option(status)}")
     return 0
 
 
 def down(args: Arguments, connect: Connect) -> int:
     if local_cluster.status(args.name) is None:
-        say(f"There is no private cluster `{args.name}`.\n")
+        tell("There is no private cluster `{name}`.", name=args.name)
         return 0
     local_cluster.down(args.name, purge=args.purge, say=_say)
     if args.purge:
         _forget_jobs(args.name, connect)
-        say(f"`{args.name}` is gone, with all its files.\n")
+        tell("`{name}` is gone, with all its files.", name=args.name)
     else:
-        say(f"`{args.name}` is stopped. `jupyter slurm up` brings its queue back.\n")
+        tell("`{name}` is stopped. `jupyter slurm up` brings its queue back.", name=args.name)
     return 0
 
 
@@ -71,10 +73,13 @@ def status(args: Arguments, connect: Connect) -> int:
     if args.json:
         say(as_json({"local": cluster, "agent": found}))
         return 0
-    say((_sentence(cluster) if cluster else f"There is no private cluster `{args.name}`.") + "\n")
+    if cluster:
+        tell(_sentence(cluster))
+    else:
+        tell("There is no private cluster `{name}`.", name=args.name)
     for daemon in cluster.daemons if cluster else ():
         name = f"{daemon.program} {daemon.node or ''}".rstrip()
-        say(f"  {name}: {f'pid {daemon.pid}' if daemon.running else 'not running'}\n")
+        say(f"  {name}: {f'pid {daemon.pid}' if daemon.running else said('not running')}\n")
     say(_agent_text(found))
     return 0
 
@@ -85,9 +90,9 @@ def agent(args: Arguments, connect: Connect) -> int:
     found = _agent()
     if args.what == "stop" and found is not None:
         if found.host != places.host():
-            raise AgentError(f"The agent runs on {found.host}; stop it there.")
+            raise AgentError("The agent runs on {host}; stop it there.", host=found.host)
         os.kill(found.pid, signal.SIGTERM)
-        say("The agent is stopping. Jobs go on.\n")
+        tell("The agent is stopping. Jobs go on.")
     else:
         say(as_json(found) if args.json else _agent_text(found))
     return 0
@@ -102,23 +107,39 @@ def _agent() -> AgentStatus | None:
 
 def _agent_text(agent: AgentStatus | None) -> str:
     if agent is None:
-        return "The agent does not run; the next command that needs it starts it.\n"
-    return (
-        f"The agent runs (pid {agent.pid}, version {agent.version}) for "
-        f"{duration(time.time() - agent.started_s)}: {agent.live_jobs} unfinished jobs, "
-        f"{agent.memory_mib:.0f} MiB, {agent.cpu_s:.1f} s of CPU. Its log: {agent.log}\n"
+        return said("The agent does not run; the next command that needs it starts it.") + "\n"
+    told = said(
+        "The agent runs (pid {pid}, version {version}) for {span}: {jobs} unfinished jobs, "
+        "{memory}, {cpu} of CPU. Its log: {log}",
+        pid=agent.pid,
+        version=agent.version,
+        span=duration(time.time() - agent.started_s),
+        jobs=agent.live_jobs,
+        memory=f"{agent.memory_mib:.0f} MiB",
+        cpu=f"{agent.cpu_s:.1f} s",
+        log=agent.log,
     )
+    return f"{told}\n"
 
 
 def _sentence(cluster: LocalStatus) -> str:
     spec = cluster.spec
-    state = "is up" if cluster.running else "is down" if cluster.stopped else "is not all up"
-    nodes = "1 node" if spec.nodes == 1 else f"{spec.nodes} nodes, each"
-    gpus = f" and {text}" if (text := spec.gpus_text()) else ""
-    return (
-        f"The cluster `{spec.name}` {state}: {cluster.version}, {nodes} with {spec.cpus} CPUs, "
-        f"{memory(spec.memory_mib)}{gpus}."
+    if cluster.running:
+        state = "The cluster `{name}` is up: {version}, {nodes}."
+    elif cluster.stopped:
+        state = "The cluster `{name}` is down: {version}, {nodes}."
+    else:
+        state = "The cluster `{name}` is not all up: {version}, {nodes}."
+    cpus = said("1 CPU" if spec.cpus == 1 else "{count} CPUs", count=spec.cpus)
+    what = f"{cpus}, {memory(spec.memory_mib)}"
+    if gpus := spec.gpus_text():
+        what = said("{these} and {this}", these=what, this=gpus)
+    nodes = said(
+        "1 node with {what}" if spec.nodes == 1 else "{count} nodes, each with {what}",
+        count=spec.nodes,
+        what=what,
     )
+    return said(state, name=spec.name, version=cluster.version, nodes=nodes)
 
 
 def _name_option(status: LocalStatus) -> str:
@@ -129,11 +150,11 @@ def _memory_mib(text: str) -> int:
     try:
         return parse_memory_mib(text)
     except ValueError as exc:
-        raise RequestError(f"--memory: {exc}") from exc
+        raise RequestError("--memory: {why}", why=exc) from exc
 
 
 def _say(text: Text) -> None:
-    note(f"{text}\n")
+    remark(text)
     sys.stderr.flush()
 
 

@@ -15,6 +15,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.cli import from_template
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.dialogue import Dialogue
+from jupyter_slurm.cli.say import say
 from jupyter_slurm.client.login import TerminalAnswerer, log_in
 from jupyter_slurm.commands import new_cluster
 from jupyter_slurm.commands.arguments import Arguments
@@ -33,9 +34,14 @@ from jupyter_slurm.profiles.save import Setting, toml_text
 from jupyter_slurm.profiles.ssh_hosts import ssh_hosts
 from jupyter_slurm.readable import duration, memory
 from jupyter_slurm.views.connections import connected
-from jupyter_slurm.wire import ClusterInfo, Description, Folder, Partition
-
-_HERE = "this machine"
+from jupyter_slurm.wire import (
+    ClusterInfo,
+    Description,
+    Folder,
+    Message,
+    Partition,
+    said,
+)
 
 
 def add(args: Arguments, connect: Connect) -> int:
@@ -63,7 +69,7 @@ def add(args: Arguments, connect: Connect) -> int:
         found, info = _look(api, args.name)
         _tell(talk, found, info)
         settings = {**way, **_chosen(args, talk, found, info)}
-        talk.say(f"\n{path}:\n\n{toml_text(settings)}")
+        say(f"\n{path}:\n\n{toml_text(settings)}\n")
         if not talk.agreed("Keep this?"):
             talk.say("Nothing is kept.")
             return 1
@@ -75,7 +81,7 @@ def add(args: Arguments, connect: Connect) -> int:
                 api.disconnect(args.name)
             path.unlink(missing_ok=True)
     _make_default(api, args.name, talk)
-    talk.say(f"`{args.name}` is there. To try it: jupyter slurm clusters test {args.name}")
+    talk.say("`{name}` is there. To try it: jupyter slurm clusters test {name}", name=args.name)
     return 0
 
 
@@ -94,11 +100,11 @@ def _way(args: Arguments, talk: Dialogue) -> dict[str, Setting]:
     given: str | None = args.host
     if given is None:
         if args.yes:
-            raise RequestError("Which host?", hint=f"Give --host; `--host ''` is {_HERE}.")
+            raise RequestError("Which host?", hint="Give --host; `--host ''` is this machine.")
         known = ssh_hosts()
         talk.say(
             "Where is the cluster's login node? A name of ~/.ssh/config or [user@]host[:port]; "
-            f"nothing: {_HERE}."
+            "nothing: this machine."
         )
         given = talk.choice("Host", known, "", option="--host")
     commands = new_cluster.commands(args.path, args.env)
@@ -134,33 +140,54 @@ def _look(api: Api, name: str) -> tuple[Description, ClusterInfo]:
 
 
 def _tell(talk: Dialogue, found: Description, info: ClusterInfo) -> None:
-    accounting = "with" if info.accounting else "without"
-    talk.say(f"Slurm {info.slurm_version} ({found.sbatch}), {accounting} accounting.")
+    talk.say(
+        "Slurm {version} ({sbatch}), with accounting."
+        if info.accounting
+        else "Slurm {version} ({sbatch}), without accounting.",
+        version=info.slurm_version,
+        sbatch=found.sbatch,
+    )
     for partition in info.partitions:
-        talk.say(f"  {_partition_text(partition)}")
-    for what, names in (("Accounts", info.accounts), ("QOS", info.qos)):
-        if names:
-            talk.say(f"{what}: {', '.join(names)}")
-    tools = [*found.runtimes, *(["environment modules"] if found.modules else [])]
-    talk.say(f"Found on the login node: {', '.join(tools) or 'no container tool'}.")
-    talk.say(f"Python there: {found.python or 'none that runs; the nodes may have one'}.")
+        say(f"  {_partition_text(partition)}\n")
+    if info.accounts:
+        talk.say("Accounts: {names}", names=", ".join(info.accounts))
+    if info.qos:
+        talk.say("QOS: {names}", names=", ".join(info.qos))
+    tools = [*found.runtimes, *([said("environment modules")] if found.modules else [])]
+    talk.say(
+        "Found on the login node: {tools}." if tools else "No container tool on the login node.",
+        tools=", ".join(tools),
+    )
+    talk.say(
+        "Python there: {python}."
+        if found.python
+        else "Python there: none that runs; the nodes may have one.",
+        python=found.python,
+    )
     for folder in found.folders:
-        talk.say(f"  {_folder_text(folder)}")
+        say(f"  {_folder_text(folder)}\n")
 
 
 def _partition_text(partition: Partition) -> str:
-    limit = "no time limit" if partition.limit_s is None else duration(partition.limit_s)
-    types = f" ({', '.join(partition.gpu_types)})" if partition.gpu_types else ""
-    gpus = f", {partition.gpus} GPUs{types}" if partition.gpus else ""
-    down = "" if partition.up else ", down"
+    told = [said("1 node" if partition.nodes == 1 else "{count} nodes", count=partition.nodes)]
+    limit_s = partition.limit_s
+    told.append(said("no time limit") if limit_s is None else duration(limit_s))
+    if partition.gpus:
+        types = f" ({', '.join(partition.gpu_types)})" if partition.gpu_types else ""
+        gpus = said("1 GPU" if partition.gpus == 1 else "{count} GPUs", count=partition.gpus)
+        told.append(gpus + types)
+    if not partition.up:
+        told.append(said("down"))
     star = "*" if partition.default else ""
-    return f"{partition.name}{star}: {partition.nodes} nodes, {limit}{gpus}{down}"
+    return f"{partition.name}{star}: {', '.join(told)}"
 
 
 def _folder_text(folder: Folder) -> str:
-    free = f", {memory(folder.free_mib)} free" if folder.free_mib is not None else ""
-    seen = "seen by every node" if folder.shared else "the nodes may not see it"
-    write = "" if folder.writable else ", you cannot write there"
+    free = ""
+    if folder.free_mib is not None:
+        free = ", " + said("{amount} free", amount=memory(folder.free_mib))
+    seen = said("seen by every node" if folder.shared else "the nodes may not see it")
+    write = "" if folder.writable else f", {said('you cannot write there')}"
     return f"{folder.name} = {folder.path} ({folder.file_system}{free}; {seen}{write})"
 
 
@@ -211,8 +238,9 @@ def _make_default(api: Api, name: str, talk: Dialogue) -> None:
     if len(known) < 2 or any(one.default and one.name == name for one in known):
         return
     default = next((one.name for one in known if one.default), None)
-    instead = f" instead of `{default}`" if default else ""
-    if default is None or talk.wanted(f"Shall jobs that name no cluster go there{instead}?"):
+    if default is None or talk.wanted(
+        Message.of("Shall jobs that name no cluster go there instead of `{name}`?", name=default)
+    ):
         save.set_default(name)
 
 

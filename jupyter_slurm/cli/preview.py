@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 
 from jupyter_slurm.views.preview_text import preview_lines
-from jupyter_slurm.wire import Preview
+from jupyter_slurm.wire import (
+    Preview,
+    said,
+)
 
 
 def preview_text(preview: Preview) -> str:
     told = "".join(f"# {line}\n" for line in preview_lines(preview))
+    where = said("on {cluster}, in {path}:", cluster=preview.cluster, path=preview.job_dir)
     files = "".join(f"#   {name}\n" for name in preview.files)
-    return (
-        f"{told}# on {preview.cluster}, in {preview.job_dir}:\n{files}"
-        f"# {shlex.join(preview.sbatch)}\n{preview.script}"
-    )
+    return f"{told}# {where}\n{files}# {shlex.join(preview.sbatch)}\n{preview.script}"

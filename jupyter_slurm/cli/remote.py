@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.progress import follow_transfer
-from jupyter_slurm.cli.say import note, say
+from jupyter_slurm.cli.say import remark, say, tell
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.client import lab_page
 from jupyter_slurm.client.login import TerminalAnswerer, log_in
@@ -26,6 +26,7 @@ from jupyter_slurm.views.connections import (
     tunnel_ends,
     tunnel_row,
 )
+from jupyter_slurm.wire import Message
 
 
 def login(args: Arguments, connect: Connect) -> int:
@@ -38,7 +39,11 @@ def login(args: Arguments, connect: Connect) -> int:
 
 def logout(args: Arguments, connect: Connect) -> int:
     connection = connect().disconnect(cluster_name(args.cluster))
-    say(f"The connection to {connection.cluster} is {connection.state}. Jobs go on.\n")
+    tell(
+        "The connection to {cluster} is {state}. Jobs go on.",
+        cluster=connection.cluster,
+        state=Message(connection.state),
+    )
     return 0
 
 
@@ -49,7 +54,7 @@ def connections(args: Arguments, connect: Connect) -> int:
         return 0
     now_s = time.time()
     rows = [connection_row(one, now_s) for one in found]
-    say(table([*map(str.upper, CONNECTION_HEAD)], rows))
+    say(table(CONNECTION_HEAD, rows))
     return 0
 
 
@@ -58,13 +63,13 @@ def tunnel(args: Arguments, connect: Connect) -> int:
     api = connect()
     for tunnel_id in args.close:
         api.close_tunnel(tunnel_id)
-        say(f"Tunnel {tunnel_id} is closed.\n")
+        tell("Tunnel {id} is closed.", id=tunnel_id)
     aim = None if args.target is None else dashboard_aim(api, args.target)
     if aim is not None:
         page, address = lab_page.of_dashboard(api, *aim)
         say(f"{address}\n")
         if not lab_page.show(page):
-            note(f"Open {page} in a browser of this machine: it logs in there.\n")
+            remark("Open {page} in a browser of this machine: it logs in there.", page=page)
     elif args.target is not None:
         ends = tunnel_ends(api, args.target, args.local_port)
         opened = api.forward(
@@ -81,15 +86,16 @@ def _list(args: Arguments, connect: Connect) -> None:
     if args.json:
         say(as_json(found))
         return
-    head = [*map(str.upper, TUNNEL_HEAD)]
-    rows = [*map(tunnel_row, found)]
-    say(table(head, rows) if found else "No tunnel is open.\n")
+    if found:
+        say(table(TUNNEL_HEAD, [*map(tunnel_row, found)]))
+    else:
+        tell("No tunnel is open.")
 
 
 def push(args: Arguments, connect: Connect) -> int:
     local = Path(args.local).expanduser().absolute()
     if not local.exists():
-        raise NotFoundError(f"There is no {local}.")
+        raise NotFoundError("There is no {path}.", path=local)
     remote = args.remote or _named(local.resolve().name, "REMOTE")
     api = connect()
     begun = api.push(str(local), remote, cluster_name(args.cluster), tuple(args.exclude))
@@ -109,7 +115,9 @@ def pull(args: Arguments, connect: Connect) -> int:
 
 def _named(name: str, word: str) -> str:
     if not name:
-        raise RequestError(f"Say {word} too: there is no name to take from the other side.")
+        raise RequestError(
+            "Say {word} too: there is no name to take from the other side.", word=word
+        )
     return name
 
 

@@ -10,6 +10,7 @@ import sys
 
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.readable import visible_lines
+from jupyter_slurm.wire import Text, said
 
 
 def say(text: str) -> None:
@@ -20,3 +21,14 @@ def say(text: str) -> None:
 def note(text: str) -> None:
     """Write `text`, its newlines included, to stderr, with commands as in a terminal."""
     sys.stderr.write(visible_lines(in_words_of_a_terminal(text)))
+
+
+def tell(text: Text, /, **args: object) -> None:
+    """Write a sentence of ours, in the user's language and on a line of its own, to stdout; the
+    catalogues collect such literals."""
+    say(f"{in_words_of_a_terminal(said(text, **args))}\n")
+
+
+def remark(text: Text, /, **args: object) -> None:
+    """Write the same to stderr."""
+    note(f"{said(text, **args)}\n")

@@ -9,16 +9,22 @@ import msgspec
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
-from jupyter_slurm.cli.say import note, say
+from jupyter_slurm.cli.say import note, remark, say, tell
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.commands import sessions
 from jupyter_slurm.commands.arguments import Arguments, job_spec
 from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.job import placed, until_ready
 from jupyter_slurm.jobs.kinds import jobs_of
-from jupyter_slurm.readable import duration
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import Job, JobKind, SessionSpec, new_id
+from jupyter_slurm.wire import (
+    Job,
+    JobKind,
+    Message,
+    SessionSpec,
+    new_id,
+    said,
+)
 
 
 def start(args: Arguments, connect: Connect) -> int:
@@ -29,13 +35,14 @@ def start(args: Arguments, connect: Connect) -> int:
         say(preview_text(api.preview(spec)))
         return 0
     job = api.submit(spec)
-    note(f"{card.title(job)} is {job.state.word}.\n")
+    remark("{job} is {state}.", job=card.title(job), state=Message(job.state.word))
     try:
         if not request.detach:
             for chunk in until_ready(api, job, sessions.is_ready):
                 job = chunk.job
     except KeyboardInterrupt:
-        note(f"\n{card.title(job)} goes on; `jupyter slurm session stop` ends it.\n")
+        note("\n")
+        remark("{job} goes on; `jupyter slurm session stop` ends it.", job=card.title(job))
         raise
     note(card.plain(job, time.time()) + "\n")
     say(f"{job.id}\n")
@@ -57,24 +64,22 @@ def listed(args: Arguments, connect: Connect) -> int:
     if args.json:
         say(as_json(found))
     elif found:
-        head = ["NAME", "ID", "SLURM", "CLUSTER", "STATE", "NODES", "ENDS"]
+        head = ["Name", "ID", "Slurm", "Cluster", "State", "Nodes", "Ends"]
         say(table(head, [_row(job) for job in found]))
     else:
-        say("You have no sessions: `jupyter slurm session start`\n")
+        tell("You have no sessions: `jupyter slurm session start`")
     return 0
 
 
 def _row(job: Job) -> list[str]:
-    left_s = sessions.left_s(job, time.time())
-    ends = str(job.why or "") if left_s is None else f"in {duration(left_s)} at the latest"
     return [
         job.name,
         job.id,
         job.slurm_id or "",
         job.cluster,
-        job.state.word,
+        said(job.state.word),
         ",".join(job.nodes),
-        ends,
+        sessions.ends(job, time.time()),
     ]
 
 

@@ -18,7 +18,7 @@ from jupyter_slurm.cli import console, follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.console import How, TerminalEnd
 from jupyter_slurm.cli.jobs import cluster_name
-from jupyter_slurm.cli.say import note
+from jupyter_slurm.cli.say import note, remark
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.commands import shell
 from jupyter_slurm.commands.arguments import Arguments
@@ -29,7 +29,15 @@ from jupyter_slurm.job import placed, until_ready
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import Job, JobState, new_id
+from jupyter_slurm.wire import (
+    Job,
+    JobState,
+    Message,
+    filled,
+    new_id,
+    said,
+    together,
+)
 
 _WAIT_S = 20.0
 _TICK_S = 2.0
@@ -55,13 +63,16 @@ def open_shell(api: Api, wanted: Shell, cluster: str | None) -> int:
     job_id = wanted.job_id
     job = submitted(api, wanted, cluster) if job_id is None else api.job(job_id)
     if job_id is not None and job.state.final:
-        raise RequestError(f"Job {job.id} has ended: it is {job.state.word}.")
+        raise RequestError(
+            "Job {id} has ended: it is {state}.", id=job.id, state=Message(job.state.word)
+        )
     try:
         job = _running(api, job)
     except KeyboardInterrupt:
         if job_id is None:
             api.cancel(job.id)
-            note(f"\n{card.title(job)} is being cancelled.\n")
+            note("\n")
+            remark("{job} is being cancelled.", job=card.title(job))
         raise
     if job.state.final:
         return _ended(api, job)
@@ -106,12 +117,12 @@ def _runs(job: Job) -> bool:
 
 
 def _welcome(job: Job, node: str | None, now_s: float) -> str:
-    until = ""
+    where = said("{job}, node {node}", job=card.title(job), node=node or job.nodes[0])
+    if node is None and len(job.nodes) > 1:
+        where += said(" and {count} more", count=len(job.nodes) - 1)
     if job.limit_s is not None and job.started_s is not None:
-        until = f", until {moment(job.started_s + job.limit_s, now_s)}"
-    more = f" and {len(job.nodes) - 1} more" if node is None and len(job.nodes) > 1 else ""
-    where = f"{card.title(job)}, node {node or job.nodes[0]}{more}{until}"
-    return f"[{where}; ~. at the beginning of a line leaves]"
+        where += said(", until {time}", time=moment(job.started_s + job.limit_s, now_s))
+    return f"[{where}; {said('~. at the beginning of a line leaves')}]"
 
 
 def _after(api: Api, job: Job, outcome: TerminalEnd, keep_s: float | None) -> int:
@@ -124,30 +135,42 @@ def _after(api: Api, job: Job, outcome: TerminalEnd, keep_s: float | None) -> in
     if outcome.how is How.EXITED:
         if is_kept and which.others:
             others = ", ".join(map(str, which.others))
-            note(f"{card.title(job)} goes on: {again}; its other terminals: {others}.\n")
+            remark(
+                "{job} goes on: {again}; its other terminals: {others}.",
+                job=card.title(job),
+                again=again,
+                others=others,
+            )
         elif is_kept:
             api.delivered(job.id)
         return outcome.status or 0
     if outcome.how is How.LOST:
-        note("\nThe terminal is lost: nothing comes from there any more.\n")
+        note("\n")
+        remark("The terminal is lost: nothing comes from there any more.")
         job = _settled(api, job)
         if job.state.final:
             if is_kept:
                 follow.print_text(api, job)
             return _ended(api, job)
-    said = {
-        How.LEFT: "Left.",
-        How.TAKEN: "Another terminal has taken this one over.",
-        How.LOST: "",
-    }[outcome.how]
+    happened = {
+        How.LEFT: Message.of("Left."),
+        How.TAKEN: Message.of("Another terminal has taken this one over."),
+    }.get(outcome.how)
     if is_kept:
         if which.others:
             again = f"`jupyter slurm shell --job {job.id} --terminal {which.number}`"
-        kept = "" if keep_s is None else f" within {duration(keep_s)}"
-        said += f" The shell runs on in {card.title(job)}: {again} comes back to it{kept}."
+        goes_on = filled(
+            "The shell runs on in {job}: {again} comes back to it."
+            if keep_s is None
+            else "The shell runs on in {job}: {again} comes back to it within {span}.",
+            {"job": card.title(job), "again": again, "span": duration(keep_s or 0.0)},
+        )
     else:
-        said += f" The shell ends; {card.title(job)} goes on: {again}"
-    note(f"\n{said.strip()}\n")
+        goes_on = Message.of(
+            "The shell ends; {job} goes on: {again}", job=card.title(job), again=again
+        )
+    note("\n")
+    remark(together(happened, goes_on))
     return 0 if outcome.how is How.LEFT else _LOST
 
 

@@ -16,7 +16,7 @@ from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name, note_ended_earlier
 from jupyter_slurm.cli.preview import preview_text
-from jupyter_slurm.cli.say import note, say
+from jupyter_slurm.cli.say import note, remark, say
 from jupyter_slurm.client.login import LoginDeclined
 from jupyter_slurm.commands import headless, line
 from jupyter_slurm.commands.arguments import Arguments
@@ -26,14 +26,19 @@ from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import Job, JobSpec, new_id
+from jupyter_slurm.wire import (
+    Job,
+    JobSpec,
+    new_id,
+    said,
+)
 
 
 def submit(args: Arguments, connect: Connect) -> int:
     """Submit a file and, unless `--detach`, follow the job; return its exit code."""
     file, request = Path(args.file), headless.request(args.words)
     if not file.is_file():
-        raise NotFoundError(f"There is no file {file}.")
+        raise NotFoundError("There is no file {path}.", path=file)
     api = None
     if request.session is not None:
         api = connect()
@@ -80,7 +85,8 @@ def _submit(api: Api, spec: JobSpec) -> Job:
     except LoginDeclined:
         raise
     except KeyboardInterrupt:
-        note(f"\nWhether job {spec.id} was submitted: `jupyter slurm why {spec.id}`\n")
+        note("\n")
+        remark("Whether job {id} was submitted: `jupyter slurm why {id}`", id=spec.id)
         raise
 
 
@@ -101,14 +107,14 @@ def _leave(_: Api, job: Job) -> str:
 
 def _cancel(api: Api, job: Job) -> str:
     api.cancel(job.id)
-    return f"{card.title(job)} is being cancelled."
+    return said("{job} is being cancelled.", job=card.title(job))
 
 
 def _check_syntax(api: Api, file: Path, text: str, spec: JobSpec) -> None:
     """Raise CodeError, or warn, if the file does not compile."""
     error = syntax.fault_of_file(file, text)
     if error is not None:
-        note(f"{syntax.check(error, text, spec, api)}\n")
+        remark(syntax.check(error, text, spec, api))
 
 
 def _spec(file: Path, text: str, request: line.Request, arguments: Sequence[str]) -> JobSpec:
@@ -127,9 +133,11 @@ def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as exc:
-        raise RequestError(f"{file} is not UTF-8 text (byte {exc.start}).") from exc
+        raise RequestError(
+            "{path} is not UTF-8 text (byte {byte}).", path=file, byte=exc.start
+        ) from exc
     except OSError as exc:
-        raise RequestError(f"{file} cannot be read: {exc.strerror}.") from exc
+        raise RequestError("{path} cannot be read: {why}.", path=file, why=exc.strerror) from exc
 
 
 COMMANDS = by_words(submit=submit, run=run, attach=attach)

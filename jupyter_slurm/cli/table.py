@@ -9,28 +9,28 @@ from typing import Any
 
 import msgspec
 
-from jupyter_slurm.readable import visible
-from jupyter_slurm.wire import Message
+from jupyter_slurm.readable import padded, visible, width
+from jupyter_slurm.wire import (
+    Message,
+    said,
+)
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e\n]+")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table with columns as wide as their longest cell, without empty columns.
+    """Return a table with columns as wide as their longest cell, without empty columns; its head in
+    the user's language.
 
-    >>> print(table(["ID", "NOTE", "STATE"], [["a", "", "RUNNING"]]), end="")
+    >>> print(table(["ID", "Note", "State"], [["a", "", "RUNNING"]]), end="")
     ID  STATE
     a   RUNNING
     """
     clean = [[visible(cell) for cell in row] for row in rows]
     kept = [at for at in range(len(head)) if not rows or any(row[at] for row in clean)]
-    lines = [[line[at] for at in kept] for line in (list(head), *clean)]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(kept))]
-    return "".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        + "\n"
-        for line in lines
-    )
+    lines = [[line[at] for at in kept] for line in ([said(name).upper() for name in head], *clean)]
+    widths = [max(width(line[at]) for line in lines) for at in range(len(kept))]
+    return "".join("  ".join(map(padded, line, widths)).rstrip() + "\n" for line in lines)
 
 
 def in_words_of_a_terminal(text: str) -> str:

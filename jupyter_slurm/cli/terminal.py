@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from jupyter_slurm.cli.table import in_words_of_a_terminal
-from jupyter_slurm.readable import Coloured, moment, visible, visible_lines
+from jupyter_slurm.readable import Coloured, cut, moment, visible, visible_lines, width
 from jupyter_slurm.views import card
 from jupyter_slurm.views.transfer_card import progress_text
 from jupyter_slurm.wire import (
@@ -26,6 +26,7 @@ from jupyter_slurm.wire import (
     Output,
     Stream,
     Text,
+    said,
 )
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -80,7 +81,7 @@ class Terminal:
     def progress(self, job: Job) -> None:
         """Say how the job stands, and its warning, unless that has been said."""
         if job.warning is not None and job.warning != self._warned:
-            self.note(str(job.warning))
+            self.note(said(job.warning))
             self._warned = job.warning
         if job.state.final:
             return
@@ -117,10 +118,10 @@ class Terminal:
     def _rewrite(self, line: str) -> None:
         if not self.live or line == self._line or self._midline:
             return
-        width = shutil.get_terminal_size().columns - 1
+        columns = shutil.get_terminal_size().columns - 1
         # A notebook writes over a line of `!jupyter slurm …`, and knows nothing that clears it.
-        blank = " " * min(len(self._line), width)
-        self._stderr.write(f"{_CLEAR_LINE}{blank}\r{line[:width]}")
+        blank = " " * min(width(self._line), columns)
+        self._stderr.write(f"{_CLEAR_LINE}{blank}\r{cut(line, columns)}")
         self._stderr.flush()
         self._line = line
 
@@ -129,14 +130,14 @@ def _headline(job: Job) -> str:
     now_s = time.time()
     headline = card.headline(job, now_s)
     if job.transfer is not None:
-        headline = f"pushing, {progress_text(job.transfer, now_s)}"
+        headline = said("pushing, {progress}", progress=progress_text(job.transfer, now_s))
     parts = [f"{card.symbol(job.state)} {card.title(job)}: {headline}"]
     if job.why:
-        parts.append(str(job.why))
+        parts.append(said(job.why))
     if job.start_estimate_s and job.started_s is None:
-        parts.append(f"starts about {moment(job.start_estimate_s, now_s)}")
+        parts.append(said("starts about {time}", time=moment(job.start_estimate_s, now_s)))
     if job.nodes:
-        parts.append(f"on {', '.join(job.nodes)}")
+        parts.append(said("on {node}", node=", ".join(job.nodes)))
     if job.problem:
         parts.append(card.told_problem(job.problem))
     return visible(" · ".join(parts))
@@ -146,4 +147,4 @@ def _as_text(data: dict[str, Any]) -> str:
     text = data.get("text/plain")
     if text is not None:
         return str(text)
-    return f"[{', '.join(data)}: shown in a notebook]"
+    return f"[{said('{what}: shown in a notebook', what=', '.join(data))}]"

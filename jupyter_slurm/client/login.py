@@ -34,6 +34,7 @@ from jupyter_slurm.wire import (
     Question,
     QuestionKind,
     TerminalRequest,
+    said,
 )
 
 _R = TypeVar("_R")
@@ -103,7 +104,7 @@ class Attended:
             in_front = threading.current_thread() is threading.main_thread()
             if not (in_front and self._answerer.there()):
                 raise
-            self._answerer.say(visible(str(exc.message)))
+            self._answerer.say(visible(said(exc.message)))
         self.log_in(cluster())
         return act()
 
@@ -140,8 +141,12 @@ def log_in(api: Api, cluster: str | None, answerer: Answerer, caller: str) -> Co
     try:
         return _Conversation(api, cluster, answerer, caller).run()
     except (KeyboardInterrupt, EOFError):
-        there = f" on {cluster}" if cluster else ""
-        raise LoginDeclined(f"the login{there} was broken off; nothing else was done") from None
+        told = (
+            "the login on {cluster} was broken off; nothing else was done"
+            if cluster
+            else "the login was broken off; nothing else was done"
+        )
+        raise LoginDeclined(said(told, cluster=cluster)) from None
 
 
 class _Conversation:
@@ -175,13 +180,17 @@ class _Conversation:
         if not self._is_anothers:
             self._is_anothers = True
             self._answerer.say(
-                f"Waiting for the login on {connection.cluster} in another window: answer there. "
-                "■ or Ctrl-C stops waiting."
+                said(
+                    "Waiting for the login on {cluster} in another window: answer there. ■ or "
+                    "Ctrl-C stops waiting.",
+                    cluster=connection.cluster,
+                )
             )
 
     def _answer(self, question: Question) -> Connection:
         if question.refused:
-            self._answerer.say(f"{question.host} has not taken that answer, and asks again.")
+            told = said("{host} has not taken that answer, and asks again.", host=question.host)
+            self._answerer.say(told)
         try:
             answer = _ask(question, self._answerer)
         except (KeyboardInterrupt, EOFError):
@@ -197,6 +206,11 @@ class _Conversation:
         """End the login for everybody, so that no host and no window waits."""
         with suppress(JupyterSlurmError):  # it says what is known here
             self._api.answer(question.id, None)
+
+
+def is_yes(answer: str) -> bool:
+    """Tell whether the answer is a yes, in English or in this process's language."""
+    return answer.strip().lower() in ("y", "yes", said("yes"), said("yes")[0])
 
 
 def typed_unseen(prompt: str) -> str:
@@ -216,15 +230,17 @@ def _not_open(connection: Connection) -> JupyterSlurmError:
 def _ask(question: Question, answerer: Answerer) -> str:
     """Put the question so that its form says where the answer goes: what a host says stands behind
     a mark or the host's name, and begins no line, so it cannot look like ours."""
-    prompt = visible(str(question.prompt)).strip()
+    prompt = visible(said(question.prompt)).strip()
     match question.kind:
         case QuestionKind.HOST_KEY:
-            for line in str(question.instruction).splitlines():
+            for line in said(question.instruction).splitlines():
                 answerer.say(visible(line))
-            answer = answerer.confirm(f"{prompt} (yes/no) ").strip().lower()
-            return "yes" if answer in ("y", "yes") else "no"
+            answer = (
+                answerer.confirm(said("{question} (yes/no)", question=prompt) + " ").strip().lower()
+            )
+            return "yes" if is_yes(answer) else "no"
         case QuestionKind.PASSPHRASE:
-            return answerer.secret(f"Stays on this machine. {prompt} ")
+            return answerer.secret(said("Stays on this machine. {question}", question=prompt) + " ")
         case QuestionKind.TEXT:
             return answerer.choice(_quoted(question, prompt, answerer))
         case QuestionKind.SECRET:
@@ -233,21 +249,24 @@ def _ask(question: Question, answerer: Answerer) -> str:
 
 def _quoted(question: Question, prompt: str, answerer: Answerer) -> str:
     """Return what to ask with, after showing the rest of what the host says as the host's."""
-    said = str(question.instruction).splitlines()
+    lines = said(question.instruction).splitlines()
     if len(prompt) > _SHORT_PROMPT:
         # A terminal would break it, and the host choose what begins the next line.
-        said, prompt = [*said, prompt], "Your answer:"
-    if any(line.strip() for line in said):
-        answerer.say(f"{question.host} says:")
-    for line in said:
+        lines, prompt = [*lines, prompt], said("Your answer:")
+    if any(line.strip() for line in lines):
+        answerer.say(said("{host} says:", host=question.host))
+    for line in lines:
         for part in textwrap.wrap(visible(line), _QUOTED_WIDTH):
             answerer.say(f"  | {part}")
     if question.names_a_key:
         answerer.say(
-            f"Careful: this is a question of {question.host}, which has no need of the passphrase "
-            "of your key. Your answer is sent there."
+            said(
+                "Careful: this is a question of {host}, which has no need of the passphrase of "
+                "your key. Your answer is sent there.",
+                host=question.host,
+            )
         )
-    return f"Sent to {question.host}: {prompt} "
+    return said("Sent to {host}: {question}", host=question.host, question=prompt) + " "
 
 
 class TerminalAnswerer:

@@ -10,7 +10,10 @@ from typing import Any, cast
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm.options import suggest
-from jupyter_slurm.wire import Message, together
+from jupyter_slurm.wire import (
+    Message,
+    together,
+)
 
 _FIELD = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]*\])*(?::[^{}]*)?"
 """`x`, `job.id`, `rates[0]`, `rate:.2f`; the browser's side (form.ts) has the same."""
@@ -84,8 +87,10 @@ def _item(text: str) -> object:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError) as exc:
-        told = (
-            f"`[{text}]` is not a number or a quoted text; a text's own quotes stay where there "
-            """are quotes around the word, as in `'{a["b"]}'`"""
+        told = Message.of(
+            "`[{text}]` is not a number or a quoted text; a text's own quotes stay where there are "
+            """quotes around the word, as in `'{example}'`""",
+            text=text,
+            example='{a["b"]}',
         )
         raise ValueError(told) from exc

@@ -16,7 +16,12 @@ from jupyter_slurm.commands.line import Request
 from jupyter_slurm.commands.packages_here import Here
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm import options as sbatch
-from jupyter_slurm.wire import Image, ImageRemoval, ImageSpec
+from jupyter_slurm.wire import (
+    Image,
+    ImageRemoval,
+    ImageSpec,
+    said,
+)
 
 _WHOLE = re.compile(r"#!|(?:from|arg|bootstrap:)\s", re.IGNORECASE)
 _SHARED = ("partition", "account", "qos", "reservation", "constraint", "clusters")
@@ -99,16 +104,21 @@ def removed(name: str, done: ImageRemoval) -> str:
     remove a container."""
     if done.jobs:
         told = ", ".join(f"{job.id} ({job.name})" for job in done.jobs)
-        return f"{name}: removed from its node by a job that Slurm now has: {told}"
+        return said(
+            "{name}: removed from its node by a job that Slurm now has: {jobs}",
+            name=name,
+            jobs=told,
+        )
     if not done.held_on:
-        return f"{name}: removed"
-    nodes = ", ".join(done.held_on)
-    return (
-        f"{name}: removed. Docker (or Podman) on {nodes} still holds it; the next job "
-        "there in another image that was built or pulled here removes it."
+        return said("{name}: removed", name=name)
+    return said(
+        "{name}: removed. Docker (or Podman) on {nodes} still holds it; the next job there in "
+        "another image that was built or pulled here removes it.",
+        name=name,
+        nodes=", ".join(done.held_on),
     )
 
 
 def place(image: Image) -> str:
     """Say where an image is."""
-    return image.path if image.node is None else f"on {image.node}"
+    return image.path if image.node is None else said("on {node}", node=image.node)

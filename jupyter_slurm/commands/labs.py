@@ -13,7 +13,14 @@ from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views.card import headline, title
-from jupyter_slurm.wire import Job, JobKind, LabEntry, LabStep, Message
+from jupyter_slurm.wire import (
+    Job,
+    JobKind,
+    LabEntry,
+    LabStep,
+    Message,
+    said,
+)
 
 HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
 _NONE = {
@@ -24,7 +31,7 @@ _NONE = {
 }
 """By whether a name, and whether a cluster was asked for."""
 _START_ONE = "`%slurm lab start [OPTIONS]` starts one."
-_STEPS = {
+STEPS = {
     LabStep.INSTALLING: "JupyterLab is being installed beside the image, once.",
     LabStep.STARTING: "JupyterLab starts.",
     LabStep.READY: "JupyterLab is ready.",
@@ -62,13 +69,19 @@ def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> 
 
 
 def _those(jobs: Iterable[Job]) -> str:
-    return ", ".join(f"lab {job.id} on {job.cluster}" for job in jobs)
+    return ", ".join(said("lab {id} on {cluster}", id=job.id, cluster=job.cluster) for job in jobs)
 
 
 def extended(job: Job, now_s: float) -> str:
     left_s = sessions.left_s(job, now_s)
-    ends = "" if left_s is None else f" and ends in {duration(left_s)} at the latest"
-    return f"{title(job)} is {job.state.word}{ends}."
+    return said(
+        "{job} is {state}."
+        if left_s is None
+        else "{job} is {state} and ends in {span} at the latest.",
+        job=title(job),
+        state=Message(job.state.word),
+        span=duration(left_s or 0.0),
+    )
 
 
 def is_ready(job: Job) -> bool:
@@ -77,17 +90,26 @@ def is_ready(job: Job) -> bool:
 
 def step(job: Job) -> str | None:
     """Return how far the lab is, once its job runs; None: the job's state says all."""
-    return None if job.lab is None else _STEPS.get(job.lab.step)
+    step = None if job.lab is None else STEPS.get(job.lab.step)
+    return None if step is None else said(step)
 
 
 def row(job: Job, now_s: float) -> tuple[str, ...]:
     """Return the lab's row under `HEAD`."""
-    left_s = sessions.left_s(job, now_s)
-    ends = str(job.why or "") if left_s is None else f"in {duration(left_s)} at the latest"
     address = "" if job.lab is None else job.lab.url
     state = job.lab.step if job.lab is not None and job.started_s is not None else job.state.word
+    state = said(state)
     nodes = ",".join(job.nodes)
-    return (job.name, job.id, job.slurm_id or "", job.cluster, state, nodes, ends, address)
+    return (
+        job.name,
+        job.id,
+        job.slurm_id or "",
+        job.cluster,
+        state,
+        nodes,
+        sessions.ends(job, now_s),
+        address,
+    )
 
 
 def below_a_hub(job: Job) -> str | None:
@@ -95,14 +117,15 @@ def below_a_hub(job: Job) -> str | None:
     port."""
     if job.lab is None or job.lab.base_url == "/":
         return None
-    return (
-        f"It is at {job.lab.base_url}lab of this Jupyter's own address; the sidebar and the job's "
-        "card open it there."
+    return said(
+        "It is at {path} of this Jupyter's own address; the sidebar and the job's card open it "
+        "there.",
+        path=f"{job.lab.base_url}lab",
     )
 
 
 def ended(job: Job, now_s: float) -> str:
-    return f"{title(job)}: {headline(job, now_s)}. {job.why or ''}".strip()
+    return f"{title(job)}: {headline(job, now_s)}. {said(job.why or '')}".strip()
 
 
 def page(entry: LabEntry, name: str) -> str:

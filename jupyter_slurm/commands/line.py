@@ -25,7 +25,15 @@ from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.readable import brief
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.directives import read_directives
-from jupyter_slurm.wire import CellSpec, Engine, OutFormat, ProgramSpec, SpecT
+from jupyter_slurm.wire import (
+    CellSpec,
+    Engine,
+    OutFormat,
+    ProgramSpec,
+    SpecT,
+    Text,
+    filled,
+)
 
 
 class Reuse(StrEnum):
@@ -97,8 +105,9 @@ def split(line: str) -> list[str]:
     except ValueError as exc:
         raise _wrong(
             "",
-            f"This line cannot be split into words: {str(exc).lower()}.",
+            "This line cannot be split into words: {why}.",
             "Close every quote; write a backslash before a quote that is meant as itself.",
+            why=str(exc).lower(),
         ) from exc
 
 
@@ -262,8 +271,9 @@ def _check_in_session(request: Request, kind: Kind[Any], options: Mapping[str, s
     for name in (*options, *(name for name, given in ours.items() if given)):
         raise _wrong(
             name,
-            f"--{name} is not for a cell of a session.",
+            "--{name} is not for a cell of a session.",
             "The session has what it was started with: `%slurm help`.",
+            name=name,
         )
 
 
@@ -286,11 +296,12 @@ def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
             values.append(item.value or "")
         elif option.metavar:
             if not item.value:
-                told = f"--{item.name} needs a value: --{item.name} {option.metavar}."
-                raise _wrong(item.name, told)
+                told = "--{name} needs a value: --{name} {metavar}."
+                raise _wrong(item.name, told, name=item.name, metavar=option.metavar)
             values.append(item.value)
         elif item.value is not None:
-            raise _wrong(item.name, f"--{item.name} takes no value, not `{item.value}`.")
+            told = "--{name} takes no value, not `{value}`."
+            raise _wrong(item.name, told, name=item.name, value=item.value)
     return ours, theirs
 
 
@@ -313,17 +324,18 @@ def _unknown(exc: sbatch.OptionError) -> RequestError:
     """Return the error with the nearest of all options: sbatch's table does not have ours."""
     word = exc.word.partition("=")[0]
     if word in _OF_PYXIS:
-        return _wrong(exc.option, f"`{word}` is pyxis's word, and not taken here.", _OF_PYXIS[word])
+        told = "`{word}` is pyxis's word, and not taken here."
+        return _wrong(exc.option, told, _OF_PYXIS[word], word=word)
     if not word.startswith("-"):
         return _wrong("", exc.message, "Code goes below the line; options begin with `--`.")
     near = exc.suggestion
     if word.startswith("--") and word[2:] not in sbatch.OPTIONS:
         near = sbatch.suggest(word, tuple(CELL.options))
-    return _wrong(exc.option, exc.message, f"Did you mean `{near}`?" if near else None)
+    return _wrong(exc.option, exc.message, "Did you mean `{near}`?" if near else None, near=near)
 
 
-def _wrong(option: str, message: str, hint: str | None = None) -> RequestError:
-    return RequestError(message, hint=hint, option=option)
+def _wrong(about: str, message: Text, hint: Text | None = None, /, **args: object) -> RequestError:
+    return RequestError(filled(message, args), hint=hint and filled(hint, args), option=about)
 
 
 def _names(values: Sequence[str]) -> tuple[str, ...]:
@@ -345,8 +357,12 @@ def _excluded(ours: Mapping[str, Sequence[str]], nodes: str) -> tuple[str, ...]:
 
 def _not_nodes(text: str) -> RequestError:
     """Return the error for an --exclude beside --push that looks like a pattern of files."""
-    told = f"--exclude names nodes, as for sbatch, and `{text}` does not."
-    return _wrong("exclude", told, f"Files stay behind with `--push-exclude '{text}'`.")
+    return _wrong(
+        "exclude",
+        "--exclude names nodes, as for sbatch, and `{text}` does not.",
+        "Files stay behind with `--push-exclude '{text}'`.",
+        text=text,
+    )
 
 
 def _patterns(values: Sequence[str]) -> tuple[str, ...]:
@@ -357,8 +373,9 @@ def _patterns(values: Sequence[str]) -> tuple[str, ...]:
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
             raise _wrong(
                 "fetch",
-                f"--fetch: `{pattern}` is outside of the folder where the job runs.",
+                "--fetch: `{pattern}` is outside of the folder where the job runs.",
                 "Give patterns relative to it, e.g. `out/*.csv`; `%slurm pull` brings any file.",
+                pattern=pattern,
             )
     return patterns
 
@@ -371,8 +388,10 @@ def _variables(option: str, values: Sequence[str]) -> tuple[str, ...]:
         if not name.isidentifier():
             raise _wrong(
                 option,
-                f"--{option}: `{name}` is not the name of a variable.",
+                "--{word}: `{name}` is not the name of a variable.",
                 "Give names, separated by commas: `--in data,weights`.",
+                word=option,
+                name=name,
             )
     return names
 
@@ -384,8 +403,9 @@ def _environment(values: Sequence[str]) -> dict[str, str]:
         if not equals or not _ENV_NAME.fullmatch(name):
             raise _wrong(
                 "env",
-                f"--env: `{text}` is not NAME=VALUE.",
+                "--env: `{text}` is not NAME=VALUE.",
                 "For a value with blanks quote the whole: --env 'GREETING=good day'.",
+                text=text,
             )
         env[name] = value
     return env
@@ -395,8 +415,10 @@ def _job_name(name: str | None, option: str = "name") -> str | None:
     if name is not None and not _JOB_NAME.fullmatch(name):
         raise _wrong(
             option,
-            f"--{option}: `{brief(name)}` cannot be a job's name.",
+            "--{word}: `{name}` cannot be a job's name.",
             "Up to 64 letters, digits, `.`, `_` and `-`.",
+            word=option,
+            name=brief(name),
         )
     return name
 
@@ -405,8 +427,8 @@ def _one_name(ours: str | None, theirs: str | None) -> str | None:
     """Return the job's name by `--name` or sbatch's `--job-name`; the latter may be a batch
     script's, for which any text is valid. RequestError."""
     if ours is not None and theirs not in (None, ours):
-        told = f"`--name {ours}` and `--job-name {brief(theirs)}` both name the job."
-        raise _wrong("job-name", told, "Leave one of them out.")
+        told = "`--name {name}` and `--job-name {other}` both name the job."
+        raise _wrong("job-name", told, "Leave one of them out.", name=ours, other=brief(theirs))
     return ours or (theirs if theirs and _JOB_NAME.fullmatch(theirs) else None)
 
 
@@ -429,13 +451,16 @@ def _one_of(name: str, value: str | None) -> Any:
     """Return `value`, one of those in the option's metavar; None: not given. RequestError."""
     choices = CELL.options[name].metavar.split("|")
     if value not in (None, *choices):
-        raise _wrong(name, f"--{name} is `{'` or `'.join(choices)}`, not `{value}`.")
+        told = "--{name} is one of {choices}, not `{value}`."
+        known = ", ".join(f"`{one}`" for one in choices)
+        raise _wrong(name, told, name=name, choices=known, value=value)
     return value
 
 
 def _count(name: str, value: str | None) -> int:
     if value is not None and not value.isdecimal():
-        raise _wrong(name, f"--{name} is a number from 0 on, not `{value}`.")
+        told = "--{name} is a number from 0 on, not `{value}`."
+        raise _wrong(name, told, name=name, value=value)
     return int(value or 0)
 
 

@@ -11,11 +11,33 @@ from dataclasses import dataclass
 
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.kinds import jobs_of, kind_of
-from jupyter_slurm.wire import CellJob, Job, JobKind, JobState, Message
+from jupyter_slurm.readable import duration
+from jupyter_slurm.wire import (
+    CellJob,
+    Job,
+    JobKind,
+    JobState,
+    Message,
+    said,
+    together,
+)
 
 SOON_S = 300.0
 """How long before a session's end to warn of it."""
 _FEW = 3
+_NONE = {
+    (True, True, True): Message.of(
+        "There is no session `{name}` outside of notebooks on {cluster}."
+    ),
+    (True, True, False): Message.of("There is no session `{name}` outside of notebooks."),
+    (True, False, True): Message.of("There is no session outside of notebooks on {cluster}."),
+    (True, False, False): Message.of("There is no session outside of notebooks."),
+    (False, True, True): Message.of("This notebook has no session `{name}` on {cluster}."),
+    (False, True, False): Message.of("This notebook has no session `{name}`."),
+    (False, False, True): Message.of("This notebook has no session on {cluster}."),
+    (False, False, False): Message.of("This notebook has no session."),
+}
+"""By whether those of terminals are meant, a name, and a cluster was asked for."""
 _START_ANOTHER = "`%slurm session start [OPTIONS]` starts one."
 
 
@@ -56,7 +78,7 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
             those=_those(others, owner),
         )
         raise NotFoundError(
-            _none(owner, cluster, f" `{name}`"),
+            _none(owner, cluster, name),
             hint=there if others else "`%slurm session` lists those there are.",
         )
     return (live or mine)[0]
@@ -69,8 +91,11 @@ def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job
     mine = [job for job in sessions if owner.has(job) and cluster in (None, job.cluster)]
     if not mine:
         others = [job for job in sessions if not job.state.final]
-        told = (f"`{job.name}` is {_those([job], owner)}." for job in others[:_FEW])
-        raise NotFoundError(_none(owner, cluster), hint=" ".join((_START_ANOTHER, *told)))
+        told = (
+            Message.of("`{name}` is {those}.", name=job.name, those=_those([job], owner))
+            for job in others[:_FEW]
+        )
+        raise NotFoundError(_none(owner, cluster), hint=together(_START_ANOTHER, *told))
     return mine[0]
 
 
@@ -92,24 +117,36 @@ def check_cluster(job: Job, cluster: str | None) -> None:
         )
 
 
-def _none(owner: Owner, cluster: str | None, name: str = "") -> str:
-    where = f" on {cluster}" if cluster else ""
-    if owner.notebook is None:
-        return f"There is no session{name} outside of notebooks{where}."
-    return f"This notebook has no session{name}{where}."
+def ends(job: Job, now_s: float) -> str:
+    """Return when it ends at the latest, or why it waits."""
+    left = left_s(job, now_s)
+    if left is None:
+        return said(job.why or "")
+    return said("in {span} at the latest", span=duration(left))
+
+
+def _none(owner: Owner, cluster: str | None, name: str = "") -> Message:
+    told = _NONE[owner.notebook is None, bool(name), bool(cluster)]
+    return Message.of(told.text, name=name, cluster=cluster)
 
 
 def _those(jobs: Sequence[Job], owner: Owner) -> str:
     """Return each session's id, owner and cluster, as text."""
     return ", ".join(
-        f"session {job.id} of {_whose(job, owner)} on {job.cluster}" for job in jobs[:_FEW]
+        said(
+            "session {id} of {owner} on {cluster}",
+            id=job.id,
+            owner=_whose(job, owner),
+            cluster=job.cluster,
+        )
+        for job in jobs[:_FEW]
     )
 
 
 def _whose(job: Job, owner: Owner) -> str:
     if job.notebook is None:
-        return "a terminal"
-    return "this notebook" if job.notebook == owner.notebook else job.notebook
+        return said("a terminal")
+    return said("this notebook") if job.notebook == owner.notebook else job.notebook
 
 
 def left_s(job: Job, now_s: float) -> float | None:

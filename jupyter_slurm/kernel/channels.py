@@ -55,8 +55,10 @@ def read_connection_file(path: Path) -> ConnectionFile:
         )
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise ConfigError(
-            f"{path} is not a connection file of Jupyter's: {exc!r}.",
+            "{path} is not a connection file of Jupyter's: {exc}.",
             hint="This program is started by Jupyter, as a kernel.",
+            path=path,
+            exc=repr(exc),
         ) from exc
 
 
@@ -86,7 +88,9 @@ class Channels:
             except zmq.ZMQError as exc:
                 self.close()
                 raise ConfigError(
-                    f"The kernel cannot listen at {connection.address(name)}: {exc}."
+                    "The kernel cannot listen at {address}: {exc}.",
+                    address=connection.address(name),
+                    exc=exc,
                 ) from exc
             self._poller.register(sock, zmq.POLLIN)
 

@@ -132,7 +132,7 @@ def opened(connection_file: Path, words: tuple[str, ...], notebook: str | None) 
     name = connection_file.stem
     lock = _locked(folder / f"{name}.lock", _LOCK_S)
     if lock is None:
-        raise ConfigError(f"Another process runs the kernel {name} already.")
+        raise ConfigError("Another process runs the kernel {name} already.", name=name)
     record = KernelRecord(name, folder, lock, words)
     if record.kernel is None:
         for left in _left_behind(folder, words, notebook):

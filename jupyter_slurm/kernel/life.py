@@ -123,7 +123,7 @@ class Life:
             if job is not None:
                 self._follow(job)
         except Exception as exc:  # noqa: BLE001 - a worker never dies silently
-            self._tell(NoJob(f"The kernel stumbled over a bug of its own: {exc!r}.", words.AGAIN))
+            self._tell(NoJob(*words.stumbled(exc)))
 
     def _found_or_submitted(self) -> Job | None:
         while not self._ends.is_set():
@@ -211,9 +211,11 @@ def _hindrance(connection: Connection) -> JupyterSlurmError | None:
     where = connection.cluster
     match connection.state:
         case ConnectionState.LOGIN_NEEDED | ConnectionState.ASKING:
-            return LoginNeededError(f"The connection to {where} is closed until you log in again.")
+            return LoginNeededError(
+                "The connection to {where} is closed until you log in again.", where=where
+            )
         case ConnectionState.LOST:
-            return TransportError(told or f"The connection to {where} was lost.")
+            return TransportError(told or "The connection to {name} was lost.", name=where)
     return None
 
 

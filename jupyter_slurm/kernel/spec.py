@@ -81,7 +81,9 @@ def meant(args: Arguments, clusters: Iterable[Cluster]) -> RemoteKernel:
     )
     cluster = request.cluster or usual
     if cluster is None or cluster not in known:
-        raise NotFoundError(f"There is no cluster `{cluster}`.", hint="`jupyter slurm clusters`")
+        raise NotFoundError(
+            "There is no cluster `{name}`.", hint="`jupyter slurm clusters`", name=cluster
+        )
     if request.cluster is None:
         words = ["--cluster", cluster, *words]
     shown = args.display_name or display_name(request, cluster)
@@ -153,7 +155,7 @@ def remove(name: str) -> None:
     """Remove a kernelspec; kernels that run go on. NotFoundError: none of ours has that name."""
     if name not in [one.name for one in listed()]:
         raise NotFoundError(
-            f"There is no kernel `{name}` in a job.", hint="`jupyter slurm kernel list`"
+            "There is no kernel `{name}` in a job.", hint="`jupyter slurm kernel list`", name=name
         )
     shutil.rmtree(_folder() / name)
     _remove_values()
@@ -195,14 +197,17 @@ def _folder_for(name: str) -> Path:
     there."""
     if not re.fullmatch(r"[a-z0-9._-]{1,64}", name) or name.strip(".") == "":
         raise RequestError(
-            f"`{name}` is not a name for a kernel.",
+            "`{name}` is not a name for a kernel.",
             hint="Up to 64 of a-z, 0-9, `.`, `_` and `-`.",
             option="name",
+            name=name,
         )
     folder = _folder() / name
     if folder.exists() and _read(folder) is None:
         raise RequestError(
-            f"There is a kernel `{name}` already, which is not of this kind.", option="name"
+            "There is a kernel `{name}` already, which is not of this kind.",
+            option="name",
+            name=name,
         )
     return folder
 
@@ -212,8 +217,10 @@ def _read_values(file: Path) -> dict[str, str]:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
         raise RequestError(
-            f"The values of this kernel's --env cannot be read from {file}: {exc}.",
+            "The values of this kernel's --env cannot be read from {path}: {exc}.",
             hint="Make the kernel again: `jupyter slurm kernel add`, with its name.",
+            path=file,
+            exc=exc,
         ) from exc
 
 

@@ -10,10 +10,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from jupyter_slurm.kernel import words
 from jupyter_slurm.kernel.answers import Answers, quick, runs_code
 from jupyter_slurm.kernel.messages import Message
-
-INTERRUPTED = "the cell was waiting for its job, and was interrupted"
 
 
 class Waiting:
@@ -46,7 +45,7 @@ class Waiting:
         debugger, subshells) waits on."""
         beside = [one for one in self._queue if one[0] == "control"]
         self._queue = [one for one in self._queue if one[0] != "control"]
-        self.fail("KeyboardInterrupt", INTERRUPTED)
+        self.fail("KeyboardInterrupt", words.interrupted())
         self._queue = beside
 
     def fail(self, ename: str, evalue: str, advice: str | None = None) -> None:

@@ -9,7 +9,16 @@ from typing import Any
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
 from jupyter_slurm.readable import duration, size
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import Job, JobState, Text
+from jupyter_slurm.views.failure import ended
+from jupyter_slurm.wire import (
+    Job,
+    JobState,
+    Message,
+    Text,
+    filled,
+    said,
+    together,
+)
 
 AGAIN = "Restart the kernel to submit another job; nothing is submitted by itself."
 LOGIN_MIME = "application/vnd.jupyter-slurm.login+json"
@@ -23,7 +32,7 @@ TAKEN = (
 
 def begun() -> dict[str, Any]:
     """Return what a cell shows before anything is known."""
-    return noted("The kernel's job is being submitted.")
+    return noted(said("The kernel's job is being submitted."))
 
 
 def noted(text: str) -> dict[str, Any]:
@@ -36,7 +45,7 @@ def waiting(job: Job, now_s: float, first: Mapping[str, Any] | None = None) -> d
     hinders."""
     data = card.bundle(job, now_s)
     if first is None and job.state is JobState.RUNNING:
-        first = noted(STARTING)
+        first = noted(said(STARTING))
     if first is None:
         return data
     # The live card would hide the sentence that comes first.
@@ -50,12 +59,14 @@ def hindered(error: JupyterSlurmError, cluster: str | None) -> str:
     """Return what a person can do about the error. The kernel goes on by itself then."""
     if isinstance(error, LoginNeededError):
         where = f" {cluster}" if cluster else ""
-        return (
-            f"{error.message} Log in with `jupyter slurm login{where}` in a terminal, "
-            f"`%slurm login{where}` in another notebook, or in the sidebar; this goes on by "
-            "itself then."
+        how = Message.of(
+            "Log in with `{in_terminal}` in a terminal, `{in_notebook}` in another notebook, or in "
+            "the sidebar; this goes on by itself then.",
+            in_terminal=f"jupyter slurm login{where}",
+            in_notebook=f"%slurm login{where}",
         )
-    return f"{error} It is tried again by itself."
+        return said(together(error.message, how))
+    return f"{error} {said('It is tried again by itself.')}"
 
 
 def hindrance(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
@@ -65,8 +76,9 @@ def hindrance(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
 
 def over(job: Job) -> tuple[str, str]:
     """Return why nothing runs any more, and what to do."""
-    why = job.why or f"it is {job.state.word}."
-    return f"{card.title(job)} ended ({job.state.word}): {why}", _advice(job.advice)
+    state = Message(job.state.word)
+    error = ended(job, card.title(job), Message.of("it is {state}.", state=state))
+    return said(error.message), _advice(job.advice)
 
 
 def refused(error: JupyterSlurmError) -> tuple[str, str]:
@@ -74,60 +86,87 @@ def refused(error: JupyterSlurmError) -> tuple[str, str]:
     return str(error), _advice(None)
 
 
+def stumbled(error: Exception) -> tuple[str, str]:
+    """Return that nothing runs because of a bug of ours."""
+    told = said("The kernel stumbled over a bug of its own: {error}.", error=repr(error))
+    return told, _advice(None)
+
+
 def forgotten(job_id: str) -> tuple[str, str]:
-    return f"Nothing is known any more of job {job_id}, which this kernel ran in.", _advice(None)
+    told = said("Nothing is known any more of job {id}, which this kernel ran in.", id=job_id)
+    return told, _advice(None)
 
 
 def died(status: int, *, again: bool) -> str:
     """Return a sentence about a process that has ended; `status` is subprocess's return code."""
-    how = f"with exit code {status}" if status >= 0 else f"by signal {-status}"
-    killed = " (out of memory, perhaps)" if status == -9 else ""
+    if status >= 0:
+        how = "The kernel on the node has ended with exit code {code}; its variables are gone."
+    elif status == -9:
+        how = (
+            "The kernel on the node has ended by signal {code} (out of memory, perhaps); its "
+            "variables are gone."
+        )
+    else:
+        how = "The kernel on the node has ended by signal {code}; its variables are gone."
     after = "It is started anew in the same job." if again else "It is not started again."
-    return f"The kernel on the node has ended {how}{killed}; its variables are gone. {after}"
+    return said(together(filled(how, {"code": abs(status)}), after))
+
+
+def interrupted() -> str:
+    return said("the cell was waiting for its job, and was interrupted")
 
 
 def another() -> str:
-    return "Slurm has started the kernel's job anew, so its variables are gone."
+    return said("Slurm has started the kernel's job anew, so its variables are gone.")
 
 
 def queued_again() -> str:
-    return "Slurm has put the kernel's job back into the queue, so its variables are gone."
+    return said("Slurm has put the kernel's job back into the queue, so its variables are gone.")
 
 
 def left_out(messages: int, size_bytes: int) -> str:
-    return (
-        f"[{messages} messages of output ({size(size_bytes)}) were left out: one of them was too "
-        "large to be sent, or more had come than could be kept while the line was slow or cut]\n"
+    told = said(
+        "{count} messages of output ({size}) were left out: one of them was too large to be sent, "
+        "or more had come than could be kept while the line was slow or cut",
+        count=messages,
+        size=size(size_bytes),
     )
+    return f"[{told}]\n"
 
 
 def too_large(kind: str, most_bytes: int) -> str:
-    return f"The {kind} was not sent to the job's kernel: it is larger than {size(most_bytes)}."
+    return said(
+        "The {kind} was not sent to the job's kernel: it is larger than {size}.",
+        kind=kind,
+        size=size(most_bytes),
+    )
 
 
 def ending(signal: str) -> str:
-    return f"[Slurm has sent the job {signal}: it is being ended]\n"
+    return f"[{said('Slurm has sent the job {signal}: it is being ended', signal=signal)}]\n"
 
 
 def warned(signal: str) -> str:
-    return f"[Slurm has sent the job {signal}]\n"
+    return f"[{said('Slurm has sent the job {signal}', signal=signal)}]\n"
 
 
 def cut(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
     """Return what a running cell shows while nothing comes from its job."""
-    text = (
-        "Nothing comes from the kernel's job now; the cell runs on there, and its output will "
-        "come. " + hindered(error, cluster)
+    told = said(
+        "Nothing comes from the kernel's job now; the cell runs on there, and its output will come."
     )
-    return noted(text) | _login(error, cluster)
+    return noted(f"{told} {hindered(error, cluster)}") | _login(error, cluster)
 
 
 def mended(cut_s: float) -> dict[str, Any]:
-    return noted(f"The line to the kernel's job was cut for {duration(cut_s)}; nothing is lost.")
+    span = duration(cut_s)
+    return noted(
+        said("The line to the kernel's job was cut for {span}; nothing is lost.", span=span)
+    )
 
 
 def _advice(advice: Text | None) -> str:
-    return f"{advice} {AGAIN}" if advice else AGAIN
+    return said(together(advice, AGAIN))
 
 
 def _login(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:

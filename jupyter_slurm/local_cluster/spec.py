@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from jupyter_slurm.errors import ConfigError
+from jupyter_slurm.wire import said
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 GPU_TYPE_CHARACTERS = "A-Za-z0-9_.-"
@@ -100,14 +101,18 @@ class LocalSpec:
     def gpus_text(self) -> str:
         """Return the GPUs in words for a sentence; "": there are none."""
         if not self.own_gpus:
-            return f"{_counted(self.gpus, 'pretended GPU')} ({self.gpu_type})" if self.gpus else ""
+            told = "1 pretended GPU" if self.gpus == 1 else "{count} pretended GPUs"
+            return f"{said(told, count=self.gpus)} ({self.gpu_type})" if self.gpus else ""
         kinds = ", ".join(dict.fromkeys(gpu.type for gpu in self.own_gpus))
-        where = f" on {self.node_names()[0]}" if self.nodes > 1 else ""
-        return f"{_counted(len(self.own_gpus), 'GPU')} of this machine's ({kinds}){where}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+        count = len(self.own_gpus)
+        own = said(
+            "1 GPU of this machine's ({kinds})"
+            if count == 1
+            else "{count} GPUs of this machine's ({kinds})",
+            count=count,
+            kinds=kinds,
+        )
+        return f"{own} {said('on {node}', node=self.node_names()[0])}" if self.nodes > 1 else own
 
 
 def check_name(name: str) -> None:

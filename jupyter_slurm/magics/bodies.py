@@ -67,8 +67,10 @@ class Bodies:
         output = self._session.api.command(argv, self._session.cluster)
         if output.returncode != 0:
             raise CommandError(
-                f"`{command}` ended with exit code {output.returncode}.",
+                "`{command}` ended with exit code {code}.",
                 detail=output.stderr or output.stdout,
+                command=command,
+                code=output.returncode,
             )
         if output.stderr.strip():
             warn(output.stderr.rstrip("\n"))

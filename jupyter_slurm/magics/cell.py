@@ -33,7 +33,7 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.magics import sessions
 from jupyter_slurm.magics.follow import CallThread, Following
-from jupyter_slurm.magics.frontend import say, show, warn
+from jupyter_slurm.magics.frontend import show, tell, warn
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
@@ -49,25 +49,26 @@ from jupyter_slurm.wire import (
     Job,
     JobSpec,
     JobState,
+    Message,
     Result,
     ScriptSpec,
     new_id,
+    said,
 )
 
 _CANCEL_WAIT_S = 5.0
 _RANK_BYTES = 20_000
 """So much is shown of the output of a rank that is not the cell's."""
-_OTHER: Mapping[InputPart, str] = MappingProxyType(
+_OTHER: Mapping[InputPart, Message] = MappingProxyType(
     {
-        "options": "other options",
-        "folder": "another working folder",
-        "image": "another image",
-        "in": "other values of --in",
-        "in?": "perhaps other values of --in",
-        "push": "other files of --push",
+        "options": Message.of("other options"),
+        "folder": Message.of("another working folder"),
+        "image": Message.of("another image"),
+        "in": Message.of("other values of --in"),
+        "in?": Message.of("perhaps other values of --in"),
+        "push": Message.of("other files of --push"),
     }
 )
-_AFTER_LOGIN = "is submitted by itself after the login, and this cell, run again, attaches to it"
 
 
 class Detached(KeyboardInterrupt):
@@ -109,7 +110,8 @@ def run(
         state.told_unnamed = True
         warn(
             "It is not known which notebook this is: once this kernel has ended, the same cell is "
-            f"another job. `%slurm attach {job.id}` brings this one back."
+            "another job. `%slurm attach {id}` brings this one back.",
+            id=job.id,
         )
     return JobHandle(state.api, job) if is_script else brought(state, request, job)
 
@@ -183,8 +185,8 @@ def attach(state: MagicsState, job_id: str | None) -> None:
 
 
 def warn_ended_earlier(job: Job, word: str) -> None:
-    if said := ended_earlier(job, word, time.time()):
-        warn(said)
+    if told := ended_earlier(job, word, time.time()):
+        warn(told)
 
 
 def _newest(state: MagicsState) -> Job:
@@ -221,12 +223,17 @@ def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
     earlier = state.api.attachable(spec)
     if earlier is not None:
         job = earlier.job
-        other = _listed([_OTHER[part] for part in earlier.differs])
+        other = _listed([str(_OTHER[part]) for part in earlier.differs])
         if not earlier.differs or request.reuse is Reuse.ATTACH:
-            _say_attached(request, job, f", with {other}" if other else "")
+            _say_attached(request, job, other)
             return job
         if not job.state.final:
-            say(f"Job {job.id} runs this code with {other}, and goes on; {_ways(job.id)}.")
+            tell(
+                "Job {id} runs this code with {other}, and goes on; {ways}.",
+                id=job.id,
+                other=other,
+                ways=_ways(job.id),
+            )
     if request.reuse is Reuse.ATTACH:
         raise NotFoundError(
             "There is no job of this cell to attach to.",
@@ -242,7 +249,8 @@ def _find_without(
     job = _earlier_without(state, request, spec)
     if job is not None:
         names = _listed([f"`{name}`" for name in absent])
-        _say_attached(request, job, f", with what {names} held when it was submitted")
+        with_what = said("what {names} held when it was submitted", names=names)
+        _say_attached(request, job, with_what)
     return job
 
 
@@ -253,24 +261,38 @@ def _earlier_without(state: MagicsState, request: Request, spec: JobSpec) -> Job
     return earlier.job if earlier and {*earlier.differs} <= {"in", "in?"} else None
 
 
-def _say_attached(request: Request, job: Job, how: str) -> None:
-    again = "" if request.reuse is Reuse.ATTACH else " (--fresh submits another)"
-    state = "has ended meanwhile" if job.state.final else f"is {job.state.word}"
-    say(f"This cell's job {job.id} {state}: attached to it{how}{again}.")
+def _say_attached(request: Request, job: Job, other: str) -> None:
+    """Say that the cell is attached to its job, which has `other` than the cell has now; "": the
+    same."""
+    told = (
+        "This cell's job {id} has ended meanwhile: attached to it{how}."
+        if job.state.final
+        else "This cell's job {id} is {state}: attached to it{how}."
+    )
+    how = said(", with {other}", other=other) if other else ""
+    if request.reuse is not Reuse.ATTACH:
+        how += said(" (--fresh submits another)")
+    tell(told, id=job.id, state=Message(job.state.word), how=how)
 
 
 def _listed(words: Sequence[str]) -> str:
     """Return the words as `a, b and c`."""
-    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+    *most, last = words or [""]
+    return said("{these} and {this}", these=", ".join(most), this=last) if most else last
 
 
 def _submit(state: MagicsState, worker: CallThread, request: Request, spec: JobSpec) -> Job:
     try:
         return worker(lambda: state.api.submit(spec))
     except AgentError:  # its answer is lost, or has not come in time
-        jobs = f"`%slurm jobs` lists it if so, `%slurm cancel {spec.id}` stops it"
-        attaches = "" if request.reuse is Reuse.FRESH else ", and this cell, run again, attaches"
-        warn(f"Job {spec.id} may be submitted all the same: {jobs}{attaches}.")
+        warn(
+            "Job {id} may be submitted all the same: `%slurm jobs` lists it if so, `%slurm cancel "
+            "{id}` stops it."
+            if request.reuse is Reuse.FRESH
+            else "Job {id} may be submitted all the same: `%slurm jobs` lists it if so, `%slurm "
+            "cancel {id}` stops it, and this cell, run again, attaches.",
+            id=spec.id,
+        )
         raise
     except (JupyterSlurmError, LoginDeclined) as exc:  # there is no job, and will be none
         _drop_inputs(spec)
@@ -283,8 +305,10 @@ def _submit(state: MagicsState, worker: CallThread, request: Request, spec: JobS
         on_interrupt = request.on_interrupt or state.settings.on_interrupt
         if on_interrupt == "cancel":
             worker.post(lambda: state.api.cancel(spec.id))
-            raise Detached(f"job {spec.id} is cancelled as soon as Slurm has it") from None
-        raise Detached(f"job {spec.id} is still being submitted; " + _ways(spec.id)) from None
+            told = said("job {id} is cancelled as soon as Slurm has it", id=spec.id)
+            raise Detached(told) from None
+        told = said("job {id} is still being submitted; {ways}", id=spec.id, ways=_ways(spec.id))
+        raise Detached(told) from None
 
 
 def _absent(state: MagicsState, spec: JobSpec) -> list[str]:
@@ -343,7 +367,7 @@ def bring(
             _show_other_ranks(state, worker, card.job)
             failed = _deliver(state, worker, card)
         except LoginDeclined:
-            raise _left(state, card, waits_for=_AFTER_LOGIN) from None
+            raise _left(state, card, waits_for_login=True) from None
         except KeyboardInterrupt:
             if cancel_on_interrupt:
                 raise _cancelled(state, card, following) from None
@@ -373,7 +397,7 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
         except JupyterSlurmError as exc:
             if failed is None:
                 raise
-            warn(f"Its files did not come: {exc}")
+            warn("Its files did not come: {why}", why=exc)
     card.update(worker(lambda: api.delivered(job_id)))
     return failed
 
@@ -391,25 +415,36 @@ def _show_other_ranks(state: MagicsState, worker: CallThread, job: Job) -> None:
     }
     if any(texts.values()):
         left = job.ranks - len(ranks) - 1
-        more = f"{left} more ranks: `%slurm logs {job.id} --task RANK`" if left else ""
+        more = ""
+        if left:
+            more = said("{count} more ranks: `%slurm logs {id} --task RANK`", count=left, id=job.id)
         html, plain = other_ranks.as_html(texts, more), other_ranks.as_text(texts, job.id)
         show({"text/html": html, "text/plain": plain}, {})
 
 
 def _remark(result: Result) -> None:
     if result.status == "ok" and result.interrupted_by:
-        warn(f"The cell was told to end by {result.interrupted_by} and ended in good order.")
+        warn(
+            "The cell was told to end by {signal} and ended in good order.",
+            signal=result.interrupted_by,
+        )
 
 
-def _left(state: MagicsState, card: LiveCard, waits_for: str = "is being submitted") -> Detached:
-    """Return the interrupt of a cell whose job goes on; `waits_for` is what to say of a job that
-    is not sent yet."""
+def _left(state: MagicsState, card: LiveCard, *, waits_for_login: bool = False) -> Detached:
+    """Return the interrupt of a cell whose job goes on, or has yet to be sent."""
     state.live.add(card)
     job = card.job
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
-    goes = "has ended" if job.state.final else "goes on"
-    goes = waits_for if job.state is JobState.SUBMITTING else goes
-    return Detached(f"job {job.id}{slurm} {goes}; {_ways(job.id)}")
+    if job.state is JobState.SUBMITTING:
+        goes = _after_login() if waits_for_login else said("is being submitted")
+    else:
+        goes = said("has ended" if job.state.final else "goes on")
+    job_id = f"{job.id}{slurm}"
+    return Detached(said("job {id} {goes}; {ways}", id=job_id, goes=goes, ways=_ways(job.id)))
+
+
+def _after_login() -> str:
+    return said("is submitted by itself after the login, and this cell, run again, attaches to it")
 
 
 def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Detached:
@@ -423,7 +458,8 @@ def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Deta
         except KeyboardInterrupt:
             return _left(state, card)
     state.live.add(card)
-    return Detached(f"job {job_id} was asked to end and is {card.job.state.word}")
+    ended = Message(card.job.state.word)
+    return Detached(said("job {id} was asked to end and is {state}", id=job_id, state=ended))
 
 
 def _give_up(state: MagicsState, card: LiveCard, exc: JupyterSlurmError) -> None:
@@ -433,11 +469,11 @@ def _give_up(state: MagicsState, card: LiveCard, exc: JupyterSlurmError) -> None
     if isinstance(exc, on_the_way) or exc.transient or not card.job.state.final:
         state.live.add(card)
         waits = isinstance(exc, LoginNeededError) and card.job.state is JobState.SUBMITTING
-        how = _AFTER_LOGIN if waits else "is not affected"
-        warn(f"Job {card.job.id} {how}; {_ways(card.job.id)}.")
+        goes = _after_login() if waits else said("is not affected")
+        warn("Job {id} {goes}; {ways}.", id=card.job.id, goes=goes, ways=_ways(card.job.id))
     else:
         state.api.delivered(card.job.id)
 
 
 def _ways(job_id: str) -> str:
-    return f"`%slurm attach {job_id}` brings it back, `%slurm cancel {job_id}` stops it"
+    return said("`%slurm attach {id}` brings it back, `%slurm cancel {id}` stops it", id=job_id)

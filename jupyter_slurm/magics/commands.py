@@ -21,7 +21,7 @@ from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import forget_each, read_whole_log, steer_each
 from jupyter_slurm.magics import image, lab, remote, sessions
 from jupyter_slurm.magics.cell import attach, run_image, warn_ended_earlier
-from jupyter_slurm.magics.frontend import in_place, say, warn
+from jupyter_slurm.magics.frontend import in_place, say, tell, warn
 from jupyter_slurm.magics.manual import line_help
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
@@ -30,7 +30,14 @@ from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.views import offer_text, priority_text, spending_text
 from jupyter_slurm.views.card import headline, note, symbol
 from jupyter_slurm.views.preview_text import MARKS
-from jupyter_slurm.wire import ActionVerb, Job, JobState, QueueEntry, state_word
+from jupyter_slurm.wire import (
+    ActionVerb,
+    Job,
+    JobState,
+    QueueEntry,
+    said,
+    state_word,
+)
 
 
 def _shell(state: MagicsState, args: Arguments) -> None:
@@ -49,7 +56,9 @@ def _shell(state: MagicsState, args: Arguments) -> None:
         state.show_card(job)
     else:
         job = state.api.job(wanted.job_id)
-    say(f"A notebook has no terminal: open one, and type `{wanted.words_into(job.id)}`.")
+    tell(
+        "A notebook has no terminal: open one, and type `{words}`.", words=wanted.words_into(job.id)
+    )
 
 
 Command = Callable[[MagicsState, Arguments], object]
@@ -75,7 +84,7 @@ def show_queue(state: MagicsState) -> object:
 
 def _jobs(state: MagicsState, args: Arguments) -> Table:
     jobs = state.api.jobs(args.cluster or state.used_cluster)
-    unread = [str(check.sentence) for check in state.api.status().checks]
+    unread = [said(check.sentence) for check in state.api.status().checks]
     now_s = time.time()
     return Table(
         ("ID", "Name", "Cluster", "Slurm", "State", "Node", "Note"),
@@ -91,7 +100,7 @@ def _jobs(state: MagicsState, args: Arguments) -> Table:
             )
             for job in jobs
         ),
-        caption="\n".join(unread) or ("" if jobs else "No jobs yet."),
+        caption="\n".join(unread) or ("" if jobs else said("No jobs yet.")),
     )
 
 
@@ -99,15 +108,15 @@ def _note(job: Job) -> str:
     if not job.state.final:
         return note(job)
     if job.delivered or job.state is JobState.REJECTED:
-        return "" if job.state is JobState.COMPLETED else str(job.why or "")
-    return f"%slurm attach {job.id} brings its outcome"
+        return "" if job.state is JobState.COMPLETED else said(job.why or "")
+    return said("%slurm attach {id} brings its outcome", id=job.id)
 
 
 def show_priorities(state: MagicsState) -> Table:
     """Return what `%sprio` without arguments shows: this user's waiting jobs."""
     told = state.api.priorities(state.cluster)
     columns, rows = priority_text.table(told)
-    return Table(columns, tuple(rows), caption="\n".join(map(str, told.said)))
+    return Table(columns, tuple(rows), caption="\n".join(map(said, told.said)))
 
 
 def _queue(state: MagicsState, args: Arguments) -> Table:
@@ -116,20 +125,21 @@ def _queue(state: MagicsState, args: Arguments) -> Table:
     return Table(
         ("Slurm", "User", "Name", "Partition", "State", "Time", "GPUs", "Node or reason", "ID"),
         tuple(_queue_row(entry, now_s) for entry in entries),
-        caption="" if entries else "The queue is empty.",
+        caption="" if entries else said("The queue is empty."),
     )
 
 
 def _queue_row(entry: QueueEntry, now_s: float) -> tuple[str, ...]:
-    waits = str(entry.why or entry.reason or "")
+    waits = said(entry.why) if entry.why else entry.reason or ""
     if entry.start_estimate_s is not None:
-        waits += f" (starts about {moment(entry.start_estimate_s, now_s)})"
+        at = moment(entry.start_estimate_s, now_s)
+        waits += f" ({said('starts about {time}', time=at)})"
     return (
         entry.slurm_id,
         entry.user,
         entry.name.removesuffix(f".{entry.id}"),
         entry.partition,
-        state_word(entry.state),
+        said(state_word(entry.state)),
         duration(entry.elapsed_s) if entry.elapsed_s else "",
         str(entry.gpus or ""),
         entry.nodes or waits,
@@ -161,12 +171,12 @@ def _clusters(state: MagicsState, _args: Arguments) -> Table:
         ("Cluster", "Host", "Runtime", "Images", "From", "Problem"),
         tuple(
             (
-                cluster.name + (" (default)" if cluster.default else ""),
-                cluster.host or "this machine",
+                said("{name} (default)", name=cluster.name) if cluster.default else cluster.name,
+                cluster.host or said("this machine"),
                 cluster.runtime,
                 ", ".join(cluster.images),
                 cluster.origin,
-                str(cluster.problem.message) if cluster.problem else "",
+                said(cluster.problem.message) if cluster.problem else "",
             )
             for cluster in state.api.clusters()
         ),
@@ -176,9 +186,9 @@ def _clusters(state: MagicsState, _args: Arguments) -> Table:
 def _doctor(state: MagicsState, args: Arguments) -> None:
     """Say in sentences what works on the cluster and what does not."""
     for check in state.api.doctor(args.cluster or state.cluster):
-        say(f"{MARKS[check.ok]} {check.sentence}")
+        say(f"{MARKS[check.ok]} {said(check.sentence)}")
         if check.hint:
-            say(f"  {check.hint}")
+            say(f"  {said(check.hint)}")
 
 
 def _use(state: MagicsState, args: Arguments) -> None:
@@ -187,12 +197,19 @@ def _use(state: MagicsState, args: Arguments) -> None:
     if cluster not in known:
         near = suggest(cluster, tuple(known))
         raise RequestError(
-            f"There is no cluster `{cluster}`.",
-            hint=f"Did you mean `{near}`?" if near in known else f"There are: {', '.join(known)}.",
+            "There is no cluster `{name}`.",
+            hint="Did you mean `{near}`?" if near in known else "There are: {known}.",
+            name=cluster,
+            near=near,
+            known=", ".join(known),
         )
     parse(options)
     state.use(cluster, options)
-    say(f"Cells go to {cluster}" + (f" with {' '.join(options)}." if options else "."))
+    tell(
+        "Cells go to {cluster} with {options}." if options else "Cells go to {cluster}.",
+        cluster=cluster,
+        options=" ".join(options),
+    )
 
 
 def _why(state: MagicsState, args: Arguments) -> None:
@@ -200,7 +217,7 @@ def _why(state: MagicsState, args: Arguments) -> None:
     job = state.api.job(args.id) if args.priority else state.api.why(args.id)
     warn_ended_earlier(job, args.id)
     if args.priority:
-        say("\n".join(map(str, state.api.priorities(job_id=job.id).said)))
+        say("\n".join(map(said, state.api.priorities(job_id=job.id).said)))
     else:
         state.show_card(job)
 
@@ -214,7 +231,7 @@ def _logs(state: MagicsState, args: Arguments) -> None:
         with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
             for part in read_whole_log(state.api, job_id, task):
                 file.write(part)
-        say(f"Written to {path}.")
+        tell("Written to {path}.", path=path)
         return
     say(_last(state, job_id, args.lines, task))
 
@@ -236,7 +253,11 @@ def _last(state: MagicsState, job_id: str, lines: int | None, task: int | None) 
     if lines is not None:
         return "\n".join(text.rstrip("\n").split("\n")[-lines:])
     if left_out:
-        warn(f"The first {left_out / 1e6:.1f} MB are left out: `%slurm logs {job_id} --to FILE`.")
+        warn(
+            "The first {size} are left out: `%slurm logs {id} --to FILE`.",
+            size=f"{left_out / 1e6:.1f} MB",
+            id=job_id,
+        )
     return text.removesuffix("\n")
 
 
@@ -261,7 +282,7 @@ def _report_each(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> Non
         if isinstance(one, str):
             say(one)
         elif len(told) > 1:
-            warn(f"{word}: {one}")
+            warn("{job}: {why}", job=word, why=one)
     if failed:
         raise failed[-1]
 

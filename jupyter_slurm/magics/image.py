@@ -18,11 +18,16 @@ from jupyter_slurm.errors import LoginNeededError, RequestError
 from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics.cell import brought
 from jupyter_slurm.magics.follow import CallThread
-from jupyter_slurm.magics.frontend import answerer, say
+from jupyter_slurm.magics.frontend import answerer, say, tell
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import moment
-from jupyter_slurm.wire import ImageSpec, new_id
+from jupyter_slurm.wire import (
+    ImageSpec,
+    Message,
+    new_id,
+    said,
+)
 
 
 def build(state: MagicsState, line: str, text: str) -> JobHandle | None:
@@ -31,7 +36,8 @@ def build(state: MagicsState, line: str, text: str) -> JobHandle | None:
     request = parse_image(IMAGE_CELL, args, defaults=state.defaults())
     here = packages_here.read() if request.env_from_here else None
     if here is not None and here.left_out:
-        say(f"Only on this machine, and so left out: {', '.join(here.left_out)}.")
+        names = ", ".join(here.left_out)
+        tell("Only on this machine, and so left out: {names}.", names=names)
     folder = str(_folder(state.notebook))
     return _make(state, request, request.build_spec(new_id(), text, here, state.notebook, folder))
 
@@ -51,7 +57,11 @@ def _make(state: MagicsState, request: ImageRequest, spec: ImageSpec) -> JobHand
     with CallThread(state.person, spec.cluster) as worker:
         made = worker(lambda: state.api.make_image(spec))
     if made.job is None:
-        say(f"The image {made.image.name} is there, and nothing has changed: {made.image.path}")
+        tell(
+            "The image {name} is there, and nothing has changed: {path}",
+            name=made.image.name,
+            path=made.image.path,
+        )
         return None
     return brought(state, request.request, made.job)
 
@@ -64,14 +74,16 @@ def listed(state: MagicsState, args: Arguments) -> Table:
         tuple(
             (
                 one.name,
-                f"{one.origin} from {one.base}" if one.base else str(one.origin),
+                said("{origin} from {base}", origin=Message(one.origin), base=one.base)
+                if one.base
+                else said(one.origin),
                 f"{one.size_mib:.0f} MiB" if one.size_mib is not None else "",
                 moment(one.made_s, now_s) if one.made_s else "",
                 place(one),
             )
             for one in found
         ),
-        caption="" if found else "No images yet: %%slurm_image builds one.",
+        caption="" if found else said("No images yet: %%slurm_image builds one."),
     )
 
 
@@ -87,15 +99,22 @@ def login(state: MagicsState, args: Arguments) -> None:
     person = answerer()
     try:
         if not user and "nvcr.io" not in registry:
-            user = person.choice(f"User of {registry}: ")
-        password = person.secret(f"Password (or API key, or token) for {registry}: ")
+            user = person.choice(said("User of {registry}:", registry=registry) + " ")
+        password = person.secret(
+            said("Password (or API key, or token) for {registry}:", registry=registry) + " "
+        )
     except LoginNeededError as exc:
         raise RequestError(
             "This front end cannot ask for a password.",
-            hint=f"In a terminal: jupyter slurm image login {registry}",
+            hint="In a terminal: jupyter slurm image login {registry}",
+            registry=registry,
         ) from exc
     path = state.api.registry_login(registry, user, password, args.cluster or state.cluster)
-    say(f"The login to {registry} is in {path}, which only you can read.")
+    tell(
+        "The login to {registry} is in {path}, which only you can read.",
+        registry=registry,
+        path=path,
+    )
 
 
 COMMANDS = by_words(image_ls=listed, image_pull=pull, image_rm=remove, image_login=login)

@@ -11,17 +11,24 @@ from jupyter_slurm.client import lab_page
 from jupyter_slurm.commands import labs
 from jupyter_slurm.commands.arguments import Arguments, job_spec
 from jupyter_slurm.commands.command import by_words
-from jupyter_slurm.errors import CellFailed
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.magics.follow import CallThread, wait_until_ready
-from jupyter_slurm.magics.frontend import say
+from jupyter_slurm.magics.frontend import say, tell
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.views.card import title, told_to_end
-from jupyter_slurm.wire import Job, JobKind, LabSpec, new_id
+from jupyter_slurm.views.failure import ended
+from jupyter_slurm.wire import (
+    Job,
+    JobKind,
+    LabSpec,
+    Message,
+    new_id,
+    said,
+)
 
 
 def start(state: MagicsState, args: Arguments) -> None:
@@ -54,18 +61,15 @@ def _wait_and_open(state: MagicsState, worker: CallThread, job: Job, *, waits: b
     if not waits:
         return
     if job.state.final or job.lab is None:
-        why = job.why or "It left no word of why."
-        raise CellFailed(
-            f"{title(job)} ended ({job.state.word}): {why}", hint=job.advice, job_id=job.id
-        )
+        raise ended(job, title(job), Message.of("It left no word of why."))
     if (place := labs.below_a_hub(job)) is not None:
         say(place)
         return
     page = lab_page.write(job, state.api.lab_entry(job.id))
     if lab_page.show(page):
-        say("It is open in the browser.")
+        tell("It is open in the browser.")
     else:
-        say(f"Opening {page} in a browser of this machine logs in there.")
+        tell("Opening {page} in a browser of this machine logs in there.", page=page)
 
 
 def stop(state: MagicsState, args: Arguments) -> None:
@@ -89,7 +93,7 @@ def listed(state: MagicsState, _args: Arguments) -> Table:
     return Table(
         labs.HEAD[:-1],
         tuple(labs.row(job, now_s)[:-1] for job in found),
-        caption="" if found else "No labs yet: %slurm lab start [OPTIONS]",
+        caption="" if found else said("No labs yet: %slurm lab start [OPTIONS]"),
     )
 
 

@@ -6,15 +6,18 @@ import shlex
 
 from jupyter_slurm.magics.frontend import in_place, say, show
 from jupyter_slurm.views.preview_text import preview_html, preview_lines
-from jupyter_slurm.wire import Preview
+from jupyter_slurm.wire import (
+    Preview,
+    said,
+)
 
 
 def show_preview(preview: Preview) -> None:
     """Show the preview as HTML in a notebook; as text in a terminal or if HTML cannot be shown."""
     told = (
         *preview_lines(preview),
-        f"Cluster {preview.cluster}, job dir {preview.job_dir}",
-        f"Files: {', '.join(preview.files)}",
+        said("Cluster {cluster}, job dir {path}", cluster=preview.cluster, path=preview.job_dir),
+        said("Files: {files}", files=", ".join(preview.files)),
         f"$ {shlex.join(preview.sbatch)}",
         preview.script,
     )

@@ -24,7 +24,15 @@ from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.views.card import colour, headline, note, symbol
 from jupyter_slurm.views.transfer_card import progress_text
-from jupyter_slurm.wire import Job, JobState, QueueEntry, state_word
+from jupyter_slurm.wire import (
+    Job,
+    JobState,
+    Message,
+    QueueEntry,
+    said,
+    state_word,
+    together,
+)
 
 _EVERYONE_EVERY_S = 10.0
 _MINE_EVERY_S = 15.0
@@ -154,13 +162,13 @@ class QueueWidget(anywidget.AnyWidget):
                 jobs = self._api.jobs(self._cluster)
                 rows = [_row_of_job(job, now_s) for job in jobs[:_MOST_ROWS]]
                 more = len(jobs) - len(rows)
-            at = f"as of {moment(now_s, now_s)}"
+            at = said("as of {time}", time=moment(now_s, now_s))
             if more:
-                at += f", and {more} more: %slurm queue, %slurm jobs"
+                at += said(", and {count} more: %slurm queue, %slurm jobs", count=more)
             with self._rows_lock:
                 if number > self._shown_read:
                     self._shown_read = number
-                    self.rows, self.as_of = rows, at if rows else f"No jobs, {at}"
+                    self.rows, self.as_of = rows, at if rows else said("No jobs, {time}", time=at)
 
         return self._try(read, "as_of")
 
@@ -168,8 +176,14 @@ class QueueWidget(anywidget.AnyWidget):
         call: Callable[[str], Job] = getattr(self._api, verb)
         job = call(job_id)
         self._refresh()
-        asked = " and asked to end" if verb == "cancel" and not job.state.final else ""
-        self.message = f"Job {job.name} ({job.id}) is {job.state.word}{asked}."
+        self.message = said(
+            "Job {name} ({id}) is {state} and asked to end."
+            if verb == "cancel" and not job.state.final
+            else "Job {name} ({id}) is {state}.",
+            name=job.name,
+            id=job.id,
+            state=Message(job.state.word),
+        )
 
     def _open_log(self, job_id: str) -> None:
         """Open the end of the job's log; `%slurm attach` brings the whole log into a cell."""
@@ -203,13 +217,14 @@ class QueueWidget(anywidget.AnyWidget):
             call()
         except LoginNeededError as exc:  # nobody is asked from here: no cell runs
             cluster = f" {self._cluster}" if self._cluster else ""
-            self.set_trait(told, f"{exc.message} Log in: %slurm login{cluster}")
+            how = Message.of("Log in: {command}", command=f"%slurm login{cluster}")
+            self.set_trait(told, said(together(exc.message, how)))
             return False
         except JupyterSlurmError as exc:
             self.set_trait(told, str(exc))
             return False
         except Exception as exc:  # noqa: BLE001 - in a thread nobody else would hear of it
-            self.set_trait(told, f"Unexpected: {exc!r}")
+            self.set_trait(told, said("Unexpected: {error}", error=repr(exc)))
             return False
         return True
 
@@ -233,20 +248,23 @@ def _row_of_job(job: Job, now_s: float) -> Row:
 def _note(job: Job, now_s: float) -> str:
     """Return why nothing newer is known, or else why the job waits or how it ended."""
     if job.transfer is not None:
-        return f"Pushing: {progress_text(job.transfer, now_s)}"
+        return f"{said('Pushing')}: {progress_text(job.transfer, now_s)}"
     if job.problem is not None and not job.state.final:
-        log_in = f" Log in: %slurm login {job.cluster}"
-        return str(job.problem.message) + (
-            log_in if job.problem.code == LoginNeededError.code else ""
-        )
+        how = None
+        if job.problem.code == LoginNeededError.code:
+            how = Message.of("Log in: {command}", command=f"%slurm login {job.cluster}")
+        return said(together(job.problem.message, how))
     return "" if job.state is JobState.COMPLETED else note(job)
 
 
 def _row_of_entry(entry: QueueEntry, now_s: float) -> Row:
-    waits = str(entry.why or entry.reason or "")
+    waits = said(entry.why) if entry.why else entry.reason or ""
     if entry.start_estimate_s is not None:
-        waits += f" Starts about {moment(entry.start_estimate_s, now_s)}."
-    lasted = f" for {duration(entry.elapsed_s)}" if entry.elapsed_s else ""
+        at = moment(entry.start_estimate_s, now_s)
+        waits += " " + said("Starts about {time}.", time=at)
+    told = said(state_word(entry.state))
+    if entry.elapsed_s:
+        told = said("{state} for {span}", state=told, span=duration(entry.elapsed_s))
     state = JobState.__members__.get(entry.state)
     sign = f"{symbol(state)} " if state else ""
     return {
@@ -254,7 +272,7 @@ def _row_of_entry(entry: QueueEntry, now_s: float) -> Row:
         "name": entry.name.removesuffix(f".{entry.id}"),
         "user": entry.user,
         "partition": entry.partition,
-        "state": sign + state_word(entry.state) + lasted,
+        "state": sign + told,
         "where": entry.nodes or "",
         "note": waits.strip() if not entry.nodes else "",
         "colour": colour(state) if state else "",

@@ -27,6 +27,7 @@ from jupyter_slurm.wire import (
     Show,
     Stream,
     UpdateDisplayData,
+    said,
 )
 
 _MESSAGES_PER_S = 10.0
@@ -196,9 +197,10 @@ class _Tail:
         self._partial = partial[-_TAIL_BYTES:]
 
     def show(self) -> None:
-        head = (
-            f"… {self._more_bytes / 1e6:.1f} MB more; the last lines are here, "
-            f"the whole log: %slurm logs {self._job_id} --to FILE"
+        head = said(
+            "… {size} more; the last lines are here, the whole log: %slurm logs {id} --to FILE",
+            size=f"{self._more_bytes / 1e6:.1f} MB",
+            id=self._job_id,
         )
         lines = [*self._lines, _last_of_overwritten(self._partial)]
         text = "\n".join([head, *lines]).encode("utf-8", "replace").decode()

@@ -12,19 +12,25 @@ from jupyter_slurm.commands import sessions
 from jupyter_slurm.commands.arguments import Arguments, job_spec
 from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.commands.line import Request
-from jupyter_slurm.errors import CellFailed
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.magics.follow import CallThread, wait_until_ready
-from jupyter_slurm.magics.frontend import say, warn
+from jupyter_slurm.magics.frontend import say, tell, warn
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
-from jupyter_slurm.readable import duration
 from jupyter_slurm.views.card import headline, symbol, title, told_to_end
-from jupyter_slurm.wire import Job, JobKind, SessionSpec, new_id
+from jupyter_slurm.views.failure import ended
+from jupyter_slurm.wire import (
+    Job,
+    JobKind,
+    Message,
+    SessionSpec,
+    new_id,
+    said,
+)
 
 
 def resolve(state: MagicsState, request: Request) -> Request:
@@ -77,20 +83,19 @@ def start(state: MagicsState, args: Arguments) -> None:
         finally:
             state.live.add(card)
     if card.job.state.final:
-        why = card.job.why or "It left no word of why."
-        raise CellFailed(
-            f"{title(card.job)} ended ({card.job.state.word}): {why}",
-            hint=card.job.advice,
-            job_id=job.id,
-        )
+        raise ended(card.job, title(card.job), Message.of("It left no word of why."))
 
 
 def _remind(state: MagicsState) -> None:
     """Remind of the session that is kept already: if the user forgets it, it costs others."""
     for job in state.api.jobs():
         if job.id == state.used_session and not job.state.final:
-            stop = f"%slurm session stop {job.id}"
-            warn(f"{title(job)} is {job.state.word} and goes on; `{stop}` ends it")
+            warn(
+                "{job} is {state} and goes on; `{stop}` ends it",
+                job=title(job),
+                state=Message(job.state.word),
+                stop=f"%slurm session stop {job.id}",
+            )
 
 
 def _wait(state: MagicsState, worker: CallThread, card: LiveCard) -> None:
@@ -104,7 +109,8 @@ def _wait(state: MagicsState, worker: CallThread, card: LiveCard) -> None:
 def stop(state: MagicsState, args: Arguments) -> None:
     for job in [_named(state, name, args.cluster) for name in args.names or ("",)]:
         if job.state.final:
-            say(f"{title(job)} has ended already: {job.why or job.state.word}")
+            why = said(job.why or job.state.word)
+            tell("{job} has ended already: {why}", job=title(job), why=why)
         else:
             say(told_to_end(state.api.cancel(job.id)))
 
@@ -112,7 +118,11 @@ def stop(state: MagicsState, args: Arguments) -> None:
 def use(state: MagicsState, args: Arguments) -> None:
     job = _named(state, args.name, args.cluster)
     state.used_session = job.id
-    say(f"`%%slurm --session` cells go to {title(job)}, which is {job.state.word}.")
+    tell(
+        "`%%slurm --session` cells go to {job}, which is {state}.",
+        job=title(job),
+        state=Message(job.state.word),
+    )
 
 
 def listed(state: MagicsState, _args: Arguments) -> Table:
@@ -124,25 +134,22 @@ def listed(state: MagicsState, _args: Arguments) -> Table:
         ("Name", "ID", "Cluster", "Slurm", "State", "Node", "Cells", "Ends", "Notebook"),
         tuple(
             (
-                job.name + (" (in use)" if job.id == state.used_session else ""),
+                said("{name} (in use)", name=job.name)
+                if job.id == state.used_session
+                else job.name,
                 job.id,
                 job.cluster,
                 job.slurm_id or "",
                 f"{symbol(job.state)} {headline(job, now_s)}",
                 ", ".join(job.nodes),
                 str(cells.count(job.id)),
-                _ends(job, now_s),
+                sessions.ends(job, now_s),
                 job.notebook or "",
             )
             for job in found
         ),
-        caption="" if found else "No sessions yet: %slurm session start [OPTIONS]",
+        caption="" if found else said("No sessions yet: %slurm session start [OPTIONS]"),
     )
-
-
-def _ends(job: Job, now_s: float) -> str:
-    left_s = sessions.left_s(job, now_s)
-    return str(job.why or "") if left_s is None else f"in {duration(left_s)} at the latest"
 
 
 COMMANDS = by_words(session_start=start, session_stop=stop, session_list=listed, session_use=use)

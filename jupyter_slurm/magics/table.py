@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from jupyter_slurm.readable import visible
+from jupyter_slurm.readable import padded, visible, width
+from jupyter_slurm.wire import said
 
 _CELL = "text-align:left;vertical-align:top;padding:2px 8px"
 _SENTENCE = 32
@@ -32,13 +33,15 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in self.values]
 
     @property
+    def _head(self) -> tuple[str, ...]:
+        """Return the columns as people read them; programs name them in English."""
+        return tuple(map(said, self.columns))
+
+    @property
     def text(self) -> str:
-        lines = [tuple(map(visible, line)) for line in (self.columns, *self.values)]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(self.columns))]
-        told = [
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in lines
-        ]
+        lines = [tuple(map(visible, line)) for line in (self._head, *self.values)]
+        widths = [max(width(line[column]) for line in lines) for column in range(len(self.columns))]
+        told = ["  ".join(map(padded, line, widths)).rstrip() for line in lines]
         return "\n".join([*told, *([self.caption] if self.caption else [])])
 
     def to_pandas(self) -> Any:
@@ -52,7 +55,7 @@ class Table:
 
     def _repr_html_(self) -> str:
         style = f"{_CELL};white-space:pre"
-        head = "".join(f'<th style="{style}">{escape(name)}</th>' for name in self.columns)
+        head = "".join(f'<th style="{style}">{escape(name)}</th>' for name in self._head)
         body = "".join("<tr>" + "".join(map(_html, row)) + "</tr>" for row in self.values)
         caption = (
             f'<div style="white-space:pre-line">{escape(self.caption)}</div>'

@@ -7,6 +7,8 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from jupyter_slurm.wire import Message, Text
+
 from .option_table import ALIASES, EXCLUSIVE, OPTIONS, Option
 from .option_values import CHECKS
 from .units import gpus_of_option
@@ -37,7 +39,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@%+*?&|()!=\[\]-]+")
 class OptionError(ValueError):
     """A word that sbatch would refuse: `word`; `suggestion` is the nearest right one."""
 
-    def __init__(self, word: str, message: str, suggestion: str | None = None) -> None:
+    def __init__(self, word: str, message: Text, suggestion: str | None = None) -> None:
         super().__init__(message)
         self.word = word
         self.message = message
@@ -66,7 +68,9 @@ def parse_options(words: Sequence[str]) -> dict[str, str]:
         elif word.startswith("-") and len(word) > 1 and word != "--":
             found = list(_short(word, rest))
         else:
-            raise OptionError(word, f"`{word}` belongs to no option of sbatch.")
+            raise OptionError(
+                word, Message.of("`{word}` belongs to no option of sbatch.", word=word)
+            )
         for name, value in found:
             options[name] = check_option(name, value)
     return options
@@ -94,11 +98,16 @@ def _long(word: str, rest: Iterator[str]) -> tuple[str, str]:
     option = _option(f"--{given}", ALIASES.get(given, given))
     if option.kind == "flag":
         if equals:
-            raise OptionError(word, f"--{given} takes no value, not `{value}`.")
+            raise OptionError(
+                word, Message.of("--{name} takes no value, not `{value}`.", name=given, value=value)
+            )
         return option.name, ""
     if equals:
         if not value and option.value_optional:
-            raise OptionError(word, f"--{given}= has no value: write one, or --{given} alone.")
+            raise OptionError(
+                word,
+                Message.of("--{name}= has no value: write one, or --{name} alone.", name=given),
+            )
         return option.name, value
     if option.value_optional:  # by getopt(3), the next word is never its value
         return option.name, ""
@@ -112,7 +121,9 @@ def _short(word: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
         letter, letters = letters[0], letters[1:]
         name = next((option.name for option in OPTIONS.values() if option.short == letter), None)
         if name is None:
-            raise OptionError(word, f"sbatch has no option `-{letter}`.", suggest(word))
+            raise OptionError(
+                word, Message.of("sbatch has no option `{word}`.", word=f"-{letter}"), suggest(word)
+            )
         option = OPTIONS[name]
         if option.kind == "flag":
             yield name, ""
@@ -127,14 +138,16 @@ def _short(word: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
 def _next(word: str, rest: Iterator[str]) -> str:
     value = next(rest, None)
     if value is None:
-        raise OptionError(word, f"`{word}` needs a value.")
+        raise OptionError(word, Message.of("`{word}` needs a value.", word=word))
     return value
 
 
 def _option(word: str, name: str) -> Option:
     option = OPTIONS.get(name)
     if option is None:
-        raise OptionError(word, f"sbatch has no option `{word}`.", suggest(word))
+        raise OptionError(
+            word, Message.of("sbatch has no option `{word}`.", word=word), suggest(word)
+        )
     return option
 
 
@@ -147,19 +160,28 @@ def check_option(name: str, value: str) -> str:
     option = _option(f"--{name}", name)
     word = f"--{name}={value}" if value else f"--{name}"
     if option.reserved is not None:
-        raise OptionError(word, f"--{name} cannot be used here: {option.reserved}")
+        raise OptionError(
+            word,
+            Message.of(
+                "--{name} cannot be used here: {why}", name=name, why=Message(option.reserved)
+            ),
+        )
     if "\0" in value:
-        raise OptionError(word, f"--{name}: a value cannot hold a NUL character.")
+        raise OptionError(
+            word, Message.of("--{name}: a value cannot hold a NUL character.", name=name)
+        )
     try:
         return _checked(option, value)
     except ValueError as exc:
-        raise OptionError(word, f"--{name}={value}: {exc}.") from exc
+        raise OptionError(
+            word, Message.of("--{name}={value}: {why}.", name=name, value=value, why=exc)
+        ) from exc
 
 
 def _checked(option: Option, value: str) -> str:
     if option.kind == "flag":
         if value:
-            raise ValueError("this option takes no value")
+            raise ValueError(Message.of("this option takes no value"))
         return ""
     if not value and option.value_optional:
         return ""
@@ -174,7 +196,7 @@ def _choice(option: Option, value: str) -> str:
     for choice in option.choices:
         if choice.lower() == value.strip().lower():
             return choice
-    raise ValueError(f"write one of {', '.join(option.choices)}")
+    raise ValueError(Message.of("write one of {choices}", choices=", ".join(option.choices)))
 
 
 def left_of(defaults: Mapping[str, str], said: Iterable[str]) -> dict[str, str]:
@@ -201,20 +223,29 @@ def check_together(options: Mapping[str, str]) -> None:
         given = [f"--{name}" for name in group if name in options]
         if len(given) > 1:
             raise OptionError(
-                given[-1], f"{' and '.join(given)} exclude each other: leave all but one out."
+                given[-1],
+                Message.of(
+                    "{options} exclude each other: leave all but one out.",
+                    options=", ".join(given),
+                ),
             )
     gpus_by_gres = any(part.startswith("gpu") for part in options.get("gres", "").split(","))
     if gpus_by_gres and "gpus-per-node" in options:
         raise OptionError(
-            "--gpus-per-node", "--gres=gpu and --gpus-per-node exclude each other: leave one out."
+            "--gpus-per-node",
+            Message.of("--gres=gpu and --gpus-per-node exclude each other: leave one out."),
         )
     least = re.match(r"[0-9]+", options.get("nodes", ""))
     gpus, nodes = gpus_of_option(options.get("gpus", "")), int(least[0]) if least else 1
     if 0 < gpus < nodes:
         raise OptionError(
             f"--gpus={options['gpus']}",
-            f"--gpus {gpus} is fewer than one for each of {nodes} nodes: --gpus counts for the "
-            "whole job, --gpus-per-node for each node.",
+            Message.of(
+                "--gpus {gpus} is fewer than one for each of {nodes} nodes: --gpus counts for the "
+                "whole job, --gpus-per-node for each node.",
+                gpus=gpus,
+                nodes=nodes,
+            ),
         )
 
 
@@ -263,7 +294,10 @@ def _directive(name: str, value: str) -> str:
     """
     if any(char in value for char in "\n\r\0"):
         raise OptionError(
-            f"--{name}", f"--{name}: a line of #SBATCH cannot hold a newline or NUL character."
+            f"--{name}",
+            Message.of(
+                "--{name}: a line of #SBATCH cannot hold a newline or NUL character.", name=name
+            ),
         )
     if not value:
         return f"--{name}"

@@ -16,7 +16,11 @@ from jupyter_slurm.wire import (
     ConnectionState,
     DashboardName,
     Job,
+    Message,
+    Text,
     Tunnel,
+    said,
+    together,
 )
 
 
@@ -32,17 +36,21 @@ class TunnelEnds(NamedTuple):
 def connected(connection: Connection) -> str:
     """Return the sentence after a login."""
     if connection.state is ConnectionState.LOCAL:
-        return f"{connection.cluster} is on this machine: no login is needed."
+        return said("{cluster} is on this machine: no login is needed.", cluster=connection.cluster)
     how = [ways(connection)] if connection.hosts else []
     if connection.round_trip_s is not None:
-        how.append(f"{connection.round_trip_s * 1000:.0f} ms there and back")
-    return f"Connected to {connection.cluster}" + (f": {', '.join(how)}." if how else ".")
+        how.append(said("{ms} ms there and back", ms=f"{connection.round_trip_s * 1000:.0f}"))
+    return said(
+        "Connected to {cluster}: {how}." if how else "Connected to {cluster}.",
+        cluster=connection.cluster,
+        how=", ".join(how),
+    )
 
 
 def ways(connection: Connection) -> str:
     """Name the hosts that the connection goes through."""
     hops = " → ".join(connection.hosts)
-    return f"{hops} (by the system's ssh)" if connection.via_openssh else hops
+    return said("{hosts} (by the system's ssh)", hosts=hops) if connection.via_openssh else hops
 
 
 CONNECTION_HEAD = ("Cluster", "State", "For", "Way", "Round trip", "Note")
@@ -57,7 +65,7 @@ def connection_row(connection: Connection, now_s: float) -> tuple[str, ...]:
         duration(now_s - connection.since_s),
         ways(connection),
         f"{trip_s * 1000:.0f} ms" if trip_s is not None else "",
-        str(connection.problem.message) if connection.problem else "",
+        said(connection.problem.message) if connection.problem else "",
     )
 
 
@@ -74,7 +82,7 @@ def tunnel_row(tunnel: Tunnel) -> tuple[str, ...]:
         tunnel.job_id or "",
         tunnel.route,
         str(tunnel.connections),
-        str(tunnel.problem.message) if tunnel.problem else "",
+        said(tunnel.problem.message) if tunnel.problem else "",
     )
 
 
@@ -96,11 +104,17 @@ def dashboard_aim(api: Api, aim: str) -> tuple[Job, DashboardName] | None:
 
 def reach(tunnel: Tunnel) -> str:
     """Return the sentence for a tunnel that is open."""
-    aim = f"{tunnel.host}:{tunnel.port}"
+    aim: Text = f"{tunnel.host}:{tunnel.port}"
     if tunnel.job_id:
-        aim = f"port {tunnel.port} of job {tunnel.job_id}"
-    told = f"127.0.0.1:{tunnel.local_port} leads to {aim} on {tunnel.cluster} (tunnel {tunnel.id})."
-    return f"{told} {tunnel.problem.message}" if tunnel.problem else told
+        aim = Message.of("port {port} of job {job}", port=tunnel.port, job=tunnel.job_id)
+    told = Message.of(
+        "{here} leads to {aim} on {cluster} (tunnel {id}).",
+        here=f"127.0.0.1:{tunnel.local_port}",
+        aim=aim,
+        cluster=tunnel.cluster,
+        id=tunnel.id,
+    )
+    return said(together(told, tunnel.problem.message if tunnel.problem else None))
 
 
 def _job_id(api: Api, word: str) -> str | None:

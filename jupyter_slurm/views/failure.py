@@ -12,7 +12,13 @@ from jupyter_slurm.errors import CellFailed, VariableError
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.readable import visible_lines
 from jupyter_slurm.views.card import title
-from jupyter_slurm.wire import Job, JobState, Result
+from jupyter_slurm.wire import (
+    Job,
+    JobState,
+    Message,
+    Result,
+    said,
+)
 
 _NO_NAME = re.compile(r"name '([^']+)' is not defined")
 
@@ -34,13 +40,15 @@ def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
             failed.message, hint=failed.hint, traceback=result.traceback, job_id=job.id
         )
     exited = result.ename == "SystemExit"  # which is not an exception to a user that calls sys.exit
-    message = f"{_where(job)} exited with code {job.exit_code}."
     return CellFailed(
-        message if exited else f"{result.ename or 'Error'} in {_where(job)}",
+        "{job} exited with code {exit}." if exited else "{error} in {job}",
         detail=None if result.traceback else result.evalue,
         hint=_missing(result, known) or job.advice,
         traceback=result.traceback,
         job_id=job.id,
+        job=_where(job),
+        exit=job.exit_code,
+        error=result.ename or "Error",
     )
 
 
@@ -48,8 +56,11 @@ def below_card(failed: CellFailed, job: Job) -> CellFailed:
     """Return the error of a job whose card is shown above it: it repeats nothing that the card
     says, nor what the traceback does."""
     if failed.traceback or failed.detail is None:
-        hint = "" if failed.hint in (None, job.advice) else str(failed.hint)
-        ended = "" if failed.traceback else f"CellFailed: {job.name} ended ({job.state.word})"
+        hint = "" if failed.hint in (None, job.advice) else said(failed.hint)
+        ended = ""
+        if not failed.traceback:
+            told = said("{job} ended ({state})", job=job.name, state=Message(job.state.word))
+            ended = f"CellFailed: {told}"
         failed.left_to_say = visible_lines("\n".join(filter(None, (ended, hint))))
     return failed
 
@@ -71,26 +82,38 @@ def left_out(result: Result) -> VariableError | None:
 
 def _slurm_did(job: Job) -> CellFailed:
     """Return the agent's words for it: out of memory, time limit, node failure, cancelled …"""
-    why = job.why or _exit(job)
+    return ended(job, _where(job), _exit(job))
+
+
+def ended(job: Job, named: str, otherwise: Message) -> CellFailed:
+    """Return the error of a job that has ended; `otherwise`: why, where the agent does not say."""
+    why = Message(job.why) if isinstance(job.why, str) and job.why else job.why
     return CellFailed(
-        f"{_where(job)} ended ({job.state.word}): {why}", hint=job.advice, job_id=job.id
+        "{job} ended ({state}): {why}",
+        hint=job.advice,
+        job_id=job.id,
+        job=named,
+        state=Message(job.state.word),
+        why=why or otherwise,
     )
 
 
-def _exit(job: Job) -> str:
+def _exit(job: Job) -> Message:
     if job.signal:
-        return f"it was killed by signal {job.signal}."
+        return Message.of("it was killed by signal {signal}.", signal=job.signal)
     if job.exit_code is not None:
-        return f"its exit code was {job.exit_code}."
-    return "it left no word of how it went."
+        return Message.of("its exit code was {code}.", code=job.exit_code)
+    return Message.of("it left no word of how it went.")
 
 
 def _where(job: Job) -> str:
-    return title(job) + (f", node {job.nodes[0]}" if len(job.nodes) == 1 else "")
+    if len(job.nodes) != 1:
+        return title(job)
+    return said("{job}, node {node}", job=title(job), node=job.nodes[0])
 
 
-def _missing(result: Result, known: Container[str]) -> str | None:
+def _missing(result: Result, known: Container[str]) -> Message | None:
     match = _NO_NAME.search(result.evalue or "") if result.ename == "NameError" else None
     if match is None or match[1] not in known:
         return None
-    return f"`{match[1]}` exists here but was not sent: add `--in {match[1]}`."
+    return Message.of("`{name}` exists here but was not sent: add `--in {name}`.", name=match[1])

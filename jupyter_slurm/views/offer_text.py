@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from jupyter_slurm.readable import duration, memory, moment
-from jupyter_slurm.wire import Association, ClusterInfo, Limits, Partition
+from jupyter_slurm.wire import (
+    Association,
+    ClusterInfo,
+    Limits,
+    Partition,
+    said,
+)
 
 HEAD = ("Partition", "Time limit", "Nodes idle", "GPUs free", "A node has", "Cost", "Note")
 
-_SHORT: Mapping[str, str] = {"cpu": "CPU", "gres/gpu": "GPU", "node": "node"}
+SHORT: Mapping[str, str] = {"cpu": "CPU", "gres/gpu": "GPU", "node": "node"}
 
 
 def rows(info: ClusterInfo) -> list[tuple[str, ...]]:
@@ -24,29 +30,36 @@ def fitted(info: ClusterInfo, width: int) -> Sequence[tuple[str, ...]]:
     """Return the rows as lines for a narrow terminal: a partition, then what it has."""
     lines = []
     for row in rows(info):
-        told = [f"{what}: {value}" for what, value in zip(HEAD[1:], row[1:], strict=True) if value]
+        told = [
+            f"{said(what)}: {value}" for what, value in zip(HEAD[1:], row[1:], strict=True) if value
+        ]
         lines.append((row[0], *told))
     return [tuple(_wrapped(one, width)) for one in lines]
 
 
 def lines(info: ClusterInfo, now_s: float) -> Iterator[str]:
     """Yield what is not of one partition: versions, what is mine, what is kept for others."""
-    accounting = "with" if info.accounting else "without"
-    at = moment(info.asked_s, now_s)
-    yield f"{info.name} at {at}: Slurm {info.slurm_version}, {accounting} accounting."
+    yield said(
+        "{cluster} at {time}: Slurm {version}, with accounting."
+        if info.accounting
+        else "{cluster} at {time}: Slurm {version}, without accounting.",
+        cluster=info.name,
+        time=moment(info.asked_s, now_s),
+        version=info.slurm_version,
+    )
     if info.accounts:
         default = {one.account for one in info.associations if one.default}
-        yield f"Your accounts: {_names(info.accounts, default)}."
+        yield said("Your accounts: {names}.", names=_names(info.accounts, default))
     if info.qos:
         default = {one.default_qos for one in info.associations if one.default_qos}
-        yield f"Your QOS: {_names(info.qos, default)}."
+        yield said("Your QOS: {names}.", names=_names(info.qos, default))
     if "limits" in info.enforced:
         for qos in info.qos_limits:
-            if said := limits_text(qos):
-                yield f"QOS {qos.name}: {said}."
+            if told := limits_text(qos):
+                yield f"QOS {qos.name}: {told}."
         for one in info.associations:
-            if said := limits_text(one):
-                yield f"{_whose(one)}: {said}."
+            if told := limits_text(one):
+                yield f"{_whose(one)}: {told}."
     yield from _what_is_had(info)
     yield from _what_is_kept(info, now_s)
 
@@ -54,20 +67,34 @@ def lines(info: ClusterInfo, now_s: float) -> Iterator[str]:
 def _what_is_had(info: ClusterInfo) -> Iterator[str]:
     for use in info.in_use:
         gpus = use.tres.get("gres/gpu", 0)
-        has = f", {gpus:.0f} GPU{'' if gpus == 1 else 's'}" if gpus else ""
-        yield (
-            f"You have {use.jobs} running and {use.queued - use.jobs} waiting in {use.partition}"
-            f" (QOS {use.qos}){has}."
+        yield said(
+            "You have {running} running and {waiting} waiting in {partition} (QOS {qos}), {gpus}."
+            if gpus
+            else "You have {running} running and {waiting} waiting in {partition} (QOS {qos}).",
+            running=use.jobs,
+            waiting=use.queued - use.jobs,
+            partition=use.partition,
+            qos=use.qos,
+            gpus=_count_of_gpus(gpus),
         )
 
 
 def _what_is_kept(info: ClusterInfo, now_s: float) -> Iterator[str]:
     for kept in info.reservations:
         if kept.end_s > now_s:
-            what = "Maintenance" if kept.maintenance else "Reserved"
-            span = f"{moment(kept.start_s, now_s)} to {moment(kept.end_s, now_s)}"
-            where = ", ".join(f"{count} of {name}" for name, count in kept.partitions.items())
-            yield f"{what} (`{kept.name}`), {span}: {where or 'no'} nodes."
+            where = ", ".join(
+                said("{count} of {name}", count=count, name=name)
+                for name, count in kept.partitions.items()
+            )
+            yield said(
+                "Maintenance (`{name}`), {start} to {end}: {where} nodes."
+                if kept.maintenance
+                else "Reserved (`{name}`), {start} to {end}: {where} nodes.",
+                name=kept.name,
+                start=moment(kept.start_s, now_s),
+                end=moment(kept.end_s, now_s),
+                where=where or "0",
+            )
 
 
 def limits_text(limits: Limits) -> str:
@@ -78,85 +105,111 @@ def limits_text(limits: Limits) -> str:
     """
     job = [duration(limits.limit_s)] if limits.limit_s is not None else []
     parts = {
-        "a job": job + _amounts(limits.per_job),
-        "a user": _amounts(limits.per_user)
-        + _jobs(limits.jobs_per_user, "running")
-        + _jobs(limits.queued_per_user, "queued"),
-        "in all": _amounts(limits.in_all)
-        + _jobs(limits.jobs_in_all, "running")
-        + _jobs(limits.queued_in_all, "queued"),
+        said("a job"): job + _amounts(limits.per_job),
+        said("a user"): _amounts(limits.per_user)
+        + _running(limits.jobs_per_user)
+        + _queued(limits.queued_per_user),
+        said("in all"): _amounts(limits.in_all)
+        + _running(limits.jobs_in_all)
+        + _queued(limits.queued_in_all),
     }
     return "; ".join(f"{who} {', '.join(what)}" for who, what in parts.items() if what)
 
 
 def _row(one: Partition, info: ClusterInfo) -> tuple[str, ...]:
-    down = "" if one.up else ", down"
+    down = "" if one.up else f", {said('down')}"
     return (
-        f"{one.name}{' (default)' if one.default else ''}{down}",
-        "none" if one.limit_s is None else duration(one.limit_s),
-        f"{one.idle_nodes} of {one.nodes}",
+        (said("{name} (default)", name=one.name) if one.default else one.name) + down,
+        said("none") if one.limit_s is None else duration(one.limit_s),
+        said("{part} of {whole}", part=one.idle_nodes, whole=one.nodes),
         _gpus(one),
         _node(one),
         _cost(one, info),
-        "; ".join(filter(None, (one.about, _only(one)))),
+        "; ".join(filter(None, (said(one.about), _only(one)))),
     )
 
 
 def _gpus(one: Partition) -> str:
     """Return `a100 3 of 8, v100 0 of 4`."""
     kinds = one.gpus_by_type or ({"": (one.gpus, one.free_gpus)} if one.gpus else {})
-    told = (
-        f"{kind} {total if free is None else f'{free} of {total}'}".strip()
+    told = {
+        kind: total if free is None else said("{part} of {whole}", part=free, whole=total)
         for kind, (total, free) in kinds.items()
-    )
-    return ", ".join(told)
+    }
+    return ", ".join(f"{kind} {count}".strip() for kind, count in told.items())
 
 
 def _node(one: Partition) -> str:
-    has = [f"{one.cpus} CPUs"] if one.cpus else []
+    has = [said("1 CPU" if one.cpus == 1 else "{count} CPUs", count=one.cpus)] if one.cpus else []
     has += [memory(one.memory_mib)] if one.memory_mib else []
-    has += [f"{one.gpus_per_node} GPU{'s' * (one.gpus_per_node > 1)}"] if one.gpus_per_node else []
+    has += [_count_of_gpus(one.gpus_per_node)] if one.gpus_per_node else []
     return ", ".join(has)
 
 
 def _cost(one: Partition, info: ClusterInfo) -> str:
     """Say what an hour costs by the profile, and by Slurm."""
-    told = [] if one.cost is None else [f"{one.cost:g} {info.cost_unit}".rstrip() + " a node"]
+    told = []
+    if one.cost is not None:
+        told.append(said("{cost} a node", cost=f"{one.cost:g} {info.cost_unit}".rstrip()))
     weights = (
-        f"{weight * 1024:g} a GiB" if name == "mem" else f"{weight:g} a {_SHORT.get(name, name)}"
+        said("{weight} a {thing}", weight=f"{weight * 1024:g}", thing="GiB")
+        if name == "mem"
+        else said("{weight} a {thing}", weight=f"{weight:g}", thing=_resource(name))
         for name, weight in one.billing.items()
     )
-    billing = ", ".join(weights)
-    most = " (the most of these)" if info.max_tres else ""
-    return "; ".join([*told, *([f"billing {billing}{most}"] if billing else [])])
+    if billing := ", ".join(weights):
+        most = "billing {weights} (the most of these)" if info.max_tres else "billing {weights}"
+        told.append(said(most, weights=billing))
+    return "; ".join(told)
 
 
 def _only(one: Partition) -> str:
     """Say whom the partition is for."""
-    whole = ["whole nodes"] if one.exclusive else []
-    qos = [f"QOS {', '.join(one.allow_qos)} only"] if one.allow_qos else []
-    accounts = [f"accounts {', '.join(one.allow_accounts)} only"] if one.allow_accounts else []
-    return "; ".join(whole + qos + accounts)
+    told = [said("whole nodes")] if one.exclusive else []
+    if one.allow_qos:
+        told.append(said("QOS {names} only", names=", ".join(one.allow_qos)))
+    if one.allow_accounts:
+        told.append(said("accounts {names} only", names=", ".join(one.allow_accounts)))
+    return "; ".join(told)
 
 
 def _names(names: Sequence[str], default: set[str]) -> str:
-    return ", ".join(f"{name} (default)" if name in default else name for name in names)
+    return ", ".join(
+        said("{name} (default)", name=name) if name in default else name for name in names
+    )
 
 
 def _whose(one: Association) -> str:
-    where = f" in {one.partition}" if one.partition else ""
-    return f"{'Account' if one.whole else 'You with account'} {one.account}{where}"
+    where = said(" in {partition}", partition=one.partition) if one.partition else ""
+    told = "Account {account}" if one.whole else "You with account {account}"
+    return said(told, account=one.account) + where
 
 
 def _amounts(tres: Mapping[str, float]) -> list[str]:
     return [
-        f"{memory(count)} of memory" if name == "mem" else f"{count:.0f} {_SHORT.get(name, name)}"
+        said("{amount} of memory", amount=memory(count))
+        if name == "mem"
+        else f"{count:.0f} {_resource(name)}"
         for name, count in tres.items()
     ]
 
 
-def _jobs(count: int | None, what: str) -> list[str]:
-    return [] if count is None else [f"{count} {what} job{'' if count == 1 else 's'}"]
+def _resource(name: str) -> str:
+    return said(SHORT.get(name, name))
+
+
+def _count_of_gpus(count: float) -> str:
+    return said("1 GPU" if count == 1 else "{count} GPUs", count=f"{count:.0f}")
+
+
+def _running(count: int | None) -> list[str]:
+    told = "1 running job" if count == 1 else "{count} running jobs"
+    return [] if count is None else [said(told, count=count)]
+
+
+def _queued(count: int | None) -> list[str]:
+    told = "1 queued job" if count == 1 else "{count} queued jobs"
+    return [] if count is None else [said(told, count=count)]
 
 
 def _wrapped(parts: Sequence[str], width: int) -> Iterator[str]:

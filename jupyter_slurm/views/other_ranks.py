@@ -7,7 +7,12 @@ from collections.abc import Iterable, Mapping
 from html import escape
 
 from jupyter_slurm.readable import visible_lines
-from jupyter_slurm.wire import ErrorOutput, Output, Stream
+from jupyter_slurm.wire import (
+    ErrorOutput,
+    Output,
+    Stream,
+    said,
+)
 
 MOST = 32
 """So many ranks are shown in a cell; the panel and `%slurm logs` show any."""
@@ -29,7 +34,7 @@ def text_of(outputs: Iterable[Output]) -> str:
 def as_html(texts: Mapping[int, str], more: str) -> str:
     """Return one fold for each rank that has text, and `more`, where the others are."""
     folds = [
-        f"<details><summary>Rank {rank}: {_lines(text)}</summary>"
+        f"<details><summary>{escape(said('Rank {rank}', rank=rank))}: {_lines(text)}</summary>"
         f'<pre style="margin:0 0 0 1.5em">{escape(text)}</pre></details>'
         for rank, text in texts.items()
         if text
@@ -40,9 +45,13 @@ def as_html(texts: Mapping[int, str], more: str) -> str:
 def as_text(texts: Mapping[int, str], job_id: str) -> str:
     """Return the same for front ends that cannot fold."""
     told = ", ".join(f"{rank} ({_lines(text)})" for rank, text in texts.items() if text)
-    return f"Other ranks wrote, too: {told}. `%slurm logs {job_id} --task RANK` shows it."
+    return said(
+        "Other ranks wrote, too: {ranks}. `%slurm logs {id} --task RANK` shows it.",
+        ranks=told,
+        id=job_id,
+    )
 
 
 def _lines(text: str) -> str:
     count = text.count("\n") + 1
-    return "1 line" if count == 1 else f"{count} lines"
+    return said("1 line" if count == 1 else "{count} lines", count=count)

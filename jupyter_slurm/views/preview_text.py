@@ -10,7 +10,11 @@ from collections.abc import Iterator
 from html import escape
 
 from jupyter_slurm.readable import duration, visible
-from jupyter_slurm.wire import Cost, Preview
+from jupyter_slurm.wire import (
+    Cost,
+    Preview,
+    said,
+)
 
 MARKS = {True: "✔", False: "✖", None: "·"}
 """Before a sentence of `Check`, by its `ok`."""
@@ -23,9 +27,9 @@ def preview_lines(preview: Preview) -> Iterator[str]:
     if preview.cost is not None:
         yield cost_text(preview.cost)
     for check in preview.checks:
-        yield f"{MARKS[check.ok]} {visible(str(check.sentence))}"
+        yield f"{MARKS[check.ok]} {visible(said(check.sentence))}"
         if check.hint:
-            yield f"    {visible(str(check.hint))}"
+            yield f"    {visible(said(check.hint))}"
     if preview.variables:
         yield visible(_variables(preview))
 
@@ -34,10 +38,16 @@ def preview_html(preview: Preview) -> str:
     """Return the same, with script and sbatch's command line folded away below."""
     told = "".join(f"<div>{line}</div>" for line in _html_lines(preview))
     files = ", ".join(preview.files)
-    where = f"Cluster {preview.cluster}, job dir {preview.job_dir}. Files: {files}."
+    where = said(
+        "Cluster {cluster}, job dir {job_dir}. Files: {files}.",
+        cluster=preview.cluster,
+        job_dir=preview.job_dir,
+        files=files,
+    )
     script = f"$ {shlex.join(preview.sbatch)}\n\n{preview.script}"
+    summary = f"<summary>{escape(said('What would be sent'))}</summary>"
     return (
-        f"{told}<details><summary>What would be sent</summary><div>{escape(where)}</div>"
+        f"{told}<details>{summary}<div>{escape(where)}</div>"
         f'<pre style="{_PRE}">{escape(script)}</pre></details>'
     )
 
@@ -47,16 +57,16 @@ def _html_lines(preview: Preview) -> Iterator[str]:
         yield f"<b>{escape(cost_text(preview.cost))}</b>"
     for check in preview.checks:
         hint = (
-            f'<br><span style="opacity:.75">{escape(str(check.hint))}</span>' if check.hint else ""
+            f'<br><span style="opacity:.75">{escape(said(check.hint))}</span>' if check.hint else ""
         )
-        yield f"{MARKS[check.ok]} {escape(str(check.sentence))}{hint}"
+        yield f"{MARKS[check.ok]} {escape(said(check.sentence))}{hint}"
     if preview.variables:
         yield escape(_variables(preview))
 
 
 def _variables(preview: Preview) -> str:
     names = ", ".join(preview.variables)
-    return f"With {names} in its environment, from a file that only you can read."
+    return said("With {names} in its environment, from a file that only you can read.", names=names)
 
 
 def cost_text(cost: Cost) -> str:
@@ -67,23 +77,28 @@ def cost_text(cost: Cost) -> str:
     """
     charged = [] if cost.units is None else [f"{number(cost.units)} {cost.unit}".rstrip()]
     if cost.billing_hours is not None:
-        charged.append(f"{number(cost.billing_hours)} billing-hours")
-    used = [
-        f"{number(hours)} {what}-hour{'' if hours == 1 else 's'}"
-        for what, hours in (
-            ("node", cost.node_hours),
-            ("CPU", cost.cpu_hours),
-            ("GPU", cost.gpu_hours),
-        )
-        if hours
-    ]
-    jobs = f" for each of {cost.jobs:,} jobs" if cost.jobs > 1 else ""
-    limit = f" in {duration(cost.limit_s)}{jobs}"
-    return (
-        f"Up to {' or '.join(charged)}{limit}: {', '.join(used)}"
-        if charged
-        else f"Up to {', '.join(used)}{limit}"
+        charged.append(said("{n} billing-hours", n=number(cost.billing_hours)))
+    used = []
+    if cost.node_hours:
+        nodes = number(cost.node_hours)
+        used.append(said("{n} node-hour" if nodes == "1" else "{n} node-hours", n=nodes))
+    if cost.cpu_hours:
+        cpus = number(cost.cpu_hours)
+        used.append(said("{n} CPU-hour" if cpus == "1" else "{n} CPU-hours", n=cpus))
+    if cost.gpu_hours:
+        gpus = number(cost.gpu_hours)
+        used.append(said("{n} GPU-hour" if gpus == "1" else "{n} GPU-hours", n=gpus))
+    most = said(
+        "Up to {amount} in {span} for each of {jobs} jobs"
+        if cost.jobs > 1
+        else "Up to {amount} in {span}",
+        amount=said("{one} or {other}", one=charged[0], other=charged[1])
+        if len(charged) == 2
+        else ", ".join(charged or used),
+        span=duration(cost.limit_s),
+        jobs=f"{cost.jobs:,}",
     )
+    return f"{most}: {', '.join(used)}" if charged else most
 
 
 def number(value: float) -> str:
@@ -93,4 +108,4 @@ def number(value: float) -> str:
     ('36', '0.25', '12,346')
     """
     text = f"{value:,.0f}" if value >= 100 else f"{value:.2f}".rstrip("0").rstrip(".")
-    return text if text != "0" or not value else "less than 0.01"
+    return text if text != "0" or not value else said("less than 0.01")

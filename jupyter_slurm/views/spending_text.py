@@ -6,14 +6,19 @@ from collections.abc import Iterator, Mapping
 
 from jupyter_slurm.readable import moment
 from jupyter_slurm.views.preview_text import number
-from jupyter_slurm.wire import Quota, Spending, Spent
+from jupyter_slurm.wire import (
+    Quota,
+    Spending,
+    Spent,
+    said,
+)
 
-_HOURS: Mapping[str, str] = {"cpu": "CPU-hours", "gres/gpu": "GPU-hours", "node": "node-hours"}
+HOURS: Mapping[str, str] = {"cpu": "CPU-hours", "gres/gpu": "GPU-hours", "node": "node-hours"}
 
 
 def head(told: Spending) -> tuple[str, ...]:
     billing = ("Billing-hours",) if told.weighed else ()
-    return ("Account", "Who", "Jobs", "CPU-hours", "GPU-hours", *billing, *_units(told))
+    return ("Account", "Who", "Jobs", HOURS["cpu"], HOURS["gres/gpu"], *billing, *_units(told))
 
 
 def rows(told: Spending) -> list[tuple[str, ...]]:
@@ -25,22 +30,29 @@ def lines(told: Spending) -> Iterator[str]:
     """Yield from when on that is, what is not in it, and what is left."""
     since = moment(told.since_s, told.asked_s)
     if not told.accounting:
-        yield (
-            f"{told.cluster} keeps no accounting, so Slurm does not know what ended jobs have used."
+        yield said(
+            "{cluster} keeps no accounting, so Slurm does not know what ended jobs have used.",
+            cluster=told.cluster,
         )
-        yield "Its administrators can switch that on (slurmdbd, `AccountingStorageType`)."
+        yield said("Its administrators can switch that on (slurmdbd, `AccountingStorageType`).")
         return
     if not told.spent:
-        yield f"Nothing was spent on {told.cluster} since {since}."
+        yield said("Nothing was spent on {cluster} since {time}.", cluster=told.cluster, time=since)
     else:
-        yield f"Spent on {told.cluster} since {since}, by what the jobs had, used or not."
+        yield said(
+            "Spent on {cluster} since {time}, by what the jobs had, used or not.",
+            cluster=told.cluster,
+            time=since,
+        )
     unpriced = sum(one.unpriced for one in told.spent if one.user) or sum(
         one.unpriced for one in told.spent
     )
     if unpriced:
-        yield (
-            f"The profile has no price for the partitions of {unpriced} of the jobs, which are not "
-            f"in the {told.unit or 'cost'}."
+        yield said(
+            "The profile has no price for the partitions of {count} of the jobs, which are not in "
+            "the {unit}.",
+            count=unpriced,
+            unit=told.unit or said("cost"),
         )
     yield from map(_left, told.quotas)
 
@@ -55,7 +67,7 @@ def _row(one: Spent, told: Spending) -> tuple[str, ...]:
     units = ("" if one.units is None else number(one.units),) if _units(told) else ()
     return (
         one.account,
-        one.user or "all who are shown",
+        one.user or said("all who are shown"),
         f"{one.jobs:,}",
         number(one.cpu_hours),
         number(one.gpu_hours),
@@ -70,10 +82,16 @@ def _left(one: Quota) -> str:
     >>> _left(Quota(account="lab", user="", tres="cpu", limit_hours=1000, used_hours=250))
     'Account lab: 750 of 1,000 CPU-hours are left, as Slurm counts them.'
     """
-    whose = f"You with account {one.account}" if one.user else f"Account {one.account}"
     left = max(0.0, one.limit_hours - one.used_hours)
-    what = "MiB-hours of memory" if one.tres == "mem" else _HOURS.get(one.tres, f"{one.tres}-hours")
-    return (
-        f"{whose}: {number(left)} of {number(one.limit_hours)} {what} are left, "
-        "as Slurm counts them."
+    what = said("MiB-hours of memory")
+    if one.tres != "mem":
+        what = said(HOURS.get(one.tres, f"{one.tres}-hours"))
+    return said(
+        "You with account {account}: {left} of {limit} {hours} are left, as Slurm counts them."
+        if one.user
+        else "Account {account}: {left} of {limit} {hours} are left, as Slurm counts them.",
+        account=one.account,
+        left=number(left),
+        limit=number(one.limit_hours),
+        hours=what,
     )

@@ -12,7 +12,11 @@ from types import MappingProxyType
 from typing import Any
 
 from jupyter_slurm.readable import duration, reasons_told, size, visible
-from jupyter_slurm.wire import Transfer, TransferState
+from jupyter_slurm.wire import (
+    Transfer,
+    TransferState,
+    said,
+)
 
 _BAR = (
     "display:inline-block;width:12em;height:.6em;border-radius:.3em;margin-right:.7em;"
@@ -67,10 +71,14 @@ def progress_text(transfer: Transfer, now_s: float) -> str:
         case TransferState.DONE:
             return _all(transfer)
         case TransferState.FAILED:
-            again = "; the next goes on from there" if _may_go_on(transfer) else ""
-            return f"failed after {_so_far(transfer)}{again}"
+            told = (
+                "failed after {done}; the next goes on from there"
+                if _may_go_on(transfer)
+                else "failed after {done}"
+            )
+            return said(told, done=_so_far(transfer))
         case TransferState.STOPPED:
-            return f"stopped after {_so_far(transfer)}; the next goes on from there"
+            return said("stopped after {done}; the next goes on from there", done=_so_far(transfer))
         case TransferState.RUNNING:
             return _running(transfer, now_s)
 
@@ -89,28 +97,38 @@ def done_fraction(transfer: Transfer) -> float | None:
 def _running(transfer: Transfer, now_s: float) -> str:
     fraction = done_fraction(transfer)
     if fraction is None:
-        return "comparing both sides"
+        return said("comparing both sides")
     past_s = now_s - transfer.began_s
-    of = f"{transfer.files_done:,} of {_files(transfer.files or 0)}"
-    parts = [f"{fraction:.0%}, {of}, {size(transfer.bytes_done)} of {size(transfer.bytes or 0)}"]
+    files = _of(f"{transfer.files_done:,}", _files(transfer.files or 0))
+    moved = _of(size(transfer.bytes_done), size(transfer.bytes or 0))
+    parts = [f"{fraction:.0%}, {files}, {moved}"]
     if past_s >= _RATE_AFTER_S and transfer.bytes_done:
         rate = transfer.bytes_done / past_s
         left_s = ((transfer.bytes or 0) - transfer.bytes_done) / rate
-        parts.append(f"{size(rate)}/s, {duration(left_s + 0.5)} left")
+        parts.append(f"{size(rate)}/s, {said('{span} left', span=duration(left_s + 0.5))}")
     return ", ".join(parts)
 
 
 def _all(transfer: Transfer) -> str:
-    same = f"{_files(transfer.files_same)} the same already" if transfer.files_same else ""
+    same = ""
+    if transfer.files_same:
+        same = said("{files} the same already", files=_files(transfer.files_same))
     if not transfer.files_done:
-        return f"nothing to do, {same}" if same else "there are no files"
+        return f"{said('nothing to do')}, {same}" if same else said("there are no files")
     lasted_s = (transfer.ended_s or transfer.began_s) - transfer.began_s
-    sent = f"{_so_far(transfer)} in {duration(lasted_s) if lasted_s >= 1 else 'under a second'}"
+    sent = said(
+        "{done} in {span}" if lasted_s >= 1 else "{done} in under a second",
+        done=_so_far(transfer),
+        span=duration(lasted_s),
+    )
     return f"{sent}, {same}" if same else sent
 
 
 def _behind(transfer: Transfer) -> Iterator[str]:
-    for what, behind in (("did not arrive", transfer.failed), ("left out", transfer.left_out)):
+    for what, behind in (
+        (said("did not arrive"), transfer.failed),
+        (said("left out"), transfer.left_out),
+    ):
         if behind is not None:
             yield f"{what}:"
             yield from (f"  {line}" for line in reasons_told(behind.reasons, behind.count))
@@ -121,7 +139,11 @@ def _so_far(transfer: Transfer) -> str:
 
 
 def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count:,} files"
+    return said("1 file" if count == 1 else "{count} files", count=f"{count:,}")
+
+
+def _of(part: str, whole: str) -> str:
+    return said("{part} of {whole}", part=part, whole=whole)
 
 
 def _way(transfer: Transfer) -> str:

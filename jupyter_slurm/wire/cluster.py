@@ -83,7 +83,7 @@ class Partition(Struct, frozen=True, kw_only=True):
     """TRESBillingWeights: for each `cpu`, MiB of `mem`, `gres/gpu` …; {}: none are set."""
     cost: float | None = None
     """The price of a node for an hour, in `ClusterInfo.cost_unit`; None: the profile has none."""
-    about: str = ""
+    about: Text = ""
     """The profile's description of it for users."""
 
 

@@ -33,9 +33,7 @@ class Message(Struct, frozen=True):
     def of(cls, text: str, /, **args: object) -> Message:
         """Return the message. `text` is a literal: catalogues collect the literals of such
         calls."""
-        return cls(
-            text, {name: one if isinstance(one, cls) else str(one) for name, one in args.items()}
-        )
+        return cls(text, {name: _argument(one) for name, one in args.items()})
 
     def __str__(self) -> str:
         """Return the message in this process's language, with commands as in a notebook."""
@@ -54,6 +52,13 @@ class Message(Struct, frozen=True):
 
         # No blank follows a Japanese full stop.
         return _PLACE.sub(filling, in_language(self.text)).replace("。 ", "。")
+
+
+def _argument(value: object) -> str | Message:
+    """Return the value as an argument; an exception that was raised with a message is that."""
+    if isinstance(value, Exception) and value.args and isinstance(value.args[0], Message):
+        return value.args[0]
+    return value if isinstance(value, Message) else str(value)
 
 
 Text = str | Message

@@ -57,7 +57,7 @@ class JobState(StrEnum):
 
     @property
     def word(self) -> str:
-        """Return the word for people; the browser's side translates it."""
+        """Return the word for people, in English: front ends translate it."""
         return STATE_WORDS[self]
 
     @property

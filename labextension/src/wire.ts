@@ -803,7 +803,7 @@ export interface Partition {
     [k: string]: number;
   };
   cost: number | null;
-  about: string;
+  about: string | Message;
 }
 export interface Qos {
   limit_s: number | null;

@@ -110,7 +110,7 @@ def test_none_of_our_options_hides_one_that_sbatch_lets_through() -> None:
         ("--name 'a b'", "a b"),
         ("--env novalue", "NAME=VALUE"),
         ("--in 'a b'", "`a b` is not the name"),
-        ("--on-interrupt stop", "`detach` or `cancel`"),
+        ("--on-interrupt stop", "`detach`, `cancel`"),
         ("--attach --fresh", "opposites"),
         ("--comment 'open", "quot"),
         ("--fetch /etc/passwd", "outside of the folder"),

@@ -30,7 +30,14 @@ from jupyter_slurm.slurm import scontrol, sinfo, versions
 from jupyter_slurm.slurm.fields import optional_int
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import TimedOutError
-from jupyter_slurm.wire import Check, ClusterInfo, Connection, ConnectionState, Message
+from jupyter_slurm.wire import (
+    Check,
+    ClusterInfo,
+    Connection,
+    ConnectionState,
+    Message,
+    Text,
+)
 
 _NEEDED = ("sbatch", "squeue", "scontrol", "scancel", "sinfo")
 _PROGRAMS = (
@@ -72,7 +79,7 @@ def examine(profile: ClusterProfile, run: Run) -> list[Check]:
 def examine_way(
     connection: Connection,
     sessions: int | None,
-    remarks: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    remarks: Mapping[str, tuple[Text, ...]] = MappingProxyType({}),
 ) -> Iterator[Check]:
     """Check how the cluster is reached. `sessions`: how many at a time its sshd was found to allow;
     `remarks`: by host, what its SSH configuration asks for and is not done."""
@@ -98,10 +105,17 @@ def examine_way(
         yield from _configuration_of_ssh(remarks)
 
 
-def _configuration_of_ssh(remarks: Mapping[str, tuple[str, ...]]) -> Iterator[Check]:
+def _configuration_of_ssh(remarks: Mapping[str, tuple[Text, ...]]) -> Iterator[Check]:
     for remark in dict.fromkeys(one for all_of_host in remarks.values() for one in all_of_host):
-        hosts = " and ".join(host for host, found in remarks.items() if remark in found)
-        yield Check(ok=None, sentence=f"SSH configuration of {hosts}: {remark}")
+        hosts = ", ".join(host for host, found in remarks.items() if remark in found)
+        yield Check(
+            ok=None,
+            sentence=Message.of(
+                "SSH configuration of {hosts}: {remark}",
+                hosts=hosts,
+                remark=remark if isinstance(remark, Message) else Message(remark),
+            ),
+        )
 
 
 def examine_records(set_aside: Sequence[Path]) -> Iterator[Check]:

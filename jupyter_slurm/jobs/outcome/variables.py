@@ -37,7 +37,11 @@ from jupyter_slurm.foreign import read_json
 from jupyter_slurm.jobs.outcome.large_values import Beside, Strided, pieces, without_pickle
 from jupyter_slurm.jobs.outcome.plain_values import Buffer, unpack
 from jupyter_slurm.jobs.outcome.result import check_asked
-from jupyter_slurm.wire import OutFormat
+from jupyter_slurm.wire import (
+    Message,
+    OutFormat,
+    together,
+)
 
 Digest = NewType("Digest", str)
 """SHA-256 over the SHA-256 digests of a file's 16 MiB chunks, in hexadecimal."""
@@ -269,17 +273,23 @@ def _noting_code(seen: list[types.CodeType]) -> type[pickle.Pickler]:
 def _cannot_travel(
     names: Sequence[str], namespace: Mapping[str, object], protocol: int, error: Exception
 ) -> VariableError:
-    reasons: list[str] = []
+    reasons: list[Message] = []
     for name in names:
         try:
             _pickle([namespace[name]], protocol, _PickleSink())
         except Exception as exc:  # noqa: BLE001 - whatever a __reduce__ raises is the reason
             reasons.append(
-                f"{name!r} cannot be sent: {_innermost(namespace[name], protocol, exc)}."
+                Message.of(
+                    "{name} cannot be sent: {why}.",
+                    name=repr(name),
+                    why=_innermost(namespace[name], protocol, exc),
+                )
             )
     return VariableError(
-        " ".join(reasons) or f"The variables {', '.join(names)} cannot be sent together: {error}.",
+        together(*reasons) or "The variables {names} cannot be sent together: {error}.",
         hint="Send what it is made from (a path, an array, a dict) and build it in the cell.",
+        names=", ".join(names),
+        error=error,
     )
 
 

@@ -125,8 +125,11 @@ def outlook(
         )
 
 
-def _free(live: Partition, about: str, asked_s: float, now_s: float) -> Text:
-    name = f"{live.name} ({about})" if about else live.name
+def _free(live: Partition, about: Text, asked_s: float, now_s: float) -> Text:
+    name: Text = live.name
+    if about:
+        told = about if isinstance(about, Message) else Message(about)
+        name = Message.of("{name} ({about})", name=live.name, about=told)
     at, idle = moment(asked_s, now_s), live.idle_nodes
     if live.gpus and live.free_gpus is not None:
         return Message.of(

@@ -13,7 +13,7 @@ from enum import StrEnum
 from jupyter_slurm.profiles.profile import ClusterProfile, PartitionLimits
 from jupyter_slurm.readable import duration, memory
 from jupyter_slurm.slurm.units import parse_time_s
-from jupyter_slurm.wire import ClusterInfo, Partition
+from jupyter_slurm.wire import ClusterInfo, Partition, Text, together
 
 
 class Source(StrEnum):
@@ -45,7 +45,7 @@ class KnownPartition:
     exclusive: bool = False
     cost: float | None = None
     """The cost of a node for an hour."""
-    about: str = ""
+    about: Text = ""
     """Its GPUs and what it is for, as the profile tells people."""
     live: Partition | None = None
     """As the cluster tells of it."""
@@ -86,7 +86,7 @@ def _known(name: str, profile: ClusterProfile, live: Partition | None) -> KnownP
         gpus=first(live.gpus_per_node if live else None, "gpus", told.gpus),
         exclusive=live.exclusive or told.exclusive if live else told.exclusive,
         cost=told.cost,
-        about="; ".join(filter(None, (told.gpu, told.note))),
+        about=together(told.gpu, told.note, between="; "),
         live=live,
     )
 

@@ -74,7 +74,7 @@ def merged_options(
         }
         sbatch_options.check_together(merged)
     except sbatch_options.OptionError as exc:
-        raise RequestError(str(exc), option=exc.option) from exc
+        raise RequestError(exc.message, option=exc.option) from exc
     one_node = spec.launch is None and not kind_of(spec).starts_tasks
     if one_node and merged.keys().isdisjoint(_SAYS_NODES):
         # Slurm may spread --gpus over nodes as they are free, and the code would see a part.
@@ -146,7 +146,7 @@ def comment(spec: JobSpec, given: str | None) -> str:
     try:
         return sbatch_options.check_option("comment", comment)
     except sbatch_options.OptionError as exc:
-        raise RequestError("The comment is too long.", hint=str(exc), option="comment") from exc
+        raise RequestError("The comment is too long.", hint=exc.message, option="comment") from exc
 
 
 def _hand_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:

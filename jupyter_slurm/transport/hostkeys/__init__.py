@@ -85,7 +85,7 @@ class _Shown(NamedTuple):
         parsed = host_certificate.parse(certificate.key_blob) if certificate is not None else None
         return cls(key.get_name(), key.asbytes(), parsed)
 
-    def flaw(self, hop: Hop) -> str | None:
+    def flaw(self, hop: Hop) -> Message | None:
         """Return why the certificate does not hold; None: it does, or there is none."""
         if self.certificate is None:
             return None
@@ -160,11 +160,14 @@ def _changed(hop: Hop, shown: _Shown, gone: Sequence[KnownHostsEntry]) -> HostKe
         detail=(
             f"now:   {_described(shown.key_type, shown.blob)}\n"
             f"known: {_described(old.key_type, old.blob)} ({old.place})"
-            f"{_flaw_text(shown.flaw(hop))}"
         ),
-        hint="Only when the host's administrators confirm the new key: {remedy}",
+        hint=together(
+            _flaw_text(shown.flaw(hop)),
+            Message.of(
+                "Only when the host's administrators confirm the new key: {remedy}", remedy=remedy
+            ),
+        ),
         label=hop.label,
-        remedy=remedy,
     )
 
 
@@ -175,10 +178,15 @@ def _vouch(hop: Hop, shown: _Shown, others: Sequence[KnownHostsEntry], ask: Ask)
     if hop.strict == "yes":
         raise HostKeyError(
             "No key of {label} is known, and StrictHostKeyChecking is yes.",
-            detail=f"It shows {key}{_flaw_text(shown.flaw(hop))}",
-            hint="Add the key to {known_hosts} when the host's administrators confirm it.",
+            detail=key,
+            hint=together(
+                _flaw_text(shown.flaw(hop)),
+                Message.of(
+                    "Add the key to {known_hosts} when the host's administrators confirm it.",
+                    known_hosts=hop.known_hosts[0],
+                ),
+            ),
             label=hop.label,
-            known_hosts=hop.known_hosts[0],
         )
     if hop.strict in ("accept-new", "no") and not others:
         return
@@ -201,7 +209,7 @@ def _vouch(hop: Hop, shown: _Shown, others: Sequence[KnownHostsEntry], ask: Ask)
         kind=QuestionKind.HOST_KEY,
         host=hop.label,
         text=Message.of("Is this the key of {host}, and shall it be remembered?", host=name),
-        instruction=together(*said, _flaw_text(shown.flaw(hop)).strip(), between="\n"),
+        instruction=together(*said, _flaw_text(shown.flaw(hop)), between="\n"),
     )
     if ask(prompt).strip().lower() != "yes":
         raise HostKeyError(
@@ -231,5 +239,5 @@ def _described(key_type: str, blob: bytes) -> str:
     return f"{kind} SHA256:{digest}"
 
 
-def _flaw_text(flaw: str | None) -> str:
-    return "" if flaw is None else f"\nIts certificate was not taken: {flaw}."
+def _flaw_text(flaw: Message | None) -> Message | None:
+    return flaw and Message.of("Its certificate was not taken: {flaw}.", flaw=flaw)

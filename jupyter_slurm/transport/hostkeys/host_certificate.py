@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import paramiko
-from paramiko.message import Message
 
 from jupyter_slurm.transport.ssh_config.config_words import matches
+from jupyter_slurm.wire import Message
 
 SUFFIX: Final = "-cert-v01@openssh.com"
 _HOST = 2
@@ -42,24 +42,30 @@ class HostCertificate(NamedTuple):
     signed: bytes
     signature: bytes
 
-    def flaw(self, host: str, now_s: float) -> str | None:
+    def flaw(self, host: str, now_s: float) -> Message | None:
         """Return why it does not hold for `host` (lower case, no port); None: it does.
 
         As OpenSSH of 2026: a certificate without principals holds for nobody, principals may be
         patterns, signatures with SHA-1 count for nothing.
         """
         if self.kind != _HOST:
-            return "it is not one for hosts"
+            return Message.of("it is not one for hosts")
         if not self.valid_after <= now_s:
-            return "it does not hold yet"
+            return Message.of("it does not hold yet")
         if not now_s < self.valid_before:
-            return "it has expired"
+            return Message.of("it has expired")
+        if not self.principals:
+            return Message.of("it is for no host at all")
         if not any(matches(host, principal) for principal in self.principals):
-            return f"it is for {_shown_principals(self.principals)}, not for {host}"
+            return Message.of(
+                "it is for {names}, not for {host}",
+                names=_shown_principals(self.principals),
+                host=host,
+            )
         if self.critical_options:
-            return "it has options that are not understood"
+            return Message.of("it has options that are not understood")
         if not self._is_signed():
-            return "its signature is wrong or of a kind that is not accepted"
+            return Message.of("its signature is wrong or of a kind that is not accepted")
         return None
 
     def _is_signed(self) -> bool:
@@ -69,10 +75,10 @@ class HostCertificate(NamedTuple):
             kind, proof = signature.string(), signature.string()
             signature.end()
             key = _AUTHORITIES[authority_kind](self.authority)
-            message = Message()
+            message = paramiko.Message()
             message.add_string(kind)
             message.add_string(proof)
-            return key.verify_ssh_sig(self.signed, Message(message.asbytes()))
+            return key.verify_ssh_sig(self.signed, paramiko.Message(message.asbytes()))
         except (KeyError, ValueError, paramiko.SSHException):
             return False
 
@@ -80,8 +86,6 @@ class HostCertificate(NamedTuple):
 def _shown_principals(principals: Sequence[str]) -> str:
     """Return the first that look like names of hosts. The host that shows a certificate may have
     made it, and would put a fingerprint there for a person to compare, or a question of ours."""
-    if not principals:
-        return "no host at all"
     names = [one for one in principals if _NAME.fullmatch(one)]
     shown = names[:_MOST_NAMES]
     return ", ".join([*shown, *(["others"] if len(principals) > len(shown) else [])])

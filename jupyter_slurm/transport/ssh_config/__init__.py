@@ -29,6 +29,7 @@ from jupyter_slurm.transport.ssh_config.config_words import (
     without_tilde,
 )
 from jupyter_slurm.transport.ssh_config.remarks import remarks_on
+from jupyter_slurm.wire import Message, Text
 
 CONFIG_VARIABLE: Final = "JUPYTER_SLURM_SSH_CONFIG"
 """Names a file to read in place of the user's and the system's, as `ssh -F` does."""
@@ -82,7 +83,7 @@ class Hop:
     control_path: str | None
     connect_timeout_s: float
     alive_interval_s: float
-    remarks: tuple[str, ...]
+    remarks: tuple[Text, ...]
     """Sentences: what the configuration asks for that this does not do."""
 
     @property
@@ -264,7 +265,7 @@ class _Files:
         self._options = options
         self._tokens = tokens
         self._me = me
-        self.remarks: list[str] = []
+        self.remarks: list[Text] = []
 
     def all(self, keyword: str, default: tuple[str, ...] = ()) -> tuple[Path, ...]:
         paths = []
@@ -274,7 +275,11 @@ class _Files:
             try:
                 full = expand(without_tilde(text, self._me.home), self._tokens, environ=os.environ)
             except KeyError as exc:
-                self.remarks.append(f"{text} is left out: {exc.args[0]} is not set.")
+                self.remarks.append(
+                    Message.of(
+                        "{path} is left out: {name} is not set.", path=text, name=exc.args[0]
+                    )
+                )
             else:
                 paths.append(Path(full))
         return tuple(dict.fromkeys(paths))

@@ -339,8 +339,8 @@ def test_what_the_configuration_asks_for_in_vain_is_told_once_with_the_hosts_it_
     }
     _, *notes = examine_way(way(), 8, remarks)
     assert [check.ok for check in notes] == [None, None]
-    assert [check.sentence for check in notes] == [
-        "SSH configuration of alice@gateway and alice@login1: Compression is not used.",
+    assert [str(check.sentence) for check in notes] == [
+        "SSH configuration of alice@gateway, alice@login1: Compression is not used.",
         "SSH configuration of alice@gateway: RemoteForward is not opened.",
     ]
     (_,) = examine_way(way(via_openssh=True), 8, remarks)  # it does what it was asked for itself

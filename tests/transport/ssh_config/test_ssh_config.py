@@ -92,7 +92,7 @@ def test_setting_with_an_unset_variable_is_left_out_and_said(
     monkeypatch.delenv("NOT_THERE", raising=False)
     (hop,) = route("a", config=config("IdentityFile ${NOT_THERE}/k\nIdentityFile /k"))
     assert hop.identity_files == (Path("/k"),)
-    assert "NOT_THERE is not set" in hop.remarks[0]
+    assert "NOT_THERE is not set" in str(hop.remarks[0])
 
 
 def test_unknown_token_is_an_error(config: MakeConfig) -> None:
@@ -125,7 +125,7 @@ def test_what_is_asked_for_and_not_done_is_said_in_a_sentence(
     config: MakeConfig, line: str, words: str
 ) -> None:
     (hop,) = route("a", config=config(line))
-    (remark,) = hop.remarks
+    remark = str(*hop.remarks)
     assert words in remark
     assert remark.endswith(".")
 
