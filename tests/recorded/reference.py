@@ -19,6 +19,8 @@ _HEAD = (
     "# Every command\n\n"
     "`jupyter slurm …` in a terminal, `%slurm …` in a notebook. `[OPTIONS]` are "
     "[those of a job](#options-of-a-job).\n\n"
+    "Both speak the language that LANGUAGE, LC_ALL, LC_MESSAGES or LANG names, as far as there is "
+    "a catalogue; help and JSON stay English.\n\n"
     "This page is made by `python -m tests.recorded.reference`.\n"
 )
 _OPTIONS = (
