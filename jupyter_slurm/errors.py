@@ -68,8 +68,13 @@ class JupyterSlurmError(Exception):
         self.option = option
 
     def __str__(self) -> str:
+        return visible_lines(said(self.text))
+
+    @property
+    def text(self) -> Text:
+        """Return what `str()` says, not yet in a language."""
         detail = self.detail and self.detail.strip()
-        return visible_lines(said(together(self.message, detail, self.hint, between="\n")))
+        return together(self.message, detail, self.hint, between="\n")
 
     def problem(self) -> Problem:
         """Return the error in the form that goes over the wire."""

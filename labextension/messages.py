@@ -20,7 +20,7 @@ from types import ModuleType
 import jupyter_slurm
 from jupyter_slurm import errors
 from jupyter_slurm.commands import labs
-from jupyter_slurm.jobs.cluster import slurm_cluster
+from jupyter_slurm.jobs.cluster import doctor, doctor_way, slurm_cluster
 from jupyter_slurm.jobs.kinds import KINDS
 from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.jobs.outcome import verdict
@@ -43,7 +43,7 @@ _SENTENCES = (
         if issubclass(one, Kind)
     },
     *(events, verdict, script, submit, on_login, diagnosis, rejections),
-    *(preview, slurm_cluster, costs, lacking, limits, one_process, policies),
+    *(preview, doctor, doctor_way, slurm_cluster, costs, lacking, limits, one_process, policies),
 )
 _TOLD_BY = {
     *(

@@ -25,6 +25,7 @@ from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.actions import Actions
 from jupyter_slurm.jobs.cluster import describe, doctor, priorities, queue
 from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.cluster.doctor_way import examine_way
 from jupyter_slurm.jobs.cluster.files import Files
 from jupyter_slurm.jobs.cluster.images import Images
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
@@ -188,7 +189,7 @@ class Service:
         remarks = {} if ssh is None else {hop.label: hop.remarks for hop in ssh.hops}
         connection = self._clusters.connection(known)
         records = doctor.examine_records(self._book.store.set_aside())
-        return [*doctor.examine_way(connection, sessions, remarks), *checks, *records]
+        return [*examine_way(connection, sessions, remarks), *checks, *records]
 
     def describe(self, cluster: str | None = None) -> Description:
         known = self._clusters.named(cluster)

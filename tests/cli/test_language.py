@@ -8,9 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from jupyter_slurm import language
+from jupyter_slurm.cli.jobs import check_text
+from jupyter_slurm.jobs.cluster.doctor import examine
+from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.readable import width
+from jupyter_slurm.transport import Completed
+from jupyter_slurm.wire import Check
 from tests.cluster.plugin import jupyter_homes
 
 
@@ -72,3 +79,38 @@ def test_what_programs_read_and_the_help_stay_english(env: dict[str, str]) -> No
     _, out, _ = run(env, "pt_BR.UTF-8", "clusters", "templates", "--json")
     assert json.loads(out)["arandu"].endswith("four workstations; Docker")
     assert run(env, "pt_BR.UTF-8", "--help") == run(env, "C.UTF-8", "--help")
+
+
+def test_what_the_doctor_finds_in_english_is_told_in_the_users_language() -> None:
+    facts = (
+        *("program\tsbatch\t/bin/sbatch", "program\tapptainer\t/bin/apptainer"),
+        *("filesystem\t/jobs\tnfs", "writable\t/jobs\t/jobs", "module\t\tyes"),
+        *("python\tpython3\t3.5", "me\t7\t7", "rights\t/jobs\tdrwxrwxrwx 7 7"),
+        *("old\t/scratch\t2 3000000 1", "oldest\t/scratch/a\t0"),
+    )
+    profile = msgspec.convert(
+        {
+            "name": "far",
+            "runtime": "docker",
+            "storage": {"scratch": "/scratch", "purge_days": 30},
+            "images": {"torch": "/images/torch.sif"},
+        },
+        ClusterProfile,
+    )
+    found = examine(profile, lambda _: Completed(0, "\n".join(facts).encode(), b""))
+    checks = msgspec.json.decode(msgspec.json.encode(found), type=list[Check])
+    language.choose({"LANG": "pt_BR.UTF-8"})
+    try:
+        told = "".join(map(check_text, checks)).splitlines()
+    finally:
+        language.choose({})
+    assert told[0].startswith("✖ Os comandos do Slurm não foram encontrados: squeue, ")
+    assert told[1] == "    Ponha a pasta deles em `path`, no perfil do cluster."
+    assert told[3].startswith("✖ Qualquer pessoa de lá pode pôr outra pasta no lugar de /jobs, ")
+    assert told[5].startswith(
+        "· O site apaga os arquivos em /scratch 30 dias após a última alteração. Pelo menos 2 "
+        "arquivos de lá (3.0 MB) têm mais de 16 dias; o primeiro a sumir é /scratch/a, em 19"
+    )
+    assert "✔ Encontrados aqui: apptainer, módulos de ambiente." in told
+    english = "".join(map(check_text, checks)).splitlines()
+    assert not set(english) & set(told)

@@ -7,9 +7,8 @@ is given, which runs a command with the environment of the profile. A few comman
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
 
 from jupyter_slurm.containers import RUNTIMES
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
@@ -33,10 +32,9 @@ from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import (
     Check,
     ClusterInfo,
-    Connection,
-    ConnectionState,
     Message,
     Text,
+    together,
 )
 
 _NEEDED = ("sbatch", "squeue", "scontrol", "scancel", "sinfo")
@@ -46,7 +44,6 @@ _PROGRAMS = (
 )
 _OLDEST = versions.SlurmVersion(20, 11, 0)
 _OLDEST_PYTHON = (3, 6)
-_FEW_SESSIONS = 4
 
 
 def examine(profile: ClusterProfile, run: Run) -> list[Check]:
@@ -56,9 +53,8 @@ def examine(profile: ClusterProfile, run: Run) -> list[Check]:
     except LoginNeededError:
         raise
     except (JupyterSlurmError, TimedOutError) as exc:
-        return [
-            Check(ok=False, sentence=f"The cluster cannot be reached: {exc}", hint=_hint(profile))
-        ]
+        sentence = Message.of("The cluster cannot be reached: {error}", error=_told(exc))
+        return [Check(ok=False, sentence=sentence, hint=_hint(profile))]
     checks = list(_commands(found))
     alone = False
     if all(check.ok is not False for check in checks):
@@ -76,55 +72,16 @@ def examine(profile: ClusterProfile, run: Run) -> list[Check]:
     return checks
 
 
-def examine_way(
-    connection: Connection,
-    sessions: int | None,
-    remarks: Mapping[str, tuple[Text, ...]] = MappingProxyType({}),
-) -> Iterator[Check]:
-    """Check how the cluster is reached. `sessions`: how many at a time its sshd was found to allow;
-    `remarks`: by host, what its SSH configuration asks for and is not done."""
-    if connection.state is ConnectionState.LOCAL:
-        return
-    hops = " → ".join(connection.hosts)
-    trip = connection.round_trip_s
-    there = f", {trip * 1000:.0f} ms there and back" if trip is not None else ""
-    master = ", over the connection that the system's ssh holds" if connection.via_openssh else ""
-    yield Check(
-        ok=connection.state is ConnectionState.OPEN,
-        sentence=f"The connection is {connection.state}: {hops}{there}{master}.",
-        hint=connection.problem.message if connection.problem else None,
-    )
-    if sessions is not None and sessions < _FEW_SESSIONS:
-        yield Check(
-            ok=None,
-            sentence=f"Its sshd allows {sessions} session{'s' if sessions > 1 else ''} at a time "
-            "on a connection (MaxSessions): what needs more waits its turn.",
-            hint="Everything works, large transfers and many logs at once are slower.",
-        )
-    if not connection.via_openssh:
-        yield from _configuration_of_ssh(remarks)
-
-
-def _configuration_of_ssh(remarks: Mapping[str, tuple[Text, ...]]) -> Iterator[Check]:
-    for remark in dict.fromkeys(one for all_of_host in remarks.values() for one in all_of_host):
-        hosts = ", ".join(host for host, found in remarks.items() if remark in found)
-        yield Check(
-            ok=None,
-            sentence=Message.of(
-                "SSH configuration of {hosts}: {remark}",
-                hosts=hosts,
-                remark=remark if isinstance(remark, Message) else Message(remark),
-            ),
-        )
-
-
 def examine_records(set_aside: Sequence[Path]) -> Iterator[Check]:
     """Yield a check for each job record here, of any cluster, that could not be read."""
     for path in set_aside:
         yield Check(
             ok=False,
-            sentence=f"The record of job {path.name.split('.')[0]} cannot be read, so that the "
-            f"job is not shown: {path}.",
+            sentence=Message.of(
+                "The record of job {id} cannot be read, so that the job is not shown: {path}.",
+                id=path.name.split(".")[0],
+                path=path,
+            ),
             hint="Restore the file, which is read again when the agent starts, or remove it. The "
             "job itself goes on; `squeue` on its cluster shows it.",
         )
@@ -137,11 +94,15 @@ def examine_partitions(profile: ClusterProfile, info: ClusterInfo) -> Iterator[C
         yield Check(
             ok=None,
             sentence=sentence,
-            hint=f"Change it in {profile.origin}; a job is judged by what the cluster says.",
+            hint=Message.of(
+                "Change it in {origin}; a job is judged by what the cluster says.",
+                origin=profile.origin,
+            ),
         )
     if profile.partitions and not found:
         names = ", ".join(profile.partitions)
-        yield Check(ok=True, sentence=f"The profile's partitions are as it says: {names}.")
+        sentence = Message.of("The profile's partitions are as it says: {names}.", names=names)
+        yield Check(ok=True, sentence=sentence)
 
 
 # --- judging ----------------------------------------------------------------------------------
@@ -152,34 +113,45 @@ def _commands(found: Found) -> Iterator[Check]:
     if missing:
         yield Check(
             ok=False,
-            sentence=f"Slurm's commands are not found: {', '.join(missing)}.",
+            sentence=Message.of(
+                "Slurm's commands are not found: {names}.", names=", ".join(missing)
+            ),
             hint="Put their folder into `path` of the cluster's profile.",
         )
     else:
         where = found.facts["program"]["sbatch"]
-        yield Check(ok=True, sentence=f"Slurm's commands are there ({where}).")
+        sentence = Message.of("Slurm's commands are there ({where}).", where=where)
+        yield Check(ok=True, sentence=sentence)
 
 
 def _controller(profile: ClusterProfile, run: Run) -> Check:
     try:
         done = run(["scontrol", "ping"])
     except (JupyterSlurmError, TimedOutError) as exc:
-        return Check(ok=False, sentence=f"slurmctld does not answer: {exc}.", hint=_hint(profile))
+        sentence = Message.of("slurmctld does not answer: {error}.", error=_told(exc))
+        return Check(ok=False, sentence=sentence, hint=_hint(profile))
     text = (done.stdout + done.stderr).decode("utf-8", "replace")
     if " is UP" in text:
         return Check(ok=True, sentence="The controller (slurmctld) answers.")
     known = explain_rejection(text)
     if known is not None and known.known:
         return Check(ok=False, sentence=known.sentence, hint=profile.hint or known.advice)
-    words = " ".join(text.split())
-    return Check(ok=False, sentence=f"slurmctld does not answer: {words}", hint=_hint(profile))
+    sentence = Message.of("slurmctld does not answer: {words}", words=" ".join(text.split()))
+    return Check(ok=False, sentence=sentence, hint=_hint(profile))
 
 
-def _hint(profile: ClusterProfile) -> str:
+def _told(error: Exception) -> Text:
+    return error.text if isinstance(error, JupyterSlurmError) else str(error)
+
+
+def _hint(profile: ClusterProfile) -> Text:
     conf = profile.env.get("SLURM_CONF")
-    return profile.hint or (
-        "On a private cluster: `jupyter slurm up`. Elsewhere wait, or ask the administrators"
-        + (f"; SLURM_CONF is {conf}." if conf else ".")
+    return profile.hint or Message.of(
+        "On a private cluster: `jupyter slurm up`. Elsewhere wait, or ask the administrators; "
+        "SLURM_CONF is {conf}."
+        if conf
+        else "On a private cluster: `jupyter slurm up`. Elsewhere wait, or ask the administrators.",
+        conf=conf or "",
     )
 
 
@@ -205,14 +177,18 @@ def _configuration(profile: ClusterProfile, run: Run) -> Iterator[Check]:
 def _version(text: str) -> Check:
     version = versions.parse_version(text)
     if version is None:
-        return Check(ok=None, sentence=f"Slurm's version is not known ({text or 'not said'}).")
+        version_text = text or Message.of("not said")
+        sentence = Message.of("Slurm's version is not known ({version}).", version=version_text)
+        return Check(ok=None, sentence=sentence)
     if version < _OLDEST:
         return Check(
             ok=None,
-            sentence=f"Slurm is {text}, older than what this was tested with (20.11).",
+            sentence=Message.of(
+                "Slurm is {version}, older than what this was tested with (20.11).", version=text
+            ),
             hint="It may well work; newer options of sbatch do not.",
         )
-    return Check(ok=True, sentence=f"Slurm is {text}.")
+    return Check(ok=True, sentence=Message.of("Slurm is {version}.", version=text))
 
 
 def _memory_of_jobs(
@@ -227,9 +203,15 @@ def _memory_of_jobs(
         return
     yield Check(
         ok=True if accounting else None,
-        sentence=f"Slurm forgets a job {seconds} s after its end (MinJobAge), and is asked every "
-        f"{profile.poll_s:g} s: "
-        + ("accounting fills the gap." if accounting else "the job's own files fill the gap."),
+        sentence=Message.of(
+            "Slurm forgets a job {age} s after its end (MinJobAge), and is asked every {every} s: "
+            "accounting fills the gap."
+            if accounting
+            else "Slurm forgets a job {age} s after its end (MinJobAge), and is asked every "
+            "{every} s: the job's own files fill the gap.",
+            age=seconds,
+            every=f"{profile.poll_s:g}",
+        ),
     )
 
 
@@ -238,7 +220,9 @@ def _nodes(run: Run) -> Iterator[Check]:
     partitions = sinfo.parse_partitions(text) if text else []
     up = [row.name + ("*" if row.is_default else "") for row in partitions if row.is_up]
     if up:
-        yield Check(ok=True, sentence=f"Partitions: {', '.join(dict.fromkeys(up))} (*: default).")
+        names = ", ".join(dict.fromkeys(up))
+        sentence = Message.of("Partitions: {names} (*: default).", names=names)
+        yield Check(ok=True, sentence=sentence)
     else:
         yield Check(ok=False, sentence="No partition is open to you.", hint="See `sinfo -a`.")
     nodes = {row.name: row for row in sinfo.parse_nodes(ask(run, sinfo.nodes_argv()) or "")}
@@ -250,13 +234,20 @@ def _nodes(run: Run) -> Iterator[Check]:
         some = ", ".join(out[:5]) + (" …" if len(out) > 5 else "")
         yield Check(
             ok=None if len(out) < len(nodes) else False,
-            sentence=f"{len(out)} of {len(nodes)} nodes cannot be used now: {some}.",
+            sentence=Message.of(
+                "{count} of {nodes} nodes cannot be used now: {names}.",
+                count=len(out),
+                nodes=len(nodes),
+                names=some,
+            ),
             hint="`sinfo -R` says why.",
         )
     gpus = sum(row.gpus or 0 for row in nodes.values())
     yield Check(
         ok=True if gpus else None,
-        sentence=f"GPUs on {len(nodes)} node(s): {gpus}." if gpus else "No node has a GPU.",
+        sentence=Message.of("GPUs on {nodes} node(s): {gpus}.", nodes=len(nodes), gpus=gpus)
+        if gpus
+        else "No node has a GPU.",
     )
 
 
@@ -266,7 +257,7 @@ def _job_root(found: Found, alone: bool) -> Iterator[Check]:
     if not found.one("writable"):
         yield Check(
             ok=False,
-            sentence=f"Jobs live in {root}, which you cannot write.",
+            sentence=Message.of("Jobs live in {root}, which you cannot write.", root=root),
             hint="Set `job_root` in the cluster's profile to a folder that you can write and that "
             "every node sees.",
         )
@@ -275,16 +266,22 @@ def _job_root(found: Found, alone: bool) -> Iterator[Check]:
     if free_kib is not None and free_kib < 1024 * 1024:
         yield Check(
             ok=False,
-            sentence=f"{root} has only {free_kib // 1024} MiB left.",
+            sentence=Message.of("{root} has only {mib} MiB left.", root=root, mib=free_kib // 1024),
             hint="Remove old files there, or set another `job_root`.",
         )
     if alone or kind.startswith(SHARED):
-        yield Check(ok=True, sentence=f"Jobs live in {root}, which every node sees ({kind}).")
+        sentence = Message.of(
+            "Jobs live in {root}, which every node sees ({kind}).", root=root, kind=kind
+        )
+        yield Check(ok=True, sentence=sentence)
     else:
         yield Check(
             ok=None,
-            sentence=f"Jobs live in {root}, on a file system ({kind or 'unknown'}) that other "
-            "machines may not see.",
+            sentence=Message.of(
+                "Jobs live in {root}, on a file system ({kind}) that other machines may not see.",
+                root=root,
+                kind=kind or Message.of("unknown"),
+            ),
             hint="Unless the nodes mount it, set `job_root` to a shared folder.",
         )
 
@@ -300,11 +297,17 @@ def _others_in_job_root(found: Found) -> Iterator[Check]:
         by_all = letters[8:9] == "w"
         if owner in (uid, "0") and (letters[9:10] in ("t", "T") or not (by_group or by_all)):
             continue
-        who = "Everybody there" if by_all else "Its group" if by_group else "Its owner"
+        who = Message.of("Everybody there" if by_all else "Its group" if by_group else "Its owner")
         yield Check(
             ok=False if by_all else None,
-            sentence=f"{who} can put another folder in the place of {root}, and what lies in that "
-            f"would run as you: {folder} is {letters}.",
+            sentence=Message.of(
+                "{who} can put another folder in the place of {root}, and what lies in that would "
+                "run as you: {folder} is {letters}.",
+                who=who,
+                root=root,
+                folder=folder,
+                letters=letters,
+            ),
             hint="Set `job_root` to a folder that only you can write, as those above it; where "
             "others have to write, `chmod +t` keeps them from what is yours.",
         )
@@ -312,14 +315,20 @@ def _others_in_job_root(found: Found) -> Iterator[Check]:
     if last[10:11] == "+":
         yield Check(
             ok=None,
-            sentence=f"{root} has an ACL ({last.split()[0]}): a job's folder is made so that it "
-            "lets nobody in, whatever is inherited.",
+            sentence=Message.of(
+                "{root} has an ACL ({letters}): a job's folder is made so that it lets nobody in, "
+                "whatever is inherited.",
+                root=root,
+                letters=last.split()[0],
+            ),
             hint="`getfacl` shows it. Files that jobs write elsewhere are as the ACL says.",
         )
     if found.one("filesystem") == "afs":
         yield Check(
             ok=None,
-            sentence=f"{root} is on AFS, where `chmod` does not say who may read.",
+            sentence=Message.of(
+                "{root} is on AFS, where `chmod` does not say who may read.", root=root
+            ),
             hint="`fs listacl` shows who may: the key of each job lies there.",
         )
 
@@ -329,22 +338,39 @@ def _erased_soon(storage: Storage, found: Found) -> Iterator[Check]:
     old_days = due_days(storage)
     for scratch, told in found.facts.get("old", {}).items():
         count, size_bytes, cut = (optional_int(one) or 0 for one in told.split())
-        days = f"{storage.purge_days} days after their last change"
-        rule = f"The site erases files in {scratch} {days}"
+        rule = Message.of(
+            "The site erases files in {folder} {days} days after their last change",
+            folder=scratch,
+            days=storage.purge_days,
+        )
         if not count:
-            far = "as far as 10 s were enough to look, " if cut else ""
-            yield Check(
-                ok=None if cut else True, sentence=f"{rule}; {far}none is {old_days} days old."
+            sentence = Message.of(
+                "{rule}; as far as 10 s were enough to look, none is {days} days old."
+                if cut
+                else "{rule}; none is {days} days old.",
+                rule=rule,
+                days=old_days,
             )
+            yield Check(ok=None if cut else True, sentence=sentence)
             continue
         path, changed_s = next(iter(found.facts["oldest"].items()))
         erased_s = int(changed_s) + storage.purge_days * 24 * 3600
         folder = shlex.quote(visible(str(PurePosixPath(path).parent)))
         yield Check(
             ok=None,
-            sentence=f"{rule}. {'At least ' if cut else ''}{count} file{'s' * (count > 1)} "
-            f"({size(size_bytes)}) there {'are' if count > 1 else 'is'} more than {old_days} days "
-            f"old; the first to go is {visible(path)}, on {date_and_time(erased_s)}.",
+            sentence=Message.of(
+                "{rule}. {count} files ({size}) there are more than {days} days old; the first to "
+                "go is {path}, on {time}."
+                if count > 1
+                else "{rule}. {count} file ({size}) there is more than {days} days old; the first "
+                "to go is {path}, on {time}.",
+                rule=rule,
+                count=Message.of("At least {count}", count=count) if cut else count,
+                size=size(size_bytes),
+                days=old_days,
+                path=visible(path),
+                time=date_and_time(erased_s),
+            ),
             hint=Message.of(
                 "`{slurm} pull {folder}` copies a folder to this machine.", folder=folder
             ),
@@ -352,22 +378,30 @@ def _erased_soon(storage: Storage, found: Found) -> Iterator[Check]:
 
 
 def _runtimes(profile: ClusterProfile, found: Found, alone: bool) -> Iterator[Check]:
-    there = [name for name, tool in RUNTIMES.items() if found.programs(tool.programs[:1])]
+    there: list[Text] = [
+        name for name, tool in RUNTIMES.items() if found.programs(tool.programs[:1])
+    ]
     if found.one("module"):
-        there.append("environment modules")
+        there.append(Message.of("environment modules"))
     yield Check(
         ok=True if there else None,
-        sentence=f"Found here: {', '.join(there)}."
+        sentence=Message.of("Found here: {tools}.", tools=together(*there, between=", "))
         if there
         else "No container tool is found here.",
     )
     yield _python(profile, found, alone)
     programs = RUNTIMES[profile.runtime].programs if profile.runtime in RUNTIMES else ()
     if programs and not found.programs(programs):
+        names: Text = programs[0]
+        for other in programs[1:]:
+            names = Message.of("{one} or {other}", one=names, other=other)
         yield Check(
             ok=False if alone else None,
-            sentence=f"The runtime {profile.runtime} of this cluster is not found here "
-            f"({' or '.join(programs)}).",
+            sentence=Message.of(
+                "The runtime {runtime} of this cluster is not found here ({programs}).",
+                runtime=profile.runtime,
+                programs=names,
+            ),
             hint=None if alone else "If the nodes have it, all is well.",
         )
     if profile.modules and not found.one("module"):
@@ -381,13 +415,22 @@ def _python(profile: ClusterProfile, found: Found, alone: bool) -> Check:
         old = tuple(part or 0 for part in parts) < _OLDEST_PYTHON
         return Check(
             ok=not old,
-            sentence=f"Cells without an image run in {profile.python} (Python {text} here)"
-            + (", which is too old: 3.6 is needed." if old else "."),
+            sentence=Message.of(
+                "Cells without an image run in {python} (Python {version} here), which is too old: "
+                "3.6 is needed."
+                if old
+                else "Cells without an image run in {python} (Python {version} here).",
+                python=profile.python,
+                version=text,
+            ),
             hint="Set `python` in the cluster's profile." if old else None,
         )
     return Check(
         ok=False if alone else None,
-        sentence=f"`{profile.python}`, in which cells without an image run, does not run here.",
+        sentence=Message.of(
+            "`{python}`, in which cells without an image run, does not run here.",
+            python=profile.python,
+        ),
         hint="Set `python` in the cluster's profile to an interpreter that the nodes have.",
     )
 
@@ -398,11 +441,17 @@ def _images(profile: ClusterProfile, found: Found) -> Iterator[Check]:
         if reference in file_paths(profile) and reference not in there:
             yield Check(
                 ok=False,
-                sentence=f"The image `{alias}` is not where the profile says: {reference}.",
+                sentence=Message.of(
+                    "The image `{alias}` is not where the profile says: {path}.",
+                    alias=alias,
+                    path=reference,
+                ),
                 hint="Build or copy it there, or change `images` in the profile.",
             )
     for folder in profile.image_dirs:
         if folder.startswith(("/", "~")) and folder not in there:
-            yield Check(ok=False, sentence=f"There is no image folder {folder}.")
+            sentence = Message.of("There is no image folder {folder}.", folder=folder)
+            yield Check(ok=False, sentence=sentence)
     if profile.images:
-        yield Check(ok=True, sentence=f"Images by name: {', '.join(sorted(profile.images))}.")
+        names = ", ".join(sorted(profile.images))
+        yield Check(ok=True, sentence=Message.of("Images by name: {names}.", names=names))

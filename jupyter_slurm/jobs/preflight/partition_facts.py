@@ -13,7 +13,7 @@ from enum import StrEnum
 from jupyter_slurm.profiles.profile import ClusterProfile, PartitionLimits
 from jupyter_slurm.readable import duration, memory
 from jupyter_slurm.slurm.units import parse_time_s
-from jupyter_slurm.wire import ClusterInfo, Partition, Text, together
+from jupyter_slurm.wire import ClusterInfo, Message, Partition, Text, together
 
 
 class Source(StrEnum):
@@ -104,34 +104,43 @@ def _least(one: int | None, two: int) -> int:
     return two if one is None else min(one, two)
 
 
-def differences(profile: ClusterProfile, info: ClusterInfo) -> Iterator[str]:
+def differences(profile: ClusterProfile, info: ClusterInfo) -> Iterator[Message]:
     """Yield a sentence for each difference between the profile's partitions and the cluster's."""
     live = {one.name: one for one in info.partitions}
     gone = [name for name in profile.partitions if name not in {*live, *info.hidden}]
     if gone:
         names = ", ".join(f"`{name}`" for name in gone)
-        yield f"The cluster does not have what the profile names: {names}."
+        yield Message.of("The cluster does not have what the profile names: {names}.", names=names)
     for name, told in profile.partitions.items():
         if name in live:
-            yield from (
-                f"`{name}` {what}, as the profile says." for what in _other(told, live[name])
-            )
+            yield from _other(name, told, live[name])
 
 
-def _other(told: PartitionLimits, now: Partition) -> Iterator[str]:
+def _other(name: str, told: PartitionLimits, now: Partition) -> Iterator[Message]:
     for what, said, there in (
-        ("a time limit of", _span(limit_s(told)), _span(_or_no_limit(now.limit_s))),
-        ("GPUs on a node:", told.gpus, now.gpus_per_node),
-        ("CPUs on a node:", told.cpus, now.cpus),
-        ("nodes for a job:", told.nodes, _least(now.max_nodes, now.nodes)),
+        (Message.of("a time limit of"), _span(limit_s(told)), _span(_or_no_limit(now.limit_s))),
+        (Message.of("GPUs on a node:"), told.gpus, now.gpus_per_node),
+        (Message.of("CPUs on a node:"), told.cpus, now.cpus),
+        (Message.of("nodes for a job:"), told.nodes, _least(now.max_nodes, now.nodes)),
     ):
         if said and there is not None and said != there:
-            yield f"has {what} {there}, not {said}"
+            yield Message.of(
+                "`{name}` has {what} {there}, not {said}, as the profile says.",
+                name=name,
+                what=what,
+                there=there,
+                said=said,
+            )
     if told.memory_mib and now.memory_mib and now.memory_mib < told.memory_mib:
-        yield f"has {memory(now.memory_mib)} on a node, not {memory(told.memory_mib)}"
+        yield Message.of(
+            "`{name}` has {there} on a node, not {said}, as the profile says.",
+            name=name,
+            there=memory(now.memory_mib),
+            said=memory(told.memory_mib),
+        )
 
 
-def _span(seconds: float | None) -> str:
+def _span(seconds: float | None) -> Text:
     if seconds is None:
         return ""
-    return "none" if seconds == math.inf else duration(seconds)
+    return Message.of("none") if seconds == math.inf else duration(seconds)

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from jupyter_slurm.errors import LoginNeededError, TransportError
-from jupyter_slurm.jobs.cluster.doctor import examine, examine_way
+from jupyter_slurm.jobs.cluster.doctor import examine
+from jupyter_slurm.jobs.cluster.doctor_way import examine_way
 from jupyter_slurm.profiles.profile import ClusterProfile, Storage
 from jupyter_slurm.readable import date_and_time
 from jupyter_slurm.slurm import sinfo

@@ -17,7 +17,7 @@ def test_where_the_profile_is_out_of_date_it_is_told() -> None:
     info = cluster_info(
         partition("small", limit_s=7200, cpus=24, memory_mib=32768, gpus_per_node=4)
     )
-    assert list(differences(PROFILE, info)) == [
+    assert [str(one) for one in differences(PROFILE, info)] == [
         "The cluster does not have what the profile names: `long`.",
         "`small` has a time limit of 2 h, not 1 h, as the profile says.",
         "`small` has GPUs on a node: 4, not 2, as the profile says.",
