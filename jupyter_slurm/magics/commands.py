@@ -105,10 +105,8 @@ def _jobs(state: MagicsState, args: Arguments) -> Table:
 
 
 def _note(job: Job) -> str:
-    if not job.state.final:
-        return note(job)
-    if job.delivered or job.state is JobState.REJECTED:
-        return "" if job.state is JobState.COMPLETED else said(job.why or "")
+    if job.delivered or job.state is JobState.REJECTED or not job.state.final:
+        return "" if job.state is JobState.COMPLETED else note(job)
     return said("%slurm attach {id} brings its outcome", id=job.id)
 
 

@@ -226,7 +226,10 @@ def note(job: Job) -> str:
     """Return what a job's row in a table says of it: how far an array is that goes on, and why the
     job waits or how it ended."""
     far = tasks(job.tasks) if job.tasks and not job.state.final else None
-    return said(together(far, job.why, between="; "))
+    code = _code(job)
+    # A row has the state's word beside it, and nothing of what a card tells in other places.
+    is_said = job.state.final and code in SAID_BY_STATE and "{" not in code
+    return said(together(far, None if is_said else job.why, between="; "))
 
 
 def symbol(state: JobState) -> str:
@@ -314,11 +317,14 @@ def _facts(job: Job, now_s: float, when: Callable[[float], str]) -> Iterator[str
 
 def _reasons(job: Job, between: str) -> str:
     """Return why the job waits or how it ended, and what to do, as far as that is left to say."""
-    code = job.why.text if isinstance(job.why, Message) else job.why
-    is_said = job.state.final and code in SAID_BY_STATE
+    is_said = job.state.final and _code(job) in SAID_BY_STATE
     if job.state is JobState.COMPLETED:
         return ""
     return said(together(None if is_said else job.why, job.advice, between=between))
+
+
+def _code(job: Job) -> str:
+    return job.why.text if isinstance(job.why, Message) else job.why or ""
 
 
 def _notes(job: Job, now_s: float) -> Iterator[_Note]:

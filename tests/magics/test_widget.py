@@ -10,7 +10,16 @@ import msgspec
 import pytest
 
 from jupyter_slurm.magics.queue_widget import QueueWidget
-from jupyter_slurm.wire import Problem, QueueEntry, Stream, Transfer, TransferState
+from jupyter_slurm.wire import (
+    JobState,
+    Message,
+    Problem,
+    QueueEntry,
+    Stream,
+    Text,
+    Transfer,
+    TransferState,
+)
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
@@ -199,6 +208,28 @@ def test_a_row_says_why_nothing_newer_is_known_and_how_to_log_in(
     api.change(api.jobs()[0].id, problem=problem)
     click(widget, "hold", api.jobs()[0].id)
     assert widget.rows[0]["note"] == "fake needs a login. Log in: %slurm login fake"
+
+
+@pytest.mark.parametrize(
+    ("state", "why", "note"),
+    [
+        (JobState.CANCELLED, "Cancelled.", ""),
+        (JobState.OUT_OF_MEMORY, Message.of("Out of memory."), ""),
+        (
+            JobState.FAILED,
+            Message.of("Failed (exit code {exit_code}).", exit_code=3),
+            "Failed (exit code 3).",
+        ),
+    ],
+)
+def test_a_reason_that_only_repeats_the_states_word_is_not_told(
+    widget: QueueWidget, api: FakeApi, state: JobState, why: Text, note: str
+) -> None:
+    api.change(api.jobs()[0].id, state=state, why=why, delivered=True)
+    widget._refresh()
+    assert widget.rows[0]["note"] == note
+    (row,) = widget.table().rows
+    assert (state.word in row["State"], row["Note"]) == (True, note)
 
 
 def test_a_message_that_is_none_of_ours_is_ignored(widget: QueueWidget, api: FakeApi) -> None:
