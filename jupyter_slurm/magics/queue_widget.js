@@ -1,6 +1,6 @@
 // The queue's widget in the browser: draws what Python's half (queue_widget.py) says, sends clicks back.
 // Text is only ever set as text, never as HTML: names in the queue are other people's.
-// How it looks is queue_widget.css's.
+// How it looks is queue_widget.css's; its own words come from Python, in the user's language.
 
 const SAY_SHOWN_MS = 30000;
 
@@ -11,7 +11,13 @@ function element(tag, className, ...children) {
   return made;
 }
 
-function button(label, name, key, act) {
+function filled(text, values) {
+  return text.replace(/\{(\w+)\}/g, (place, name) => values[name] ?? place);
+}
+
+// Its words: what stands on it, and its whole name, with places for what is in `values`.
+function button([label, text], values, key, act) {
+  const name = filled(text, values);
   const made = element("button", "", label);
   made.type = "button";
   made.title = name;
@@ -21,10 +27,11 @@ function button(label, name, key, act) {
   return made;
 }
 
-// Of one widget's view: which job's Cancel was clicked and not yet confirmed.
+// Of one widget's view: its words, and which job's Cancel was clicked and not yet confirmed.
 class Asking {
-  constructor(redraw) {
+  constructor(words, redraw) {
     this.id = null;
+    this.words = words;
     this.redraw = redraw;
   }
 
@@ -35,7 +42,6 @@ class Asking {
 }
 
 function question(row, send, asking) {
-  const job = `job ${row.name} (${row.id})`;
   const keep = () => asking.set(null, `cancel ${row.id}`);
   const cancel = () => {
     send({ do: "cancel", id: row.id });
@@ -43,8 +49,8 @@ function question(row, send, asking) {
   };
   const asked = element(
     "div", "",
-    button("Cancel it", `Cancel it: end ${job}`, `yes ${row.id}`, cancel),
-    button("Keep", `Keep ${job}`, `no ${row.id}`, keep)
+    button(asking.words.confirm, row, `yes ${row.id}`, cancel),
+    button(asking.words.keep, row, `no ${row.id}`, keep)
   );
   asked.firstChild.classList.add("ends");
   asked.addEventListener("keydown", (event) => {
@@ -58,18 +64,14 @@ function question(row, send, asking) {
 function actions(row, send, asking) {
   if (!row.ours) return null;
   if (row.live && asking.id === row.id) return question(row, send, asking);
-  const job = `job ${row.name} (${row.id})`;
   const made = element("div", "");
-  const add = (verb, label, rest) => made.append(
-    button(label, `${label} ${rest}`, `${verb} ${row.id}`, () => send({ do: verb, id: row.id }))
+  const add = (verb, act = () => send({ do: verb, id: row.id })) => made.append(
+    button(asking.words[verb], row, `${verb} ${row.id}`, act)
   );
-  add("log", "Log", `of ${job}`);
-  if (row.live && row.held) add("release", "Release", `${job}: let it start`);
-  if (row.live && !row.held && !row.where) add("hold", "Hold", `${job}: keep it from starting`);
-  if (row.live) {
-    const ask = () => asking.set(row.id, `no ${row.id}`);
-    made.append(button("Cancel", `Cancel ${job}`, `cancel ${row.id}`, ask));
-  }
+  add("log");
+  if (row.live && row.held) add("release");
+  if (row.live && !row.held && !row.where) add("hold");
+  if (row.live) add("cancel", () => asking.set(row.id, `no ${row.id}`));
   return made;
 }
 
@@ -119,8 +121,8 @@ function draw(body, rows, send, asking, focused) {
   next?.focus();
 }
 
-function head() {
-  const cells = ["Job", "State", "Where", "Actions"].map((name) => {
+function head(names) {
+  const cells = names.map((name) => {
     const cell = element("th", "", name);
     cell.scope = "col";
     return cell;
@@ -128,7 +130,7 @@ function head() {
   return element("thead", "", element("tr", "", ...cells));
 }
 
-function everyoneSwitch(model) {
+function everyoneSwitch(model, label) {
   const box = element("input");
   box.type = "checkbox";
   box.checked = model.get("everyone");
@@ -136,22 +138,22 @@ function everyoneSwitch(model) {
     model.set("everyone", box.checked);
     model.save_changes();
   });
-  return element("label", "", box, "Everybody's jobs");
+  return element("label", "", box, label);
 }
 
-function logPanel(model, close) {
+function logPanel(model, words, close) {
   const title = element("span");
   const text = element("pre");
   text.tabIndex = 0;
-  text.setAttribute("aria-label", "End of the log");
-  const bar = element("div", "bar", title, button("Close", "Close the log", "close", close));
+  text.setAttribute("aria-label", words.end_of_log);
+  const bar = element("div", "bar", title, button(words.close, {}, "close", close));
   const made = element("section", "log", bar, text);
-  made.setAttribute("aria-label", "Log");
+  made.setAttribute("aria-label", words.log[0]);
   const fill = () => {
     // Who has scrolled up to read stays there while the job writes on.
     const atEnd = made.hidden || text.scrollHeight - text.scrollTop - text.clientHeight < 8;
     made.hidden = !model.get("log_of");
-    title.textContent = `Log of ${model.get("log_of")}`;
+    title.textContent = filled(words.log_of, { title: model.get("log_of") });
     text.textContent = model.get("log");
     if (atEnd) text.scrollTop = text.scrollHeight;
   };
@@ -159,28 +161,29 @@ function logPanel(model, close) {
 }
 
 function render({ model, el }) {
+  const words = model.get("words");
   const send = (message) => model.send(message);
   const asOf = element("span", "muted");
   const message = element("div", "message");
   message.setAttribute("role", "status");
   const body = element("tbody");
-  const table = element("div", "rows", element("table", "", head(), body));
+  const table = element("div", "rows", element("table", "", head(words.head), body));
   table.tabIndex = 0;
   table.setAttribute("role", "region");
-  table.setAttribute("aria-label", "Jobs");
-  const [log, fillLog] = logPanel(model, () => {
+  table.setAttribute("aria-label", words.jobs);
+  const [log, fillLog] = logPanel(model, words, () => {
     model.set({ log: "", log_of: "" });
     model.save_changes();
   });
   el.classList.add("jupyter-slurm-queue");
-  el.append(element("div", "bar", everyoneSwitch(model), asOf), table, message, log);
+  el.append(element("div", "bar", everyoneSwitch(model, words.everyone), asOf), table, message, log);
 
   const redraw = (focused) => {
     const rows = model.get("rows");
     table.hidden = !rows.length;
     draw(body, rows, send, asking, focused);
   };
-  const asking = new Asking(redraw);
+  const asking = new Asking(words, redraw);
   const on = (names, act) => {
     const events = names.map((name) => `change:${name}`).join(" ");
     model.on(events, act);

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import anywidget
-from traitlets import Bool, List, Unicode
+from traitlets import Bool, Dict, List, Unicode
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
@@ -51,6 +51,8 @@ class QueueWidget(anywidget.AnyWidget):
     _esm = Path(__file__).with_name("queue_widget.js")
     _css = Path(__file__).with_name("queue_widget.css")
 
+    words: Dict[str, str | list[str]] = Dict().tag(sync=True)
+    """The browser's own words, in the language of this process."""
     rows: List[Row] = List().tag(sync=True)
     everyone = Bool(False).tag(sync=True)
     as_of = Unicode("").tag(sync=True)
@@ -61,7 +63,7 @@ class QueueWidget(anywidget.AnyWidget):
     log_of = Unicode("").tag(sync=True)
 
     def __init__(self, api: Api, cluster: str | None) -> None:
-        super().__init__()
+        super().__init__(words=_words())
         self._api = api
         self._cluster = cluster
         self._shown_s = float("-inf")
@@ -227,6 +229,24 @@ class QueueWidget(anywidget.AnyWidget):
             self.set_trait(told, said("Unexpected: {error}", error=repr(exc)))
             return False
         return True
+
+
+def _words() -> dict[str, str | list[str]]:
+    """Return the words by what they stand on; of a button its label and its name."""
+    return {
+        "everyone": said("Everybody's jobs"),
+        "jobs": said("Jobs"),
+        "head": [said("Job"), said("State"), said("Where"), said("Actions")],
+        "log": [said("Log"), said("Log of job {name} ({id})")],
+        "hold": [said("Hold"), said("Hold job {name} ({id}): keep it from starting")],
+        "release": [said("Release"), said("Release job {name} ({id}): let it start")],
+        "cancel": [said("Cancel"), said("Cancel job {name} ({id})")],
+        "confirm": [said("Cancel it"), said("Cancel it: end job {name} ({id})")],
+        "keep": [said("Keep"), said("Keep job {name} ({id})")],
+        "log_of": said("Log of {title}"),
+        "end_of_log": said("End of the log"),
+        "close": [said("Close"), said("Close the log")],
+    }
 
 
 def _row_of_job(job: Job, now_s: float) -> Row:

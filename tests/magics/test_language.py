@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from jupyter_slurm import language
 from jupyter_slurm.kernel import words
+from jupyter_slurm.magics.queue_widget import QueueWidget
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
@@ -45,3 +47,28 @@ def test_a_remote_kernel_speaks_it_too() -> None:
     told = words.died(-9, again=True)
     assert told.startswith("O kernel no nó terminou pelo sinal 9 (talvez sem memória);")
     assert told.endswith("Ele é iniciado de novo no mesmo job.")
+
+
+def test_the_queues_widget_speaks_it_too(shell: Shell, api: FakeApi) -> None:
+    shell.run("%%slurm --detach --name mine\nlinger()")
+    language.choose({"LANG": "ja_JP.UTF-8"})
+    widget = QueueWidget(api, None)
+    words = widget.get_state(["words"])["words"]
+    assert words["everyone"] == "全員のジョブ"
+    assert words["head"] == ["ジョブ", "状態", "場所", "操作"]
+    assert words["cancel"] == ["キャンセル", "ジョブ {name} ({id}) をキャンセル"]
+    assert words["close"] == ["閉じる", "ログを閉じる"]
+    assert widget.as_of.endswith(" 現在")
+    data, _ = widget._repr_mimebundle_()
+    for told in (data["text/html"], data["text/plain"]):
+        assert "パーティション" in told
+        assert "Partition" not in told
+    widget.close()
+
+
+def test_the_browsers_half_of_the_widget_has_no_words_of_its_own() -> None:
+    """What people read begins with a capital letter."""
+    script = str(QueueWidget._esm)
+    code = re.sub(r"^\s*//.*$", "", script, flags=re.MULTILINE)
+    literals = re.findall(r'"([^"\n]*)"|`([^`]*)`', code)
+    assert [text for pair in literals for text in pair if re.match(r"[A-Z]", text)] == ["Escape"]
