@@ -12,10 +12,7 @@ from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.profiles import save
-from jupyter_slurm.wire import (
-    CellSpec,
-    said,
-)
+from jupyter_slurm.wire import CellSpec, said
 
 _HELLO = (
     "import platform, sys\n"

@@ -20,15 +20,7 @@ from jupyter_slurm.job import read_whole_log
 from jupyter_slurm.views import card
 from jupyter_slurm.views.failure import failure
 from jupyter_slurm.views.trusted_output import trusted_as
-from jupyter_slurm.wire import (
-    Job,
-    JobState,
-    Output,
-    Result,
-    Show,
-    Stream,
-    said,
-)
+from jupyter_slurm.wire import Job, JobState, Output, Result, Show, Stream, said
 
 _WAIT_S = 20.0
 _TICK_S = 2.0

@@ -25,12 +25,7 @@ from jupyter_slurm.commands.image_line import ImageRequest, parse_image, place, 
 from jupyter_slurm.commands.submitting import IMAGE_BUILD, IMAGE_PULL
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.readable import moment
-from jupyter_slurm.wire import (
-    Image,
-    ImageSpec,
-    new_id,
-    said,
-)
+from jupyter_slurm.wire import Image, ImageSpec, new_id, said
 
 
 def listed(args: Arguments, connect: Connect) -> int:

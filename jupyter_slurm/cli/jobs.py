@@ -23,14 +23,7 @@ from jupyter_slurm.job import forget_each, steer_each
 from jupyter_slurm.readable import duration, visible, width
 from jupyter_slurm.views import card, offer_text, spending_text
 from jupyter_slurm.views.preview_text import MARKS
-from jupyter_slurm.wire import (
-    ActionVerb,
-    Check,
-    Job,
-    QueueEntry,
-    said,
-    state_word,
-)
+from jupyter_slurm.wire import ActionVerb, Check, Job, QueueEntry, said, state_word
 
 
 def cluster_name(asked: str | None) -> str | None:

@@ -21,15 +21,7 @@ from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.job import log_pages, placed, until_ready
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import (
-    Job,
-    JobKind,
-    LabSpec,
-    LabStep,
-    Message,
-    Output,
-    new_id,
-)
+from jupyter_slurm.wire import Job, JobKind, LabSpec, LabStep, Message, Output, new_id
 
 _WAIT_S = 20.0
 _TICK_S = 2.0

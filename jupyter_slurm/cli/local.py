@@ -17,11 +17,7 @@ from jupyter_slurm.errors import AgentError, RequestError
 from jupyter_slurm.local_cluster import LocalStatus
 from jupyter_slurm.readable import duration, memory
 from jupyter_slurm.slurm.units import parse_memory_mib
-from jupyter_slurm.wire import (
-    AgentStatus,
-    Text,
-    said,
-)
+from jupyter_slurm.wire import AgentStatus, Text, said
 
 _SHAPE = ("nodes", "cpus", "gpu_type", "accounting", "runtime")
 

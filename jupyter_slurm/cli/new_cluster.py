@@ -34,14 +34,7 @@ from jupyter_slurm.profiles.save import Setting, toml_text
 from jupyter_slurm.profiles.ssh_hosts import ssh_hosts
 from jupyter_slurm.readable import duration, memory
 from jupyter_slurm.views.connections import connected
-from jupyter_slurm.wire import (
-    ClusterInfo,
-    Description,
-    Folder,
-    Message,
-    Partition,
-    said,
-)
+from jupyter_slurm.wire import ClusterInfo, Description, Folder, Message, Partition, said
 
 
 def add(args: Arguments, connect: Connect) -> int:

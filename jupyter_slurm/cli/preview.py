@@ -5,10 +5,7 @@ from __future__ import annotations
 import shlex
 
 from jupyter_slurm.views.preview_text import preview_lines
-from jupyter_slurm.wire import (
-    Preview,
-    said,
-)
+from jupyter_slurm.wire import Preview, said
 
 
 def preview_text(preview: Preview) -> str:

@@ -17,14 +17,7 @@ from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.job import placed, until_ready
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import (
-    Job,
-    JobKind,
-    Message,
-    SessionSpec,
-    new_id,
-    said,
-)
+from jupyter_slurm.wire import Job, JobKind, Message, SessionSpec, new_id, said
 
 
 def start(args: Arguments, connect: Connect) -> int:

@@ -29,15 +29,7 @@ from jupyter_slurm.job import placed, until_ready
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import (
-    Job,
-    JobState,
-    Message,
-    filled,
-    new_id,
-    said,
-    together,
-)
+from jupyter_slurm.wire import Job, JobState, Message, filled, new_id, said, together
 
 _WAIT_S = 20.0
 _TICK_S = 2.0

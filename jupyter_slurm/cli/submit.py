@@ -26,12 +26,7 @@ from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import (
-    Job,
-    JobSpec,
-    new_id,
-    said,
-)
+from jupyter_slurm.wire import Job, JobSpec, new_id, said
 
 
 def submit(args: Arguments, connect: Connect) -> int:

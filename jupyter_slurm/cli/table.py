@@ -10,10 +10,7 @@ from typing import Any
 import msgspec
 
 from jupyter_slurm.readable import padded, visible, width
-from jupyter_slurm.wire import (
-    Message,
-    said,
-)
+from jupyter_slurm.wire import Message, said
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e\n]+")
 

@@ -21,12 +21,7 @@ from typing import Any, Protocol, TypeVar, cast
 from jupyter_slurm import core_dumps
 from jupyter_slurm.agent.protocol import calls
 from jupyter_slurm.api import Api, Terminals
-from jupyter_slurm.errors import (
-    JupyterSlurmError,
-    LoginError,
-    LoginNeededError,
-    from_problem,
-)
+from jupyter_slurm.errors import JupyterSlurmError, LoginError, LoginNeededError, from_problem
 from jupyter_slurm.readable import visible
 from jupyter_slurm.wire import (
     Connection,
@@ -235,10 +230,8 @@ def _ask(question: Question, answerer: Answerer) -> str:
         case QuestionKind.HOST_KEY:
             for line in said(question.instruction).splitlines():
                 answerer.say(visible(line))
-            answer = (
-                answerer.confirm(said("{question} (yes/no)", question=prompt) + " ").strip().lower()
-            )
-            return "yes" if is_yes(answer) else "no"
+            asked = said("{question} (yes/no)", question=prompt)
+            return "yes" if is_yes(answerer.confirm(f"{asked} ")) else "no"
         case QuestionKind.PASSPHRASE:
             return answerer.secret(said("Stays on this machine. {question}", question=prompt) + " ")
         case QuestionKind.TEXT:

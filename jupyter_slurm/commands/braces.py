@@ -10,10 +10,7 @@ from typing import Any, cast
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm.options import suggest
-from jupyter_slurm.wire import (
-    Message,
-    together,
-)
+from jupyter_slurm.wire import Message, together
 
 _FIELD = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]*\])*(?::[^{}]*)?"
 """`x`, `job.id`, `rates[0]`, `rate:.2f`; the browser's side (form.ts) has the same."""

@@ -16,12 +16,7 @@ from jupyter_slurm.commands.line import Request
 from jupyter_slurm.commands.packages_here import Here
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm import options as sbatch
-from jupyter_slurm.wire import (
-    Image,
-    ImageRemoval,
-    ImageSpec,
-    said,
-)
+from jupyter_slurm.wire import Image, ImageRemoval, ImageSpec, said
 
 _WHOLE = re.compile(r"#!|(?:from|arg|bootstrap:)\s", re.IGNORECASE)
 _SHARED = ("partition", "account", "qos", "reservation", "constraint", "clusters")

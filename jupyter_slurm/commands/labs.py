@@ -13,14 +13,7 @@ from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views.card import headline, title
-from jupyter_slurm.wire import (
-    Job,
-    JobKind,
-    LabEntry,
-    LabStep,
-    Message,
-    said,
-)
+from jupyter_slurm.wire import Job, JobKind, LabEntry, LabStep, Message, said
 
 HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
 _NONE = {

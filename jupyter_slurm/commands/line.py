@@ -25,15 +25,7 @@ from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.readable import brief
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.directives import read_directives
-from jupyter_slurm.wire import (
-    CellSpec,
-    Engine,
-    OutFormat,
-    ProgramSpec,
-    SpecT,
-    Text,
-    filled,
-)
+from jupyter_slurm.wire import CellSpec, Engine, OutFormat, ProgramSpec, SpecT, Text, filled
 
 
 class Reuse(StrEnum):

@@ -12,15 +12,7 @@ from dataclasses import dataclass
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.kinds import jobs_of, kind_of
 from jupyter_slurm.readable import duration
-from jupyter_slurm.wire import (
-    CellJob,
-    Job,
-    JobKind,
-    JobState,
-    Message,
-    said,
-    together,
-)
+from jupyter_slurm.wire import CellJob, Job, JobKind, JobState, Message, said, together
 
 SOON_S = 300.0
 """How long before a session's end to warn of it."""

@@ -28,11 +28,7 @@ from jupyter_slurm.kernel.known import KernelRecord
 from jupyter_slurm.kernel.life import Life
 from jupyter_slurm.kernel.messages import UNSIGNED, Message
 from jupyter_slurm.kernel.waiting import Waiting
-from jupyter_slurm.wire import (
-    Job,
-    JobState,
-    said,
-)
+from jupyter_slurm.wire import Job, JobState, said
 
 _TICK_S = 2.0
 _HEIR_S = 10.0

@@ -10,15 +10,7 @@ from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
 from jupyter_slurm.readable import duration, size
 from jupyter_slurm.views import card
 from jupyter_slurm.views.failure import ended
-from jupyter_slurm.wire import (
-    Job,
-    JobState,
-    Message,
-    Text,
-    filled,
-    said,
-    together,
-)
+from jupyter_slurm.wire import Job, JobState, Message, Text, filled, said, together
 
 AGAIN = "Restart the kernel to submit another job; nothing is submitted by itself."
 LOGIN_MIME = "application/vnd.jupyter-slurm.login+json"

@@ -30,14 +30,7 @@ from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.views import offer_text, priority_text, spending_text
 from jupyter_slurm.views.card import headline, note, symbol
 from jupyter_slurm.views.preview_text import MARKS
-from jupyter_slurm.wire import (
-    ActionVerb,
-    Job,
-    JobState,
-    QueueEntry,
-    said,
-    state_word,
-)
+from jupyter_slurm.wire import ActionVerb, Job, JobState, QueueEntry, said, state_word
 
 
 def _shell(state: MagicsState, args: Arguments) -> None:

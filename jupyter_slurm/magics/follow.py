@@ -21,12 +21,7 @@ from jupyter_slurm.job import until_ready
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.views.card import title
-from jupyter_slurm.wire import (
-    Job,
-    LogChunk,
-    Message,
-    said,
-)
+from jupyter_slurm.wire import Job, LogChunk, Message, said
 
 T = TypeVar("T")
 

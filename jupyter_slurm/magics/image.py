@@ -22,12 +22,7 @@ from jupyter_slurm.magics.frontend import answerer, say, tell
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import moment
-from jupyter_slurm.wire import (
-    ImageSpec,
-    Message,
-    new_id,
-    said,
-)
+from jupyter_slurm.wire import ImageSpec, Message, new_id, said
 
 
 def build(state: MagicsState, line: str, text: str) -> JobHandle | None:

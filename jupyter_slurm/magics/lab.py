@@ -21,14 +21,7 @@ from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.views.card import title, told_to_end
 from jupyter_slurm.views.failure import ended
-from jupyter_slurm.wire import (
-    Job,
-    JobKind,
-    LabSpec,
-    Message,
-    new_id,
-    said,
-)
+from jupyter_slurm.wire import Job, JobKind, LabSpec, Message, new_id, said
 
 
 def start(state: MagicsState, args: Arguments) -> None:

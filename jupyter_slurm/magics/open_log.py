@@ -11,14 +11,7 @@ from collections.abc import Callable, Iterable
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError
-from jupyter_slurm.wire import (
-    ErrorOutput,
-    Job,
-    Message,
-    Output,
-    Stream,
-    said,
-)
+from jupyter_slurm.wire import ErrorOutput, Job, Message, Output, Stream, said
 
 _LOG_BYTES = 16_384
 _WAIT_S = 15.0

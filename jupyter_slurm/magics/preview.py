@@ -6,10 +6,7 @@ import shlex
 
 from jupyter_slurm.magics.frontend import in_place, say, show
 from jupyter_slurm.views.preview_text import preview_html, preview_lines
-from jupyter_slurm.wire import (
-    Preview,
-    said,
-)
+from jupyter_slurm.wire import Preview, said
 
 
 def show_preview(preview: Preview) -> None:

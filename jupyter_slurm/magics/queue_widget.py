@@ -24,15 +24,7 @@ from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.views.card import colour, headline, note, symbol
 from jupyter_slurm.views.transfer_card import progress_text
-from jupyter_slurm.wire import (
-    Job,
-    JobState,
-    Message,
-    QueueEntry,
-    said,
-    state_word,
-    together,
-)
+from jupyter_slurm.wire import Job, JobState, Message, QueueEntry, said, state_word, together
 
 _EVERYONE_EVERY_S = 10.0
 _MINE_EVERY_S = 15.0

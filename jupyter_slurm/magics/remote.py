@@ -29,11 +29,7 @@ from jupyter_slurm.views.connections import (
     tunnel_ends,
     tunnel_row,
 )
-from jupyter_slurm.wire import (
-    Message,
-    Transfer,
-    said,
-)
+from jupyter_slurm.wire import Message, Transfer, said
 
 
 def login(state: MagicsState, args: Arguments) -> None:

@@ -23,14 +23,7 @@ from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.views.card import headline, symbol, title, told_to_end
 from jupyter_slurm.views.failure import ended
-from jupyter_slurm.wire import (
-    Job,
-    JobKind,
-    Message,
-    SessionSpec,
-    new_id,
-    said,
-)
+from jupyter_slurm.wire import Job, JobKind, Message, SessionSpec, new_id, said
 
 
 def resolve(state: MagicsState, request: Request) -> Request:

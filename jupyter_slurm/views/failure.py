@@ -12,13 +12,7 @@ from jupyter_slurm.errors import CellFailed, VariableError
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.readable import visible_lines
 from jupyter_slurm.views.card import title
-from jupyter_slurm.wire import (
-    Job,
-    JobState,
-    Message,
-    Result,
-    said,
-)
+from jupyter_slurm.wire import Job, JobState, Message, Result, said
 
 _NO_NAME = re.compile(r"name '([^']+)' is not defined")
 

@@ -8,13 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from jupyter_slurm.readable import duration, memory, moment
-from jupyter_slurm.wire import (
-    Association,
-    ClusterInfo,
-    Limits,
-    Partition,
-    said,
-)
+from jupyter_slurm.wire import Association, ClusterInfo, Limits, Partition, said
 
 HEAD = ("Partition", "Time limit", "Nodes idle", "GPUs free", "A node has", "Cost", "Note")
 

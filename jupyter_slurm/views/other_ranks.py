@@ -7,12 +7,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 
 from jupyter_slurm.readable import visible_lines
-from jupyter_slurm.wire import (
-    ErrorOutput,
-    Output,
-    Stream,
-    said,
-)
+from jupyter_slurm.wire import ErrorOutput, Output, Stream, said
 
 MOST = 32
 """So many ranks are shown in a cell; the panel and `%slurm logs` show any."""

@@ -10,11 +10,7 @@ from collections.abc import Iterator
 from html import escape
 
 from jupyter_slurm.readable import duration, visible
-from jupyter_slurm.wire import (
-    Cost,
-    Preview,
-    said,
-)
+from jupyter_slurm.wire import Cost, Preview, said
 
 MARKS = {True: "✔", False: "✖", None: "·"}
 """Before a sentence of `Check`, by its `ok`."""

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jupyter_slurm.wire import (
-    JobPriority,
-    Priorities,
-    said,
-)
+from jupyter_slurm.wire import JobPriority, Priorities, said
 
 HEAD = ("ID", "Slurm", "Name", "Partition", "Priority", "Before it")
 _FACTORS = "age fairshare jobsize partition qos association site tres nice".split()

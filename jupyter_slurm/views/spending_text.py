@@ -6,12 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from jupyter_slurm.readable import moment
 from jupyter_slurm.views.preview_text import number
-from jupyter_slurm.wire import (
-    Quota,
-    Spending,
-    Spent,
-    said,
-)
+from jupyter_slurm.wire import Quota, Spending, Spent, said
 
 HOURS: Mapping[str, str] = {"cpu": "CPU-hours", "gres/gpu": "GPU-hours", "node": "node-hours"}
 

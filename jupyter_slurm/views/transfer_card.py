@@ -12,11 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from jupyter_slurm.readable import duration, reasons_told, size, visible
-from jupyter_slurm.wire import (
-    Transfer,
-    TransferState,
-    said,
-)
+from jupyter_slurm.wire import Transfer, TransferState, said
 
 _BAR = (
     "display:inline-block;width:12em;height:.6em;border-radius:.3em;margin-right:.7em;"

@@ -29,13 +29,7 @@ from jupyter_slurm.slurm import scontrol, sinfo, versions
 from jupyter_slurm.slurm.fields import optional_int
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import TimedOutError
-from jupyter_slurm.wire import (
-    Check,
-    ClusterInfo,
-    Message,
-    Text,
-    together,
-)
+from jupyter_slurm.wire import Check, ClusterInfo, Message, Text, together
 
 _NEEDED = ("sbatch", "squeue", "scontrol", "scancel", "sinfo")
 _PROGRAMS = (

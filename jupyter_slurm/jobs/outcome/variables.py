@@ -37,11 +37,7 @@ from jupyter_slurm.foreign import read_json
 from jupyter_slurm.jobs.outcome.large_values import Beside, Strided, pieces, without_pickle
 from jupyter_slurm.jobs.outcome.plain_values import Buffer, unpack
 from jupyter_slurm.jobs.outcome.result import check_asked
-from jupyter_slurm.wire import (
-    Message,
-    OutFormat,
-    together,
-)
+from jupyter_slurm.wire import Message, OutFormat, together
 
 Digest = NewType("Digest", str)
 """SHA-256 over the SHA-256 digests of a file's 16 MiB chunks, in hexadecimal."""
