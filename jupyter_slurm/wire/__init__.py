@@ -1,9 +1,9 @@
 """The values that leave a process: the agent and its clients exchange them, and nothing else.
 
-Frozen msgspec structs; no behaviour beyond a property or two, no I/O, no imports of ours. Times are
-UTC epoch seconds, None if not known. Slurm's words (partition, reason, QOS …) are Slurm's text.
-Each module names in `__all__` those that it has. The frames of streams into jobs are in `framing`,
-and those of a terminal in `terminal_frames`.
+Frozen msgspec structs; no behaviour beyond a property or two, no I/O, and of ours only the
+language that messages are shown in. Times are UTC epoch seconds, None if not known. Slurm's words
+(partition, reason, QOS …) are Slurm's text. Each module names in `__all__` those that it has. The
+frames of streams into jobs are in `framing`, and those of a terminal in `terminal_frames`.
 """
 
 from jupyter_slurm.wire.action import *
