@@ -6,6 +6,7 @@ The agent and Jupyter's server never choose, so records, logs and the wire stay 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -55,8 +56,6 @@ def _wanted(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _catalogue(folder: Path) -> Mapping[str, Sequence[str]]:
-    import json  # noqa: PLC0415 - not needed for English
-
     file = folder / "LC_MESSAGES" / "jupyter_slurm.json"
     read: dict[str, Sequence[str]] = json.loads(file.read_text(encoding="utf-8"))
     return {text: forms for text, forms in read.items() if text}  # "": its header

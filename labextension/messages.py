@@ -145,7 +145,7 @@ def _of_templates() -> Iterator[str]:
 
 
 def _of_tables() -> Iterator[str]:
-    """Yield what is said by way of a table: heads of columns, words for kinds of things."""
+    """Yield the words that tables hold: heads of columns, names of kinds and steps."""
     yield from (
         *offer_text.HEAD,
         *labs.HEAD,

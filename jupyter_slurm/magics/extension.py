@@ -81,7 +81,7 @@ class SlurmMagics(Magics):
     def state(self) -> MagicsState:
         """Return the state of the magics. Whatever is shown comes after it, and in the user's
         language."""
-        from jupyter_slurm import language  # noqa: PLC0415
+        from jupyter_slurm import language  # noqa: PLC0415 - with the first magic, as the rest
         from jupyter_slurm.magics.state import MagicsState  # noqa: PLC0415
 
         language.choose(os.environ)

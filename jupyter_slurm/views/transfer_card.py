@@ -110,7 +110,7 @@ def _all(transfer: Transfer) -> str:
     if transfer.files_same:
         same = said("{files} the same already", files=_files(transfer.files_same))
     if not transfer.files_done:
-        return f"{said('nothing to do')}, {same}" if same else said("there are no files")
+        return f"{said('nothing to do')}, {same}" if same else said("no files to transfer")
     lasted_s = (transfer.ended_s or transfer.began_s) - transfer.began_s
     sent = said(
         "{done} in {span}" if lasted_s >= 1 else "{done} in under a second",

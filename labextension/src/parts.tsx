@@ -70,7 +70,7 @@ const SAID_MS = 2_000;
 interface CopyProps {
   /** Asked when it is pressed: it may be long. */
   text: () => string;
-  /** What is copied, for who does not see beside what the button stands; none: the button says it. */
+  /** Names what is copied, for screen readers; undefined: the label does. */
   what?: string;
   label?: string;
 }

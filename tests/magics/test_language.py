@@ -67,7 +67,7 @@ def test_the_queues_widget_speaks_it_too(shell: Shell, api: FakeApi) -> None:
 
 
 def test_the_browsers_half_of_the_widget_has_no_words_of_its_own() -> None:
-    """What people read begins with a capital letter."""
+    """Words for people begin with a capital letter: the script has none but the name of a key."""
     script = str(QueueWidget._esm)
     code = re.sub(r"^\s*//.*$", "", script, flags=re.MULTILINE)
     literals = re.findall(r'"([^"\n]*)"|`([^`]*)`', code)

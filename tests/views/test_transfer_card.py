@@ -38,7 +38,7 @@ DONE: dict[str, Any] = {"state": TransferState.DONE, "ended_s": 104.0}
             "2 files (12 B) in under a second, 4,998 files the same already",
         ),
         ({**DONE, "files_same": 5}, "nothing to do, 5 files the same already"),
-        (DONE, "there are no files"),
+        (DONE, "no files to transfer"),
         (
             {"state": TransferState.STOPPED, "files_done": 3, "bytes_done": 1500},
             "stopped after 3 files (1.5 kB); the next goes on from there",

@@ -198,11 +198,11 @@ def _memory_of_jobs(
     yield Check(
         ok=True if accounting else None,
         sentence=Message.of(
-            "Slurm forgets a job {age} s after its end (MinJobAge), and is asked every {every} s: "
-            "accounting fills the gap."
+            "Slurm forgets a job {age} s after it ends (MinJobAge), and the agent asks Slurm every "
+            "{every} s. Accounting fills the gap."
             if accounting
-            else "Slurm forgets a job {age} s after its end (MinJobAge), and is asked every "
-            "{every} s: the job's own files fill the gap.",
+            else "Slurm forgets a job {age} s after it ends (MinJobAge), and the agent asks Slurm "
+            "every {every} s. The job's own files fill the gap.",
             age=seconds,
             every=f"{profile.poll_s:g}",
         ),

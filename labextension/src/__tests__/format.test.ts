@@ -42,5 +42,5 @@ test.each([
   expect(isFinal(state)).toBe(final);
 });
 
-test('a state that is not known is told by its own name', () =>
+test('an unknown state keeps its own name', () =>
   expect(stateWord('SOMETHING_NEW')).toBe('something new'));

@@ -225,7 +225,7 @@ interface Scrolled {
   onScroll: () => void;
 }
 
-/** Where the row of a key is now, -1: nowhere; looked up once it is asked. */
+/** Returns the number of the row that has a key, or -1. The index is built on first use. */
 function useFind(
   rows: readonly { key: string }[],
   keyNow: (key: string) => string = key => key

@@ -46,8 +46,8 @@ export class Latest<Q, A> {
 }
 
 /**
- * Returns the newest answer to a question; the one before stays until it is there. null: there is none
- * yet. It is asked once more where `again` is another, and not while the question is null.
+ * Returns the newest answer to a question, or null before the first. The last answer stays until the
+ * next one comes. A change of `again` asks once more; a null question asks nothing.
  */
 export function useLatest<A>(
   /** Never rejects. */

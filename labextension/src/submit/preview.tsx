@@ -23,7 +23,7 @@ export interface Asked {
 
 const NOTHING: Asked = { question: null, preview: null, problem: null, atS: null };
 
-/** The newest answer to what `POST outlook` takes, as JSON; null: nothing is asked now. */
+/** Asks `POST outlook` and returns its newest answer. `question`: the JSON to send; null: ask nothing. */
 export function usePreview(model: ISlurmModel, question: string | null): Asked {
   const ask = useCallback(
     async (asked: string): Promise<Asked> => {

@@ -158,7 +158,7 @@ def test_an_old_slurm_and_a_short_memory_are_told_but_are_no_fault(look: Examine
     ill = {"scontrol show config": config(SLURM_VERSION="18.08.9", MinJobAge="5 sec")}
     checks = look(ill=ill)
     assert only(checks, "Slurm is 18.08.9, older than").ok is None
-    assert only(checks, "forgets a job 5 s after its end").ok is None
+    assert only(checks, "forgets a job 5 s after it ends").ok is None
     assert not [check for check in look() if "forgets a job" in str(check.sentence)]
 
 

@@ -1,4 +1,4 @@
-// What the commands that open the form give to who calls them.
+// The results of the commands that open the form.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { CommandRegistry } from '@lumino/commands';
 import { FakeModel, job } from '../../__tests__/fakes';

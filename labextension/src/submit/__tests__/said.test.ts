@@ -14,7 +14,7 @@ test.each([
   ['gups', 'more'],
   ['', 'more'],
   [null, null]
-])('what is said of --%s stands at %s', (option, field) => expect(fieldOf(option)).toBe(field));
+])('a message about --%s appears at %s', (option, field) => expect(fieldOf(option)).toBe(field));
 
 const check = (ok: boolean | null, sentence: string, option: string | null = 'time'): Check => ({
   ok,
