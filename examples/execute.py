@@ -1,8 +1,8 @@
-"""execute.py NOTEBOOK OUTPUT [ANSWERS]: runs a notebook as Jupyter would, and tells what it shows
-meanwhile.
+"""execute.py NOTEBOOK OUTPUT [ANSWERS]: run a notebook as Jupyter would and print its text.
 
-OUTPUT is written also when a cell fails, which ends the program with 1. ANSWERS is a file with a
-line for each question that a cell asks; without it, cells cannot ask.
+OUTPUT is written even if a cell fails; the exit code is then 1. A cell with the tag
+`raises-exception` fails on purpose. ANSWERS has one line for each question that a cell asks;
+without it, cells cannot ask.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from nbclient.exceptions import CellExecutionError
 
 
 class Narrator(NotebookClient):
-    """Prints each code cell's first lines, and the text that it writes, as it comes."""
+    """Print the first lines of each code cell, then its text output as it arrives."""
 
     started_s = 0.0
     answers: Sequence[str] = ()
     answering: asyncio.Task[None] | None = None
 
     async def listen(self, **_: object) -> None:
-        """Let cells ask where there are answers."""
+        """Allow cells to ask questions if there are answers."""
         if self.answers:
             client: Any = self.kc
             client.allow_stdin = True
@@ -52,8 +52,11 @@ class Narrator(NotebookClient):
 
     def told(self, cell: Any, execute_reply: dict[str, Any], **_: object) -> None:
         content = execute_reply["content"]
-        error = f", {content['ename']}" if content["status"] == "error" else ""
-        sys.stdout.write(f"  ┗ {time.monotonic() - self.started_s:.1f} s{error}\n")
+        end = ""
+        if content["status"] == "error":
+            is_meant = "raises-exception" in cell.metadata.get("tags", ())
+            end = f", {'failed on purpose' if is_meant else 'failed'}: {content['ename']}"
+        sys.stdout.write(f"  ┗ {time.monotonic() - self.started_s:.1f} s{end}\n")
 
     def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
         if msg["msg_type"] == "stream":
@@ -65,10 +68,10 @@ class Narrator(NotebookClient):
 def main() -> int:
     source, target, *answers = map(Path, sys.argv[1:])
     notebook = nbformat.read(source, as_version=4)
-    # Talks to the kernel through files of this user's, not through ports of this machine.
+    # Reach the kernel through this user's files, not through ports that other users can open.
     kernel = AsyncKernelManager(kernel_name="python3", transport="ipc")
     client = Narrator(notebook, km=kernel, resources={"metadata": {"path": "."}})
-    client.owns_km = True  # to be shut down with it
+    client.owns_km = True  # shut the kernel down at the end
     client.answers = [line for file in answers for line in file.read_text().splitlines()]
     client.on_notebook_start = client.listen
     client.on_notebook_complete = client.end

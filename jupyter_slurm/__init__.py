@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         ProgramSpec,
         ScriptSpec,
         SessionSpec,
-        TerminalSpec,
         new_id,
     )
 
@@ -50,7 +49,6 @@ __all__ = [
     "ProgramSpec",
     "ScriptSpec",
     "SessionSpec",
-    "TerminalSpec",
     "connect",
     "load_ipython_extension",
     "new_id",

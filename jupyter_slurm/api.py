@@ -39,11 +39,11 @@ from jupyter_slurm.wire import (
     NodeChanges,
     Preview,
     Priorities,
+    ProgramSpec,
     QueueChanges,
     QueueEntry,
     Result,
     Spending,
-    TerminalRequest,
     Transfer,
     Tunnel,
     UsageChanges,
@@ -53,15 +53,14 @@ if TYPE_CHECKING:
     import socket
 
 
-class Terminals(Protocol):
-    """What is no call, since its answer is no value."""
+class KernelStreams(Protocol):
+    """The request that returns a socket instead of a value."""
 
-    def terminal(self, request: TerminalRequest) -> socket.socket:
-        """The bytes of a terminal in a running job, in the frames of node/terminal.py; of a kernel
-        in those of node/kernel_frames.py.
+    def kernel(self, job_id: str) -> socket.socket:
+        """The stream of the kernel in a running job, in the frames of node/kernel_frames.py.
 
-        The caller speaks first (BEGIN); closing the socket leaves the terminal. RequestError: the
-        job does not run; ForwardError: no way could be made to its node.
+        The caller speaks first (BEGIN); closing the socket leaves the kernel. RequestError: the
+        job has no kernel or does not run; ForwardError: no way could be made to its node.
         """
 
 
@@ -188,9 +187,18 @@ class Api(Protocol):
         start (one RPC, `sbatch --test-only`)."""
 
     def attachable(self, spec: JobSpec) -> Earlier | None:
-        """The newest job of this cell (`JobSpec.fingerprint`) that still runs or whose outcome
-        nobody has had, and that was not cancelled: one that got the same if there is one, else one
-        that got something else, and what."""
+        """The newest job of this cell to attach to: it was not cancelled, and still runs or has an
+        outcome that was not delivered. None: there is none.
+
+        A cell is known by `JobSpec.fingerprint` and `JobSpec.notebook`. A job that was sent the
+        same variables comes before one that was sent others; `Earlier` names those that differ."""
+
+    def notebook_moved(self, path: str, to: str) -> None:
+        """Let jobs follow the rename of their notebook, or of a folder above it. Both paths are
+        absolute, on this machine."""
+
+    def notebook_path(self, path: str, since_s: float) -> str:
+        """Return the path now of the notebook that had `path` at `since_s`."""
 
     def job(self, job_id: str) -> Job:
         """By our id, or by Slurm's on any cluster. NotFoundError."""
@@ -239,7 +247,7 @@ class Api(Protocol):
         """How a job that has ended did so. JobLostError, SignatureError."""
 
     def delivered(self, job_id: str) -> Job:
-        """Notes that a front end has given the outcome to its user."""
+        """Notes that the client has the outcome: the cell, run again, is another job."""
 
     def cancel(self, job_id: str) -> Job:
         """Asks it to end. The cell of a session is interrupted and leaves the session alone; asked
@@ -295,15 +303,7 @@ class Api(Protocol):
         container tool cannot make that; NotFoundError: its base; and as `submit`."""
 
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
-        """One that was built or pulled, with its older versions; or, where there is none of that
-        name, a container that stays on nodes, by a job on each of them. NotFoundError;
-        RequestError: a job runs in the container; and as `submit`."""
-
-    def registry_login(
-        self, registry: str, user: str, password: str, cluster: str | None = None
-    ) -> str:
-        """Puts a registry's user and password where the cluster's container tool looks for them,
-        a file of the user's own there; gives its path. They are not tried. "": NGC's user."""
+        """Remove an image that was built or pulled, with its older versions. NotFoundError."""
 
     # --- labs ---
     def lab_entry(self, job_id: str) -> LabEntry:
@@ -315,6 +315,18 @@ class Api(Protocol):
         """Return the secret that lets a browser into a dashboard of a job that runs. Open a port
         of this machine for it, which closes when the job ends. RequestError: the job does not run,
         or has none; NotFoundError: it does not answer within `wait_s`."""
+
+    # --- terminals ---
+    def shell(self, spec: ProgramSpec) -> list[str]:
+        """Return the argv of a program of this machine that allocates what `spec` asks for and runs
+        its code on the terminal that the program is started in (`srun --pty`). The allocation ends
+        with it. The agent records no job. RequestError, NotFoundError: as of `submit`;
+        ConfigError: this machine has no `ssh`."""
+
+    def shell_in_job(self, job_id: str, code: str, node: str | None = None) -> list[str]:
+        """Return the argv of a program that likewise runs the sh text `code` in a running job and
+        its image; `node` None: on the job's first node. RequestError: the job does not run, or not
+        on that node; ConfigError: as of `shell`."""
 
     # --- the queue ---
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:

@@ -72,7 +72,7 @@ class JupyterSlurmError(Exception):
 
     @property
     def text(self) -> Text:
-        """Return what `str()` says, not yet in a language."""
+        """Return what `str()` says, as a message."""
         detail = self.detail and self.detail.strip()
         return together(self.message, detail, self.hint, between="\n")
 

@@ -7,30 +7,42 @@ from __future__ import annotations
 
 import contextvars
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.api import Api
+from jupyter_slurm.commands.notebooks import marker_of
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, RequestError, from_problem
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.readable import duration
-from jupyter_slurm.views.card import ended_earlier, no_longer_listed, plain, title, told_to_end
+from jupyter_slurm.views.card import (
+    ended_earlier,
+    has_unseen_output,
+    no_longer_listed,
+    plain,
+    title,
+    told_to_end,
+)
 from jupyter_slurm.views.failure import failure, left_out
 from jupyter_slurm.wire import (
     Action,
     ActionState,
     ActionVerb,
     CellJob,
+    ErrorOutput,
     Job,
     JobSpec,
     JobState,
     LabSpec,
     LogChunk,
     Message,
+    Output,
     Result,
     SpecT,
     Stream,
@@ -46,6 +58,7 @@ HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
 """The base URL of a server that JupyterHub has started (and so Binder), told to it and its kernels
 and terminals."""
 _WAIT_S = 20.0
+_COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 def placed(spec: SpecT, here: Path | None = None) -> SpecT:
@@ -56,12 +69,7 @@ def placed(spec: SpecT, here: Path | None = None) -> SpecT:
     import msgspec  # noqa: PLC0415
 
     here = here or Path.cwd()
-    push = None
-    if spec.push is not None:
-        folder = (here / Path(spec.push).expanduser()).absolute()
-        if not folder.is_dir():
-            raise NotFoundError("--push: there is no folder {folder}.", folder=folder)
-        push = str(folder)
+    push = pushed_from(here, spec.push)
     fetch_to = str(here) if spec.fetch else None
     if isinstance(spec, LabSpec):
         hub = spec.jupyter_base_url or os.environ.get(HUB_VARIABLE)
@@ -73,6 +81,17 @@ def placed(spec: SpecT, here: Path | None = None) -> SpecT:
         fetch_to=fetch_to,
         slurm_conf=os.environ.get("SLURM_CONF") or None,
     )
+
+
+def pushed_from(here: Path, push: str | None) -> str | None:
+    """Return the full path of the folder after --push, as typed in the folder `here`; None: there
+    is none. NotFoundError: it does not exist."""
+    if push is None:
+        return None
+    folder = (here / Path(push).expanduser()).absolute()
+    if not folder.is_dir():
+        raise NotFoundError("--push: there is no folder {folder}.", folder=folder)
+    return str(folder)
 
 
 class JobHandle:
@@ -107,7 +126,7 @@ class JobHandle:
 
     @property
     def output(self) -> str:
-        """Return all text the job has written so far, stdout and stderr in order."""
+        """Return all text of the job so far in order: stdout, stderr and errors."""
         return "".join(read_whole_log(self._api, self.id))
 
     def task_output(self, task: int) -> str:
@@ -159,8 +178,9 @@ class JobHandle:
     def _outcome(self, timeout: float | None) -> tuple[dict[str, object], JupyterSlurmError | None]:
         self.wait(timeout)
         result = self._api.result(self.id)
-        variables = read_result_variables(result)
-        failed: JupyterSlurmError | None = failure(result) or left_out(result)
+        not_come = dict(result.failed)
+        variables = read_result_variables(result, not_come)
+        failed: JupyterSlurmError | None = failure(result) or left_out(result.job, not_come)
         if result.job.fetch:
             try:
                 wait_for_transfer(self._api, self._api.fetch(self.id))
@@ -274,9 +294,33 @@ def log_pages(
 
 
 def read_whole_log(api: Api, job_id: str, task: int | None = None) -> Iterator[str]:
-    """Yield the text of the whole log, stdout and stderr in order."""
+    """Yield the text of the whole log in order: stdout, stderr and errors."""
     for chunk in log_pages(api, job_id, task):
-        yield "".join(output.text for output in chunk.outputs if isinstance(output, Stream))
+        yield text_of(chunk.outputs)
+
+
+def text_of(outputs: Iterable[Output]) -> str:
+    """Return the text of streams and errors, also of errors that a notebook's cell may raise."""
+    return "".join(map(_text_of, outputs))
+
+
+def _text_of(output: Output) -> str:
+    marker = marker_of(output)
+    match marker.error.output() if marker and marker.error else output:
+        case Stream(text=text):
+            return text
+        case ErrorOutput() as error:
+            return _COLOURS.sub("", error_text(error))
+        case _:
+            return ""
+
+
+def error_text(error: ErrorOutput) -> str:
+    """Return what a terminal shows of the error, with the colours of its traceback."""
+    if error.ename == "SystemExit":
+        # As Python itself: `sys.exit(3)` says nothing, `sys.exit("why")` says why.
+        return "" if error.evalue.removeprefix("-").isdecimal() else f"{error.evalue}\n"
+    return ("\n".join(error.traceback) or f"{error.ename}: {error.evalue}") + "\n"
 
 
 def steer_each(
@@ -305,6 +349,23 @@ def steer_each(
             yield word, _outcome(api, verb, word, before, ended[before.cluster])
         else:
             yield word, before
+
+
+def unfetched(api: Api, words: Iterable[str]) -> list[Job]:
+    """Return those of the jobs whose output or variables would be lost with them."""
+    found = []
+    for word in words:
+        with suppress(NotFoundError):
+            found.append(api.job(word))
+    return [job for job in found if has_unseen_output(job) and not kind_of(job).is_as_written]
+
+
+def forgetting(jobs: Sequence[Job]) -> Message:
+    """Say what would be lost with these jobs."""
+    return Message.of(
+        "Output and variables of {jobs} have not been fetched and will be lost.",
+        jobs=", ".join(title(job) for job in jobs),
+    )
 
 
 def forget_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | JupyterSlurmError]]:
@@ -401,43 +462,38 @@ def check_shown_transfer(transfer: Transfer) -> Transfer:
     return check_transfer(transfer)
 
 
-def read_result_variables(result: Result) -> dict[str, object]:
-    """Return the variables that were asked for and came back, {} if there are none. SignatureError:
-    something else came; nothing was read."""
-    job = result.job
+def read_result_variables(
+    result: Result, failed: dict[str, str] | None = None
+) -> dict[str, object]:
+    """Return the variables that were asked for and can be read; add to `failed`, by name, why
+    others cannot."""
+    job, values = result.job, dict[str, object]()
+    failed = {} if failed is None else failed
     if not isinstance(job, CellJob):
-        return {}
-    gathered = _read_gathered(result, job) if result.gathered else {}
-    if result.variables is None or not job.names_out:
-        return gathered
+        return values
+    if result.variables is not None:
+        values = _read(job, result.variables, result.names, job.names_out, failed)
+    of_ranks = []
+    for rank, one in enumerate(result.gathered):
+        unread: dict[str, str] = {}
+        if one.variables is not None:
+            of_ranks.append(_read(job, one.variables, one.names, job.names_gather, unread))
+        failed |= {f"{name} of rank {rank}": why for name, why in unread.items()}
+    if result.gathered and len(of_ranks) == len(result.gathered):
+        for name in job.names_gather:
+            if all(name in one for one in of_ranks):
+                values[name] = [one[name] for one in of_ranks]
+    return values
+
+
+def _read(
+    job: CellJob, path: str, names: Sequence[str], asked: Sequence[str], failed: dict[str, str]
+) -> dict[str, object]:
+    """Read those of `names` that were asked for from a file; add to `failed` why others stay
+    unread."""
     from jupyter_slurm.jobs.outcome.variables import read_variables  # noqa: PLC0415
 
-    own = read_variables(
-        Path(result.variables),
-        result.digest or "",  # do not read what the job has not signed
-        names=job.names_out,
-        out_format=job.out_format,
-    )
-    return {**own, **gathered}
-
-
-def _read_gathered(result: Result, job: CellJob) -> dict[str, object]:
-    """Return the variables of `--gather`: lists over the ranks, of those that all ranks gave."""
-    from jupyter_slurm.jobs.outcome.variables import read_variables  # noqa: PLC0415
-
-    of_ranks = [
-        read_variables(
-            Path(one.variables),
-            one.digest or "",
-            names=job.names_gather,
-            out_format=job.out_format,
-        )
-        for one in result.gathered
-        if one.variables is not None
-    ]
-    whole = len(of_ranks) == len(result.gathered)
-    return {
-        name: [one[name] for one in of_ranks]
-        for name in job.names_gather
-        if whole and all(name in one for one in of_ranks)
-    }
+    wanted = [name for name in names if name in asked]
+    values, unread = read_variables(Path(path), wanted, job.out_format)
+    failed |= unread
+    return values

@@ -36,7 +36,6 @@ def _form_option(name: str) -> dict[str, object]:
     return {
         "name": name,
         "words": words,
-        "flag": OPTIONS[name].kind == "flag" if ours is None else not ours.metavar,
         "kinds": [kind for kind, command in _COMMANDS.items() if _has(command, name)],
         "help": OPTIONS[name].help if ours is None else ours.help,
     }

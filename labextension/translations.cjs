@@ -17,8 +17,8 @@ const PLURALS = {
 const SCHEMA_TEXTS = ['title', 'description', 'jupyter.lab.setting-icon-label'];
 /** Translates what a schema says, which is no literal there. */
 const BY_SCHEMA = 'settings.ts';
-/** The texts of what the agent says, of `npm run wire`: messages.ts translates them. */
-const MESSAGES = path.join(__dirname, 'messages.json');
+/** The words for states, which are data there: format.ts translates them. */
+const STATES = path.join(__dirname, 'src', 'states.ts');
 /** Runs in the page of a lab, on a node, which has no catalogue: its texts are in a file beside it. */
 const LAB_PAGE = path.join(__dirname, '..', 'jupyter_slurm', 'node', 'lab_page.js');
 const LAB_TEXTS = `${LAB_PAGE}on`;
@@ -33,8 +33,8 @@ function sources() {
     readSchema(JSON.parse(fs.readFileSync(file, 'utf8')), found);
   }
   readSource(LAB_PAGE, found);
-  for (const text of JSON.parse(fs.readFileSync(MESSAGES, 'utf8'))) {
-    found.set(text, null);
+  for (const [, word] of fs.readFileSync(STATES, 'utf8').matchAll(/word: '(.+?)'/g)) {
+    found.set(word, null);
   }
   return found;
 }

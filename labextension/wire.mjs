@@ -1,7 +1,6 @@
-// Makes of the Python side what the browser's side takes from it (`npm run wire`): src/wire.ts of
-// jupyter_slurm.wire, src/states.ts of its states' words, src/submit/options.ts of the options that the form has fields for, and
-// messages.json, the texts of the agent's messages, which translations.cjs puts into the
-// catalogues. With --check it says whether that is needed.
+// Generates the TypeScript that mirrors the Python side (`npm run wire`): src/wire.ts from
+// jupyter_slurm/wire, src/states.ts from the words for its states, src/submit/options.ts from the
+// options that the form has fields for. With --check it fails where a file is stale.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -48,8 +47,7 @@ const made = {
       '// What leaves a process, as jupyter_slurm/wire has it. Made by `npm run wire`; not edited by hand.',
     maxItems: -1,
     style
-  }),
-  'messages.json': `${JSON.stringify(printed('messages.py'), null, 2)}\n`
+  })
 };
 for (const [name, text] of Object.entries(made)) {
   const target = join(here, name);

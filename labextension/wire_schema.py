@@ -28,6 +28,8 @@ def main() -> None:
     for schema in components.values():
         _closed(schema)
         _with_tuples(schema)
+        if "description" in schema:  # indented before msgspec 0.23
+            schema["description"] = inspect.cleandoc(schema["description"])
     root = {
         "title": "Wire",
         "type": "object",

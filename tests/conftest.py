@@ -1,13 +1,16 @@
 """What every test may use."""
 
+import fcntl
 import gc
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.sizes import SIZES, leaves_out, size_of
 
 pytest_plugins = (
     "pytester",
@@ -35,23 +38,29 @@ os.environ["PATH"] = os.pathsep.join(
 )
 
 # How long an example takes, or making one, is a matter of what else this machine does.
-settings.register_profile(
-    "busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("busy machine")
-
-_REAL = ("tests.cluster.", "tests.ssh.", "tests.agent.")
-"""Modules whose fixtures are real parts: clusters, engines, images, sshds, agents."""
+_BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+for _size in SIZES:
+    settings.register_profile(_size, _BUSY, max_examples=100 if _size == "all" else 20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fast", action="store_true", help="only tests that need no real part")
+    parser.addoption("--size", choices=SIZES, default="all", help="which tests to run (sizes.py)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile(config.getoption("size"))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if leaves_out(config.getoption("size"), collection_path) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("fast"):
-        config.hook.pytest_deselected(items=[one for one in items if _needs_a_real_part(one)])
-        items[:] = [one for one in items if not _needs_a_real_part(one)]
+    wanted = SIZES[: SIZES.index(config.getoption("size")) + 1]
+    left_out = {one for one in items if size_of(one) not in wanted}
+    if left_out:
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [one for one in items if one not in left_out]
     items[:] = _long_ones_early(items)
 
 
@@ -62,6 +71,20 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest-timeout begins to count
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let tests with Ray or Dask wait for each other: each starts a dozen processes, and Ray gives
+    up where some take more than 15 s to start (ray-project/ray#65983)."""
+    if "engines_python" not in getattr(item, "fixturenames", ()):
+        return (yield)
+    lock = os.open(Path(__file__).parent, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return (yield)
+    finally:
+        os.close(lock)
+
+
 def _long_ones_early(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Spread over the list, of which each worker begins with a part, and before others there."""
     long = [one for one in items if one.get_closest_marker("long")]
@@ -69,17 +92,3 @@ def _long_ones_early(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     for at, one in reversed([*enumerate(long)]):
         ordered.insert(len(ordered) * at // len(long), one)
     return ordered
-
-
-def _needs_a_real_part(item: pytest.Item) -> bool:
-    """By its fixtures: what is started for a whole module or more is a real part, too. And by the
-    mark `real`, of tests that start one by themselves."""
-    if item.get_closest_marker("real"):
-        return True
-    found = getattr(item, "_fixtureinfo", None)
-    definitions = [one for ones in found.name2fixturedefs.values() for one in ones] if found else []
-    return any(
-        one.func.__module__.startswith(_REAL)
-        or (one.func.__module__.startswith("tests.") and one.scope != "function")
-        for one in definitions
-    )

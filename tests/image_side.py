@@ -18,8 +18,6 @@ from jupyter_slurm.wire import (
 class ImageSide:
     def __init__(self) -> None:
         self.image_specs: list[ImageSpec] = []
-        self.logins: list[tuple[str, str, str, str | None]] = []
-        """Registry, user, password, cluster of each."""
         self.made: dict[str, Image] = {}
         """By name; what is asked for again is there already."""
         self.making = "print('making it')"
@@ -46,9 +44,3 @@ class ImageSide:
         if self.made.pop(name, None) is None:
             raise NotFoundError(f"There is no image {name!r} that was built or pulled here.")
         return ImageRemoval(held_on=("n1", "n2") if name == "loaded" else ())
-
-    def registry_login(
-        self, registry: str, user: str, password: str, cluster: str | None = None
-    ) -> str:
-        self.logins.append((registry, user, password, cluster))
-        return "/home/alice/.docker/config.json"

@@ -83,6 +83,14 @@ class JobSide(ABC):
 
     # --- Api ---
 
+    def notebook_moved(self, path: str, to: str) -> None:
+        for job in [*self._jobs.values()]:
+            if job.notebook == path:
+                self.change(job.id, notebook=to)
+
+    def notebook_path(self, path: str, since_s: float) -> str:
+        return path
+
     @abstractmethod
     def job(self, job_id: str) -> Job: ...
 

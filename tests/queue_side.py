@@ -69,6 +69,7 @@ class QueueSide:
                 entries=tuple(entry for entry in new.values() if entry is not None),
                 gone=tuple(name for name, entry in new.items() if entry is None and known >= 0),
                 asked_s=1.0,
+                interval_s=10.0,
             )
 
     def node_changes(
@@ -84,6 +85,7 @@ class QueueSide:
                 nodes=(self.node,),
                 partitions=(),
                 asked_s=1.0,
+                interval_s=10.0,
             )
 
     def priorities(self, cluster: str | None = None, job_id: str | None = None) -> Priorities:

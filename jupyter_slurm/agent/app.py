@@ -27,13 +27,13 @@ from tornado.iostream import IOStream
 
 from jupyter_slurm import places
 from jupyter_slurm.agent.instance_lock import InstanceLock
+from jupyter_slurm.agent.kernel_stream import route
 from jupyter_slurm.agent.peers import peer_uid
 from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, PROTOCOL, Hello, calls, version
 from jupyter_slurm.agent.routes import Desk, application
-from jupyter_slurm.agent.terminals import route
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import ConfigError
-from jupyter_slurm.wire import AgentStatus, TerminalRequest
+from jupyter_slurm.wire import AgentStatus
 
 IDLE_VARIABLE = "JUPYTER_SLURM_AGENT_IDLE_S"
 GRACE_S = 15.0
@@ -52,8 +52,8 @@ _log = logging.getLogger(__name__)
 class AgentService(Api, Protocol):
     """The part of the working service that the agent needs, beside the calls."""
 
-    def terminal(self, request: TerminalRequest) -> socket.socket:
-        """Return the bytes of a terminal in a job."""
+    def kernel(self, job_id: str) -> socket.socket:
+        """Return the stream of the kernel in a job."""
 
     def needed(self, quiet_s: float) -> bool:
         """Tell whether something would be lost if the agent, without a request for `quiet_s`, ended
@@ -117,7 +117,7 @@ class Agent:
                 self._desk,
                 self._hello(),
                 functools.partial(self._end, "retired"),
-                [route(self._desk, self._service.terminal)],
+                [route(self._desk, self._service.kernel)],
             ),
             max_body_size=MAX_BODY_BYTES,
         )

@@ -96,8 +96,8 @@ class ServerLink:
 
     def stream(self, name: str, body: bytes, timeout_s: float) -> socket.socket | tuple[int, bytes]:
         raise AgentError(
-            "A terminal cannot be had by way of the Jupyter server.",
-            hint="Open it in JupyterLab, or in a terminal of the machine where Jupyter runs.",
+            "The stream of a kernel cannot pass through the Jupyter server.",
+            hint="Start the kernel on the machine where the Jupyter server runs.",
         )
 
     def _ask(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:

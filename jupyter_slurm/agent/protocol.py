@@ -28,9 +28,9 @@ PROTOCOL = 3
 """Raised whenever a client of the release before could misunderstand an answer."""
 
 PREFIX = "/v1/"
-TERMINAL = "terminal"
-"""The path for a terminal: not a call, for its answer is a stream (agent/terminals.py)."""
-UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: terminal\r\n\r\n"
+KERNEL = "kernel"
+"""The path of a kernel's stream: it returns a socket instead of a value."""
+UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: kernel\r\n\r\n"
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Largest request, that is about the largest cell: variables travel as files."""
 NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -38,6 +38,12 @@ NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 LONGEST_WAIT_S = 60.0
 """The longest wait of a call; it returns then, as the caller may have hung up long ago."""
+
+
+class KernelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of the request for the stream of a kernel."""
+
+    job_id: str
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):

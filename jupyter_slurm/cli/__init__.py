@@ -2,7 +2,7 @@
 
 `main` reads the words, runs a command and turns errors into a sentence and an exit code. Inside:
 `parser` (the words), `local` (up, down, status, agent), `jobs` (what is there), `submit`,
-`session`, `kernel`, `shell` (by `console`), `follow` (a job's output as it comes), `image`,
+`session`, `kernel`, `shell`, `follow` (a job's output as it comes), `image`,
 `remote` (logins, tunnels, files), `clusters`, `new_cluster` and `from_template` (profiles),
 `completion` (Tab in shells), `help`, `preview`, `terminal` (what goes to stdout and stderr),
 `table`.
@@ -11,10 +11,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
-from jupyter_slurm import language
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.parser import parse
@@ -32,8 +32,9 @@ def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> i
 
     `submit` and `attach` return the exit code of the job. `connect` returns the Api.
     """
-    language.choose(os.environ)
     words = sys.argv[1:] if argv is None else list(argv)
+    if argv is None:
+        _exit_at_signals()
     try:
         code = parse(words)(lambda: _with_logins((connect or _connect)()))
         sys.stdout.flush()
@@ -52,6 +53,14 @@ def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> i
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _CLOSED_PIPE
     return code
+
+
+def _exit_at_signals() -> None:
+    """Let SIGTERM and a closed terminal (SIGHUP) end the process as an exception does, so that what
+    is half made is removed. nohup(1) has SIGHUP ignored: that stays."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda number, _frame: sys.exit(128 + number))
 
 
 def _connect() -> Api:

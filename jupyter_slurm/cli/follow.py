@@ -16,11 +16,11 @@ from jupyter_slurm.cli.terminal import Terminal, writer
 from jupyter_slurm.commands import notebooks
 from jupyter_slurm.commands.notebooks import Executed
 from jupyter_slurm.errors import JupyterSlurmError
-from jupyter_slurm.job import read_whole_log
+from jupyter_slurm.job import read_whole_log, text_of
 from jupyter_slurm.views import card
 from jupyter_slurm.views.failure import failure
 from jupyter_slurm.views.trusted_output import trusted_as
-from jupyter_slurm.wire import Job, JobState, Output, Result, Show, Stream, said
+from jupyter_slurm.wire import Job, JobState, Output, Result, Show, said
 
 _WAIT_S = 20.0
 _TICK_S = 2.0
@@ -55,7 +55,7 @@ def follow(api: Api, job: Job) -> int:
 
 
 def print_text(api: Api, job: Job, task: int | None = None) -> None:
-    """Print what `job`, or a task of an array, has printed so far, stdout and stderr alike."""
+    """Print the text of `job`, or of a task of an array, so far: stdout, stderr and errors."""
     write = writer(sys.stdout)
     for text in read_whole_log(api, job.id, task):
         write(text)
@@ -68,7 +68,7 @@ def print_all_text(api: Api, job: Job, task: int | None = None) -> None:
     while not end:
         chunk = api.logs(job.id, cursor, wait_s=_WAIT_S, budget_bytes=None, task=task)
         cursor, end = chunk.cursor, chunk.end
-        write("".join(output.text for output in chunk.outputs if isinstance(output, Stream)))
+        write(text_of(chunk.outputs))
 
 
 def come_back(job: Job) -> str:
@@ -127,7 +127,7 @@ class _Follower:
         if text is None or job.notebook is None:
             return
         path = Path(job.notebook)
-        path = path.with_name(f"{path.stem}.executed.ipynb")
+        path = path.with_name(notebooks.executed_name(job))
         part = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             part.write_text(text, encoding="utf-8", errors="replace")

@@ -17,13 +17,13 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.say import note, remark, say, tell
 from jupyter_slurm.cli.table import as_json, table
-from jupyter_slurm.client.login import typed_unseen
 from jupyter_slurm.commands import packages_here
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.command import by_words
-from jupyter_slurm.commands.image_line import ImageRequest, parse_image, place, removed
+from jupyter_slurm.commands.image_line import ImageRequest, parse_image, removed
 from jupyter_slurm.commands.submitting import IMAGE_BUILD, IMAGE_PULL
 from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.job import pushed_from
 from jupyter_slurm.readable import moment
 from jupyter_slurm.wire import Image, ImageSpec, new_id, said
 
@@ -51,7 +51,9 @@ def build(args: Arguments, connect: Connect) -> int:
     folder = (
         Path.cwd() if request.file in (None, "-") else Path(str(request.file)).absolute().parent
     )
-    return _make(request, request.build_spec(new_id(), text, here, folder=str(folder)), connect)
+    push = pushed_from(Path.cwd(), request.push)
+    spec = request.build_spec(new_id(), text, here, folder=str(folder), push=push)
+    return _make(request, spec, connect)
 
 
 def pull(args: Arguments, connect: Connect) -> int:
@@ -63,28 +65,6 @@ def remove(args: Arguments, connect: Connect) -> int:
     api = connect()
     for name in args.names:
         tell(removed(name, api.remove_image(name, cluster_name(args.cluster))))
-    return 0
-
-
-def login(args: Arguments, connect: Connect) -> int:
-    """Log in to a registry, with a password typed unseen or a line on standard input."""
-    user = args.user or ""
-    if not user and "nvcr.io" not in args.registry:
-        raise RequestError(
-            "Who are you at {registry}?", hint="Say --user NAME.", registry=args.registry
-        )
-    if args.password_stdin or not sys.stdin.isatty():
-        password = sys.stdin.readline().rstrip("\n")
-    else:
-        password = typed_unseen(
-            said("Password (or API key, or token) for {registry}:", registry=args.registry) + " "
-        )
-    path = connect().registry_login(args.registry, user, password, cluster_name(args.cluster))
-    tell(
-        "The login to {registry} is in {path}, which only you can read.",
-        registry=args.registry,
-        path=path,
-    )
     return 0
 
 
@@ -129,10 +109,8 @@ def _row(one: Image) -> list[str]:
         one.base or "",
         f"{one.size_mib:.0f} MiB" if one.size_mib is not None else "",
         moment(one.made_s, time.time()) if one.made_s else "",
-        place(one),
+        one.path,
     ]
 
 
-COMMANDS = by_words(
-    image_ls=listed, image_build=build, image_pull=pull, image_rm=remove, image_login=login
-)
+COMMANDS = by_words(image_ls=listed, image_build=build, image_pull=pull, image_rm=remove)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -14,16 +15,17 @@ from textwrap import TextWrapper
 
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Command, Connect
+from jupyter_slurm.cli.dialogue import Dialogue
 from jupyter_slurm.cli.say import note, remark, say, tell
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.command import by_words, since_s
-from jupyter_slurm.errors import JupyterSlurmError
-from jupyter_slurm.job import forget_each, steer_each
+from jupyter_slurm.errors import JupyterSlurmError, RequestError
+from jupyter_slurm.job import forget_each, forgetting, steer_each, unfetched
 from jupyter_slurm.readable import duration, visible, width
 from jupyter_slurm.views import card, offer_text, spending_text
 from jupyter_slurm.views.preview_text import MARKS
-from jupyter_slurm.wire import ActionVerb, Check, Job, QueueEntry, said, state_word
+from jupyter_slurm.wire import ActionVerb, Check, Job, Message, QueueEntry, said, state_word
 
 
 def cluster_name(asked: str | None) -> str | None:
@@ -129,7 +131,15 @@ def steer(verb: ActionVerb, args: Arguments, connect: Connect) -> int:
 
 
 def forget(args: Arguments, connect: Connect) -> int:
-    return _report_each(forget_each(connect(), args.ids))
+    """Forget jobs. Ask first where that loses something."""
+    api = connect()
+    if not args.yes and (jobs := unfetched(api, args.ids)):
+        told = forgetting(jobs)
+        if not sys.stdin.isatty():
+            raise RequestError(told, hint="Add --yes to forget them anyway.")
+        if not Dialogue(asks=True).wanted(Message.of("{told} Forget them?", told=told)):
+            return 1
+    return _report_each(forget_each(api, args.ids))
 
 
 def _report_each(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> int:

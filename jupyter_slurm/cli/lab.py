@@ -84,7 +84,7 @@ def open_lab(api: Api, job: Job, *, browser: bool) -> int:
 
 def ready(api: Api, job: Job) -> tuple[Job, list[Output]]:
     """Return the lab's job once users can enter it or it has ended. Show how far it is, and the
-    output of the tools that fetch the image or install; return its other output, which explains an
+    output of the tools that fetch the image; return its other output, which explains an
     early end."""
     terminal = Terminal(sys.stderr, sys.stderr)
     cursor, said, end = "", None, False
@@ -97,7 +97,7 @@ def ready(api: Api, job: Job) -> tuple[Job, list[Output]]:
     try:
         for chunk in until_ready(api, job, labs.is_ready, wait_s):
             job, cursor, end = chunk.job, chunk.cursor, chunk.end
-            if job.lab is not None and job.lab.step in (LabStep.WAITING, LabStep.INSTALLING):
+            if job.lab is not None and job.lab.step is LabStep.WAITING:
                 for output in chunk.outputs:
                     terminal.output(output)
             else:

@@ -46,9 +46,20 @@ def down(args: Arguments, connect: Connect) -> int:
     if args.purge:
         _forget_jobs(args.name, connect)
         tell("`{name}` is gone, with all its files.", name=args.name)
+        _remove_kernels(args.name)
     else:
         tell("`{name}` is stopped. `jupyter slurm up` brings its queue back.", name=args.name)
     return 0
+
+
+def _remove_kernels(cluster: str) -> None:
+    """Remove the kernelspecs of a removed cluster: their kernels cannot start any more."""
+    from jupyter_slurm.kernel import spec  # noqa: PLC0415 - most commands here do without
+
+    for kernel in spec.listed():
+        if kernel.cluster == cluster:
+            spec.remove(kernel.name)
+            tell("The kernel {title} is no longer in the launcher.", title=kernel.display_name)
 
 
 def _forget_jobs(cluster: str, connect: Connect) -> None:
@@ -127,6 +138,9 @@ def _sentence(cluster: LocalStatus) -> str:
     else:
         state = "The cluster `{name}` is not all up: {version}, {nodes}."
     cpus = said("1 CPU" if spec.cpus == 1 else "{count} CPUs", count=spec.cpus)
+    real = os.cpu_count() or spec.cpus
+    if spec.cpus > real:
+        cpus = said("{cpus} (this machine has {count})", cpus=cpus, count=real)
     what = f"{cpus}, {memory(spec.memory_mib)}"
     if gpus := spec.gpus_text():
         what = said("{these} and {this}", these=what, this=gpus)

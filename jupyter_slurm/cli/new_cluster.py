@@ -61,7 +61,10 @@ def add(args: Arguments, connect: Connect) -> int:
             _log_in(api, args.name, talk)
         found, info = _look(api, args.name)
         _tell(talk, found, info)
-        settings = {**way, **_chosen(args, talk, found, info)}
+        settings = {
+            **new_cluster.with_login_shell(way, found),
+            **_chosen(args, talk, found, info),
+        }
         say(f"\n{path}:\n\n{toml_text(settings)}\n")
         if not talk.agreed("Keep this?"):
             talk.say("Nothing is kept.")
@@ -159,6 +162,8 @@ def _tell(talk: Dialogue, found: Description, info: ClusterInfo) -> None:
     )
     for folder in found.folders:
         say(f"  {_folder_text(folder)}\n")
+    if not found.login_shell:
+        talk.say("The login files end each job, so jobs do not read them (login_shell = false).")
 
 
 def _partition_text(partition: Partition) -> str:

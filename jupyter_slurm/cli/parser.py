@@ -55,24 +55,21 @@ def parse(words: Sequence[str]) -> Callable[[Connect], int]:
     if list(words[:1]) == ["--version"]:
         return _version
     if not words or words[0] in ("-h", "--help"):
-        return partial(_help, [], 0)
+        return partial(_help, [])
     command, behind = find(list(words), "terminal")
-    named = words[: len(words) - len(behind)]
     own = options_of(command, "terminal")
     if asks_for_help(behind, own):
-        return partial(_help, named, 0)
-    if not behind and any(argument.is_needed for argument in command.arguments):
-        return partial(_help, named, 2)
+        return partial(_help, words[: len(words) - len(behind)])
     args = read_arguments(command, behind)
     args.words = with_values(args.words, os.environ)
     return partial(COMMANDS[command.name], args)
 
 
-def _help(words: Sequence[str], code: int, _connect: Connect) -> int:
+def _help(words: Sequence[str], _connect: Connect) -> int:
     from jupyter_slurm.cli.help import text  # noqa: PLC0415 - it loads argparse, for help alone
 
     say(text(tuple(words)))
-    return code
+    return 0
 
 
 def _version(_connect: Connect) -> int:

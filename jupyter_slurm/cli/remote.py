@@ -26,7 +26,6 @@ from jupyter_slurm.views.connections import (
     tunnel_ends,
     tunnel_row,
 )
-from jupyter_slurm.wire import Message
 
 
 def login(args: Arguments, connect: Connect) -> int:
@@ -39,11 +38,7 @@ def login(args: Arguments, connect: Connect) -> int:
 
 def logout(args: Arguments, connect: Connect) -> int:
     connection = connect().disconnect(cluster_name(args.cluster))
-    tell(
-        "The connection to {cluster} is {state}. Jobs go on.",
-        cluster=connection.cluster,
-        state=Message(connection.state),
-    )
+    tell("Logged out of {cluster}. Jobs continue.", cluster=connection.cluster)
     return 0
 
 

@@ -24,8 +24,7 @@ def note(text: str) -> None:
 
 
 def tell(text: Text, /, **args: object) -> None:
-    """Write a sentence of ours, in the user's language and on a line of its own, to stdout; the
-    catalogues collect such literals."""
+    """Write a sentence on a line of its own to stdout."""
     say(f"{in_words_of_a_terminal(said(text, **args))}\n")
 
 

@@ -25,6 +25,7 @@ from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight import syntax
+from jupyter_slurm.slurm.directives import has_directives, ignored_directive
 from jupyter_slurm.views import card
 from jupyter_slurm.wire import Job, JobSpec, new_id, said
 
@@ -43,6 +44,7 @@ def submit(args: Arguments, connect: Connect) -> int:
     api = api or connect()
     if kind_of(spec).is_python:
         _check_syntax(api, file, text, spec)
+        _remark_on_directives(file, text)
     return _done(api, spec, request)
 
 
@@ -110,6 +112,23 @@ def _check_syntax(api: Api, file: Path, text: str, spec: JobSpec) -> None:
     error = syntax.fault_of_file(file, text)
     if error is not None:
         remark(syntax.check(error, text, spec, api))
+
+
+def _remark_on_directives(file: Path, text: str) -> None:
+    """Warn of `#SBATCH` lines in Python that do not apply."""
+    if has_directives(text):
+        remark(
+            "{file} has #SBATCH lines and no `#!` line, so they do not apply. Begin it with "
+            "`#!/usr/bin/env python3`.",
+            file=file,
+        )
+    elif line := ignored_directive(text):
+        remark(
+            "`{line}` follows the first command, so it does not apply. Move it to the top of "
+            "{file}.",
+            line=line,
+            file=file,
+        )
 
 
 def _spec(file: Path, text: str, request: line.Request, arguments: Sequence[str]) -> JobSpec:

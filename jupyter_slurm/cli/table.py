@@ -10,14 +10,13 @@ from typing import Any
 import msgspec
 
 from jupyter_slurm.readable import padded, visible, width
-from jupyter_slurm.wire import Message, said
+from jupyter_slurm.wire import Message
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e\n]+")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table with columns as wide as their longest cell, without empty columns; its head in
-    the user's language.
+    """Return a table with columns as wide as their longest cell, without empty columns.
 
     >>> print(table(["ID", "Note", "State"], [["a", "", "RUNNING"]]), end="")
     ID  STATE
@@ -25,7 +24,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """
     clean = [[visible(cell) for cell in row] for row in rows]
     kept = [at for at in range(len(head)) if not rows or any(row[at] for row in clean)]
-    lines = [[line[at] for at in kept] for line in ([said(name).upper() for name in head], *clean)]
+    lines = [[line[at] for at in kept] for line in ([name.upper() for name in head], *clean)]
     widths = [max(width(line[at]) for line in lines) for at in range(len(kept))]
     return "".join("  ".join(map(padded, line, widths)).rstrip() + "\n" for line in lines)
 
@@ -40,25 +39,26 @@ def in_words_of_a_terminal(text: str) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Return the value as wire JSON, its messages in English, indented, with a newline at its end.
-    Escape what is not printable in its texts, so that it steers no terminal and stays what it
-    is."""
-    raw = msgspec.json.encode(_in_english(value), enc_hook=str)
+    """Return the value as wire JSON, indented, with a newline at its end.
+
+    Messages become text. Unprintable characters are escaped, so that they cannot control a
+    terminal."""
+    raw = msgspec.json.encode(_with_texts(value), enc_hook=str)
     text = msgspec.json.format(raw, indent=2).decode()
     return _NOT_ASCII.sub(_escaped, text) + "\n"
 
 
-def _in_english(value: Any) -> Any:
+def _with_texts(value: Any) -> Any:
     match value:
         case Message():
-            return in_words_of_a_terminal(value.english())
+            return in_words_of_a_terminal(str(value))
         case msgspec.Struct():
             parts = {name: getattr(value, name) for name in value.__struct_fields__}
-            return msgspec.structs.replace(value, **_in_english(parts))
+            return msgspec.structs.replace(value, **_with_texts(parts))
         case dict():
-            return {key: _in_english(one) for key, one in value.items()}
+            return {key: _with_texts(one) for key, one in value.items()}
         case list() | tuple():
-            return [_in_english(one) for one in value]
+            return [_with_texts(one) for one in value]
     return value
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from jupyter_slurm.cli.table import in_words_of_a_terminal
+from jupyter_slurm.job import error_text
 from jupyter_slurm.readable import Coloured, cut, moment, visible, visible_lines, width
 from jupyter_slurm.views import card
 from jupyter_slurm.views.transfer_card import progress_text
@@ -69,14 +70,9 @@ class Terminal:
                 self._write(self._stderr if output.name == "stderr" else self._stdout, output.text)
             case DisplayData() | ExecuteResult():
                 self._write(self._stdout, _as_text(output.data) + "\n")
-            case ErrorOutput(ename="SystemExit"):
-                # As Python itself: `sys.exit(3)` says nothing, `sys.exit("why")` says why.
-                number = output.evalue.removeprefix("-").isdecimal()
-                said = "" if number else f"{output.evalue}\n"
-                self._write(self._stderr, said)
             case ErrorOutput():
-                text = "\n".join(output.traceback) or f"{output.ename}: {output.evalue}"
-                self._write(self._stderr, (text if self._colours else _ANSI.sub("", text)) + "\n")
+                text = error_text(output)
+                self._write(self._stderr, text if self._colours else _ANSI.sub("", text))
 
     def progress(self, job: Job) -> None:
         """Say how the job stands, and its warning, unless that has been said."""

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from jupyter_slurm.agent.place import socket_path, told_path
-from jupyter_slurm.agent.protocol import TERMINAL, calls, error_of
+from jupyter_slurm.agent.protocol import KERNEL, KernelRequest, calls, error_of
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import AgentError
-from jupyter_slurm.wire import TerminalRequest
 
 if TYPE_CHECKING:
     from jupyter_slurm.agent.by_server import ServerLink
@@ -33,8 +32,8 @@ _SLOW_ANSWER_S = 240.0
 there, or may ask the cluster several things, get the longer time."""
 _SLOW = frozenset(
     "submit preview details doctor describe cluster_info command requeue forget connect answer "
-    "disconnect forward close_tunnel push pull fetch images make_image remove_image registry_login "
-    "dashboard_entry".split()
+    "disconnect forward close_tunnel push pull fetch images make_image remove_image "
+    "dashboard_entry shell shell_in_job".split()
 )
 
 
@@ -169,6 +168,8 @@ class AgentClient:
     submit = _remote_call(Api.submit)
     preview = _remote_call(Api.preview)
     attachable = _remote_call(Api.attachable)
+    notebook_moved = _remote_call(Api.notebook_moved)
+    notebook_path = _remote_call(Api.notebook_path)
     job = _remote_call(Api.job)
     jobs = _remote_call(Api.jobs)
     adopt = _remote_call(Api.adopt)
@@ -194,19 +195,23 @@ class AgentClient:
     images = _remote_call(Api.images)
     make_image = _remote_call(Api.make_image)
     remove_image = _remote_call(Api.remove_image)
-    registry_login = _remote_call(Api.registry_login)
 
     # --- labs ---
     lab_entry = _remote_call(Api.lab_entry)
     dashboard_entry = _remote_call(Api.dashboard_entry)
 
-    # --- terminals ---
-    def terminal(self, request: TerminalRequest) -> socket.socket:
-        """Open a terminal; see `api.Terminals`."""
-        answer = self._link.stream(TERMINAL, msgspec.json.encode(request), _SLOW_ANSWER_S)
+    # --- kernels ---
+    def kernel(self, job_id: str) -> socket.socket:
+        """Open the stream of a kernel; see `api.KernelStreams`."""
+        body = msgspec.json.encode(KernelRequest(job_id=job_id))
+        answer = self._link.stream(KERNEL, body, _SLOW_ANSWER_S)
         if isinstance(answer, socket.socket):
             return answer
-        raise error_of(TERMINAL, *answer)
+        raise error_of(KERNEL, *answer)
+
+    # --- terminals ---
+    shell = _remote_call(Api.shell)
+    shell_in_job = _remote_call(Api.shell_in_job)
 
     # --- the queue ---
     queue = _remote_call(Api.queue)

@@ -10,7 +10,6 @@ import functools
 import getpass
 import inspect
 import secrets
-import socket
 import textwrap
 import threading
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from jupyter_slurm import core_dumps
 from jupyter_slurm.agent.protocol import calls
-from jupyter_slurm.api import Api, Terminals
+from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, LoginError, LoginNeededError, from_problem
 from jupyter_slurm.readable import visible
 from jupyter_slurm.wire import (
@@ -28,7 +27,6 @@ from jupyter_slurm.wire import (
     ConnectionState,
     Question,
     QuestionKind,
-    TerminalRequest,
     said,
 )
 
@@ -36,7 +34,7 @@ _R = TypeVar("_R")
 
 _WAIT_S = 20.0
 _SHORT_PROMPT = 40
-"""Characters of a host's prompt that fit on a line behind `Sent to alice@gateway.example.org:`."""
+"""Characters of a host's prompt that fit on a line behind `alice@gateway.example.org asks:`."""
 _QUOTED_WIDTH = 70
 
 
@@ -106,13 +104,6 @@ class Attended:
     def log_in(self, cluster: str | None) -> Connection:
         """Log in as the function `log_in` does; every login of this object is one caller's."""
         return log_in(self._api, cluster, self._answerer, self._caller)
-
-    def terminal(self, request: TerminalRequest) -> socket.socket:
-        """Open a terminal; see `api.Terminals`."""
-        terminals = cast("Terminals", self._api)
-        return self.repeating(
-            lambda: terminals.terminal(request), lambda: self._api.job(request.job_id).cluster
-        )
 
     def _cluster_of(self, named: dict[str, Any]) -> str | None:
         """Return the cluster that the call with these arguments goes to; None: the default."""
@@ -204,8 +195,8 @@ class _Conversation:
 
 
 def is_yes(answer: str) -> bool:
-    """Tell whether the answer is a yes, in English or in this process's language."""
-    return answer.strip().lower() in ("y", "yes", said("yes"), said("yes")[0])
+    """Return whether the answer is a yes."""
+    return answer.strip().lower() in ("y", "yes")
 
 
 def typed_unseen(prompt: str) -> str:
@@ -234,6 +225,9 @@ def _ask(question: Question, answerer: Answerer) -> str:
             return "yes" if is_yes(answerer.confirm(f"{asked} ")) else "no"
         case QuestionKind.PASSPHRASE:
             return answerer.secret(said("Stays on this machine. {question}", question=prompt) + " ")
+        case QuestionKind.TOUCH:
+            answerer.say(prompt)
+            return ""
         case QuestionKind.TEXT:
             return answerer.choice(_quoted(question, prompt, answerer))
         case QuestionKind.SECRET:
@@ -259,7 +253,7 @@ def _quoted(question: Question, prompt: str, answerer: Answerer) -> str:
                 host=question.host,
             )
         )
-    return said("Sent to {host}: {question}", host=question.host, question=prompt) + " "
+    return said("{host} asks: {question}", host=question.host, question=prompt) + " "
 
 
 class TerminalAnswerer:

@@ -179,7 +179,7 @@ def job_spec(
     """Make the job that the command of its kind asks for, with the options `before` for every job.
     RequestError names the wrong word."""
     command = named(kind_for(made).command)
-    request = of_job(command, [*before, *args.words])
+    request = of_job(command, line.after(before, args.words))
     own = {
         option.says: getattr(args, _field(name))
         for name, option in command.options.items()
@@ -237,10 +237,9 @@ def _place(args: Arguments, plain: Sequence[str], command: Command, place: Place
                     usage=argument.usage,
                 )
             raise RequestError(
-                "`%slurm {name}` needs {usage}.",
+                "Missing {what}.",
                 hint=usage,
-                name=command.name,
-                usage=argument.usage,
+                what="job ID" if argument.of == "job" else argument.usage,
             )
         if argument.choices and given[0] not in argument.choices:
             raise RequestError(

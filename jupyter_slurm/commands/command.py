@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -176,7 +175,3 @@ def idle_s(text: str) -> int:
             Message.of("`{text}` is not a length of time, such as 30m or 2h.", text=text)
         )
     return seconds
-
-
-def keep_s(text: str) -> float:
-    return float(parse_time_s(text) or math.inf)

@@ -7,7 +7,7 @@ the caller gives the text, which `node/driver.py` runs as a cell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import PurePath
@@ -20,6 +20,7 @@ from jupyter_slurm.commands.arguments import Arguments, of_job
 from jupyter_slurm.commands.scanner import before_arguments
 from jupyter_slurm.commands.submitting import RUN, SUBMIT
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.slurm.directives import has_directives
 from jupyter_slurm.wire import CellSpec, JobSpec, ProgramSpec, ScriptSpec
 
 
@@ -68,9 +69,11 @@ def file_spec(
     if file.suffix == ".ipynb":
         _refuse_arguments(file, given)
         code, notebook = of_notebook(text, file.name), path
-    elif text.startswith("#!") and file.suffix != ".py":
+    elif text.startswith("#!") and (
+        file.suffix != ".py" or has_directives(text) or "array" in request.options
+    ):
         request = replace(request, arguments=given)
-        made = by_text(text)
+        made = by_text(text, request.options)
     elif file.suffix == ".py":
         code = of_python(text, path, given)
     else:
@@ -90,7 +93,7 @@ def own_program(
     """Make the job that runs an image's own program, after the options `before` for every job.
     RequestError names the wrong word."""
     of_job(RUN, args.words)
-    request = line.parse([*before, *args.words, "--image", args.image])
+    request = line.parse(line.after(before, [*args.words, "--image", args.image]))
     request = replace(request, arguments=args.rest, reuse=line.Reuse.FRESH)
     # Give the image as a notebook: `line.spec` makes a valid job's name of that.
     spec = line.spec(ProgramSpec, request, "", job_id=job_id, notebook=args.image)
@@ -106,10 +109,10 @@ def _refuse_arguments(file: PurePath, arguments: Sequence[str]) -> None:
         )
 
 
-def by_text(text: str) -> type[CellSpec | ProgramSpec | ScriptSpec]:
+def by_text(text: str, options: Collection[str] = ()) -> type[CellSpec | ProgramSpec | ScriptSpec]:
     """Return what kind of job the text is. A script in which sbatch would find options is handed to
     sbatch as written."""
-    made = line.by_text(text)
+    made = line.by_text(text, options)
     has_options = any(one.startswith("#SBATCH") for one in text.splitlines())
     return ScriptSpec if made is ProgramSpec and has_options else made
 

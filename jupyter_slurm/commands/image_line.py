@@ -16,7 +16,7 @@ from jupyter_slurm.commands.line import Request
 from jupyter_slurm.commands.packages_here import Here
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm import options as sbatch
-from jupyter_slurm.wire import Image, ImageRemoval, ImageSpec, said
+from jupyter_slurm.wire import ImageRemoval, ImageSpec, said
 
 _WHOLE = re.compile(r"#!|(?:from|arg|bootstrap:)\s", re.IGNORECASE)
 _SHARED = ("partition", "account", "qos", "reservation", "constraint", "clusters")
@@ -31,6 +31,9 @@ class ImageRequest:
     file: str | None
     """The file with the recipe, on a command line."""
     base: str | None
+    push: str | None
+    """The folder that goes with the recipe, as typed; None: the one beside it, if it copies
+    files."""
     env_from_here: bool
     again: bool
     request: Request
@@ -43,9 +46,11 @@ class ImageRequest:
         here: Here | None,
         notebook: str | None = None,
         folder: str | None = None,
+        push: str | None = None,
     ) -> ImageSpec:
         """Return the spec of an image to build. `here`: the packages for --env-from-here; `folder`:
-        the one beside the recipe. RequestError: they cannot be added to this recipe."""
+        the one beside the recipe; `push`: the full path of the one after --push. RequestError: the
+        packages cannot be added to this recipe."""
         recipe, base = text, self.base
         if here is not None:
             if _WHOLE.match(text.lstrip()):
@@ -56,7 +61,7 @@ class ImageRequest:
             recipe, base = here.recipe() + text, self.base or here.base
         spec = self.pull_spec(job_id, notebook)
         return msgspec.structs.replace(
-            spec, name=self.name, recipe=recipe, base=base, folder=folder
+            spec, name=self.name, recipe=recipe, base=base, folder=folder, push=push
         )
 
     def pull_spec(self, job_id: str, notebook: str | None = None) -> ImageSpec:
@@ -82,6 +87,7 @@ def parse_image(
         name=args.name,
         file=own.get("file"),
         base=own.get("from") or None,
+        push=own.get("push"),
         env_from_here=own.get("env_from_here", False),
         again=args.rebuild,
         request=of_job(command, [*told, *args.words]),
@@ -95,15 +101,7 @@ def _defaults(request: Request) -> list[str]:
 
 
 def removed(name: str, done: ImageRemoval) -> str:
-    """Say that an image was removed, and on which nodes an engine still holds it; or which jobs
-    remove a container."""
-    if done.jobs:
-        told = ", ".join(f"{job.id} ({job.name})" for job in done.jobs)
-        return said(
-            "{name}: removed from its node by a job that Slurm now has: {jobs}",
-            name=name,
-            jobs=told,
-        )
+    """Say that an image was removed, and on which nodes an engine still holds it."""
     if not done.held_on:
         return said("{name}: removed", name=name)
     return said(
@@ -112,8 +110,3 @@ def removed(name: str, done: ImageRemoval) -> str:
         name=name,
         nodes=", ".join(done.held_on),
     )
-
-
-def place(image: Image) -> str:
-    """Say where an image is."""
-    return image.path if image.node is None else said("on {node}", node=image.node)

@@ -25,7 +25,6 @@ _NONE = {
 """By whether a name, and whether a cluster was asked for."""
 _START_ONE = "`%slurm lab start [OPTIONS]` starts one."
 STEPS = {
-    LabStep.INSTALLING: "JupyterLab is being installed beside the image, once.",
     LabStep.STARTING: "JupyterLab starts.",
     LabStep.READY: "JupyterLab is ready.",
 }

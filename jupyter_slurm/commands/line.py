@@ -11,13 +11,13 @@ import json
 import re
 import shlex
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal
 
-from jupyter_slurm.commands.scanner import before_arguments, scan
+from jupyter_slurm.commands.scanner import before_arguments, check_list, scan
 from jupyter_slurm.commands.submitting import CELL
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.kinds import kind_for
@@ -25,7 +25,16 @@ from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.readable import brief
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.directives import read_directives
-from jupyter_slurm.wire import CellSpec, Engine, OutFormat, ProgramSpec, SpecT, Text, filled
+from jupyter_slurm.wire import (
+    CellSpec,
+    Engine,
+    OutFormat,
+    ProgramSpec,
+    ScriptSpec,
+    SpecT,
+    Text,
+    filled,
+)
 
 
 class Reuse(StrEnum):
@@ -146,15 +155,33 @@ def parse(words: Sequence[str]) -> Request:
     )
 
 
+def after(defaults: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Return the words after those defaults that still apply beside them. RequestError."""
+    left: list[str] = []
+    try:
+        given = sbatch.parse_options(_take_ours(before_arguments(words)[0])[1])
+        for item in scan(defaults):
+            if item.name in CELL.options:
+                left += item.words
+            else:
+                left += sbatch.sbatch_args(sbatch.left_of(sbatch.parse_options(item.words), given))
+    except sbatch.OptionError as exc:
+        raise _unknown(exc) from exc
+    return [*left, *words]
+
+
 def parse_with_arguments(words: Sequence[str]) -> Request:
     """Read a line's words, and behind `--` the arguments of a script, unchanged. RequestError."""
     options, arguments = before_arguments(words)
     return replace(parse(options), arguments=tuple(arguments))
 
 
-def by_text(code: str) -> type[CellSpec | ProgramSpec]:
-    """Return the type of a cell with this text: Python, or a program that its first line names."""
-    return ProgramSpec if code.startswith("#!") else CellSpec
+def by_text(code: str, options: Collection[str] = ()) -> type[CellSpec | ProgramSpec | ScriptSpec]:
+    """Return the type of a cell with this text and sbatch's options: Python, or a program that its
+    first line names. An array of programs is a batch script."""
+    if not code.startswith("#!"):
+        return CellSpec
+    return ScriptSpec if "array" in options else ProgramSpec
 
 
 def spec(
@@ -269,16 +296,20 @@ def _check_in_session(request: Request, kind: Kind[Any], options: Mapping[str, s
         )
 
 
-def fingerprint(code: str, notebook: str) -> str:
-    """Return a text that is equal for the same code in the same notebook."""
-    return hashlib.sha256(json.dumps([code, notebook]).encode()).hexdigest()
+def fingerprint(code: str, kernel: str = "") -> str:
+    """Return a text that is equal for the same code in the same notebook, or, where the notebook is
+    unknown, in the same `kernel`."""
+    return hashlib.sha256(json.dumps([code, kernel]).encode()).hexdigest()
 
 
 def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
     """Return our options with their values, the last given last, and the words for sbatch."""
     ours: dict[str, list[str]] = {}
     theirs: list[str] = []
+    previous = None
     for item in scan(words):
+        check_list(previous, item)
+        previous = item
         option = CELL.options.get(item.name or "")
         if item.name is None or option is None:
             theirs += item.words

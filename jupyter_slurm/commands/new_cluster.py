@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # these modules read and write files
     from jupyter_slurm.profiles.templates import Template
 
 _ADDRESS = re.compile(
-    r"(?:(?P<user>[^@]+)@)?(?P<host>[^@:\[\]\s]+|\[[0-9a-fA-F:.]+\])(?::(?P<port>\d+))?"
+    r"(?:(?P<user>.+)@)?(?P<host>[^@:\[\]\s]+|\[[0-9a-fA-F:.]+\])(?::(?P<port>\d+))?"
 )
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _JOBS = ".jupyter-slurm/jobs"
@@ -104,6 +104,11 @@ def check_slurm(found: Description) -> None:
             hint="Is it the login node? `--path DIR` of `{slurm} clusters add`, or *More* in "
             "JupyterLab's dialog, names the folder of these commands.",
         )
+
+
+def with_login_shell(way: Mapping[str, Setting], found: Description) -> dict[str, Setting]:
+    """Return the settings, with `login_shell = false` where the login files would end each job."""
+    return {**way, **({} if found.login_shell else {"login_shell": False})}
 
 
 def runtimes(found: Description) -> list[str]:

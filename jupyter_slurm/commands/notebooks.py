@@ -8,6 +8,7 @@ executes outputs.
 from __future__ import annotations
 
 import json
+from pathlib import PurePath
 from typing import Annotated, Any
 
 import msgspec
@@ -19,6 +20,7 @@ from jupyter_slurm.wire import (
     DisplayData,
     ErrorOutput,
     ExecuteResult,
+    Job,
     Output,
     Show,
     Stream,
@@ -157,6 +159,11 @@ class Executed:
                 error = {"ename": output.ename, "evalue": output.evalue}
                 traceback = list(output.traceback)
                 self._outputs.append({"output_type": "error", "traceback": traceback, **error})
+
+
+def executed_name(job: Job) -> str:
+    """Return the name of the executed copy of the job's notebook, another one for each job."""
+    return f"{PurePath(job.notebook or job.name).stem}.slurm-{job.slurm_id or job.id}.ipynb"
 
 
 def _metadata(part: dict[str, Any]) -> dict[str, Any]:

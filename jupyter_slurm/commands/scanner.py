@@ -75,6 +75,21 @@ def _takes_next(word: str, option: OurOption | None, following: str) -> bool:
     return bool(option.metavar)
 
 
+def check_list(option: Item | None, item: Item) -> None:
+    """Raise RequestError for a list with a blank in it, whose rest is a word by itself."""
+    word = item.words[0]
+    if option is None or option.value is None or word.startswith("-"):
+        return
+    if option.value.endswith(",") or word.startswith(","):
+        raise RequestError(
+            "`{typed}` has a blank in its list.",
+            hint="Write it without blanks: `{joined}`.",
+            option=option.name or "",
+            typed=" ".join((*option.words, word)),
+            joined=f"{' '.join(option.words)}{word}".rstrip(","),
+        )
+
+
 def asks_for_help(
     words: Sequence[str], own: Mapping[str, OurOption] = MappingProxyType({})
 ) -> bool:

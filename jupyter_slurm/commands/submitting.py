@@ -12,8 +12,6 @@ from jupyter_slurm.commands.command import (
     Command,
     OurOption,
     idle_s,
-    keep_s,
-    number,
     options,
 )
 
@@ -23,14 +21,14 @@ _OF_CELLS = MappingProxyType(
         "cluster": OurOption("NAME", "the cluster to run on; see `%slurm clusters`"),
         "image": OurOption("IMAGE", "the container image: an alias of the profile, or its name"),
         "container-name": OurOption(
-            "NAME", "a container that stays on its node, made from --image once, then used again"
+            "NAME", "pyxis only: a container that stays on its node, made from --image, used again"
         ),
         "container-remap-root": OurOption("", "be root in it, as `apt install` needs"),
         "runtime": OurOption("NAME", "how the image is run: charliecloud, none …"),
         "module": OurOption("NAMES", "environment modules to load first, separated by commas"),
         "in": OurOption("NAMES", "variables of this notebook that the cell gets"),
         "out": OurOption("NAMES", "variables that come back into this notebook"),
-        "out-format": OurOption("auto|data", "how: pickled where it must be, or as data alone"),
+        "out-format": OurOption("auto|data", "pickled, or as JSON and arrays without pickles"),
         "launch": OurOption("torchrun|mpi|ray|dask", "use all nodes: in ranks, or by workers"),
         "gather": OurOption("NAMES", "variables that come back as lists over the ranks"),
         "mpi": OurOption("TYPE", "how ranks of MPI find each other: pmix, pmi2 (srun --mpi)"),
@@ -71,8 +69,8 @@ SUBMIT = Command(
             "file",
             "FILE",
             ".py: Python, ARGUMENTS are its sys.argv; .ipynb: a notebook, the executed copy is "
-            "NAME.executed.ipynb beside it; #!…: a program, run in the image, or, with #SBATCH "
-            "lines, handed to sbatch as it is; ARGUMENTS are its $1, $2 …",
+            "NAME.slurm-ID.ipynb beside it; #!…: a program, run in the image, or, with #SBATCH "
+            "lines or --array, handed to sbatch as it is; ARGUMENTS are its $1, $2 …",
             of="path",
         ),
     ),
@@ -150,9 +148,6 @@ LAB_START = Command(
             read=idle_s,
             says="idle_s",
         ),
-        install=OurOption(
-            "", "where the image has no JupyterLab: install one beside it, once", says="install"
-        ),
         no_browser=NO_BROWSER,
     ),
     refused=_NOT_KEPT,
@@ -160,38 +155,28 @@ LAB_START = Command(
 )
 SHELL = Command(
     "shell",
-    "a terminal on a node, or in a job that runs",
+    "a terminal on a node, in a new allocation or in a running job",
     of_job=True,
     rest="COMMAND",
     options=options(
-        job=OurOption(
-            "ID",
-            "the terminal that was left last, of a job that `shell` has submitted, or a new one in "
-            "any other job",
-        ),
-        terminal=OurOption("N", "with --job: that one of its terminals", read=number),
-        node=OurOption("NAME", "with --job: a terminal on that node of the job"),
-        new=OurOption("", "with --job: another terminal beside those that the job has"),
-        keep=OurOption(
-            "TIME",
-            "how long a job waits when nobody is at any of its terminals (30m)",
-            read=keep_s,
-        ),
+        job=OurOption("ID", "enter this running job, in its image"),
+        node=OurOption("NAME", "with --job: on that node of the job (its first)"),
     ),
-    refused=(*(one for one in _NOT_KEPT if one != "session"), "detach", "dry-run"),
+    refused=(*_NOT_KEPT, "push", "push-exclude", "detach", "dry-run"),
     refusal="--{} means nothing for a terminal.",
-    more="It is in a job of its own, which ends with it, or in a job that runs (--job), in its "
-    "image. COMMAND runs instead of a shell; the exit code is the shell's. ~. at the beginning of "
-    "a line leaves: the shell runs on, and `jupyter slurm shell --job ID` comes back to it, also "
-    "after the line was cut or the laptop closed. --new and --node add terminals to such a job, "
-    "which are kept in the same way; it ends with the last of them. In any other job a terminal "
-    "ends when it is left.",
+    instead=MappingProxyType(
+        {"push": "`%slurm push DIR` copies a folder to the cluster, --chdir begins in it."}
+    ),
+    more="It is `srun --pty` on your own terminal, with the options of sbatch and of images. "
+    "COMMAND runs instead of a shell; the exit code is the shell's. The allocation ends with the "
+    "shell; a running job goes on. A connection that is lost ends the shell: use `tmux` in a job "
+    "for what must go on.",
 )
 
-_REBUILD = OurOption("", "make it anew even if nothing has changed")
+_REBUILD = OurOption("", "make it again even if nothing has changed")
 IMAGE_BUILD = Command(
     "image build",
-    "make one from a recipe: lines, a Dockerfile, a script …",
+    "build one from a recipe: lines of packages, or what the container tool reads",
     only="terminal",
     arguments=(
         Argument("name", "NAME", "what `--image` will call it"),
@@ -200,6 +185,7 @@ IMAGE_BUILD = Command(
     options=MappingProxyType(
         {
             "from": OurOption("IMAGE", "the image to start from: an alias, a name or a path"),
+            "push": OurOption("DIR", "the folder with its files, if not the recipe's own folder"),
             "env-from-here": OurOption(
                 "", "the packages that this Python has, beside the recipe's"
             ),

@@ -61,12 +61,12 @@ _HERE = (
         only="terminal",
         options=options(
             name=_NAME,
-            nodes=OurOption("N", "pretended nodes", read=number),
+            nodes=OurOption("N", "simulated nodes", read=number),
             cpus=OurOption("N", "CPUs of each node", read=number),
             memory=OurOption("SIZE", "memory of each node, as sbatch's --mem"),
             gpus=OurOption(
                 "N",
-                "that many pretended GPUs of each node (2), or `own`: this machine's, on the first "
+                "that many simulated GPUs of each node (2), or `own`: this machine's, on the first "
                 "node, as without this option where it has any",
                 read=gpus,
             ),
@@ -79,7 +79,9 @@ _HERE = (
         "down",
         "stop the private Slurm; its queue stays",
         only="terminal",
-        options=options(name=_NAME, purge=OurOption("", "cancel its jobs and remove its files")),
+        options=options(
+            name=_NAME, purge=OurOption("", "cancel its jobs and remove its files and kernels")
+        ),
     ),
     Command(
         "status",
@@ -260,12 +262,20 @@ _OF_JOBS = (
     Command("hold", "keep jobs from starting", arguments=_JOBS),
     Command("release", "let jobs start again", arguments=_JOBS),
     Command("requeue", "end jobs that run, and put them back into the queue", arguments=_JOBS),
-    Command("forget", "remove what is kept of jobs that have ended", arguments=_JOBS),
+    Command(
+        "forget",
+        "remove what is kept of jobs that have ended",
+        arguments=_JOBS,
+        options=options(yes=OurOption("", "also output and variables that were not fetched")),
+    ),
 )
 
 _LOCAL_PORT = OurOption("N", "the port here (any)", default="0")
 _CLOSE = OurOption("ID", "close one", repeated=True)
-_TARGET = "as the login node or the job's node sees it, or JOB:ray, JOB:dask, JOB:tensorboard"
+_TARGET = (
+    "as the login node or the job's node sees it; the path of a Unix socket in place of PORT; "
+    "JOB:ray, JOB:dask, JOB:tensorboard"
+)
 _REACHED = (
     Command(
         "login",
@@ -315,21 +325,11 @@ _IMAGES = (
         arguments=(Argument("names", "NAME", "as --image says it", "+"),),
         options=_OF_CLUSTER,
     ),
-    Command(
-        "image login",
-        "give the cluster your password of a registry",
-        arguments=(Argument("registry", "REGISTRY", "nvcr.io, ghcr.io, docker.io …"),),
-        options=options(
-            user=OurOption("NAME", "your name there; not needed for nvcr.io"),
-            password_stdin=OurOption("", "read the password from standard input", only="terminal"),
-            cluster=_CLUSTER,
-        ),
-    ),
 )
 
 FORM = tuple(
     "cluster partition account qos gpus nodes ntasks launch cpus-per-task mem time image chdir "
-    "display-name name array idle module env install tensorboard".split()
+    "display-name name array idle module env tensorboard".split()
 )
 """The options that have a field of their own in JupyterLab's form, in the order of its line."""
 

@@ -15,14 +15,13 @@ from jupyter_slurm.containers.docker import DOCKERS
 from jupyter_slurm.containers.enroot import Enroot
 from jupyter_slurm.containers.none import NoContainer
 from jupyter_slurm.containers.pyxis import Pyxis
-from jupyter_slurm.containers.runtime import Box, Explained, KeepsContainers, Launch, Mount, Runtime
+from jupyter_slurm.containers.runtime import Box, Explained, Launch, Mount, Runtime
 from jupyter_slurm.errors import RequestError
 
 __all__ = [
     "RUNTIMES",
     "Box",
     "Explained",
-    "KeepsContainers",
     "Launch",
     "Mount",
     "Runtime",

@@ -48,7 +48,12 @@ _KNOWN = (
         "3.9 and later can. Make a symbolic link without one and name that.",
     ),
     (r"toomanyrequests|rate limit", *TOO_MANY),
-    (r"unauthorized|authentication required|access .*denied|denied: |incorrect username", *LOCKED),
+    (
+        r"unauthorized|authentication required|access .*denied|denied: |incorrect username",
+        LOCKED,
+        "Is its name right? For a private one, log in once on the cluster: "
+        "`apptainer registry login --username NAME docker://REGISTRY`.",
+    ),
     (
         r"manifest unknown|name unknown|repository name not known|manifest for .* not found",
         *UNKNOWN,

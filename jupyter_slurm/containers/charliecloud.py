@@ -112,12 +112,10 @@ class Charliecloud:
             pid_file=f"{box.job_dir}/{_PID_FILE}",
         )
 
-    def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch in a terminal, which sends the signals: ch-run need not block any."""
+    def beside(self, argv: Sequence[str], box: Box) -> Launch:
+        """Launch on a terminal, which sends the signals: ch-run need not block any."""
         run, setup = self._run(box)
         return Launch((*run, *in_workdir(argv, box, _JOB_DIR, _IMAGE_ENVIRONMENT)), setup)
-
-    beside = in_terminal
 
     def _run(self, box: Box) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return ch-run with its options, the image and `--`; and the sh lines to run before."""

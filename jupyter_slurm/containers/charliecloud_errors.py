@@ -10,14 +10,13 @@ from jupyter_slurm.containers.failures import (
     LOCKED,
     NO_ROOM,
     NO_TOOL,
-    PRIVATE,
     ROOMY,
     TOO_MANY,
     UNREACHABLE,
     known,
 )
 from jupyter_slurm.containers.runtime import Explained
-from jupyter_slurm.wire import Message, together
+from jupyter_slurm.wire import Message
 
 _RUN = re.compile(r"^ch-run\[\d+\]: error: (.*?)(?: \(\S+\.c:\d+(?: \d+)?\))?$", re.MULTILINE)
 _NO_RUN = re.compile(
@@ -46,6 +45,10 @@ _FAILURES_OF_RUN = (
     ),
 )
 
+_LOGIN = (
+    "For a private one, set CH_IMAGE_AUTH=yes, CH_IMAGE_USERNAME and CH_IMAGE_PASSWORD in a file "
+    "of the cluster that only you can read, and source it in the profile's `setup`."
+)
 _FAILURES_OF_MAKE = (
     (
         r"ch-\w+: .*not found",
@@ -56,9 +59,13 @@ _FAILURES_OF_MAKE = (
         r"unauthorized or not in registry",
         "The image could not be pulled: there is no such image, or the registry does not let you "
         "have it",
-        together("Look at its name and tag.", PRIVATE),
+        f"Look at its name and tag. {_LOGIN}",
     ),
-    (r"no further authentication possible|but got 40[13]", *LOCKED),
+    (
+        r"no further authentication possible|but got 40[13]",
+        LOCKED,
+        f"Is its name right? {_LOGIN}",
+    ),
     (r"but got 429|[Rr]ate limit", *TOO_MANY),
     (r"requested arch unavailable", *FOREIGN),
     (

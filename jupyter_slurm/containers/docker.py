@@ -130,21 +130,11 @@ class Docker:
             )
         return (tag, image) if tag else (image, "")
 
-    def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch in a terminal. The container begins, and ends, with the terminal."""
-        return self._entering(argv, box, start=self._waiting(box))
-
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        return self._entering(argv, box, away=self._waiting(box))
-
-    def _waiting(self, box: Box) -> str:
-        """Return the command that runs a container in which nothing happens."""
-        return shlex.join(self.launch(["tail", "-f", "/dev/null"], box).argv)
-
-    def _entering(self, argv: Sequence[str], box: Box, start: str = "", away: str = "") -> Launch:
+        waiting = shlex.join(self.launch(["tail", "-f", "/dev/null"], box).argv)
         count = str(len(self._words))
         inside = in_workdir(argv, box, box.job_dir, BEFORE_ENTERED)
-        words = ("sh", box.job_dir, start, away, count, *self._words, *inside)
+        words = ("sh", box.job_dir, waiting, count, *self._words, *inside)
         return Launch(("/bin/sh", "-c", ENTER, *words))
 
     def explain(self, log_tail: str) -> Explained | None:

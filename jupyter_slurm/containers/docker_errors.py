@@ -84,7 +84,9 @@ _KNOWN = (
     (
         r"unauthorized|no basic auth credentials|authentication required|access denied|denied:"
         r"|incorrect username or password",
-        *LOCKED,
+        LOCKED,
+        "Is its name right? For a private one, log in once on the cluster: "
+        "`docker login REGISTRY` (or `podman login`).",
     ),
     (r"manifest unknown|not found: |No such image|name unknown", *UNKNOWN),
     (r"toomanyrequests|rate limit", *TOO_MANY),

@@ -23,9 +23,7 @@ forget() {
     version=${held##*+} version=${version%%.tar@*}
     { [ -f "$held" ] && [ "jupyter-slurm/image:$version" != "$3" ]; } || continue
     ls "$2"/*+"$version".tar >/dev/null 2>&1 && continue
-    for one in "jupyter-slurm/image:$version" $(cat "$held"); do
-      $1 rmi -- "$one" >/dev/null 2>&1 || :
-    done
+    $1 rmi -- "jupyter-slurm/image:$version" >/dev/null 2>&1 || :
     left=$($1 images --quiet "jupyter-slurm/image:$version") && [ -z "$left" ] && rm -f -- "$held"
   done
   :

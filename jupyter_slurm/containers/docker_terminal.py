@@ -7,18 +7,18 @@ id, by which the script ends it. `docker_script.py` starts the container itself.
 HANG_UP = 'kill -HUP "-$1" "$1"'
 """Signals the group of $1, in any shell that an image has: many refuse `--` before a group."""
 
-# $1 the job dir, $2 a command that starts the container, or nothing where the job has started it,
-# $3 one that does so on another node than that of the job's script, which has none there, $4 how
-# many words lead to the engine, they, the program inside.
+# $1 the job dir, $2 a command that starts a container in which nothing happens, for a node where
+# the job has none: only the node of its script has one. $3 how many words lead to the engine, they,
+# the program inside.
 ENTER = r"""
-dir=$1 start=$2 away=$3 count=$4; shift 4
+dir=$1 waiting=$2 count=$3; shift 3
 engine=
 while [ "$count" -gt 0 ]; do engine="$engine $1"; shift; count=$((count - 1)); done
 name=jslurm-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}
 began=$dir/started.${SLURM_RESTART_COUNT:-0}.json
-environment=
-if [ -n "$away" ] && ! grep -qF "\"node\": \"$SLURMD_NODENAME\"" "$began"; then
-  start=$away JSLURM_NODE=.$SLURMD_NODENAME.$$; export JSLURM_NODE
+start= environment=
+if ! grep -qsF "\"node\": \"$SLURMD_NODENAME\"" "$began"; then
+  start=$waiting JSLURM_NODE=.$SLURMD_NODENAME.$$; export JSLURM_NODE
   name=$name$JSLURM_NODE environment=$dir/node$JSLURM_NODE.sh
 fi
 mark=$dir/terminal.$$

@@ -60,8 +60,8 @@ done
 """
 
 # $1 the job dir, $2 the image, $3 the text of the configuration, $4 "yes" where the program is root
-# inside, $5 "terminal" for the job's own program with one, "beside" for a second one, or nothing;
-# then the program inside.
+# inside, $5 "beside" for one with a terminal beside the job's own, or nothing; then the program
+# inside.
 _START = (
     f"heirs={shlex.quote(_HEIR)}"
     r"""
@@ -72,7 +72,7 @@ name=jslurm-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}$node
 made= sqsh= told= heir=
 finish() {
   trap '' TERM INT HUP USR1 USR2
-  [ "$terminal" = beside ] || rm -f "$dir/program$node.pid"
+  [ -n "$terminal" ] || rm -f "$dir/program$node.pid"
   [ -z "$made" ] || enroot remove --force "$name" >/dev/null
   [ -z "$sqsh" ] || rm -f "$sqsh"
   [ -z "$heir" ] || echo done >&9
@@ -81,7 +81,7 @@ trap finish EXIT
 # What runs gets signals by itself; from here on this shell only waits for its end.
 trap told=yes TERM INT HUP
 trap : USR1 USR2
-[ "$terminal" = beside ] || rm -f "$dir/program$node.pid"
+[ -n "$terminal" ] || rm -f "$dir/program$node.pid"
 run() {
   "$@" 9>&- &
   child=$!
@@ -130,7 +130,7 @@ done
 printf '%s' "$conf" >"$dir/enroot$node.conf" || exit 74
 [ -z "$gpus" ] || export CUDA_VISIBLE_DEVICES="$gpus"
 pids=$(readlink /proc/self/ns/pid)
-[ "$terminal" != beside ] || pids=
+[ -z "$terminal" ] || pids=
 JSLURM_PIDS=$pids awk -v terminal="$terminal" 'BEGIN {
   told = "^(SLURMD?_[A-Z0-9_]*|CUDA_VISIBLE_DEVICES|HOME|USER|LOGNAME|TZ|JSLURM_PIDS)$"
   shown = "^((COLOR)?TERM|LANG|LC_[A-Z]*)$"
@@ -162,46 +162,21 @@ exit "$rc"
 )
 
 
-# $1 the name, $2 the image.
-_MAKE = r"""
-name=$1 image=$2 sqsh=
-case $image in /*) ;; *)
-  sqsh=${TMPDIR:-/tmp}/jslurm-$SLURM_JOB_ID-$name.sqsh
-  trap 'rm -f "$sqsh"' EXIT
-  trap 'exit 143' TERM INT HUP
-  enroot import --output "$sqsh" "docker://$image" || exit
-  image=$sqsh ;;
-esac
-said=$(enroot create --name "$name" "$image" 2>&1) || {
-  rc=$?
-  printf '%s\n' "$said" >&2
-  exit "$rc"
-}
-"""
-
-
 class Enroot(EnrootContainers):
     name = "enroot"
     programs = ("enroot",)
     has_mpi = False
     """Its containers get the variables that we name, from a site's hook."""
 
-    def listed(self, name: str) -> str:
-        return name
-
-    def making(self, name: str, image: str) -> tuple[str, ...]:
-        return ("/bin/sh", "-c", _MAKE, "sh", name, image)
-
     def started(self, argv: Sequence[str], box: Box, mode: StartMode) -> Launch:
-        image, before = self.named(box, image_of(box, self.name))
         for mount in box.mounts:
             check_destination(mount)
         conf = _conf([*box.mounts, Mount(box.job_dir, JOB_DIR)])
         inside = in_workdir(argv, box, JOB_DIR, f". {JOB_DIR}/{_ENVIRONMENT}\n{INSIDE}")
         terminal = "" if mode is StartMode.PROGRAM else mode.value
         root = "yes" if box.as_root else "no"
-        words = (box.job_dir, image, conf, root, terminal, *inside)
-        return Launch(("/bin/sh", "-c", _START, "sh", *words), setup=before)
+        words = (box.job_dir, image_of(box, self.name), conf, root, terminal, *inside)
+        return Launch(("/bin/sh", "-c", _START, "sh", *words))
 
     def explain(self, log_tail: str) -> Explained | None:
         return explained_by_enroot(log_tail)

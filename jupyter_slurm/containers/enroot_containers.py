@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 
-from jupyter_slurm.containers.kept import container_name, keeping
 from jupyter_slurm.containers.own_program import by_script
 from jupyter_slurm.containers.references import HUB, Reference
 from jupyter_slurm.containers.runtime import NUL_IN_DST, Box, Launch, Mount, in_workdir, without_nul
@@ -88,15 +87,12 @@ class StartMode(Enum):
 
     PROGRAM = "program"
     """The job's own, with a file of its process id."""
-    TERMINAL = "terminal"
-    """The job's own, its streams being a terminal."""
     BESIDE = "beside"
-    """A second one with a terminal, while the job's own runs."""
+    """One with a terminal, while the job's own may run."""
 
 
 class EnrootContainers(ABC):
-    """A `Runtime`, with `RunsOwnProgram`, `HasTerminal` and `KeepsContainers`, but for the start of
-    a container."""
+    """A `Runtime`, with `RunsOwnProgram` and `HasTerminal`, but for the start of a container."""
 
     takes_image = True
     image_suffixes = IMAGE_SUFFIXES
@@ -108,26 +104,6 @@ class EnrootContainers(ABC):
     def fetched(self, reference: Reference) -> str | None:
         return enroot_name(reference)
 
-    @abstractmethod
-    def listed(self, name: str) -> str:
-        """Return the container's name in `enroot list`."""
-
-    @abstractmethod
-    def making(self, name: str, image: str) -> tuple[str, ...]:
-        """Return the words that make a container which stays."""
-
-    def kept(self, name: str) -> str:
-        return f"@{container_name(name)}"
-
-    def named(self, box: Box, image: str) -> tuple[str, tuple[str, ...]]:
-        """Return the image to start, `@NAME` for a container that stays, and the lines to run
-        before, which make one where it is missing."""
-        if box.kept is None:
-            return image, ()
-        name = box.kept.name
-        making = () if image.startswith("@") else self.making(name, image)
-        return f"@{name}", (keeping(box.kept, self.listed(name), making),)
-
     def job_dir(self, box: Box) -> str:
         return JOB_DIR
 
@@ -138,9 +114,6 @@ class EnrootContainers(ABC):
 
     def launch_own(self, arguments: Sequence[str], box: Box) -> Launch:
         return self.launch(by_script(RC, arguments), box)
-
-    def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
-        return self.started(argv, box, StartMode.TERMINAL)
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
         """Launch in the container of the job's program, by its process id; if that is not possible,

@@ -39,7 +39,13 @@ _REMOVE = (
 IN_CONTAINER = ("There is no room for it on the node's disk where enroot keeps containers", _REMOVE)
 _TELLING = re.compile(r"^\s*(?:\[ERROR\] |(?=curl: )|(?=enroot-[a-z]+: )|(?=FATAL ERROR))")
 _FAILURES = (
-    (r"error code: 40[13]|[Uu]nauthorized|returned error: 40[13]", *LOCKED),
+    (
+        r"error code: 40[13]|[Uu]nauthorized|returned error: 40[13]",
+        LOCKED,
+        "Is its name right? For a private one, write this line once into "
+        "~/.config/enroot/.credentials on the cluster: "
+        "`machine REGISTRY login NAME password PASSWORD`.",
+    ),
     (r"error code: 404|returned error: 404", *UNKNOWN),
     (r"error code: 429|returned error: 429|toomanyrequests", *TOO_MANY),
     (

@@ -9,15 +9,11 @@ import re
 from collections.abc import Iterable
 
 from jupyter_slurm.containers.runtime import Explained
-from jupyter_slurm.wire import Message, Text, together
+from jupyter_slurm.wire import Text
 
-PRIVATE = Message.of("A private one needs a login, once: `{slurm} image login REGISTRY`.")
 _PULLED = "The image could not be pulled: "
 
-LOCKED = (
-    f"{_PULLED}the registry does not let you have it",
-    together("Is its name right?", PRIVATE),
-)
+LOCKED = f"{_PULLED}the registry does not let you have it"
 UNKNOWN = (f"{_PULLED}there is no such image", "Look at its name and tag.")
 TOO_MANY = (
     f"{_PULLED}the registry refuses so many downloads",

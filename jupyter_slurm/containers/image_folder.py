@@ -3,8 +3,7 @@
     NAME+0123456789ab.sif     an image; the digits are those of its recipe, or of its reference
     NAME@apptainer.json       which of them `--image NAME` means to that tool: put in place whole
     .NAME.lock                held while one is made
-    .NAME+0123456789ab.tar@NODE   that node's engine has loaded it; removed when it has it no more.
-                              A line for each image that the engine fetched to make it.
+    .NAME+0123456789ab.tar@NODE   that node's engine has loaded it; removed when it has it no more
 
 An image that was made is never written again, so a job that runs in it is not disturbed by the
 next one. What was pulled has its whole reference for a NAME, `/` written `%` and `:` as `+`.

@@ -28,10 +28,10 @@ def find_image(
     fetched: Callable[[Reference], str | None] = lambda _: None,
     made: Callable[[str], str | None] = lambda _: None,
     there: Callable[[], Iterable[str]] = lambda: (),
-    kept: Callable[[str], str] | None = None,
+    has_containers: bool = False,
 ) -> str:
     """Return the absolute path of the image on the cluster, else the name from `fetched` for a tool
-    that fetches images; `@NAME` is a container that the tool has on a node, by `kept`.
+    that fetches images; `@NAME` is a container that the tool has on a node (`has_containers`).
 
     `made` returns the path of an image in our own folder. Look there first for a name that only
     such an image can have; for all others the site's own come first. `listing` returns the names in
@@ -40,7 +40,7 @@ def find_image(
     """
     wanted = aliases.get(reference, reference)
     if wanted.startswith("@"):
-        return _kept(wanted, kept)
+        return _container(wanted, has_containers=has_containers)
     check_name(wanted)
     ours_first = is_built_name(wanted)
     if ours_first and (path := made(wanted)) is not None:
@@ -79,15 +79,15 @@ def find_image(
     )
 
 
-def _kept(wanted: str, kept: Callable[[str], str] | None) -> str:
-    if kept is None:
+def _container(wanted: str, *, has_containers: bool) -> str:
+    if not has_containers:
         raise RequestError(
-            "{wanted} names a container that a node keeps, and this runtime keeps none.",
-            hint="pyxis and enroot have; for all others say the image: --image NAME.",
+            "{wanted} names a container that a node has, and this runtime keeps none.",
+            hint="pyxis and enroot do; for all others name the image: --image NAME.",
             option="image",
             wanted=repr(wanted),
         )
-    return kept(wanted.removeprefix("@"))
+    return wanted
 
 
 def check_name(reference: str) -> None:
@@ -134,11 +134,9 @@ def name_of(file: str) -> str:
 
 
 def _hint(reference: str, offered: Sequence[str]) -> str:
-    if not offered:
-        return (
-            "This cluster's profile names no images: add them to its [images] table, say where "
-            "they lie with `image_dirs`, or give a path."
-        )
     near = difflib.get_close_matches(reference, offered, n=1)
     start = f"Did you mean {near[0]}? " if near else ""
-    return f"{start}There are: {', '.join(offered)}."
+    there = f"There are: {', '.join(offered)}." if offered else "The cluster has none yet."
+    if reference.startswith(("/", "~/")):
+        return f"{start}{there}"
+    return f"{start}{there} `{{slurm}} image pull {reference}` brings it from a registry."

@@ -18,8 +18,7 @@ Facts (pyxis 0.24 with enroot 4.1.2 and Slurm 22.05, tried; pyxis 0.1 to 0.24 an
   gets its folder mounted is a matter of enroot's hook 50-slurm-pmi.sh; PMI-2 uses a file descriptor
   that stays open. Without the hook Open MPI 4.1 complained and went on.
 - A container that has a name stays on its node, and is taken again whatever `--container-image`
-  says. One that runs is entered as it is, with no mounts of ours, but with the flag `no_exec`. Two
-  steps that make it at once fail each other: so a step of its own makes it, one job at a time.
+  says. One that runs is entered as it is, with no mounts of ours, but with the flag `no_exec`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 
 from jupyter_slurm.containers.enroot_containers import (
     GPUS,
@@ -41,6 +39,7 @@ from jupyter_slurm.containers.enroot_containers import (
 from jupyter_slurm.containers.enroot_errors import explained
 from jupyter_slurm.containers.runtime import (
     NUL_IN_SRC,
+    SWEEP,
     Box,
     Explained,
     Launch,
@@ -102,39 +101,16 @@ the job has on this node, and remove variables that would ask for something else
 
 SRUN = "setsid srun --nodes=1 --ntasks=1 --export=ALL --input=none"
 
-_WITHIN = r"""
-# What starts this on each of many nodes is a step itself, and has all that the job has there. How
-# its CPUs are bound would be an option here, too.
-if [ -n "${JSLURM_NODE+set}" ]; then
-  case $(srun --help 2>/dev/null) in *--overlap*) set -- --overlap "$@" ;; esac
-  set -- --mem=0 --mpi=none "$@"
-  unset SLURM_CPU_BIND
-  SLURM_GPUS=${SLURM_GPUS:-all} # so that they are asked for by number below
-fi
-"""
-
-# srun's options for a container, --, the program inside.
-_MAKE = f"""{_WITHIN}{STEP}
-exec {SRUN} --quiet "$@"
-"""
-
-# $1 a line of sh: run it on every node of the job.
-_ON_EACH = r"""
-line=$1 overlap=; shift
-case $(srun --help 2>/dev/null) in *--overlap*) overlap=--overlap ;; esac
-JSLURM_NODE= srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" \
-  --ntasks-per-node=1 --export=ALL --input=none --mem=0 --mpi=none --quiet $overlap \
-  /bin/sh -c "$line" || exit
-"""
-
 _NAMED = r"""
 if [ -n "$name" ]; then
-  case $(srun --help 2>/dev/null) in *--container-env*) name=$name:no_exec ;; esac
-  set -- "--container-name=${name#@}" "$@"
+  case $name in *:*) ;; *)
+    case $(srun --help 2>/dev/null) in *--container-env*) name=$name:no_exec ;; esac ;;
+  esac
+  set -- "--container-name=$name" "$@"
 fi
 """
 
-# $1 @NAME of a container or nothing, srun's words. On many nodes each task has the GPUs that Slurm
+# $1 the container's name or nothing, srun's words. On many nodes each task has the GPUs that Slurm
 # numbers for it there: their UUIDs are not those of the first node.
 _RANKS = (
     "name=$1; shift 2\n"
@@ -150,19 +126,16 @@ exec srun "$@"
 """
 )
 
-# $1 the job dir, $2 @NAME of a container or nothing, $3 srun's options for a terminal or nothing,
+# $1 the job dir, $2 the container's name or nothing, $3 srun's options for a terminal or nothing,
 # options of srun, --, the program inside.
 _START = (
     r"""
 dir=$1 name=$2 terminal=$3; shift 3
-node=${JSLURM_NODE:-}
-finish() { rm -f "$dir/program$node.pid" "$said"; }
+finish() { rm -f "$dir/program.pid" "$said"; }
 # They come to the step by itself; from here on this shell only waits for it to end.
-[ -n "$terminal" ] || trap : TERM INT HUP USR1 USR2
-case $terminal in *--overlap*) ;; *) rm -f "$dir/program$node.pid" ;; esac
+[ -n "$terminal" ] || { trap : TERM INT HUP USR1 USR2; rm -f "$dir/program.pid"; }
 """
     + _NAMED
-    + _WITHIN
     + STEP
     + r"""
 log=$(readlink "/proc/$$/fd/1") real=$(cd -- "$dir" && pwd -P)
@@ -170,15 +143,12 @@ case $log in "$real"/*) log=/mnt/job/${log#"$real"/} ;; *) log= ;; esac
 export JSLURM_LOG="$log" JSLURM_PIDS="$(readlink /proc/self/ns/pid)"
 
 if [ -n "$terminal" ]; then
-  JSLURM_LOG=
-  case $terminal in *--overlap*)
-    JSLURM_PIDS=
-    unset SLURM_MEM_PER_NODE SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU ;;
-  esac
+  JSLURM_LOG= JSLURM_PIDS=
+  unset SLURM_MEM_PER_NODE SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU
   exec srun --nodes=1 --ntasks=1 --export=ALL $terminal "$@"
 fi
 # An exit code that is not 0 is no error of srun's, and that a step has ended is told otherwise.
-said=$dir/srun.${SLURM_RESTART_COUNT:-0}$node
+said=$dir/srun.${SLURM_RESTART_COUNT:-0}
 rm -f "$said"
 mkfifo "$said" || exit 74
 trap finish EXIT
@@ -220,24 +190,7 @@ unset JSLURM_LOG
     + STEP_INSIDE
 )
 
-_TERMINAL = {
-    StartMode.PROGRAM: "",
-    StartMode.TERMINAL: "--pty",
-    StartMode.BESIDE: "--pty --overlap --mem=0",
-}
-# The step's end is that of its terminal, which what was left in the background would keep open
-# where Slurm tracks processes by their parents (proctrack/linuxproc).
-_SWEEP = r"""trap : HUP INT QUIT
-"$@"
-rc=$?
-for stat in /proc/[0-9]*/stat; do
-  pid=${stat#/proc/} pid=${pid%/stat} line=
-  { read -r line <"$stat"; } 2>/dev/null
-  set -- ${line##*)}
-  [ "$pid" = "$$" ] || [ "${4:-}" != "$$" ] || kill -KILL "$pid" 2>/dev/null
-done
-exit "$rc"
-"""
+_TERMINAL = "--pty --overlap --mem=0"
 
 _PYXIS = re.compile(r"^slurmstepd\S* error: (?:pyxis: (.*)|(execve\(\): .*))$", re.MULTILINE)
 _SRUN = re.compile(r"^srun: (?:error: |fatal: )?(.*)$", re.MULTILINE)
@@ -248,22 +201,14 @@ class Pyxis(EnrootContainers):
     programs = ("--container-image",)
     has_mpi = True
 
-    def listed(self, name: str) -> str:
-        return f"pyxis_{name}"
-
-    def making(self, name: str, image: str) -> tuple[str, ...]:
-        options = (f"--container-image={image}", f"--container-name={name}", *_BARE)
-        # Not `:`, which for srun begins another part of a heterogeneous job.
-        return ("/bin/sh", "-c", _MAKE, "sh", *options, "--", "/bin/sh", "-c", "true")
-
     def started(self, argv: Sequence[str], box: Box, mode: StartMode) -> Launch:
         name, options, links = self._container(box)
-        if mode is not StartMode.PROGRAM:
-            argv = ("/bin/sh", "-c", _SWEEP, "sh", *argv)
+        terminal = ""
+        if mode is StartMode.BESIDE:
+            terminal, argv = _TERMINAL, ("/bin/sh", "-c", SWEEP, "sh", *argv)
         return Launch(
             (
-                *("/bin/sh", "-c", _START, "sh"),
-                *(box.job_dir, name, _TERMINAL[mode]),
+                *("/bin/sh", "-c", _START, "sh", box.job_dir, name, terminal),
                 *options,
                 "--",
                 *in_workdir(argv, box, JOB_DIR, _BEFORE),
@@ -272,30 +217,28 @@ class Pyxis(EnrootContainers):
         )
 
     def step(self, box: Box) -> StepInImage:
-        made: tuple[str, ...] = ()
-        if box.kept is not None:  # one step cannot note on each node what it has made there
-            image, lines = self.named(box, image_of(box, self.name))
-            made = tuple(f'set -- {shlex.quote(line)} "$@"\n{_ON_EACH}' for line in lines)
-            box = replace(box, image=image, kept=None)
         name, options, links = self._container(box)
-        text = "\n".join([*made, *links, _RANKS])
         return StepInImage(
-            before=("/bin/sh", "-c", text, "sh", name),
+            before=("/bin/sh", "-c", "\n".join([*links, _RANKS]), "sh", name),
             options=options,
             inside=in_workdir((), box, JOB_DIR, STEP_INSIDE),
         )
 
     def _container(self, box: Box) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-        """Return @NAME of a container or nothing, srun's options, and lines to run before."""
-        image, before = self.named(box, image_of(box, self.name))
+        """Return the container's name or "", srun's options, and lines to run before."""
+        image = image_of(box, self.name)
+        name = box.container_name or ""
+        if image.startswith("@"):
+            image, name = "", image.removeprefix("@")
         mounts, links = _mounts(box)
         wanted = {"--no-container-mount-home"}
         wanted |= {"--no-container-remap-root"} if box.as_root else set()
-        bare = (one.replace("--no-", "--") if one in wanted else one for one in _BARE)
-        options = (f"--container-mounts={mounts}", *bare)
-        if image.startswith("@"):
-            return image, options, (*before, *links)
-        return "", (f"--container-image={image}", *options), links
+        options = (
+            *((f"--container-image={image}",) if image else ()),
+            f"--container-mounts={mounts}",
+            *(one.replace("--no-", "--") if one in wanted else one for one in _BARE),
+        )
+        return name, options, links
 
     def explain(self, log_tail: str) -> Explained | None:
         said = ["".join(found) for found in _PYXIS.findall(log_tail)]

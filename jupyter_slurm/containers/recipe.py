@@ -1,5 +1,6 @@
-"""The text of a cell for an image: lines of packages, a Dockerfile, an Apptainer definition or a
-setup script -> a `Recipe`. Pure; nothing of a tool here, see `making/`.
+"""Read the text of a cell for an image: what one container tool reads (a Dockerfile, a definition
+file, a set-up script), or lines of packages for every tool. Pure; each tool's file in `making/`
+writes the lines in the words of its own recipe.
 
 Lines are commands that users type: `pip install …`, `apt install …`, `conda install …`, also with
 the `!` or `%` of a notebook in front; or lists below `pip:`, `apt:` and `conda:`, in which a line
@@ -16,9 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from jupyter_slurm.containers import definition, dockerfile
-from jupyter_slurm.containers.beside import Source
-from jupyter_slurm.containers.steps import Run, Step
 from jupyter_slurm.errors import RequestError
 
 
@@ -29,12 +27,29 @@ class Kind(StrEnum):
     SCRIPT = "script"
 
 
+_NOUNS = {
+    Kind.DOCKERFILE: "a Dockerfile (FROM …)",
+    Kind.DEFINITION: "a definition file (Bootstrap: …)",
+    Kind.SCRIPT: "a set-up script (#!/bin/sh)",
+}
+_LINES = "`pip install numpy`, `apt install git` or `conda install scipy`"
 FORMS = (
-    "A recipe is lines such as `pip install numpy`, `apt install git` or `conda install scipy`; "
-    "lists below `pip:`, `apt:`, `conda:`; a Dockerfile (FROM …); an Apptainer definition "
-    "(Bootstrap: …); or a setup script (#!/bin/sh)."
+    f"A recipe is what the cluster's container tool reads: {_NOUNS[Kind.DOCKERFILE]}, "
+    f"{_NOUNS[Kind.DEFINITION]} or {_NOUNS[Kind.SCRIPT]}. For every tool it can be lines such as "
+    f"{_LINES}, or lists below `pip:`, `apt:`, `conda:`."
 )
 
+_COPIES = {
+    Kind.DOCKERFILE: re.compile(
+        r"^\s*(?:COPY|ADD)\s+(?!--from=|<<|https?:)|--mount=(?!type=(?:cache|secret|ssh|tmpfs))",
+        re.IGNORECASE | re.MULTILINE,
+    ),
+    Kind.DEFINITION: re.compile(
+        r"^\s*%(?:app)?files\b(?!\s+from\b)|^bootstrap:\s*localimage\s+from:\s*[^/\s]",
+        re.IGNORECASE | re.MULTILINE,
+    ),
+}
+"""Text of recipes that take files from the folder beside them."""
 _COMMAND = re.compile(
     r"[!%]?\s*(?:sudo\s+)?(?:python3?\s+-m\s+)?(pip3?|apt|apt-get|conda|mamba)\s+install\b(.*)"
 )
@@ -50,60 +65,60 @@ class Recipe:
     """The text as written, with line ends as on Unix."""
     base: str | None
     """The base image, as users name it; None: the text alone names it."""
+    has_files: bool
+    """Whether a folder of files is pushed with it."""
 
     def digest(self, base: str | None, tool: str, files: str | None = None) -> str:
         """Return 64 hexadecimal digits, equal for recipes of the same image. `base` is the base
-        image that was found, `files` the digest of the files that `sources` names."""
-        words = [1, tool, self.kind, self.text, base, *([files] if files else [])]
+        image that was found, `files` the digest of the folder that goes with the recipe."""
+        words = [2, tool, self.kind, self.text, base, *([files] if files else [])]
         return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
-    def sources(self) -> list[Source]:
-        """Return the files beside the recipe that it takes along. RequestError."""
-        if self.kind is Kind.DOCKERFILE:
-            return dockerfile.sources(self.text)
-        return definition.sources(self.text) if self.kind is Kind.DEFINITION else []
-
-    def base_line(self) -> str | None:
-        """Return the line that names the base image; None: there is none, or one of several."""
-        if self.kind is Kind.DOCKERFILE:
-            return None if self.base is None else f"FROM {self.base}"
-        return definition.base_line(self.text) if self.kind is Kind.DEFINITION else None
-
-    def steps(self) -> list[Step]:
-        """Return the steps on the base. RequestError: the recipe has no such steps. Not for a
-        definition, nor for a script."""
-        if self.kind is Kind.DOCKERFILE:
-            return dockerfile.steps(self.text)
-        return [*self.commands()]
-
-    def commands(self) -> list[Run]:
-        """Return what installs the packages of lines. RequestError."""
-        return [
-            Run(_install(tool, words), f"{tool} install {shlex.join(words)}")
-            for tool, words in _packages(self.text)
-        ]
+    def commands(self) -> list[list[str]]:
+        """Return the sh commands that install the packages, a list for each of the lines.
+        RequestError: a line is not understood."""
+        return [_install(tool, words) for tool, words in _packages(self.text)]
 
 
-def read_recipe(text: str, base: str | None) -> Recipe:
-    """Read a recipe. RequestError: it is not one; or its base is missing, or given twice."""
+def read_recipe(
+    text: str, base: str | None, reads: Kind, runtime: str, *, pushes: bool = False
+) -> Recipe:
+    """Read a recipe for a container tool that reads the kind `reads`. `pushes`: a folder was named
+    for it. RequestError: the tool cannot read it; or its base is missing, or given twice."""
     text = text.replace("\r\n", "\n").strip("\n") + "\n"
     if "\0" in text:
         raise RequestError("There is a NUL character in the recipe.")
     kind = _kind(text)
-    if kind in (Kind.DOCKERFILE, Kind.DEFINITION):
-        if base is not None:
-            raise RequestError(
-                "This recipe names its base itself, so --from cannot.",
-                hint="Leave --from off, or the line that begins with FROM (or Bootstrap:).",
-            )
-        return Recipe(kind, text, dockerfile.base(text) if kind is Kind.DOCKERFILE else None)
-    if base is None:
+    if kind not in (Kind.LINES, reads):
         raise RequestError(
-            "What image is this to be made from?", hint="Say --from IMAGE: --from pytorch:22.11."
+            "The runtime {runtime} does not read {given}.",
+            hint="Write {reads}. Or write lines for every container tool, with --from IMAGE: "
+            "{lines}.",
+            runtime=runtime,
+            given=_NOUNS[kind],
+            reads=_NOUNS[reads],
+            lines=_LINES,
+        )
+    names_base = kind in (Kind.DOCKERFILE, Kind.DEFINITION)
+    if names_base and base is not None:
+        raise RequestError(
+            "This recipe names its base itself, so --from cannot.",
+            hint="Leave --from off, or the line that begins with FROM (or Bootstrap:).",
+        )
+    if not names_base and base is None:
+        raise RequestError(
+            "This recipe names no base image.", hint="Say --from IMAGE: --from pytorch:22.11."
         )
     if kind is Kind.LINES and not _packages(text):
         raise RequestError("The recipe is empty.", hint=FORMS)
-    return Recipe(kind, text, base)
+    if kind is Kind.LINES and pushes:
+        raise RequestError(
+            "Lines of packages take no files along, so --push means nothing.",
+            hint="Leave --push off, or write {reads}.",
+            reads=_NOUNS[reads],
+        )
+    copies = kind in _COPIES and _COPIES[kind].search(text) is not None
+    return Recipe(kind, text, base, has_files=pushes or copies)
 
 
 def _kind(text: str) -> Kind:
@@ -182,22 +197,21 @@ def _check(tool: str, words: Sequence[str]) -> None:
         if local or word in ("-r", "--requirement", "-e", "--editable"):
             raise RequestError(
                 "The recipe names a file, {named}, and lines of packages take none along.",
-                hint="Write the packages themselves into the recipe, or a Dockerfile: COPY takes "
-                "a file along.",
+                hint="Write the packages themselves into the recipe, or write a recipe of the "
+                "container tool's own, which can copy files.",
                 named=named,
             )
 
 
-def _install(tool: str, words: Sequence[str]) -> str:
-    """Return POSIX sh that installs the packages."""
+def _install(tool: str, words: Sequence[str]) -> list[str]:
     packages = shlex.join(words)
     if tool == "apt":
-        return (
-            "export DEBIAN_FRONTEND=noninteractive; apt-get update "
-            f"&& apt-get install -y --no-install-recommends {packages} "
-            "&& rm -rf /var/lib/apt/lists/*"
-        )
+        return [
+            "apt-get update",
+            f"DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends {packages}",
+            "rm -rf /var/lib/apt/lists/*",
+        ]
     if tool == "conda":
-        return f"conda install -y {packages} && conda clean -afy"
-    # An image is nobody's system, so Debian's mark on its Python (PEP 668) does not matter.
-    return f"PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip install --no-cache-dir {packages}"
+        return [f"conda install -y {packages}", "conda clean -afy"]
+    # No other program of an image needs Debian's mark on its Python (PEP 668).
+    return [f"PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip install --no-cache-dir {packages}"]

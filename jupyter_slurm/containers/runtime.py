@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from jupyter_slurm.containers.kept import Kept
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import Message, Text
@@ -19,8 +18,28 @@ from jupyter_slurm.wire import Message, Text
 NUL_IN_SRC = Message.of("There is a NUL character in the path to mount.")
 NUL_IN_DST = Message.of("There is a NUL character in the mount point.")
 
-_ENTER_FOLDER = 'case $1 in /*) ;; *) cd || exit ;; esac; cd -- "$1" && shift && exec "$@"'
+_ENTER_FOLDER = (
+    'case $1 in /*) ;; *) cd ;; esac && cd -- "$1" || '
+    '{ echo "jupyter-slurm: cannot enter the working directory $1" >&2; exit 66; }; '
+    'shift && exec "$@"'
+)
 """POSIX sh; `$1` is absolute, or starts with a dot and is relative to the home."""
+
+
+# The step's end is that of its terminal, which what was left in the background would keep open
+# where Slurm tracks processes by their parents (proctrack/linuxproc).
+SWEEP = r"""trap : HUP INT QUIT
+"$@"
+rc=$?
+for stat in /proc/[0-9]*/stat; do
+  pid=${stat#/proc/} pid=${pid%/stat} line=
+  { read -r line <"$stat"; } 2>/dev/null
+  set -- ${line##*)}
+  [ "$pid" = "$$" ] || [ "${4:-}" != "$$" ] || kill -KILL "$pid" 2>/dev/null
+done
+exit "$rc"
+"""
+"""POSIX sh for a task that has a terminal of srun's: runs the rest, then ends what it has left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +68,8 @@ class Box:
     """The path inside; `~/…` and relative paths start from the home there. None: the home."""
     as_root: bool = False
     """Whether the program is root inside."""
-    kept: Kept | None = None
-    """The container that stays; None: it goes with the job, or is there, as `image` says."""
+    container_name: str | None = None
+    """The value of pyxis's `--container-name`; None: the container goes with the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,23 +173,11 @@ class HasSteps(Protocol):
         """Return the start of a step. RequestError: as of `Runtime.launch`."""
 
 
-@runtime_checkable
-class KeepsContainers(Protocol):
-    """A tool whose containers can stay on a node, each under a name: `--container-name NAME`, or
-    `--image @NAME` for one that is there already."""
-
-    def kept(self, name: str) -> str:
-        """Return the box's image for that container. RequestError: none can have that name."""
-
-    def listed(self, name: str) -> str:
-        """Return the name that the tool itself calls the container by."""
-
-
 def in_workdir(argv: Sequence[str], box: Box, job_dir: str, before: str = "") -> tuple[str, ...]:
     """Run `argv` in the box's folder with its environment by a POSIX sh that becomes it.
 
     `job_dir` is the job dir's path for that shell; `before` is sh text to run first. A missing
-    folder ends the shell with its own message.
+    folder ends the shell with a message and the exit code of a failed set-up.
     """
     before += _environment(box, job_dir)
     return ("/bin/sh", "-c", before + _ENTER_FOLDER, "sh", _folder(box.workdir), *argv)
@@ -219,24 +226,15 @@ def _folder(workdir: str | None) -> str:
 
 @runtime_checkable
 class HasTerminal(Protocol):
-    """The methods of a runtime that has its own ways for a program with a terminal."""
-
-    def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch as `Runtime.launch` does, but on a terminal, and without a `pid_file`."""
+    """A runtime that has its own way for a program with a terminal."""
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch in a job whose program already runs, in its container if it has one."""
-
-
-def launch_in_terminal(runtime: Runtime, argv: Sequence[str], box: Box) -> Launch:
-    """Launch in a terminal. RequestError: as of `Runtime.launch`."""
-    if isinstance(runtime, HasTerminal):
-        return runtime.in_terminal(argv, box)
-    return runtime.launch(argv, box)
+        """Launch as `Runtime.launch` does, but on a terminal and without a `pid_file`; in the
+        container of the job's program if that runs there, else in another one."""
 
 
 def launch_beside(runtime: Runtime, argv: Sequence[str], box: Box) -> Launch:
-    """Launch beside the job's own program. RequestError: as of `Runtime.launch`."""
+    """Launch on a terminal, as `HasTerminal.beside`. RequestError: as of `Runtime.launch`."""
     if isinstance(runtime, HasTerminal):
         return runtime.beside(argv, box)
     return runtime.launch(argv, box)

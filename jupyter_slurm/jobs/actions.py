@@ -262,7 +262,7 @@ class Actions:
         there: set[str] = set()
         begun: set[str] = set()
         for row in rows:
-            both = {row.slurm_id, row.array_job_id or row.slurm_id}
+            both = {row.slurm_id, row.whole_id}
             if row.state != "PENDING" and not states.is_terminal(row.state):
                 begun |= both
             for slurm_id in both:

@@ -5,10 +5,9 @@ Each file has one writer, and a file that is waited for is put in place by a ren
 short that it arrives in one piece (`started.N.json` and `exit.N.json`; empty, they say nothing):
 
     job.sh cell.py task.json key env.sh inputs.vars runner*.py   by us, before sbatch
-    terminal.py terminal_one.py terminal_pty.py framing.py        by us, where it has terminals
     kernel.py kernel_frames.py kernel_process.py framing.py private_folder.py
                                                                   by us, where it is a kernel
-    enter                           by us: runs its words on a terminal beside the job's own program
+    enter                           by us: runs its words in the image, beside the job's own program
     submit.lock submitted submit.err                              by submission/submit.py
     work/                     by the submission, where a folder was pushed; the job runs there
     stage                     by job.sh: a link to the node's copy of work/ (submission/staging.py)
@@ -25,14 +24,13 @@ A job that a launcher spreads over nodes (`--launch`) has besides, R being a ran
 
     launch.json launch*.py engine   by us; `engine` runs its words in the image
     world.N.json launch.N.jsonl result.N.json                     by node/launch.py
-    part.N.K.json                   by node/launch_part.py: why that node is not there
-    engine.N.json                   by the engine's program of the first node: where it is
+    engine.N.json                   by Ray's or Dask's program of the first node: where it is
     output.N.R.jsonl vars.N.R result.N.R.json                     by node/runner.py; rank 0 writes
                                     output.N.jsonl
 
 A job with dashboards (Ray's, Dask's, TensorBoard) has besides:
 
-    dashboards.json dashboards.py lab_door.py lab_port.py …       by us
+    dashboards.json dashboards.py lab_door.py …       by us
     dashboards.N.json               by node/dashboards.py: where their doors are; has secrets
 
 A session has the same; `cells/ID` is the folder of each of its cells, where N is 0:
@@ -43,7 +41,7 @@ A session has the same; `cells/ID` is the folder of each of its cells, where N i
     cells/ID/claim.0/ started.0.json output.0.jsonl vars.0 result.0.json exit.0.json
                                                                   by node/session.py
 
-In many ranks it has `poke.R`, `cells/orders.N.STEP` by the first one, `cells/ID/launch.0.jsonl`,
+In many ranks it has `poke.R`, `cells/orders.N` by the first one, `cells/ID/launch.0.jsonl`,
 and of each cell `output.0.R.jsonl vars.0.R result.0.R.json`, as a job of its own has them.
 """
 
@@ -80,6 +78,10 @@ class JobDir:
     def submit_err(self) -> PurePosixPath:
         """sbatch's error output, as it comes."""
         return self.path / "submit.err"
+
+    def claim(self, attempt: int) -> PurePosixPath:
+        """Return the folder by which the script claims the attempt, before anything else."""
+        return self.path / f"claim.{attempt}"
 
     def started(self, attempt: int) -> PurePosixPath:
         return self.path / f"started.{attempt}.json"
@@ -132,7 +134,6 @@ KERNEL = "kernel.py"
 LAB = "lab.py"
 LIMIT = "limit"
 PROGRAM = "program"
-TERMINAL = "terminal.py"
 ENTER = "enter"
 DASHBOARDS = "dashboards.json"
 LAUNCHER = "launch.py"

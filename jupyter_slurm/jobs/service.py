@@ -6,6 +6,7 @@ The only owner of threads and connections; lives in the agent. What a call means
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -18,9 +19,10 @@ import msgspec
 from jupyter_slurm import places
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, TransportError, from_problem
 from jupyter_slurm.jobs.access.dashboards import Dashboards
+from jupyter_slurm.jobs.access.kernel_line import kernel_line
 from jupyter_slurm.jobs.access.labs import Labs
 from jupyter_slurm.jobs.access.sessions import Sessions
-from jupyter_slurm.jobs.access.terminals import Terminals
+from jupyter_slurm.jobs.access.shells import Shells
 from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.actions import Actions
 from jupyter_slurm.jobs.cluster import describe, doctor, priorities, queue
@@ -42,7 +44,6 @@ from jupyter_slurm.jobs.records.store import Record, Store, without_content
 from jupyter_slurm.jobs.steering import Steering
 from jupyter_slurm.jobs.submission import identity, payload
 from jupyter_slurm.jobs.submission.on_login import LoginSubmitter
-from jupyter_slurm.jobs.submission.placed import placed
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolve import resolve, with_dependency
 from jupyter_slurm.jobs.submission.resolved import UNASKED, Resolved, image_of, resolved
@@ -63,6 +64,7 @@ from jupyter_slurm.wire import (
     NodeChanges,
     Preview,
     Priorities,
+    ProgramSpec,
     QueueChanges,
     QueueEntry,
     Transfer,
@@ -90,7 +92,7 @@ class Service:
         self._book = Book(Store(folder or places.data_dir()))
         self._stop = threading.Event()
         self._clusters = Clusters(self._book)
-        self._tunnels = Tunnels(self._book, self._clusters)
+        self._tunnels = Tunnels(self._book, self._clusters, folder or places.data_dir())
         self._transfers = Transfers()
         # These calls of Api are theirs, as they are.
         self.connect, self.answer = self._clusters.connect, self._clusters.answer
@@ -102,7 +104,7 @@ class Service:
         self.lab_entry = self._labs.lab_entry
         self._dashboards = Dashboards(self._book, self._tunnels, self._clusters)
         self.dashboard_entry = self._dashboards.dashboard_entry
-        self.terminal = Terminals(self._book, self._clusters).open
+        self._shells = Shells(self._book, self._clusters)
         self.transfer, self.stop_transfer = self._transfers.transfer, self._transfers.stop
         files = Files(self._clusters)
         self.list_folder, self.file_entry = files.list_folder, files.file_entry
@@ -129,8 +131,8 @@ class Service:
         self.forget_action = self._actions.forget_action
         self.adopt = Adoption(self._book, self._clusters).adopt
         images = Images(self._book, self._clusters, self.submit)
-        self.images, self.registry_login = images.images, images.registry_login
-        self.make_image, self.remove_image = images.make_image, images.remove_image
+        self.images, self.make_image = images.images, images.make_image
+        self.remove_image = images.remove_image
         remove_old_copies()
         self._labs.remove_pages()
         self._lock = threading.Lock()
@@ -186,10 +188,9 @@ class Service:
                 checks += doctor.examine_partitions(known.profile, self.cluster_info(cluster))
         ssh = known.access.connection
         sessions = None if ssh is None else ssh.sessions_limit
-        remarks = {} if ssh is None else {hop.label: hop.remarks for hop in ssh.hops}
         connection = self._clusters.connection(known)
         records = doctor.examine_records(self._book.store.set_aside())
-        return [*examine_way(connection, sessions, remarks), *checks, *records]
+        return [*examine_way(connection, sessions), *checks, *records]
 
     def describe(self, cluster: str | None = None) -> Description:
         known = self._clusters.named(cluster)
@@ -251,7 +252,7 @@ class Service:
     def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
         check_previewable(spec)
         cluster = self._clusters.named(spec.cluster)
-        job = self._in_place(resolve(spec, cluster))
+        job = with_dependency(resolve(spec, cluster), self._book, _SUBMIT_WAIT_S)
         return self._preflight.preview(job, cluster, estimate)
 
     def _recorded(self, spec: JobSpec) -> tuple[Record, Submission | None] | None:
@@ -273,7 +274,7 @@ class Service:
             return (record, None) if self._book.add(record) else None
         cluster.check_configuration(spec.slurm_conf)
         asked = resolve(spec, cluster)
-        job = self._in_place(asked)
+        job = with_dependency(asked, self._book, _SUBMIT_WAIT_S)
         made = prepare(job)  # refused here and now if it must be
         warning = None if job.spec.on_login else self._preflight.judge(job, cluster)
         self._check_python(job)
@@ -297,10 +298,6 @@ class Service:
             memory_mib=memory,
         )
         return (record, made) if self._book.add(record) else None
-
-    def _in_place(self, job: Resolved) -> Resolved:
-        """Return the job with what our records add: jobs that it waits for, nodes that it needs."""
-        return placed(with_dependency(job, self._book, _SUBMIT_WAIT_S), self._book)
 
     def _cluster_for(self, spec: JobSpec) -> SlurmCluster:
         if spec.session is not None:
@@ -405,9 +402,19 @@ class Service:
         cells = [
             record
             for record in self._book.records()
-            if spec.fingerprint is not None and record.job.fingerprint == spec.fingerprint
+            if spec.fingerprint is not None
+            and record.job.fingerprint == spec.fingerprint
+            and record.job.notebook == spec.notebook
         ]
-        return identity.earlier(cells, lambda: self._given(spec))
+        return identity.earlier(cells, lambda: self._given(spec), spec.kernel)
+
+    def notebook_moved(self, path: str, to: str) -> None:
+        with self._book.alone():
+            rename = self._book.store.renames.add(path, to)
+            self._book.change_each(lambda record: identity.moved(record, rename))
+
+    def notebook_path(self, path: str, since_s: float) -> str:
+        return self._book.store.renames.followed(path, since_s)
 
     def _given(self, spec: JobSpec) -> dict[str, str]:
         """Return what the job of `spec` would get."""
@@ -432,6 +439,17 @@ class Service:
         job = self._book.change(job_id, delivered=True)
         self._delivery.served(job_id)
         return job
+
+    # --- programs in jobs ---
+
+    def kernel(self, job_id: str) -> socket.socket:
+        return kernel_line(self._book, self._tunnels, job_id)
+
+    def shell(self, spec: ProgramSpec) -> list[str]:
+        return self._shells.shell(spec)
+
+    def shell_in_job(self, job_id: str, code: str, node: str | None = None) -> list[str]:
+        return self._shells.shell_in_job(job_id, code, node)
 
     # --- the queue ---
 

@@ -10,13 +10,13 @@ import os
 import signal
 import socket
 import sys
+import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from jupyter_slurm import language
 from jupyter_slurm.client import AgentClient, connect
 from jupyter_slurm.commands.arguments import job_spec, read_arguments
 from jupyter_slurm.commands.submitting import KERNEL_ADD
@@ -25,7 +25,7 @@ from jupyter_slurm.job import placed
 from jupyter_slurm.kernel import known, spec
 from jupyter_slurm.kernel.channels import Channels, read_connection_file
 from jupyter_slurm.kernel.known import Kernel
-from jupyter_slurm.kernel.life import Life, request
+from jupyter_slurm.kernel.life import Life
 from jupyter_slurm.kernel.proxy import Proxy, Wakeup
 from jupyter_slurm.wire import Job, JobSpec, KernelSpec, new_id
 
@@ -34,7 +34,6 @@ def main(words: Sequence[str]) -> int:
     """Return 0 when a client has ended the kernel; 1, after a sentence, if it could not begin."""
     # Ctrl-C in Jupyter's terminal means Jupyter; a message interrupts a kernel.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    language.choose(os.environ)
     try:
         asked, connection_file = _arguments(words)
         run(asked, connection_file)
@@ -46,18 +45,20 @@ def main(words: Sequence[str]) -> int:
 
 def run(words: tuple[str, ...], connection_file: Path) -> None:
     """Run the kernel to its end. ConfigError, RequestError: it could not begin."""
+    began_s = time.time()
     asked = spec.stored(words)
     cluster = spec.parse(asked.words).cluster
     notebook = os.environ.get("JPY_SESSION_NAME") or None
     session = uuid.uuid4().hex
     channels = Channels(read_connection_file(connection_file), session)
-    record = known.opened(connection_file, asked.identity, notebook)
+    record = known.opened(connection_file, asked.identity, notebook, _notebook_of)
     wakeup = Wakeup()
     client: AgentClient | None = None
 
     def make_spec(job_id: str) -> JobSpec:
         wanted = read_arguments(KERNEL_ADD, asked.words)
-        _, made = job_spec(KernelSpec, wanted, job_id=job_id, notebook=notebook)
+        path = notebook and connect().notebook_path(notebook, began_s)
+        _, made = job_spec(KernelSpec, wanted, job_id=job_id, notebook=path)
         return msgspec.structs.replace(placed(made), cluster=cluster)
 
     def new_kernel() -> Kernel:
@@ -66,7 +67,7 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
     def open_line(job: Job) -> socket.socket:
         nonlocal client
         client = client or connect()
-        return client.terminal(request(job))
+        return client.kernel(job.id)
 
     life = Life(connect, record, make_spec, new_kernel, wakeup)
     proxy = Proxy(channels, life, record, open_line, wakeup, session, cluster)
@@ -75,6 +76,16 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
         # first, and a kernel that it has lost is found by its notebook.
         signal.signal(signal.SIGTERM, lambda *_: proxy.terminate())
     proxy.run()
+
+
+def _notebook_of(kernel: Kernel) -> str | None:
+    """Return the path now of the kernel's notebook, which its job follows."""
+    if kernel.notebook is None:
+        return None
+    try:
+        return connect().job(kernel.job_id).notebook
+    except JupyterSlurmError:  # forgotten, or the agent does not start
+        return kernel.notebook
 
 
 def _arguments(words: Sequence[str]) -> tuple[tuple[str, ...], Path]:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -123,10 +123,20 @@ class KernelRecord:
         os.close(self._lock)
 
 
-def opened(connection_file: Path, words: tuple[str, ...], notebook: str | None) -> KernelRecord:
+def _as_recorded(kernel: Kernel) -> str | None:
+    return kernel.notebook
+
+
+def opened(
+    connection_file: Path,
+    words: tuple[str, ...],
+    notebook: str | None,
+    notebook_of: Callable[[Kernel], str | None] = _as_recorded,
+) -> KernelRecord:
     """Return the record of the kernel with that connection file; in place of an empty one, perhaps
     that of the same notebook, left by a Jupyter that is gone, or one that was left a moment ago.
-    ConfigError: another process has it."""
+    `notebook_of` returns the path now of a kernel's notebook. ConfigError: another process has
+    it."""
     folder = places.private_dir(places.data_dir() / _FOLDER)
     _remove_old(folder)
     name = connection_file.stem
@@ -135,7 +145,7 @@ def opened(connection_file: Path, words: tuple[str, ...], notebook: str | None) 
         raise ConfigError("Another process runs the kernel {name} already.", name=name)
     record = KernelRecord(name, folder, lock, words)
     if record.kernel is None:
-        for left in _left_behind(folder, words, notebook):
+        for left in _left_behind(folder, words, notebook, notebook_of):
             assert left.kernel is not None
             record.keep(msgspec.structs.replace(left.kernel, left=False))
             left.forget()
@@ -145,14 +155,17 @@ def opened(connection_file: Path, words: tuple[str, ...], notebook: str | None) 
 
 
 def _left_behind(
-    folder: Path, words: tuple[str, ...], notebook: str | None
+    folder: Path,
+    words: tuple[str, ...],
+    notebook: str | None,
+    notebook_of: Callable[[Kernel], str | None],
 ) -> Iterator[KernelRecord]:
     """Yield the kernels of this notebook that nobody runs and nobody has ended, the newest first;
     without a notebook, those that were left."""
     found = sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime)
     for path in found:
         kernel = _read(path)
-        if kernel is None or kernel.words != words or kernel.notebook != notebook:
+        if kernel is None or kernel.words != words or notebook_of(kernel) != notebook:
             continue
         if not kernel.left if notebook is None else kernel.released:
             continue

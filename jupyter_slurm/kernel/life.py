@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from jupyter_slurm.api import Api, Terminals
+from jupyter_slurm.api import Api, KernelStreams
 from jupyter_slurm.errors import (
     AgentError,
     ControllerError,
@@ -24,13 +24,13 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.kernel import words
 from jupyter_slurm.kernel.known import Kernel, KernelRecord
-from jupyter_slurm.wire import Connection, ConnectionState, Job, JobSpec, TerminalRequest
+from jupyter_slurm.wire import Connection, ConnectionState, Job, JobSpec
 
 _WAIT_S = 20.0
 _PAUSE_S = 1.0
 
 
-class Client(Api, Terminals, Protocol):
+class Client(Api, KernelStreams, Protocol):
     """The calls of the agent that a kernel needs."""
 
 
@@ -217,8 +217,3 @@ def _hindrance(connection: Connection) -> JupyterSlurmError | None:
         case ConnectionState.LOST:
             return TransportError(told or "The connection to {name} was lost.", name=where)
     return None
-
-
-def request(job: Job) -> TerminalRequest:
-    """Return the request that opens the way to the kernel of a job."""
-    return TerminalRequest(job_id=job.id, code="")

@@ -68,4 +68,4 @@ def type_of(name: str) -> str:
     >>> type_of("Quadro RTX 6000/8000")
     'quadro_rtx_6000_8000'
     """
-    return re.sub(f"[^{GPU_TYPE_CHARACTERS}]+", "_", name.strip().lower()).lstrip("0123456789_.-")
+    return re.sub(f"[^{GPU_TYPE_CHARACTERS}]+", "_", name.strip().lower()).lstrip("_.-")

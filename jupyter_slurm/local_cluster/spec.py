@@ -13,11 +13,11 @@ from jupyter_slurm.wire import said
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 GPU_TYPE_CHARACTERS = "A-Za-z0-9_.-"
-_GPU_TYPE = re.compile(f"[A-Za-z][{GPU_TYPE_CHARACTERS}]{{0,63}}")
+_GPU_TYPE = re.compile(f"[A-Za-z0-9][{GPU_TYPE_CHARACTERS}]{{0,63}}")
 
 
 def machine_cpus() -> int:
-    """Return the CPUs that a node pretends to have: this machine's, but enough for jobs to fit."""
+    """Return the CPUs of a simulated node: this machine's, but at least 4 to fit several jobs."""
     return max(4, os.cpu_count() or 1)
 
 
@@ -39,7 +39,7 @@ class LocalSpec:
     """The shape of a private cluster.
 
     `cpus`, `memory_mib` and `gpus` are those of each node; all nodes are this machine, and may
-    promise more than it has. These GPUs are pretended: jobs get CUDA_VISIBLE_DEVICES and no device.
+    promise more than it has. These GPUs are simulated: jobs get CUDA_VISIBLE_DEVICES and no device.
     `own_gpus`, this machine's, take their place: the first node has them, and no other has any
     (`gpus.own_gpus` finds them).
     `accounting` adds slurmdbd on a private MariaDB.
@@ -65,7 +65,7 @@ class LocalSpec:
                 continue
             raise ConfigError(
                 "{kind} cannot be a GPU type.",
-                hint="A type is letters, digits, '_', '.' and '-', and starts with a letter.",
+                hint="Use letters, digits, '_', '.' and '-', with a letter or digit first.",
                 kind=repr(kind),
             )
         for what, number, least, most in (
@@ -101,7 +101,7 @@ class LocalSpec:
     def gpus_text(self) -> str:
         """Return the GPUs in words for a sentence; "": there are none."""
         if not self.own_gpus:
-            told = "1 pretended GPU" if self.gpus == 1 else "{count} pretended GPUs"
+            told = "1 simulated GPU" if self.gpus == 1 else "{count} simulated GPUs"
             return f"{said(told, count=self.gpus)} ({self.gpu_type})" if self.gpus else ""
         kinds = ", ".join(dict.fromkeys(gpu.type for gpu in self.own_gpus))
         count = len(self.own_gpus)

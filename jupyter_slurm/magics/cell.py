@@ -27,13 +27,14 @@ from jupyter_slurm.errors import (
     LoginError,
     LoginNeededError,
     NotFoundError,
+    VariableError,
 )
 from jupyter_slurm.job import JobHandle, placed, read_result_variables
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.magics import sessions
 from jupyter_slurm.magics.follow import CallThread, Following
-from jupyter_slurm.magics.frontend import show, tell, warn
+from jupyter_slurm.magics.frontend import answerer, page, show, tell, warn
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
@@ -45,6 +46,7 @@ from jupyter_slurm.views.failure import below_card, failure, left_out
 from jupyter_slurm.wire import (
     CellJob,
     CellSpec,
+    Earlier,
     InputPart,
     Job,
     JobSpec,
@@ -67,6 +69,7 @@ _OTHER: Mapping[InputPart, Message] = MappingProxyType(
         "in": Message.of("other values of --in"),
         "in?": Message.of("perhaps other values of --in"),
         "push": Message.of("other files of --push"),
+        "kernel": Message.of("another kernel"),
     }
 )
 
@@ -88,10 +91,10 @@ def run(
     request = state.script_request(line, code) if is_script else state.request(line)
     request = sessions.resolve(state, request)
     notebook = state.notebook
-    mark = cell_line.fingerprint(code, notebook or state.unnamed)
+    mark = cell_line.fingerprint(code, "" if notebook else state.unnamed)
     spec = placed(
         cell_line.spec(
-            made or cell_line.by_text(code),
+            made or cell_line.by_text(code, request.options),
             request,
             code,
             job_id=new_id(),
@@ -99,6 +102,7 @@ def run(
             fingerprint=mark,
         )
     )
+    spec = msgspec.structs.replace(spec, kernel=state.process)
     if kind_of(spec).is_python:
         _check_syntax(state, spec)
     if request.dry_run:
@@ -106,11 +110,12 @@ def run(
         return None
     with CallThread(state.person, spec.cluster) as worker:
         job = _find_or_submit(state, worker, request, spec)
-    if notebook is None and job.id == spec.id and not state.told_unnamed:
+    is_new = job.id == spec.id
+    if notebook is None and is_new and not state.told_unnamed and answerer().there():
         state.told_unnamed = True
         warn(
-            "It is not known which notebook this is: once this kernel has ended, the same cell is "
-            "another job. `%slurm attach {id}` brings this one back.",
+            "Not in a saved notebook: to get this job back after restarting, run "
+            "`%slurm attach {id}`.",
             id=job.id,
         )
     return JobHandle(state.api, job) if is_script else brought(state, request, job)
@@ -190,7 +195,7 @@ def warn_ended_earlier(job: Job, word: str) -> None:
 
 
 def _newest(state: MagicsState) -> Job:
-    jobs = [job for job in state.api.jobs() if not job.delivered]
+    jobs = [job for job in state.api.jobs() if not state.is_shown(job)]
     here = [job for job in jobs if job.notebook and job.notebook == state.notebook]
     if not jobs:
         raise NotFoundError(
@@ -220,7 +225,7 @@ def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
     """Return the job that this very cell has already started, if it is worth attaching to."""
     if request.reuse is Reuse.FRESH:
         return None
-    earlier = state.api.attachable(spec)
+    earlier = _attachable(state, spec)
     if earlier is not None:
         job = earlier.job
         other = _listed([str(_OTHER[part]) for part in earlier.differs])
@@ -242,6 +247,15 @@ def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
     return None
 
 
+def _attachable(state: MagicsState, spec: JobSpec) -> Earlier | None:
+    """Return the job that this cell has already started, unless its outcome is in the notebook."""
+    earlier = state.api.attachable(spec)
+    while earlier is not None and earlier.job.state.final and state.is_shown(earlier.job):
+        state.api.delivered(earlier.job.id)  # the page has not yet said so
+        earlier = state.api.attachable(spec)
+    return earlier
+
+
 def _find_without(
     state: MagicsState, request: Request, spec: JobSpec, absent: Sequence[str]
 ) -> Job | None:
@@ -257,7 +271,7 @@ def _find_without(
 def _earlier_without(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
     """Return the job of the same cell, whatever went into it: where variables are gone, as after a
     restart of the kernel, the cell has nothing to submit, so it can mean nothing else."""
-    earlier = None if request.reuse is Reuse.FRESH else state.api.attachable(spec)
+    earlier = None if request.reuse is Reuse.FRESH else _attachable(state, spec)
     return earlier.job if earlier and {*earlier.differs} <= {"in", "in?"} else None
 
 
@@ -328,27 +342,21 @@ def _with_inputs(state: MagicsState, spec: JobSpec) -> JobSpec:
     if not isinstance(spec, CellSpec) or not spec.names_in:
         return spec
     from jupyter_slurm import places  # noqa: PLC0415
-    from jupyter_slurm.jobs.outcome.large_values import weigh  # noqa: PLC0415
     from jupyter_slurm.jobs.outcome.variables import write_variables  # noqa: PLC0415
-    from jupyter_slurm.jobs.submission.inputs import digest_inputs  # noqa: PLC0415
+    from jupyter_slurm.jobs.submission.inputs import digest_inputs, holds_code  # noqa: PLC0415
     from jupyter_slurm.jobs.submission.payload import check_names  # noqa: PLC0415
 
     check_names(spec.names_in, state.namespace)
     path = places.spool_dir() / f"{spec.id}.vars"
     try:
-        header = write_variables(path, spec.names_in, state.namespace)
+        write_variables(path, spec.names_in, state.namespace)
         digest = digest_inputs(path, spec.names_in, state.namespace)
+        python = sys.version_info[:2] if holds_code(path) else None
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    python = sys.version_info[:2] if header.by_value else None
-    weight = sum(weigh(state.namespace[name]) for name in spec.names_in)
     return msgspec.structs.replace(
-        spec,
-        inputs=str(path),
-        inputs_digest=digest,
-        inputs_memory_mib=weight >> 20,
-        inputs_python=python,
+        spec, inputs=str(path), inputs_digest=digest, inputs_python=python
     )
 
 
@@ -373,24 +381,28 @@ def bring(
                 raise _cancelled(state, card, following) from None
             raise _left(state, card) from None
         except JupyterSlurmError as exc:
-            _give_up(state, card, exc)
+            _give_up(state, worker, card, exc)
             raise
     if not card.settled:
         state.live.add(card)
     if failed is not None and raise_on_failure:
         raise failed
+    if isinstance(failed, VariableError):
+        warn(failed.text)
 
 
 def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterSlurmError | None:
-    """Put the variables into the notebook, then note that everything has been delivered; return the
-    error to raise."""
+    """Put the variables into the notebook, then note that everything was sent; return the error to
+    raise."""
     api, job_id = state.api, card.job.id
     result = worker(lambda: api.result(job_id))
-    variables = worker(lambda: read_result_variables(result))
+    not_come = dict(result.failed)
+    variables = worker(lambda: read_result_variables(result, not_come))
     state.namespace.update(variables)
     _remark(result)
     ended_badly = failure(result, state.namespace)
-    failed = below_card(ended_badly, result.job) if ended_badly else left_out(result)
+    job = result.job
+    failed = below_card(ended_badly, job) if ended_badly else left_out(job, not_come)
     if result.job.fetch:
         try:
             follow_transfer(api, worker, worker(lambda: api.fetch(job_id)))
@@ -398,8 +410,19 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
             if failed is None:
                 raise
             warn("Its files did not come: {why}", why=exc)
-    card.update(worker(lambda: api.delivered(job_id)))
+    _note_sent(state, worker, card)
     return failed
+
+
+def _note_sent(state: MagicsState, worker: CallThread, card: LiveCard) -> None:
+    """Have the page acknowledge the outcome, once it has it; where the client does not, count it
+    as delivered."""
+    job, asked = card.job, page()
+    if asked is None:
+        job = worker(lambda: state.api.delivered(job.id))
+    else:
+        state.sent[job.id] = asked
+    card.complete(job)
 
 
 def _show_other_ranks(state: MagicsState, worker: CallThread, job: Job) -> None:
@@ -462,9 +485,11 @@ def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Deta
     return Detached(said("job {id} was asked to end and is {state}", id=job_id, state=ended))
 
 
-def _give_up(state: MagicsState, card: LiveCard, exc: JupyterSlurmError) -> None:
-    """Keep the job although the way to it is lost; count an outcome that nobody can have as
-    delivered, so that the cell's next run is another job."""
+def _give_up(
+    state: MagicsState, worker: CallThread, card: LiveCard, exc: JupyterSlurmError
+) -> None:
+    """Keep a job whose connection is lost. Count an outcome that cannot be fetched as sent, so that
+    the cell's next run submits a new job."""
     on_the_way = (AgentError, LoginError, HostKeyError)
     if isinstance(exc, on_the_way) or exc.transient or not card.job.state.final:
         state.live.add(card)
@@ -472,7 +497,7 @@ def _give_up(state: MagicsState, card: LiveCard, exc: JupyterSlurmError) -> None
         goes = _after_login() if waits else said("is not affected")
         warn("Job {id} {goes}; {ways}.", id=card.job.id, goes=goes, ways=_ways(card.job.id))
     else:
-        state.api.delivered(card.job.id)
+        _note_sent(state, worker, card)
 
 
 def _ways(job_id: str) -> str:

@@ -6,6 +6,8 @@ Which words there are, and what they take, is said by `commands/table.py`.
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,9 +18,10 @@ from types import MappingProxyType
 from jupyter_slurm.commands.arguments import Arguments, find, read_arguments
 from jupyter_slurm.commands.command import since_s
 from jupyter_slurm.commands.line import parse
+from jupyter_slurm.commands.shell import command_line
 from jupyter_slurm.commands.shell import parse as parse_shell
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
-from jupyter_slurm.job import forget_each, read_whole_log, steer_each
+from jupyter_slurm.job import forget_each, forgetting, read_whole_log, steer_each, unfetched
 from jupyter_slurm.magics import image, lab, remote, sessions
 from jupyter_slurm.magics.cell import attach, run_image, warn_ended_earlier
 from jupyter_slurm.magics.frontend import in_place, say, tell, warn
@@ -28,30 +31,29 @@ from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.views import offer_text, priority_text, spending_text
-from jupyter_slurm.views.card import headline, note, symbol
+from jupyter_slurm.views.card import has_unseen_output, headline, note, symbol
 from jupyter_slurm.views.preview_text import MARKS
 from jupyter_slurm.wire import ActionVerb, Job, JobState, QueueEntry, said, state_word
 
 
 def _shell(state: MagicsState, args: Arguments) -> None:
-    """Open a terminal in a job, inside the terminal that IPython runs in; in a notebook, which has
-    no terminal, submit the job and show what to type in one."""
-    # Front ends otherwise share only the Api; here they share all that is done with it.
-    from jupyter_slurm.cli.shell import open_shell, submitted  # noqa: PLC0415
-
-    wanted = parse_shell(args, state.with_defaults(()))
-    cluster = wanted.request.cluster
-    if not in_place():
-        open_shell(state.api, wanted, cluster)
+    """Open a shell in the terminal that IPython runs in. A notebook has no terminal: show what to
+    type in one."""
+    before = state.with_defaults(())
+    wanted = parse_shell(args, before)
+    if in_place():
+        words = command_line(args, before)
+        tell("A notebook has no terminal. Open one and type `{words}`.", words=words)
         return
-    if wanted.job_id is None:
-        job = submitted(state.api, wanted, cluster)
-        state.show_card(job)
-    else:
-        job = state.api.job(wanted.job_id)
-    tell(
-        "A notebook has no terminal: open one, and type `{words}`.", words=wanted.words_into(job.id)
-    )
+    # Front ends otherwise share only the Api; here they share all that is done with it.
+    from jupyter_slurm.cli.shell import prepared  # noqa: PLC0415
+
+    argv = prepared(state.api, wanted, wanted.request.cluster)
+    interrupted = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the shell
+    try:
+        subprocess.run(argv, check=False)
+    finally:
+        signal.signal(signal.SIGINT, interrupted)
 
 
 Command = Callable[[MagicsState, Arguments], object]
@@ -93,14 +95,28 @@ def _jobs(state: MagicsState, args: Arguments) -> Table:
             )
             for job in jobs
         ),
-        caption="\n".join(unread) or ("" if jobs else said("No jobs yet.")),
+        caption="\n".join(filter(None, (*unread, _to_fetch(jobs))))
+        or ("" if jobs else said("No jobs yet.")),
     )
 
 
 def _note(job: Job) -> str:
-    if job.delivered or job.state is JobState.REJECTED or not job.state.final:
-        return "" if job.state is JobState.COMPLETED else note(job)
-    return said("%slurm attach {id} brings its outcome", id=job.id)
+    told = "" if job.state is JobState.COMPLETED else note(job)
+    return told or (said("not fetched") if has_unseen_output(job) else "")
+
+
+def _to_fetch(jobs: Sequence[Job]) -> str:
+    """Say once for all rows how to show output that has not been fetched."""
+    unseen = [job for job in jobs if has_unseen_output(job)]
+    if not unseen:
+        return ""
+    told = (
+        "The output of 1 job has not been fetched. `%slurm attach {id}` shows it."
+        if len(unseen) == 1
+        else "The output of {count} jobs has not been fetched. `%slurm attach {id}` shows that of "
+        "the newest."
+    )
+    return said(told, count=len(unseen), id=unseen[0].id)
 
 
 def show_priorities(state: MagicsState) -> Table:
@@ -261,6 +277,8 @@ def _steer(verb: ActionVerb, state: MagicsState, args: Arguments) -> None:
 
 
 def _forget(state: MagicsState, args: Arguments) -> None:
+    if not args.yes and (jobs := unfetched(state.api, args.ids)):
+        raise RequestError(forgetting(jobs), hint="Add --yes to forget them anyway.")
     _report_each(forget_each(state.api, args.ids))
 
 

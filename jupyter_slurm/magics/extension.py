@@ -6,7 +6,6 @@ configuration: what the magics do (`bodies.py`) is imported with the first that 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -79,12 +78,9 @@ class SlurmMagics(Magics):
 
     @cached_property
     def state(self) -> MagicsState:
-        """Return the state of the magics. Whatever is shown comes after it, and in the user's
-        language."""
-        from jupyter_slurm import language  # noqa: PLC0415 - with the first magic, as the rest
-        from jupyter_slurm.magics.state import MagicsState  # noqa: PLC0415
+        """Return the state of the magics."""
+        from jupyter_slurm.magics.state import MagicsState  # noqa: PLC0415 - with the first magic
 
-        language.choose(os.environ)
         assert self.shell is not None
         return MagicsState(self.shell, self)
 

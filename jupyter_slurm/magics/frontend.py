@@ -41,6 +41,21 @@ def renders_jobs() -> bool:
     return told and _VS_CODE not in getattr(get_ipython(), "user_ns", {})
 
 
+def page() -> str | None:
+    """Return the page that runs this cell, if it acknowledges what it has shown; None: the client
+    does not, so what is sent counts as shown.
+
+    JupyterLab and Notebook name the cell in the request; a console or nbclient on the same kernel
+    does not. A page that is loaded again is another one.
+    """
+    get_parent = getattr(getattr(get_ipython(), "kernel", None), "get_parent", None)
+    if get_parent is None or not renders_jobs():
+        return None
+    request = get_parent("shell")
+    session: str | None = request.get("header", {}).get("session")
+    return session if "cellId" in request.get("metadata", {}) else None
+
+
 def notebook(namespace: Mapping[str, object]) -> str | None:
     """Return the notebook's path as its front end gives it; None if it gives none.
 
@@ -104,8 +119,7 @@ def say(text: str) -> None:
 
 
 def tell(text: Text, /, **args: object) -> None:
-    """Write a sentence of ours, in the user's language, to the cell's output; the catalogues
-    collect such literals."""
+    """Write a sentence to the cell's output."""
     say(said(text, **args))
 
 

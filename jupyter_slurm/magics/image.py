@@ -12,13 +12,12 @@ from pathlib import Path
 from jupyter_slurm.commands import packages_here
 from jupyter_slurm.commands.arguments import Arguments, read_arguments
 from jupyter_slurm.commands.command import by_words
-from jupyter_slurm.commands.image_line import ImageRequest, parse_image, place, removed
+from jupyter_slurm.commands.image_line import ImageRequest, parse_image, removed
 from jupyter_slurm.commands.submitting import IMAGE_CELL, IMAGE_PULL
-from jupyter_slurm.errors import LoginNeededError, RequestError
-from jupyter_slurm.job import JobHandle
+from jupyter_slurm.job import JobHandle, pushed_from
 from jupyter_slurm.magics.cell import brought
 from jupyter_slurm.magics.follow import CallThread
-from jupyter_slurm.magics.frontend import answerer, say, tell
+from jupyter_slurm.magics.frontend import say, tell
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import moment
@@ -33,8 +32,9 @@ def build(state: MagicsState, line: str, text: str) -> JobHandle | None:
     if here is not None and here.left_out:
         names = ", ".join(here.left_out)
         tell("Only on this machine, and so left out: {names}.", names=names)
-    folder = str(_folder(state.notebook))
-    return _make(state, request, request.build_spec(new_id(), text, here, state.notebook, folder))
+    folder, push = str(_folder(state.notebook)), pushed_from(Path.cwd(), request.push)
+    spec = request.build_spec(new_id(), text, here, state.notebook, folder, push)
+    return _make(state, request, spec)
 
 
 def _folder(notebook: str | None) -> Path:
@@ -74,7 +74,7 @@ def listed(state: MagicsState, args: Arguments) -> Table:
                 else said(one.origin),
                 f"{one.size_mib:.0f} MiB" if one.size_mib is not None else "",
                 moment(one.made_s, now_s) if one.made_s else "",
-                place(one),
+                one.path,
             )
             for one in found
         ),
@@ -89,27 +89,4 @@ def remove(state: MagicsState, args: Arguments) -> None:
             say(removed(name, worker(partial(state.api.remove_image, name, cluster))))
 
 
-def login(state: MagicsState, args: Arguments) -> None:
-    registry, user = args.registry, args.user or ""
-    person = answerer()
-    try:
-        if not user and "nvcr.io" not in registry:
-            user = person.choice(said("User of {registry}:", registry=registry) + " ")
-        password = person.secret(
-            said("Password (or API key, or token) for {registry}:", registry=registry) + " "
-        )
-    except LoginNeededError as exc:
-        raise RequestError(
-            "This front end cannot ask for a password.",
-            hint="In a terminal: jupyter slurm image login {registry}",
-            registry=registry,
-        ) from exc
-    path = state.api.registry_login(registry, user, password, args.cluster or state.cluster)
-    tell(
-        "The login to {registry} is in {path}, which only you can read.",
-        registry=registry,
-        path=path,
-    )
-
-
-COMMANDS = by_words(image_ls=listed, image_pull=pull, image_rm=remove, image_login=login)
+COMMANDS = by_words(image_ls=listed, image_pull=pull, image_rm=remove)

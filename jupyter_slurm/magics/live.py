@@ -32,8 +32,9 @@ _RETRY_S = 10.0
 class LiveCard:
     """One job's card in the cell that was running when it was made."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, *, is_complete: bool = False) -> None:
         self.job = job
+        self._is_complete = is_complete
         self._shown: tuple[JobState, int] | None = None
         self._shown_s = 0.0
         # Output of a plain thread goes to whatever cell runs then (ipykernel's parent header is
@@ -52,6 +53,12 @@ class LiveCard:
         self.job = job
         if self.due_s() <= 0:
             self._publish(update=True)
+
+    def complete(self, job: Job) -> None:
+        """Show that the cell has all output of the job, which a page then acknowledges."""
+        self.job = max(self.job, job, key=lambda one: one.revision)
+        self._is_complete = True
+        self._publish(update=True)
 
     def update_from_elsewhere(self, job: Job) -> None:
         """Update the card from another thread, long after the cell has ended."""
@@ -93,7 +100,8 @@ class LiveCard:
         if update and not in_place() and not state_is_new:
             return  # a terminal would print it again
         publish = change if update else show
-        publish(bundle(self.job, time.time()), {}, display_id=f"slurm-card-{self.job.id}")
+        data = bundle(self.job, time.time(), is_complete=self._is_complete)
+        publish(data, {}, display_id=f"slurm-card-{self.job.id}")
 
 
 class LiveCards:

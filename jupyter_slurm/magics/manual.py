@@ -59,18 +59,20 @@ there. Gives a job handle and a card that stays up to date; it does not wait.
 """
 
 _IMAGE = """\
-Make an image for jobs to run in, as this cell says, with the container tool that the cluster has.
+Build an image for jobs from this cell, with the cluster's own container tool.
 
     %%slurm_image NAME [--from IMAGE] [options of ours] [options of sbatch]
     pip install transformers==4.40 "numpy<2"
     apt install git
 
-and from then on `%%slurm --image NAME`. The cell is lines as people type them (pip, apt, conda), or
-lists below `pip:`, `apt:`, `conda:`; a Dockerfile (FROM …), for Docker, podman and Charliecloud,
-and a simple one for all; an Apptainer definition (Bootstrap: …); or a setup script (#!/bin/sh).
+and from then on `%%slurm --image NAME`. Lines of pip, apt and conda, or lists below `pip:`, `apt:`,
+`conda:`, are for every tool. Each tool also reads its own recipe: Docker, podman and Charliecloud a
+Dockerfile (FROM …), Apptainer a definition file (Bootstrap: …), pyxis and enroot a set-up script
+(#!/bin/sh) with --from.
 
-It is made by a job, so that it goes on whatever becomes of this notebook, and lies where every node
-sees it. Nothing is made again while the recipe and what it starts from stay the same.
+A recipe that copies files takes the folder of this notebook along, or the one after --push, without
+what .dockerignore names. A job builds the image, where every node sees it. It is built again when
+the cell, the image that it starts from, or a file of that folder changes.
 
 Options of ours
 """

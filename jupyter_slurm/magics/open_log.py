@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError
-from jupyter_slurm.wire import ErrorOutput, Job, Message, Output, Stream, said
+from jupyter_slurm.job import text_of
+from jupyter_slurm.wire import Job, Message, said
 
 _LOG_BYTES = 16_384
 _WAIT_S = 15.0
@@ -103,20 +104,7 @@ class OpenLog:
 
     def _read(self, wait_s: float) -> None:
         chunk = self._api.logs(self._job_id, self._cursor, wait_s, _LOG_BYTES)
-        self._written = (self._written + _text(chunk.outputs))[-_LOG_BYTES:]
+        self._written = (self._written + text_of(chunk.outputs))[-_LOG_BYTES:]
         self._cursor, self._job, self._ended = chunk.cursor, chunk.job, chunk.end
         if not self.closed:
             self._show(self)
-
-
-def _text(outputs: Iterable[Output]) -> str:
-    told = ""
-    for output in outputs:
-        match output:
-            case Stream():
-                told += output.text
-            case ErrorOutput():
-                told += "\n".join(output.traceback) + "\n"
-            case _:
-                pass
-    return told

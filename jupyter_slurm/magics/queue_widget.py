@@ -44,7 +44,7 @@ class QueueWidget(anywidget.AnyWidget):
     _css = Path(__file__).with_name("queue_widget.css")
 
     words: Dict[str, str | list[str]] = Dict().tag(sync=True)
-    """The browser's own words, in the language of this process."""
+    """The words that the browser's half shows."""
     rows: List[Row] = List().tag(sync=True)
     everyone = Bool(False).tag(sync=True)
     as_of = Unicode("").tag(sync=True)

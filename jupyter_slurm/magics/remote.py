@@ -29,7 +29,7 @@ from jupyter_slurm.views.connections import (
     tunnel_ends,
     tunnel_row,
 )
-from jupyter_slurm.wire import Message, Transfer, said
+from jupyter_slurm.wire import Transfer, said
 
 
 def login(state: MagicsState, args: Arguments) -> None:
@@ -39,11 +39,7 @@ def login(state: MagicsState, args: Arguments) -> None:
 
 def logout(state: MagicsState, args: Arguments) -> None:
     closed = state.api.disconnect(args.cluster or state.cluster)
-    tell(
-        "The connection to {cluster} is {state}. Jobs go on.",
-        cluster=closed.cluster,
-        state=Message(closed.state),
-    )
+    tell("Logged out of {cluster}. Jobs continue.", cluster=closed.cluster)
 
 
 def connections(state: MagicsState, _args: Arguments) -> Table:

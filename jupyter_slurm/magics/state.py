@@ -17,11 +17,11 @@ from IPython.core.interactiveshell import InteractiveShell
 from jupyter_slurm.api import Api
 from jupyter_slurm.client.login import Attended
 from jupyter_slurm.commands.braces import expand
-from jupyter_slurm.commands.line import Request, parse, parse_with_arguments, split
+from jupyter_slurm.commands.line import Request, after, parse, parse_with_arguments, split
 from jupyter_slurm.commands.scanner import scan
 from jupyter_slurm.commands.sessions import Owner
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.magics.frontend import answerer, connection_file, in_place, notebook
+from jupyter_slurm.magics.frontend import answerer, connection_file, in_place, notebook, page
 from jupyter_slurm.magics.live import LiveCard, LiveCards
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.slurm.options import left_of, sbatch_args
@@ -59,8 +59,11 @@ class MagicsState:
         self.unnamed = f"kernel {secrets.token_hex(8)}"
         """Stands for the notebook where nobody names it: two that run the same cell, as a sweep of
         parameters does, must not meet in one job."""
+        self.sent: dict[str, str] = {}
+        """The jobs whose outcome this kernel has sent to a page, which then acknowledges it, and
+        the page."""
         self.told_unnamed = False
-        """It was said that cells of this kernel are not found again after it."""
+        """The user was told how to get a job back once this kernel has ended."""
         self.live = LiveCards(lambda: self.agent)
 
     @cached_property
@@ -95,9 +98,22 @@ class MagicsState:
 
     @property
     def notebook(self) -> str | None:
-        """Return the notebook's path; None: nobody knows it."""
+        """Return the notebook's path now; None: it is unknown."""
         # nbconvert, run from a notebook, inherits that notebook's environment.
-        return self._run_by_program or notebook(self.namespace) or self._on_a_server
+        path = self._run_by_program or notebook(self.namespace) or self._on_a_server
+        return path and self.agent.notebook_path(path, self._started_s)
+
+    @property
+    def process(self) -> str:
+        """Return this kernel as `JobSpec.kernel` names it."""
+        return f"{os.getpid()} {self._started_s}"
+
+    @cached_property
+    def _started_s(self) -> float:
+        """The start of this process, which was told the notebook's path then."""
+        import psutil  # noqa: PLC0415 - loaded for notebooks only
+
+        return psutil.Process().create_time()
 
     @cached_property
     def _run_by_program(self) -> str | None:
@@ -140,14 +156,15 @@ class MagicsState:
         return ["--out-format", chosen, *words] if chosen else words
 
     def with_defaults(self, words: Sequence[str]) -> list[str]:
-        return [*self._to_cluster(), *self._defaults(), *words]
+        return [*self._to_cluster(), *after(self._defaults(), words)]
 
     def script_request(self, line: str, script: str) -> Request:
         """Return the same for a batch script, to which only sbatch's options mean anything. The
         `#SBATCH` lines of the script count more than the notebook's defaults."""
         defaults = left_of(parse(self._defaults()).options, read_directives(script))
-        words = [*sbatch_args(defaults), *self.words(line)]
-        return parse_with_arguments([*self._to_cluster(), *words])
+        return parse_with_arguments(
+            [*self._to_cluster(), *after(sbatch_args(defaults), self.words(line))]
+        )
 
     def defaults(self) -> Request:
         """Return what `%slurm use` and the settings say for every cell."""
@@ -164,9 +181,15 @@ class MagicsState:
             self.used_session = None
         self.used_cluster, self.used_options = cluster, tuple(options)
 
+    def is_shown(self, job: Job) -> bool:
+        """Tell whether the outcome is in the notebook. A page that runs another cell is still
+        there, so it has all that was sent to it, acknowledged or not."""
+        return job.delivered or (job.id in self.sent and self.sent[job.id] == page())
+
     def show_card(self, job: Job) -> LiveCard:
         """Show a card that stays up to date by itself, and return it."""
-        card = LiveCard(job)
+        # It takes the place of the job's earlier cards, too.
+        card = LiveCard(job, is_complete=job.state.final and self.is_shown(job))
         card.show()
         if not card.settled:
             self.live.add(card)

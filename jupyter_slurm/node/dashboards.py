@@ -27,7 +27,6 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 
 import lab_door
-import lab_port
 import runner
 
 TYPE_CHECKING = False
@@ -49,7 +48,7 @@ class NoDashboard(Exception):  # noqa: N818 - no error: the job goes on
 
 
 class Told(object):
-    """The file that says where the doors are."""
+    """The file that says which dashboards there are."""
 
     def __init__(self, path):
         # type: (str) -> None
@@ -75,17 +74,15 @@ def lead(name, plan, folder, attempt, told):
         else:
             reach = of_engine(name, os.path.join(folder, "engine.%s.json" % attempt))
             token = token_of_ray() if name == "ray" else ""
-        with open(os.path.join(folder, "key"), "rb") as file:
-            port = lab_port.opened(file.read().strip())
         # The agent names it in the same way.
-        door = lab_door.Door("jslurm-%s-%s" % (plan["id"], name), reach, lambda: None, port)
+        door = lab_door.Door("jslurm-%s-%s" % (plan["id"], name), reach, lambda: None)
     except NoDashboard as why:
         told(name, problem=str(why))
         return
     except OSError as error:
         told(name, problem="There is no way to %s: %s." % (TITLES[name], error))
         return
-    told(name, door=None if port is None else port.where, token=token)
+    told(name, token=token)
     never, _ = os.pipe()
     while True:
         door.step(never, QUIET_S)

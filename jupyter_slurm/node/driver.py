@@ -64,6 +64,7 @@ def notebook_runner(
         notebook = json.loads(text)
         mark({"notebook": notebook})
         shell = _shell()
+        pid = os.getpid()
         for index, cell in enumerate(notebook["cells"]):
             source = "".join(cell["source"])
             if cell["cell_type"] != "code" or not source.strip():
@@ -72,11 +73,15 @@ def notebook_runner(
             try:
                 _run_cell(source, CELL_NAME % (index + 1), display, space, shell)
             except Exception as error:
-                if "raises-exception" not in cell.get("metadata", {}).get("tags", ()):
+                forked = os.getpid() != pid
+                if forked or "raises-exception" not in cell.get("metadata", {}).get("tags", ()):
                     raise error.with_traceback(_inside(error))  # noqa: B904 - the same error
                 mark({"error": _described(error)})
             finally:
-                _show_figures()
+                if os.getpid() == pid:
+                    _show_figures()
+            if os.getpid() != pid:  # the cell forked: the later ones are the parent's
+                return
 
     return run
 

@@ -1,7 +1,7 @@
 """Frames between a kernel's job and the kernel's client: their kinds, and the messages kept.
 
 Sent as text, Python 3.6 and later, standard library only; nothing here knows what is in a message.
-The other end is kernel/frames.py; the way between them is that of a terminal (terminal_step.py).
+The other end is kernel/frames.py; the relay carries the bytes between them.
 
 framing.py says what a frame is. Messages are numbered in each direction, from 1 on, and kept until
 the other end has acknowledged them (GOT): a client that comes back after a cut line says what it

@@ -6,10 +6,9 @@ Runs on the cluster, Python 3.6 and later, standard library only. The server has
 has to choose one and nobody else can take it. It has a token that is derived from the job's key:
 whoever has the key can derive it too. The token lies in a file of the user's own, in no command
 line and no environment. The door (lab_door.py) lets in nobody but this user: the relay of the job
-(relay.py), and programs that know the job's key. The last line of `lab.N.jsonl` says where the door
-is and how far the lab is.
-Exit code: 0 it was idle for too long or was shut down from inside, 65 there is no JupyterLab, 69 it
-could not be installed, 70 it ended as it started, 128 + n signal n ended it.
+(relay.py). The last line of `lab.N.jsonl` says how far the lab is.
+Exit code: 0 it was idle for too long or was shut down from inside, 65 there is no JupyterLab, 70 it
+ended as it started, 128 + n signal n ended it.
 """
 
 import contextlib
@@ -27,9 +26,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 import lab_door
-import lab_overlay
 import lab_page
-import lab_port
 import private_folder
 
 TYPE_CHECKING = False
@@ -40,7 +37,6 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 MISSING_EXIT = 65
 """EX_DATAERR of sysexits.h, and the next two EX_UNAVAILABLE and EX_SOFTWARE: outcome/verdict.py."""
-NOT_INSTALLED_EXIT = 69
 FAILED_EXIT = 70
 NO_ROOM_EXIT = 74
 PATIENCE_S = 4.0
@@ -145,8 +141,6 @@ class Lab(object):
         self.folder = folder
         self.attempt = attempt
         self.tell = ProgressFile(os.path.join(folder, "lab.%s.jsonl" % attempt))
-        self.key = key
-        self.port = None  # type: Optional[lab_port.Port]
         self.server = None  # type: Optional[subprocess.Popen[bytes]]
         self.signals, self.waker = os.pipe()
         for descriptor in (self.signals, self.waker):
@@ -172,7 +166,10 @@ class Lab(object):
     # --- the server ---
 
     def start(self, private: str, temporary: str) -> None:
-        overlay = self.overlay()
+        command = own_command()
+        if command is None:
+            complain("there is no JupyterLab for %s" % sys.executable)
+            raise Ended(MISSING_EXIT, "missing")
         self.sock = os.path.join(private, "server")
         self.page = lab_page.Page(private, self.folder, self.attempt, self.task)
         self.page.write()
@@ -195,8 +192,6 @@ class Lab(object):
         env["TMPDIR"] = temporary
         for name in ("JUPYTER_TOKEN", "JUPYTER_TOKEN_FILE", "JUPYTER_PORT", "JUPYTER_PORT_RETRIES"):
             env.pop(name, None)
-        command = overlay.command(env, private) if overlay is not None else own_command()
-        assert command is not None
         # In a session of its own: a Ctrl-C or a signal to the job's group is for this process.
         self.server = subprocess.Popen(
             command + ["--config=" + config],
@@ -204,31 +199,11 @@ class Lab(object):
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-        # The rest is done while it starts: a name may take seconds to be looked up.
+        # The rest is done while it starts.
         self.activity = self.made_activity()
-        self.port = lab_port.opened(self.key)
-        stir = self.activity.stir
         reach = functools.partial(lab_door.at_path, self.sock)
-        self.door = lab_door.Door(self.task["door"], reach, stir, self.port)
-        # From here on a visitor can see the way in, and is let in when the server answers.
-        self.tell("starting", door=self.where())
-
-    def overlay(self) -> "Optional[lab_overlay.Overlay]":
-        """Return where JupyterLab is installed for the image, installing it where needed; None when
-        the image has one."""
-        if own_command() is not None:
-            return None
-        overlay = lab_overlay.Overlay(self.task["overlay"], self.task["image"])
-        if overlay.is_there():
-            return overlay
-        if not self.task["install"]:
-            complain("there is no JupyterLab for %s" % sys.executable)
-            raise Ended(MISSING_EXIT, "missing")
-        self.tell("installing")
-        if not overlay.install(self.was_told_to_end):
-            complain("JupyterLab could not be installed for %s" % sys.executable)
-            raise Ended(NOT_INSTALLED_EXIT, "not installed")
-        return overlay
+        self.door = lab_door.Door(self.task["door"], reach, self.activity.stir)
+        self.tell("starting")
 
     def wait_until_it_answers(self) -> None:
         began_s = time.monotonic()
@@ -254,10 +229,6 @@ class Lab(object):
         for number in sorted(numbers - {signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2}):
             raise Ended(128 + number, "told to end")
 
-    def where(self) -> "Optional[List[Any]]":
-        """Return the port's address, or None when there is no port."""
-        return None if self.port is None else self.port.where
-
     def made_activity(self) -> "lab_activity.Activity":
         import lab_activity  # noqa: PLC0415 - takes its time, while JupyterLab starts
 
@@ -266,16 +237,16 @@ class Lab(object):
             server,
             float(self.task["idle_s"]),
             self.tell_ready,
-            lambda: self.page.renew(server.get("sessions")),
+            self.page.renew,
         )
 
     def tell_ready(self, idle_since_s: "Optional[float]") -> None:
         python = list(sys.version_info[:3])
-        self.tell("ready", python=python, door=self.where(), idle_since_s=idle_since_s)
+        self.tell("ready", python=python, idle_since_s=idle_since_s)
 
     def serve(self) -> None:
         """Serve until the lab is over; raise Ended then."""
-        self.page.renew(None)  # before somebody sees it
+        self.page.renew()  # before somebody sees it
         self.tell_ready(None)
         self.activity.stir()  # it begins now
         self.activity.start()
@@ -293,7 +264,6 @@ class Lab(object):
         if self.server is None:
             return
         deadline_s = time.monotonic() + PATIENCE_S
-        self.page.notes.remove()
         self.send(signal.SIGTERM)
         # Before anything else: if this process is killed meanwhile, it removes nothing any more.
         for folder in folders:

@@ -1,23 +1,19 @@
-"""The door of a lab or a dashboard: sockets of the node that lead to its server, for this user
-alone.
+"""The way to the server of a lab or a dashboard: an abstract socket, for this user alone.
 
-Runs on the cluster, Python 3.6 and later, standard library only. One socket is abstract, without a
-file: a program outside a container can reach it if it shares the network with the container,
-whatever folders the two share; the kernel says whose program connects. The other is a port
-(lab_port.py), which a visitor reaches without a step of the job, and faster. The door copies bytes
-between these sockets and the server.
+Runs on the cluster, Python 3.6 and later, standard library only. An abstract socket has no file: a
+program outside a container can reach it if it shares the network with the container, whatever
+folders the two share; the kernel says whose program connects. The door copies bytes between this
+socket and the server.
 """
 
 import selectors
 import socket
-import time
 
 import framing
-import lab_port
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Callable, List, Optional  # noqa: F401 - in comments
+    from typing import Callable, Optional  # noqa: F401 - in comments
 
 CHUNK = 1 << 16
 """How many bytes are read at once. Four times as many take a third more of the processor's time:
@@ -59,29 +55,24 @@ def at_path(path: str) -> socket.socket:
 
 class Door(object):
     """The door to a server, to which `reach` makes a connection or raises OSError. `stir` is called
-    when somebody changes something; `port` is None where there is no port. Raises OSError when
-    another program has taken the door's name."""
+    when somebody changes something. Raises OSError when another program has taken the door's
+    name."""
 
     def __init__(
         self,
         name: str,
         reach: "Callable[[], socket.socket]",
         stir: "Callable[[], None]",
-        port: "Optional[lab_port.Port]" = None,
     ) -> None:
         self.reach = reach
         self.stir = stir
-        self.port = port
-        self.knocks = []  # type: List[lab_port.Knock]
         self.buffer = memoryview(bytearray(CHUNK))
         self.selector = selectors.DefaultSelector()
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind("\0" + name)
         self.listener.listen(128)
         self.listener.setblocking(False)
-        self.selector.register(self.listener, selectors.EVENT_READ, self.welcome)
-        if port is not None:
-            self.selector.register(port.listener, selectors.EVENT_READ, self.hear_a_knock)
+        self.selector.register(self.listener, selectors.EVENT_READ)
         self.signals = None  # type: Optional[int]
 
     def step(self, signals: int, timeout_s: float) -> None:
@@ -90,57 +81,17 @@ class Door(object):
         if self.signals is None:
             self.signals = signals
             self.selector.register(signals, selectors.EVENT_READ)
-        if self.knocks:
-            timeout_s = min(timeout_s, lab_port.KNOCK_S)
         for key, events in self.selector.select(timeout_s):
             if isinstance(key.data, End):
                 if key.data.mask:
                     self.serve(key.data, events)
-            elif isinstance(key.data, lab_port.Knock):
-                if key.data in self.knocks:
-                    self.answer(key.data)
-            elif key.data is not None:
-                key.data()
-        now_s = time.monotonic()
-        while self.knocks and self.knocks[0].until_s <= now_s:
-            self.send_away(self.knocks[0])
-
-    # --- who comes ---
+            elif key.fileobj is self.listener:
+                self.welcome()
 
     def welcome(self) -> None:
         sock = framing.accepted(self.listener)
-        if sock is not None:
-            self.let_in(sock)
-
-    def hear_a_knock(self) -> None:
-        assert self.port is not None
-        try:
-            sock, _ = self.port.listener.accept()
-        except OSError:
+        if sock is None:
             return
-        if len(self.knocks) == lab_port.MOST_KNOCKS:
-            self.send_away(self.knocks[0])
-        knock = lab_port.Knock(self.port, sock, time.monotonic() + lab_port.KNOCK_S)
-        self.knocks.append(knock)
-        self.selector.register(sock, selectors.EVENT_READ, knock)
-
-    def answer(self, knock: "lab_port.Knock") -> None:
-        try:
-            if not knock.listen():
-                return
-        except OSError:
-            self.send_away(knock)
-            return
-        self.knocks.remove(knock)
-        self.selector.unregister(knock.sock)
-        self.let_in(knock.sock)
-
-    def send_away(self, knock: "lab_port.Knock") -> None:
-        self.knocks.remove(knock)
-        self.selector.unregister(knock.sock)
-        knock.sock.close()
-
-    def let_in(self, sock: socket.socket) -> None:
         try:
             far = self.reach()
         except OSError:
@@ -150,8 +101,6 @@ class Door(object):
         one.other, other.other = other, one
         one.is_near = True
         self.settle(one)
-
-    # --- what they say ---
 
     def serve(self, end: End, events: int) -> None:
         try:

@@ -5,7 +5,6 @@
 (() => {
   const NAME = 'jupyter-slurm-lab';
   const LOOK_MS = 30_000;
-  const SOON_MS = 3_000;
   const SOON_S = 600;
   /** Chosen by the job's id, so that labs side by side differ; white text is legible on each. */
   const COLOURS = ['#a8326b', '#7b3fb5', '#00786f', '#a34a00', '#3f6b00', '#8a5a00', '#00688f'];
@@ -19,8 +18,6 @@
     #${NAME} > .jslurm-name { flex: 0 1 auto; min-width: 2ch; max-width: 30ch; overflow: hidden;
       text-overflow: ellipsis; padding: 0 8px; border-radius: 9px; line-height: 18px; color: #fff;
       background: var(--jslurm-colour); }
-    #${NAME} > .jslurm-also { flex: 0 1 auto; min-width: 0; overflow: hidden;
-      text-overflow: ellipsis; font-weight: 600; }
     #${NAME} > .jslurm-soon { font-weight: 600; }
     #${NAME} > button { border: 1px solid var(--jp-border-color1); border-radius: 3px;
       padding: 0 8px; line-height: 18px; background: none; color: inherit; font: inherit;
@@ -29,18 +26,15 @@
     #${NAME} > button:focus-visible { outline: 2px solid var(--jp-brand-color1); }
     /* What is dropped or cut below is in titles. */
     @media (max-width: 1000px) {
-      #${NAME} > .jslurm-gpus, .jslurm-also:not([hidden]) ~ .jslurm-node { display: none; }
-      #${NAME} > .jslurm-also:not([hidden]) ~ .jslurm-name { max-width: 8ch; }
+      #${NAME} > .jslurm-gpus { display: none; }
     }
     @media (max-width: 700px) {
       #${NAME} { flex: none; gap: 4px; padding: 3px 4px 0; }
       #${NAME} > .jslurm-name, #${NAME} > button { padding: 0 5px; }
       #${NAME} > .jslurm-name { max-width: 8ch; }
       #${NAME} > .jslurm-node { display: none; }
-      #${NAME} > .jslurm-also, #${NAME} > .jslurm-more { font-size: 0; }
-      .jslurm-also::before, .jslurm-more::before { font-size: var(--jp-ui-font-size1); }
-      .jslurm-also::before { content: '⚠'; }
-      .jslurm-more::before { content: '+'; }
+      #${NAME} > .jslurm-more { font-size: 0; }
+      .jslurm-more::before { font-size: var(--jp-ui-font-size1); content: '+'; }
       /* The menus that do not fit are come to by scrolling, swiping and keys. */
       #jp-menu-panel { flex: 0 1 auto; min-width: 0; }
       #jp-MainMenu { overflow-x: auto; scrollbar-width: none; }
@@ -120,7 +114,7 @@
   class Bar {
     constructor(node) {
       this.parts = Object.fromEntries(
-        ['also', 'name', 'node', 'gpus', 'left'].map(kind => [kind, part(kind)])
+        ['name', 'node', 'gpus', 'left'].map(kind => [kind, part(kind)])
       );
       node.id = NAME;
       node.setAttribute('role', 'group');
@@ -129,17 +123,6 @@
       style.textContent = STYLE;
       document.head.append(style);
       node.append(...Object.values(this.parts));
-      this.parts.also.setAttribute('role', 'status');
-    }
-
-    /** `path`: that of the file before the user's eyes. */
-    look(path) {
-      const others = this.told?.elsewhere[path] ?? [];
-      const also = others.length ? trans.__('Also open in %1', others.join(', ')) : '';
-      const why = trans.__(
-        'Both have a kernel of their own, and each saves over what the other has saved'
-      );
-      this.say('also', also, `${also}\n${why}`);
     }
 
     /** Shows `told`, but the time limit as it was changed here, until the node knows of it. */
@@ -245,15 +228,12 @@
           told => bar.tell(told),
           () => undefined
         );
-        bar.look(app.shell.currentWidget?.context?.path);
       }
     };
     await look();
     app.shell.add(widget, 'top', { rank: 1000 });
     document.addEventListener('visibilitychange', look);
     setInterval(look, LOOK_MS);
-    // The node notices a moment after a notebook was opened.
-    app.shell.currentChanged?.connect(() => setTimeout(look, SOON_MS));
     app.restored.then(() => {
       widget.node.append(...timeButtons(job => bar.extend(job)), ...endButtons(app));
     });

@@ -3,8 +3,7 @@
 Runs on the cluster, Python 3.6 and later, standard library only. All of it lies in the lab's folder
 and goes with it; nothing of the user's own JupyterLab is changed. The extension (lab_page.js) needs
 JupyterLab 3 or later, an older one has the title alone. It reads `facts.json`, which lies beside it
-and is written again when the agent has changed `limit` in the job's folder, or a notebook of this
-lab is opened in another one.
+and is written again when the agent has changed `limit` in the job's folder.
 """
 
 import contextlib
@@ -12,11 +11,9 @@ import json
 import os
 import shutil
 
-import lab_notebooks
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, Optional  # noqa: F401 - in comments
 
 NAME = "jupyter-slurm-lab"
 SCRIPT = "lab_page.js"
@@ -47,10 +44,6 @@ class Page(object):
             "node": os.environ.get("SLURMD_NODENAME") or os.uname().nodename,
             "gpus": task["gpus"],
         }
-        who = "%s on %s" % (self.job["name"], self.job["node"])
-        folder = os.path.expanduser(lab_notebooks.FOLDER)
-        self.notes = lab_notebooks.Notes(folder, task["id"], who)
-        self.elsewhere = {}  # type: Dict[str, List[str]]
         self.written = None  # type: Optional[Dict[str, Any]]
 
     @property
@@ -64,17 +57,11 @@ class Page(object):
         for name in (SCRIPT, WORDS):
             shutil.copyfile(os.path.join(here, name), os.path.join(self.static, name))
         put_json(os.path.join(self.extensions, NAME, "package.json"), PACKAGE)
-        self.renew(None)
+        self.renew()
 
-    def renew(self, sessions: "Any") -> None:
-        """Write the facts where they have changed. `sessions` are those of the server; None: it
-        has not said which there are."""
-        if sessions is not None:
-            paths = lab_notebooks.open_files(sessions, os.getcwd())
-            with contextlib.suppress(OSError):  # then nobody hears of them
-                found = self.notes.note(sorted(paths))
-                self.elsewhere = {paths[file]: found[file] for file in found}
-        facts = dict(self.job, end_s=self.end_s(), elsewhere=self.elsewhere)
+    def renew(self) -> None:
+        """Write the facts where they have changed."""
+        facts = dict(self.job, end_s=self.end_s())
         if facts != self.written:
             with contextlib.suppress(OSError):  # the disk may be full for a while, or the lab over
                 put_json(os.path.join(self.static, "facts.json"), facts)

@@ -1,16 +1,17 @@
-"""The launcher of a job on many nodes: starts a part on each node, and lets the user's code begin
-only when all of them have found each other.
+"""The launcher of a job on many nodes: has srun start the engine on all of them, once each node has
+reached the first one.
 
     python3 -uBS launch.py JOBDIR ATTEMPT
 
-Runs on the first node, outside any image, Python 3.6 and later, standard library only, without
-`site`, whose files a home on NFS gives slowly. Slurm starts the parts (launch_part.py), which
-connect to this program by whichever of its addresses reaches it, and then to each other. The rest
-is launch_run.py's: the engine's program of each node (`launch_torchrun.py` …) in the image. The
-engine `mpi` has none: Slurm starts its ranks as a step of their own.
-Its exit code: the one of the rank that failed first; 69 when the nodes could not begin.
+Runs on the first node, outside any image, Python 3.6 and later, standard library only; without
+`site`, which takes long to read from a home on NFS. srun starts launch_node.py: once on each node,
+or with MPI in each rank. The first one on each node connects to this program, by whichever of its
+addresses it reaches. When all have connected, world.N.json describes the nodes, and they start the
+engine's program in the image. The connections stay: a node that is gone closes its own.
+Exit code: that of the first rank that failed; 69 when the nodes could not begin.
 """
 
+import hmac
 import json
 import os
 import queue
@@ -23,98 +24,149 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 
-import launch_line
+import launch_network
+import launch_result
 import launch_step
+import runner
+import runner_ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Tuple  # noqa: F401 - in comments
 
 JOIN_S = 45.0
-"""How long to wait for all parts once Slurm has been asked to start them: with the end of the
-steps, 60 s at most go by until the job says what is wrong."""
-END_S, LOST_S = 10.0, 2.0
-"""How long the parts have to end what they have started; and how long srun has to notice, which
-waits for nodes that are lost or never came."""
+"""Time for all nodes to connect. With the end of the step it makes 60 s at most."""
+HELLO_S = 5.0
 WORD_S = 5.0
-CHECK_S = 20.0
+"""Time for srun's reason after the first sign that the step cannot start."""
+REST_S = {"torchrun": 20.0, "mpi": 3.0}
+"""Time for the other ranks to end after one has failed. MPI's calls heed no signal."""
+END_S, LOST_S = 10.0, 2.0
+"""Time for the step to end; and where a node is lost, which srun waits for."""
+SEEN_S, FAILED_S, HEARD_S = 60.0, 5.0, 1.0
+"""Time until files of other nodes appear here (nfs(5)): where all succeeded, where a rank may have
+failed before it wrote any, and where the reason is known."""
+UNAVAILABLE = 69
+"""EX_UNAVAILABLE of sysexits.h."""
 
 
 class LaunchError(Exception):
-    """The job's nodes cannot begin; says why, and what to do."""
+    """The nodes cannot begin; says why, and what to do."""
+
+
+class Ended(Exception):  # noqa: N818 - its reason is told already
+    """The job ends before the user's code has begun, with this exit code."""
+
+
+class Node(object):
+    """A node of the job, as its program (launch_node.py) describes it."""
+
+    def __init__(self, hello, sock):
+        # type: (Dict[str, Any], socket.socket) -> None
+        self.index = int(hello["index"])
+        self.name = str(hello["name"])
+        self.step_id = str(hello["step_id"])
+        self.reached = str(hello["reached"])
+        """The launcher's address at which the node reached it."""
+        self.address = str(hello["address"])
+        """Its own address on this connection."""
+        self.cpus, self.gpus = int(hello["cpus"]), int(hello["gpus"])
+        self.machine = str(hello["machine"])
+        self.sock = sock
+        self.code = None  # type: Optional[int]
+        """The exit code of its program; None: it has not ended."""
+        self.tail = ""
+        self.is_lost = False
 
 
 class Launcher(object):
-    """The state of one launch; what happens comes as `news` from threads that listen."""
+    """The state of one launch. Threads put what happens into `news`."""
 
     def __init__(self, job_dir, attempt):
         # type: (str, str) -> None
         self.job_dir = job_dir
         self.attempt = attempt
-        with open(os.path.join(job_dir, "launch.json"), encoding="utf-8") as file:
+        with open(self.path("launch.json"), encoding="utf-8") as file:
             self.plan = json.load(file)
-        self.shared = ["--overlap"] if self.plan["has_overlap"] else []
-        """Options that let the steps share CPUs and GPUs."""
-        if not self.plan["has_asked_for_gpus"]:
-            self.shared += launch_step.gpus_of_node()
-        self.key = launch_line.read_key(job_dir)
-        self.names = launch_line.expand(os.environ.get("SLURM_JOB_NODELIST", ""))
-        self.parts = {}  # type: Dict[int, launch_line.Part]
-        self.news = queue.Queue()  # type: queue.Queue[Tuple[str, Any, Any]]
-        self.listener = None  # type: Optional[socket.socket]
-        self.step = None  # type: Optional[launch_step.Step]
-        """The step of the parts."""
-        self.ranks = None  # type: Optional[launch_step.Step]
-        """That of the ranks of MPI."""
-        self.signalled = None  # type: Optional[int]
-        self.kind = ""
-        """The way in which the ranks of MPI find each other."""
-        self.kinds = []  # type: List[str]
-        """Those that are left to try."""
+        self.engine = str(self.plan["engine"])
+        self.is_ranked = bool(self.plan["is_ranked"])
+        self.names = launch_step.expand(os.environ.get("SLURM_JOB_NODELIST", ""))
+        self.mpi_types = [self.plan["mpi"]] if self.plan["mpi"] else list(self.plan["mpi_types"])
+        """The ways of MPI that are left to try."""
         self.counts = []  # type: List[int]
         """Ranks on each node."""
-        self.later = []  # type: List[Tuple[str, Any, Any]]
-        """News of these ranks from before the nodes had found each other; read afterwards."""
-        self.is_ready = False
-        """Whether they have, so that the user's code may begin."""
+        if self.plan["by_task"]:
+            told = os.environ.get("SLURM_TASKS_PER_NODE", "1")
+            self.counts = launch_step.tasks_of(told, len(self.names))
+        elif self.engine == "mpi":
+            told = os.environ.get("SLURM_GPUS_ON_NODE", "")
+            each = int(told) if told.isdigit() else launch_step.gpus()
+            self.counts = [each or 1] * len(self.names)
+        self.nodes = {}  # type: Dict[int, Node]
+        self.news = queue.Queue()  # type: queue.Queue[Tuple[str, Any, Any]]
+        self.signalled = None  # type: Optional[int]
+        self.listener = None  # type: Optional[socket.socket]
+        self.step = None  # type: Optional[launch_step.Step]
+        self.first = None  # type: Optional[Node]
+        """The node that failed first."""
+        self.lost = []  # type: List[str]
+        """Nodes that were lost before the job was told to end."""
+        self.is_told_to_end = False
 
-    # --- the parts ---
+    def path(self, name):
+        # type: (str) -> str
+        return os.path.join(self.job_dir, name)
+
+    # --- the nodes ---
 
     def start(self):
         # type: () -> None
-        """Have Slurm start a part on each node. Raise LaunchError."""
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.bind(("", 0))
-        listener.listen(512)
-        self.listener = listener
-        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        """Listen for the nodes, and start the step. Raise LaunchError."""
+        self.listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.listener.bind(("", 0))
+        self.listener.listen(512)
+        threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
         try:
-            found = launch_line.addresses(self.plan["interface"])
+            self.addresses = launch_network.addresses(self.plan["interface"])
         except OSError:
             raise LaunchError(
                 "%s has no network interface %s, which the cluster's profile names as `interface`."
                 % (self.names[0], self.plan["interface"])
             ) from None
-        if self.plan["engine"] == "mpi" and self.plan["by_task"]:
-            self.start_ranks(self.tasks())  # before the parts, since they take longer to begin
-        program = os.path.join(self.job_dir, "launch_part.py")
-        words = [self.job_dir, self.attempt, str(listener.getsockname()[1]), ",".join(found)]
-        each = ["--nodes=%d" % len(self.names), "--ntasks=%d" % len(self.names)]
-        each += ["--ntasks-per-node=1", "--mpi=none"] + self.shared
-        if not self.plan["is_ranked"]:
-            # Else Slurm kills the step on all nodes when it gives up one of them.
-            each.append("--no-kill")
-        self.step = launch_step.Step(each, [python(), "-uBS", program] + words, self.news)
+        self.start_step()
 
-    def join(self):
+    def start_step(self):
         # type: () -> None
-        """Wait until all parts are there and reach each other. Raise LaunchError, Cancelled."""
+        """Start the step: a task for each rank of MPI, else one on each node."""
+        counts = self.counts if self.engine == "mpi" else [1] * len(self.names)
+        options = ["--nodes=%d" % len(counts), "--ntasks=%d" % sum(counts)]
+        options.append("--ntasks-per-node=%d" % max(counts))
+        if self.engine == "mpi":
+            options += ["--distribution=block", "--overcommit"]
+            # By its default, mixed, and by tree Slurm's PMIx lets some ranks go on from MPI_Init
+            # while others are still in it, which ends those by SIGSEGV: with 22.05 and Open MPI 4.1
+            # on busy nodes 13 of 48 sessions of three ranks by tree, and none of 64 by ring.
+            os.environ.setdefault("SLURM_PMIX_FENCE", "ring")
+            options.append("--mpi=%s" % self.mpi_types.pop(0))
+        else:
+            options.append("--mpi=none")
+        if self.plan["has_overlap"]:
+            options.append("--overlap")  # else other steps of the job would wait for the CPUs
+        if not self.plan["has_asked_for_gpus"]:
+            options += launch_step.gpus_of_node()
+        if not self.is_ranked:
+            options.append("--no-kill")  # else Slurm ends the whole step when it loses a node
         assert self.listener is not None
-        try:
-            self._join()
-        finally:
-            launch_line.shut(self.listener)
-        self._check()
+        folder = self.job_dir
+        before, inside = [], []  # type: List[str], List[str]
+        python = sys.executable or "python3"
+        if self.plan["step"] is not None:  # the step's tasks are in the container
+            before, inside = self.plan["step"]["before"], self.plan["step"]["inside"]
+            options += self.plan["step"]["options"]
+            folder, python = self.plan["inside"], "python3"
+        words = inside + [python, "-uBS", folder + "/launch_node.py", folder, self.attempt]
+        words += [str(self.listener.getsockname()[1]), ",".join(self.addresses)]
+        self.step = launch_step.Step(options, words, self.news, before)
 
     def _accept(self, listener):
         # type: (socket.socket) -> None
@@ -123,206 +175,302 @@ class Launcher(object):
                 sock, _ = listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._talk, args=(sock,), daemon=True).start()
+            threading.Thread(target=self._hear, args=(sock,), daemon=True).start()
 
-    def _talk(self, sock):
+    def _hear(self, sock):
         # type: (socket.socket) -> None
-        """Hear one part, to its end."""
-        try:
-            line = launch_line.Line(sock, self.key, b"launcher")
-        except (OSError, launch_line.StrangerError):
-            sock.close()
+        """Read what one node sends until it is gone."""
+        sock.settimeout(HELLO_S)
+        file = sock.makefile("rb")
+        hello = launch_network.receive(file) or {}
+        word = launch_network.password(self.job_dir)
+        if not hmac.compare_digest(str(hello.get("password")), word):
+            launch_network.close(sock)  # a port scanner, or another job's program
             return
-        line.keep_alive()
-        hello = line.read()
-        if hello is None:
-            return
-        part = launch_line.Part(hello, line)
-        self.news.put(("joined", part, None))
-        message = line.read()
+        launch_network.send(sock, {"job": os.environ.get("SLURM_JOB_ID")})
+        sock.settimeout(None)
+        launch_network.keep_alive(sock)
+        node = Node(hello, sock)
+        self.news.put(("joined", node, None))
+        message = launch_network.receive(file)
         while message is not None:
-            self.news.put(("said", part, message))
-            message = line.read()
-        self.news.put(("gone", part, None))
+            self.news.put(("said", node, message))
+            message = launch_network.receive(file)
+        self.news.put(("gone", node, None))
 
-    def next(self, deadline_s):
+    def next(self, until_s):
         # type: (Optional[float]) -> Optional[Tuple[str, Any, Any]]
-        """Return what happens next, or None when the time is over."""
+        """Return what happens next; None: nothing until that time."""
         while True:
             if self.signalled:
                 number, self.signalled = self.signalled, None
                 return "signal", None, number
-            if self.is_ready and self.later:
-                return self.later.pop(0)
-            left_s = 1.0 if deadline_s is None else min(1.0, deadline_s - time.monotonic())
+            left_s = 1.0 if until_s is None else min(1.0, until_s - time.monotonic())
             try:
-                event = self.news.get(timeout=max(left_s, 0.001))
+                return self.news.get(timeout=max(left_s, 0.001))
             except queue.Empty:
-                if deadline_s is not None and time.monotonic() >= deadline_s:
+                if until_s is not None and time.monotonic() >= until_s:
                     return None
-                continue
-            if event[0] == "gone" and event[1].code is None:
-                event[1].gone = True
-            if event[1] is None or event[1] is not self.ranks or self.is_ready:
-                return event
-            self.later.append(event)
 
-    def _join(self):
+    def join(self):
         # type: () -> None
-        deadline_s = time.monotonic() + JOIN_S
-        waited = True
-        late = ("time", None, None)  # type: Tuple[str, Any, Any]
-        while len(self.parts) < len(self.names):
-            what, part, more = self.next(deadline_s) or late
+        """Wait until all nodes have connected. Raise LaunchError, Ended."""
+        until_s, is_late = time.monotonic() + JOIN_S, True
+        while len(self.nodes) < len(self.names) or self._lost():
+            late = ("late", None, None)  # type: Tuple[str, Any, Any]
+            what, node, more = self.next(until_s) or late
             if what == "joined":
-                self.parts[part.index] = part
+                self.nodes[node.index] = node
             elif what == "signal":
-                raise Cancelled(more)
-            elif what in ("gone", "bad exit"):
-                # srun, which ends a step that it cannot start whole, or the part will say why.
-                waited, deadline_s = False, time.monotonic() + WORD_S
-            elif what in ("time", "step"):
-                raise LaunchError(self._why_missing(waited and what == "time"))
+                raise Ended(128 + more)
+            elif what == "gone":
+                node.is_lost = True  # srun will say why
+                until_s, is_late = min(until_s, time.monotonic() + WORD_S), False
+            elif what == "step" and self._can_start_again():
+                self.start_step()
+            elif what in ("step", "late"):
+                raise self._not_there(is_late and what == "late")
+            elif what == "bad exit":
+                until_s, is_late = min(until_s, time.monotonic() + WORD_S), False
+        if self.listener is not None:
+            launch_network.close(self.listener)
 
-    def _why_missing(self, waited):
-        # type: (bool) -> str
-        here = {part.name for part in self.parts.values()}
-        missing = [name for name in self.names if name not in here]
-        os.listdir(self.job_dir)  # makes NFS ask
-        for index, name in enumerate(self.names):
-            told = launch_line.read_json(self.path("part.%s.%d.json" % (self.attempt, index)))
-            if told and name in missing:
-                return "%s %s" % (told.get("why"), FIREWALL)
-        text = "%s did not start within %d s." if waited else "Slurm could not start %s."
-        text = text % (
-            (launch_line.named(missing), JOIN_S) if waited else launch_line.named(missing)
-        )
-        return " ".join([text] + (self.step.said() if self.step else []))
+    def _lost(self):
+        # type: () -> List[str]
+        return [node.name for node in self.nodes.values() if node.is_lost]
 
-    def _check(self):
+    def _can_start_again(self):
+        # type: () -> bool
+        """Return whether srun lacks the library of this way of MPI, and another one is left."""
+        assert self.step is not None
+        return bool(self.mpi_types) and any("MPI type" in words for words in self.step.words)
+
+    def _not_there(self, is_late):
+        # type: (bool) -> Exception
+        """Return the error for nodes that have not connected."""
+        assert self.step is not None
+        here = {node.name for node in self.nodes.values()}
+        missing = [name for name in self.names if name not in here] or self._lost()
+        if self.step.ours:
+            return LaunchError(self.step.ours[0])
+        if self.step.of_containers:  # they are in the job's log, which the verdict explains
+            if here:
+                runner.complain(alone(missing, 1))
+            return Ended(1)
+        text = "%s did not start within %d s." if is_late else "Slurm could not start %s."
+        text %= (launch_step.named(missing), JOIN_S) if is_late else launch_step.named(missing)
+        return LaunchError(" ".join([text] + self.step.said()))
+
+    def go(self):
         # type: () -> None
-        """Let each part connect to all others. Raise LaunchError: names those that cannot."""
-        where = {str(p.index): [p.name, p.address, p.port] for p in self.parts.values()}
-        for part in self.parts.values():
-            part.line.send({"check": where})
-        deadline_s = time.monotonic() + CHECK_S
-        waited = set(self.parts)
-        while waited:
-            event = self.next(deadline_s)
+        """Describe the nodes in world.N.json, and let them start the engine. Raise LaunchError."""
+        nodes = [self.nodes[index] for index in sorted(self.nodes)]
+        reached = sorted({node.reached for node in nodes[1:]}) or [nodes[0].reached]
+        if len(reached) > 1:
+            raise LaunchError(
+                "The nodes reach %s at different addresses: %s. Name the interface of a network "
+                "that all nodes share by `interface` in the cluster's profile."
+                % (self.names[0], ", ".join(reached))
+            )
+        nodes[0].address = reached[0]
+        self.counts = self.counts or [node.gpus or 1 for node in nodes]
+        ranks = sum(self.counts) if self.is_ranked else 0
+        world = {
+            "engine": self.engine,
+            "nodes": [
+                {
+                    "name": node.name,
+                    "address": node.address,
+                    "cpus": node.cpus,
+                    "gpus": node.gpus,
+                    "memory_mib": launch_step.memory_mib(node.cpus, node.gpus),
+                }
+                for node in nodes
+            ],
+            "port": launch_network.free_port(),
+            "processes": self.counts,
+            "ranks": ranks,
+            "runner": self.plan["runner"],
+            "mpi_types": self.plan["mpi_types"],
+            "environment": launch_step.kept_from_steps(),
+            # Nodes that share a machine would take each other's memory: Open MPI names it after the
+            # host's name and the rank's number on its node.
+            "is_one_machine": len({node.machine for node in nodes}) < len(nodes),
+        }
+        runner.put(self.path("world.%s.json" % self.attempt), json.dumps(world).encode("ascii"))
+        self.tell({"ranks": ranks, "nodes": len(nodes)})
+        for node in nodes:
+            launch_network.send(node.sock, {"go": True})
+
+    # --- the run ---
+
+    def follow(self):
+        # type: () -> int
+        """Wait for the end; return the exit code of what failed first, or of the code that ran on
+        the first node alone."""
+        code, until_s = 0, None  # type: int, Optional[float]
+        of_step = None  # type: Optional[int]
+        nodes = self.nodes.values()
+        while of_step is None or any(node.code is None and not node.is_lost for node in nodes):
+            event = self.next(until_s)
             if event is None:
-                late = [self.parts[index].name for index in sorted(waited)]
-                raise LaunchError(
-                    "%s did not say whether it reaches the others." % launch_line.named(late)
-                )
-            what, part, more = event
+                break
+            what, node, more = event
+            failed = 0
             if what == "signal":
-                raise Cancelled(more)
-            if what == "gone":
-                raise LaunchError("%s was lost before all nodes were there." % part.name)
-            if what == "said" and "reached" in more:
-                if more["reached"]:
-                    raise LaunchError("%s %s" % (more["reached"][0], FIREWALL))
-                waited.discard(part.index)
+                self.is_told_to_end |= more in (signal.SIGTERM, signal.SIGINT)
+                self.signal(more)
+            elif what == "step":
+                of_step, until_s = more if more >= 0 else 128 - more, time.monotonic() + WORD_S
+            elif what == "bad exit" and self.engine == "mpi":
+                failed = more
+            elif node is not None and self.nodes.get(node.index) is node:
+                failed = self._ended(what, node, more)
+            if failed and not self.is_ranked and node.index:
+                self._tell_of_loss(node)
+            elif failed and self.is_ranked and not code:
+                code, until_s = failed, self._end_others(node)
+            first = self.nodes[0]
+            if not self.is_ranked and (first.code is not None or first.is_lost):
+                return failed
+        return code or of_step or 0
 
-    def tasks(self):
-        # type: () -> List[int]
-        """Return how many tasks the job has on each node."""
-        told = os.environ.get("SLURM_TASKS_PER_NODE", "1")
-        return launch_step.tasks_of(told, len(self.names))
+    def _ended(self, what, node, more):
+        # type: (str, Any, Any) -> int
+        """Note that a node's program has ended, or that it is gone; return an exit code, or 0."""
+        if what == "said" and "ended" in more:
+            node.code, node.tail = int(more["ended"]), str(more["tail"])
+            return int(node.code)
+        if what != "gone" or node.code is not None:
+            return 0
+        node.is_lost = True
+        if not self.is_told_to_end:  # else Slurm ends what is left
+            self.lost.append(node.name)
+            runner.complain("%s is gone: Slurm or the network has lost this node." % node.name)
+        return UNAVAILABLE
 
-    def start_ranks(self, counts):
-        # type: (List[int]) -> None
-        """Have Slurm start the ranks, which wait for world.N.json (runner_ranks.py)."""
-        # By its default, mixed, and by tree Slurm's PMIx lets some ranks go on from MPI_Init while
-        # others are still in it, which ends those by SIGSEGV: with 22.05 and Open MPI 4.1 on busy
-        # nodes 13 of 48 sessions of three ranks on two nodes by tree, and none of 64 by ring.
-        os.environ.setdefault("SLURM_PMIX_FENCE", "ring")
-        self.kinds = [self.plan["mpi"]] if self.plan["mpi"] else list(self.plan["mpi_types"])
-        self.counts = counts
-        self.kind = self.kinds.pop(0)
-        self.step_of_ranks()
+    def _end_others(self, node):
+        # type: (Optional[Node]) -> Optional[float]
+        """End the other ranks; return until when they have time for it. None: Slurm ends them."""
+        if self.is_told_to_end:
+            return None
+        self.first = node
+        if node is None or self.engine == "mpi" or not self.has_begun(node.index):
+            time.sleep(runner_ranks.TOGETHER_S)  # theirs may be about to fail, too
+        self.signal(signal.SIGTERM)
+        return time.monotonic() + REST_S[self.engine]
 
-    def step_of_ranks(self):
-        # type: () -> None
-        """Start the ranks of MPI, which srun tells of each other."""
-        kind, counts = self.kind, self.counts
-        each = ["--nodes=%d" % len(counts), "--ntasks=%d" % sum(counts), "--mpi=%s" % kind]
-        each += ["--distribution=block", "--ntasks-per-node=%d" % max(counts), "--overcommit"]
-        each += self.shared
-        inside = self.plan["inside"]
-        words = ["python3" if self.plan["in_image"] else python(), "-uB"]
-        words += ["%s/%s" % (inside, self.plan["runner"]), inside, self.attempt, "mpi"]
-        step = self.plan["step"]  # the container is the step itself
-        if step is None:
-            engine = os.path.join(self.job_dir, "engine")
-            self.ranks = launch_step.Step(each, ["/bin/bash", engine] + words, self.news)
-            return
-        each += step["options"]
-        self.ranks = launch_step.Step(each, step["inside"] + words, self.news, step["before"])
+    def signal(self, number):
+        # type: (int) -> None
+        """Send a signal to the tasks of the step: srun itself would end it."""
+        words = ["scancel", "--signal=%s" % signal.Signals(number).name[3:]]
+        words.append("%s.%s" % (os.environ["SLURM_JOB_ID"], self.nodes[0].step_id))
+        null = subprocess.DEVNULL  # a job that is ending refuses it
+        subprocess.call(words, stdin=null, stdout=null, stderr=null)
 
-    def signal(self, nodes, number):
-        # type: (List[launch_line.Part], int) -> None
-        for part in nodes:
-            part.line.send({"signal": number})
-        if self.ranks is not None and self.ranks.process.poll() is None:
-            # The ranks get it from Slurm; srun would end the step.
-            words = ["--signal=%s" % signal.Signals(number).name, os.environ["SLURM_JOB_ID"]]
-            null = subprocess.DEVNULL  # of a job that ends already there is nothing to say
-            subprocess.call(["scancel"] + words, stdin=null, stderr=null)
+    def has_begun(self, index):
+        # type: (int) -> bool
+        """Tell whether the engine's program on a node, or the first of its ranks, has begun."""
+        os.listdir(self.job_dir)  # makes NFS ask
+        name = "torchrun.%s.%d" % (self.attempt, index)
+        if self.engine == "mpi":
+            before = sum(self.counts[:index])
+            name = "output.%s.jsonl" % runner.of_rank(self.attempt, before or None)
+        return os.path.exists(self.path(name))
+
+    def tell(self, told):
+        # type: (Dict[str, Any]) -> None
+        """Write a line for the agent, and for the code where an engine runs beside it."""
+        with open(self.path("launch.%s.jsonl" % self.attempt), "ab", 0) as file:
+            file.write(runner.to_line(told))
+
+    def _tell_of_loss(self, node):
+        # type: (Node) -> None
+        """Tell the code, which goes on without this node, and the verdict if the code fails."""
+        self.tell({"said": launch_result.why(node)})
+        if not self.is_told_to_end:
+            # A line of its own: only the end of this file is read.
+            self.tell({"node": node.name, "was_lost": node.is_lost, "time_s": time.time()})
+
+    # --- the end ---
+
+    def finish(self, code):
+        # type: (int) -> int
+        """Write the job's result and return its exit code."""
+        if self.is_ranked:
+            return self._of_ranks(code)
+        # The programs of the other nodes wait for this where they have been told to end.
+        over = json.dumps({"over": True}).encode("ascii")
+        runner.put(self.path("engine.%s.json" % self.attempt), over)
+        event = self.next(time.monotonic())
+        while event is not None:  # the code may have noticed a lost node sooner than this program
+            if event[1] is not None and self._ended(*event):
+                self._tell_of_loss(event[1])
+            event = self.next(time.monotonic())
+        first = self.nodes[0]
+        has_result = os.path.exists(self.path("result.%s.json" % self.attempt))
+        is_ours = launch_step.OURS in first.tail
+        if has_result or not self.plan["has_result"] or not (is_ours or first.is_lost):
+            return code  # else the image's tool has said why in the job's log
+        why = first.tail.strip().splitlines()[-1].partition(launch_step.OURS)[2] if is_ours else ""
+        why = why or launch_result.why(first)
+        launch_result.fail(self.job_dir, self.attempt, "LaunchError", why, code or 1)
+        return code or 1
+
+    def _of_ranks(self, code):
+        # type: (int) -> int
+        """Make the job's result of those of the ranks, and return the job's exit code."""
+        assert self.step is not None
+        where = self._where(code) if code else None
+        nodes = self.nodes.values()
+        is_told = any(launch_step.OURS in node.tail for node in nodes)
+        is_heard = bool(self.step.of_containers)
+        patience_s = HEARD_S if is_told or is_heard else FAILED_S if code else SEEN_S
+        ranks = sum(self.counts)
+        found = launch_result.read_results(self.job_dir, self.attempt, ranks, patience_s)
+        if code and self.lost:
+            sentence = launch_result.loss(self.lost)
+            launch_result.lose(self.job_dir, self.attempt, ranks, found, sentence, code)
+            return code
+        told = None
+        if self.first is not None:
+            told = launch_result.why(self.first)
+        elif self.engine == "mpi":
+            told = " ".join(([where] if where else []) + self.step.said()) or None
+        statuses = {found[rank]["status"] for rank in found}
+        has_no_cause = not found or (where and not statuses & {"error", "killed"})
+        if code and has_no_cause and not is_told:
+            # The image's tool has said in the job's log why nothing began: the verdict reads that.
+            runner.complain(where or told or "The ranks ended with exit code %d." % code)
+            return code
+        made = launch_result.merge(self.job_dir, self.attempt, ranks, found, told, code)
+        return int(made["exit_code"])
+
+    def _where(self, code):
+        # type: (int) -> Optional[str]
+        """Name the nodes where nothing began, if it did on all others; the verdict reads it."""
+        assert self.step is not None
+        bad = {node.name for node in self.nodes.values() if node.code == code}
+        bad |= set(self.step.bad) if self.engine == "mpi" else set()
+        begun = {node.name for node in self.nodes.values() if self.has_begun(node.index)}
+        if not begun or not bad or set(self.names) - begun != bad:
+            return None
+        return alone(sorted(bad), code)
 
     def close(self):
         # type: () -> None
-        """Let all parts end what is left on their nodes, and end the steps."""
-        ending = [part for part in self.parts.values() if not part.gone]
-        for part in ending:
-            part.line.send({"over": True})
-        if self.ranks is not None:
-            self.ranks.end()
-        is_whole = len(ending) == len(self.names)
-        deadline_s = time.monotonic() + END_S
-        while ending:
-            event = self.next(deadline_s)
-            ending = [one for one in ending if event is not None and event[:2] != ("gone", one)]
+        """Let the nodes end what is left there, and end the step."""
+        for node in self.nodes.values():
+            launch_network.close(node.sock)
         if self.step is not None:
-            try:
-                self.step.process.wait(END_S if is_whole else LOST_S)
-            except subprocess.TimeoutExpired:
-                self.step.end()
-
-    def path(self, name):
-        # type: (str) -> str
-        return os.path.join(self.job_dir, name)
+            is_whole = len(self.nodes) == len(self.names) and not self._lost()
+            self.step.end(END_S if is_whole else LOST_S)
 
 
-class Cancelled(Exception):  # noqa: N818 - no error: somebody wanted it
-    """A signal came before the user's code had begun."""
-
-
-FIREWALL = (
-    "Is there a firewall between the nodes? If they share another network, name its interface by "
-    "`interface` in the cluster's profile."
-)
-
-
-def python():
-    # type: () -> str
-    return sys.executable or "python3"
-
-
-def what_follows():
-    # type: () -> Any
-    """Import and return launch_run, which takes over after the handshake."""
-    import launch_run  # noqa: PLC0415 - takes its time, in which Slurm starts the steps
-
-    return launch_run
-
-
-def run(launcher):
-    # type: (Launcher) -> int
-    """Run the engine to its end, and return the exit code. Raise LaunchError, Cancelled."""
-    follows = what_follows().Run(launcher)
-    launcher.join()
-    return int(follows.to_its_end())
+def alone(names, code):
+    # type: (List[str], int) -> str
+    """Return a sentence that the verdict reads."""
+    return "On %s alone the program ended with exit code %d." % (launch_step.named(names), code)
 
 
 def main(argv):
@@ -334,15 +482,19 @@ def main(argv):
         # type: (int, Any) -> None
         launcher.signalled = number
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+    for number in runner.FORWARDED:
         signal.signal(number, note)
     try:
         launcher.start()
-        return run(launcher)
+        launcher.join()
+        launcher.go()
+        return launcher.finish(launcher.follow())
     except LaunchError as error:
-        return int(what_follows().fail(job_dir, attempt, str(error)))
-    except Cancelled as cancelled:
-        return 128 + int(cancelled.args[0])
+        runner.complain(str(error))
+        launch_result.fail(job_dir, attempt, "LaunchError", str(error), UNAVAILABLE)
+        return UNAVAILABLE
+    except Ended as ended:
+        return int(ended.args[0])
     finally:
         launcher.close()
 
@@ -350,4 +502,4 @@ def main(argv):
 if __name__ == "__main__":
     code = main(sys.argv)
     sys.stderr.flush()
-    os._exit(code)  # threads may still wait for what will not come
+    os._exit(code)  # threads may still wait

@@ -2,24 +2,31 @@
 user's code, too.
 
     python3 -uB launch_dask.py JOBDIR ATTEMPT INDEX
+    python3 -uB launch_dask.py scheduler|worker FILE OPTIONS
 
-Python 3.6 and later, standard library, dask and distributed only; what it has in common with Ray is
-in launch_engine.py. Dask checks who connects by TLS alone: all of the job's processes show
-the certificate `tls.pem`, which was made for this job alone, and accept no other.
+Python 3.6 and later, standard library, dask and distributed only; launch_engine.py has the part in
+common with Ray. The second line is a program of Dask's itself: its own commands end when Slurm asks
+the processes of a step to, and the user's code may need the workers then. OPTIONS are those of its
+class, as JSON; the scheduler writes to FILE where it is, and the worker beside it waits for that.
+Dask checks by TLS alone who connects: all of the job's processes show the certificate `tls.pem`,
+which was made for this job, and accept no other.
 """
 
-import contextlib
+import asyncio
 import json
 import os
+import signal
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 
 import launch_engine
+import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, Optional  # noqa: F401 - in comments
 
 CERTIFICATE, KEY = "tls.pem", "tls.key"
 LOOPBACK = "127.0.0.1:0"
@@ -31,37 +38,18 @@ class Dask(launch_engine.Engine):
     module = "distributed"
     needs = "Dask"
 
+    def __init__(self, node):
+        # type: (launch_engine.Node) -> None
+        super(Dask, self).__init__(node)
+        for name in (CERTIFICATE, KEY):
+            if not os.path.exists(os.path.join(node.job_dir, name)):
+                raise launch_engine.EngineError("the job's folder has no %s for Dask" % name)
+        self.file = os.path.join(node.folder, "scheduler.json")
+
     @classmethod
     def flaw(cls):
         # type: () -> Optional[str]
         return None
-
-    def start(self):
-        # type: () -> None
-        for name in (CERTIFICATE, KEY):
-            if not os.path.exists(os.path.join(self.node.job_dir, name)):
-                raise launch_engine.EngineError("the job's folder has no %s for Dask" % name)
-        self.file = os.path.join(self.node.folder, "scheduler.%d.json" % self.node.index)
-        self.env = self.environment_of_programs()
-        self.env.pop("DASK_SCHEDULER_ADDRESS", None)
-        if self.node.index == 0:
-            self._run("scheduler", host=self.node.address, port=0, dashboard_address=LOOPBACK)
-        self._run(
-            "worker",
-            host=self.node.address,
-            name=self.node.name,
-            nthreads=self.node.cpus,
-            memory_limit=self.node.memory_bytes or "auto",
-            local_directory=self.node.folder,
-            dashboard_address=LOOPBACK,
-        )
-
-    def _run(self, kind, **options):
-        # type: (str, Any) -> None
-        program = os.path.join(self.node.job_dir, "launch_dask_program.py")
-        told = json.dumps(dict(options, protocol="tls"))
-        argv = [sys.executable, "-uB", program, kind, self.file, told]
-        self.programs.append(launch_engine.Program(self.node.news, argv, self.env))
 
     def environment(self):
         # type: () -> Dict[str, str]
@@ -78,17 +66,87 @@ class Dask(launch_engine.Engine):
         return env
 
     def lead(self):
+        # type: () -> None
+        node = self.node
+        self._run("scheduler", host=node.head, port=node.port, dashboard_address=LOOPBACK)
+        self._run_worker()
+
+    def place(self):
         # type: () -> Optional[Dict[str, Any]]
-        with contextlib.suppress(FileNotFoundError), open(self.file, encoding="utf-8") as file:
+        if not os.path.exists(self.file):
+            return None
+        with open(self.file, encoding="utf-8") as file:
             return dict(json.load(file))
-        return None
 
     def join(self, told):
         # type: (Dict[str, Any]) -> None
-        with open(self.file + ".partial", "w", encoding="utf-8") as file:
-            json.dump({"address": told["address"]}, file)
-        os.rename(self.file + ".partial", self.file)
+        self._run_worker(scheduler_ip=told["address"])
+
+    def _run_worker(self, **more):
+        # type: (Any) -> None
+        self._run(
+            "worker",
+            host=self.node.address,
+            name=self.node.name,
+            nthreads=self.node.cpus,
+            memory_limit=self.node.memory_bytes or "auto",
+            local_directory=self.node.folder,
+            dashboard_address=LOOPBACK,
+            **more,
+        )
+
+    def _run(self, kind, **options):
+        # type: (str, Any) -> None
+        told = json.dumps(dict(options, protocol="tls"))
+        argv = [sys.executable, "-uB", os.path.abspath(__file__), kind, self.file, told]
+        env = self.environment_of_programs()
+        env.pop("DASK_SCHEDULER_ADDRESS", None)
+        self.programs.append(launch_engine.Program(self.node.news, argv, env))
+
+
+async def scheduler(path, options):
+    # type: (str, Any) -> None
+    import launch_dask_dashboard  # noqa: PLC0415
+    from distributed import Scheduler  # noqa: PLC0415 - not where the engine's programs are started
+
+    async with Scheduler(**options) as server:
+        at = os.path.join(os.path.dirname(path), "dashboard")
+        launch_dask_dashboard.listen(server, at)
+        told = {"address": server.address, "dashboard": at}
+        runner.put(path, json.dumps(told).encode("ascii"))
+        await server.finished()
+
+
+async def worker(options):
+    # type: (Any) -> None
+    from distributed import Nanny  # noqa: PLC0415 - see `main`
+
+    options["preload"] = [os.path.join(sys.path[0], "launch_dask_dashboard.py")]
+    async with Nanny(**options) as server:
+        await server.finished()
+
+
+def main(argv):
+    # type: (Any) -> None
+    """Run a program of Dask's."""
+    for number in runner.FORWARDED:
+        signal.signal(number, signal.SIG_IGN)
+    path, options = argv[2], json.loads(argv[3])
+    if argv[1] == "scheduler":
+        asyncio.run(scheduler(path, options))  # novermin: Dask needs Python 3.7
+        return
+    import distributed  # noqa: F401, PLC0415 - while the scheduler starts
+
+    while "scheduler_ip" not in options:
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                options["scheduler_ip"] = json.load(file)["address"]
+        time.sleep(launch_engine.LOOK_S)
+    asyncio.run(worker(options))  # novermin: Dask needs Python 3.7
 
 
 if __name__ == "__main__":
-    launch_engine.run(sys.argv, Dask)
+    if sys.argv[1] in ("scheduler", "worker"):
+        main(sys.argv)
+    else:
+        launch_engine.run(sys.argv, Dask)

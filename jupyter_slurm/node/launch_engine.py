@@ -1,10 +1,10 @@
-"""Runs the programs of Ray and Dask (launch_ray.py, launch_dask.py): each starts its part of the
+"""The common part of the programs of Ray and Dask (launch_ray.py, launch_dask.py), which start the
 engine on one node, and on the first one also the user's code.
 
-Runs on the cluster, in the image, Python 3.6 and later, standard library only. The first node tells
-in `engine.N.json` where the engine is; the other nodes and the code (runner_engine.py) read it
-there. What goes wrong stands in `launch.N.jsonl`: this program writes it on the first node, and
-launch.py for the other nodes.
+Runs on the cluster, in the image, Python 3.6 and later, standard library only. The first node
+writes to `engine.N.json` where the engine is; the other nodes and the code (runner_engine.py) read
+it there. Failures are lines of `launch.N.jsonl`: of the first node by this program, of the others
+by launch.py.
 """
 
 import contextlib
@@ -37,25 +37,23 @@ MISSING = 65
 """EX_DATAERR of sysexits.h: this Python does not have the engine."""
 FAILED = 70
 """EX_SOFTWARE of sysexits.h."""
-START_S = 50.0
-"""How long the engine has to start on the first node."""
+START_S = 120.0
+"""Timeout for the engine's start on the first node. A busy file system makes it take a minute."""
 AFTER_ENGINE_S = 10.0
-"""How long the code may go on after the engine has ended on the first node."""
+"""Time for the code to go on after the engine has ended on the first node."""
+KILL_AFTER_S = 30.0
+"""Time between SIGTERM and SIGKILL for the code; Slurm waits as long (slurm.conf(5), KillWait)."""
 GRACE_S = 2.0
-"""How long processes have to end after SIGTERM. Nothing of theirs is wanted any more."""
+"""Time between SIGTERM and SIGKILL for the engine's programs, whose work is over."""
 LEAVE_S = 20.0
-"""How long the engine stays on the other nodes once Slurm has told the job to end: the code may
-want it for what it saves. What is left then Slurm kills after 30 s, or as its KillWait says."""
-LOOK_S = 0.02
+"""Time for which the engine stays on the other nodes once Slurm has told the job to end: the code
+may need it to save something. Slurm kills the rest after 30 s, or as its KillWait says."""
+LOOK_S = 0.05
 OVER_S = 1.0
-"""How long to wait for the word that the job is over once the engine has ended here."""
+"""Time until the word that the job is over, once the engine has ended here."""
 LAST_WORDS_S = 0.3
 TAIL_LINES = 3
 PREFIX = "jse-"
-TEMPORARY = "jst-"
-LONGEST_PARENT = 60
-"""Bytes of a path below which multiprocessing makes sockets, as Ray's dashboard does: unix(7)."""
-PR_SET_CHILD_SUBREAPER = 36
 
 
 class EngineError(Exception):
@@ -63,18 +61,16 @@ class EngineError(Exception):
 
 
 class Program(object):
-    """A program of the engine; what it writes and its end come as news."""
+    """A program of the engine. Its lines and its end are news."""
 
-    def __init__(self, news, words, env, first_line=None):
-        # type: (queue.Queue[Any], List[str], Dict[str, str], Optional[str]) -> None
-        """Start the program. `first_line`: what it reads first; "": that will be given later, and
-        None: it reads nothing."""
+    def __init__(self, news, words, env):
+        # type: (queue.Queue[Any], List[str], Dict[str, str]) -> None
         self.tail = []  # type: List[str]
         # Slurm asks all processes of a step to end, and the code may want to use the engine then.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, runner.FORWARDED)
         self.process = subprocess.Popen(
             words,
-            stdin=subprocess.DEVNULL if first_line is None else subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=env,
@@ -83,8 +79,6 @@ class Program(object):
         reader = threading.Thread(target=self._read, args=(news,), daemon=True)
         reader.start()
         threading.Thread(target=self._wait, args=(news, reader), daemon=True).start()
-        if first_line:
-            self.give(first_line)
 
     def end(self):
         # type: () -> None
@@ -92,14 +86,6 @@ class Program(object):
         if self.process.poll() is None:
             pid = self.process.pid
             launch_processes.kill([pid] + launch_processes.below(pid))
-
-    def give(self, line):
-        # type: (str) -> None
-        """Write a line to the program's stdin, and close that."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(OSError):  # it has ended, and that is news of its own
-            self.process.stdin.write(line.encode() + b"\n")
-            self.process.stdin.close()
 
     def _read(self, news):
         # type: (queue.Queue[Any]) -> None
@@ -113,12 +99,12 @@ class Program(object):
     def _wait(self, news, reader):
         # type: (queue.Queue[Any], threading.Thread) -> None
         code = self.process.wait()
-        reader.join(LAST_WORDS_S)  # what it has started may have the pipe, too
+        reader.join(LAST_WORDS_S)  # its children may hold the pipe, too
         news.put(("ended", self, code))
 
 
 class Node(object):
-    """This node of the job, and what the engine's programs on it have in common."""
+    """This node of the job, as all of the engine's programs on it need it."""
 
     def __init__(self, job_dir, attempt, index):
         # type: (str, str, int) -> None
@@ -128,25 +114,22 @@ class Node(object):
         with open(os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8") as file:
             world = json.load(file)
         os.environ.update(world["environment"])
-        self.nodes = world["nodes"]
         self.runner = str(world["runner"])
         """The program that runs the user's code."""
-        self.name = str(self.nodes[index]["name"])
-        self.address = str(self.nodes[index]["address"])
-        self.cpus = int(self.nodes[index]["cpus"])
-        self.gpus = int(self.nodes[index]["gpus"])
-        mib = self.nodes[index]["memory_mib"]
+        self.head, self.port = str(world["nodes"][0]["address"]), int(world["port"])
+        """The first node's address, and the port for the engine there."""
+        own = world["nodes"][index]
+        self.name, self.address = str(own["name"]), str(own["address"])
+        self.cpus, self.gpus = int(own["cpus"]), int(own["gpus"])
+        mib = own["memory_mib"]
         self.memory_bytes = None if mib is None else int(mib) << 20
         """None: the job has no limit on this node."""
         self.news = queue.Queue()  # type: queue.Queue[Any]
         self.code = None  # type: Optional[subprocess.Popen[bytes]]
         self.folder = ""
         self.lock = -1
-        self.temporary = ""
-        """The TMPDIR of the engine's programs: what they leave there goes with it."""
-        self.temporary_lock = -1
         self.until_s = None  # type: Optional[float]
-        """Until when the engine stays without the code's end; None: nobody has told it to end."""
+        """Until when the engine stays without the code's end; None: nothing has told it to end."""
 
     def secret(self, purpose):
         # type: (str) -> str
@@ -158,11 +141,9 @@ class Node(object):
 
     def make_folder(self):
         # type: () -> None
-        """Make the engine's folder on this node: /tmp/jse-… (short: the path of a socket has 107
-        bytes at most), which has the same name on all nodes, as Ray wants, and one that nobody can
-        guess; and one for temporary files where TMPDIR says. Raise EngineError where it is not this
-        user's, or OSError."""
-        self.temporary, self.temporary_lock = private_folder.made(TEMPORARY, LONGEST_PARENT)
+        """Make the engine's folder on this node, /tmp/jse-…: short, since the path of a socket has
+        107 bytes at most, and of the same name on all nodes, as Ray needs it. Raise EngineError
+        where it is another user's, or OSError."""
         for name in os.listdir("/tmp"):  # what an earlier job left that was killed outright
             if name.startswith(PREFIX):
                 with contextlib.suppress(OSError):
@@ -184,9 +165,6 @@ class Node(object):
 
     def remove_folder(self):
         # type: () -> None
-        if self.temporary_lock >= 0:
-            shutil.rmtree(self.temporary, ignore_errors=True)
-            os.close(self.temporary_lock)
         if self.lock < 0:
             return
         with contextlib.suppress(BlockingIOError):
@@ -201,13 +179,13 @@ class Node(object):
         words = [sys.executable, "-uB", program, self.job_dir, self.attempt]
         env = dict(os.environ, JSLURM_ENGINE=self._state(), **env)
         code = self.code = subprocess.Popen(words, stdin=subprocess.DEVNULL, env=env)
-        told = self.news
-        wait = lambda: told.put(("ended", code, code.wait()))  # noqa: E731
+        news = self.news
+        wait = lambda: news.put(("ended", code, code.wait()))  # noqa: E731
         threading.Thread(target=wait, daemon=True).start()
 
     def hand_on(self, number, _frame):
         # type: (int, Optional[FrameType]) -> None
-        """Let the code hear a signal, and end with that; on the other nodes end with the code."""
+        """Hand a signal on to the code, and end with that; on the other nodes end with the code."""
         if self.index == 0:
             if not self.signal_code(number) and number in (signal.SIGTERM, signal.SIGINT):
                 raise SystemExit(128 + number)
@@ -232,21 +210,20 @@ class Node(object):
         runner.put(self._state(), json.dumps(told).encode("ascii"))
 
     def told(self):
-        # type: () -> Optional[Dict[str, Any]]
-        """Return what the first node tells of the engine; None: nothing yet."""
+        # type: () -> Dict[str, Any]
+        """Return what the first node tells of the engine; empty: nothing yet."""
         try:
             os.listdir(self.job_dir)  # makes NFS ask
             with open(self._state(), encoding="utf-8") as file:
-                found = json.load(file)
+                return dict(json.load(file))
         except (OSError, ValueError):
-            return None
-        return found if isinstance(found, dict) else None
+            return {}
 
     def is_over(self):
         # type: () -> bool
-        """Tell whether the code has ended, or the engine has waited for that long enough."""
+        """Return whether the code has ended, or the engine has waited for that long enough."""
         is_late = self.until_s is not None and time.monotonic() > self.until_s
-        return is_late or "over" in (self.told() or {})
+        return is_late or "over" in self.told()
 
     def _state(self):
         # type: () -> str
@@ -289,18 +266,20 @@ class Engine(object):
 
     def environment_of_programs(self):
         # type: () -> Dict[str, str]
-        """Return all variables of the engine's own programs."""
-        return dict(os.environ, TMPDIR=self.node.temporary, **self.environment())
+        """Return all variables of the engine's own programs: what they leave in TMPDIR is removed
+        with their folder."""
+        return dict(os.environ, TMPDIR=self.node.folder, **self.environment())
 
-    def start(self):
+    def lead(self):
         # type: () -> None
-        """Start what can be started before anything is known of the first node."""
+        """Start on the first node."""
+        raise NotImplementedError
 
     def hear(self, line):
         # type: (str) -> None
         """Take notice of a line that one of the programs has written."""
 
-    def lead(self):
+    def place(self):
         # type: () -> Optional[Dict[str, Any]]
         """Return what is told of the engine on the first node once it runs there; None before."""
         raise NotImplementedError
@@ -309,6 +288,11 @@ class Engine(object):
         # type: (Dict[str, Any]) -> None
         """Start on another node, with what the first one tells."""
         raise NotImplementedError
+
+    def starts_again(self):
+        # type: () -> bool
+        """Start a second time after a program has ended, if that may help. Return False if not."""
+        return False
 
     def ended(self, program, code):
         # type: (Program, int) -> str
@@ -322,10 +306,10 @@ def first(node, engine):
     # type: (Node, Engine) -> int
     """Run the engine on the first node, and the code with it; return the code's exit code."""
     node.start_code(engine.environment())
-    engine.start()
+    engine.lead()
     told = None  # type: Optional[Dict[str, Any]]
     until_s = time.monotonic() + START_S
-    is_lost = False
+    is_lost, order = False, signal.SIGTERM
     while True:
         what, who, more = next_news(node, LOOK_S if told is None else 1.0)
         if what == "ended" and who is node.code:
@@ -333,43 +317,42 @@ def first(node, engine):
             return int(more) if more >= 0 else 128 - int(more)
         if what == "said":
             engine.hear(more)
-        elif what == "ended" and who in engine.programs and not is_lost:
+        elif what == "ended" and who in engine.programs and not (is_lost or engine.starts_again()):
             is_lost, until_s = True, time.monotonic() + AFTER_ENGINE_S
             node.say(engine.ended(who, more))
         if told is None and not is_lost:
-            told = engine.lead()
+            told = engine.place()
             if told is not None:
                 node.tell(told)
         if (told is None or is_lost) and time.monotonic() > until_s:
             if not is_lost:
                 late = (engine.name, node.name, START_S)
                 node.say("%s did not start on %s within %d s." % late)
-            node.signal_code(signal.SIGTERM)
-            is_lost, until_s = True, time.monotonic() + AFTER_ENGINE_S
+            node.signal_code(order)
+            is_lost, order = True, signal.SIGKILL
+            until_s = time.monotonic() + KILL_AFTER_S
 
 
 def other(node, engine):
     # type: (Node, Engine) -> int
     """Work for the first node until this program is told to end; return its exit code."""
-    engine.start()
-    has_joined = False
     while node.until_s is None or not node.is_over():
-        is_waited_for = has_joined and node.until_s is None
-        what, who, more = next_news(node, 1.0 if is_waited_for else LOOK_S)
+        is_quiet = bool(engine.programs) and node.until_s is None
+        what, who, more = next_news(node, 1.0 if is_quiet else LOOK_S)
         if what == "said":
             engine.hear(more)
-        elif what == "ended" and who in engine.programs:
+        elif what == "ended" and who in engine.programs and not engine.starts_again():
             # The first node's end reaches the engine here too, by a way of its own.
-            deadline_s = time.monotonic() + OVER_S
-            while time.monotonic() < deadline_s:
+            until_s = time.monotonic() + OVER_S
+            while time.monotonic() < until_s:
                 if node.is_over():
                     return 0
                 time.sleep(LOOK_S)
             raise EngineError(engine.ended(who, more))
-        told = None if has_joined else node.told()
-        if told is not None and "over" not in told:
-            engine.join(told)
-            has_joined = True
+        if not engine.programs:
+            told = node.told()
+            if "address" in told:
+                engine.join(told)
     return 0
 
 
@@ -384,15 +367,15 @@ def next_news(node, timeout_s):
 
 def complaint(kind):
     # type: (type[Engine]) -> Optional[str]
-    """Return why this Python cannot run the engine, or None. Takes no time: imports nothing."""
+    """Return why this Python cannot run the engine, or None. Imports nothing, which is quick."""
     python = "Python %d.%d.%d" % sys.version_info[:3]
-    if importlib.util.find_spec(kind.module) is None:
-        told = (kind.name.lower(), kind.needs, python, kind.module)
-        return "--launch %s needs %s, and %s has no module %r." % told
     flaw = kind.flaw()
+    if importlib.util.find_spec(kind.module) is None:
+        flaw = "no module %r" % kind.module
     if flaw is None:
         return None
-    return "--launch %s needs %s, and %s has %s." % (kind.name.lower(), kind.needs, python, flaw)
+    told = (kind.name.lower(), kind.needs, python, flaw)
+    return "--launch %s needs %s, and %s has %s." % told
 
 
 def main(argv, kind):
@@ -401,11 +384,7 @@ def main(argv, kind):
     if sentence is not None:
         runner.complain(sentence)
         return MISSING
-    with contextlib.suppress(OSError, AttributeError, ImportError):
-        import ctypes  # noqa: PLC0415 - an image's Python may have been built without
-
-        # Processes that the engine leaves behind come to this one, and are ended with it.
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    launch_processes.adopt_orphans()
     node = Node(os.path.abspath(argv[1]), argv[2], int(argv[3]))
     engine = None  # type: Optional[Engine]
 

@@ -1,4 +1,5 @@
-"""The processes below one of a job's own, of which some may have lost their parent.
+"""The processes below one of a job's own, orphans among them: under proctrack/linuxproc Slurm finds
+no process whose parent has ended.
 
 Runs on the cluster, Python 3.6 and later, standard library only.
 """
@@ -12,11 +13,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Dict, List  # noqa: F401 - in comments
 
+PR_SET_CHILD_SUBREAPER = 36
 
-def below(top):
-    # type: (int) -> List[int]
-    """Return the processes below this one that have not ended."""
-    parents = {}  # type: Dict[int, int]
+
+def adopt_orphans():
+    # type: () -> None
+    """Become the parent of processes below this one whose own parent ends."""
+    with contextlib.suppress(OSError, AttributeError, ImportError):
+        import ctypes  # noqa: PLC0415 - an image's Python may have been built without
+
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def parents():
+    # type: () -> Dict[int, int]
+    """Return the parent of each process that has not ended."""
+    found = {}  # type: Dict[int, int]
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -25,27 +37,28 @@ def below(top):
             except OSError:
                 continue
             if fields[0] != b"Z":
-                parents[int(name)] = int(fields[1])
-    found = []
-    for pid in parents:
-        above = pid
-        while above in parents and above != top:
-            above = parents[above]
-        if above == top and pid != top:
-            found.append(pid)
+                found[int(name)] = int(fields[1])
     return found
 
 
-def signal_children(number):
-    # type: (int) -> None
-    """Send a signal to each child of this process."""
-    own = os.getpid()
-    for pid in below(own):
-        with contextlib.suppress(OSError, IndexError, ValueError):
-            with open("/proc/%d/stat" % pid, "rb") as file:
-                parent = int(file.read().rpartition(b")")[2].split()[1])
-            if parent == own:
-                os.kill(pid, number)
+def children():
+    # type: () -> List[int]
+    """Return the children of this process."""
+    return [pid for pid, parent in parents().items() if parent == os.getpid()]
+
+
+def below(top):
+    # type: (int) -> List[int]
+    """Return the processes below this one."""
+    known = parents()
+    found = []
+    for pid in known:
+        above = pid
+        while above in known and above != top:
+            above = known[above]
+        if above == top and pid != top:
+            found.append(pid)
+    return found
 
 
 def kill(pids):
@@ -77,19 +90,13 @@ def end_below(patience_s):
 
 def wait_for_end(patience_s):
     # type: (float) -> bool
-    """Tell whether all processes below this one end within that time."""
-    deadline_s = time.monotonic() + patience_s
+    """Return whether all processes below this one end within that time."""
+    until_s = time.monotonic() + patience_s
     while below(os.getpid()):
-        if time.monotonic() > deadline_s:
+        if time.monotonic() > until_s:
             return False
-        reap()
+        with contextlib.suppress(OSError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
         time.sleep(0.02)
     return True
-
-
-def reap():
-    # type: () -> None
-    """Take leave of the children that have ended."""
-    with contextlib.suppress(OSError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass

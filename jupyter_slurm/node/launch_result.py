@@ -9,7 +9,6 @@ import json
 import os
 import time
 
-import launch_line
 import launch_step
 import runner
 import runner_usage
@@ -18,36 +17,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Sequence  # noqa: F401 - in comments
 
-TOGETHER_S = 1.0
-"""How long ranks have to fail for the same reason as the first of them; then all end."""
-RENEW = 75
-"""EX_TEMPFAIL: what the ranks of a session end with that are to be started anew."""
-OURS = "jupyter-slurm: "
-"""Begins a line that our own programs say."""
+    import launch  # noqa: F401
 
 
-def has_begun(job_dir, attempt, engine, index, counts):
-    # type: (str, str, str, int, List[int]) -> bool
-    """Tell whether on one of the nodes the engine's program, or the first of its ranks, has got as
-    far as into the image. `counts`: ranks by node."""
-    os.listdir(job_dir)  # makes NFS ask
-    name = "torchrun.%s.%d" % (attempt, index)
-    if engine == "mpi":
-        name = "output.%s.jsonl" % runner.of_rank(attempt, sum(counts[:index]) or None)
-    return os.path.exists(os.path.join(job_dir, name))
-
-
-def why(part):
-    # type: (launch_line.Part) -> str
-    """Say how a part of the job has failed."""
-    if part.gone:
-        return loss([part.name])
-    lines = part.tail.strip().splitlines()
+def why(node):
+    # type: (launch.Node) -> str
+    """Return a sentence about a node whose program failed."""
+    if node.is_lost:
+        return loss([node.name])
+    lines = node.tail.strip().splitlines()
     of_containers = [one for one in lines if launch_step.OF_CONTAINERS.search(one)]
     words = "".join(of_containers[:1] or lines[-1:])
-    if words.startswith(OURS):
-        return "On %s: %s" % (part.name, words[len(OURS) :])
-    told = "On %s the program ended with exit code %d" % (part.name, part.code or 0)
+    if words.startswith(launch_step.OURS):
+        return "On %s: %s" % (node.name, words[len(launch_step.OURS) :])
+    told = "On %s the program ended with exit code %d" % (node.name, node.code or 0)
     return "%s: %s" % (told, words) if words else told + "."
 
 
@@ -55,7 +38,7 @@ def loss(names):
     # type: (Sequence[str]) -> str
     """Say that these nodes were lost."""
     were = "were" if len(names) > 1 else "was"
-    return "%s %s lost while the job ran." % (launch_line.named(list(names)), were)
+    return "%s %s lost while the job ran." % (launch_step.named(names), were)
 
 
 def fail(job_dir, attempt, name, sentence, code, ranks=0, behind=()):

@@ -492,6 +492,10 @@ def main(argv: "List[str]") -> int:
     child = start(lambda pipes: live_for_a_cell(job_dir, attempt, pipes, rank))
     exit_code = supervise(job_dir, attempt, child, output, rank)
     end_dashboards()
+    if argv[3:] == ["torchrun"] and exit_code and exit_code - 128 not in FORWARDED:
+        import runner_ranks  # noqa: PLC0415 - few jobs have any
+
+        runner_ranks.end_torchrun()
     return exit_code
 
 

@@ -3,7 +3,8 @@
 Runs on the cluster, Python 3.6 and later, standard library only. A plain Python cell is run by
 `compile` and `exec` here; IPython is brought in (`runner_ipython.py`) when the cell is written in
 its language, when something imports it, and to format a traceback: it takes 0.3 s to import.
-What is shown goes through `runner_display.py`, variables through `runner_variables.py`.
+What is shown goes through `runner_display.py`, variables through `runner_values.py` and
+`runner_data.py`.
 """
 
 import _ast
@@ -41,6 +42,10 @@ IPYTHON_LINE = re.compile(r"^\s*(?:[!%]|\w[\w., ]*=\s*[!%]|\?)|\?\s*$")
 
 class NoIPython(Exception):  # noqa: N818 - shown to people under this name
     """The cell is written for IPython, which is not there."""
+
+
+class VariableError(Exception):
+    """Variables that the job sends in cannot be read."""
 
 
 class Finder:
@@ -193,12 +198,7 @@ class Cell:
     def render(self, error: BaseException) -> "List[str]":
         """Return the traceback as lines, from the cell's first frame on; IPython's where there is
         one."""
-        import linecache  # noqa: F401, PLC0415 - fills the cache, by way of the finder
-
-        driven = hide_ours(error)
-        trace = error.__traceback__
-        while trace is not None and not driven and file_of(trace) != self.name:
-            trace = trace.tb_next
+        trace = self.trace(error)
         if import_ipython() and self.publisher.shell is not None:
             lines = self.publisher.shell.render(type(error), error, trace)
             if lines:
@@ -207,6 +207,16 @@ class Cell:
 
         text = "".join(traceback.format_exception(type(error), error, trace))
         return text.rstrip("\n").split("\n")
+
+    def trace(self, error: BaseException) -> "Any":
+        """Return the error's traceback from the cell's first frame on."""
+        import linecache  # noqa: F401, PLC0415 - fills the cache, by way of the finder
+
+        driven = hide_ours(error)
+        trace = error.__traceback__
+        while trace is not None and not driven and file_of(trace) != self.name:
+            trace = trace.tb_next
+        return trace
 
     def finish(self) -> None:
         """Do what comes after the last line: show the figures that were not shown."""
@@ -300,9 +310,12 @@ def load_inputs(job_dir: str, cell: Cell) -> None:
     """Load the variables that the job sends in."""
     inputs = os.path.join(job_dir, "inputs.vars")
     if os.path.exists(inputs):
-        import runner_variables  # noqa: PLC0415 - 5 ms
+        import runner_values  # noqa: PLC0415 - 5 ms
 
-        cell.namespace.update(runner_variables.load(inputs))
+        values, failed = runner_values.read(inputs)
+        if failed:
+            raise VariableError(".\n".join("%s: %s" % item for item in failed.items()))
+        cell.namespace.update(values)
 
 
 def run_cell(
@@ -331,13 +344,13 @@ def run_cell(
 
                 runner_engine.enter(engine, cell.namespace)
             load_inputs(job_dir, cell)
-            cell.run()
+            run_in_parent(cell)
         finally:
             interrupts.armed = False
     except BaseException as caught:
         if not isinstance(caught, SystemExit) or caught.code:
             error, lines = caught, _report(cell, caught)
-            end["exit_code"] = exit_code(caught)
+            end["exit_code"] = runner_process.exit_code(caught)
     try:
         cell.finish()
     except Exception as caught:
@@ -354,6 +367,19 @@ def run_cell(
     return end
 
 
+def run_in_parent(cell: Cell) -> None:
+    """Run the cell. A process that it forked does not return: it ends as a Python program does."""
+    pid, forked = os.getpid(), None  # type: int, Optional[BaseException]
+    try:
+        cell.run()
+    except BaseException as error:
+        if os.getpid() == pid:
+            raise
+        forked = error
+    if os.getpid() != pid:
+        runner_process.end_forked(forked, cell.trace)
+
+
 def _report(cell: Cell, error: BaseException) -> "List[str]":
     """Show an error in the output; return the lines of its traceback."""
     if type(error).__module__.startswith("runner_"):  # ours: the sentence says it all
@@ -365,13 +391,6 @@ def _report(cell: Cell, error: BaseException) -> "List[str]":
     if cell.rank != 0:  # launch.py writes there what has failed first, with its ranks
         cell.publisher.error(name_of(error), text_of(error), lines)
     return lines
-
-
-def exit_code(error: BaseException) -> int:
-    """Return the exit code that Python ends with after this error; never 0, but a number's lowest
-    byte."""
-    code = error.code if isinstance(error, SystemExit) else 1
-    return code & 0xFF or 1 if isinstance(code, int) else 1
 
 
 def name_of(error: BaseException) -> str:
@@ -391,30 +410,42 @@ def _stored(task: "Dict[str, Any]", job_dir: str, attempt: str, cell: Cell) -> "
     """Store what is to come back; return what the `end` record tells of it."""
     told = {}
     if task.get("names_out") and not cell.rank:
-        told["variables"] = _store(
-            task, "names_out", os.path.join(job_dir, "vars." + attempt), cell
-        )
+        told["variables"] = _store(task, "names_out", job_dir, "vars." + attempt, cell)
     if task.get("names_gather") and cell.rank is not None:
-        path = os.path.join(job_dir, "vars.%s.%d" % (attempt, cell.rank))
-        told["gathered"] = _store(task, "names_gather", path, cell)
+        file_name = "vars.%s.%d" % (attempt, cell.rank)
+        told["gathered"] = _store(task, "names_gather", job_dir, file_name, cell)
     return told
 
 
-def _store(task: "Dict[str, Any]", which: str, path: str, cell: Cell) -> "Dict[str, Any]":
-    import runner_variables  # noqa: PLC0415 - 5 ms
+def _store(
+    task: "Dict[str, Any]", which: str, job_dir: str, file_name: str, cell: Cell
+) -> "Dict[str, Any]":
+    import runner_values  # noqa: PLC0415 - 5 ms
 
-    names, only_data = task[which], task.get("out_format") == "data"
+    names, path = task[which], os.path.join(job_dir, file_name)
+    there = [name for name in names if name in cell.namespace]
+    failed = {name: "the cell did not set it" for name in names if name not in there}
+    told = {"file": None, "bytes": 0, "hmac": None, "names": []}  # type: Dict[str, Any]
+    told["failed"] = failed
+    write = runner_values.write
+    if task.get("out_format") == "data":
+        import runner_data  # noqa: PLC0415 - 20 ms
+
+        write = runner_data.write
     try:
-        return runner_variables.store(path, names, cell.namespace, only_data)
+        failed.update(write(path + ".partial", there, cell.namespace))
+        told["bytes"] = os.path.getsize(path + ".partial")
+        with open(os.path.join(job_dir, "key"), "rb") as file:
+            told["hmac"] = runner_values.sign(path + ".partial", file.read().strip())
+        os.replace(path + ".partial", path)
     except OSError as error:
-        reason = "it could not be written: %s" % error
-        return {
-            "file": None,
-            "bytes": 0,
-            "digest": None,
-            "names": [],
-            "failed": dict.fromkeys(names, reason),
-        }
+        failed.update(dict.fromkeys(there, "it could not be written: %s" % error))
+        with contextlib.suppress(OSError):
+            os.unlink(path + ".partial")
+    else:
+        told["file"] = file_name
+        told["names"] = [name for name in there if name not in failed]
+    return told
 
 
 def open_process(pipes: "List[int]", interrupts: "Any") -> runner_display.Publisher:

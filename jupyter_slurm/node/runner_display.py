@@ -53,7 +53,9 @@ class Publisher:
         """Write a record. In a process that the cell forked, print its text instead."""
         if os.getpid() != self.pid:
             # Whole lines are only certain from one process; a forked one prints no whole records.
-            print(record.get("data", {}).get("text/plain", ""))
+            text = record.get("data", {}).get("text/plain")
+            if text is not None:
+                print(text)
             return
         data = memoryview(to_json(record) + b"\n")
         with self.shield, self.lock:

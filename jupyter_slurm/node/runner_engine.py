@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, Iterator, List, Set  # noqa: F401 - in comments
 
-JOIN_S = 60.0
+JOIN_S = 120.0
 """How long the nodes have to join once the engine runs on the first one."""
 LOOK_S = 0.05
 WATCH_S = 0.5
@@ -117,22 +117,10 @@ def own_signals():
         handlers[number] = signal.getsignal(number)
     try:
         yield
-    except SystemExit:
-        changed = signal.getsignal(signal.SIGTERM) != handlers[signal.SIGTERM]
-        restore(handlers)
-        if not changed:
-            raise
-        os.kill(os.getpid(), signal.SIGTERM)  # it came while that handler was there
-        raise
     finally:
-        restore(handlers)
-
-
-def restore(handlers):
-    # type: (Dict[int, Any]) -> None
-    for number, handler in handlers.items():
-        if handler is not None and signal.getsignal(number) != handler:
-            signal.signal(number, handler)
+        for changed, handler in handlers.items():
+            if handler is not None:
+                signal.signal(changed, handler)
 
 
 def all_joined(state, world, name, joined):

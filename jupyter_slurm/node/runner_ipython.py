@@ -5,6 +5,7 @@ and takes what `IPython.display` shows; the cell itself is run by `runner_cell.p
 """
 
 import atexit
+import os
 import shutil
 import tempfile
 
@@ -106,6 +107,8 @@ def start(
     publisher: "runner_display.Publisher", module: "types.ModuleType", cell_name: str
 ) -> "Any":
     """Set up the shell of this process, bound to the cell's namespace."""
+    # Plotly knows ipykernel's shell alone, and sends any other one 4 MB of HTML with each figure.
+    os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype")
     folder = tempfile.mkdtemp(prefix="ipython-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     config = Config()

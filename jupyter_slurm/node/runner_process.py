@@ -1,10 +1,13 @@
-"""What the cell's process stands on: its streams, kept in order, and signals as an interrupt.
+"""The process that runs a cell: its output in order, Slurm's signals as an interrupt, and the end
+of a process that the cell forked.
 
 Runs on the cluster, Python 3.6 and later, standard library only. Knows nothing of cells.
 """
 
+import contextlib
 import faulthandler
 import fcntl
+import gc
 import io
 import os
 import signal
@@ -15,7 +18,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
-    from typing import Any, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Callable, List, Optional  # noqa: F401 - in comments
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 TURN_S = 1.0
@@ -101,6 +104,42 @@ class Interrupts:
             if self.pending and not self.shields:
                 self.pending = False
                 raise KeyboardInterrupt
+
+
+# --- its end ------------------------------------------------------------------------------------
+
+
+def end_forked(
+    error: "Optional[BaseException]", trace_of: "Callable[[BaseException], Any]"
+) -> None:
+    """End a process that the cell forked, with Python's exit code. Its exit handlers do not run:
+    they would remove the parent's temporary folders and end the parent's workers."""
+    code = 0
+    try:
+        if isinstance(error, SystemExit):
+            code = exit_code(error) if error.code else 0
+            if code and not isinstance(error.code, int):
+                print(error.code, file=sys.stderr)
+        elif error is not None:
+            import traceback  # noqa: PLC0415 - for errors
+
+            code, trace, hook = 1, trace_of(error), sys.excepthook
+            hook = traceback.print_exception if hook is sys.__excepthook__ else hook
+            hook(type(error), error, trace)
+        threading._shutdown()  # type: ignore[attr-defined,unused-ignore] # as multiprocessing does
+        for thing in gc.get_objects():
+            if issubclass(type(thing), (io.BufferedWriter, io.TextIOWrapper)) and not thing.closed:
+                with contextlib.suppress(OSError, ValueError):
+                    thing.flush()
+    finally:
+        os._exit(code)
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the exit code that Python ends with after this error; never 0, but a number's lowest
+    byte."""
+    code = error.code if isinstance(error, SystemExit) else 1
+    return code & 0xFF or 1 if isinstance(code, int) else 1
 
 
 # --- streams ------------------------------------------------------------------------------------

@@ -18,9 +18,8 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 INIT_S = 50
 """How long MPI may take until all ranks are there."""
-LOOKS_PER_WAIT = 10
-"""What the ranks wait for is seen after at most a tenth of the time that it has taken."""
-MOST_PAUSE_S = 0.5
+TOGETHER_S = 1.0
+"""Time for ranks to fail for the same reason as the first of them; then all end."""
 SIZE_OF = {"torchrun": "WORLD_SIZE", "mpi": "SLURM_NTASKS"}
 
 
@@ -52,19 +51,20 @@ def check_size(world):
 
 def read_world(job_dir, attempt):
     # type: (str, str) -> Dict[str, Any]
-    """Return what launch.py tells of the nodes, once it does, and take over the job's variables:
-    ranks of MPI are started while the nodes find each other, and ended by launch.py where they do
-    not."""
-    path = os.path.join(job_dir, "world.%s.json" % attempt)
-    began_s = time.monotonic()
-    while not os.path.exists(path):
-        waited_s = time.monotonic() - began_s
-        time.sleep(min(max(0.005, waited_s / LOOKS_PER_WAIT), MOST_PAUSE_S))
-        os.listdir(job_dir)  # makes NFS ask
-    with open(path, encoding="utf-8") as file:
+    """Return the launcher's description of the nodes, and take over the job's variables."""
+    with open(os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8") as file:
         world = json.load(file)  # type: Dict[str, Any]
     os.environ.update(world["environment"])
     return world
+
+
+def end_torchrun():
+    # type: () -> None
+    """Have torchrun end the other ranks of this node after one has failed: it would wait five
+    minutes for those of the other nodes. If it starts ranks again, leave that to it."""
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == os.environ["TORCHELASTIC_MAX_RESTARTS"]:
+        time.sleep(TOGETHER_S)
+        os.kill(os.getppid(), signal.SIGTERM)
 
 
 def watch_mpi(world, publisher):

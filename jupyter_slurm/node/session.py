@@ -248,12 +248,15 @@ class Session:
             self._say(cell_id, runner.NO_ROOM_EXIT, "")
             return
         if self.worker.gone:
-            text = "jupyter-slurm: the process of the session had ended: %s.\n" % LOST
-            self.cell.output.write_text("stderr", text)
-            self.worker.close()
-            self.worker = self._start_worker()
+            self._replace_worker(self.cell)
         self.insist_at_s = 0.0
         self.worker.order(cell_id, self.cell.output)
+
+    def _replace_worker(self, cell: session_files.Cell) -> None:
+        text = "jupyter-slurm: the process of the session had ended: %s.\n" % LOST
+        cell.output.write_text("stderr", text)
+        self.worker.close()
+        self.worker = self._start_worker()
 
     def _finish(self, cell: session_files.Cell) -> None:
         self.worker.drain()

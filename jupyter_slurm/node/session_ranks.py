@@ -2,16 +2,14 @@
 
     python3 -u session_ranks.py JOBDIR ATTEMPT torchrun|mpi
 
-Runs on the cluster, in each rank, Python 3.6 and later, standard library only. Rank 0 is told of
-cells as any session is (session.py). What it takes it orders the others to do, by lines of
-`cells/orders.N.STEP` in the words of `cells/requests`, and `end`. Each rank R leaves
-`output.0.R.jsonl`, but the first `output.0.jsonl`, and `result.0.R.json`, of which the first makes
-the cell's result.
+Runs on the cluster, in each rank, Python 3.6 and later, standard library only. Rank 0 reads the
+requests as any session does (session.py), and orders the others to do the same, by lines of
+`cells/orders.N` in the words of `cells/requests`, and `end`. Each rank R writes `output.0.R.jsonl`,
+but the first one `output.0.jsonl`, and `result.0.R.json`, of which the first makes the cell's
+result.
 
-A cell that has not ended well in one rank cannot go on in the others, which soon wait for that one.
-They are interrupted; where this does not help, or a rank's process has died, all of them get new
-processes, for half of a session is of no use. MPI begins in a rank of Slurm's once, so those of MPI
-end with exit code 75, and the launcher starts them anew.
+A cell that fails in one rank is interrupted in the others, which would wait for that one. If that
+does not help, or the process of a rank dies, the session ends: half of one is of no use.
 """
 
 import contextlib
@@ -32,54 +30,39 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List  # noqa: F401 - in comments
 
 HEED_S = 30.0
-"""How long they have to heed an interrupt: many calls of PyTorch and MPI do not while they wait."""
+"""Time to react to an interrupt: many calls of PyTorch and MPI do not while they wait."""
 LAST_S = 5.0
-"""How long rank 0 waits for the others once the session is ended by a signal."""
+"""Time that rank 0 waits for the others once a signal has ended the session."""
 SELDOM_S = 5.0
 """How often a rank looks for orders that the first one on its node wakes."""
 PLACE_OF = {"torchrun": "LOCAL_RANK", "mpi": "SLURM_LOCALID"}
-"""The variables that tell a rank which it is on its node."""
+"""The variables with a rank's number on its node."""
 WRONG_WORLD = 65
 """EX_DATAERR of sysexits.h."""
 
 
 class Rank(session.Session):
-    """What holds for the first rank and for all others."""
+    """The common part of the first rank and all others."""
 
     def __init__(
         self, folder: str, attempt: str, engine: str, rank: int, ranks: int, requests: str
     ) -> None:
         self.ranks = ranks
-        self.workers = 0
-        self.is_to_begin_anew = False
         super().__init__(folder, attempt, engine, rank, requests)
 
-    def _start_worker(self) -> session.Worker:
-        if self.workers:  # what the store of torchrun has from the first processes is not for these
-            os.environ["TORCHELASTIC_RESTART_COUNT"] = str(self.workers)
-        self.workers += 1
-        return super()._start_worker()
-
-    def _renew(self) -> None:
-        """End the process that runs the cells; the next one gets another."""
-        self.worker.ready = False
-        self.worker.kill(signal.SIGKILL)
-
-    def run(self) -> "Dict[str, Any]":
-        result = super().run()
-        if self.is_to_begin_anew and not self.ended_by:
-            raise SystemExit(launch_result.RENEW)
-        return result
+    def _replace_worker(self, cell: session_files.Cell) -> None:
+        """Leave the cell to fail in this rank: the others have a process that begun together with
+        the one that died."""
 
     def _wake_others(self) -> None:
-        """Wake those that are on this machine."""
+        """Wake the others on this machine."""
         for rank in range(1, self.ranks):
             if rank != self.rank:
                 session_files.poke(session_files.poke_path(self.folder, rank))
 
 
 class First(Rank):
-    """Rank 0, to which all requests come."""
+    """Rank 0, which reads the requests."""
 
     def __init__(self, folder: str, attempt: str, engine: str, rank: int, ranks: int) -> None:
         path = os.path.join(folder, "cells", orders_of(attempt))
@@ -87,18 +70,24 @@ class First(Rank):
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         self.orders = os.open(path, flags, 0o600)
         self.found = {}  # type: Dict[int, Dict[str, Any]]
-        """How the cell has ended, by rank."""
+        """How the cell ended, by rank."""
         self.urged = ""
-        """What those that still run it were last told: to end it, to be ended."""
+        """The last order to the ranks that still run the cell: `cancel`, `kill` or `end`."""
         self.give_up_at_s = 0.0
-        """Until when they have time for that."""
+        self.lost = ""
+        """Why the session cannot go on."""
         super().__init__(folder, attempt, engine, rank, ranks, "requests")
 
+    def run(self) -> "Dict[str, Any]":
+        result = super().run()
+        self._order("end", "")
+        if self.lost and not self.ended_by:
+            result = session_files.ended("error", 1, evalue=self.lost)
+            result.update(ename="RankLost", traceback=["RankLost: " + self.lost])
+        return result
+
     def _is_over(self) -> bool:
-        is_over = super()._is_over() or (self.cell is None and self.is_to_begin_anew)
-        if is_over:
-            self._order("anew" if self.is_to_begin_anew else "end", "")
-        return is_over
+        return super()._is_over() or bool(self.lost and self.cell is None)
 
     def _order(self, verb: str, cell_id: str) -> None:
         os.write(self.orders, ("%s %s\n" % (verb, cell_id)).encode("ascii"))
@@ -135,7 +124,7 @@ class First(Rank):
             self._gather(self.cell)
 
     def _gather(self, cell: session_files.Cell) -> None:
-        """Read how the cell has ended in other ranks, and see to it that it ends in all."""
+        """Read how the cell ended in other ranks, and see to it that it ends in all."""
         there = set(os.listdir(cell.folder))
         for rank in range(1, self.ranks):
             name = "result.0.%d.json" % rank
@@ -156,7 +145,7 @@ class First(Rank):
     def _hasten(self, cell: session_files.Cell, now_s: float) -> None:
         """Have the cell end in the ranks that wait for one in which it has failed."""
         if not self.give_up_at_s:
-            self.give_up_at_s = now_s + launch_result.TOGETHER_S
+            self.give_up_at_s = now_s + runner_ranks.TOGETHER_S
         elif now_s > self.give_up_at_s and self.urged != "kill":
             self._urge(cell, "kill" if self.urged or self._has_died() else "cancel")
 
@@ -166,24 +155,26 @@ class First(Rank):
     def _urge(self, cell: session_files.Cell, verb: str) -> None:
         self.urged = verb
         self.give_up_at_s = time.monotonic() + HEED_S
+        cell.cancelled = cell.cancelled or verb == "cancel"
         if verb == "kill":
             left = [rank for rank in range(self.ranks) if rank not in self.found]
             if left:
-                told = "jupyter-slurm: rank%s %s had to be ended; what the session's cells had set "
+                told = "jupyter-slurm: rank%s %s had to be killed.\n"
                 told %= "" if len(left) == 1 else "s", launch_result.listed(left)
-                cell.output.write_text("stderr", told + "is lost in all ranks.\n")
-            self._renew()
-        else:
-            cell.cancelled = True
+                cell.output.write_text("stderr", told)
+            self.worker.kill(signal.SIGKILL)
         self._order(verb, os.path.basename(cell.folder))
 
     def _tell_all(self, cell: session_files.Cell) -> None:
         """Make the cell's result of those of all ranks, and its exit."""
         self.cell = None
         self.stirred_s = time.monotonic()
-        if self.urged != "kill" and self._has_died():
-            self._urge(cell, "kill")
-        self.is_to_begin_anew = self.urged == "kill" and self.engine == "mpi"
+        if self._has_died():
+            died = [rank for rank in sorted(self.found) if self.found[rank]["status"] == "killed"]
+            self.lost = "The session lost the process of rank%s %s. Start the session again." % (
+                "" if len(died) == 1 else "s",
+                launch_result.listed(died),
+            )
         try:
             if len(self.found) == self.ranks:
                 result = launch_result.merge(cell.folder, "0", self.ranks, self.found, None, 0)
@@ -196,7 +187,7 @@ class First(Rank):
 
 
 class Other(Rank):
-    """Any other rank, which does what the first one orders."""
+    """Any other rank, which follows the orders of the first."""
 
     def __init__(self, folder: str, attempt: str, engine: str, rank: int, ranks: int) -> None:
         self.is_told_to_end = False
@@ -205,7 +196,7 @@ class Other(Rank):
 
     def _is_over(self) -> bool:
         is_done = self.cell is None and not self.waiting
-        return is_done and bool(self.is_told_to_end or self.is_to_begin_anew or self.ended_by)
+        return is_done and bool(self.is_told_to_end or self.ended_by)
 
     def _tick_s(self) -> float:
         is_woken = not self.is_first_here and self.poke.descriptor is not None
@@ -216,12 +207,6 @@ class Other(Rank):
             self._wake_others()
         if verb == "end":
             self.is_told_to_end = True
-        elif verb == "anew":
-            self.is_to_begin_anew = True
-        elif verb == "kill":
-            if cell_id in self.waiting:
-                self._cancel(cell_id, verb)
-            self._renew()
         else:
             super()._take(verb, cell_id)
 
@@ -250,8 +235,8 @@ class Other(Rank):
 
 
 def orders_of(attempt: str) -> str:
-    """Return the name of the file with the orders, for ranks that have begun together."""
-    return "orders.%s.%s" % (attempt, os.environ.get("SLURM_STEP_ID", ""))
+    """Return the name of the file with the orders."""
+    return "orders.%s" % attempt
 
 
 def main(argv: "List[str]") -> int:
@@ -265,7 +250,10 @@ def main(argv: "List[str]") -> int:
         return WRONG_WORLD
     kind = Other if rank else First
     make = lambda *job: kind(job[0], job[1], engine, rank, world["ranks"])  # noqa: E731
-    return session.main(argv, make)
+    code = session.main(argv, make)
+    if code and engine == "torchrun" and code - 128 not in runner.FORWARDED:
+        runner_ranks.end_torchrun()
+    return code
 
 
 if __name__ == "__main__":

@@ -134,9 +134,9 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     network. "text": only text and pictures (PNG, JPEG). The last two leave out widgets and other
     active types."""
     out_format: OutFormat = "auto"
-    """How variables come back from cells: "data" accepts what needs no pickle, and refuses the
-    rest. A pickle can run any code on this machine, and whoever controls the cluster's machines or
-    the image can put one in the place of any variable. `--out-format` overrides it."""
+    """How variables come back from cells: pickled ("auto"), or as JSON and arrays without pickles
+    ("data"). A pickle can run any code on this machine, and whoever controls the cluster's machines
+    or the image can put one in the place of any variable. `--out-format` overrides it."""
     build_on: Literal["job", "login"] = "job"
     """Where images are made: in a job, or on the login machine itself, where the site allows that
     or the nodes cannot reach a registry."""

@@ -17,7 +17,7 @@ def ssh_hosts() -> list[str]:
     without an `ssh` that can resolve them."""
     if not shutil.which("ssh"):
         return []
-    # Connections look there too: transport/ssh_config/.
+    # Connections look there too: transport/ssh/route.py.
     file = os.environ.get("JUPYTER_SLURM_SSH_CONFIG") or Path.home() / ".ssh" / "config"
     return list(dict.fromkeys(_hosts(Path(file), 0)))
 

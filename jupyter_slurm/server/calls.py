@@ -60,8 +60,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
     )
     | dict.fromkeys(
         "list_folder file_entry read_file write_file make_folder rename_file remove_file "
-        "push pull fetch forward submit preview attachable make_image registry_login "
-        "command".split(),
+        "push pull fetch forward submit preview attachable notebook_moved notebook_path "
+        "make_image command".split(),
         Rule((EXECUTE,)),
     )
 )
@@ -81,7 +81,6 @@ OWN: Mapping[str, Rule] = MappingProxyType(
         "spec of a file": Rule((_READ, Right("read", "contents"))),
         "outlook": Rule((EXECUTE,)),
         "outlook of a file": Rule((EXECUTE, Right("read", "contents"))),
-        "elsewhere": Rule((_READ, Right("read", "sessions"))),
         "executed": Rule((_WRITE, Right("write", "contents"))),
         "kernel_remove": Rule((_WRITE, Right("write", "kernelspecs"))),
         "notebook": Rule((EXECUTE, Right("read", "contents"))),
@@ -96,7 +95,7 @@ OWN: Mapping[str, Rule] = MappingProxyType(
         "dashboard_entry": Rule((EXECUTE,)),
         "lab-proxy": Rule((EXECUTE,), get=True),
         "dashboard-proxy": Rule((EXECUTE,), get=True),
-        "terminal": Rule((EXECUTE, Right("execute", "terminals")), get=True),
+        "terminal": Rule((EXECUTE, Right("write", "terminals"))),
         "agent": Rule((EXECUTE,)),
     }
 )

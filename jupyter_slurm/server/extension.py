@@ -13,7 +13,6 @@ from tornado.web import RequestHandler
 from jupyter_slurm import client
 from jupyter_slurm.agent.place import SOCKET_VARIABLE, socket_path
 from jupyter_slurm.errors import ConfigError
-from jupyter_slurm.server.elsewhere import ElsewhereHandler, Notes
 from jupyter_slurm.server.events import SCHEMA, JobStates
 from jupyter_slurm.server.feed import Feed
 from jupyter_slurm.server.handlers import AgentHandler, CallHandler, NoSuchRoute
@@ -35,7 +34,8 @@ from jupyter_slurm.server.own import (
 )
 from jupyter_slurm.server.private_cluster import PrivateCluster, UpHandler
 from jupyter_slurm.server.relay import Relay
-from jupyter_slurm.server.terminal_socket import Terminal, TerminalHandler
+from jupyter_slurm.server.renames import Renames
+from jupyter_slurm.server.terminals import TerminalHandler
 from jupyter_slurm.server.watch import Client, WatchHandler
 from jupyter_slurm.views.card import CARDS_VARIABLE
 
@@ -52,7 +52,6 @@ ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/api/outlook", OutlookHandler),
     (r"/jupyter-slurm/api/notebook", NotebookHandler),
     (r"/jupyter-slurm/api/executed", ExecutedHandler),
-    (r"/jupyter-slurm/api/elsewhere", ElsewhereHandler),
     (r"/jupyter-slurm/api/kernels", KernelsHandler),
     (r"/jupyter-slurm/api/kernel_meant", MeantKernelHandler),
     (r"/jupyter-slurm/api/kernel_add", AddKernelHandler),
@@ -89,19 +88,17 @@ class SlurmApp(ExtensionApp):
         logger.register_event_schema(SCHEMA)
         states = JobStates(lambda data: logger.emit(schema_id=JobStates.SCHEMA_ID, data=data))
         self.relay = Relay(client.connect_here)
+        renames = Renames(self.serverapp.contents_manager, self.relay)
+        logger.add_listener(schema_id=Renames.SCHEMA_ID, listener=renames.hear)
         self.feed = Feed(self.relay.ask, self.relay.caller, states.see)
         self.clients: set[Client] = set()
-        self.terminals: set[Terminal] = set()
-        self.notes = Notes()
         self.new_clusters = NewClusters()
 
     def initialize_handlers(self) -> None:
         given: dict[type[RequestHandler], dict[str, object]] = {
             WatchHandler: {"feed": self.feed, "clients": self.clients},
-            TerminalHandler: {"relay": self.relay, "terminals": self.terminals},
             NewClusterHandler: {"relay": self.relay, "state": self.new_clusters},
             UpHandler: {"relay": self.relay, "state": PrivateCluster()},
-            ElsewhereHandler: {"relay": self.relay, "state": self.notes},
         }
         self.handlers.extend(
             (pattern, handler, given.get(handler, {"relay": self.relay}))
@@ -114,9 +111,6 @@ class SlurmApp(ExtensionApp):
             return  # the server ended before it had begun
         for page in list(self.clients):
             page.close()
-        for terminal in list(self.terminals):
-            terminal.close()
-        self.notes.remove()
         self.new_clusters.close()
         self.feed.close()
         self.relay.close()

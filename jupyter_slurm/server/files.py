@@ -20,7 +20,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.commands import headless, line
 from jupyter_slurm.commands.arguments import job_spec, named, read_arguments
 from jupyter_slurm.commands.braces import expand
-from jupyter_slurm.commands.notebooks import Executed
+from jupyter_slurm.commands.notebooks import Executed, executed_name
 from jupyter_slurm.errors import CodeError, RequestError
 from jupyter_slurm.job import log_pages, placed
 from jupyter_slurm.jobs.kinds import KINDS, kind_for, kind_of
@@ -140,9 +140,9 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
     job_id = wish.id or new_id()
     # A notebook's cell runs as a cell, whatever is in its text.
     by_text = headless.by_text if notebook is None else line.by_text
-    made = by_text(wish.code) if wish.kind is None else KINDS[wish.kind].spec
+    made = None if wish.kind is None else KINDS[wish.kind].spec
     spec: JobSpec
-    if command := kind_for(made).command:
+    if made is not None and (command := kind_for(made).command):
         _, spec = job_spec(
             made, read_arguments(named(command), words), job_id=job_id, notebook=called
         )
@@ -151,6 +151,7 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
         plain = notebook is None
         asked = headless.request(words) if plain else line.parse_with_arguments(words)
         request = headless.resolved(api, asked, called)
+        made = made or by_text(wish.code, request.options)
         spec = line.spec(made, request, wish.code, job_id=job_id, notebook=called)
     return folders.placed(spec, folders.root if notebook is None else notebook.parent)
 
@@ -198,7 +199,7 @@ def executed(api: Api, folders: Folders, job_id: str) -> tuple[str, dict[str, An
         )
     notebook = PurePosixPath(folders.shown(job.notebook))
     content: dict[str, Any] = msgspec.json.decode(text)
-    return str(notebook.with_name(f"{notebook.stem}.slurm-{job.slurm_id or job.id}.ipynb")), content
+    return str(notebook.with_name(executed_name(job))), content
 
 
 def note_given(api: Api, job_id: str) -> None:

@@ -120,6 +120,7 @@ class NewClusters:
         """Return what the cluster has. ConfigError: it has no Slurm; LoginNeededError."""
         found = api.describe(wish.name)
         new_cluster.check_slurm(found)
+        self._ways[wish.name] = new_cluster.with_login_shell(self._way(wish.name), found)
         info = api.cluster_info(wish.name)
         return Found(
             info,

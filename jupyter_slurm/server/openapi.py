@@ -10,7 +10,7 @@ import msgspec
 
 from jupyter_slurm.agent.protocol import Call, calls, version
 from jupyter_slurm.api import Api
-from jupyter_slurm.server import elsewhere, files, kernels, new_cluster, private_cluster
+from jupyter_slurm.server import files, kernels, new_cluster, private_cluster
 from jupyter_slurm.server.calls import OWN, RULES, Rule
 from jupyter_slurm.wire import Job, JobSpec, Preview, Problem, RemoteKernel
 
@@ -36,7 +36,6 @@ _OWN = tuple(
         ("outlook", files.LineWish, Preview, files.outlook),
         ("notebook", files.FileWish, Job, files.file_job),
         ("executed", files.JobWish, files.Written, files.executed),
-        ("elsewhere", kernels.Nothing, elsewhere.Elsewhere, elsewhere.Notes.elsewhere),
         ("kernels", kernels.Nothing, kernels.Kernels, kernels.listed),
         ("kernel_meant", kernels.KernelWish, RemoteKernel, kernels.meant),
         ("kernel_add", kernels.KernelWish, RemoteKernel, kernels.added),

@@ -6,6 +6,8 @@ from contextlib import suppress
 
 from .options import OptionError, parse_options
 
+_SBATCH = "#SBATCH"
+
 
 def read_directives(script: str) -> dict[str, str]:
     """Map long name -> value of the script's own options, the later of two equal ones.
@@ -16,13 +18,38 @@ def read_directives(script: str) -> dict[str, str]:
     {'job-name': 'a b', 'time': '00:01:00'}
     """
     found: dict[str, str] = {}
-    for line in script.split("\n"):
-        if line.startswith("#SBATCH"):
+    for line in _header(script):
+        if line.startswith(_SBATCH):
             with suppress(OptionError):
-                found |= parse_options(list(_words(line.removeprefix("#SBATCH"))))
-        elif line.strip() and not line.lstrip().startswith("#"):
-            break  # the first command; sbatch does not read on
+                found |= parse_options(list(_words(line.removeprefix(_SBATCH))))
     return found
+
+
+def has_directives(script: str) -> bool:
+    """Tell whether sbatch would find options in the script."""
+    return any(line.startswith(_SBATCH) for line in _header(script))
+
+
+def ignored_directive(script: str) -> str | None:
+    """Return the first `#SBATCH` line that sbatch ignores because a command precedes it.
+
+    Do not look into a here-document or a quoted script: their lines are for another job.
+    """
+    lines = script.split("\n")
+    for line in lines[len(list(_header(script))) :]:
+        if line.startswith(_SBATCH):
+            return line
+        if "<<" in line or "#!" in line:
+            return None
+    return None
+
+
+def _header(script: str) -> Iterator[str]:
+    """Yield the lines before the first command. sbatch does not read on."""
+    for line in script.split("\n"):
+        if line.strip() and not line.lstrip().startswith("#"):
+            return
+        yield line
 
 
 def _words(line: str) -> Iterator[str]:

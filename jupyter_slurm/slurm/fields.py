@@ -19,8 +19,8 @@ _MOST: Final = 1e15
 SLURM_ENV: Final[Mapping[str, str]] = MappingProxyType(
     {"LC_ALL": "C.UTF-8", "SLURM_BITSTR_LEN": "0", "SLURM_TIME_FORMAT": "%s"}
 )
-"""Set for every call: UTF-8 as it is, array ranges in full (the default cuts them at 64 bytes),
-times as epoch seconds."""
+"""Set for every call whose output is parsed: UTF-8 as it is, array ranges in full (the default
+cuts them at 64 bytes), times as epoch seconds."""
 
 
 _UNSET: Final = frozenset(

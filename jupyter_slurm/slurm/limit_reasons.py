@@ -31,7 +31,7 @@ THINGS: Final[Mapping[str, str]] = MappingProxyType(
         "node": "nodes",
         "gres": "GPUs or other generic resources",
         "billing": "billing units",
-        "license": "licences",
+        "license": "licenses",
         "bb": "burst buffer space",
         "energy": "energy",
         "jobs": "running jobs",

@@ -35,10 +35,9 @@ _NODE_SIZE = r"[1-9][0-9]*(?:-[1-9][0-9]*(?::[1-9][0-9]*)?)?"
 _NODE_SIZES = re.compile(rf"{_NODE_SIZE}(?:,{_NODE_SIZE})*")
 _RANGE = re.compile(r"\*|[1-9][0-9]*(?:-(?:\*|[1-9][0-9]*))?")
 _GEOMETRY = re.compile(r"(?:\*|[1-9][0-9]*)(?::(?:\*|[1-9][0-9]*)){0,2}")
-_GPUS = re.compile(r"(?:[A-Za-z][^\s:,=]*[:=])?[0-9]+(?:,[A-Za-z][^\s:,=]*[:=][0-9]+)*")
+_GPUS = re.compile(r"(?:[^\s:,=]+[:=])?[0-9]+(?:,[^\s:,=]+[:=][0-9]+)*")
 _GRES_ITEM = re.compile(
-    r"(?:gres[:/])?[A-Za-z_][A-Za-z0-9_.-]*(?:[:=](?:[0-9]+[kmgtp]?|[^\s:,=]*[^\s:,=0-9][^\s:,=]*"
-    r"(?:[:=][0-9]+[kmgtp]?)?))?",
+    r"(?:gres[:/])?[A-Za-z_][A-Za-z0-9_.-]*(?:[:=][^\s:,=]+(?:[:=][0-9]+[kmgtp]?)?)?",
     re.IGNORECASE,
 )
 _SIGNAL = re.compile(r"(?:(?P<to>[RB]{1,2}):)?(?P<signal>[A-Z0-9]+)(?:@(?P<before>[0-9]{1,5}))?")

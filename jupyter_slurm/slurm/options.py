@@ -5,13 +5,13 @@ The options themselves are in `option_table`, the checks of their values in `opt
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from jupyter_slurm.wire import Message, Text
 
 from .option_table import ALIASES, EXCLUSIVE, OPTIONS, Option
 from .option_values import CHECKS
-from .units import gpus_of_option
+from .units import gpus_in_tres, gpus_of_option, parse_nodelist
 
 __all__ = [
     "OPTIONS",
@@ -27,23 +27,39 @@ __all__ = [
     "takes_next",
 ]
 
-_MEMORY = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
-_CORES = frozenset({"ntasks", "ntasks-per-node", "cpus-per-gpu"})
-"""Options that count cores: a default of `cpus-per-task` would multiply them."""
-_SAYS_TASKS = frozenset({"nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu"})
-"""Options that say where tasks are: a default of `ntasks` would take nodes away from them (sbatch:
-"can't run 1 processes on 2 nodes, setting nnodes to 1"), and one of `ntasks-per-node` tasks."""
+_GPUS = frozenset({"gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task"})
+_GIVE_WAY = (
+    *((group, group) for group in EXCLUSIVE),
+    # sbatch: "invalid number of nodes (-N 2-1)".
+    (("nodelist", "nodefile"), ("nodes", "nodelist", "nodefile")),
+    # These count cores, which a default of cpus-per-task would multiply.
+    (("ntasks", "ntasks-per-node"), ("cpus-per-task",)),
+    # These place tasks, and so would a default (sbatch: "can't run 1 processes on 2 nodes, setting
+    # nnodes to 1").
+    (("nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu"), ("ntasks", "ntasks-per-node")),
+    # Slurm may lower a time limit as far as --time-min.
+    (("time",), ("time-min",)),
+)
+"""Options -> the defaults that do not apply when one of them is given."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@%+*?&|()!=\[\]-]+")
 
 
 class OptionError(ValueError):
-    """A word that sbatch would refuse: `word`; `suggestion` is the nearest right one."""
+    """A word that sbatch would refuse: `word`; `suggestion` is the nearest right one, `together`
+    are the names of options that exclude each other."""
 
-    def __init__(self, word: str, message: Text, suggestion: str | None = None) -> None:
+    def __init__(
+        self,
+        word: str,
+        message: Text,
+        suggestion: str | None = None,
+        together: Sequence[str] = (),
+    ) -> None:
         super().__init__(message)
         self.word = word
         self.message = message
         self.suggestion = suggestion
+        self.together = tuple(together)
 
     @property
     def option(self) -> str:
@@ -199,22 +215,24 @@ def _choice(option: Option, value: str) -> str:
     raise ValueError(Message.of("write one of {choices}", choices=", ".join(option.choices)))
 
 
-def left_of(defaults: Mapping[str, str], said: Iterable[str]) -> dict[str, str]:
-    """Return the defaults that change nothing of the options which somebody has said, by name.
+def left_of(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the defaults that still apply beside the given options.
 
-    >>> left_of({"time": "1:00", "mem": "4G", "qos": "low"}, ["time", "mem-per-cpu"])
+    >>> left_of({"time": "1:00", "gpus": "1", "qos": "low"}, {"time": "5", "gres": "gpu:2"})
     {'qos': 'low'}
     """
-    asked = {*said}
-    if "cpus-per-task" in asked:
-        asked |= {"cpus-per-gpu"}
-    if not asked.isdisjoint(_MEMORY):
-        asked |= _MEMORY
-    if not asked.isdisjoint(_CORES):
-        asked |= {"cpus-per-task"}
-    if not asked.isdisjoint(_SAYS_TASKS):
-        asked |= {"ntasks", "ntasks-per-node"}
-    return {name: value for name, value in defaults.items() if name not in asked}
+    gone = set(given)
+    for options, give_way in _GIVE_WAY:
+        if not given.keys().isdisjoint(options):
+            gone.update(give_way)
+    left = {name: value for name, value in defaults.items() if name not in gone}
+    if any(_asks_for_gpus(*option) for option in given.items()):
+        left = {name: value for name, value in left.items() if not _asks_for_gpus(name, value)}
+    return left
+
+
+def _asks_for_gpus(name: str, value: str) -> bool:
+    return name in _GPUS or (name in ("gres", "tres-per-task") and gpus_in_tres(value) > 0)
 
 
 def check_together(options: Mapping[str, str]) -> None:
@@ -228,15 +246,17 @@ def check_together(options: Mapping[str, str]) -> None:
                     "{options} exclude each other: leave all but one out.",
                     options=", ".join(given),
                 ),
+                together=group,
             )
-    gpus_by_gres = any(part.startswith("gpu") for part in options.get("gres", "").split(","))
-    if gpus_by_gres and "gpus-per-node" in options:
+    if gpus_in_tres(options.get("gres", "")) and "gpus-per-node" in options:
         raise OptionError(
             "--gpus-per-node",
             Message.of("--gres=gpu and --gpus-per-node exclude each other: leave one out."),
+            together=("gres", "gpus-per-node"),
         )
-    least = re.match(r"[0-9]+", options.get("nodes", ""))
-    gpus, nodes = gpus_of_option(options.get("gpus", "")), int(least[0]) if least else 1
+    least, nodelist = re.match(r"[0-9]+", options.get("nodes", "")), options.get("nodelist", "")
+    named = 0 if "/" in nodelist else len(parse_nodelist(nodelist) or ())
+    gpus, nodes = gpus_of_option(options.get("gpus", "")), max(int(least[0]) if least else 1, named)
     if 0 < gpus < nodes:
         raise OptionError(
             f"--gpus={options['gpus']}",
@@ -246,6 +266,7 @@ def check_together(options: Mapping[str, str]) -> None:
                 gpus=gpus,
                 nodes=nodes,
             ),
+            together=("gpus", "nodes", "nodelist"),
         )
 
 

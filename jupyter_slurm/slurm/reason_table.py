@@ -47,8 +47,8 @@ REASONS: Final[Mapping[str, Meaning]] = {
     "None": Meaning("Slurm has not looked at it yet.", "Wait a minute; this is usual at first."),
     "Priority": Meaning(
         "Other jobs are ahead of it in the queue.",
-        "Wait. A shorter --time or fewer resources let it slip into gaps sooner; "
-        "`{slurm} why ID --priority` tells what its priority is made of.",
+        "A shorter time limit or fewer resources may let it start sooner. See its priority: "
+        "`{slurm} why {job} --priority`.",
     ),
     "Resources": Meaning(
         "Next in line, waiting for resources.",
@@ -126,7 +126,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "No node that is up now has what it asks for.",
         "Wait, or ask for another --constraint or GPU type.",
     ),
-    "Licenses": Meaning("A software licence that it needs is in use.", _WAIT),
+    "Licenses": Meaning("A software license that it needs is in use.", _WAIT),
     "MpiPortsBusy": Meaning("All network ports kept for MPI are in use.", _WAIT),
     "NvidiaImexChannels": Meaning("All channels between GPUs of several nodes are in use.", _WAIT),
     "BurstBufferResources": Meaning("The burst buffer has no space left for it now.", _WAIT),

@@ -58,8 +58,13 @@ _ABOUT_A_JOB: Final = re.compile(
     r"^(?:Kill job error on job id )?[0-9][0-9_,:%\[\]-]*: | for job \S+$"
 )
 """The words around the reason (src/scancel/scancel.c, src/scontrol/update_job.c)."""
+_COMMAND: Final = re.compile(r"^(?:s[a-z]+: )(?:error: |fatal: )?")
+"""The name of a Slurm command before its words."""
 _ASSOC: Final = "`sacctmgr show assoc user=$USER` lists what you may use."
-_PING: Final = "Try again in a while; `scontrol ping` shows whether it is up."
+_PING: Final = (
+    "Try again in a while; `scontrol ping` shows whether it is up. `jupyter slurm up` starts a "
+    "cluster that it has made."
+)
 _NO_ANSWER: Final = (
     "The controller did not answer in time; the job may have been submitted all the same."
 )
@@ -264,7 +269,7 @@ _CASES: Final = (
     ),
     _no(
         "Invalid license specification",
-        "The cluster does not know this licence, or has not so many.",
+        "The cluster does not know this license, or has not so many.",
         "Change --licenses; `scontrol show licenses` lists them.",
         "licenses",
     ),
@@ -369,8 +374,10 @@ def refused(stderr: str, ids: Iterable[str]) -> dict[str, str]:
 
 
 def message(text: str) -> str:
-    """Return a command's words: its errors without its name in front, a site's text unchanged."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if ": error: " in line or ": fatal: " in line]
-    kept = [line.partition(": error: ")[2] or line.partition(": fatal: ")[2] for line in errors]
-    return " ".join(kept or lines)
+    """Return a command's words line by line, without its name in front; a site's text unchanged.
+
+    >>> message("sbatch: lua: Name an account.\\nsbatch: error: cli_filter plugin terminated")
+    'lua: Name an account.\\ncli_filter plugin terminated'
+    """
+    lines = (_COMMAND.sub("", line.strip()) for line in text.splitlines())
+    return "\n".join(filter(None, lines))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .options import sbatch_args
 from .units import parse_epoch
 
-_ID = re.compile(r"([0-9]{1,10})(?:;([A-Za-z0-9._-]+))?")
+_ID = re.compile(r"(?:Submitted batch job )?([0-9]{1,10})(?:(?:;| on cluster )([A-Za-z0-9._-]+))?")
 _ESTIMATE = re.compile(
     r"Job (?P<id>[0-9]{1,10}) to start at (?P<start>\S+)"
     r"(?:\s+a)? using (?P<cpus>[0-9]{1,9}) processors"
@@ -54,7 +54,8 @@ def literal_path(path: str) -> str:
 def parse(stdout: str | bytes) -> tuple[str, str | None] | None:
     """Return the job's id and, with several clusters, the cluster's name; None: no id was printed.
 
-    Sites wrap sbatch and print banners; the id is on the last line that looks like one.
+    Sites wrap sbatch and print banners, or drop --parsable; the ID is on the last line that looks
+    like one.
 
     >>> parse("Welcome!\\n1234;alpha\\n"), parse("1234\\n"), parse("")
     (('1234', 'alpha'), ('1234', None), None)

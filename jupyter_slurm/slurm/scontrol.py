@@ -57,7 +57,8 @@ class ControlRow:
 
     `requeues` is Slurm's Restarts. `exit_code` and `exit_signal` are the batch script's and are
     (0, 0) while it runs. `tres` has memory in MiB.
-    `stdout` is the path with Slurm's %-patterns filled in, those too that only slurmstepd fills in.
+    `stdout` and `stderr` are paths with Slurm's %-patterns filled in, those too that only
+    slurmstepd fills in.
     """
 
     slurm_id: str
@@ -84,6 +85,7 @@ class ControlRow:
     cpus: int | None
     tres: Mapping[str, float]
     stdout: str | None
+    stderr: str | None
     comment: str | None
     fields: Mapping[str, str]
 
@@ -229,7 +231,8 @@ def _row(fields: Mapping[str, str]) -> ControlRow:
         node_count=_first_int(fields.get("NumNodes", "")),
         cpus=_first_int(fields.get("NumCPUs", "")),
         tres=MappingProxyType(parse_tres(fields.get("AllocTRES") or fields.get("TRES", ""))),
-        stdout=_stdout(fields),
+        stdout=_filled(fields, "StdOut"),
+        stderr=_filled(fields, "StdErr"),
         comment=optional_text(fields.get("Comment", "")),
         fields=MappingProxyType(dict(fields)),
     )
@@ -252,17 +255,18 @@ def fill_in(path: str, values: Mapping[str, str]) -> str | None:
     return _PATTERN.sub(filled, path)
 
 
-def output_pattern(fields: Mapping[str, str]) -> str | None:
-    """Return `StdOut` as `fill_in` takes it: the folder of the job means what it says."""
-    path = optional(fields.get("StdOut", ""))
+def output_pattern(fields: Mapping[str, str], stream: str = "StdOut") -> str | None:
+    """Return `StdOut` or `StdErr` as `fill_in` takes it: the folder of the job means what it
+    says."""
+    path = optional(fields.get(stream, ""))
     folder = fields.get("WorkDir", "").rstrip("/") + "/"
     if path is None or not path.startswith(folder):
         return path
     return folder.replace("%", "%%") + path.removeprefix(folder)
 
 
-def _stdout(fields: Mapping[str, str]) -> str | None:
-    path = output_pattern(fields)
+def _filled(fields: Mapping[str, str], stream: str) -> str | None:
+    path = output_pattern(fields, stream)
     if path is None:
         return None
     slurm_id, task = fields["JobId"], fields.get("ArrayTaskId", "")
@@ -277,7 +281,7 @@ def _stdout(fields: Mapping[str, str]) -> str | None:
     }
     if host := optional(fields.get("BatchHost", "")):
         values["N"] = host.partition(".")[0]
-    return fill_in(path, values) or fields["StdOut"]
+    return fill_in(path, values) or fields[stream]
 
 
 def _first_int(text: str) -> int | None:

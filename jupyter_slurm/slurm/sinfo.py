@@ -15,7 +15,7 @@ from .fields import (
     record_format,
     split_records,
 )
-from .units import gpus_in_tres, parse_duration_s
+from .units import gpus_in_tres, parse_duration_s, parse_epoch
 
 # -O is the only form that knows GresUsed; it pads and cuts each field to its width. A suffix to
 # the width is understood since 20.02 (parse_command_field in src/sinfo/opts.c).
@@ -48,11 +48,23 @@ _PARTITION_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
         "nodelist": "%N",
     }
 )
+_REASON_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
+    {"name": "%N", "since": "%H", "reason": "%E"}
+)
 _STATE_MARKS: Final = "*~#!%$@^-+"
 """sinfo(1), NODE STATE CODES."""
 _TAKE_JOBS: Final = frozenset({"idle", "mixed", "allocated", "completing", "planned"})
 _NO_JOBS: Final = frozenset("*!%$@^")
 _LEADING_NUMBER = re.compile(r"[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReason:
+    """Slurm's or an administrator's reason why a node takes no jobs."""
+
+    name: str
+    reason: str
+    since_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +132,20 @@ def nodes_argv() -> list[str]:
         for name, (code, width) in _NODE_FIELDS.items()
     ]
     return ["sinfo", "-h", "-N", "-O", ",".join(columns)]
+
+
+def reasons_argv(nodes: str) -> list[str]:
+    """Ask why nodes of a list (`n[1-3]`) take no jobs, and since when."""
+    return ["sinfo", "-h", "-N", "-n", nodes, "-o", record_format(_REASON_FIELDS)]
+
+
+def parse_reasons(output: str | bytes) -> list[NodeReason]:
+    """Parse the rows of reasons_argv, those with a reason."""
+    found = (
+        NodeReason(one["name"].strip(), one["reason"].strip(), parse_epoch(one["since"]))
+        for one in split_records(output, tuple(_REASON_FIELDS))
+    )
+    return [row for row in found if optional(row.reason)]
 
 
 def partitions_argv() -> list[str]:

@@ -103,13 +103,18 @@ class QueueRow(NamedTuple):
     name: str
     comment: str | None
 
+    @property
+    def whole_id(self) -> str:
+        """The ID that sbatch gave: of an array, or of the first part of a heterogeneous job."""
+        return self.array_job_id or self.slurm_id.partition("+")[0]
+
 
 class RawRow(NamedTuple):
     """A row as squeue printed it, for code that compares many and reads few (`read`)."""
 
     slurm_id: str
-    array_id: str
-    """The array's id; the job's own where it is not an array's."""
+    whole_id: str
+    """As `QueueRow.whole_id`."""
     state: str
     user: str
     elapsed: str
@@ -205,9 +210,10 @@ def split(output: str | bytes) -> list[RawRow]:
 def _raw(values: list[str]) -> RawRow:
     elapsed, left = values[_ELAPSED], values[_LEFT]
     values[_ELAPSED] = values[_LEFT] = ""
+    het_id, is_part, _ = values[_ID].partition("+")
     return RawRow(
         slurm_id=values[_ID],
-        array_id=values[_ARRAY],
+        whole_id=het_id if is_part else values[_ARRAY],
         state=values[_STATE],
         user=values[_USER],
         elapsed=elapsed,

@@ -1,21 +1,21 @@
-"""srun: the argv of a step inside a running job, beside the job's own program."""
+"""srun and salloc: the argv of a step in a running job, and of a shell in a new allocation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from .options import sbatch_args
 from .versions import SlurmVersion, has_overlap, overlap_shares_gpus
 
 _WAIT_S: Final = 20
 """How long srun tries to get its step; without a limit it would try for ever."""
 _MPI_TYPES: Final = ("pmix", "pmi2")
-_ASKED_BY_THE_JOB: Final = (
-    "NTASKS NPROCS NTASKS_PER_NODE TASKS_PER_NODE DISTRIBUTION CPUS_PER_TASK GPUS GPUS_PER_TASK "
-    "TRES_PER_TASK MEM_PER_NODE MEM_PER_CPU MEM_PER_GPU"
+_FIRST_TASK: Final = '[ "${SLURM_PROCID:-0}" = 0 ] || exit 0; exec "$@"'
+_WITH_GPUS: Final = (
+    'gpus=$(scontrol show job -d -o "$SLURM_JOB_ID" |'
+    " sed -n 's/.* GRES=gpu[^ ]*:\\([0-9]*\\)(IDX.*/--gres=gpu:\\1/p'); exec srun $gpus \"$@\""
 )
-"""Variables of a job (SLURM_…) that srun inside it takes for options, as node/launch_step.py has
-them: they would divide the step by the job's tasks."""
 
 
 def parse_mpi_types(text: str) -> tuple[str, ...]:
@@ -46,28 +46,39 @@ def terminal_argv(
     slurm_id: str,
     argv: Sequence[str],
     *,
-    node: str | None,
+    node: str,
     version: SlurmVersion | None,
     gpus: int = 0,
 ) -> list[str]:
-    """Do the same for a program that gets all of the job's resources, its GPUs too.
+    """Do the same on srun's own terminal, for a program that gets all of the job's resources, its
+    GPUs too.
 
     `gpus`: how many it has there without having asked for any; a step has to ask for these. Before
     22.05 `--overlap` shares only CPUs: such a step would wait for the GPUs until the job's other
     steps have ended, and goes without.
     """
     gres = _shared_gres(version, gpus)
-    return _step_argv(slurm_id, argv, node=node, version=version, gres=gres)
+    return _step_argv(slurm_id, argv, node=node, version=version, gres=gres, streams="--pty")
 
 
-def from_inside_argv(
-    slurm_id: str, argv: Sequence[str], *, node: str, version: SlurmVersion | None, gpus: int = 0
+def allocation_argv(
+    options: Mapping[str, str], argv: Sequence[str], *, version: SlurmVersion | None
 ) -> list[str]:
-    """Do the same from a terminal inside the job, for a program that gets a terminal on `node`."""
-    gres = _shared_gres(version, gpus)
-    step = _step_argv(slurm_id, argv, node=node, version=version, gres=gres, streams="--pty")
-    unset = [word for name in _ASKED_BY_THE_JOB.split() for word in ("-u", f"SLURM_{name}")]
-    return ["env", *unset, *step]
+    """Run `argv` on srun's own terminal in a new allocation, which ends with it.
+
+    `options`: as for sbatch, without those that srun lacks. `--overlap` leaves room for steps that
+    are started from that terminal. With `--exclusive`, which srun refuses beside `--overlap`,
+    salloc makes the allocation and the step asks for the GPUs that the node turns out to have: a
+    step gets none unasked. Of several tasks only the first one has the terminal; the others end.
+    """
+    step = [*_overlap(version), "--pty", "--export=ALL", "/bin/sh", "-c", _FIRST_TASK, "sh", *argv]
+    if "exclusive" in options:
+        return ["salloc", *sbatch_args(options), "/bin/sh", "-c", _WITH_GPUS, "sh", *step]
+    return ["srun", *sbatch_args(options), *step]
+
+
+def _overlap(version: SlurmVersion | None) -> Sequence[str]:
+    return ("--overlap",) if version is None or has_overlap(version) else ()
 
 
 def _shared_gres(version: SlurmVersion | None, gpus: int) -> Sequence[str]:
@@ -90,7 +101,7 @@ def _step_argv(
     return [
         "srun",
         f"--jobid={slurm_id}",
-        *(["--overlap"] if version is None or has_overlap(version) else []),
+        *_overlap(version),
         "--ntasks=1",
         "--nodes=1",
         *([f"--nodelist={node}"] if node else []),

@@ -278,16 +278,16 @@ _MOST_GPUS: Final = 1_000_000
 _COUNT = re.compile(r"[0-9]{1,9}")
 
 
-@lru_cache(maxsize=1024)
-def gpus_in_tres(text: str) -> int:
+def gpus_by_type(text: str) -> dict[str, int]:
     """Count the GPUs in a TRES text (`gres/gpu=2,gres/gpu:a100=2`) or a gres text (`gpu:a100:2`).
 
-    The total without a type counts if there is one; a bare `gpu` is one GPU (sbatch(1), --gres).
+    Those without a type are counted under "". A type may be all digits: `gpu:3090:2` is two GPUs,
+    `gpu:3090` is 3090. A bare `gpu` is one GPU (sbatch(1), --gres).
 
-    >>> gpus_in_tres("cpu=1,gres/gpu=2,gres/gpu:a100=2"), gpus_in_tres("gres:gpu:a100:4(S:0-1)")
-    (2, 4)
+    >>> gpus_by_type("gpu:a100:4(S:0-1),gpu:3090:2,gpu:1")
+    {'a100': 4, '3090': 2, '': 1}
     """
-    untyped, typed = 0, 0
+    counts: dict[str, int] = {}
     for item in _SOCKETS.sub("", text).split(","):
         match = _GRES_GPU.fullmatch(item.strip())
         if match is None:
@@ -295,11 +295,20 @@ def gpus_in_tres(text: str) -> int:
         kind, count = match.groups()
         if kind is not None and count is None and _COUNT.fullmatch(kind):
             kind, count = None, kind
-        if kind is None:
-            untyped += int(count or 1)
-        else:
-            typed += int(count or 1)
-    return min(untyped or typed, _MOST_GPUS)
+        counts[kind or ""] = counts.get(kind or "", 0) + int(count or 1)
+    return counts
+
+
+@lru_cache(maxsize=1024)
+def gpus_in_tres(text: str) -> int:
+    """Count all GPUs in a text as for `gpus_by_type`; the total without a type counts if there is
+    one.
+
+    >>> gpus_in_tres("cpu=1,gres/gpu=2,gres/gpu:a100=2"), gpus_in_tres("gres:gpu:a100:4(S:0-1)")
+    (2, 4)
+    """
+    counts = gpus_by_type(text)
+    return min(counts.get("", 0) or sum(counts.values()), _MOST_GPUS)
 
 
 def gpus_of_option(value: str) -> int:

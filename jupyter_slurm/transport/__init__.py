@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from jupyter_slurm.errors import FileAccessError
 from jupyter_slurm.transport import caps
-from jupyter_slurm.transport.connect_callbacks import Answered, Greeting
+from jupyter_slurm.transport.connect_callbacks import Answered
 
 
 class Completed(NamedTuple):
@@ -52,6 +52,14 @@ def not_private(folder: PurePosixPath, told: str) -> FileAccessError:
     )
 
 
+HANDED_ON = (
+    *("LANG", "LANGUAGE", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY"),
+    *("LC_NUMERIC", "LC_TIME", "SLURM_BITSTR_LEN", "SLURM_TIME_FORMAT"),
+)
+"""The variables of the user's own environment that sbatch hands on to a job. Programs whose output
+is parsed do not get them."""
+
+
 class Transport(Protocol):
     def user(self) -> str:
         """Return the login name there."""
@@ -78,7 +86,6 @@ class Transport(Protocol):
         files: Mapping[str, bytes | Path],
         argv: Sequence[str],
         *,
-        env: Mapping[str, str] | None = None,
         timeout_s: float = 60.0,
     ) -> Completed:
         """Make `folder` (0700) with `files` in it, then run `argv` there: one round trip.
@@ -87,7 +94,8 @@ class Transport(Protocol):
         there: an umask has no say in that, nor has an ACL that folders inherit.
         Names may have one folder in them. Files are 0600, those that begin with `#!` 0700.
         A `Path` is a local file, moved rather than copied where that can be; one that is gone
-        while its target is there was moved by an earlier call. TimedOutError. FileAccessError: the
+        while its target is there was moved by an earlier call. `argv` also gets the variables
+        HANDED_ON of the user's own environment. TimedOutError. FileAccessError: the
         files cannot be written (full disk, quota, permissions), or the folder is another user's or
         cannot be made this one's alone; and `argv` was not run.
         """
@@ -137,23 +145,23 @@ class Transport(Protocol):
         """Run `argv` with its standard output going to `sink`, a real file; `stdout` is b"". More
         than `most_bytes` is a TooMuchError."""
 
-    def carry(
-        self,
-        sock: socket.socket,
-        host: str,
-        port: int,
-        answered: Answered,
-        greeting: Greeting | None = None,
-    ) -> None:
+    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
         """Connect `sock` with `host:port` as that machine sees it, without waiting for it:
-        `answered` may be called before this returns. Once it stands, and the far end has been
-        greeted, bytes flow both ways, each with its own end, and `sock` is closed after both.
+        `answered` may be called before this returns. Once it stands, bytes flow both ways, each
+        with its own end, and `sock` is closed after both.
         ForwardError, TransportError."""
 
     def converse(self, argv: Sequence[str]) -> socket.socket:
         """Run `argv`, its standard input and output being the other end of the socket that this
         returns; its standard error is lost. Closing the socket ends its input; what does not end
         then within a few seconds is killed where that can be."""
+
+    def on_terminal(
+        self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
+    ) -> list[str]:
+        """Put `files` into `folder` as `deliver` does. Return the argv of a program of this machine
+        that runs `argv` there on the terminal that it is started in, and then removes the folder.
+        FileAccessError; ConfigError: this machine has no program for that."""
 
     def remove_tree(self, *paths: PurePosixPath) -> None:
         """Remove files, and folders with all that is in them; what is not there is fine."""

@@ -40,8 +40,8 @@ class Prompt(NamedTuple):
 
 class Ask(Protocol):
     def __call__(self, prompt: Prompt) -> str:
-        """Return the person's answer. LoginNeededError: nobody is there to answer; LoginError: they
-        would rather not, or took too long."""
+        """Return the user's answer; "" at once for a security key to touch. LoginNeededError: no
+        front end asks the user; LoginError: the user declined or did not answer in time."""
 
 
 def nobody(prompt: Prompt) -> str:

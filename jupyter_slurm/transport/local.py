@@ -9,7 +9,9 @@ import secrets
 import shutil
 import socket
 import stat
+import struct
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,8 +21,9 @@ from typing import BinaryIO
 
 from jupyter_slurm.errors import FileAccessError, ForwardError, TransportError
 from jupyter_slurm.places import make_private
-from jupyter_slurm.transport import Completed, Span, caps, local_program, not_private
-from jupyter_slurm.transport.connect_callbacks import Answered, Greeting, call_back, greet
+from jupyter_slurm.transport import HANDED_ON, Completed, Span, caps, local_program, not_private
+from jupyter_slurm.transport.connect_callbacks import Answered, call_back
+from jupyter_slurm.transport.on_terminal import ONLY_TERMINALS_VARIABLES, START, exports, script
 
 _TICKS_PER_QUIET_TIME = 25
 """A file is looked at 25 times in the time that has passed since something last happened: what
@@ -29,7 +32,7 @@ _SHORTEST_TICK_S = 0.001
 _LONGEST_TICK_S = 0.25
 
 _CONNECT_S = 30.0
-_GREET_S = 10.0
+_CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 
 _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "KRB5CCNAME", "SSH_AUTH_SOCK", "TZ")
 """The variables of our environment that programs there need. Slurm's own variables, tokens and
@@ -78,7 +81,6 @@ class LocalTransport:
         files: Mapping[str, bytes | Path],
         argv: Sequence[str],
         *,
-        env: Mapping[str, str] | None = None,
         timeout_s: float = 60.0,
     ) -> Completed:
         target = Path(folder)
@@ -99,7 +101,8 @@ class LocalTransport:
                 target=target,
                 strerror=exc.strerror or exc,
             ) from exc
-        return self._run(argv, target, env, b"", timeout_s)
+        own = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
+        return self._run(argv, target, own | self._env, b"", timeout_s)
 
     def grown(
         self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
@@ -186,21 +189,22 @@ class LocalTransport:
         sink.seek(os.lseek(file, 0, os.SEEK_CUR))
         return completed
 
-    def carry(
-        self,
-        sock: socket.socket,
-        host: str,
-        port: int,
-        answered: Answered,
-        greeting: Greeting | None = None,
-    ) -> None:
-        call_back(lambda: _connect(sock, host, port, greeting), answered)
+    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+        call_back(lambda: _connect(sock, host, port), answered)
 
     def converse(self, argv: Sequence[str]) -> socket.socket:
         near, far = socket.socketpair()
         with near, far:
             process = self._start(argv, None, None, stdin=far.fileno(), stdout=far.fileno())
             return local_program.Conversation(process, near)
+
+    def on_terminal(
+        self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
+    ) -> list[str]:
+        env = {name: value for name, value in self._env.items() if name != "TERM"}
+        text = script(str(folder), argv, ONLY_TERMINALS_VARIABLES + exports(env))
+        self.deliver(folder, {**files, START: text}, ["true"])
+        return ["/bin/sh", f"{folder}/{START}"]
 
     def remove_tree(self, *paths: PurePosixPath) -> None:
         for path in paths:
@@ -266,9 +270,9 @@ class LocalTransport:
             ) from exc
 
 
-def _connect(sock: socket.socket, host: str, port: int, greeting: Greeting | None) -> None:
+def _connect(sock: socket.socket, host: str, port: int) -> None:
     try:
-        there = _greeted(socket.create_connection((host, port), _CONNECT_S), greeting)
+        there = socket.create_connection((host, port), _CONNECT_S)
     except (OSError, UnicodeError) as exc:  # UnicodeError: no name that a resolver could be asked
         words = getattr(exc, "strerror", None) or str(exc)
         raise ForwardError(
@@ -277,20 +281,10 @@ def _connect(sock: socket.socket, host: str, port: int, greeting: Greeting | Non
             port=port,
             words=words,
         ) from exc
+    there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     there.settimeout(None)
     sock.settimeout(None)
     splice(sock, there)
-
-
-def _greeted(there: socket.socket, greeting: Greeting | None) -> socket.socket:
-    try:
-        there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if greeting is not None:
-            greet(there, greeting, _GREET_S)
-    except BaseException:
-        there.close()
-        raise
-    return there
 
 
 def _require_private(folder: Path) -> None:
@@ -352,6 +346,23 @@ def _size(path: PurePosixPath) -> int:
 
 
 _PIECE_BYTES = 1 << 18
+
+
+def own_socket(name: str) -> socket.socket | None:
+    """Return a connection to the abstract socket of that name on this machine; None: there is none,
+    or another user has taken its name."""
+    if sys.platform != "linux":
+        return None
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.connect(f"\0{name}")
+        told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        if _CREDENTIALS.unpack(told)[1] == os.getuid():
+            return sock
+    except OSError:
+        pass
+    sock.close()
+    return None
 
 
 def splice(one: socket.socket, other: socket.socket) -> None:

@@ -1,7 +1,6 @@
 """A Python program of ours in a job: its text goes in by standard input and is written nowhere.
 
-Knows how it is begun, and nothing of what it says: the relay (relay.py) and the terminals of jobs
-(jobs/access/terminals.py) are such programs. Its maker knows where it runs.
+Knows how it is begun, and nothing of what it says. Its maker (relay.py) knows where it runs.
 """
 
 from __future__ import annotations
@@ -11,13 +10,11 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import resources
 
 from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.readable import size
 from jupyter_slurm.transport import caps
-from jupyter_slurm.wire import Message
 
 _START_S = 40.0
 """From the call to the far end's first word: Slurm may take its time to make a step."""
@@ -29,12 +26,10 @@ printf '\\n%s%s' "$mark" "$words"
 """
 """POSIX sh: runs the rest with its standard output as it is, and says at the end, after a mark,
 what came on the other one: the reason, where it failed."""
-NO_PYTHON = "There is no Python on "
-"""How that program begins to say so."""
-PYTHON = f"""for python in "$1" python3 /usr/libexec/platform-python; do
+_PYTHON = """for python in "$1" python3 /usr/libexec/platform-python; do
   command -v "$python" >/dev/null && shift && exec "$python" "$@"
 done
-echo "{NO_PYTHON}$(uname -n): neither $1 nor python3." >&2
+echo "There is no Python on $(uname -n): neither $1 nor python3." >&2
 exit 127
 """
 """POSIX sh, run on the node: the first of the Pythons that is there, with the rest as its words."""
@@ -55,32 +50,6 @@ for name, text in {modules!a}:
 _LAST_WORDS = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Sentences:
-    """What ForwardError says of one program that could not be started."""
-
-    not_started: Message
-    too_much: Message
-    not_heard: Message
-
-
-RELAY = Sentences(
-    not_started=Message.of("The relay could not be started inside the job."),
-    too_much=Message.of(
-        "The relay could not be started inside the job: more than {most} came before its first "
-        "word."
-    ),
-    not_heard=Message.of("The relay inside the job did not answer within {seconds} s."),
-)
-TERMINAL = Sentences(
-    not_started=Message.of("The terminal could not be started inside the job."),
-    too_much=Message.of(
-        "The terminal could not be started inside the job: more than {most} came before its first "
-        "word."
-    ),
-    not_heard=Message.of("The terminal inside the job did not answer within {seconds} s."),
-)
-
 Converse = Callable[[Sequence[str]], socket.socket]
 """The transport's verb."""
 Beside = Callable[[Sequence[str]], Sequence[str]]
@@ -93,23 +62,23 @@ def node_file(name: str) -> bytes:
 
 
 def begin(
-    converse: Converse, beside: Beside, python: str, sentences: Sentences, names: Sequence[str]
+    converse: Converse, beside: Beside, python: str, names: Sequence[str]
 ) -> tuple[socket.socket, bytes]:
     """Return the program's input and output, and what it has said behind its first word.
 
     `names`: files of `node/`, the program last, behind the modules that it imports. `python`: the
-    interpreter there. `sentences`: those that ForwardError says.
+    interpreter there. ForwardError.
     """
     text = _text(names)
     first, last = secrets.token_hex(16), secrets.token_hex(16)
     loader = _LOADER.format(size=len(text), name=names[-1])
-    program = ["/bin/sh", "-c", PYTHON, "sh", python, "-I", "-S", "-c", loader, first]
+    program = ["/bin/sh", "-c", _PYTHON, "sh", python, "-I", "-S", "-c", loader, first]
     channel = converse(["/bin/sh", "-c", _PROGRAM, "sh", last, *beside(program)])
     try:
         channel.settimeout(_START_S)
         with suppress(ConnectionError):  # why it has ended already, it will have said
             channel.sendall(text)
-        return channel, _after_first_word(channel, sentences, first.encode(), last.encode())
+        return channel, _after_first_word(channel, first.encode(), last.encode())
     except BaseException:
         channel.close()
         raise
@@ -123,9 +92,7 @@ def _text(names: Sequence[str]) -> bytes:
     return _BUNDLE.format(modules=modules).encode() + node_file(last)
 
 
-def _after_first_word(
-    channel: socket.socket, sentences: Sentences, first: bytes, last: bytes
-) -> bytes:
+def _after_first_word(channel: socket.socket, first: bytes, last: bytes) -> bytes:
     """Return what came after the first word; what a prolog printed before is passed over.
 
     ForwardError: with what came after `last`, the words of the program that was to start it; or
@@ -135,28 +102,31 @@ def _after_first_word(
     deadline_s = time.monotonic() + _START_S
     # A reset is an end as well: the program has left what it was sent unread.
     with suppress(ConnectionError):
-        while data := _received(channel, sentences, deadline_s):
+        while data := _received(channel, deadline_s):
             said += data
             _, found, after = said.partition(first)
             if found:
                 return bytes(after)
             if len(said) > caps.WORDS_BYTES:
                 raise ForwardError(
-                    sentences.too_much.text,
+                    "The relay could not be started on the cluster: more than {most} came before "
+                    "its first word.",
                     hint="Does a prolog on the node print without end?",
                     most=size(caps.WORDS_BYTES),
                 )
     words = said.partition(last)[2].decode(errors="replace").strip()
     raise ForwardError(
-        sentences.not_started,
+        "The relay could not be started on the cluster.",
         hint="Does the job still run?",
         detail=words[-_LAST_WORDS:] or None,
     )
 
 
-def _received(channel: socket.socket, sentences: Sentences, deadline_s: float) -> bytes:
+def _received(channel: socket.socket, deadline_s: float) -> bytes:
     channel.settimeout(max(0.1, deadline_s - time.monotonic()))
     try:
         return channel.recv(1 << 16)
     except TimeoutError as exc:
-        raise ForwardError(sentences.not_heard.text, seconds=f"{_START_S:g}") from exc
+        raise ForwardError(
+            "The relay on the cluster did not answer within {seconds} s.", seconds=f"{_START_S:g}"
+        ) from exc

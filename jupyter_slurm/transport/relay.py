@@ -1,19 +1,27 @@
-"""The relay: TCP connections through the standard input and output of one program over there.
+"""The relay: TCP connections through one program over there.
 
 Starts that program when a connection is wanted and it does not run, and shares it out; its text is
 node/relay.py. What is made of the bytes is in relay_streams.py; its maker knows where the program
-runs.
+runs, and how its node is reached.
 """
 
 from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 
 from jupyter_slurm.errors import ForwardError
-from jupyter_slurm.transport.node_program import RELAY, Beside, Converse, begin
+from jupyter_slurm.transport.node_program import Beside, Converse, begin
 from jupyter_slurm.transport.relay_streams import ConversationEndedError, Streams
+
+_STAY = b"S"
+"""The stream stays on the program's standard input and output. node/relay.py has it too."""
+_SECRET_DIGITS = 32
+_OFFER_BYTES = 5 + 1 + _SECRET_DIGITS + 1 + _SECRET_DIGITS + 1
+_ANSWER_S = 2.0
 
 _DOOR = "@"
 """Before the name of an abstract socket, in place of a host. node/relay.py has it too."""
@@ -25,26 +33,36 @@ def at_door(name: str) -> tuple[str, int]:
     return _DOOR + name, 0
 
 
+class NobodyListensError(ForwardError):
+    """There is no such port or socket on the node, or not yet."""
+
+
 class Relay:
     """`converse` is the transport's verb; `beside` puts a command in front of one that is to run
-    on the node; `python` is the interpreter there."""
+    on the node; `python` is the interpreter there; `node` is its name; `reach` connects to a port
+    of it, or returns None where that is not to be."""
 
     def __init__(
         self,
         converse: Converse,
         beside: Beside,
         python: str,
+        node: str,
+        reach: Callable[[int], socket.socket | None],
     ) -> None:
         self._converse = converse
         self._beside = beside
         self._python = python
+        self._node = node
+        self._reach = reach
         self._lock = threading.Lock()
         self._start: Future[Streams] | None = None
         self._closed = False
 
     def carry(self, sock: socket.socket, host: str, port: int) -> None:
-        """Carry from the node, as `Transport.carry`, but wait; a failure leaves `sock` as it
-        was."""
+        """Carry from the node, as `Transport.carry`, but wait; a failure leaves `sock` as it was.
+        `host` may be the path of a Unix socket; `port` is then 0. NobodyListensError;
+        ForwardError: the program does not run."""
         reason = ""
         for _ in range(2):
             streams = self._running()
@@ -53,17 +71,11 @@ class Relay:
             except ConversationEndedError as exc:
                 reason = str(exc)  # or it had run idle, or was cut off: a new one may do
             except ForwardError as exc:
-                if host.startswith(_DOOR):
-                    raise ForwardError(
-                        "{host} cannot be reached on the job's node: {words}.",
-                        host=host,
-                        words=exc.message,
-                    ) from exc
-                raise ForwardError(
-                    "{host}:{port} cannot be reached from the job's node: {words}.",
-                    hint="Does the program in the job listen there already?",
-                    host=host,
-                    port=port,
+                raise NobodyListensError(
+                    "{target} cannot be reached from {node}: {words}.",
+                    hint="Does the program there listen already?",
+                    target=host if host.startswith((_DOOR, "/")) else f"{host}:{port}",
+                    node=self._node,
                     words=exc.message,
                 ) from exc
         if reason:
@@ -75,13 +87,6 @@ class Relay:
     def start(self) -> None:
         """Return when the program runs, so that later callers need not wait. ForwardError."""
         self._running()
-
-    def rest(self) -> None:
-        """End the program where it carries nothing; a later caller begins it anew. Do not wait."""
-        with self._lock:
-            start = self._start
-        if start is not None and start.done() and start.exception() is None:
-            start.result().rest()
 
     def close(self) -> None:
         """End every connection and the program."""
@@ -113,6 +118,42 @@ class Relay:
 
     def _started(self) -> Streams:
         channel, after = begin(
-            self._converse, self._beside, self._python, RELAY, ["framing.py", "relay.py"]
+            self._converse, self._beside, self._python, ["framing.py", "relay.py"]
         )
+        try:
+            offer, after = _offer(channel, after)
+            line = self._by_port(*offer)
+            if line is not None:
+                return Streams(line, held=channel)
+            channel.sendall(_STAY)
+        except (OSError, ValueError) as exc:
+            channel.close()
+            raise ForwardError("The relay ended as it began: {reason}.", reason=exc) from exc
         return Streams(channel, after)
+
+    def _by_port(self, port: int, ours: bytes, theirs: bytes) -> socket.socket | None:
+        """Return a connection to the program by the port that it offers; None: the port cannot be
+        reached, or belongs to somebody else by now."""
+        line = self._reach(port)
+        if line is None:
+            return None
+        line.settimeout(_ANSWER_S)
+        with suppress(OSError):
+            line.sendall(ours)
+            if line.recv(len(theirs), socket.MSG_WAITALL) == theirs:
+                return line
+        line.close()
+        return None
+
+
+def _offer(channel: socket.socket, said: bytes) -> tuple[tuple[int, bytes, bytes], bytes]:
+    """Return the port that the program offers, what to say there and what it answers, and what came
+    behind that. ValueError, OSError."""
+    while b"\n" not in said and len(said) < _OFFER_BYTES:
+        more = channel.recv(1 << 16)
+        if not more:
+            raise ValueError("it hung up")
+        said += more
+    offer, _, after = said.partition(b"\n")
+    port, ours, theirs = offer.split(b" ")
+    return (int(port), ours, theirs), after

@@ -68,10 +68,14 @@ class _RelayStream:
 
 
 class Streams:
-    """`channel` leads to a far end that has said its first word; `inbox` came right after it."""
+    """`channel` leads to a far end that has said its first word; `inbox` came right after it.
+    `held` is closed with it."""
 
-    def __init__(self, channel: socket.socket, inbox: bytes = b"") -> None:
+    def __init__(
+        self, channel: socket.socket, inbox: bytes = b"", held: socket.socket | None = None
+    ) -> None:
         self._channel = channel
+        self._held = held
         self._inbox = Inbox(_LONGEST_BODY, _LONGEST_OF, inbox)
         self._outbox = bytearray()
         self._streams: dict[int, _RelayStream] = {}
@@ -118,11 +122,6 @@ class Streams:
             self._post(self._stop)
         self._thread.join(_JOIN_S)
 
-    def rest(self) -> None:
-        """Let the far end go where no connection goes by it. Do not wait."""
-        with suppress(ConversationEndedError):
-            self._post(self._stop_where_idle)
-
     def _post(self, call: Callable[[], None]) -> None:
         with self._lock:
             if self._ended:
@@ -159,10 +158,6 @@ class Streams:
     def _stop(self) -> None:
         self._closing = True
 
-    def _stop_where_idle(self) -> None:
-        if not self._streams:
-            self._stop()
-
     def _end(self) -> None:
         with self._lock:
             self._ended = True
@@ -175,8 +170,9 @@ class Streams:
             else:
                 _answer(stream, ConversationEndedError(self.reason))
         self._selector.close()
-        for sock in (self._channel, self._wake_in, self._wake_out):
-            sock.close()
+        for sock in (self._channel, self._held, self._wake_in, self._wake_out):
+            if sock is not None:
+                sock.close()
 
     def _begin(self, stream: _RelayStream, target: bytes) -> None:
         if len(self._streams) >= _MOST_STREAMS:

@@ -16,6 +16,8 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
 from jupyter_slurm.commands.sessions import SOON_S
 from jupyter_slurm.commands.sessions import left_s as left_of_session_s
 from jupyter_slurm.jobs.kinds import kind_of
@@ -77,17 +79,20 @@ _TRACK = (
 _CODE = re.compile(r"`([^`\n]+)`")
 
 
-def bundle(job: Job, now_s: float) -> dict[str, Any]:
-    """Return the card's three forms. The first only names the job: a live renderer asks the agent
-    for the rest, so a saved notebook cannot put words into its mouth. The others may be read much
-    later: they give dates, and their own time as long as the job has not ended. Ids, times and
-    figures, which no two runs share, are in one line of each, so that a notebook that is run
-    again differs in little."""
+def bundle(job: Job, now_s: float, *, is_complete: bool = False) -> dict[str, Any]:
+    """Return the card's three forms. The first only names the job and says whether the cell has all
+    its output (`is_complete`): a live renderer asks the agent for the rest, so a saved notebook
+    cannot put words into its mouth. The others may be read much later: they give dates, and their
+    own time as long as the job has not ended. Ids, times and figures, which no two runs share, are
+    in one line of each, so that a notebook that is run again differs in little."""
+    if is_complete:
+        job = msgspec.structs.replace(job, delivered=True)
     text = _lines(job, saved_headline(job), now_s, date_and_time)
     if not job.state.final:
         text += "\n  " + said("as of {time}", time=date_and_time(now_s))
     return {
-        MIME: {"v": 1, "cluster": job.cluster, "id": job.id},
+        MIME: {"v": 1, "cluster": job.cluster, "id": job.id}
+        | ({"complete": True} if is_complete else {}),
         "text/html": html(job, now_s),
         "text/plain": text,
     }
@@ -261,19 +266,19 @@ class _Note:
         """Draw the row's value; `bar`: the colour of its bar."""
         if len(self.text) > _LONG_TEXT:
             start, rest = self.text[:_FOLDED_TEXT], self.text[_FOLDED_TEXT:]
-            shown, folded = f"{_marked_up(start)} …", f"… {_marked_up(rest)}"
+            shown, folded = f"{marked_up(start)} …", f"… {marked_up(rest)}"
             return f"<details><summary>{shown}</summary>{folded}</details>"
         if self.fraction is None:
-            return _marked_up(self.text)
+            return marked_up(self.text)
         width = round(100 * min(1.0, max(0.0, self.fraction)))
         return (
             f'<span style="{_TRACK}"><span style="display:block;height:100%;width:{width}%;'
             f'background-color:{bar}"></span></span>'
-            f'<span style="display:inline-block">{_marked_up(self.text)}</span>'
+            f'<span style="display:inline-block">{marked_up(self.text)}</span>'
         )
 
 
-def _marked_up(text: str) -> str:
+def marked_up(text: str) -> str:
     """Escape the text, with what stands in backticks as code, since it is there to be copied."""
     return _CODE.sub(r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
@@ -323,6 +328,12 @@ def _reasons(job: Job, between: str) -> str:
     return said(together(None if is_said else job.why, job.advice, between=between))
 
 
+def has_unseen_output(job: Job) -> bool:
+    """Tell whether a notebook can still fetch output of an ended job."""
+    never_ran = job.started_s is None and job.state in (JobState.CANCELLED, JobState.REJECTED)
+    return job.state.final and not (job.delivered or never_ran or kind_of(job).ends_by_request)
+
+
 def _code(job: Job) -> str:
     return job.why.text if isinstance(job.why, Message) else job.why or ""
 
@@ -335,7 +346,7 @@ def _notes(job: Job, now_s: float) -> Iterator[_Note]:
         yield _Note(
             "Note", said("The end was concluded from traces: neither the job nor Slurm said it.")
         )
-    if not job.delivered and job.state is not JobState.REJECTED:
+    if has_unseen_output(job):
         brings = ", ".join([said("its output"), *job.names_out])
         text = said("`%slurm attach {id}` brings {what}", id=job.id, what=brings)
         yield _Note("Not seen yet", text)

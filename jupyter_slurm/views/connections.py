@@ -49,8 +49,7 @@ def connected(connection: Connection) -> str:
 
 def ways(connection: Connection) -> str:
     """Name the hosts that the connection goes through."""
-    hops = " → ".join(connection.hosts)
-    return said("{hosts} (by the system's ssh)", hosts=hops) if connection.via_openssh else hops
+    return " → ".join(connection.hosts)
 
 
 CONNECTION_HEAD = ("Cluster", "State", "For", "Way", "Round trip", "Note")
@@ -77,7 +76,7 @@ def tunnel_row(tunnel: Tunnel) -> tuple[str, ...]:
     return (
         tunnel.id,
         f"127.0.0.1:{tunnel.local_port}",
-        f"{tunnel.host}:{tunnel.port}",
+        _target(tunnel),
         tunnel.cluster,
         tunnel.job_id or "",
         tunnel.route,
@@ -87,11 +86,18 @@ def tunnel_row(tunnel: Tunnel) -> tuple[str, ...]:
 
 
 def tunnel_ends(api: Api, aim: str, local_port: str) -> TunnelEnds:
-    """Parse `PORT`, `JOB:PORT` or `HOST:PORT`. A job is one that is known here. RequestError."""
+    """Parse `PORT`, `JOB:PORT`, `HOST:PORT`, `/PATH` or `JOB:/PATH`, the path of a Unix socket. A
+    job is one that is known here. RequestError."""
+    here = _port(local_port) if local_port != "0" else 0
+    if aim.startswith("/"):
+        return TunnelEnds(aim, 0, None, here)
+    job, _, path = aim.partition(":")
+    if path.startswith("/"):
+        return TunnelEnds(path, 0, api.job(job).id, here)
     where, _, port = aim.rpartition(":")
     job_id = _job_id(api, where) if where else None
     host = "localhost" if job_id or not where else where.removeprefix("[").removesuffix("]")
-    return TunnelEnds(host, _port(port), job_id, _port(local_port) if local_port != "0" else 0)
+    return TunnelEnds(host, _port(port), job_id, here)
 
 
 def dashboard_aim(api: Api, aim: str) -> tuple[Job, DashboardName] | None:
@@ -104,8 +110,8 @@ def dashboard_aim(api: Api, aim: str) -> tuple[Job, DashboardName] | None:
 
 def reach(tunnel: Tunnel) -> str:
     """Return the sentence for a tunnel that is open."""
-    aim: Text = f"{tunnel.host}:{tunnel.port}"
-    if tunnel.job_id:
+    aim: Text = _target(tunnel)
+    if tunnel.job_id and tunnel.port:
         aim = Message.of("port {port} of job {job}", port=tunnel.port, job=tunnel.job_id)
     told = Message.of(
         "{here} leads to {aim} on {cluster} (tunnel {id}).",
@@ -115,6 +121,10 @@ def reach(tunnel: Tunnel) -> str:
         id=tunnel.id,
     )
     return said(together(told, tunnel.problem.message if tunnel.problem else None))
+
+
+def _target(tunnel: Tunnel) -> str:
+    return f"{tunnel.host}:{tunnel.port}" if tunnel.port else tunnel.host
 
 
 def _job_id(api: Api, word: str) -> str | None:

@@ -6,7 +6,7 @@ One judgement for the magics, the handle and the command line. Nothing is fetche
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
 
 from jupyter_slurm.errors import CellFailed, VariableError
 from jupyter_slurm.jobs.kinds import kind_of
@@ -37,7 +37,7 @@ def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
     return CellFailed(
         "{job} exited with code {exit}." if exited else "{error} in {job}",
         detail=None if result.traceback else result.evalue,
-        hint=_missing(result, known) or job.advice,
+        hint=_missing(result, known) or _keyboard(result) or job.advice,
         traceback=result.traceback,
         job_id=job.id,
         job=_where(job),
@@ -59,18 +59,17 @@ def below_card(failed: CellFailed, job: Job) -> CellFailed:
     return failed
 
 
-def left_out(result: Result) -> VariableError | None:
-    """Return an error where variables did not come back: the cells that follow count on them."""
-    if not result.failed:
+def left_out(job: Job, failed: Mapping[str, str]) -> VariableError | None:
+    """Return an error where variables did not come back: the cells that follow count on them.
+    `failed`: why not, by name."""
+    if not failed:
         return None
-    names = ", ".join(f"`{name}`" for name in result.failed)
-    reasons = "\n".join(f"{name}: {reason}" for name, reason in result.failed.items())
     return VariableError(
-        "The cell ended well, but {names} did not come back.",
-        detail=reasons,
-        hint="The job's files are in {job_dir}." if result.job.job_dir else None,
-        names=names,
-        job_dir=result.job.job_dir,
+        "The cell succeeded, but {names} did not come back.",
+        detail="\n".join(f"{name}: {reason}." for name, reason in failed.items()),
+        hint="The job's files are in {job_dir}." if job.job_dir else None,
+        names=", ".join(f"`{name}`" for name in failed),
+        job_dir=job.job_dir,
     )
 
 
@@ -104,6 +103,19 @@ def _where(job: Job) -> str:
     if len(job.nodes) != 1:
         return title(job)
     return said("{job}, node {node}", job=title(job), node=job.nodes[0])
+
+
+def _keyboard(result: Result) -> Message | None:
+    """Return a hint where the code waited for input: `input`, `getpass`, `breakpoint`."""
+    asked = result.ename == "EOFError" and (
+        result.evalue == "EOF when reading a line" or "getpass" in "".join(result.traceback)
+    )
+    if not asked and result.ename != "BdbQuit":
+        return None
+    return Message.of(
+        "A job has no keyboard. Pass values with --in or as arguments; debug in a remote kernel, "
+        "a session or `jupyter slurm shell`."
+    )
 
 
 def _missing(result: Result, known: Container[str]) -> Message | None:

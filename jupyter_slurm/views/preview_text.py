@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from html import escape
 
 from jupyter_slurm.readable import duration, visible
+from jupyter_slurm.views.card import marked_up
 from jupyter_slurm.wire import Cost, Preview, said
 
 MARKS = {True: "✔", False: "✖", None: "·"}
@@ -52,10 +53,9 @@ def _html_lines(preview: Preview) -> Iterator[str]:
     if preview.cost is not None:
         yield f"<b>{escape(cost_text(preview.cost))}</b>"
     for check in preview.checks:
-        hint = (
-            f'<br><span style="opacity:.75">{escape(said(check.hint))}</span>' if check.hint else ""
-        )
-        yield f"{MARKS[check.ok]} {escape(said(check.sentence))}{hint}"
+        told = marked_up(said(check.hint)) if check.hint else ""
+        hint = f'<br><span style="opacity:.75">{told}</span>' if told else ""
+        yield f"{MARKS[check.ok]} {marked_up(said(check.sentence))}{hint}"
     if preview.variables:
         yield escape(_variables(preview))
 

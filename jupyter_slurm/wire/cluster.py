@@ -207,6 +207,8 @@ class Description(Struct, frozen=True, kw_only=True):
     python: str | None
     """The version of the profile's interpreter, e.g. "3.11"; None: it does not run there."""
     folders: tuple[Folder, ...]
+    login_shell: bool = True
+    """False: the login files end a job before its code begins."""
 
 
 class QueueEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -261,6 +263,8 @@ class QueueChanges(Struct, frozen=True, kw_only=True):
     """When Slurm last answered; None: it has not answered yet."""
     problem: Problem | None = None
     """Why it has not answered since."""
+    interval_s: float
+    """Seconds between two listings while a client watches."""
 
 
 class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -294,6 +298,7 @@ class NodeChanges(Struct, frozen=True, kw_only=True):
     reservations: tuple[Reservation, ...] = ()
     asked_s: float | None = None
     problem: Problem | None = None
+    interval_s: float
     """As in QueueChanges."""
 
 

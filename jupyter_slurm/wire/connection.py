@@ -26,8 +26,9 @@ class QuestionKind(StrEnum):
     # The host asks these two, in its own words, and gets the answer.
     SECRET = "secret"  # noqa: S105 - a password or code: hidden while typed, never kept
     TEXT = "text"  # visible while typed, e.g. the number of a menu's line
-    # This machine asks these two, in our words, and keeps the answer to itself.
+    # This machine asks these three, in our words, and keeps the answer to itself.
     PASSPHRASE = "passphrase"  # noqa: S105 - of a private key's file: hidden, never kept
+    TOUCH = "touch"  # a security key waits to be touched; there is nothing to answer
     HOST_KEY = "host-key"  # "yes" accepts the key and remembers it, anything else refuses
 
 
@@ -73,21 +74,19 @@ class Connection(Struct, frozen=True, kw_only=True):
     problem: Problem | None = None
     """Why it is LOST, LOGIN_NEEDED or CLOSED."""
     round_trip_s: float | None = None
-    via_openssh: bool = False
-    """Whether it runs over a connection that the system's own ssh holds open."""
 
 
 class Tunnel(Struct, frozen=True, kw_only=True):
-    """A port of this machine, on both loopbacks, that leads to `host:port` as the cluster sees
-    it."""
+    """A port of this machine, on both loopbacks, that leads to `host:port` as the cluster sees it,
+    or to the Unix socket whose path `host` is; `port` is then 0."""
 
     id: str
     cluster: str
     host: str
     port: int
     local_port: int
-    route: Literal["direct", "hop", "relay"]
-    """From the login node; by a login on the node; by a relay inside the job's allocation."""
+    route: Literal["direct", "relay"]
+    """From the login node; by a relay inside the job's allocation, or on the login node."""
     job_id: str | None = None
     opened_s: float
     connections: int = 0

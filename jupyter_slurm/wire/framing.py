@@ -1,8 +1,7 @@
 """PURE: frames in a stream of bytes, for every stream into and out of jobs.
 
 A frame is its kind (a letter) and the size of its body, then the body; node/framing.py has the
-same. The kinds are those of `terminal_frames`, `kernel/frames.py` and
-`transport/relay_streams.py`.
+same. The kinds are those of `kernel/frames.py` and `transport/relay_streams.py`.
 """
 
 from __future__ import annotations

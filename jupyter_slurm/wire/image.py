@@ -16,21 +16,18 @@ class ImageOrigin(StrEnum):
     PULLED = "pulled"  # from a registry, into our own folder
     SITE = "site"  # in a folder of the site's that the profile names
     ALIAS = "alias"  # a name that the profile gives
-    CONTAINER = "container"  # a container that stays on a node, for `--container-name`
 
 
 class Image(Struct, frozen=True, kw_only=True):
     name: str
-    """The name for `--image`; of a container, for `--container-name`."""
+    """The name for `--image`."""
     origin: ImageOrigin
     path: str
-    """Its path on the cluster; for an alias, its target; "" for a container."""
-    node: str | None = None
-    """The node that has the container; None: every node can use it."""
+    """Its path on the cluster; for an alias, its target."""
     tool: str | None = None
     """The tool that has it: tools that share images share the name; None: not known."""
     base: str | None = None
-    """The image it was built or made from; None: not made here, or its recipe names it."""
+    """The image it was built from; None: not made here, or its recipe names it."""
     digest: str | None = None
     """The recipe's digest."""
     made_s: float | None = None
@@ -49,8 +46,10 @@ class ImageSpec(Struct, frozen=True, kw_only=True):
     base: str | None = None
     """The image to start from, as for `--image`; None: the recipe names it."""
     folder: str | None = None
-    """The folder of this machine beside the recipe, from which it may take files along; None: it
-    has none."""
+    """The folder of this machine beside the recipe, which goes to the cluster with a recipe that
+    copies files; None: it has none."""
+    push: str | None = None
+    """A folder that goes with the recipe in place of `folder`, whatever the recipe says."""
     cluster: str | None = None
     """None: the default cluster."""
     runtime: str | None = None
@@ -64,7 +63,7 @@ class ImageSpec(Struct, frozen=True, kw_only=True):
 
 class ImageBuild(Struct, frozen=True, kw_only=True):
     image: Image
-    """The image as it is, or as it will be once the job has ended well: then its path lacks the
+    """The image as it is, or as it will be once the job has succeeded: then its path lacks the
     tool's suffix."""
     job: Job | None = None
     """The job that makes it; None: the image exists already."""
@@ -74,5 +73,3 @@ class ImageRemoval(Struct, frozen=True, kw_only=True):
     held_on: tuple[str, ...] = ()
     """The nodes whose Docker or Podman has loaded the image, and removes it with the next job in
     another one."""
-    jobs: tuple[Job, ...] = ()
-    """The jobs that remove the container, one on each node that has it."""

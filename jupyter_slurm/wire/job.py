@@ -40,8 +40,6 @@ __all__ = [
     "SessionJob",
     "SessionSpec",
     "SpecT",
-    "TerminalJob",
-    "TerminalSpec",
     "UsageChanges",
     "new_id",
 ]
@@ -61,7 +59,6 @@ def new_id() -> str:
 class JobKind(StrEnum):
     CELL = "cell"
     PROGRAM = "program"
-    TERMINAL = "terminal"
     SCRIPT = "script"
     SESSION = "session"
     KERNEL = "kernel"
@@ -124,14 +121,14 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
     file: str | None = None
     """The file of this machine that the job was made of; None: it was made of a text."""
     fingerprint: str | None = None
-    """Equal for the same code in the same notebook; None: never attach to it."""
+    """Equal for the same code: with `notebook` it names a cell. None: never attach to it."""
+    kernel: str | None = None
+    """The kernel's process that submits it: its pid, a blank, its start in UTC epoch seconds. While
+    that runs, no other kernel attaches."""
     push: str | None = None
     """A folder of this machine: the job runs in a copy of it, made when it is submitted."""
     push_exclude: tuple[str, ...] = ()
     """Patterns, as in .gitignore, of files not to push, beside those of its own .gitignore."""
-    push_only: tuple[str, ...] = ()
-    """What alone of the folder is pushed, whatever a .gitignore says: files, links and folders, by
-    their paths in it; empty: all."""
     fetch: tuple[str, ...] = ()
     """Patterns of files, relative to the folder where the job runs, that `Api.fetch` brings."""
     fetch_to: str | None = None
@@ -153,8 +150,6 @@ class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
     """A local file in `places.spool_dir()` with the input variables; it moves into the job dir."""
     inputs_digest: str | None = None
     """The digest of their values (`jobs.variables.digest_inputs`); None: not known."""
-    inputs_memory_mib: int = 0
-    """About how much memory they take as Python's objects; 0: not known."""
     inputs_python: tuple[int, int] | None = None
     """The Python that wrote `inputs`, if that matters (code travels by value), else None."""
     session: str | None = None
@@ -180,14 +175,6 @@ class ProgramSpec(_Spec, frozen=True, kw_only=True, tag="program"):
     """The words behind its name."""
     on_login: bool = False
     """Whether it runs on the login machine itself, without Slurm, to make an image there."""
-
-
-class TerminalSpec(_Spec, frozen=True, kw_only=True, tag="terminal"):
-    """Text that starts with `#!`, run on a terminal to which somebody comes."""
-
-    code: str
-    keep_s: float = 1800.0
-    """How long it waits for a user to connect, or to connect again."""
 
 
 class ScriptSpec(_Spec, frozen=True, kw_only=True, tag="script"):
@@ -227,15 +214,13 @@ class LabSpec(_Spec, frozen=True, kw_only=True, tag="lab"):
     code: ClassVar[str] = ""
     idle_s: int | None = None
     """How long it may be unused before it ends; None: the profile says how long."""
-    install: bool = False
-    """Whether to install JupyterLab beside an image that has none, once for all labs."""
     jupyter_base_url: str | None = None
     """The base URL of the Jupyter server that asks for it, if its browsers are on other machines.
     The lab is then shown below it, if the profile allows that (`lab_same_origin`). None: the
     browser is on this machine."""
 
 
-JobSpec = CellSpec | ProgramSpec | TerminalSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec
+JobSpec = CellSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec
 """The specification of a job. In JSON, `kind` says of which kind."""
 SpecT = TypeVar("SpecT", bound=JobSpec)
 
@@ -292,7 +277,7 @@ class _Job(_KindDefaults, frozen=True, kw_only=True):
     inferred: bool = False
     """Whether the end was inferred from traces, since neither the job nor Slurm reported it."""
     delivered: bool = False
-    """Whether a client has had the outcome: it called `Api.delivered`."""
+    """A front end has shown the outcome: it called `Api.delivered`."""
     notebook: str | None = None
     fingerprint: str | None = None
     job_dir: str = ""
@@ -351,10 +336,6 @@ class ProgramJob(_Job, frozen=True, kw_only=True, tag="program"):
     on_login: bool = False
 
 
-class TerminalJob(_Job, frozen=True, kw_only=True, tag="terminal"):
-    pass
-
-
 class ScriptJob(_Job, frozen=True, kw_only=True, tag="script"):
     """A batch script, or a job that was submitted elsewhere."""
 
@@ -378,12 +359,13 @@ class LabJob(_Job, frozen=True, kw_only=True, tag="lab"):
     lab: Lab | None = None
 
 
-Job = CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob
+Job = CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob
 """A job of any kind. In JSON, `kind` says of which kind."""
 
 
-InputPart = Literal["options", "folder", "image", "in", "in?", "push"]
-"""A part of a job's input: for `in` the values differ, for `in?` they only may."""
+InputPart = Literal["options", "folder", "image", "in", "in?", "push", "kernel"]
+"""A part of a job's input: for `in` the values differ, for `in?` they only may. `kernel`: another
+kernel submitted the job, and still runs."""
 
 
 class Earlier(Struct, frozen=True, kw_only=True):

@@ -21,7 +21,6 @@ DASHBOARDS: Mapping[DashboardName, str] = MappingProxyType(
 
 class LabStep(StrEnum):
     WAITING = "waiting"  # its job has not begun
-    INSTALLING = "installing"  # JupyterLab, beside an image that has none
     STARTING = "starting"
     READY = "ready"
 
@@ -38,9 +37,6 @@ class Lab(Struct, frozen=True, kw_only=True):
     """If not "/", the lab is shown below the address of the Jupyter server that asked for it, whose
     browsers are on other machines."""
     step: LabStep = LabStep.WAITING
-    door: tuple[str, int] | None = None
-    """The address of its port on the cluster, where only programs with the job's key can enter;
-    None: it has no port now."""
 
 
 class LabEntry(Struct, frozen=True, kw_only=True):

@@ -1,17 +1,11 @@
-"""A sentence on its way to the user, whose front end shows it in the user's language.
-
-The catalogues are jupyter_slurm/locale: the browser's side looks a message up in the language of
-the page, `language.py` in that of this process.
-"""
+"""A sentence for the user, with its values apart: each front end names commands in its own way."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct, field
-
-from jupyter_slurm.language import translated
 
 __all__ = ["Message", "Text", "filled", "said", "together"]
 
@@ -24,34 +18,18 @@ class Message(Struct, frozen=True):
     """A sentence, or a part of one, and what varies in it."""
 
     text: str
-    """The English text, with `{name}` in place of each argument. It is the message's code:
-    catalogues have the translation under it."""
+    """The English text, with `{name}` in place of each argument."""
     args: dict[str, str | Message] = field(default_factory=dict)
-    """A `str` is a name or a figure, which is not translated."""
 
     @classmethod
     def of(cls, text: str, /, **args: object) -> Message:
-        """Return the message. `text` is a literal: catalogues collect the literals of such
-        calls."""
+        """Return the message of this text and its arguments."""
         return cls(text, {name: _argument(one) for name, one in args.items()})
 
     def __str__(self) -> str:
-        """Return the message in this process's language, with commands as in a notebook."""
-        return self._filled(translated)
-
-    def english(self) -> str:
-        """Return it in English, for programs."""
-        return self._filled(str)
-
-    def _filled(self, in_language: Callable[[str], str]) -> str:
+        """Return the sentence, with commands as in a notebook."""
         words = {_OURS: "%slurm", **self.args}
-
-        def filling(found: re.Match[str]) -> str:
-            value = words.get(found[1], found[0])
-            return value if isinstance(value, str) else value._filled(in_language)
-
-        # No blank follows a Japanese full stop.
-        return _PLACE.sub(filling, in_language(self.text)).replace("。 ", "。")
+        return _PLACE.sub(lambda found: str(words.get(found[1], found[0])), self.text)
 
 
 def _argument(value: object) -> str | Message:
@@ -75,18 +53,15 @@ def filled(text: Text, args: Mapping[str, object]) -> Text:
 
 
 def said(text: Text, /, **args: object) -> str:
-    """Return the text for the user, in this process's language. Catalogues collect the literals of
-    such calls, too."""
-    whole = filled(text, args)
-    return str(whole) if isinstance(whole, Message) else translated(whole)
+    """Return the text for the user, with its arguments filled in."""
+    return str(filled(text, args))
 
 
 def together(*texts: Text | None, between: str = " ") -> Text:
-    """Return all these texts as one, each translated by itself; "" if there are none."""
+    """Return all these texts as one; "" if there are none."""
     parts = [one for one in texts if one]
     if len(parts) < 2:
         return parts[0] if parts else ""
-    # Front ends translate a plain sentence too, but not an argument.
     args: dict[str, str | Message] = {
         str(number): Message(one) if isinstance(one, str) else one
         for number, one in enumerate(parts, 1)

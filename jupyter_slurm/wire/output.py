@@ -111,7 +111,6 @@ class Gathered(Struct, frozen=True, kw_only=True):
     """The variables of one rank that `--gather` names; the fields are as in `Result`."""
 
     variables: str | None
-    digest: str | None
     names: tuple[str, ...]
 
 
@@ -126,8 +125,8 @@ class Result(Struct, frozen=True, kw_only=True):
     traceback: tuple[str, ...] = ()
     interrupted_by: str | None = None
     variables: str | None = None
-    """A local file for `jobs.variables.read_variables`; None: no variables came back."""
-    digest: str | None = None
+    """A local file for `jobs.variables.read_variables`, its signature checked; None: no variables
+    came back."""
     names: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
     """Variables that could not come back, and why."""

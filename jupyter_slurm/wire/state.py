@@ -57,7 +57,7 @@ class JobState(StrEnum):
 
     @property
     def word(self) -> str:
-        """Return the word for people, in English: front ends translate it."""
+        """Return the word that users see; JupyterLab translates it."""
         return STATE_WORDS[self]
 
     @property

@@ -1,7 +1,7 @@
 // Spans, moments, sizes and states as people read them. Pure: no clock, no model.
 import { decimal, language, unitsOfTime } from './language';
-import { said } from './messages';
 import { STATES } from './states';
+import { trans } from './translation';
 import type { Connection, Job } from './wire';
 
 /** As people say it, two units at most: `7 s`, `2 min 5 s`, `1 h 1 min`, `2 d 7 h`. */
@@ -98,7 +98,8 @@ export function tone(state: string): Tone {
   return known(state)?.tone ?? 'waiting';
 }
 
-/** A state as a word for people: the one list of jupyter_slurm/wire/state.py. */
+/** Returns the state in the page's language; Slurm's own word where the state is unknown. */
 export function stateWord(state: string): string {
-  return said(known(state)?.word ?? state.toLowerCase().replace(/_/g, ' '));
+  const word = known(state)?.word;
+  return word === undefined ? state.toLowerCase().replace(/_/g, ' ') : trans.gettext(word);
 }

@@ -1,44 +1,25 @@
-// What the agent says, in the user's language: why a job waits, what can be done, how it ended.
-// Pure. Its English text is a message's code in the catalogues.
+// The agent's messages as text: why a job waits, what can be done, how it ended. Pure.
 import { together } from './language';
-import { trans } from './translation';
 import type { Message, Problem } from './wire';
 
 /** A text that varies in nothing, or a message. */
 export type Text = string | Message;
 
-/** What stands before the words of a command: here people type them in a terminal. */
+/** The prefix of a command in a terminal. */
 const COMMAND = 'jupyter slurm';
-const FORMAT = /%[%\d]/;
 
+/** Returns the text with its arguments filled in. */
 export function said(text: Text): string {
-  const words = filled(text, one => (mayBeCode(one) ? trans.gettext(one) : one));
-  return typeof text === 'string' ? words : together([words]);
-}
-
-/** Under which the catalogues have it. */
-export function codeOf(text: Text): string {
-  return typeof text === 'string' ? text : text.text;
-}
-
-export function english(text: Text): string {
-  return filled(text, one => one);
-}
-
-/** Others' words may be what gettext takes amiss: its header, placeholders, what every object has. */
-function mayBeCode(text: string): boolean {
-  return text !== '' && !FORMAT.test(text) && !(text in Object.prototype);
-}
-
-function filled(text: Text, inLanguage: (english: string) => string): string {
   if (typeof text === 'string') {
-    return inLanguage(text);
+    return text;
   }
   const words: Message['args'] = { slurm: COMMAND, ...text.args };
-  return inLanguage(text.text).replace(/\{(\w+)\}/g, (place, name: string) => {
-    const value = words[name] ?? place;
-    return typeof value === 'string' ? value : filled(value, inLanguage);
-  });
+  return text.text.replace(/\{(\w+)\}/g, (place, name: string) => said(words[name] ?? place));
+}
+
+/** Returns the text without its arguments. */
+export function codeOf(text: Text): string {
+  return typeof text === 'string' ? text : text.text;
 }
 
 /** Makes the problem that is found here, not by the agent. */

@@ -1,7 +1,7 @@
 // The way to the Jupyter server: calls, and what is watched over one WebSocket. Knows no view.
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
-import { english, problem } from './messages';
+import { problem, said } from './messages';
 import type { Problem } from './wire';
 
 /** An error that the agent or the server has put into words. */
@@ -10,7 +10,7 @@ export class SlurmError extends Error {
     readonly problem: Problem,
     readonly status: number
   ) {
-    super(english(problem.message));
+    super(said(problem.message));
     this.name = 'SlurmError';
   }
 }
@@ -47,27 +47,8 @@ export async function request<T>(
 
 /** The address of the WebSocket that carries what is watched. */
 export function watchUrl(settings: ServerConnection.ISettings): string {
-  return socketUrl(settings, 'watch', {});
-}
-
-/** The address of the WebSocket of a terminal in that job: the one with that number, if any. */
-export function terminalUrl(
-  settings: ServerConnection.ISettings,
-  id: string,
-  number: number | null
-): string {
-  const which: Record<string, string> = number === null ? {} : { number: String(number) };
-  return socketUrl(settings, 'terminal', { job_id: id, ...which });
-}
-
-function socketUrl(
-  settings: ServerConnection.ISettings,
-  name: string,
-  args: Record<string, string>
-): string {
   const token = settings.appendToken && settings.token ? { token: settings.token } : {};
-  const query = URLExt.objectToQueryString({ ...args, ...token });
-  return URLExt.join(settings.wsUrl, PREFIX, name) + query;
+  return URLExt.join(settings.wsUrl, PREFIX, 'watch') + URLExt.objectToQueryString(token);
 }
 
 export function unreachable(): Problem {

@@ -24,6 +24,8 @@ export interface Freshness {
   asOf: number | null;
   /** Why nothing newer is known; null: all is well. */
   problem: Problem | null;
+  /** Seconds between two listings; undefined: news come when there are some. */
+  intervalS?: number;
 }
 
 /** A cluster's queue, of this user or of everyone; changes by its signal. */

@@ -36,17 +36,16 @@ export type JobState =
   | 'TIMEOUT'
   | 'UNKNOWN';
 export type TransferState = 'done' | 'failed' | 'running' | 'stopped';
-export type LabStep = 'installing' | 'ready' | 'starting' | 'waiting';
+export type LabStep = 'ready' | 'starting' | 'waiting';
 export type ConnectionState =
   'asking' | 'closed' | 'connecting' | 'local' | 'login-needed' | 'lost' | 'open';
-export type QuestionKind = 'host-key' | 'passphrase' | 'secret' | 'text';
-export type ImageOrigin = 'alias' | 'built' | 'container' | 'pulled' | 'site';
-export type JobKind = 'cell' | 'kernel' | 'lab' | 'program' | 'script' | 'session' | 'terminal';
+export type QuestionKind = 'host-key' | 'passphrase' | 'secret' | 'text' | 'touch';
+export type ImageOrigin = 'alias' | 'built' | 'pulled' | 'site';
+export type JobKind = 'cell' | 'kernel' | 'lab' | 'program' | 'script' | 'session';
 export type Output =
   Hello | Stream | DisplayData | UpdateDisplayData | ExecuteResult | ClearOutput | ErrorOutput;
-export type Job = CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob;
-export type JobSpec =
-  CellSpec | ProgramSpec | TerminalSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec;
+export type Job = CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
+export type JobSpec = CellSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec;
 
 export interface Wire {
   Action?: Action;
@@ -66,7 +65,6 @@ export interface Wire {
   CellSpec?: CellSpec;
   Changes?: Changes;
   ProgramJob?: ProgramJob;
-  TerminalJob?: TerminalJob;
   ScriptJob?: ScriptJob;
   SessionJob?: SessionJob;
   KernelJob?: KernelJob;
@@ -105,7 +103,6 @@ export interface Wire {
   ImageSpec?: ImageSpec;
   JobDetails?: JobDetails;
   ProgramSpec?: ProgramSpec;
-  TerminalSpec?: TerminalSpec;
   ScriptSpec?: ScriptSpec;
   SessionSpec?: SessionSpec;
   KernelSpec?: KernelSpec;
@@ -129,7 +126,6 @@ export interface Wire {
   Result?: Result;
   Spending?: Spending;
   Spent?: Spent;
-  TerminalRequest?: TerminalRequest;
   Tunnel?: Tunnel;
   UsageChanges?: UsageChanges;
   UsageSample?: UsageSample;
@@ -357,9 +353,9 @@ export interface CellSpec {
   notebook: string | null;
   file: string | null;
   fingerprint: string | null;
+  kernel: string | null;
   push: string | null;
   push_exclude: string[];
-  push_only: string[];
   fetch: string[];
   fetch_to: string | null;
   slurm_conf: string | null;
@@ -369,7 +365,6 @@ export interface CellSpec {
   out_format: ('auto' | 'data') | null;
   inputs: string | null;
   inputs_digest: string | null;
-  inputs_memory_mib: number;
   inputs_python: [number, number] | null;
   session: string | null;
   launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
@@ -384,7 +379,7 @@ export interface CellSpec {
 export interface Changes {
   cursor: string;
   whole: boolean;
-  jobs: (CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob)[];
+  jobs: (CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob)[];
   gone: string[];
   connections: Connection[] | null;
   actions: Action[] | null;
@@ -439,56 +434,6 @@ export interface ProgramJob {
   fetch_to: string | null;
   transfer: Transfer | null;
   on_login: boolean;
-}
-export interface TerminalJob {
-  kind: 'terminal';
-  id: string;
-  cluster: string;
-  name: string;
-  state: JobState;
-  revision: number;
-  slurm_id: string | null;
-  restarts: number;
-  reason: string | null;
-  why: string | Message | null;
-  advice: string | Message | null;
-  warning: string | Message | null;
-  problem: Problem | null;
-  problem_since_s: number | null;
-  created_s: number;
-  state_since_s: number;
-  submitted_s: number | null;
-  started_s: number | null;
-  ended_s: number | null;
-  erased_s: number | null;
-  start_estimate_s: number | null;
-  limit_s: number | null;
-  partition: string | null;
-  account: string | null;
-  qos: string | null;
-  nodes: string[];
-  gpus: number;
-  image: string | null;
-  container_name: string | null;
-  runtime: string;
-  exit_code: number | null;
-  signal: number | null;
-  usage: Usage | null;
-  cancel_requested_s: number | null;
-  tasks: {
-    [k: string]: string;
-  };
-  no_requeue: string | Message | null;
-  inferred: boolean;
-  delivered: boolean;
-  notebook: string | null;
-  fingerprint: string | null;
-  job_dir: string;
-  python: [number, number, number] | null;
-  python_path: string;
-  fetch: string[];
-  fetch_to: string | null;
-  transfer: Transfer | null;
 }
 /**
  * A batch script, or a job that was submitted elsewhere.
@@ -709,7 +654,6 @@ export interface Lab {
   port: number;
   base_url: string;
   step: LabStep;
-  door: [string, number] | null;
 }
 /**
  * The way to a cluster, as it is.
@@ -722,7 +666,6 @@ export interface Connection {
   question: Question | null;
   problem: Problem | null;
   round_trip_s: number | null;
-  via_openssh: boolean;
 }
 /**
  * What a login wants to know of a person; `Api.answer` takes the answer.
@@ -882,6 +825,7 @@ export interface Description {
   modules: boolean;
   python: string | null;
   folders: Folder[];
+  login_shell: boolean;
 }
 /**
  * A folder of the cluster that somebody may want to use.
@@ -908,8 +852,8 @@ export interface DisplayData {
  * A job that the same cell has started before.
  */
 export interface Earlier {
-  job: CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob;
-  differs: ('folder' | 'image' | 'in' | 'in?' | 'options' | 'push')[];
+  job: CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
+  differs: ('folder' | 'image' | 'in' | 'in?' | 'kernel' | 'options' | 'push')[];
 }
 export interface ErrorOutput {
   type: 'error';
@@ -952,7 +896,6 @@ export interface FileListing {
  */
 export interface Gathered {
   variables: string | null;
-  digest: string | null;
   names: string[];
 }
 export interface GpuSample {
@@ -981,7 +924,6 @@ export interface Image {
   name: string;
   origin: ImageOrigin;
   path: string;
-  node: string | null;
   tool: string | null;
   base: string | null;
   digest: string | null;
@@ -990,11 +932,10 @@ export interface Image {
 }
 export interface ImageBuild {
   image: Image;
-  job: (CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob) | null;
+  job: (CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob) | null;
 }
 export interface ImageRemoval {
   held_on: string[];
-  jobs: (CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob)[];
 }
 /**
  * What is asked for: an image built from a recipe, or pulled.
@@ -1005,6 +946,7 @@ export interface ImageSpec {
   recipe: string | null;
   base: string | null;
   folder: string | null;
+  push: string | null;
   cluster: string | null;
   runtime: string | null;
   options: {
@@ -1017,10 +959,8 @@ export interface ImageSpec {
  * All that can be said of a job, for somebody who looks at it alone.
  */
 export interface JobDetails {
-  job: CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob;
-  asked:
-    | (CellSpec | ProgramSpec | TerminalSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec)
-    | null;
+  job: CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
+  asked: (CellSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec) | null;
   code: string | null;
   script: string | null;
   command: string[];
@@ -1058,48 +998,15 @@ export interface ProgramSpec {
   notebook: string | null;
   file: string | null;
   fingerprint: string | null;
+  kernel: string | null;
   push: string | null;
   push_exclude: string[];
-  push_only: string[];
   fetch: string[];
   fetch_to: string | null;
   slurm_conf: string | null;
   code: string;
   arguments: string[];
   on_login: boolean;
-}
-/**
- * Text that starts with `#!`, run on a terminal to which somebody comes.
- */
-export interface TerminalSpec {
-  kind: 'terminal';
-  id: string;
-  name: string;
-  cluster: string | null;
-  options: {
-    [k: string]: string;
-  };
-  image: string | null;
-  container_name: string | null;
-  container_remap_root: boolean;
-  runtime: string | null;
-  modules: string[];
-  env: {
-    [k: string]: string;
-  };
-  mounts: string[];
-  cwd: string | null;
-  notebook: string | null;
-  file: string | null;
-  fingerprint: string | null;
-  push: string | null;
-  push_exclude: string[];
-  push_only: string[];
-  fetch: string[];
-  fetch_to: string | null;
-  slurm_conf: string | null;
-  code: string;
-  keep_s: number;
 }
 /**
  * A batch script, handed to sbatch as written (%%sbatch).
@@ -1125,9 +1032,9 @@ export interface ScriptSpec {
   notebook: string | null;
   file: string | null;
   fingerprint: string | null;
+  kernel: string | null;
   push: string | null;
   push_exclude: string[];
-  push_only: string[];
   fetch: string[];
   fetch_to: string | null;
   slurm_conf: string | null;
@@ -1158,9 +1065,9 @@ export interface SessionSpec {
   notebook: string | null;
   file: string | null;
   fingerprint: string | null;
+  kernel: string | null;
   push: string | null;
   push_exclude: string[];
-  push_only: string[];
   fetch: string[];
   fetch_to: string | null;
   slurm_conf: string | null;
@@ -1192,9 +1099,9 @@ export interface KernelSpec {
   notebook: string | null;
   file: string | null;
   fingerprint: string | null;
+  kernel: string | null;
   push: string | null;
   push_exclude: string[];
-  push_only: string[];
   fetch: string[];
   fetch_to: string | null;
   slurm_conf: string | null;
@@ -1225,14 +1132,13 @@ export interface LabSpec {
   notebook: string | null;
   file: string | null;
   fingerprint: string | null;
+  kernel: string | null;
   push: string | null;
   push_exclude: string[];
-  push_only: string[];
   fetch: string[];
   fetch_to: string | null;
   slurm_conf: string | null;
   idle_s: number | null;
-  install: boolean;
   jupyter_base_url: string | null;
 }
 /**
@@ -1260,8 +1166,8 @@ export interface JobPriority {
 }
 /**
  * Sends a browser to a lab or a dashboard: by a POST of `token`, as `token` and as `password`,
- *     to `login_url`. No address holds the token, and so no history, log or command line
- *     does.
+ * to `login_url`. No address holds the token, and so no history, log or command line
+ * does.
  */
 export interface LabEntry {
   login_url: string;
@@ -1273,7 +1179,7 @@ export interface LabEntry {
 /**
  * What a QOS or an association allows; None, or not there: no limit.
  *
- *     TRES (`cpu`, `gres/gpu`, `mem` in MiB …) -> how much of it; `jobs` run, `queued` ones may wait.
+ * TRES (`cpu`, `gres/gpu`, `mem` in MiB …) -> how much of it; `jobs` run, `queued` ones may wait.
  */
 export interface Limits {
   limit_s: number | null;
@@ -1295,7 +1201,7 @@ export interface Limits {
  * What came since `cursor` was last given back, and the job at that moment.
  */
 export interface LogChunk {
-  job: CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob;
+  job: CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
   outputs: (
     Hello | Stream | DisplayData | UpdateDisplayData | ExecuteResult | ClearOutput | ErrorOutput
   )[];
@@ -1350,6 +1256,7 @@ export interface NodeChanges {
   reservations: Reservation[];
   asked_s: number | null;
   problem: Problem | null;
+  interval_s: number;
 }
 /**
  * What `submit` would send (`--dry-run`), and what would become of it.
@@ -1384,6 +1291,7 @@ export interface QueueChanges {
   ended: QueueEntry[];
   asked_s: number | null;
   problem: Problem | null;
+  interval_s: number;
 }
 /**
  * A row of the cluster's queue; `id` is ours where the job is one of ours.
@@ -1436,14 +1344,13 @@ export interface RemoteKernel {
  * How a cell ended, its signature checked.
  */
 export interface Result {
-  job: CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob;
+  job: CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
   status: 'error' | 'interrupted' | 'killed' | 'none' | 'ok';
   ename: string | null;
   evalue: string | null;
   traceback: string[];
   interrupted_by: string | null;
   variables: string | null;
-  digest: string | null;
   names: string[];
   failed: {
     [k: string]: string;
@@ -1474,19 +1381,8 @@ export interface Spent {
   unpriced: number;
 }
 /**
- * The terminal of a job of kind TERMINAL, the messages of one of kind KERNEL (in the frames of
- *     node/kernel_frames.py), or a terminal beside what a job runs.
- */
-export interface TerminalRequest {
-  job_id: string;
-  code: string;
-  beside: boolean;
-  node: string | null;
-  number: number | null;
-}
-/**
- * A port of this machine, on both loopbacks, that leads to `host:port` as the cluster sees
- *     it.
+ * A port of this machine, on both loopbacks, that leads to `host:port` as the cluster sees it,
+ * or to the Unix socket whose path `host` is; `port` is then 0.
  */
 export interface Tunnel {
   id: string;
@@ -1494,7 +1390,7 @@ export interface Tunnel {
   host: string;
   port: number;
   local_port: number;
-  route: 'direct' | 'hop' | 'relay';
+  route: 'direct' | 'relay';
   job_id: string | null;
   opened_s: number;
   connections: number;
@@ -1503,7 +1399,7 @@ export interface Tunnel {
 export interface UsageChanges {
   cursor: string;
   samples: UsageSample[];
-  job: CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob;
+  job: CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
   end: boolean;
   problem: Problem | null;
 }

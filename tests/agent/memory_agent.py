@@ -49,11 +49,11 @@ from jupyter_slurm.wire import (
     LabEntry,
     LogChunk,
     Preview,
+    ProgramSpec,
     QueueEntry,
     Result,
     ScriptSpec,
     Stream,
-    TerminalRequest,
     Transfer,
     TransferState,
     Tunnel,
@@ -82,9 +82,9 @@ class MemoryService(FileSide, JobSide, QueueSide):
         self._left: list[str] = []
 
     # --- what the agent needs beside Api ---
-    def terminal(self, request: TerminalRequest) -> socket.socket:
+    def kernel(self, job_id: str) -> socket.socket:
         """Gives back what it is sent."""
-        if request.job_id == "nojob":
+        if job_id == "nojob":
             raise NotFoundError("There is no job nojob.")
         near, far = socket.socketpair()
         threading.Thread(target=_echo, args=[far], daemon=True).start()
@@ -225,7 +225,8 @@ class MemoryService(FileSide, JobSide, QueueSide):
         same = [
             job
             for job in self._jobs.values()
-            if job.fingerprint == spec.fingerprint and job.state is not JobState.CANCELLED
+            if (job.fingerprint, job.notebook) == (spec.fingerprint, spec.notebook)
+            and job.state is not JobState.CANCELLED
         ]
         return Earlier(job=same[-1]) if same and not same[-1].delivered else None
 
@@ -273,6 +274,12 @@ class MemoryService(FileSide, JobSide, QueueSide):
             return self._told(job_id)
         return LabEntry(login_url=f"http://lab-{job_id}.localhost:4000/login", token="t" * 64)
 
+    def shell(self, spec: ProgramSpec) -> list[str]:
+        return ["true", spec.name]
+
+    def shell_in_job(self, job_id: str, code: str, node: str | None = None) -> list[str]:
+        return ["true", self.job(job_id).name]
+
     def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
         if LABS_VARIABLE in os.environ:
             return self._told(f"{job_id}/{name}")
@@ -311,11 +318,6 @@ class MemoryService(FileSide, JobSide, QueueSide):
 
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
         raise NotFoundError(f"There is no image {name!r}.")
-
-    def registry_login(
-        self, registry: str, user: str, password: str, cluster: str | None = None
-    ) -> str:
-        return "/home/ada/.docker/config.json"
 
     # --- the queue ---
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:

@@ -14,7 +14,8 @@ from jupyter_slurm.agent.launch import environment
     "name",
     (
         "HOME PATH LANG LC_ALL TZ XDG_RUNTIME_DIR SSH_AUTH_SOCK JUPYTER_DATA_DIR "
-        "JUPYTER_SLURM_AGENT_IDLE_S PYTHONPATH"
+        "JUPYTER_SLURM_AGENT_IDLE_S PYTHONPATH SLURM_BITSTR_LEN SLURM_TIME_FORMAT "
+        "SSH_SK_PROVIDER KRB5_CONFIG KRB5CCNAME"
     ).split(),
 )
 def test_what_every_process_of_the_user_has_is_kept(name: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from jupyter_slurm.jobs.access.labs import Labs
 from jupyter_slurm.jobs.access.tunnels import Tunnels
@@ -99,13 +99,13 @@ class LabHere:
 
     # --- what it is asked for as `Tunnels` ---
 
-    def into(self, job_id: str, place: Any) -> Callable[[socket.socket, Answered], None]:
+    def into(self, job_id: str, door: str) -> Callable[[socket.socket, Answered], None]:
         def carry(sock: socket.socket, answered: Answered) -> None:
             LocalTransport().carry(sock, "127.0.0.1", self._far_port, answered)
 
         return carry
 
-    def prepare(self, job_id: str) -> None:
+    def prepare(self, job_id: str, door: str) -> None:
         pass
 
 

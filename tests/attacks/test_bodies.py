@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, TERMINAL, calls
+from jupyter_slurm.agent.protocol import KERNEL, MAX_BODY_BYTES, calls
 from jupyter_slurm.server.calls import RULES
 from tests.agent.home import AgentHome
 from tests.server import conftest as shared
@@ -27,8 +27,8 @@ BODIES = {
     "a name twice": b'{"job_id":"a","job_id":7}',
     "a number without end": b'{"wait_s":1e999999}',
 }
-OWN = "spec outlook notebook executed elsewhere up".split()
-OWN += "kernels kernel_meant kernel_add kernel_remove".split()
+OWN = "spec outlook notebook executed up".split()
+OWN += "kernels kernel_meant kernel_add kernel_remove terminal".split()
 OWN += "cluster_ways cluster_begin cluster_found cluster_keep cluster_drop".split()
 
 
@@ -45,7 +45,7 @@ def test_the_server_refuses_it_as_the_callers_fault(served: Served, body: bytes)
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_the_agent_refuses_it_as_the_callers_fault(agent_home: AgentHome, body: bytes) -> None:
     agent_home.client().check()
-    for name in (*calls(), TERMINAL):
+    for name in (*calls(), KERNEL):
         status, answer = _agents_answer(agent_home, name, body)
         assert (status, json.loads(answer)["code"]) == (400, "request"), (name, answer)
     assert "Traceback" not in agent_home.log.read_text()

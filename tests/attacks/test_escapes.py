@@ -20,14 +20,12 @@ import pytest
 
 from jupyter_slurm import local_cluster
 from jupyter_slurm.api import Api
-from jupyter_slurm.cli import main, shell
-from jupyter_slurm.cli.console import How, TerminalEnd
+from jupyter_slurm.cli import main
 from jupyter_slurm.cli.follow import print_text
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.errors import (
     CellFailed,
     CommandError,
-    ForwardError,
     JupyterSlurmError,
     LocalClusterError,
     RequestError,
@@ -41,10 +39,8 @@ from jupyter_slurm.wire import (
     JobState,
     LogChunk,
     Stream,
-    TerminalJob,
     TransferState,
 )
-from jupyter_slurm.wire.terminal_frames import Numbered
 
 SAYS = "a\x1b]0;title\x07\x1b]52;c;cm0gLXJm\x07b\x9b2Jc\u202ed\r\x1b[5nz"
 """A title, the clipboard, a screen cleared by one C1 byte, text turned round, a question that the
@@ -108,7 +104,7 @@ COMMANDS = [
     "clusters --json", "disconnect", "login", "submit --dry-run x.py",
     "tunnel aaaaaaaa:1", "kernel ls",
     "image ls --json", "image rm x", "image build --detach x x.def", "image pull --detach x",
-    "image login registry --user me --password-stdin", "session ls --json",
+    "session ls --json",
     "session start --detach", "session start --dry-run", "session stop aaaaaaaa",
 ]  # fmt: skip
 UNTIL_THE_END = [
@@ -176,50 +172,24 @@ def visible(written: str) -> str:
     return re.sub(r"\x1b\[(?:K|A|J|\d*m)|\r", "", written)
 
 
-@pytest.mark.parametrize("state", [JobState.FAILED, JobState.PENDING, JobState.RUNNING])
 @pytest.mark.parametrize("command", ["shell", "shell --job aaaaaaaa"])
-@pytest.mark.parametrize("refused", [(), ("submit", "job"), ("terminal",), ("logs", "result")])
-def test_a_shell_hands_them_to_the_terminal_only_as_its_programs_output(
-    command: str,
-    state: JobState,
-    refused: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_shell_that_is_refused_hands_them_to_no_terminal(
+    command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screens = {name: Screen() for name in ("stdin", "stdout", "stderr")}
     for name, screen in screens.items():
         monkeypatch.setattr(sys, name, screen)
-    monkeypatch.setattr(shell, "_END_S", 0.0)
 
     class Api(HostileApi):
-        def logs(self, *_: object, **__: object) -> LogChunk:
-            if "logs" in refused:
-                raise CommandError(SAYS, hint=SAYS, detail=SAYS)
-            text = (Stream(name="stdout", text=SAYS),)
-            job = made(Job, state if state.final else JobState.RUNNING)
-            return LogChunk(outputs=text, cursor="", job=job, end=True)
+        def shell(self, *_: object) -> list[str]:
+            raise RequestError(SAYS, hint=SAYS, detail=f"{SAYS}\n{SAYS}")
 
-        def terminal(self, request: object) -> None:
-            raise ForwardError(SAYS, hint=SAYS, detail=f"{SAYS}\n{SAYS}")
+        shell_in_job = shell
 
-    with suppress(SystemExit):
-        main(command.split(), lambda: Api(state, *refused))
+    main(command.split(), lambda: Api(JobState.RUNNING))
     assert "title" in screens["stderr"].getvalue()
     for screen in screens.values():
         assert STEERING.search(visible(screen.getvalue())) is None, screen.getvalue()
-
-
-@pytest.mark.parametrize("how", How)
-def test_the_end_of_a_shell_is_told_harmlessly(
-    how: How, capsys: pytest.CaptureFixture[str]
-) -> None:
-    job, api = made(Job, JobState.RUNNING), HostileApi(JobState.FAILED)
-    for made_as in (job, made(TerminalJob, JobState.RUNNING)):
-        for others in ((), (2,)):
-            told = TerminalEnd(how, 0, Numbered(number=1, others=others))
-            with suppress(RequestError):
-                shell._after(typing.cast("Api", api), made_as, told, 1.0)
-            for text in capsys.readouterr():
-                assert STEERING.search(visible(text)) is None, text
 
 
 @pytest.mark.parametrize("command", ["up", "status", "down"])

@@ -23,8 +23,6 @@ from jupyter_slurm.transport import caps
 from jupyter_slurm.transport.files import ustar
 from jupyter_slurm.transport.files.manifest import TooManyError, parse_listing
 from jupyter_slurm.transport.relay_streams import ConversationEndedError, Streams
-from jupyter_slurm.wire import terminal_frames
-from jupyter_slurm.wire.framing import GarbledError
 
 COUNT = 10_000
 MIB = 1 << 20
@@ -59,7 +57,7 @@ def pieces(data: bytes, generator: random.Random) -> Iterator[bytes]:
 
 
 def short_head(known: random.Random) -> bytes:
-    """A kind and a size, as of a terminal and a kernel."""
+    """A kind and a size, as of a kernel."""
     return struct.pack(">cI", bytes([known.choice(KINDS)]), known.choice(SIZES))
 
 
@@ -80,28 +78,6 @@ def little_memory(most_bytes: int) -> Iterator[None]:
         assert tracemalloc.get_traced_memory()[1] < most_bytes
     finally:
         tracemalloc.stop()
-
-
-def test_frames_of_a_terminal() -> None:
-    generator = random.Random("pieces")
-    refused = 0
-    with little_memory(16 * MIB):
-        for said in hostile(COUNT, "terminal", short_head):
-            inbox = terminal_frames.inbox()
-            try:
-                for piece in pieces(said, generator):
-                    for kind, body in inbox.take(piece):
-                        if kind == terminal_frames.EXIT:
-                            terminal_frames.status_of(body)
-            except GarbledError:
-                refused += 1
-    assert refused > COUNT // 10
-
-
-def test_a_terminal_that_announces_four_gigabytes_is_refused_at_its_head() -> None:
-    inbox = terminal_frames.inbox()
-    with pytest.raises(GarbledError, match="4,294,967,295 bytes"):
-        list(inbox.take(b"D\xff\xff\xff\xff"))
 
 
 def test_frames_of_a_kernel() -> None:

@@ -10,8 +10,10 @@ import dataclasses
 import hashlib
 import hmac
 import json
+import tempfile
 import time
 import tracemalloc
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -58,8 +60,7 @@ from jupyter_slurm.slurm import (
     units,
     versions,
 )
-from jupyter_slurm.transport import Completed
-from jupyter_slurm.transport.login import server_text
+from jupyter_slurm.transport import Completed, server_text
 from jupyter_slurm.transport.shell.far_shell import ShellAnswer, ShellGoneError, introduction
 from jupyter_slurm.transport.shell.helper import completed
 from jupyter_slurm.wire import JobKind, JobState, Lab, LabStep
@@ -68,7 +69,7 @@ from tests.jobs.crowd import listed
 from tests.jobs.records.test_book import record
 from tests.slurm.recorded import RELEASES, output, stderr
 
-COUNT = 10_000
+COUNT = 2_000
 MOST_BYTES = 48 * 2**20
 """Of memory for one input; the longest are a few hundred thousand bytes."""
 QUICK_S = 0.001
@@ -177,9 +178,12 @@ def executed_notebook(data: bytes) -> object:
     return json.loads(text)["cells"]
 
 
-def header_of_variables(data: bytes) -> object:
-    whole = variables._MAGIC + variables._LENGTH.pack(len(data)) + data
-    return variables.parse_header(memoryview(whole), Path("vars.0"))[0]
+def variables_as_data(data: bytes) -> object:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "vars.0"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("values.json", data)
+        return variables.read_variables(path, ["a"], "data")[1]
 
 
 def every(*parsers: Callable[[str], object]) -> Parser:
@@ -213,7 +217,7 @@ RESULT = json.dumps(
         "peak_rss_mib": 10.0,
         "cpu_s": 1.0,
         "python": [3, 11, 2],
-        "variables": {"file": "vars.0", "bytes": 3, "digest": "ab", "names": ["a"], "failed": {}},
+        "variables": {"file": "vars.0", "bytes": 3, "hmac": "ab", "names": ["a"], "failed": {}},
     }
 ).encode()
 RECORDS = (
@@ -230,7 +234,7 @@ NOTEBOOK = b"".join(
         {"error": {"ename": "E", "evalue": "x", "traceback": ["a"]}},
     )
 )
-LAB = b'{"step": "ready", "python": [3, 11, 2], "idle_since_s": 1.5, "door": ["10.0.0.1", 4000]}\n'
+LAB = b'{"step": "ready", "python": [3, 11, 2], "idle_since_s": 1.5}\n'
 USAGE = b'{"time_s": 1795200000.5, "cpus": 1.5, "memory_mib": 12.5, "gpus": []}\n'
 LOG = (
     b"slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***\n"
@@ -252,16 +256,7 @@ WELCOME = b'{"boot": "a", "got": 1, "next": 2, "info": {"a": [1]}, "count": 1, "
 EVENT = b'{"event": "died", "status": -9, "again": true}'
 FILES = b"wd\t4096\t1795200000.1234567890\td\0-f\t12\t1795200000.0\ta b.py\0"
 IMAGE = b'{"name": "a", "digest": "b", "base": "c", "file": "a.sif", "made_s": 1.5, "size_kib": 3}'
-HEADER = json.dumps(
-    {
-        "names": ["a"],
-        "python": [3, 11, 2],
-        "protocol": 5,
-        "by_value": False,
-        "stream_bytes": 10,
-        "buffers": [1, 2],
-    }
-).encode()
+VALUES = b'{"a": {"dict": [["b", {"tuple": [1, {"bytes": "AA=="}, {"scalar": ["<u1", "AA=="]}]}]]}}'
 PARSERS: Mapping[str, tuple[Parser, list[bytes]]] = {
     "squeue": (rows_of_the_queue, records_of("squeue_all")),
     "squeue of use": (
@@ -332,7 +327,7 @@ PARSERS: Mapping[str, tuple[Parser, list[bytes]]] = {
     "an executed notebook": (executed_notebook, [NOTEBOOK + RECORDS, NOTEBOOK]),
     "lab.N.jsonl": (lab, [LAB, LAB + LAB]),
     "usage.N.jsonl": (usage.parse_samples, [USAGE]),
-    "vars.N": (header_of_variables, [HEADER]),
+    "variables as data": (variables_as_data, [VALUES]),
     "a verdict": (verdict, [LOG, STARTED, EXIT]),
     "a kernel's welcome": (node_messages.welcome, [WELCOME]),
     "a kernel's events": (node_messages.event, [EVENT]),

@@ -115,7 +115,7 @@ case $* in
   for word do first=$word; done
   printf %s "$first"
   head -c 100 >/dev/null
-  printf 'D\\377\\377\\377\\377\\000\\000\\000\\001'
+  printf '1 a b\\nD\\377\\377\\377\\377\\000\\000\\000\\001'
   exec head -c 2000000000 /dev/zero ;;
 esac
 exec PYTHON "$@"

@@ -99,7 +99,6 @@ def test_a_lab_that_sends_the_browser_elsewhere_gets_no_cookie_of_the_users_own_
         loaded.value.response()
         tab.goto(f"http://{here.host}/go")
         assert tab.url == f"http://{name}:{port}/stolen"
-        assert tab.get_by_role("heading").inner_text() == "Not the address of a lab"
         assert "Open the lab again" in tab.content()
     paths = {request.split(b" ")[1] for request in far.got}
     assert paths - {b"/favicon.ico"} == {b"/lab", b"/go"}
@@ -113,7 +112,7 @@ def test_a_name_that_was_made_to_lead_here_does_not_lead_into_the_lab(
     with new_page(browser) as tab:
         answer = tab.goto(f"http://evil.example:{port_of(here)}/api/contents")
         assert answer is not None
-        assert (answer.status, answer.text()) == (421, "")
+        assert answer.status == 421
     assert far.got == []
 
 
@@ -251,14 +250,14 @@ def test_somebody_who_opens_many_connections_keeps_the_owner_out_for_no_moment(
     assert far.got == [request]
 
 
-def test_what_the_page_says_to_who_came_astray_is_nothing_of_the_lab(here: LabHere) -> None:
+def test_a_visitor_by_another_name_is_told_nothing_of_the_lab(here: LabHere) -> None:
     port = port_of(here)
     name = here.host.partition(":")[0]
     for host in ("localhost", "[::1]", "evil.example"):
         browser = "Accept: text/html\r\nSec-Fetch-Mode: navigate\r\n"
         request = f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\n{browser}\r\n"
         answer = answer_to(port, request.encode())
-        assert (b"Open the lab again" in answer) is (host != "evil.example")
+        assert b"Open the lab again" in answer
         for word in (name, "abcdefgh", "site"):
             assert word.encode() not in answer
 

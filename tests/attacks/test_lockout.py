@@ -29,7 +29,7 @@ from jupyter_slurm.client import AgentClient
 from jupyter_slurm.errors import ConfigError
 from jupyter_slurm.jobs.records.store import Record, Store
 from jupyter_slurm.jobs.service import Service
-from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from jupyter_slurm.wire import (
     Job,
     JobKind,
@@ -216,11 +216,11 @@ TROUBLES: dict[str, Callable[[Far], None]] = {
     "record garbage": Far.record_garbage,
 }
 WORDS = {
-    "login needed": "No key was accepted",
+    "login needed": "none of your keys",
     "host key changed": "key",
     "no route": "far",
     "refused": "refuses connections",
-    "silent": "before the login began",
+    "silent": "did not answer",
     "profile broken": "far.toml",
     "profile gone": "There is no cluster `far`",
 }
@@ -433,8 +433,9 @@ def test_an_ssh_configuration_that_hangs_is_that_clusters_alone(far: Far) -> Non
         assert [one.name for one in service.clusters()] == ["far", "local"]
         # All of that while `ssh -G far` is still being waited for.
         assert not [problem for problem in [service.job(JOB).problem] if problem]
-        with fifo.open("wb"):  # which lets it go on
-            pass
+        with fifo.open("wb"):  # which lets it go on, and who reads the configuration later
+            fifo.unlink()
+            fifo.touch()
         until(
             service, JOB, lambda job: job.problem is not None or job.state is not JobState.RUNNING
         )

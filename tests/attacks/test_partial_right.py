@@ -44,12 +44,13 @@ KEY = "the user's key"
 
 POWERS = (
     "submit make_image command push pull fetch list_folder file_entry read_file write_file "
-    "make_folder rename_file remove_file forward registry_login preview attachable outlook "
+    "make_folder rename_file remove_file forward preview attachable outlook "
     "notebook kernel_add up lab_entry dashboard_entry lab-proxy dashboard-proxy terminal agent "
-    "cluster_ways cluster_begin cluster_found cluster_keep cluster_drop"
+    "cluster_ways cluster_begin cluster_found cluster_keep cluster_drop "
+    "notebook_moved notebook_path"
 ).split()
-"""Each runs a program of the caller's, or reads, writes or looks for any file, as this user
-somewhere."""
+"""Each runs a program as the user, reads, writes or finds any of the user's files, or changes or
+shows where notebooks are."""
 DOCUMENT = ROOT / "docs" / "server.md"
 _EVERYTHING = frozenset(right for rule in (*RULES.values(), *OWN.values()) for right in rule.rights)
 _OURS = frozenset(Right(action) for action in ("read", "write", "execute"))
@@ -61,12 +62,11 @@ OWN_WAYS = {
     **{
         name: ("POST", f"{API}{name}", {"nothing": 1})
         for name in (
-            "notebook executed kernels kernel_meant kernel_add kernel_remove up cluster_ways "
-            "cluster_begin cluster_found cluster_keep cluster_drop".split()
+            "notebook executed kernels kernel_meant kernel_add kernel_remove terminal up "
+            "cluster_ways cluster_begin cluster_found cluster_keep cluster_drop".split()
         )
     },
-    **{name: ("GET", API + name, None) for name in "watch terminal logfile openapi.json".split()},
-    "elsewhere": ("POST", f"{API}elsewhere", {"nothing": 1}),
+    **{name: ("GET", API + name, None) for name in "watch logfile openapi.json".split()},
     "lab": ("GET", LAB, None),
     "lab_entry": ("POST", LAB, {}),
     "dashboard": ("GET", DASHBOARD, None),
@@ -135,7 +135,7 @@ def test_nothing_runs_by_a_part(real: Served, secret: Path) -> None:
         "fetch": ["*"],
         "fetch_to": str(secret.parent),
     }
-    client, grant = real.client(), f"{PARTLY} {FILES} kernelspecs:write terminals:execute"
+    client, grant = real.client(), f"{PARTLY} {FILES} kernelspecs:write terminals:write"
     (real.folder / "a.py").write_text("1")
     assert tried(client, grant, "submit", spec=spec) == 403
     assert tried(client, grant, "notebook", path="a.py") == 403

@@ -26,7 +26,6 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission import staging
 from jupyter_slurm.kernel import spec
 from jupyter_slurm.local_cluster import places as local_places
-from jupyter_slurm.transport.hostkeys import known_hosts_file
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import Cluster, JobKind, JobState, RemoteKernel
 from tests.agent.home import AgentHome
@@ -185,7 +184,6 @@ def test_folders_are_made_for_the_user_alone_and_so_are_those_above(home: Path) 
     local = LocalTransport()
     root = home / "jobs" / "below" / "a2b4c6d7"
     local.deliver(PurePosixPath(root), {"env.sh": SECRET.encode(), "a/key": b"#!x"}, ["true"])
-    known_hosts_file.append(home / "ssh" / "a" / "known_hosts", "n1", "ssh-x", b"1", hashed=False)
     local_places.Places(home / "local" / "clusters" / "one", home / "local" / "one").make()
     assert {stat.S_IMODE(one.stat().st_mode) for one in home.rglob("*") if one.is_dir()} == {0o700}
     assert found(home) == []

@@ -32,7 +32,7 @@ from jupyter_slurm.cli import main as command
 from jupyter_slurm.client import connect
 from jupyter_slurm.slurm import srun
 from jupyter_slurm.slurm.versions import parse_version
-from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from jupyter_slurm.wire import ConnectionState, Job, JobKind
 from tests.benchmarks.rounds import alternating, seconds
 from tests.benchmarks.table import HEAD, Row, show, spread

@@ -23,7 +23,7 @@ from typing import Any
 
 from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.client import AgentClient
-from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from tests.agent.home import ended
 from tests.attacks.test_lockout import RECORDS, TROUBLES, Far, record
 from tests.cluster.plugin import jupyter_homes

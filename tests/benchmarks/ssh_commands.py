@@ -17,7 +17,7 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission.prepare import prepare, with_key
 from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.transport.ssh import SshTransport
+from jupyter_slurm.transport.ssh.transport import SshTransport
 from jupyter_slurm.wire import CellSpec
 from tests.benchmarks.rounds import alternating, seconds
 from tests.benchmarks.ssh_ground import Ground, Way

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from jupyter_slurm.transport.files import push
-from jupyter_slurm.transport.ssh import SshTransport
+from jupyter_slurm.transport.ssh.transport import SshTransport
 from tests.benchmarks.rounds import alternating, seconds
 from tests.benchmarks.ssh_ground import Ground, Way, checked
 from tests.benchmarks.table import Row

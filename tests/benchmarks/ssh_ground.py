@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from jupyter_slurm.transport.connection import SshConnection
-from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE, route
+from jupyter_slurm.transport.ssh.connection import SshConnection
+from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE, route
 from tests.ssh.accounts import PLAIN_SHELL, make_folder, oneself
 from tests.ssh.kept import Keeper, keeping
 from tests.ssh.slow_line import lay

@@ -24,7 +24,6 @@ SHORT = {
     "lockout": ("--records submitting", "submitting  "),
     "log": ("--mb=24 --rate=1 --seconds=1", "A long log, in the job panel"),
     "session": ("--rounds=1 --pause=0", "What a session adds to a cell"),
-    "soak": ("1", "Done"),
     "ssh": ("--only commands --ways near --rounds=1", "commands: 0 ms"),
     "whole_queue": ("--jobs=500 --held=0 --tabs 1 --minute=1", "The whole queue, in the browser"),
 }

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 
-from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.forward import Forward
-from jupyter_slurm.transport.ssh import SshTransport
-from jupyter_slurm.transport.ssh_config import route
+from jupyter_slurm.transport.ssh.connection import SshConnection
+from jupyter_slurm.transport.ssh.route import route
+from jupyter_slurm.transport.ssh.transport import SshTransport
 
 
 def main() -> None:

@@ -255,17 +255,6 @@ def test_every_command_that_a_sentence_names_is_one(run: Run) -> None:
             assert word in in_terminals | {"help"}, path
 
 
-def test_no_sentence_names_a_command_twice_in_a_terminal() -> None:
-    """What a sentence of the core calls `%slurm X` is `jupyter slurm X` there."""
-    for path in Path(jupyter_slurm.__file__).parent.rglob("*.py"):
-        nodes = list(ast.walk(ast.parse(path.read_bytes())))
-        remarks = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-        for text in nodes:
-            said = text.value if isinstance(text, ast.Constant) and id(text) not in remarks else ""
-            told = in_words_of_a_terminal(said) if isinstance(said, str) else ""
-            assert not re.search(r"`(jupyter slurm [^`]+)` (?:and|or) `\1`", told), path
-
-
 def test_a_wrong_option_is_a_usage_error_without_a_traceback(run: Run) -> None:
     code, _, err = run(no_api(), "jobs", "--nonsense")
     assert code == 2
@@ -336,6 +325,37 @@ def test_a_script_with_directives_is_handed_to_sbatch_and_another_is_a_program(
     assert api.specs[0].options == {"job-name": "name"}
 
 
+@pytest.mark.parametrize("name", ["many.sh", "many.py"])
+def test_an_array_of_a_script_is_handed_to_sbatch(run: Run, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("#!/bin/sh\nhostname\n")
+    api = MemoryApi([])
+    run(api, "submit", "--array", "0-3", name)
+    assert [(spec.kind, spec.options) for spec in api.specs] == [(JobKind.SCRIPT, {"array": "0-3"})]
+
+
+@pytest.mark.parametrize("name", ["train.py", "train", "train.R"])
+def test_the_options_of_a_script_count_in_any_language(run: Run, tmp_path: Path, name: str) -> None:
+    text = "#!/usr/bin/env python3\n#SBATCH --time=7\nprint(1)\n"
+    (tmp_path / name).write_text(text)
+    api = MemoryApi([])
+    run(api, "submit", name)
+    assert [(spec.kind, spec.code) for spec in api.specs] == [(JobKind.SCRIPT, text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["#SBATCH --time=7\nprint(1)\n", '#!/usr/bin/env python3\n"""Train."""\n#SBATCH --time=7\n'],
+)
+def test_options_of_a_python_file_that_do_not_apply_are_named(
+    run: Run, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "train.py").write_text(text)
+    api = MemoryApi([])
+    _, _, err = run(api, "submit", "train.py")
+    assert "#SBATCH" in err
+    assert [spec.kind for spec in api.specs] == [JobKind.CELL]
+
+
 def test_the_file_may_come_last_as_for_sbatch(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("")
     api = MemoryApi([])
@@ -368,7 +388,7 @@ def test_a_file_runs_where_it_was_submitted(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ((), 2, "usage: jupyter slurm submit FILE"),
+        ((), 2, "jupyter slurm submit FILE"),
         (("gone.py",), 1, "There is no file gone.py."),
         (("text.txt",), 2, "is neither a notebook (.ipynb), nor Python (.py), nor a script"),
         (("a.py", "--tiem", "1"), 2, "--time"),
@@ -643,7 +663,7 @@ def test_a_notebook_leaves_its_executed_copy_beside_it(run: Run, tmp_path: Path)
     code, out, err = run(api, "submit", "my notebook.ipynb")
     assert (code, out) == (0, "hello\n")
     assert "── cell 1 of 1" in err
-    executed = tmp_path / "my notebook.executed.ipynb"
+    executed = tmp_path / "my notebook.slurm-7.ipynb"
     assert str(executed) in err
     assert json.loads(executed.read_text())["cells"][0]["outputs"][0]["text"] == "hello\n"
     assert api.specs[0].name == "my-notebook"
@@ -656,7 +676,7 @@ def test_a_notebook_that_fails_leaves_its_outputs_up_to_there(run: Run, tmp_path
     api = MemoryApi(pages, state=JobState.FAILED, exit_code=1)
     api.ended = "error"
     assert run(api, "submit", "n.ipynb")[0] == 1
-    outputs = json.loads((tmp_path / "n.executed.ipynb").read_text())["cells"][0]["outputs"]
+    outputs = json.loads((tmp_path / "n.slurm-7.ipynb").read_text())["cells"][0]["outputs"]
     assert [one["output_type"] for one in outputs] == ["stream", "error"]
 
 
@@ -676,7 +696,7 @@ def test_a_notebook_whose_folder_is_gone_does_not_lose_the_jobs_exit_code(
     api = Removing(notebook_pages("x\n"))
     code, _, err = run(api, "submit", "d/n.ipynb")
     assert code == 0
-    assert "n.executed.ipynb cannot be written" in err
+    assert "n.slurm-7.ipynb cannot be written" in err
 
 
 # --- what is there ----------------------------------------------------------------------------
@@ -811,6 +831,17 @@ def test_logs_prints_what_there_is_and_with_follow_all_of_it(run: Run) -> None:
     assert api.tasks[-1] == 3
 
 
+def test_logs_prints_the_error_of_a_failed_cell(run: Run) -> None:
+    error = {"ename": "KeyError", "evalue": "'b'", "traceback": ["\x1b[31mKeyError\x1b[0m: 'b'"]}
+    allowed = DisplayData(data={notebooks.MIME: {"error": error}})
+    raised = ErrorOutput(ename="ZeroDivisionError", evalue="by zero", traceback=("line 1", "zero"))
+    page: list[Output] = [Stream(name="stdout", text="a\n"), allowed, raised]
+    page.append(ErrorOutput(ename="SystemExit", evalue="3"))
+    for words in (["logs"], ["logs", "--follow"]):
+        told = run(MemoryApi(page, []), *words, "aaaaaaaa")
+        assert told[:2] == (0, "a\nKeyError: 'b'\nline 1\nzero\n")
+
+
 def test_a_labs_name_means_the_lab_of_the_cluster_that_is_asked_for(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -896,6 +927,56 @@ def test_several_are_cancelled_by_one_call_and_each_ones_outcome_is_told(run: Ru
     assert third.endswith("has ended: it is done")
     code, out, err = run(api, "cancel", "aaaaaaaa", "dddddddd")
     assert (code, err) == (1, "dddddddd: Slurm refused: No.\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["logs", "why", "attach", "cancel", "forget", "logs -f", "pull", "kernel remove"],
+)
+def test_a_command_without_its_argument_fails_and_names_it(run: Run, words: str) -> None:
+    code, out, err = run(no_api(), *words.split())
+    assert (code, out) == (2, "")
+    assert "Missing" in err
+    assert f"jupyter slurm {words.removesuffix(' -f')} " in err
+
+
+class Unfetched(MemoryApi):
+    """Two ended jobs: of `aaaaaaaa` the output has not been fetched."""
+
+    def job(self, job_id: str) -> Job:
+        job = msgspec.structs.replace(super().job(job_id), id=job_id, state=JobState.COMPLETED)
+        return msgspec.structs.replace(job, started_s=1.0, delivered=job_id != "aaaaaaaa")
+
+
+@pytest.mark.parametrize(
+    ("words", "answer", "code", "forgotten"),
+    [
+        (["aaaaaaaa", "bbbbbbbb"], None, 2, []),
+        (["aaaaaaaa", "bbbbbbbb", "--yes"], None, 0, ["aaaaaaaa", "bbbbbbbb"]),
+        (["bbbbbbbb"], None, 0, ["bbbbbbbb"]),
+        (["aaaaaaaa"], "y\n", 0, ["aaaaaaaa"]),
+        (["aaaaaaaa"], "\n", 1, []),
+        (["aaaaaaaa"], "n\n", 1, []),
+        (["bbbbbbbb"], "n\n", 0, ["bbbbbbbb"]),
+    ],
+    ids=str,
+)
+def test_forget_asks_before_output_is_lost(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    answer: str | None,
+    code: int,
+    forgotten: list[str],
+) -> None:
+    typed = io.StringIO(answer or "")
+    monkeypatch.setattr(typed, "isatty", lambda: answer is not None)
+    monkeypatch.setattr("sys.stdin", typed)
+    api = Unfetched()
+    told = run(api, "forget", *words)
+    assert told[0] == code
+    assert ("--yes" in told[2]) == (code == 2)
+    assert [job_id for _, job_id in api.calls] == forgotten
 
 
 @pytest.mark.parametrize(

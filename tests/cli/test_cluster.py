@@ -125,6 +125,37 @@ def test_the_exit_code_of_a_python_file_is_that_of_sys_exit(shell: Shell) -> Non
     assert (newest["state"], newest["exit_code"]) == ("FAILED", 5)
 
 
+def test_a_child_that_a_python_file_forks_ends_as_in_python(shell: Shell) -> None:
+    shell.write(
+        "fork.py",
+        "import os, sys\n"
+        "for child in (lambda: sys.exit(3), lambda: 1 / 0, lambda: print('child', flush=True)):\n"
+        "    if (pid := os.fork()) == 0:\n        child()\n        break\n"
+        "    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)\n"
+        "else:\n    print('parent')\n",
+    )
+    code, out, err = shell.run("submit", "fork.py")
+    assert (code, out) == (0, "3\n1\nchild\n0\nparent\n")
+    assert "ZeroDivisionError" in err
+    assert "driver" not in err
+
+
+def test_a_child_that_a_notebook_forks_runs_no_later_cell(shell: Shell) -> None:
+    sources = (
+        "import os\nprint('first', flush=True)\npid = os.fork()\nif pid == 0: raise ValueError",
+        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))",
+    )
+    cells: list[dict[str, object]] = [
+        {"cell_type": "code", "metadata": {"tags": ["raises-exception"]}, "source": source}
+        for source in sources
+    ]
+    content = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells}
+    shell.write("fork.ipynb", json.dumps(content))
+    code, out, err = shell.run("submit", "fork.ipynb")
+    assert (code, out) == (0, "first\n1\n"), err
+    assert "ValueError" in err
+
+
 def test_the_exit_code_of_a_program_is_its_own(shell: Shell) -> None:
     shell.write("run.sh", "#!/bin/sh\necho out; echo err >&2; printf '%s|' \"$@\"; exit 7\n")
     code, out, err = shell.run("submit", "run.sh", "--", "a b", "--time", "$'\n")
@@ -156,7 +187,8 @@ def test_a_notebook_comes_back_executed_up_to_its_error(shell: Shell) -> None:
     assert code == 1, err
     assert out == "first\n42\n"
     assert "ValueError" in err
-    executed = json.loads((shell.cwd / "my book.executed.ipynb").read_text())
+    [copy] = shell.cwd.glob("my book.slurm-*.ipynb")
+    executed = json.loads(copy.read_text())
     outputs = [cell["outputs"] for cell in executed["cells"]]
     assert outputs[0][0]["text"] == "first\n"
     assert outputs[1][0]["data"]["text/plain"] == "42"
@@ -259,16 +291,19 @@ def test_a_private_cluster_goes_up_runs_a_job_goes_down_and_is_purged(tmp_path: 
     with kept(home, None):
         out = shell.ok("up", "--nodes", "2", "--gpus", "3", "--cpus", "4", "--memory", "2G")
         assert "`local` is up" in out
-        assert "2 nodes, each with 4 CPUs, 2.0 GiB and 3 pretended GPUs (a100)" in out
+        spec = json.loads(shell.ok("status", "--json"))["local"]["spec"]
+        assert [spec[key] for key in ("nodes", "gpus", "cpus", "memory_mib")] == [2, 3, 4, 2048]
         shell.write("a.py", "print('ran')\n")
         assert shell.ok("submit", "a.py") == "ran\n"
         assert "slurmctld: pid" in shell.ok("status")
         shell.ok("down")
         assert "`local` is down" in shell.ok("status")
-        assert "2 nodes, each with 4 CPUs" in shell.ok("up")
+        shell.ok("up")
+        assert json.loads(shell.ok("status", "--json"))["local"]["spec"] == spec
         shell.write("wait.py", "import time\ntime.sleep(600)\n")
         shell.ok("submit", "wait.py", "--detach")
         agent = json.loads(shell.ok("status", "--json"))["agent"]
+        shell.ok("kernel", "add", "--name", "of-local")
         with ended(agent["pid"]) as wait:
             shell.ok("down", "--purge")
             assert wait(60), "the agent stays, without a job or a cluster"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +85,7 @@ def test_with_flags_and_yes_nothing_is_asked(run: Run, files: Path) -> None:
         assert told in out
 
 
+@pytest.mark.real
 def test_the_dialogue_asks_for_what_was_not_given(run: Run, tmp_path: Path) -> None:
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "config").write_text("Host arandu login2\nHost *\n  User me\n")
@@ -192,6 +194,28 @@ def test_a_controller_that_does_not_answer_leaves_no_file(
     assert list(files.iterdir()) == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_terminal_that_is_closed_meanwhile_leaves_no_file(
+    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    def closed(_cluster: str | None = None) -> ClusterInfo:
+        signal.raise_signal(number)
+        raise AssertionError
+
+    monkeypatch.setattr(run.api, "cluster_info", closed)
+    words = ("clusters", "add", "arandu", "--host", "login1", "--yes")
+    monkeypatch.setattr(sys, "argv", ["jupyter-slurm", *words])
+    before = {one: signal.signal(one, signal.SIG_DFL) for one in (signal.SIGHUP, signal.SIGTERM)}
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main(connect=lambda: run.api)
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+    assert ended.value.code == 128 + number
+    assert list(files.iterdir()) == []
+
+
 def test_jobs_live_where_every_node_sees_them(run: Run) -> None:
     def folder(name: str, path: str, shared: bool | None, writable: bool = True) -> Folder:
         return Folder(
@@ -219,6 +243,14 @@ def test_jobs_live_where_every_node_sees_them(run: Run) -> None:
     added = profile("x")
     assert added.job_root == "/scratch/alice/.jupyter-slurm/jobs"
     assert (added.runtime, added.defaults) == ("none", {"partition": "p", "account": "a"})
+
+
+def test_jobs_do_not_read_login_files_that_would_end_them(run: Run, files: Path) -> None:
+    run("clusters", "add", "far", "--host", "h", "--yes")
+    assert "login_shell" not in (files / "far.toml").read_text()
+    run.api.description = msgspec.structs.replace(run.api.description, login_shell=False)
+    run("clusters", "add", "x", "--host", "h", "--yes")
+    assert profile("x").login_shell is False
 
 
 @pytest.mark.parametrize(

@@ -90,17 +90,6 @@ def test_images_are_pulled_listed_and_removed(run: Run) -> None:
     assert "loaded: removed. Docker (or Podman) on n1, n2 still holds it" in run("rm", "loaded")[1]
 
 
-def test_a_password_comes_on_standard_input(run: Run, typed: Callable[[str], None]) -> None:
-    typed("key with blanks \n")
-    code, out, err = run("login", "nvcr.io", "--cluster", "other")
-    assert code == 0, err
-    assert run.api.logins == [("nvcr.io", "", "key with blanks ", "other")]
-    assert "key" not in out
-    typed("x\n")
-    code, _, err = run("login", "ghcr.io")
-    assert (code, "--user NAME" in err) == (2, True)
-
-
 def test_what_cannot_be_is_said(run: Run) -> None:
     assert run("build")[0] == 2
     assert run("build", "mine", "nosuch")[0] == 1

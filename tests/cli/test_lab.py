@@ -88,7 +88,7 @@ def test_a_lab_is_started_opened_listed_and_stopped(shell: Shell, tmp_path: Path
     assert out.strip() in shell.ok("lab", "list")
     assert job["id"] in shell.ok("lab", "stop", "mine")
     wait_until(lambda: JobState(listed(shell)[0]["state"]).final, PATIENCE_S)
-    assert listed(shell)[0]["why"] == "Stopped by you."
+    assert listed(shell)[0]["why"] == "Shut down."
     wait_until(lambda: not page.exists())
 
 
@@ -163,7 +163,7 @@ def test_a_lab_that_cannot_start_tells_why_and_what_to_do(shell: Shell, tmp_path
     )
     assert code == 1
     assert "There is no JupyterLab for the lab to run." in err
-    assert "--install" in err
+    assert "pip install jupyterlab" in err
     assert (out + err).count("there is no JupyterLab for") == 1
 
 

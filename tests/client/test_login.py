@@ -76,8 +76,8 @@ def test_a_call_that_needs_a_login_gets_one_and_goes_on(api: FakeApi) -> None:
     api.need_login(PASSWORD, CODE, MENU)
     person = Person("s3cret", "123456", "2")
     assert attend(api, person).queue()[0].user == "ana"
-    assert person.secrets == [f"Sent to {HOST}: Password: ", f"Sent to {HOST}: Verification code: "]
-    assert person.texts == ["Sent to alice@login1: 1) phone 2) mail: "]
+    assert person.secrets == [f"{HOST} asks: Password: ", f"{HOST} asks: Verification code: "]
+    assert person.texts == ["alice@login1 asks: 1) phone 2) mail: "]
     assert person.said[-2:] == [f"{HOST} says:", "  | Use your phone."]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pexpect  # type: ignore[import-untyped]
 
-from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from tests.cluster.dressed_slurm import Shape, start_slurm
 from tests.cluster.plugin import ROOT, jupyter_homes
 from tests.cluster.rooms import Room
@@ -66,22 +66,26 @@ class Dressed:
     sshd: Sshd
     person: Person | None = None
     """Who answers the gateway; None: there is none."""
+    logged_in: bool = False
 
     def log_in(self) -> None:
-        """In a terminal, as the guide has it; afterwards nobody is asked any more."""
+        """In a terminal, as the guide has it; afterwards nobody is asked any more, nor by an agent
+        that starts later."""
         if self.person is None:
             return
         argv = ["-m", "jupyter_slurm", "login"]
         with pexpect.spawn(
             sys.executable, argv, env=self.env, encoding="utf-8", timeout=_PATIENCE_S, cwd="/"
         ) as terminal:
-            terminal.expect("Password: ")
-            terminal.sendline(self.person.password)
-            terminal.expect("Verification code: ")
-            terminal.sendline(self.person.code())
+            if not self.logged_in:
+                terminal.expect("Password: ")
+                terminal.sendline(self.person.password)
+                terminal.expect("Verification code: ")
+                terminal.sendline(self.person.code())
             terminal.expect(pexpect.EOF)
             said = terminal.before
         assert terminal.exitstatus == 0, said
+        self.logged_in = True
 
     def queue(self) -> list[str]:
         """The jobs that have not ended."""

@@ -239,8 +239,9 @@ def enroot(folder: Path, words: list[str]) -> None:
         case ["create", "--name", name, file]:
             print("[INFO] Extracting squashfs filesystem...", file=sys.stderr)
             unpack(image_file(folder, file), data / name)
-        case ["remove", "--force", name]:
-            shutil.rmtree(data / name)
+        case ["remove", "--force" | "-f", *names] if names:
+            for name in names:
+                shutil.rmtree(data / name)
         case ["start", "--conf", conf, "--rw", name, *command]:
             as_root = {"yes": ("--uid=0", "--gid=0"), "no": ()}[os.environ["ENROOT_REMAP_ROOT"]]
             start(data / name, conf, command, "", *as_root)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -104,6 +105,22 @@ def lean_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def shell_image(lean_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Leave out Python, too: packed and copied in no time, for tests that run no cell in it."""
     return _copied(lean_image, tmp_path_factory.mktemp("shell") / "image", _OF_PYTHON)
+
+
+_CH_IMAGE = """#!/bin/sh
+# The real ch-image, which has an image already that it would have to pull.
+[ "$1" != build ] || /usr/bin/ch-image import {image} {name} || exit
+exec /usr/bin/ch-image "$@"
+"""
+
+
+def ch_image_with(folder: Path, name: str, image: Path) -> Path:
+    """Write a `ch-image` into `folder` for which the folder `image` is the image `name`, and return
+    its path: a Dockerfile's FROM cannot name a folder, and no registry can be reached."""
+    program = folder / "ch-image"
+    program.write_text(_CH_IMAGE.format(image=shlex.quote(str(image)), name=shlex.quote(name)))
+    program.chmod(0o755)
+    return program
 
 
 def lean_copy(image: Path, folder: Path) -> Path:

@@ -210,6 +210,12 @@ def make_machines(keeper: Keeper) -> Machines:
             (own / part).mkdir(parents=True)
             (own / part).chmod(0o777 | stat.S_ISVTX)
         mounts = {own / "tmp": Path("/tmp"), own / "shm": Path("/dev/shm"), **seen}
+        home = Path.home()
+        if home.is_relative_to("/tmp"):
+            # The node's /tmp hides the user's home: bind it inside first.
+            inside = own / "tmp" / home.relative_to("/tmp")
+            inside.mkdir(parents=True, exist_ok=True)
+            mounts = {home: inside, **mounts}
         mounts[own / "images"] = images
         mounts[nothing] = Path(software.programs()["scontrol"])
         machine = Machine.make(keeper, name, mounts)

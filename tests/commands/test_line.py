@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_slurm.commands.braces import expand
-from jupyter_slurm.commands.line import Request, Reuse, by_text, fingerprint, parse, spec, split
+from jupyter_slurm.commands.line import (
+    Request,
+    Reuse,
+    after,
+    by_text,
+    fingerprint,
+    parse,
+    parse_with_arguments,
+    spec,
+    split,
+)
 from jupyter_slurm.commands.submitting import CELL
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm.options import OPTIONS
@@ -48,6 +58,44 @@ def test_options_of_sbatch_and_ours_mix_in_any_order() -> None:
     assert request.image == "pytorch:22.11"
     assert request.names_in == ("data",)
     assert request.names_out == ("model", "losses")
+
+
+@pytest.mark.parametrize(
+    ("line", "about", "right"),
+    [
+        ("--out a, b", "out", "--out a,b"),
+        ("--out a ,b", "out", "--out a,b"),
+        ("--in=a, b, c", "in", "--in=a,b"),
+        ("--mail-type END, FAIL", "mail-type", "--mail-type END,FAIL"),
+        ("-p gpu, cpu", "", "-p gpu,cpu"),
+    ],
+)
+def test_a_blank_in_a_list_is_named(line: str, about: str, right: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        parse(split(line))
+    assert caught.value.option == about
+    assert f"`{right}`" in str(caught.value.hint)
+
+
+def test_an_array_of_programs_is_a_batch_script() -> None:
+    asked = parse(["--array", "0-3"]).options
+    assert by_text("#!/bin/sh\n", asked) is ScriptSpec
+    assert by_text("print(1)", asked) is CellSpec
+
+
+@pytest.mark.parametrize(
+    ("defaults", "typed", "options"),
+    [
+        ("--gpus 1 --time 1h", "--gpus-per-node 2", {"gpus-per-node": "2", "time": "01:00:00"}),
+        ("-G1 -N1", "--gres gpu:a100:2 -w n[1-2]", {"gres": "gpu:a100:2", "nodelist": "n[1-2]"}),
+        ("--mem 4G --image i", "--mem-per-cpu 1G -- --mem 2G", {"mem-per-cpu": "1G"}),
+        ("--exclusive", "--oversubscribe", {"oversubscribe": ""}),
+    ],
+)
+def test_a_default_of_the_notebook_gives_way_to_an_option_of_its_family(
+    defaults: str, typed: str, options: dict[str, str]
+) -> None:
+    assert parse_with_arguments(after(split(defaults), split(typed))).options == options
 
 
 def test_everything_of_ours_is_understood() -> None:

@@ -46,9 +46,7 @@ PLACES: dict[str, Callable[[list[str]], Request]] = {
         image_line.parse_image(IMAGE_CELL, read_arguments(IMAGE_CELL, ["env", *words])).request
     ),
 }
-NAMES = sorted(
-    {*CELL.options, *OPTIONS, "idle", "install", "job", "new", "keep", "from", "env-file"}
-)
+NAMES = sorted({*CELL.options, *OPTIONS, "idle", "job", "new", "keep", "from", "env-file"})
 LOOKS_LIKE = st.one_of(
     st.sampled_from(["--", "-n4", "-J", "-"]),
     st.sampled_from(NAMES).map("--{}".format),
@@ -84,17 +82,15 @@ def test_an_idle_time_is_told_from_a_comment(words: list[str], idle_s: int | Non
 
 
 def test_what_a_command_has_of_its_own_is_no_value_of_a_flag() -> None:
-    request, made = started(LabSpec, ["--exclusive", "--install", "--comment", "--install"])
-    assert made.install
-    assert request.options["comment"] == "--install"
-    assert not read_arguments(LAB_START, ["--comment", "--install"]).install
+    request, made = started(LabSpec, ["--exclusive", "--idle", "1h", "--comment", "--idle"])
+    assert made.idle_s == 3600
+    assert request.options["comment"] == "--idle"
+    assert read_arguments(LAB_START, ["--comment", "--idle"]).idle is None
 
 
-def test_a_shell_is_opened_beside_where_new_is_no_value() -> None:
-    assert shell.parse(read_arguments(SHELL, ["--job", "abcdefgh", "--new"])).new
-    parsed = shell.parse(read_arguments(SHELL, ["--comment", "--new", "--", "--comment", "--job"]))
-    assert not parsed.new
-    assert parsed.command == ("--comment", "--job")
+def test_a_shell_is_in_a_job_where_job_is_no_value() -> None:
+    parsed = shell.parse(read_arguments(SHELL, ["--comment", "--job", "--", "--comment", "--job"]))
+    assert (parsed.job_id, parsed.command) == (None, ("--comment", "--job"))
 
 
 @given(st.lists(st.one_of(LOOKS_LIKE, st.text(max_size=4))))

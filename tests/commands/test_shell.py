@@ -19,18 +19,14 @@ def parse(words: Sequence[str], before: Sequence[str] = ()) -> Shell:
     return shell.parse(read_arguments(SHELL, words), before)
 
 
-def test_options_of_a_cell_are_those_of_the_job() -> None:
-    wanted = parse("--gpus 1 --image py:3 --keep 2h".split(), ["--mem", "1G"])
+def test_options_of_a_cell_are_those_of_the_allocation() -> None:
+    wanted = parse("--gpus 1 --image py:3".split(), ["--mem", "1G"])
     spec = wanted.spec("abcdefgh")
-    assert (spec.kind, spec.name, spec.image, spec.keep_s) == (
-        JobKind.TERMINAL,
-        "shell",
-        "py:3",
-        7200,
-    )
+    assert (spec.kind, spec.name, spec.image) == (JobKind.PROGRAM, "shell", "py:3")
     assert spec.options == {"gpus": "1", "mem": "1G"}
     assert spec.code.startswith("#!/bin/sh\n")
     assert wanted.job_id is None
+    assert parse(["-J", "mine"]).spec("abcdefgh").name == "mine"
 
 
 def test_a_command_is_run_in_place_of_the_shell_word_for_word() -> None:
@@ -39,51 +35,31 @@ def test_a_command_is_run_in_place_of_the_shell_word_for_word() -> None:
     assert wanted.job_id is None
 
 
-@pytest.mark.parametrize("words", ["--job 12", "--job=12", "--new --job 12"])
+@pytest.mark.parametrize("words", ["--job 12", "--job=12 --node n2"])
 def test_into_a_job_the_options_of_every_cell_do_not_count(words: str) -> None:
     wanted = parse(words.split(), ["--gpus", "8"])
     assert wanted.job_id == "12"
-    assert wanted.terminal("abcdefgh").beside is ("new" in words)
+    assert wanted.node == ("n2" if "n2" in words else None)
 
 
 @pytest.mark.parametrize(
-    ("words", "beside", "node", "number", "again"),
-    [
-        ("--job 12", False, None, None, "jupyter slurm shell --job 12"),
-        ("--job 12 --terminal 2", False, None, 2, "jupyter slurm shell --job 12 --terminal 2"),
-        ("--job 12 --node n2", False, "n2", None, "jupyter slurm shell --job 12 --node n2"),
-        ("--job 12 --node n2 --new", True, "n2", None, "… --job 12 --node n2 --new"),
-        ("--job 12 --node a'b -- htop -d 'x y'", True, "a'b", None, None),
-    ],
+    "words", ["--job 12", "--job 12 --node 'a b'", "--job 12 -- htop -d 'x y'", "--gpus 1 -- top"]
 )
-def test_which_terminal_of_a_job_is_said_by_number_node_or_as_a_new_one(
-    words: str, beside: bool, node: str | None, number: int | None, again: str | None
-) -> None:
-    words = words.replace("a'b", "'a'\"'\"'b'")
-    wanted = parse(shlex.split(words))
-    request = wanted.terminal("12")
-    assert (request.beside, request.node, request.number) == (beside, node, number)
-    typed = wanted.words_into("12")
-    assert parse(shlex.split(typed)[3:]) == wanted
-    if again is not None:
-        assert typed == again.replace("…", "jupyter slurm shell")
+def test_the_line_for_a_terminal_asks_for_the_same(words: str) -> None:
+    args = read_arguments(SHELL, shlex.split(words))
+    typed = shlex.split(shell.command_line(args, ["--mem", "1G"]))
+    assert typed[:3] == ["jupyter", "slurm", "shell"]
+    assert parse(typed[3:]) == shell.parse(args, ["--mem", "1G"])
 
 
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("--job 12 --gpus 1", "`--gpus` is for a job that is submitted"),
-        ("--job 12 --keep 1h", "`--keep` is for a job that is submitted"),
+        ("--job 12 --gpus 1", "`--gpus` is for a new allocation"),
         ("--job", "--job needs a value"),
-        ("--new", "--new is for another terminal in a job"),
-        ("--terminal 2", "--terminal is for a terminal that a job has"),
-        ("--node n2", "--node is for a node of a job that runs"),
-        ("--job 12 --terminal two", "takes a number, not `two`"),
-        ("--job 12 --terminal 2 --new", "it takes no --new"),
-        ("--job 12 --terminal 2 --node n2", "it takes no --node"),
-        ("--job 12 --terminal 2 -- htop", "it takes no COMMAND"),
-        ("--keep soon", "'soon' is not a time"),
+        ("--node n2", "--node is for a node of a running job"),
         ("--detach", "--detach means nothing for a terminal"),
+        ("--push .", "--push means nothing for a terminal"),
         ("--out=x", "--out means nothing for a terminal"),
         ("--gpuz 1", "--gpuz"),
         ("htop", "htop"),

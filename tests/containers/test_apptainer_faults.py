@@ -276,7 +276,7 @@ def test_a_registry_that_wants_a_login(
 ) -> None:
     site = made(env=apptainer_engine.unprivileged | _LOCAL)
     job = run(site, f"{registry.address}/team/small:1")
-    failed(job, "The image could not be pulled: the registry does not let you", "image login")
+    failed(job, "The image could not be pulled: the registry does not let you", "registry login")
 
 
 def test_an_image_that_the_registry_does_not_have(
@@ -343,7 +343,7 @@ def test_a_job_that_is_cancelled_while_its_image_is_unpacked(
     tmp_path: Path,
 ) -> None:
     """Or just after, on a quick machine; what it had unpacked is gone, see `made`."""
-    (shell_only / "big").write_bytes(os.urandom(50_000_000))
+    (shell_only / "big").write_bytes(os.urandom(15_000_000))
     docker_engine.load(shell_only, "big:1")
     image = registry.push(docker_engine, "big:1", "team/big:1")
     site = made(env=logged_in)

@@ -15,19 +15,19 @@ _END = "jupyter-slurm: a.org/b:1 was not made by charliecloud. It ended with exi
             "error: unauthorized or not in registry: a.org/b:1",
             _PULL + "there is no such image, or the registry does not let you have it: "
             "unauthorized or not in registry: a.org/b:1.",
-            "image login",
+            "CH_IMAGE_PASSWORD",
         ),
         (
             "error: no further authentication possible, giving up",
             _PULL + "the registry does not let you have it: no further authentication possible, "
             "giving up.",
-            "image login",
+            "CH_IMAGE_PASSWORD",
         ),
         (
             "error: GET failed; expected status {401, 404, 200, 429} but got 403: Forbidden",
             _PULL + "the registry does not let you have it: GET failed; expected status "
             "{401, 404, 200, 429} but got 403: Forbidden.",
-            "image login",
+            "CH_IMAGE_PASSWORD",
         ),
         (
             "error: GET failed: HTTPSConnectionPool(host='a.org', port=443): Max retries exceeded "

@@ -200,6 +200,7 @@ def test_a_program_that_is_not_in_the_image_is_said_so(box: Box, tmp_path: Path)
     assert "no such program" in done.stderr
 
 
+@pytest.mark.real
 def test_an_image_that_is_gone_is_said_so(tmp_path: Path) -> None:
     done = run(Box(job_dir=str(tmp_path), image="/gone/x"), tmp_path, "true")
     explained = CHARLIECLOUD.explain(done.stderr)

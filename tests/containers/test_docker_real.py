@@ -125,7 +125,7 @@ def test_a_registry_that_cannot_be_reached(made: MakeSite) -> None:
 
 def test_a_registry_that_wants_a_login(made: MakeSite, pushed: str) -> None:
     job = run(made(), image=pushed)
-    failed(job, "The image could not be pulled: the registry does not let you", "image login")
+    failed(job, "The image could not be pulled: the registry does not let you", "docker login")
 
 
 @pytest.mark.usefixtures("logged_in")

@@ -118,7 +118,10 @@ def test_what_is_not_there_is_named_with_what_is() -> None:
     detail = str(caught.value.detail)
     assert detail.startswith("Looked for pytorch+22.1, ")
     assert detail.endswith(" in /images.")
-    assert str(caught.value.hint) == "Did you mean pytorch:22.11? There are: jax, pytorch:22.11."
+    assert str(caught.value.hint) == (
+        "Did you mean pytorch:22.11? There are: jax, pytorch:22.11. "
+        "`%slurm image pull pytorch:22.1` brings it from a registry."
+    )
 
 
 def test_a_path_without_a_file_is_named() -> None:
@@ -134,10 +137,10 @@ def test_an_alias_whose_file_is_gone_names_the_file() -> None:
     assert "Looked for /gone" in str(caught.value.detail)
 
 
-def test_without_any_image_the_hint_says_how_to_add_some() -> None:
+def test_without_any_image_the_hint_says_how_to_get_one() -> None:
     with pytest.raises(NotFoundError) as caught:
         find("a", {})
-    assert "[images]" in str(caught.value.hint)
+    assert "`%slurm image pull a`" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("reference", ["", "./a", "../a", "a\0", "a\nb"])
@@ -155,11 +158,11 @@ def test_a_container_that_is_kept_on_a_node_has_an_at_sign_before_its_name() -> 
         home="/home/u",
         exists=lambda _: False,
         listing=lambda _: (),
-        kept=lambda name: f"@{name}",
+        has_containers=True,
     )
     assert found == "@myrepo"
 
 
 def test_a_runtime_that_keeps_none_says_so() -> None:
-    with pytest.raises(RequestError, match="'@myrepo' names a container that a node keeps"):
+    with pytest.raises(RequestError, match="'@myrepo' names a container that a node has"):
         find("@myrepo", {})

@@ -1,5 +1,5 @@
 """The program that an image itself names, as a job of a real Slurm, with each tool that runs it:
-Docker and Apptainer are real, pyxis and enroot stand-ins. Images are made here, of Dockerfiles."""
+Docker and Apptainer are real, pyxis and enroot stand-ins."""
 
 from __future__ import annotations
 
@@ -30,8 +30,30 @@ esac
 printf '<%s>' "$PWD" "$V" "$@"
 exit 3
 """
-_BASE = f"#!/bin/sh\nset -e\nmkdir -p /srv/own\ncat >/srv/own/main.sh <<'END'\n{_PROGRAM}END\n"
-_DOCKERFILE = 'FROM base\nWORKDIR /srv/own\nENTRYPOINT ["sh", "main.sh"]\nCMD ["usual $HOME"]\n'
+_DOCKERFILE = """FROM small:1
+WORKDIR /srv/own
+COPY main.sh .
+ENTRYPOINT ["sh", "main.sh"]
+CMD ["usual $HOME"]
+"""
+_STARTS = """cd /srv/own
+[ "$#" -gt 0 ] || set -- 'usual $HOME'
+exec sh main.sh "$@"
+"""
+_DEFINITION = """Bootstrap: localimage
+From: {base}
+%files
+  main.sh /srv/own/main.sh
+%runscript
+{starts}"""
+_SCRIPT = f"""#!/bin/sh
+set -e
+mkdir -p /srv/own
+cp main.sh /srv/own/
+cat >/etc/rc <<'END'
+{_STARTS}END
+"""
+"""enroot itself writes /etc/rc for an image of a registry, of what that names."""
 
 
 @dataclass
@@ -39,8 +61,18 @@ class Ground:
     site: Site
     base: str
 
-    def build(self, recipe: str, name: str, base: str | None = None) -> None:
-        asked = ImageSpec(id=spec("").id, name=name, recipe=recipe, base=base)
+    def build(self, runtime: str, folder: Path) -> None:
+        """Build `own` with the program."""
+        (folder / "main.sh").write_text(_PROGRAM)
+        definition = _DEFINITION.format(base=self.base, starts=_STARTS)
+        recipes = {"docker": _DOCKERFILE, "apptainer": definition}
+        asked = ImageSpec(
+            id=spec("").id,
+            name="own",
+            recipe=recipes.get(runtime, _SCRIPT),
+            base=None if runtime in recipes else self.base,
+            push=str(folder),
+        )
         build = self.site.service.make_image(asked)
         assert build.job is not None
         job = self.site.wait(build.job.id, limit_s=180)
@@ -112,11 +144,11 @@ def shown(words: Sequence[str]) -> str:
 
 @each_tool
 def test_it_gets_the_jobs_arguments_environment_and_signals_and_its_exit_code_is_the_jobs(
-    ground: Ground,
+    ground: Ground, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """One image for all of it, since each takes a job."""
-    ground.build(_BASE, "base", ground.base)
-    ground.build(_DOCKERFILE, "own")
+    (tmp_path / "recipe").mkdir()
+    ground.build(request.node.callspec.params["ground"], tmp_path / "recipe")
     value = "it's\n$V"
 
     usual = ground.run("own", env={"V": value})

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.containers import Box, Mount, runtime_named
-from jupyter_slurm.containers.kept import container_name
 from jupyter_slurm.containers.making import MAKERS
-from jupyter_slurm.containers.recipe import read_recipe
+from jupyter_slurm.containers.recipe import Kind, read_recipe
 from jupyter_slurm.containers.references import parse_reference
 from jupyter_slurm.containers.runtime import HasSteps, HasTerminal
 from jupyter_slurm.errors import RequestError
@@ -120,7 +119,8 @@ def test_every_option_used_has_been_there_since_a_version_that_is_named(
     image: str, called: Called
 ) -> None:
     used = {word.partition("=")[0] for word in called(image)["words"] if "container-" in word}
-    making = MAKERS["pyxis"].build(read_recipe("#!/bin/sh\ntrue", "/i.sqsh"), "/i.sqsh", "1")
+    recipe = read_recipe("#!/bin/sh\ntrue", "/i.sqsh", Kind.SCRIPT, "pyxis")
+    making = MAKERS["pyxis"].build(recipe, "/i.sqsh", "1")
     used |= set(re.findall(r"--[a-z-]*container-[a-z-]*", making))
     assert used <= set(SINCE)
     assert all(int(version.split(".")[1]) <= 11 for version in SINCE.values())
@@ -176,21 +176,8 @@ def test_what_one_task_has_is_asked_for_as_the_job_was(called: Called) -> None:
     assert not any(word.startswith("--g") for word in step["words"])
 
 
-def test_beside_another_step_it_takes_what_that_has_and_its_files_are_those_of_the_node(
-    called: Called, tmp_path: Path
-) -> None:
-    outer = {"SLURM_JOB_NUM_NODES": "2", "SLURM_CPU_BIND": "none", "CUDA_VISIBLE_DEVICES": "0,1"}
-    step = called(**outer, JSLURM_NODE=".1", HELP="--overlap")
-    assert {"--overlap", "--mem=0", "--mpi=none", "--gpus=2"} <= set(step["words"])
-    assert "SLURM_CPU_BIND" not in step["env"]
-    assert step["env"]["JSLURM_NODE"] == ".1", "inside it ends the name of the file of its process"
-    assert "--overlap" not in called(**outer, JSLURM_NODE="", HELP="")["words"]
-    assert "--overlap" not in called(**outer, HELP="--overlap")["words"]
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("srun")] == []
-
-
 @pytest.mark.parametrize(("devices", "shown"), [("0,1", "all"), ("7", None)])
-def test_the_ranks_of_mpi_are_one_step_whose_options_are_those_of_a_container(
+def test_many_nodes_are_one_step_whose_options_are_those_of_a_container(
     devices: str, shown: str | None, called: Called, tmp_path: Path
 ) -> None:
     """The step asks NVIDIA's hook for GPUs only if the node's tools know the job's GPUs."""
@@ -245,10 +232,9 @@ def test_the_nodes_own_python_and_options_of_pyxis_do_not_come_inside(called: Ca
 def test_a_program_with_a_terminal_is_srun_s_own_child_and_may_run_beside_the_job_s() -> None:
     runtime = PYXIS
     assert isinstance(runtime, HasTerminal)
-    first, second = runtime.in_terminal(["sh"], BOX), runtime.beside(["sh"], BOX)
-    assert first.argv[6] == "--pty"
-    assert "--pty --overlap --mem=0" in second.argv
-    assert (first.pid_file, second.pid_file) == (None, None)
+    beside = runtime.beside(["sh"], BOX)
+    assert "--pty --overlap --mem=0" in beside.argv
+    assert beside.pid_file is None
 
 
 def test_the_exit_code_comes_through_and_srun_adds_nothing_to_it(called: Called) -> None:
@@ -273,20 +259,10 @@ def test_a_kept_container_is_started_and_not_entered_where_pyxis_can_tell(
     assert not any(word.startswith("--container-image") for word in words)
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "a:b", "-a", "a b", "$x"])
-def test_names_that_no_container_can_have_are_refused(name: str) -> None:
-    with pytest.raises(RequestError, match="not a name for a container"):
-        runtime_named("pyxis").kept(name)  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(
-    ("flag", "hint"), [("create", "image rm myrepo"), ("exec", "shell --job ID")]
-)
-def test_a_flag_of_pyxis_that_asks_for_something_else_is_refused(flag: str, hint: str) -> None:
-    assert container_name("myrepo:no_exec") == container_name("myrepo:auto") == "myrepo"
-    with pytest.raises(RequestError, match=f"no `:{flag}`") as refused:
-        container_name(f"myrepo:{flag}")
-    assert hint in str(refused.value.hint)
+def test_a_name_and_its_flag_go_to_pyxis_as_they_are() -> None:
+    launch = PYXIS.launch(["true"], replace(BOX, container_name="myrepo:create"))
+    assert "myrepo:create" in launch.argv
+    assert any(word.startswith("--container-image=") for word in launch.argv)
 
 
 @pytest.mark.parametrize(
@@ -367,7 +343,7 @@ def test_values_of_the_environment_are_not_in_the_command_line() -> None:
             "slurmstepd: error: pyxis:     [ERROR] URL https://nvcr.io/v2/a/b/manifests/1 "
             "returned error code: 401 Unauthorized\n",
             "the registry does not let you have it: URL https://nvcr.io/v2/a/b/manifests/1",
-            "`%slurm image login REGISTRY`",
+            "~/.config/enroot/.credentials",
         ),
         (
             "slurmstepd: error: pyxis: failed to import docker image: a:1\n"

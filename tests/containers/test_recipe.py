@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_slurm.containers import dockerfile
 from jupyter_slurm.containers.recipe import Kind, Recipe, read_recipe
-from jupyter_slurm.containers.steps import Enter, Program, Run, Set
 from jupyter_slurm.errors import RequestError
 
 
+def lines(text: str) -> Recipe:
+    return read_recipe(text, "base", Kind.DOCKERFILE, "docker")
+
+
 def commands(text: str) -> list[str]:
-    return [step.text for step in read_recipe(text, "base").steps() if isinstance(step, Run)]
+    return [" && ".join(one) for one in lines(text).commands()]
 
 
 @pytest.mark.parametrize(
@@ -24,7 +26,7 @@ def commands(text: str) -> list[str]:
     ],
 )
 def test_the_kind_is_seen_by_how_it_begins(text: str, kind: Kind) -> None:
-    assert read_recipe(text, "ubuntu:22.04").kind is kind
+    assert read_recipe(text, "ubuntu:22.04", Kind.SCRIPT, "enroot").kind is kind
 
 
 @pytest.mark.parametrize(
@@ -38,15 +40,15 @@ def test_the_kind_is_seen_by_how_it_begins(text: str, kind: Kind) -> None:
     ],
 )
 def test_one_that_names_its_base_takes_no_other(text: str, kind: Kind) -> None:
-    assert read_recipe(text, None).kind is kind
+    assert read_recipe(text, None, kind, "x").kind is kind
     with pytest.raises(RequestError, match="--from"):
-        read_recipe(text, "ubuntu")
+        read_recipe(text, "ubuntu", kind, "x")
 
 
 def test_what_needs_a_base_says_so() -> None:
     for text in ("pip install numpy", "#!/bin/sh\necho"):
         with pytest.raises(RequestError, match="--from IMAGE"):
-            read_recipe(text, None)
+            read_recipe(text, None, Kind.SCRIPT, "enroot")
 
 
 def test_commands_as_people_type_them_become_steps_in_order() -> None:
@@ -62,7 +64,7 @@ def test_commands_as_people_type_them_become_steps_in_order() -> None:
     assert commands(text) == [
         f"{pip} 'numpy<2' 'scipy >= 1'",
         f"{pip} torch --index-url 'https://example.org/whl/cu118#sum'",
-        "export DEBIAN_FRONTEND=noninteractive; apt-get update && apt-get install -y "
+        "apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y "
         "--no-install-recommends git 'a b' && rm -rf /var/lib/apt/lists/*",
         "conda install -y -c conda-forge fftw && conda clean -afy",
         f"{pip} x",
@@ -94,89 +96,46 @@ def test_a_list_below_pip_has_a_requirement_a_line() -> None:
 )
 def test_what_cannot_be_is_named(text: str, said: str) -> None:
     with pytest.raises(RequestError, match=said):
-        read_recipe(text, "base").steps()
-
-
-def test_a_dockerfile_is_read_step_by_step() -> None:
-    text = (
-        "FROM --platform=linux/amd64 ubuntu:22.04 \n"
-        "ARG V=1\n"
-        'ENV A="b c" B=x\\ y PATH=/opt/x:$PATH\n'
-        "ENV OLD it's so\n"
-        "WORKDIR /my data\n"
-        "RUN apt-get update && \\\n  # a remark\n  apt-get install git\n"
-        'RUN ["pip", "install", "a b"]\n'
-        'CMD ["sh"]\nENTRYPOINT exec python3\nEXPOSE 80\nLABEL a=b\n'
-    )
-    assert read_recipe(text, None).steps() == [
-        Set("V", "1", kept=False),
-        Set("A", '"b c"'),
-        Set("B", "x\\ y"),
-        Set("PATH", "/opt/x:$PATH"),
-        Set("OLD", "'it'\"'\"'s so'"),
-        Enter("'/my data'"),
-        Run("apt-get update &&    apt-get install git"),
-        Run("pip install 'a b'"),
-        Program(("sh",), is_entrypoint=False),
-        Program(("/bin/sh", "-c", "exec python3"), is_entrypoint=True),
-    ]
+        lines(text)
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("text", "copies"),
     [
-        "COPY --from=x a b",
-        "COPY --chown=1 a b",
-        "COPY *.py /x/",
-        "COPY a $(id)",
-        "ADD a.tar.gz /x",
-        "RUN cat <<EOF >x",
-        "ADD https://example.org/x /x",
-        "FROM other",
-        "FROM scratch",
-        "USELESS x",
-        "RUN --mount=type=cache,target=/x y",
-        "RUN <<EOF",
-        "ENV A=$(id)",
-        "ENV A=`id`",
-        "ENV A=x;id",
-        "WORKDIR $(id)",
-        "SHELL x",
+        ("FROM x\nRUN cp a b\n# COPY a b\n", False),
+        ("FROM x AS one\nCOPY --from=one /a /b\nADD https://a.org/b /b\n", False),
+        ("FROM x\nRUN --mount=type=cache,target=/a ls /a\n", False),
+        ("FROM x\n  copy a b\n", True),
+        ("FROM x\nCOPY --chown=1 a b\n", True),
+        ("FROM x\nADD a b\n", True),
+        ("FROM x\nRUN --mount=type=bind,source=a,target=/a cat /a\n", True),
+        ("Bootstrap: docker\nFrom: x\n%post\n  cp a b\n", False),
+        ("Bootstrap: docker\nFrom: x\n%files from one\n  a b\n", False),
+        ("Bootstrap: docker\nFrom: x\n%files\n  a b\n", True),
+        ("Bootstrap: docker\nFrom: x\n%appfiles one\n  a b\n", True),
+        ("Bootstrap: localimage\nFrom: base.sif\n", True),
+        ("Bootstrap: localimage\nFrom: /on/the/cluster.sif\n", False),
     ],
 )
-def test_what_a_tool_without_dockerfiles_cannot_be_told_is_named(line: str) -> None:
-    with pytest.raises(RequestError) as caught:
-        Recipe(Kind.DOCKERFILE, f"FROM ubuntu\n{line}\n", None).steps()
-    assert line in str(caught.value)
+def test_a_recipe_that_copies_files_needs_the_folder_beside_it(text: str, copies: bool) -> None:
+    reads = Kind.DOCKERFILE if text.startswith("FROM") else Kind.DEFINITION
+    assert read_recipe(text, None, reads, "x").has_files is copies
+    assert read_recipe(text, None, reads, "x", pushes=True).has_files
 
 
-def test_a_dockerfiles_base_can_be_put_in_the_place_of_its_first_from() -> None:
-    text = "# FROM a\nFROM --platform=x  b AS one\nRUN c\nFROM d\n"
-    assert read_recipe(text, None).base == "b"
-    assert dockerfile.with_base(text, "/e") == text.replace("  b AS", "  /e AS")
-    assert dockerfile.with_base(text, None) == text
-    assert read_recipe("ARG V=1\nFROM x:$V", None).base is None
-    with pytest.raises(RequestError, match="no FROM"):
-        dockerfile.base("RUN x")
-
-
-def test_the_images_that_a_builder_fetches_for_a_dockerfile() -> None:
-    text = (
-        "ARG V=1\nFROM --platform=x a.org:5000/b:1 AS One\n#FROM no\nFROM one\nFROM x:$V\n"
-        "COPY --from=one /a /b\nCOPY --from=0 /a /b\nRUN c --from=d\n"
-        "COPY --chown=1 --from=e@sha256:0 /a /b\nFROM scratch\nfrom \\\n  f\nFROM -x\n"
-    )
-    assert dockerfile.images(text) == ["a.org:5000/b:1", "e@sha256:0", "f"]
+def test_a_folder_means_nothing_to_lines() -> None:
+    with pytest.raises(RequestError, match="--push"):
+        read_recipe("pip install numpy", "base", Kind.DOCKERFILE, "docker", pushes=True)
 
 
 def test_the_digest_changes_with_all_that_makes_an_image() -> None:
-    recipe = read_recipe("pip install numpy", "base")
-    same = read_recipe("\npip install numpy\r\n\n", "base")
+    recipe = lines("pip install numpy")
+    same = lines("\npip install numpy\r\n\n")
     assert recipe.digest("/x.sif", "docker") == same.digest("/x.sif", "docker")
     others = {
         recipe.digest("/y.sif", "docker"),
         recipe.digest("/x.sif", "apptainer"),
-        read_recipe("pip install numpy==1", "base").digest("/x.sif", "docker"),
+        lines("pip install numpy==1").digest("/x.sif", "docker"),
     }
     others.add(recipe.digest("/x.sif", "docker", "the files' digest"))
     assert len(others | {recipe.digest("/x.sif", "docker")}) == 5

@@ -10,7 +10,7 @@ import stat
 import subprocess
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -21,16 +21,17 @@ from jupyter_slurm.errors import (
     ConnectionLostError,
     FileAccessError,
     ForwardError,
-    JupyterSlurmError,
     NotAFileError,
     TooMuchError,
     TransportError,
 )
 from jupyter_slurm.transport import Span, TimedOutError, Transport
 from jupyter_slurm.transport.connect_callbacks import wait_for
-from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.local import LocalTransport
-from jupyter_slurm.transport.ssh import SshTransport
+from jupyter_slurm.transport.ssh import chain
+from jupyter_slurm.transport.ssh.connection import SshConnection
+from jupyter_slurm.transport.ssh.route import Hop
+from jupyter_slurm.transport.ssh.transport import SshTransport
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
 
@@ -56,7 +57,9 @@ WORDS = [
 ]
 
 
-@pytest.fixture(params=["local", pytest.param("ssh", marks=pytest.mark.real)])
+@pytest.fixture(
+    params=["local", *(pytest.param(one, marks=pytest.mark.real) for one in ("ssh", "paramiko"))]
+)
 def transport(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Transport]:
@@ -65,7 +68,12 @@ def transport(
         return
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
     sshd: Sshd = request.getfixturevalue("sshd")
-    connection = SshConnection([sshd.hop()], name="far")
+    hop = sshd.hop()
+    if request.param == "paramiko":  # as on a machine without an `ssh`
+        monkeypatch.setattr(chain, "has_openssh", lambda: False)
+        monkeypatch.setenv("HOME", str(sshd.client.folder))
+        hop = Hop(sshd.host, sshd.host, sshd.port, sshd.user)
+    connection = SshConnection([hop], name="far")
     ssh = SshTransport(connection)
     yield ssh
     ssh.close()
@@ -287,12 +295,11 @@ def test_a_delivery_of_nothing_makes_the_folder(transport: Transport, there: Pat
     assert transport.deliver(far(there / "x" / "y"), {}, ["pwd"]).stdout.endswith(b"/x/y\n")
 
 
-def test_environment_and_exit_code_of_what_is_run_with_a_delivery(
+def test_output_and_exit_code_of_what_is_run_with_a_delivery(
     transport: Transport, there: Path
 ) -> None:
-    done = transport.deliver(
-        far(there / "job"), {"a": b""}, ["sh", "-c", 'echo "$V" >&2; exit 3'], env={"V": "a b\nc"}
-    )
+    argv = ["sh", "-c", 'echo "$1" >&2; exit 3', "sh", "a b\nc"]
+    done = transport.deliver(far(there / "job"), {"a": b""}, argv)
     assert done == (3, b"", b"a b\nc\n")
 
 
@@ -659,71 +666,6 @@ def test_a_port_that_nobody_listens_on_is_named_and_the_socket_is_as_it_was(
             wait_for(partial(transport.carry, given, "127.0.0.1", port))
         near.sendall(b"x")
         assert given.recv(1) == b"x"
-
-
-class _Greeting:
-    """Asks for what it has said, the other way round."""
-
-    first = b"who is there?"
-    answer_bytes = len(first)
-
-    def last(self, answer: bytes) -> bytes:
-        if answer != self.first[::-1]:
-            raise ForwardError("A stranger is.")
-        return b"it is me:"
-
-
-def _greeted(transport: Transport, given: socket.socket, server: socket.socket) -> Future[None]:
-    port = server.getsockname()[1]
-    done: Future[None] = Future()
-
-    def answered(error: JupyterSlurmError | None) -> None:
-        done.set_exception(error) if error else done.set_result(None)
-
-    transport.carry(given, "127.0.0.1", port, answered, _Greeting())
-    return done
-
-
-def test_who_is_there_is_greeted_before_anything_is_carried(transport: Transport) -> None:
-    near, given = socket.socketpair()
-    with socket.create_server(("127.0.0.1", 0)) as server, near:
-        near.settimeout(PATIENCE_S)
-        near.sendall(b"question")
-        near.shutdown(socket.SHUT_WR)
-        done = _greeted(transport, given, server)
-        far_end, _ = server.accept()
-        with far_end:
-            far_end.settimeout(PATIENCE_S)
-            assert far_end.recv(len(_Greeting.first), socket.MSG_WAITALL) == _Greeting.first
-            # In pieces, and with what comes right behind it.
-            far_end.sendall(_Greeting.first[:2:-1])
-            assert not done.done()
-            far_end.sendall(_Greeting.first[2::-1] + b"answer")
-            done.result(PATIENCE_S)
-            far_end.shutdown(socket.SHUT_WR)
-            assert _to_its_end(far_end) == b"it is me:question"
-            assert _to_its_end(near) == b"answer"
-
-
-@pytest.mark.parametrize("says", [b"!" * _Greeting.answer_bytes, b"", b"!"])
-def test_a_stranger_there_is_told_the_first_word_and_no_more(
-    transport: Transport, says: bytes
-) -> None:
-    near, given = socket.socketpair()
-    with socket.create_server(("127.0.0.1", 0)) as server, near, given:
-        near.settimeout(PATIENCE_S)
-        near.sendall(b"secret")
-        done = _greeted(transport, given, server)
-        far_end, _ = server.accept()
-        with far_end:
-            far_end.settimeout(PATIENCE_S)
-            far_end.sendall(says)
-            if len(says) < _Greeting.answer_bytes:
-                far_end.shutdown(socket.SHUT_WR)
-            with pytest.raises(ForwardError, match=r"A stranger is|hung up"):
-                done.result(PATIENCE_S)
-            assert _to_its_end(far_end) == _Greeting.first
-        assert given.recv(99) == b"secret"
 
 
 def _to_its_end(sock: socket.socket) -> bytes:

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 
 from tests.cluster.dressed import Dressed
 from tests.cluster.plugin import ROOT
 
 EXAMPLES = ROOT / "examples"
-LIMIT_S = 800
-"""What somebody waits for at most; it takes a minute on a machine that has nothing else to do."""
+LIMIT_S = 400
+"""Timeout for running one notebook. It runs for a minute on an idle machine."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class Reading:
 
 
 def read(name: str, site: Dressed, folder: Path, *answers: str) -> Reading:
-    """Runs `examples/NAME.ipynb` in `folder`, as somebody does whose machine reaches `site`.
-    `answers`: what they type where a cell asks."""
+    """Run `examples/NAME.ipynb` in `folder` on a machine that reaches `site`. `answers`: replies to
+    the questions of its cells."""
     return run(name, site.env, folder, site.log_in, answers)
 
 
@@ -82,11 +83,11 @@ def run(
     begin: Callable[[], object] = lambda: None,
     answers: Sequence[str] = (),
 ) -> Reading:
-    """Runs `examples/NAME.ipynb` in `folder`, after `begin`, with an agent that ends with it. Once
-    more in the same folder, it finds there what it has left."""
+    """Run `examples/NAME.ipynb` in `folder`, after `begin`, with an agent that ends with it."""
     work = folder / "work"
-    work.mkdir(exist_ok=True)
+    work.mkdir()
     ran = folder / f"{name}.ipynb"
+    log = folder / f"{name}.log"
     env = {**env, "JPY_SESSION_NAME": str(work / ran.name)}
     argv = [str(EXAMPLES / "execute.py"), str(EXAMPLES / ran.name), str(ran)]
     if answers:
@@ -95,20 +96,23 @@ def run(
         argv.append(str(typed))
     try:
         begin()
-        done = subprocess.run(
-            [sys.executable, *argv],
-            env=env,
-            cwd=work,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
+        with log.open("w") as output:
+            done = subprocess.run(
+                [sys.executable, *argv],
+                env=env,
+                cwd=work,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=LIMIT_S,
+                check=False,
+            )
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"{name}.ipynb did not end in {LIMIT_S} s:\n{log.read_text()}")
     finally:
         stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
         subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, log.read_text()
     notebook = nbformat.read(ran, as_version=4)
     return Reading(work, [cell for cell in notebook.cells if cell.cell_type == "code"])
 

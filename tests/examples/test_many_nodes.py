@@ -13,7 +13,7 @@ from tests.examples.reading import LIMIT_S, run
 from tests.ssh.profile import write_profile
 
 
-@pytest.mark.timeout(LIMIT_S)
+@pytest.mark.timeout(2 * LIMIT_S)
 def test_each_engine_uses_all_nodes(
     private_cluster: Callable[..., SlurmCluster], engines_python: Path, tmp_path: Path
 ) -> None:

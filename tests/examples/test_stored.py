@@ -29,26 +29,20 @@ def cells(path: Path) -> list[Any]:
     return [one for one in nbformat.read(path, as_version=4).cells if one.cell_type == "code"]
 
 
-def test_there_is_one_for_each_guide() -> None:
+def test_each_guide_has_a_notebook() -> None:
     assert {path.stem for path in NOTEBOOKS} == {"quickstart", "many-nodes", *GUIDES}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_is_stored_without_outputs_and_fits_its_format(path: Path) -> None:
+def test_notebook_is_valid_without_outputs_and_names_only_known_options(path: Path) -> None:
     nbformat.validate(json.loads(path.read_text(encoding="utf-8")))
-    found = cells(path)
-    assert found
-    assert all(cell.outputs == [] and cell.execution_count is None for cell in found)
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_names_only_options_and_words_that_exist(path: Path) -> None:
+    assert cells(path)
     for cell in cells(path):
+        assert (cell.outputs, cell.execution_count) == ([], None)
         first, _, rest = cell.source.partition("\n")
         magic, *words = split(re.sub(r"\{\w+\}", "variable", first))
         if magic in {"%%slurm", "%%sbatch"}:
-            asked = parse(words)
-            assert set(asked.options) <= set(OPTIONS)
+            assert set(parse(words).options) <= set(OPTIONS)
             assert set(read_directives(rest)) <= set(OPTIONS)
         if magic == "%%slurm_image":
             parse_image(IMAGE_CELL, read_arguments(IMAGE_CELL, words))
@@ -64,9 +58,3 @@ def test_the_quickstart_needs_nothing_here_but_the_package() -> None:
     names = [name.name for node in nodes if isinstance(node, ast.Import) for name in node.names]
     assert names
     assert set(names) <= sys.stdlib_module_names
-
-
-@pytest.mark.parametrize("name", GUIDES)
-def test_it_says_first_how_its_cluster_is_set_up(name: str) -> None:
-    first = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4).cells[0].source
-    assert f"jupyter slurm clusters add {name} --template {name}" in first

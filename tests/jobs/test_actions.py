@@ -70,6 +70,7 @@ class Desk:
     def row(self, job_id: str, **fields: object) -> Any:
         state = self.book.job(job_id).state.value
         told = {"slurm_id": str(int(job_id)), "array_job_id": None, "state": state}
+        told["whole_id"] = told["slurm_id"]
         return SimpleNamespace(**told, comment=comment_token(job_id), name="n", **fields)
 
     def ask(self, argv: Sequence[str]) -> bytes:

@@ -275,13 +275,10 @@ class Neighbour:
     def secrets(self) -> dict[str, str]:
         """All that would let somebody in, by what it is for."""
         key = (self.folder / "key").read_bytes().strip()
-        launch = hmac.digest(key, b"launch", "sha256")
         found = {
             "key": key.decode(),
-            "launch": launch.hex(),
+            "launch": hmac.digest(key, b"launch", "sha256").hex(),
             "ray": hmac.digest(key, b"ray 0", "sha256").hex(),
-            "torchrun": hmac.digest(launch, b"rendezvous 0", "sha256").hex(),
-            "pickles": hmac.digest(launch, b"pickles 0", "sha256").hex(),
             "dask": of_key(key)[1].decode().splitlines()[1],
         }
         entry = self.job.site.service.dashboard_entry(self.job.id, "tensorboard")
@@ -399,7 +396,7 @@ def not_into_dask(neighbour: Neighbour) -> None:
         neighbour.ground.other.write(name, data.decode())
         for name, data in zip(("tls.pem", "tls.key"), of_key(b"their own"), strict=True)
     ]
-    ports = neighbour.of("launch_dask_program.py", "multiprocessing")
+    ports = neighbour.of("launch_dask.py", "multiprocessing")
     assert len(ports) == 5, neighbour.ports
     _, said = neighbour.run(DASKS_CLIENT, told["address"], *map(str, theirs), *ports)
     lines = [line for line in said.splitlines() if line.startswith(("came", "stayed"))]
@@ -408,6 +405,8 @@ def not_into_dask(neighbour: Neighbour) -> None:
 
 
 def not_into_torchrun(neighbour: Neighbour) -> None:
+    """Its store is open to everybody, but torchrun unpickles nothing of it: ranks that are started
+    again, by c10d, are another matter (docs/many-nodes.md)."""
     mark = neighbour.ground.folder / "unpickled"
     _, said = neighbour.run(TORCHS_CLIENT, str(mark), *neighbour.of("/launch_torchrun.py"))
     assert "store" in said, said

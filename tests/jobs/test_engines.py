@@ -108,7 +108,7 @@ class Seen:
 
     def is_worker(self) -> bool:
         words = " ".join(self.argv)
-        return "--raylet_socket_name" in words or "launch_dask_program.py worker" in words
+        return "--raylet_socket_name" in words or "launch_dask.py worker" in words
 
 
 class EngineJob:
@@ -213,8 +213,9 @@ def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
     job = EngineJob(site, tmp_path / "job", engine, CODE[engine])
     folders = job.folders()
     assert [oct(one.stat().st_mode & 0o777) for one in folders] == ["0o700"]
-    temporary = {Path(seen.environ["TMPDIR"]) for seen in job.processes() if seen.is_worker()}
-    assert [oct(one.stat().st_mode & 0o777) for one in temporary] == ["0o700"] * 2
+    assert {seen.environ["TMPDIR"] for seen in job.processes() if seen.is_worker()} == {
+        str(folders[0])
+    }
     shared = job.memory()
     secrets = [one.read_text() for one in folders[0].glob("token.*")]
     assert len(secrets) == (2 if engine == "ray" else 0)
@@ -237,7 +238,7 @@ def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
         "names": ["n1", "n2"],
         "namespace": "of the cell" if engine == "ray" else "True",
     }
-    wait_until(lambda: not job.left([*folders, *temporary, *shared]), GONE_S)
+    wait_until(lambda: not job.left([*folders, *shared]), GONE_S)
 
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])
@@ -347,15 +348,18 @@ def test_a_python_without_the_engine_is_said_at_once(
     site.service.close()
 
 
-def test_code_whose_engine_dies_is_ended(site: Site, tmp_path: Path) -> None:
-    job = EngineJob(site, tmp_path / "job", "dask", DASK)
+@pytest.mark.parametrize("first", ["", "import signal; signal.signal(signal.SIGTERM, print)"])
+def test_code_whose_engine_dies_is_ended_even_if_it_goes_on_after_sigterm(
+    site: Site, tmp_path: Path, first: str
+) -> None:
+    job = EngineJob(site, tmp_path / "job", "dask", first + DASK)
     for seen in job.processes():
         if "scheduler" in seen.argv:
             kill(seen.process)
     wait_until(lambda: "Dask has ended on n1 (signal 9)" in job.text("stderr"), GONE_S)
     ended = site.wait(job.id)
     assert ended.state is not JobState.COMPLETED
-    assert "The engine ended on n1 (" in str(ended.why), job.told()
+    assert "ended on n1 (" in str(ended.why), job.told()
 
 
 def test_code_that_fails_after_a_node_was_lost_keeps_its_error_and_names_the_node(
@@ -363,7 +367,7 @@ def test_code_that_fails_after_a_node_was_lost_keeps_its_error_and_names_the_nod
 ) -> None:
     job = EngineJob(site, tmp_path / "job", "dask", DASK + "raise ValueError('of its own')")
     for seen in job.processes():
-        if seen.environ.get("SLURMD_NODENAME") == "n2" and "launch_part.py" in " ".join(seen.argv):
+        if seen.environ.get("SLURMD_NODENAME") == "n2" and "launch_node.py" in " ".join(seen.argv):
             kill(seen.process)
     wait_until(lambda: "n2 was lost while the job ran." in job.text("stderr"), GONE_S)
     ended = job.finish()
@@ -390,7 +394,7 @@ def test_the_cells_of_a_session_share_one_engine(site: Site, engine: Engine) -> 
     third = site.run(NAMES[engine], session=session.id, names_out=("names",))
     assert read_result_variables(site.service.result(third.id)) == {"names": ["n1", "n2"]}
     site.service.cancel(session.id)
-    assert site.wait(session.id).state is JobState.CANCELLED
+    assert site.wait(session.id).state is JobState.COMPLETED
 
 
 def finds_both_nodes(site: Site, engines_python: Path, launch: str, **changes: Any) -> None:
@@ -435,8 +439,8 @@ def test_in_a_squash_image_the_engine_is_the_same(
     runtime: str,
     engine: str,
 ) -> None:
-    """Each engine is begun, signalled and ended by the same lines of launch_part.py, and both have
-    the same in the other images: so one in each of these is enough."""
+    """Each engine is started, signalled and ended by the same lines of launch_node.py, and both
+    have the same in the other images: so one in each of these is enough."""
     folder = tmp_path / "jobs"  # pyxis cannot mount one that has blanks
     site.edit_profile(python=str(engines_python), setup=enroot_standin.setup, job_root=str(folder))
     site.restart()

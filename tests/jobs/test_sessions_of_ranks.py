@@ -58,6 +58,12 @@ class InRanks:
         job = self.run(f"value = {expression}", names_gather=("value",))
         return read_result_variables(self.site.service.result(job.id)).get("value")
 
+    def ends_for_want_of(self, ranks: str) -> None:
+        """The session ends, and says which ranks it has lost."""
+        job = self.site.wait(self.job.id)
+        told = f"The session lost the process of {ranks}. Start the session again."
+        assert (job.state, job.why) == (JobState.FAILED, told)
+
     def error(self, job: Job) -> ErrorOutput:
         [error] = [one for one in self.site.outputs(job.id) if isinstance(one, ErrorOutput)]
         return error
@@ -102,7 +108,7 @@ def test_each_rank_keeps_its_own_variables(
     assert ranks.gather("mine") == [0, 10, 20]
 
 
-def test_ranks_that_wait_for_one_that_failed_get_new_processes_together(
+def test_ranks_that_wait_for_one_that_failed_end_with_the_session(
     session: Callable[..., InRanks], tmp_path: Path
 ) -> None:
     ranks = session("torchrun")
@@ -110,15 +116,14 @@ def test_ranks_that_wait_for_one_that_failed_get_new_processes_together(
     hangs = ranks.run("if mine == 10: raise ValueError('mine')\ndist.barrier()")
     assert hangs.state is JobState.FAILED
     assert ranks.error(hangs).traceback[0] == "On rank 1 of 3:"
-    assert "ranks 0,2 had to be ended" in ranks.site.text(hangs.id, "stderr")
-    assert ranks.gather("'mine' in globals()") == [False] * 3
-    assert ranks.call_all(tmp_path).state is JobState.COMPLETED
+    assert "ranks 0,2 had to be killed" in ranks.site.text(hangs.id, "stderr")
+    ranks.ends_for_want_of("ranks 0,2")
 
 
 @pytest.mark.parametrize(
     ("engine", "runtime"), [("torchrun", "apptainer"), ("mpi", "charliecloud")]
 )
-def test_a_rank_that_dies_takes_what_the_others_had_set_with_it(
+def test_a_rank_that_dies_ends_the_session(
     session: Callable[..., InRanks], demo_image: Path, engine: Engine, runtime: str
 ) -> None:
     ranks = session(engine, runtime=runtime, image=str(demo_image), mounts=OF_THIS_MACHINE)
@@ -139,7 +144,6 @@ def test_a_rank_that_dies_in_a_container_of_pyxis_leaves_none_behind(
     image = str(lean_squash_image)
     ranks = session("mpi", runtime="pyxis", image=image, mounts=OF_THIS_MACHINE)
     dies_in_one_rank(ranks)
-    nodes.service.cancel(ranks.job.id)
     wait_until(lambda: not enroot_standin.containers(), 60)
 
 
@@ -150,10 +154,10 @@ def dies_in_one_rank(ranks: InRanks) -> None:
     error = ranks.error(died)
     assert error.traceback[0] == "On rank 2 of 3:"
     assert error.evalue.endswith("what the session's cells had set is lost in all ranks")
-    assert ranks.gather("'value' in globals()") == [False] * 3
+    ranks.ends_for_want_of("rank 2")
 
 
-def test_a_second_cancel_ends_what_nothing_interrupts_and_mpi_begins_again(
+def test_a_second_cancel_of_a_cell_that_nothing_interrupts_ends_the_session(
     session: Callable[..., InRanks], tmp_path: Path
 ) -> None:
     ranks = session("mpi")
@@ -166,8 +170,7 @@ def test_a_second_cancel_ends_what_nothing_interrupts_and_mpi_begins_again(
     ranks.site.service.cancel(job.id)
     ranks.site.service.cancel(job.id)
     assert ranks.site.wait(job.id).state is JobState.CANCELLED
-    assert ranks.gather("'mine' in globals()") == [False] * 3
-    assert ranks.call_all(tmp_path).state is JobState.COMPLETED
+    ranks.ends_for_want_of("ranks 0-2")
 
 
 def test_it_ends_in_all_ranks_when_it_is_idle(session: Callable[..., InRanks]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from jupyter_slurm.wire import JobState
 from tests.cluster.plugin import SlurmCluster
 from tests.kernel.conftest import PATIENCE_S, Home, MakeHome, RemoteKernel, Reply
@@ -149,7 +149,7 @@ def test_a_kernel_whose_home_fills_up_goes_on_and_ends_well(
     job = kernel.job()
     kernel.manager.shutdown_kernel()
     job = home.until_job(job.id)
-    assert (job.state, job.why) == (JobState.CANCELLED, "Stopped by you.")
+    assert (job.state, job.why) == (JobState.COMPLETED, "Shut down.")
     nothing_left(home, job.id)
 
 

@@ -47,7 +47,7 @@ def test_cells_run_on_the_node_in_its_environment_ask_here_and_leave_nothing(hom
     assert not [one for one in words if any(token in word for word in one)]
     input_is_asked_here(kernel)
     kernel.manager.shutdown_kernel()
-    assert home.until_job(job.id).state is JobState.CANCELLED
+    assert home.until_job(job.id).state is JobState.COMPLETED
     nothing_left(home, job.id)
 
 
@@ -57,6 +57,18 @@ def input_is_asked_here(kernel: RemoteKernel) -> None:
     assert asked["content"]["prompt"] == "who? "
     kernel.client.input("me")
     assert kernel.reply(request).text == "me!\n"
+
+
+def test_a_child_that_a_cell_forks_runs_no_later_cell_and_is_not_left_behind(home: Home) -> None:
+    home.add()
+    kernel = home.start()
+    kernel.value("import os; parent = os.getpid()\nif os.fork() == 0: pass")
+    for _ in range(3):
+        assert kernel.value("print(os.getpid() == parent)") == "True\n"
+    (job,) = home.jobs()
+    kernel.manager.shutdown_kernel()
+    home.until_job(job.id)
+    nothing_left(home, job.id)
 
 
 def test_cells_wait_with_the_job_and_show_why(home: Home) -> None:
@@ -173,6 +185,18 @@ def test_a_notebook_finds_its_kernel_after_jupyter_was_gone(home: Home) -> None:
     assert len(home.jobs()) == 3
 
 
+def test_a_notebook_that_was_renamed_finds_its_kernel_after_jupyter_was_gone(home: Home) -> None:
+    home.add()
+    kernel = home.start(JPY_SESSION_NAME="/a/notebook.ipynb")
+    kernel.value("kept = 42; print()")
+    home.api.notebook_moved("/a", "/b")
+    home.kill_proxy(kernel)
+    other = home.start(JPY_SESSION_NAME="/a/notebook.ipynb")
+    again = home.start(JPY_SESSION_NAME="/b/notebook.ipynb")
+    assert again.value("print(kept)") == "42\n"
+    assert other.run("kept").content["ename"] == "NameError"
+
+
 def test_jupyter_that_is_gone_takes_its_proxy_along(home: Home) -> None:
     home.add()
     code = (
@@ -273,7 +297,7 @@ def test_a_kernel_asks_the_cluster_little(home: Home) -> None:
     for kernel, job in zip(kernels, reversed(jobs), strict=True):
         before, began_s = command_counts(home), time.monotonic()
         kernel.manager.shutdown_kernel()
-        assert home.until_job(job.id).state is JobState.CANCELLED
+        assert home.until_job(job.id).state is JobState.COMPLETED
         took_s = time.monotonic() - began_s
         ended = command_counts(home) - before
         assert ended["scancel"] == 1

@@ -142,7 +142,7 @@ def test_cells_run_are_interrupted_and_completed_and_nothing_is_left(
     completed = kernel.client.complete("kep", reply=True, timeout=PATIENCE_S)
     assert completed["content"]["matches"] == ["kept"]
     kernel.end()
-    assert home.until_job(job.id).state is JobState.CANCELLED
+    assert home.until_job(job.id).state is JobState.COMPLETED
     kernel.process.wait(PATIENCE_S)
     nothing_left(home, job.id)
     assert len(home.jobs()) == 1

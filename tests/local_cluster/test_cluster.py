@@ -38,6 +38,7 @@ from jupyter_slurm.local_cluster import (
     up,
 )
 from jupyter_slurm.local_cluster.places import Places
+from jupyter_slurm.slurm.options import check_option
 from jupyter_slurm.wire import Text
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, kept
 
@@ -100,6 +101,17 @@ def test_a_job_sees_as_many_gpus_as_it_asked_for(slurm_cluster: SlurmCluster) ->
     assert len(told.strip().split(",")) == 3
     without = slurm_cluster.run("srun", "printenv", "CUDA_VISIBLE_DEVICES", check=False)
     assert without.returncode == 1
+
+
+@pytest.mark.parametrize("kind", ["1g.5gb", "3090"])
+def test_a_gpu_type_may_begin_with_a_digit(
+    private_cluster: Callable[..., SlurmCluster], kind: str
+) -> None:
+    cluster = private_cluster(gpu_type=kind)
+    for name, value in (("gpus", f"{kind}:1"), ("gres", f"gpu:{kind}:1")):
+        option = f"--{name}={check_option(name, value)}"
+        told = cluster.run("srun", option, "printenv", "CUDA_VISIBLE_DEVICES").stdout
+        assert told.strip() == "0"
 
 
 def test_a_cluster_without_gpus_has_none(home: Path) -> None:
@@ -362,6 +374,7 @@ def test_missing_slurm_is_an_error_that_names_the_packages(
         ({"nodes": 0}, "nodes=0"),
         ({"gpus": -1}, "gpus=-1"),
         ({"gpu_type": "a 100"}, "GPU type"),
+        ({"gpu_type": ".5gb"}, "GPU type"),
         ({"extra_conf": ("a=1\nb=2",)}, "line break"),
     ],
 )

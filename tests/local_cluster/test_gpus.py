@@ -60,6 +60,7 @@ def nothing_to_say(text: Text) -> None:
         ("NVIDIA A100-SXM4-40GB", "nvidia_a100-sxm4-40gb"),
         ("Quadro RTX 6000/8000", "quadro_rtx_6000_8000"),
         ("Tesla T4", "tesla_t4"),
+        ("3g.20gb", "3g.20gb"),
         (
             "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
             "nvidia_rtx_pro_6000_blackwell_max-q_workstation_edition",
@@ -184,9 +185,9 @@ def test_what_of_gpus_was_asked_for_stays_and_gpus_that_are_gone_are_told_of(
     assert main(["up", "--gpus", "3"]) == 1
     assert "2 GPUs of this machine's (l4) on n1" in capsys.readouterr().err
     printed(capsys, "down")
-    assert "and 3 pretended GPUs (l4)." in printed(capsys, "up", "--gpus", "3")
+    assert "and 3 simulated GPUs (l4)." in printed(capsys, "up", "--gpus", "3")
     printed(capsys, "down")
-    assert "and 3 pretended GPUs (l4)." in printed(capsys, "up")
+    assert "and 3 simulated GPUs (l4)." in printed(capsys, "up")
     printed(capsys, "down")
     assert "and 2 GPUs of this machine's" in printed(capsys, "up", "--gpus", "own")
 

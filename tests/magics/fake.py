@@ -18,7 +18,7 @@ import msgspec
 
 from jupyter_slurm.errors import NotFoundError, SubmitError
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.jobs.outcome.variables import digest_file, read_variables, write_variables
+from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
 from jupyter_slurm.wire import (
     Action,
     ActionVerb,
@@ -46,6 +46,7 @@ from jupyter_slurm.wire import (
     Output,
     Partition,
     Preview,
+    ProgramSpec,
     QueueEntry,
     Result,
     Show,
@@ -190,7 +191,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
             self._lingering[spec.id] = threading.Event()
             job = self.put(job)
         written = spec.inputs if isinstance(spec, CellSpec) else None
-        inputs = read_variables(Path(written), None) if written else {}
+        inputs = read_variables(Path(written))[0] if written else {}
         thread = threading.Thread(target=self._run, args=(spec, inputs), daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -216,7 +217,8 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
     def attachable(self, spec: JobSpec) -> Earlier | None:
         """It takes any of the same code for the same."""
         for job in reversed(self._jobs.values()):
-            if job.fingerprint == spec.fingerprint and job.state is not JobState.CANCELLED:
+            same = (job.fingerprint, job.notebook) == (spec.fingerprint, spec.notebook)
+            if same and job.state is not JobState.CANCELLED:
                 return None if job.state.final and job.delivered else Earlier(job=job)
         return None
 
@@ -273,6 +275,12 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         job = self.job(job_id)
         assert job.lab is not None
         return LabEntry(login_url=f"{job.lab.url}login?next=%2Flab", token="t" * 64)
+
+    def shell(self, spec: ProgramSpec) -> list[str]:
+        return ["true", spec.name]
+
+    def shell_in_job(self, job_id: str, code: str, node: str | None = None) -> list[str]:
+        return ["true", self.job(job_id).name]
 
     def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
         host = f"{name}-{self.job(job_id).id}.localhost"
@@ -370,7 +378,6 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
                 evalue=error.evalue if error else None,
                 traceback=error.traceback if error else (),
                 variables=str(path) if there else None,
-                digest=digest_file(path) if there else None,
                 names=tuple(there),
                 failed={}
                 if error

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -104,14 +105,16 @@ def _is_idle(message: dict[str, Any]) -> bool:
 
 @contextmanager
 def running_kernel(env: dict[str, str], folder: Path) -> Iterator[Kernel]:
-    manager = KernelManager(kernel_name="python3")
-    manager.start_kernel(env={**env, "PYTHONPATH": str(ROOT)}, cwd=str(folder))
-    client = manager.blocking_client()
-    client.start_channels()
-    try:
-        client.wait_for_ready(timeout=PATIENCE_S)
-        yield Kernel(manager, client)
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
-        manager.cleanup_resources()
+    with TemporaryDirectory(prefix="kernel-") as sockets:
+        # A port that Jupyter has chosen may be taken before the kernel listens at it.
+        manager = KernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/k")
+        manager.start_kernel(env={**env, "PYTHONPATH": str(ROOT)}, cwd=str(folder))
+        client = manager.blocking_client()
+        client.start_channels()
+        try:
+            client.wait_for_ready(timeout=PATIENCE_S)
+            yield Kernel(manager, client)
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
+            manager.cleanup_resources()

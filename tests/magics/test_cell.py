@@ -52,6 +52,12 @@ def test_no_raise_lets_the_notebook_go_on(shell: Shell) -> None:
     assert shell.run("%%slurm --no-raise\n1 / 0").error is None
 
 
+def test_an_end_of_file_that_is_not_the_keyboards_has_no_hint(shell: Shell) -> None:
+    error = shell.run("%%slurm\nraise EOFError('data.txt is cut off')").error
+    assert isinstance(error, CellFailed)
+    assert "keyboard" not in str(error)
+
+
 def test_a_name_that_was_not_sent_is_hinted_at(shell: Shell) -> None:
     shell.ip.user_ns["data"] = 1
     assert "--in data" in str(shell.run("%%slurm\ndata + 1").error)
@@ -204,23 +210,17 @@ def test_a_dry_run_is_judged_by_what_goes_in_and_leaves_nothing(
     shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
-    weights: list[int] = []
     preview = api.preview
 
     def measured(spec: JobSpec, estimate: bool = False) -> Preview:
         assert isinstance(spec, CellSpec)
         sizes.append(Path(spec.inputs).stat().st_size if spec.inputs else 0)
-        weights.append(spec.inputs_memory_mib)
         return preview(spec, estimate)
 
     monkeypatch.setattr(api, "preview", measured)
     shell.run("x = b'x' * 5000")
     shell.run("%%slurm --dry-run --in x\n1")
-    shell.run("numbers = {'them': [n + 0.5 for n in range(500_000)]}; same = [2.5] * 500_000")
-    shell.run("%%slurm --dry-run --in numbers\n1")  # 8 bytes each in the file
-    shell.run("%%slurm --dry-run --in same\n1")
     assert sizes[0] > 5000
-    assert weights == [0, 15, 3]
     assert list(spool_dir().glob("*.vars")) == []
 
 
@@ -269,7 +269,8 @@ def test_a_handle_has_the_output_and_the_error(shell: Shell, api: FakeApi) -> No
     with pytest.raises(CellFailed) as raised:
         handle.result()
     assert str(handle.exception()) == str(raised.value)
-    assert handle.output == "before\n"
+    assert handle.output.startswith("before\nTraceback ")
+    assert handle.output.endswith("ZeroDivisionError: division by zero\n")
 
 
 def test_a_handle_brings_its_job_into_the_cell(shell: Shell, api: FakeApi) -> None:
@@ -303,11 +304,9 @@ def test_the_same_cell_of_another_notebook_is_another_job_also_where_none_has_a_
     shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JPY_SESSION_NAME")
-    first = shell.run("%%slurm --detach\nlinger()")
-    assert "once this kernel has ended, the same cell is another job." in first.err
-    assert f"`%slurm attach {api.jobs()[0].id}` brings this one back." in first.err
+    shell.run("%%slurm --detach\nlinger()")
     shell.state.unnamed = "another kernel"
-    assert shell.run("%%slurm --detach\nlinger()").err == "", "it is said once"
+    shell.run("%%slurm --detach\nlinger()")
     assert api.calls.count("submit") == 2
 
 

@@ -18,7 +18,6 @@ from jupyter_slurm.magics.extension import SLURM_COMMANDS
 from jupyter_slurm.magics.table import SlurmText, Table
 from jupyter_slurm.wire import (
     CommandOutput,
-    JobKind,
     JobPriority,
     JobState,
     LabSpec,
@@ -72,7 +71,17 @@ def test_jobs_lists_ours_with_what_to_do_about_those_that_ended(shell: Shell, ap
     (row,) = table(shell, "%slurm jobs").rows
     assert row["ID"] == job_id
     assert "done" in row["State"]
-    assert f"attach {job_id}" in row["Note"]
+    assert row["Note"] == "not fetched"
+
+
+def test_jobs_names_one_way_to_output_that_was_not_fetched(shell: Shell, api: FakeApi) -> None:
+    ran, cancelled = start(shell, api, "1"), start(shell, api, "2")
+    api.until(lambda a: all(job.state.final for job in a.jobs()))
+    api.change(cancelled, state=JobState.CANCELLED, started_s=None)
+    told = str(table(shell, "%slurm jobs"))
+    assert (told.count("attach"), f"attach {ran}" in told) == (1, True)
+    api.change(ran, delivered=True)
+    assert "attach" not in str(table(shell, "%slurm jobs"))
 
 
 def test_jobs_says_why_a_job_was_refused_which_has_no_outcome(shell: Shell, api: FakeApi) -> None:
@@ -139,6 +148,15 @@ def test_hold_release_and_forget_reach_the_job(shell: Shell, api: FakeApi) -> No
     shell.run(f"%slurm release {job_id}")
     assert api.job(job_id).reason is None
     shell.run(f"%slurm forget {job_id}")
+    assert api.jobs() == []
+
+
+def test_forget_keeps_output_that_was_not_fetched(shell: Shell, api: FakeApi) -> None:
+    job_id = start(shell, api, "1")
+    api.until(lambda a: a.job(job_id).state.final)
+    assert isinstance(shell.run(f"%slurm forget {job_id}").error, UsageError)
+    assert [job.id for job in api.jobs()] == [job_id]
+    shell.run(f"%slurm forget --yes {job_id}")
     assert api.jobs() == []
 
 
@@ -362,16 +380,12 @@ def test_loading_twice_keeps_the_session_and_unloading_takes_all_away(shell: She
     assert type(shell.state) is type(before)
 
 
-def test_shell_in_a_notebook_is_a_job_and_what_to_type_in_a_terminal(
-    shell: Shell, api: FakeApi
-) -> None:
-    ran = shell.run("%slurm shell --gpus 1 --name look")
-    (job,) = api.jobs()
-    assert (job.kind, job.name) == (JobKind.TERMINAL, "look")
-    assert f"`jupyter slurm shell --job {job.id}`" in ran.out
-    ran = shell.run(f"%slurm shell --job {job.id} --new")
-    assert f"`jupyter slurm shell --job {job.id} --new`" in ran.out
-    assert len(api.jobs()) == 1
+def test_shell_in_a_notebook_is_what_to_type_in_a_terminal(shell: Shell, api: FakeApi) -> None:
+    ran = shell.run("%slurm shell --gpus 1 --name look -- top -d 1")
+    assert "`jupyter slurm shell --gpus 1 --name look -- top -d 1`" in ran.out
+    ran = shell.run("%slurm shell --job abcdefgh --node n2")
+    assert "`jupyter slurm shell --job abcdefgh --node n2`" in ran.out
+    assert api.jobs() == []
 
 
 @pytest.mark.parametrize("line", ["shell --in x", "shell --job", "shell --job a --gpus 1"])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import nbformat
 import pytest
+from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
@@ -32,12 +34,14 @@ def test_a_detached_jobs_card_is_updated_in_the_cell_that_started_it(kernel: Ker
     assert card["msg_type"] == "update_display_data"
 
 
-def test_a_kernel_that_nobody_has_named_says_once_that_its_cells_are_not_found_again(
+def test_outside_a_saved_notebook_a_user_learns_once_how_to_get_the_job_back(
     kernel: Kernel,
 ) -> None:
     kernel.run("import os\ndel os.environ['JPY_SESSION_NAME']")
-    told = [kernel.run(f"%%slurm\n{n}").text for n in range(2)]
-    assert ["not known which notebook" in text for text in told] == [True, False]
+    unattended = kernel.reply(kernel.client.execute("%%slurm\n0", allow_stdin=False))
+    assert unattended.text == "", "nbclient, say, ends with its kernel"
+    told = [kernel.run(f"%%slurm\n{n}").text for n in (1, 2)]
+    assert ["%slurm attach" in text for text in told] == [True, False]
     kernel.run("from jupyter_slurm.magics.frontend import connection_file")
     assert kernel.run("print(connection_file())").text == f"{kernel.manager.connection_file}\n"
 
@@ -118,12 +122,16 @@ def execute(cells: list[str], folder: Path) -> tuple[NotebookNode, CellExecution
     """Runs a notebook as `jupyter execute` does, and saves it; the error that stopped it."""
     setup = new_code_cell(LOAD_FAKE.format(folder=str(folder)))
     notebook = new_notebook(cells=[setup, *map(new_code_cell, cells)])
-    client = NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(folder)}})
     error: CellExecutionError | None = None
-    try:
-        client.execute(env={**os.environ, "PYTHONPATH": str(ROOT)})
-    except CellExecutionError as exc:
-        error = exc
+    with TemporaryDirectory(prefix="kernel-") as sockets:
+        manager = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/k")
+        resources = {"metadata": {"path": str(folder)}}
+        client = NotebookClient(notebook, km=manager, timeout=60, resources=resources)
+        client.owns_km = True
+        try:
+            client.execute(env={**os.environ, "PYTHONPATH": str(ROOT)})
+        except CellExecutionError as exc:
+            error = exc
     path = folder / "run.ipynb"
     nbformat.write(notebook, path)
     return nbformat.read(path, as_version=4), error
@@ -138,7 +146,7 @@ def test_a_notebook_is_saved_with_its_outputs_and_the_final_card(jupyter_dirs: P
     card, *_ = outputs = notebook.cells[1].outputs
     assert "done" in card.data["text/html"]
     assert "done" in card.data["text/plain"]
-    assert set(card.data[MIME]) == {"v", "cluster", "id"}
+    assert set(card.data[MIME]) == {"v", "cluster", "id", "complete"}
     assert [one.text for one in outputs if one.output_type == "stream"] == ["hello\n"]
     assert notebook.cells[2].outputs[0].data["text/plain"] == "2"
 
@@ -193,7 +201,7 @@ def test_a_cells_login_is_typed_masked_and_leaves_no_trace_in_its_outputs(kernel
     kernel.run(LOGIN)
     request = kernel.client.execute("%%slurm\nprint('there')", allow_stdin=True)
     question = input_request(kernel)
-    assert question == {"prompt": "Sent to alice@gateway.example.org: Password: ", "password": True}
+    assert question == {"prompt": "alice@gateway.example.org asks: Password: ", "password": True}
     kernel.client.input("s3cret")
     reply = kernel.reply(request)
     assert reply.content["status"] == "ok"

@@ -72,6 +72,28 @@ def ok(reply: Reply) -> Reply:
     return reply
 
 
+def test_two_kernels_that_run_one_notebook_at_once_have_jobs_of_their_own(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    env = {**environment, "JPY_SESSION_NAME": f"{tmp_path}/twice.ipynb"}
+    gate = tmp_path / "gate"
+    cell = (
+        "%%slurm --out job\nimport os, time\njob = os.environ['SLURM_JOB_ID']\n"
+        f"while not os.path.exists({str(gate)!r}):\n    time.sleep(0.05)"
+    )
+    with running_kernel(env, tmp_path) as first, running_kernel(env, tmp_path) as second:
+        kernels = (first, second)
+        began = []
+        for kernel in kernels:
+            ok(kernel.run(LOAD))
+            began.append(kernel.start(cell))
+            kernel.until(lambda message: message["msg_type"] == "display_data")
+        gate.touch()
+        for kernel, request in zip(kernels, began, strict=True):
+            ok(kernel.reply(request))
+        assert len({kernel.run("print(job)").text for kernel in kernels}) == 2
+
+
 def test_variables_figure_value_and_output_of_a_job_on_a_gpu(kernel: Kernel) -> None:
     kernel.run("data = list(range(10))")
     reply = ok(
@@ -131,6 +153,55 @@ def test_an_error_is_the_cells_with_its_own_lines(kernel: Kernel) -> None:
     told = "\n".join(reply.content["traceback"])
     assert "ZeroDivisionError" in told
     assert "runner" not in told
+
+
+def test_a_child_that_a_cell_forks_leaves_the_cells_result_alone(kernel: Kernel) -> None:
+    ok(
+        kernel.run(
+            "%%slurm --out who\n"
+            "import os, threading, time\n"
+            "threading.Thread(target=time.sleep, args=(1,)).start()\n"
+            "if os.fork() == 0:\n    time.sleep(0.3); who = 'child'\n"
+            "else:\n    who = 'parent'"
+        )
+    )
+    assert kernel.run("print(who)").text == "parent\n"
+
+
+def test_no_raise_reports_a_variable_that_did_not_come_back(kernel: Kernel) -> None:
+    kernel.run("lock = 'old'")
+    cell = "import threading\ngot, lock = 5, threading.Lock()"
+    reply = ok(kernel.run(f"%%slurm --out got,lock,unset --no-raise\n{cell}"))
+    assert "`lock`" in reply.text
+    assert "`unset`" in reply.text
+    assert kernel.run("print(got, lock)").text == "5 old\n"
+
+
+def test_code_that_waits_for_the_keyboard_is_told_what_to_do(kernel: Kernel) -> None:
+    asked = {
+        "input('Name: ')": "EOFError",
+        "import getpass\ngetpass.getpass()": "EOFError",
+        "breakpoint()": "BdbQuit",
+    }
+    for code, ename in asked.items():
+        told = kernel.run(f"%%slurm\n{code}").content
+        assert ename in told["evalue"]
+        assert "A job has no keyboard" in "\n".join(told["traceback"])
+
+
+def test_a_plotly_figure_is_as_small_as_in_a_local_kernel(kernel: Kernel) -> None:
+    code = "import plotly.express as px\npx.line(x=[1, 2], y=[1, 2]).show()"
+    mime = "application/vnd.plotly.v1+json"
+    local, remote = (
+        next(
+            message["content"]["data"]
+            for message in ok(kernel.run(line + code)).displays()
+            if mime in message["content"]["data"]
+        )
+        for line in ("", "%%slurm\n")
+    )
+    assert remote[mime] == local[mime]
+    assert len(json.dumps(remote)) <= len(json.dumps(local))
 
 
 def test_a_killed_kernels_cell_run_again_attaches_to_its_one_job(

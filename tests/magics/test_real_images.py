@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,26 +15,35 @@ import pytest
 
 from tests.cluster.apptainer import ApptainerEngine
 from tests.cluster.docker import DockerEngine
+from tests.cluster.image import ch_image_with
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes
 from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
 from tests.ssh.profile import write_profile
 
-_RECIPE = "#!/bin/sh\nset -e\nmkdir -p /opt\necho '{word}' >/opt/made\n"
+_DOCKERFILE = "FROM {base}\nRUN mkdir -p /opt && echo {word} >/opt/made\n"
+_DEFINITION = "Bootstrap: localimage\nFrom: {base}\n%post\nmkdir -p /opt\necho {word} >/opt/made\n"
 
 
 @pytest.fixture(params=["charliecloud", "docker", "apptainer"])
-def base(
-    request: pytest.FixtureRequest, slurm_cluster: SlurmCluster
+def notebook(
+    request: pytest.FixtureRequest, slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> Iterator[tuple[Kernel, str]]:
-    """A notebook whose cluster has the tool, and an image that the tool knows."""
-    setup, image = "", str(request.getfixturevalue("lean_image"))
+    """A notebook whose cluster has the tool, and the tool's recipe for a `word`."""
+    image = request.getfixturevalue("lean_image")
     if request.param == "docker":
         docker: DockerEngine = request.getfixturevalue("docker_engine")
-        setup, image = f"export DOCKER_HOST={docker.env['DOCKER_HOST']}", docker.image
+        setup = f"export DOCKER_HOST={docker.env['DOCKER_HOST']}"
+        recipe = _DOCKERFILE.replace("{base}", docker.image)
     elif request.param == "apptainer":
         apptainer: ApptainerEngine = request.getfixturevalue("apptainer_engine")
         env = apptainer.unprivileged | {"APPTAINER_MKSQUASHFS_ARGS": "-noI -noD -noF -noX"}
         setup = "; ".join(f"export {name}='{value}'" for name, value in env.items())
+        recipe = _DEFINITION.replace("{base}", str(image))
+    else:
+        program = ch_image_with(tmp_path, "lean:1", image)
+        # Debian's Python before the tests' own, in which ch-image does not run.
+        setup = f"export PATH={shlex.quote(str(program.parent))}:/usr/bin:/bin:$PATH"
+        recipe = _DOCKERFILE.replace("{base}", "lean:1")
     # Not pytest's own folder: a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="images-"))
     write_profile(
@@ -57,7 +67,7 @@ def base(
         env.pop(name, None)
     with running_kernel(env, home) as kernel:
         ok(kernel.run(LOAD))
-        yield kernel, image
+        yield kernel, recipe
     stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
     subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
     shutil.rmtree(home)
@@ -68,9 +78,11 @@ def ok(reply: Reply) -> Reply:
     return reply
 
 
-def test_an_image_is_made_once_and_the_cell_after_it_runs_in_it(base: tuple[Kernel, str]) -> None:
-    kernel, image = base
-    cell = f"%%slurm_image mine --from {image}\n{_RECIPE.format(word='first')}"
+def test_an_image_is_made_once_and_the_cell_after_it_runs_in_it(
+    notebook: tuple[Kernel, str],
+) -> None:
+    kernel, recipe = notebook
+    cell = f"%%slurm_image mine\n{recipe.format(word='first')}"
     use = "%%slurm --image mine\nprint(open('/opt/made').read())"
     made = ok(kernel.run(cell))
     assert "The image mine is there" in made.text
@@ -79,7 +91,7 @@ def test_an_image_is_made_once_and_the_cell_after_it_runs_in_it(base: tuple[Kern
     assert "nothing has changed" in again.text
     assert again.displays() == []
     assert "mine+" in str(ok(kernel.run("%slurm image")).messages)
-    failed = kernel.run(f"%%slurm_image mine --from {image}\n#!/bin/sh\nexit 5")
+    failed = kernel.run(f"%%slurm_image mine\n{recipe.format(word='x; exit 5')}")
     assert failed.content["ename"] == "CellFailed"
     assert ok(kernel.run("%slurm image rm mine")).text.startswith("mine: removed")
     assert "mine+" not in str(ok(kernel.run("%slurm image")).messages)

@@ -103,9 +103,22 @@ def test_cells_run_in_the_session_that_the_notebook_has_started_until_it_is_stop
         assert "asked to end" in ok(kernel.run("%slurm session stop")).text
         wait_until(lambda: desk.session().state.final, PATIENCE_S)
         told = kernel.run("%%slurm --session\n1").content["evalue"]
-        assert "has ended (cancelled). Stopped by you." in told
+        assert "has ended (done). Shut down." in told
         assert "%slurm session start" in told
         assert "has ended already" in ok(kernel.run("%slurm session stop")).text
+
+
+def test_a_child_that_a_cell_forks_runs_no_later_cell(desk: Desk) -> None:
+    with desk.kernel() as kernel:
+        ok(kernel.run(START))
+        ok(
+            kernel.run(
+                "%%slurm --session\nimport os\nparent = os.getpid()\nif os.fork() == 0: pass"
+            )
+        )
+        for _ in range(3):
+            assert value(kernel.run("%%slurm --session\nos.getpid() == parent")) == "True"
+        ok(kernel.run("%slurm session stop"))
 
 
 def what_belongs_to_the_session_is_refused_in_a_cell(kernel: Kernel) -> None:

@@ -16,7 +16,11 @@ from typing import Protocol
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.cell import task
 from jupyter_slurm.jobs.outcome.result import RunnerResult, parse_records, parse_result
-from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
+from jupyter_slurm.jobs.outcome.variables import (
+    check_signature,
+    read_variables,
+    write_variables,
+)
 from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.wire import (
     CellSpec,
@@ -92,16 +96,15 @@ class Run:
         return found
 
     def variables(self) -> dict[str, object]:
-        """The variables out, read as the notebook reads them."""
-        assert self.result.variables is not None
-        return read_variables(self.variables_file, self.result.variables.digest)
+        """The variables out that can be read, as the notebook reads them."""
+        return self.read_variables()[0]
 
-    @property
-    def pickled(self) -> list[str]:
-        """The names of those that take a pickle to be read."""
-        data = self.variables_file.read_bytes()
-        header = json.loads(data[17 : 17 + int.from_bytes(data[9:17], "big")])
-        return list(header["names"])
+    def read_variables(self) -> tuple[dict[str, object], dict[str, str]]:
+        told = self.result.variables
+        assert told is not None
+        check_signature(self.variables_file, self.key, told.hmac)
+        task = json.loads((self.job_dir / layout.TASK).read_bytes())
+        return read_variables(self.variables_file, told.names, task["out_format"] or "auto")
 
     @property
     def variables_file(self) -> Path:

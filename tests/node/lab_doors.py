@@ -17,7 +17,6 @@ NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
 sys.path.insert(0, NODE)
 # There they find each other by their bare names.
 import lab_door  # noqa: E402
-import lab_port as lab_port  # noqa: E402, PLC0414 - for the tests, too
 
 sys.path[:] = [path for path in sys.path if path != NODE]
 
@@ -50,12 +49,12 @@ def _echo(sock: socket.socket) -> None:
 
 
 @contextmanager
-def door(target: Path, port: lab_port.Port | None = None) -> Iterator[tuple[str, list[float]]]:
+def door(target: Path) -> Iterator[tuple[str, list[float]]]:
     """The name of a door that leads to `target`, and when somebody changed something."""
     name, stirs = f"jslurm-test-{secrets.token_hex(8)}", list[float]()
     wake_in, wake_out = os.pipe()
     reach = partial(lab_door.at_path, str(target))
-    made = lab_door.Door(name, reach, lambda: stirs.append(time.monotonic()), port)
+    made = lab_door.Door(name, reach, lambda: stirs.append(time.monotonic()))
     over = threading.Event()
 
     def serve() -> None:
@@ -71,13 +70,9 @@ def door(target: Path, port: lab_port.Port | None = None) -> Iterator[tuple[str,
         os.write(wake_out, b"!")
         thread.join()
         for left in [key.data for key in made.selector.get_map().values()]:
-            if isinstance(left, lab_port.Knock):
-                made.send_away(left)
-            elif isinstance(left, lab_door.End) and left.mask:  # its visitor has only just gone
+            if isinstance(left, lab_door.End) and left.mask:  # its visitor has only just gone
                 made.drop(left)
         made.selector.close()
         made.listener.close()
-        if port is not None:
-            port.listener.close()
         os.close(wake_in)
         os.close(wake_out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import socket
@@ -27,7 +26,6 @@ sys.path.insert(0, NODE)
 # There they find each other by their bare names.
 import lab  # noqa: E402
 import lab_activity  # noqa: E402
-import lab_overlay  # noqa: E402
 
 sys.path[:] = [path for path in sys.path if path != NODE]
 
@@ -96,7 +94,9 @@ def test_a_server_that_is_gone_is_told_by_the_end(tmp_path: Path) -> None:
 def test_the_relay_leads_to_a_door_and_to_nobodys_who_has_taken_its_name(server: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("to be two users takes root")
-    relay = Relay(LocalTransport().converse, lambda argv: argv, sys.executable)
+    relay = Relay(
+        LocalTransport().converse, lambda argv: argv, sys.executable, "n1", lambda port: None
+    )
     taken = f"jslurm-test-{secrets.token_hex(8)}"
     with (
         door(server) as (name, _),
@@ -188,47 +188,3 @@ def test_the_token_lies_where_the_release_of_the_server_looks_for_it(
     assert shown["page_config_hook"](None, {"appName": "JupyterLab"}) == {"appName": page["title"]}
     assert {name for name in config if "token" in config[name]} == {place}
     assert config[place].token == "t0k"
-
-
-def test_an_overlay_belongs_to_one_image_and_what_fails_to_install_is_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, other = (lab_overlay.Overlay(str(tmp_path), image) for image in ("a", "b"))
-    assert one.path != other.path
-    monkeypatch.setattr(lab_overlay, "WANTED", ["--no-index", "no-such-package-at-all"])
-    assert not one.install(lambda: None)
-    assert not one.is_there()
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_job_that_is_told_to_end_while_it_installs_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def told() -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(lab_overlay, "WANTED", ["--no-index", "no-such-package-at-all"])
-    with pytest.raises(KeyboardInterrupt):
-        lab_overlay.Overlay(str(tmp_path), "a").install(told)
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_server_has_the_overlay_before_and_its_kernels_behind_the_images_own(
-    tmp_path: Path,
-) -> None:
-    overlay = lab_overlay.Overlay(str(tmp_path), "a")
-    env = {"JUPYTER_PATH": "/own"}
-    *_, path = overlay.command(env, str(tmp_path / "private"))
-    assert path == overlay.path
-    assert env["JUPYTER_PATH"].split(":")[0] == str(tmp_path / "private" / "share")
-    assert env["JUPYTER_PATH"].endswith(":/own")
-    found = tmp_path / "private" / "share" / "kernels" / "python3" / "kernel.json"
-    kernel = json.loads(found.read_text(encoding="utf-8"))
-    assert "PYTHONPATH" not in env
-    say = "import sys; print(sys.path[-1])"
-    shown = lab_overlay.KERNEL.replace(
-        'runpy.run_module("ipykernel_launcher", run_name="__main__", alter_sys=True)', say
-    )
-    words = [*kernel["argv"][:2], shown, *kernel["argv"][3:]]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == overlay.path

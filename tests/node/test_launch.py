@@ -1,15 +1,11 @@
-"""What the launcher of a job on many nodes is made of: names, addresses, proofs, results."""
+"""What the launcher of a job on many nodes reads and writes: names of nodes, results of ranks."""
 
 from __future__ import annotations
 
 import hmac
 import json
-import os
-import pickle
-import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +25,10 @@ def _node_folder() -> Any:
 
 
 @pytest.fixture(scope="module")
-def line() -> Any:
-    import launch_line  # noqa: PLC0415
+def steps() -> Any:
+    import launch_step  # noqa: PLC0415
 
-    return launch_line
+    return launch_step
 
 
 @pytest.fixture(scope="module")
@@ -52,73 +48,10 @@ def results() -> Any:
         ("", []),
     ],
 )
-def test_names_of_nodes_are_read_without_scontrol(line: Any, listed: str, names: list[str]) -> None:
-    assert line.expand(listed) == names
-
-
-def test_loopback_is_the_last_of_the_addresses(line: Any) -> None:
-    found = line.addresses(None)
-    assert found[-1].startswith("127.")
-    assert line.addresses("lo") == ["127.0.0.1"]
-    with pytest.raises(OSError, match="device"):
-        line.addresses("nonesuch0")
-
-
-def _both(line: Any, launcher_key: bytes, part_key: bytes) -> list[Any]:
-    """What comes of a handshake at either end: a line or an error."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    found: list[Any] = [None, None]
-
-    def end(at: int, sock: socket.socket, key: bytes, side: bytes) -> None:
-        try:
-            found[at] = line.Line(sock, key, side)
-        except (OSError, line.StrangerError) as error:
-            found[at] = error
-            sock.close()
-
-    here = socket.create_connection(listener.getsockname())
-    there, _ = listener.accept()
-    listener.close()
-    thread = threading.Thread(target=end, args=(0, there, launcher_key, b"launcher"))
-    thread.start()
-    end(1, here, part_key, b"part")
-    thread.join()
-    return found
-
-
-def test_two_that_have_the_key_talk(line: Any) -> None:
-    launcher, part = _both(line, KEY, KEY)
-    assert part.send({"hello": "é"})
-    assert launcher.read() == {"hello": "é"}
-    part.close()
-    assert launcher.read() is None
-    launcher.close()
-
-
-def test_one_without_the_key_is_a_stranger_to_both(line: Any) -> None:
-    launcher, part = _both(line, KEY, b"1" * 64)
-    assert not isinstance(launcher, line.Line)
-    assert not isinstance(part, line.Line)
-
-
-def test_what_one_side_says_does_not_open_the_other(line: Any) -> None:
-    """A part that sends back what it hears has shown nothing."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    here = socket.create_connection(listener.getsockname())
-    there, _ = listener.accept()
-
-    def mirror() -> None:
-        while data := here.recv(1024):
-            here.sendall(data)
-
-    thread = threading.Thread(target=mirror)
-    thread.start()
-    with pytest.raises(line.StrangerError):
-        line.Line(there, KEY, b"launcher")
-    for sock in (there, listener):
-        sock.close()
-    thread.join()
-    here.close()
+def test_names_of_nodes_are_read_without_scontrol(
+    steps: Any, listed: str, names: list[str]
+) -> None:
+    assert steps.expand(listed) == names
 
 
 def test_ranks_are_listed_in_runs(results: Any) -> None:
@@ -257,20 +190,3 @@ def test_a_result_without_the_jobs_signature_counts_for_nothing(ranks: Ranks) ->
     ranks.put(1, key=b"another")
     code, result = ranks.merged(2)
     assert (code, result.evalue) == (1, "Nothing is known of ranks 1.")
-
-
-def test_no_pickle_is_read_that_the_job_has_not_signed(tmp_path: Path) -> None:
-    import launch_torchrun  # noqa: PLC0415
-
-    class Evil:
-        def __reduce__(self) -> Any:
-            return os.mkdir, (str(tmp_path / "unpickled"),)
-
-    pickles = launch_torchrun.SignedPickle(KEY)
-    signed = pickles.dumps({"round": 1})
-    assert pickles.loads(signed) == {"round": 1}
-    others = launch_torchrun.SignedPickle(b"1" * 64)
-    for data in (pickle.dumps(Evil()), others.dumps(Evil()), signed[:40], signed[1:], b""):
-        with pytest.raises(pickle.PickleError, match="somebody else has written"):
-            pickles.loads(data)
-    assert not (tmp_path / "unpickled").exists()

@@ -1,39 +1,47 @@
-"""What torchrun's program on a node does beside torchrun; PyTorch is not needed for it."""
+"""The command line of torchrun on a node; PyTorch is not needed for it."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 NODE = Path(__file__).parents[2] / "jupyter_slurm" / "node"
-HIT_IN_A_FINALIZER = f"""
-import os, signal, sys
-sys.path.insert(0, {str(NODE)!r})
-import launch_torchrun
-
-class Told(Exception):
-    sigval = signal.SIGTERM
-
-def tell(*_):
-    raise Told
-
-class Hit:
-    def __del__(self):
-        os.kill(os.getpid(), signal.SIGTERM)
-        [one for one in range(100)]
-
-signal.signal(signal.SIGTERM, tell)
-launch_torchrun.lose_no_signal(Told)
-try:
-    Hit()
-    signal.pause()
-except Told:
-    print("told")
-"""
+WORLD = {
+    "nodes": [{"address": "10.0.0.1"}, {"address": "10.0.0.2"}],
+    "processes": [2, 2],
+    "port": 29_000,
+}
 
 
-def test_a_signal_that_comes_while_an_object_is_finalized_ends_torchrun_all_the_same() -> None:
-    words = [sys.executable, "-c", HIT_IN_A_FINALIZER]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
-    assert (done.stdout, done.stderr) == ("told\n", "")
+def words(
+    monkeypatch: pytest.MonkeyPatch, max_restarts: int, index: int, **known: Any
+) -> list[str]:
+    """`known`: options of this release."""
+    monkeypatch.syspath_prepend(str(NODE))
+    import launch_torchrun  # noqa: PLC0415
+
+    run = SimpleNamespace(parse_args=lambda _: SimpleNamespace(**known))
+    plan = {"max_restarts": max_restarts}
+    return list(launch_torchrun.words_of(run, WORLD, plan, "/logs", index))
+
+
+def test_ranks_meet_at_the_first_nodes_address_without_a_look_at_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = words(monkeypatch, 0, 1)
+    assert {"--nnodes=2", "--nproc_per_node=2", "--node_rank=1"} < {*found}
+    assert {"--rdzv_backend=static", "--rdzv_endpoint=10.0.0.1:29000"} < {*found}
+
+
+@pytest.mark.parametrize(("index", "is_host"), [(0, "true"), (1, "false")])
+def test_ranks_that_are_started_again_meet_by_c10d(
+    monkeypatch: pytest.MonkeyPatch, index: int, is_host: str
+) -> None:
+    found = words(monkeypatch, 3, index, local_addr=None)
+    assert {"--max_restarts=3", "--rdzv_backend=c10d"} < {*found}
+    assert f"--rdzv_conf=is_host={is_host},timeout=900" in found
+    assert f"--local_addr=10.0.0.{index + 1}" in found
+    assert not any("local_addr" in one for one in words(monkeypatch, 3, index))

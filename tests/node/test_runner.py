@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +22,7 @@ from jupyter_slurm.errors import SignatureError
 from jupyter_slurm.jobs.outcome.result import parse_result
 from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.wire import DisplayData, ErrorOutput, ExecuteResult, Hello, Stream
-from tests.node.cells import BARE, RunCell, Runner
+from tests.node.cells import BARE, FULL, RunCell, Runner
 
 
 def out(text: str) -> Stream:
@@ -317,6 +318,101 @@ def test_process_that_the_cell_forks_shares_its_streams(run: RunCell) -> None:
     assert done.shown == [out("child\n'shown'\nparent\n")]
 
 
+@pytest.mark.parametrize("python", [FULL, BARE], ids=["full", "bare"])
+@pytest.mark.parametrize(
+    ("child", "status", "shown"),
+    [
+        ("print('child')", 0, "child"),
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit('stopped')", 1, "stopped"),
+        ("sys.exit()", 0, ""),
+        ("raise ValueError('bad')", 1, "ValueError: bad"),
+    ],
+)
+def test_forked_child_that_falls_off_the_end_ends_as_in_python(
+    run: RunCell, python: Sequence[str], child: str, status: int, shown: str
+) -> None:
+    done = run(
+        "import os, sys\nwho = 'parent'\npid = os.fork()\n"
+        f"if pid == 0:\n    who = 'child'\n    {child}\n"
+        "else:\n    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\npid and status",
+        names_out=("who", "status"),
+        python=python,
+    )
+    assert done.result.status == "ok"
+    assert done.variables() == {"who": "parent", "status": status}
+    assert done.value["text/plain"] == str(status)
+    printed = done.text() + done.text("stderr")
+    assert shown in printed
+    assert "runner" not in printed
+    assert printed.strip() or not shown
+
+
+def test_forked_child_that_outlives_the_cell_leaves_its_result_alone(run: RunCell) -> None:
+    done = run(
+        "import os, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(0.5,)).start()\n"
+        "if os.fork() == 0:\n    time.sleep(0.1); who = 'child'\n"
+        "else:\n    who = 'parent'",
+        names_out=("who",),
+    )
+    assert done.variables() == {"who": "parent"}
+
+
+def test_forked_child_writes_its_files_waits_for_its_threads_and_removes_nothing(
+    run: RunCell,
+) -> None:
+    done = run(
+        "import atexit, os, tempfile, threading, time, IPython\n"
+        "kept = tempfile.TemporaryDirectory()\n"
+        "if os.fork() == 0:\n"
+        "    file = open('child.txt', 'w'); file.write('written')\n"
+        "    def late():\n        time.sleep(0.1); open('late.txt', 'w').write('late')\n"
+        "    threading.Thread(target=late).start()\n"
+        "else:\n"
+        "    os.wait()\n"
+        "    found = open('child.txt').read() + open('late.txt').read(), os.path.isdir(kept.name)\n"
+        "    found += (os.path.isdir(IPython.get_ipython().ipython_dir),)",
+        names_out=("found",),
+    )
+    assert done.variables() == {"found": ("writtenlate", True, True)}
+
+
+def test_process_pools_daemons_and_children_of_threads_leave_the_result_alone(
+    run: RunCell,
+) -> None:
+    done = run(
+        "import multiprocessing, os, subprocess, sys, threading\n"
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "def double(n):\n    return 2 * n\n"
+        "fork = multiprocessing.get_context('fork')\n"
+        "with fork.Pool(2) as pool:\n    pooled = pool.map(double, range(3))\n"
+        "with ProcessPoolExecutor(2, mp_context=fork) as pool:\n"
+        "    mapped = list(pool.map(double, range(3)))\n"
+        "failed = fork.Process(target=sys.exit, args=(3,)); failed.start(); failed.join()\n"
+        "spawn = multiprocessing.get_context('spawn')\n"
+        "spawned = spawn.Process(target=os.getpid); spawned.start(); spawned.join()\n"
+        "def in_thread():\n"
+        "    if (pid := os.fork()) == 0:\n        return\n"
+        "    of_thread.append(os.waitpid(pid, 0)[1])\n"
+        "of_thread = []\n"
+        "thread = threading.Thread(target=in_thread); thread.start(); thread.join()\n"
+        "r, w = os.pipe()\n"
+        "if (pid := os.fork()) == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork() == 0:\n        os.write(w, b'daemon')\n"
+        "    sys.exit(0)\n"
+        "os.waitpid(pid, 0)\n"
+        "told = os.read(r, 100)\n"
+        "ran = subprocess.run([sys.executable, '-c', 'raise SystemExit(4)']).returncode\n"
+        "found = pooled, mapped, failed.exitcode, spawned.exitcode, of_thread, told, ran",
+        names_out=("found",),
+    )
+    assert done.result.status == "ok", done.text("stderr")
+    doubled = [0, 2, 4]
+    assert done.variables() == {"found": (doubled, doubled, 3, 0, [0], b"daemon", 4)}
+
+
 # --- signals ------------------------------------------------------------------------------------
 
 SAVES = """
@@ -422,8 +518,8 @@ def test_worker_processes_end_by_sigterm_as_ever(run: RunCell) -> None:
 
 def test_error_after_an_interrupt_is_an_error(runner: Runner) -> None:
     runner.prepare(
-        "import time\nprint('ready')\n"
-        "try:\n    time.sleep(100)\nexcept KeyboardInterrupt:\n    1 / 0"
+        "import time\n"
+        "try:\n    print('ready')\n    time.sleep(100)\nexcept KeyboardInterrupt:\n    1 / 0"
     )
     done = runner.finish(interrupt(runner, signal.SIGTERM))
     assert (done.exit_code, done.result.status) == (1, "error")
@@ -467,7 +563,7 @@ def test_variables_that_find_no_room_are_named(run: RunCell) -> None:
     assert done.result.status == "ok"
     assert done.result.variables is not None
     assert "File too large" in done.result.variables.failed["x"]
-    assert not list(done.job_dir.glob("vars*"))
+    assert [path.name for path in done.job_dir.glob("vars*")] == ["vars.0"]  # no part of one
 
 
 def test_result_that_finds_no_room_is_exit_code_74(runner: Runner) -> None:

@@ -216,6 +216,21 @@ def test_a_cell_may_end_python_without_ending_the_session(session: Session) -> N
     assert session.values(session.run("kept")) == ["1"]
 
 
+@pytest.mark.parametrize("child", ["pass", "time.sleep(0.3)", "1 / 0", "await asyncio.sleep(0)"])
+def test_forked_child_runs_no_later_cell(session: Session, child: str) -> None:
+    session.start()
+    forked = session.run(
+        "import asyncio, os, time\nn, parent, pid = 0, os.getpid(), os.fork()\n"
+        f"if pid == 0:\n    n = 100\n    {child}"
+    )
+    assert session.exit(forked) == (0, None)
+    for _ in range(3):
+        after = session.run("n += 1\n(os.getpid() == parent, n < 100)")
+        assert session.values(after) == ["(True, True)"]
+    ended = session.run("os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])")
+    assert session.values(ended) == ["1" if child == "1 / 0" else "0"]
+
+
 def test_cells_await_in_one_event_loop_which_an_interrupt_leaves_to_the_next(
     session: Session,
 ) -> None:

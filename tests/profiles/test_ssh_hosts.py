@@ -9,6 +9,7 @@ import pytest
 from jupyter_slurm.profiles.ssh_hosts import ssh_hosts
 
 
+@pytest.mark.real
 def test_hosts_of_the_ssh_configuration_are_read_as_ssh_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -171,9 +171,8 @@ def test_the_examples_of_the_documentation_are_profiles(made: Path) -> None:
     (made / "over.toml").write_text(few_lines + over_it)
     (made / "python.toml").write_text(few_lines + python)
     (made / "partitions.toml").write_text(partitions)
-    (made / "strict.toml").write_text(strict.replace("[arandu]", ""))
-    (made / "arandu.toml").unlink()  # the file of one cluster would win
-    assert profile("arandu").defaults["mem"] == "16G"
+    (made / "strict.toml").write_text(strict.replace("[gpus]", ""))
+    assert profile("gpus").defaults["mem"] == "16G"
     assert profile("few").job_root == "/scratch/deepfun/alice/.jupyter-slurm/jobs"
     over = profile("over")
     assert (over.partitions["gdl"].limit, over.partitions["gdl"].cost) == ("24h", 80.0)

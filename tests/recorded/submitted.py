@@ -72,11 +72,10 @@ OF_KIND: dict[JobKind, dict[str, Any]] = {
         "arguments": ("a b", "$HOME", "it's", ""),
         "options": {"nodes": "2", "ntasks-per-node": "4", "mem": "8G"},
     },
-    JobKind.TERMINAL: {"code": "#!/bin/bash\nexec bash -l\n", "options": {"gpus": "1"}},
     JobKind.SCRIPT: {"code": _SCRIPT, "arguments": ("a b",), "options": {"array": "1-8%2"}},
     JobKind.SESSION: {"code": "", "idle_s": 600, "options": {"gpus": "1", "time": "2h"}},
     JobKind.KERNEL: {"code": "", "options": {"cpus-per-task": "4", "time": "1h"}},
-    JobKind.LAB: {"code": "", "install": True, "options": {"gpus": "1", "partition": "dgx"}},
+    JobKind.LAB: {"code": "", "options": {"gpus": "1", "partition": "dgx"}},
 }
 
 

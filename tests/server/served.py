@@ -145,9 +145,9 @@ class Client:
         """Raises websocket.WebSocketBadStatusException where it is refused."""
         return self._opened(f"{API}watch", origin)
 
-    def terminal(self, job_id: str, origin: str | None = None) -> TerminalPage:
-        """As `watch`."""
-        return TerminalPage(self._connected_to(query(f"{API}terminal", job_id=job_id), origin))
+    def terminal(self, name: str) -> TerminalPage:
+        """To one of the server's terminals."""
+        return TerminalPage(self._connected_to(f"terminals/websocket/{name}", None))
 
     def subscribe(self) -> Watcher:
         """To the event bus."""
@@ -244,7 +244,7 @@ class Watcher:
 
 
 class TerminalPage:
-    """A page's terminal in a job."""
+    """A page's terminal."""
 
     def __init__(self, connection: websocket.WebSocket) -> None:
         self._connection = connection
@@ -258,29 +258,25 @@ class TerminalPage:
     def say(self, *words: str | int) -> None:
         self._connection.send(json.dumps(words))
 
-    def send(self, text: str) -> None:
-        """Whatever it is."""
-        self._connection.send(text)
-
     def hear(self) -> list[Any]:
         words: list[Any] = json.loads(self._connection.recv())
         return words
 
-    def until(self, text: str) -> str:
-        """What it shows until that is in it."""
+    def until(self, *texts: str) -> str:
+        """What it shows until one of them is in it."""
         shown = ""
-        while text not in shown:
+        while not any(text in shown for text in texts):
             kind, *more = self.hear()
-            if kind != "number":
+            if kind != "setup":
                 assert kind == "stdout", (kind, more, shown)
                 shown += more[0]
         return shown
 
-    def last(self) -> list[Any]:
-        """Why there is no more."""
-        while (words := self.hear())[0] in ("number", "stdout"):
+    def is_disconnected(self) -> bool:
+        """Wait for the end of the program."""
+        while (words := self.hear())[0] in ("setup", "stdout"):
             pass
-        return words
+        return bool(words[0] == "disconnect")
 
 
 @dataclass(frozen=True)
@@ -341,7 +337,7 @@ def running_server(
 _CONFIG = """\
 c.ServerApp.jpserver_extensions = {{
     "jupyter_slurm": True, "jupyterlab": False, "jupyter_lsp": False, "notebook": False,
-    "notebook_shim": False, "jupyter_server_terminals": False, "jupyter_server_proxy": False,
+    "notebook_shim": False, "jupyter_server_terminals": True, "jupyter_server_proxy": False,
 }}
 c.ServerApp.root_dir = {folder!r}
 c.ServerApp.open_browser = False

@@ -154,6 +154,13 @@ def test_a_text_with_options_of_sbatch_is_a_batch_script_except_in_a_cell(folder
     assert line_spec(api, folders, cell).kind is JobKind.PROGRAM
 
 
+def test_array_makes_a_batch_script_of_a_script_and_not_of_python(folders: Folders) -> None:
+    api: Any = Logged()
+    for code, kind in (("#!/bin/sh\n", JobKind.SCRIPT), ("print(1)\n", JobKind.CELL)):
+        told = line_spec(api, folders, LineWish(line="--cluster here --array 1-3", code=code))
+        assert (told.kind, told.options) == (kind, {"array": "1-3"})
+
+
 def test_a_log_that_breaks_off_does_not_look_whole() -> None:
     with short_home() as home:
         env = environment(home)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -15,7 +16,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_slurm.agent.connection import AgentConnection
-from jupyter_slurm.wire import JobSpec, Problem, new_id
+from jupyter_slurm.wire import JobSpec, new_id
 from tests.agent.home import AgentHome, ended
 from tests.cluster.plugin import SlurmCluster
 from tests.server.served import (
@@ -68,8 +69,8 @@ def cell(code: str, **more: object) -> dict[str, object]:
     return {"spec": {"kind": "cell", "id": new_id(), "name": "page", "code": code, **more}}
 
 
-def sleeper() -> dict[str, object]:
-    return cell("#!/bin/sh\nexec sleep 600", kind="program")
+def sleeper(**options: str) -> dict[str, object]:
+    return cell("#!/bin/sh\nexec sleep 600", kind="program", options=options)
 
 
 def test_the_agent_is_started_by_the_first_who_asks(slurm_cluster: SlurmCluster) -> None:
@@ -104,34 +105,74 @@ def test_a_page_sees_a_job_from_its_submission_to_its_end(served: Served) -> Non
     assert f"page-{job['slurm_id']}.log" in kept.headers["Content-Disposition"]
 
 
-def test_a_page_has_a_terminal_in_a_job_of_the_size_that_it_shows(served: Served) -> None:
+def test_jobs_follow_notebooks_that_are_renamed_moved_or_below_a_renamed_folder(
+    served: Served,
+) -> None:
+    client = served.client()
+    nbformat.write(new_notebook(), served.folder / "Untitled.ipynb")
+    (served.folder / "sub").mkdir()
+
+    def path(name: str) -> str:
+        return str(served.folder / name)
+
+    job = client.call("submit", **cell("1", notebook=path("Untitled.ipynb"), fingerprint="f"))
+    copy = {"copy_from": "Untitled.ipynb"}
+    assert client.post("api/contents/sub", copy).status == 201
+    renames = (
+        ("Untitled.ipynb", "trial.ipynb"),
+        ("trial.ipynb", "sub/trial.ipynb"),
+        ("sub", "archive"),
+    )
+    for old, new in renames:
+        body = json.dumps({"path": new}).encode()
+        assert client.ask("PATCH", f"api/contents/{old}", body).status == 200
+    now = path("archive/trial.ipynb")
+    wait_until(lambda: client.call("job", job_id=job["id"])["notebook"] == now, PATIENCE_S)
+
+
+def test_a_page_has_a_terminal_of_jupyters_own_on_a_node_of_a_job(served: Served) -> None:
     client = served.client()
     with client.watch() as watcher:
         watcher.say(watch=1, call="changes")
         watcher.value(1)
-        job = client.call("submit", **sleeper())
+        job = client.call("submit", **sleeper(nodes="2"))
         slurm_id = watcher.until(1, id=job["id"], state="RUNNING")["slurm_id"]
-        with client.terminal(job["id"]) as page:
+        made = client.call("terminal", job_id=job["id"], node="n2")
+        with client.terminal(made["name"]) as page:
             page.say("set_size", 31, 97, 600, 800)
-            page.say("stdin", "echo =$SLURM_JOB_ID= $(stty size) ü\r")
-            page.until(f"={slurm_id}= 31 97 ü")
+            page.until(f"{job['name']} · n2")  # the title of its tab
+            page.until("$ ", "# ")
+            page.say("stdin", "echo =$SLURM_JOB_ID= $SLURMD_NODENAME $(stty size) ü\r")
+            page.until(f"={slurm_id}= n2 31 97 ü")
             page.say("set_size", 20, 60, 600, 800)
-            page.say("stdin", "stty size\r")
-            page.until("20 60")
-            page.say("stdin", "exit 3\r")
-            assert page.last() == ["exited", 3]
-        with client.terminal(job["id"]) as page:
+            resized = "while [ \"$(stty size)\" != '20 60' ]; do sleep 0.1; done; echo s''o\r"
+            page.say("stdin", resized)
+            page.until("so\r\n")
+            page.say("stdin", "exit 0\r")
+            assert page.is_disconnected()
+        with client.terminal(client.call("terminal", job_id=job["id"])["name"]) as page:
             page.say("set_size", 24, 80)
+            page.until("$ ", "# ")
             page.say("stdin", "echo here $((6 * 7))\r")
             page.until("here 42")
             client.call("cancel", job_id=job["id"])
-            assert page.last()[0] in {"said", "exited", "lost"}
+            page.until("Enter closes the terminal")
+            page.say("stdin", "\r")
+            assert page.is_disconnected()
         watcher.until(1, id=job["id"], state="CANCELLED")
-    with client.terminal(job["id"]) as page:
-        page.say("set_size", 24, 80)
-        kind, problem = page.hear()
-        assert (kind, problem["code"]) == ("problem", "request")
-        assert "has ended" in str(msgspec.convert(problem, Problem).message)
+    late = client.post(f"{API}terminal", {"job_id": job["id"]})
+    assert (late.status, late.problem.code) == (400, "request")
+    assert "has ended" in str(late.problem.message)
+
+
+def test_a_server_without_terminals_says_so(
+    env: dict[str, str], home: Path, agent: AgentHome
+) -> None:
+    place = home / "bare"
+    place.mkdir()
+    with running_server(env, place, "c.ServerApp.terminals_enabled = False\n") as bare:
+        answer = bare.client().post(f"{API}terminal", {"job_id": "abcdefgh"})
+    assert (answer.status, answer.problem.code) == (400, "config")
 
 
 def test_a_whole_long_log_is_a_file(served: Served) -> None:

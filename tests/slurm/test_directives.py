@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_slurm.slurm.directives import read_directives
+from jupyter_slurm.slurm.directives import ignored_directive, read_directives
 from jupyter_slurm.slurm.options import render_directives
 
 
@@ -35,6 +35,20 @@ def test_words_are_split_as_sbatch_splits_them(line: str, options: dict[str, str
 def test_nothing_is_read_below_the_first_command() -> None:
     script = "#!/bin/sh\n\n # why\n#SBATCH --hold\ncat <<END\n#SBATCH --comment=no\nEND\n"
     assert read_directives(script) == {"hold": ""}
+
+
+@pytest.mark.parametrize(
+    ("script", "ignored"),
+    [
+        ("#!/bin/sh\n#SBATCH --hold\ntrue\n", None),
+        ("#!/bin/sh\ntrue\n#SBATCH --hold\n#SBATCH -n4\n", "#SBATCH --hold"),
+        ('#!/usr/bin/env python3\n"""Train."""\n#SBATCH --time=7\n', "#SBATCH --time=7"),
+        ("#!/bin/sh\ncat > job.sh <<END\n#SBATCH --hold\nEND\n", None),
+        ('#!/usr/bin/env python3\nJOB = """#!/bin/sh\n#SBATCH --hold\n"""\n', None),
+    ],
+)
+def test_a_line_below_the_first_command_is_found(script: str, ignored: str | None) -> None:
+    assert ignored_directive(script) == ignored
 
 
 def test_the_later_of_two_counts() -> None:

@@ -21,6 +21,13 @@ def test_every_code_has_a_sentence_and_advice(code: str) -> None:
         assert "{" not in str(text)
 
 
+@pytest.mark.parametrize("code", CODES)
+def test_advice_names_the_job_itself(code: str) -> None:
+    advice = str(explain(code, job_id="380").advice)
+    assert " ID" not in advice
+    assert "JOBID" not in advice
+
+
 NEVER = (
     "DependencyNeverSatisfied PartitionTimeLimit BadConstraints InvalidAccount InvalidQOS"
     " AccountNotAllowed QOSNotAllowed DeadLine ReservationDeleted QOSMaxWallDurationPerJobLimit"

@@ -86,7 +86,7 @@ def test_a_sites_own_text_is_shown_as_it_is() -> None:
     said = explain_rejection(text)
     assert said is not None
     assert not said.known
-    assert str(said.sentence) == "Jobs on gpu need --account. See https://wiki/é"
+    assert str(said.sentence) == "Jobs on gpu need --account.\nSee https://wiki/é"
     assert said.text == text
 
 

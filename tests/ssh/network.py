@@ -24,7 +24,7 @@ _ENTER = """set -e
 hostname "$1"
 shift
 while [ "$1" != -- ]; do
-  if [ "$1" = hidden ]; then mount -t tmpfs -o mode=700 tmpfs "$2"; else mount --bind "$1" "$2"; fi
+  if [ "$1" = hidden ]; then mount -t tmpfs -o mode=700 tmpfs "$2"; else mount --rbind "$1" "$2"; fi
   shift 2
 done
 shift

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.sshd import Sshd
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import re
@@ -10,13 +11,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE, Hop
+from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE, Hop, route
 from tests.ssh.accounts import Account
 from tests.ssh.kept import Keeper
 from tests.ssh.processes import kill
@@ -122,7 +122,7 @@ class Sshd:
             f"HostName {self.host}",
             f"Port {self.port}",
             f"User {self.user}",
-            f"IdentityFile {self.key}",
+            *((f"IdentityFile {self.key}",) if "IdentityFile none" not in lines else ()),
             "IdentitiesOnly yes",
             "IdentityAgent none",
             f"UserKnownHostsFile {self.known_hosts}",
@@ -131,28 +131,12 @@ class Sshd:
         )
         return "\n  ".join((f"Host {alias}", *lines, *settings)) + "\n"
 
-    def hop(self, **changes: Any) -> Hop:
-        """The way here, as `ssh_config.route` would give it."""
-        hop = Hop(
-            alias=self.alias,
-            host=self.host,
-            port=self.port,
-            user=self.user,
-            identity_files=(self.key,),
-            certificate_files=(),
-            identities_only=True,
-            identity_agent=None,
-            known_hosts=(self.known_hosts,),
-            host_key_alias=None,
-            strict="yes",
-            hash_known_hosts=False,
-            proxy_command=None,
-            control_path=None,
-            connect_timeout_s=20.0,
-            alive_interval_s=15.0,
-            remarks=(),
-        )
-        return replace(hop, **changes)
+    def hop(self, *lines: str) -> Hop:
+        """The way here, with `lines` of ssh_config(5), of which the first value wins."""
+        digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]
+        config = self.client.config.with_name(f"config-{digest}")
+        config.write_text(self.stanza("*", *lines))
+        return route(self.alias, config=config)[-1]
 
     # --- its life ---
 

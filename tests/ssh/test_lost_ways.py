@@ -66,11 +66,16 @@ def agent_of(laptop: Laptop) -> int:
 
 @contextmanager
 def asleep(pid: int) -> Iterator[None]:
-    os.kill(pid, signal.SIGSTOP)
+    """The agent, and the `ssh` that it has started."""
+    agent = psutil.Process(pid)
+    sleeping = [agent, *agent.children(recursive=True)]
+    for one in sleeping:
+        one.suspend()
     try:
         yield
     finally:
-        os.kill(pid, signal.SIGCONT)
+        for one in sleeping:
+            one.resume()
 
 
 def leads_a_session(process: psutil.Process) -> bool:
@@ -149,11 +154,12 @@ def test_a_gateway_that_restarts_costs_one_login_and_nothing_else(
     wait_until(lambda: site.logins() == before + 1)
 
 
-def test_an_agent_that_is_killed_costs_one_login_and_everything_is_found_again(
+def test_an_agent_that_is_killed_costs_no_login_and_everything_is_found_again(
     laptop: Laptop, counting: str
 ) -> None:
     site = laptop.site
     before = site.logins()
+    tunnel = json.loads(laptop.slurm("tunnel", "22", "--json"))
     left_behind = {one.pid for one in site.processes()}
     assert left_behind
     pid = agent_of(laptop)
@@ -162,10 +168,11 @@ def test_an_agent_that_is_killed_costs_one_login_and_everything_is_found_again(
     [found] = json.loads(laptop.slurm("jobs", "--json"))  # which starts another
     assert found["id"] == counting
     open_gate(laptop)
-    laptop.log_in()
     wait_until(lambda: laptop.job().state is JobState.COMPLETED, PATIENCE_S)
     assert_whole(laptop.slurm("logs", counting))
-    wait_until(lambda: site.logins() == before + 1)
+    [again] = json.loads(laptop.slurm("tunnel", "--json"))
+    assert again["local_port"] == tunnel["local_port"]
+    assert site.logins() == before
     wait_until(lambda: not left_behind & {one.pid for one in site.processes()})
 
 

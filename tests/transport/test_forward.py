@@ -16,11 +16,11 @@ from queue import SimpleQueue
 import pytest
 
 from jupyter_slurm.errors import ForwardError, LoginNeededError
-from jupyter_slurm.transport import ssh
 from jupyter_slurm.transport.connect_callbacks import Answered, wait_for
-from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.forward import Forward
-from jupyter_slurm.transport.ssh import SshTransport
+from jupyter_slurm.transport.ssh import transport as ssh_transport
+from jupyter_slurm.transport.ssh.connection import SshConnection
+from jupyter_slurm.transport.ssh.transport import SshTransport
 from tests.ssh.plugin import MakeSshd
 from tests.ssh.sshd import Sshd, free_port
 from tests.ssh.waiting import wait_until
@@ -349,7 +349,7 @@ def test_over_ssh_a_connection_waits_on_the_same_port_until_the_host_is_back(
 def test_over_ssh_target_that_does_not_answer_is_told_and_the_connection_stands(
     far: tuple[Sshd, SshConnection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ssh, "_CARRY_S", 0.05)
+    monkeypatch.setattr(ssh_transport, "_CARRY_S", 0.05)
     connection = far[1]
     transport = SshTransport(connection)
     near, given = socket.socketpair()

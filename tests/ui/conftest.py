@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Playwright, sync_playwright
 
-from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, running_cluster
 from tests.cluster.started import started
 from tests.ssh.sshd import free_port

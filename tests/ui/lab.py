@@ -79,8 +79,20 @@ class Lab:
 
     def live_jobs(self) -> list[str]:
         """Return the names of the jobs that have not ended, as far as its agent knows."""
-        jobs = json.loads(self._request("GET", "jupyter-slurm/api/jobs"))
-        return [one["name"] for one in jobs if not JobState(one["state"]).final]
+        return [one["name"] for one in self._jobs() if not JobState(one["state"]).final]
+
+    def jobs_named(self, name: str) -> list[str]:
+        """Return the ids of the jobs with this name, the newest first."""
+        return [one["id"] for one in self._jobs() if one["name"] == name]
+
+    def notebook_of(self, name: str) -> str | None:
+        """Return the notebook that the only job of this name belongs to."""
+        [path] = [one["notebook"] for one in self._jobs() if one["name"] == name]
+        return None if path is None else str(Path(path).relative_to(self.folder))
+
+    def _jobs(self) -> list[dict[str, str]]:
+        jobs: list[dict[str, str]] = json.loads(self._request("GET", "jupyter-slurm/api/jobs"))
+        return jobs
 
     def _request(self, method: str, path: str) -> bytes:
         token = {"Authorization": f"token {self.token}"}

@@ -51,7 +51,7 @@ def test_a_card_is_live_with_the_kernel_busy_gone_and_after_a_reload(
     notebook.shut_down()
     gate.touch()
     expect(card).to_contain_text("done")
-    expect(card).to_contain_text("%slurm attach")
+    expect(card.get_by_role("button", name="Show all output")).to_be_visible()
     expect(card.get_by_role("button", name="Cancel")).to_have_count(0)
     look(notebook.page, "card-done", card)
 
@@ -140,7 +140,7 @@ def test_a_notebook_cannot_put_words_into_a_cards_mouth(opened: Open) -> None:
         cell.outputs = [new_output("display_data", data)]
     nbformat.write(saved, notebook.path)
     notebook.reload()
-    for at, sentence in ((1, "knows no such job"), (2, "names no job")):
+    for at, sentence in ((1, "is not tracked here"), (2, "is not tracked here")):
         expect(notebook.output(at)).to_contain_text(sentence)
         expect(notebook.output(at)).to_contain_text(evil)
         expect(notebook.output(at).locator("img, b")).to_have_count(0)

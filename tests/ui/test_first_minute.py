@@ -16,7 +16,7 @@ from playwright.sync_api import Page, expect
 
 from tests.cluster.plugin import ROOT, jupyter_homes, kept
 from tests.ui.lab import Lab, Notebook, at_rest, running_lab
-from tests.ui.looks import fits, look
+from tests.ui.looks import fits, look, look_as_it_is
 from tests.ui.newcomer import PATIENCE_MS, Newcomer
 
 _NOTHING = "No cluster yet"
@@ -60,7 +60,15 @@ def test_without_a_cluster_every_view_says_so_and_leads_to_the_ways_to_one(
         page.keyboard.press("Enter")
         expect(main.get_by_role("tab").filter(has_text=view.rstrip("…"))).to_be_visible()
         expect(main.get_by_text(_NOTHING).last).to_be_visible()
-    page.get_by_role("button", name="Set up a cluster…").last.click()
+    for view in ("Slurm job", "Jupyter on a node", "New remote kernel", "Slurm queue", "Remote"):
+        main.get_by_role("tab").filter(has_text=view).first.click()
+        panel = main.get_by_role("tabpanel").filter(visible=True)
+        expect(panel.get_by_role("button", name="Start one on this machine")).to_be_visible()
+        look_as_it_is(page, f"no-cluster-{view.split()[-1]}")
+        panel.get_by_role("button", name="Connect to a cluster…").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_label("Host")).to_be_focused()
+        dialog.get_by_role("button", name="Cancel").click()
     sidebar = page.get_by_role("region", name="Slurm")
     for way in ("Connect to a cluster…", "Start one on this machine", "Open the quickstart"):
         expect(sidebar.get_by_role("button", name=way)).to_be_visible()

@@ -142,7 +142,7 @@ def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
 
     do(page, "Untitled", "Cancel")
     page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
-    expect(second.locator(".jp-Cell-outputArea")).to_contain_text("Stopped by you.")
+    expect(second.locator(".jp-Cell-outputArea")).to_contain_text("Shut down.")
     look(page, "kernel-stopped", second)
     cluster.wait_for(job_id, "CANCELLED", "")
     wait_until(lambda: not traces(name, lab.folder.parent))

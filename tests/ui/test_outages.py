@@ -10,11 +10,13 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.cluster.plugin import SlurmCluster
@@ -23,7 +25,9 @@ from tests.ssh.plugin import Delayed, MakeSshd
 from tests.ssh.sshd import free_port
 from tests.ui import apart
 from tests.ui.four_views import FourViews, beside_one_another
-from tests.ui.lab import Lab, Notebook, running_lab
+from tests.ui.lab import Lab, Notebook, at_rest, running_lab, saves
+from tests.ui.looks import look_as_it_is
+from tests.ui.side import Sbatch, open_sidebar, row
 
 cluster, lab, lab_home = apart.cluster, apart.lab, apart.lab_home
 _CELL = "%%slurm --detach\nimport time\ntime.sleep(600)"
@@ -164,6 +168,40 @@ def test_a_cluster_whose_way_is_cut_is_told_as_lost_and_followed_again(
     expect(card).to_contain_text("cancelled")
     expect(card).not_to_contain_text("Nothing newer is known")
     profile.unlink()
+
+
+@pytest.mark.own_page  # its clock
+def test_what_is_known_of_the_queue_is_shown_with_its_age_while_the_controller_is_silent(
+    page: Page, lab: Lab, cluster: SlurmCluster, sbatch: Sbatch
+) -> None:
+    sbatch("aging", "--time=1:00:00")
+    sidebar = open_sidebar(page, lab)
+    expect(row(sidebar, "aging")).to_contain_text("59 min left")
+    sidebar.get_by_role("button", name="Nodes", exact=True).click()
+    expect(page.locator(".jp-slurm-NodesHead").first).to_contain_text("as of")
+    with page.expect_response(lambda answer: saves(answer, "slurm-queue")):
+        sidebar.get_by_role("button", name="Queue", exact=True).click()
+    cluster.stop_controller()
+    try:
+        page.clock.install()
+        page.reload()
+        at_rest(page)
+        shown = page.get_by_role("grid", name="Queue of local")
+        aging = shown.get_by_role("row").filter(has_text="aging")
+        expect(aging).to_contain_text("< 1 min")
+        page.clock.set_system_time(time.time() + 600)
+        told = "Slurm has not answered since"
+        expect(page.locator(".jp-slurm-QueueBar")).to_contain_text(told)
+        expect(aging).to_contain_text("< 1 min")
+        expect(sidebar.get_by_role("list", name="Clusters")).to_contain_text(told)
+        expect(row(sidebar, "aging")).to_contain_text("59 min left")
+        expect(aging.locator("..")).not_to_have_css("filter", "none")
+        look_as_it_is(page, "controller-silent")
+        page.get_by_role("tab", name="Nodes of local").click()
+        expect(page.locator(".jp-slurm-NodesHead").first).to_contain_text(told)
+        look_as_it_is(page, "controller-silent-nodes")
+    finally:
+        cluster.cont_controller()
 
 
 @contextmanager

@@ -165,6 +165,36 @@ def test_the_sidebar_looks_well_in_both_themes_and_fits_into_200_pixels(
     look_as_it_is(page, "sidebar-200")
 
 
+def test_shift_and_click_selects_rows_and_no_text(
+    sidebar: Locator, sbatch: Sbatch, page: Page
+) -> None:
+    for name in ("shift-1", "shift-2", "shift-3"):
+        sbatch(name, "-H")
+        expect(row(sidebar, name)).to_be_visible()
+    row(sidebar, "shift-1").click()
+    row(sidebar, "shift-3").click(modifiers=["Shift"])
+    expect(sidebar.get_by_role("row", selected=True)).to_have_count(3)
+    look_as_it_is(page, "sidebar-shift")
+    assert page.evaluate("getSelection().toString()") == ""
+
+
+def test_details_of_a_row_close_when_the_user_types_or_goes_elsewhere(
+    sidebar: Locator, sbatch: Sbatch, page: Page
+) -> None:
+    sbatch("pointed at", "-H")
+    row(sidebar, "pointed at").hover()
+    details = page.get_by_role("tooltip")
+    expect(details).to_be_visible()
+    sidebar.get_by_label("Filter my jobs").focus()  # by no pointer: it rests on the row
+    expect(details).to_have_count(0)
+    sidebar.get_by_role("heading", name="My jobs").hover()
+    row(sidebar, "pointed at").hover()
+    expect(details).to_be_visible()
+    page.keyboard.type("p")
+    expect(details).to_have_count(0)
+    expect(row(sidebar, "pointed at")).to_be_visible()
+
+
 def test_it_is_filtered_by_slash_and_gone_through_by_tab_arrows_and_menu_key_alone(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:

@@ -125,6 +125,41 @@ def test_what_cannot_be_is_said_at_its_field_and_is_there_again_after_a_reload(
     expect(page.get_by_role("log", name="Output")).to_contain_text("kept")
 
 
+def test_array_is_for_scripts_and_the_form_says_so(opened_lab: Page, form: Locator) -> None:
+    page = opened_lab
+    from_launcher(page)
+    code = form.get_by_label("Code")
+    code.fill("print(1)")
+    show_more(form)
+    array = form.get_by_label("Array")
+    array.fill("1-3")
+    expect(array).to_have_attribute("aria-invalid", "true")
+    expect(array).to_have_accessible_description(re.compile("start the code with #!"))
+    look(page, "submit-array", form)
+    code.fill("#!/bin/sh\necho task $SLURM_ARRAY_TASK_ID")
+    expect(array).to_have_attribute("aria-invalid", "false")
+    expect(form.get_by_text("%%sbatch --cluster local --array 1-3")).to_be_visible()
+    expect(form.get_by_text("Expected to start")).to_be_visible()
+    submit(form)
+    expect(page.get_by_role("log", name="Output")).to_contain_text("task 1")
+
+
+def test_button_of_a_notebook_is_pressed_while_its_menu_is_open(
+    lab: Lab, page: Page, form: Locator
+) -> None:
+    notebook = Notebook(page, lab, lab.write("pressed.ipynb", ["1"]).name)
+    notebook.cell(0).locator(".cm-content").click()
+    button = page.get_by_role("button", name="Run this cell or this notebook on Slurm")
+    button.click()
+    expect(button).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("Escape")
+    expect(button).to_have_attribute("aria-pressed", "false")
+    from_toolbar(page, "This Cell on Slurm")
+    expect(form).to_be_visible()
+    page.get_by_role("main").get_by_role("tab").first.click()
+    expect(button).to_have_attribute("aria-pressed", "false")
+
+
 def test_the_last_choice_on_a_cluster_is_remembered_and_the_line_can_be_copied(
     opened_lab: Page, form: Locator
 ) -> None:

@@ -1,9 +1,8 @@
-"""A terminal in a running job, in JupyterLab's own terminal widget."""
+"""A terminal in a running job, as one of JupyterLab's own."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from playwright.sync_api import Locator, Page, expect
 
@@ -36,13 +35,14 @@ def shows(page: Page, text: str | re.Pattern[str]) -> None:
     expect(page.locator(f"{SCREEN} .xterm-accessibility-tree")).to_contain_text(text)
 
 
-def test_a_terminal_in_a_job_has_its_size_and_its_words_and_tells_of_the_jobs_end(
+def test_a_terminal_in_a_job_has_its_size_and_its_words_and_stays_to_be_read_at_its_end(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     slurm_id = sbatch("sat-in", runs="sleep 600")
     expect(runs(sidebar).filter(has_text="sat-in")).to_be_visible()
     menu(page, row(sidebar, "sat-in"), "Open a terminal")
-    expect(page.get_by_role("main").get_by_role("tab", selected=True)).to_contain_text("Terminal")
+    tab = page.get_by_role("main").get_by_role("tab", selected=True)
+    expect(tab).to_contain_text(re.compile("sat-in · n1|root@|bash"))
     page.locator(SCREEN).click()
     typed(page, "echo =$SLURM_JOB_ID= $(stty size)")
     shows(page, re.compile(rf"={slurm_id}= \d+ \d+"))
@@ -60,28 +60,25 @@ def test_a_terminal_in_a_job_has_its_size_and_its_words_and_tells_of_the_jobs_en
     assert found is not None
     assert int(found[1]) == rows.count() < before
     cluster.run("scancel", slurm_id)
-    shows(page, "The job has ended. Cancelled.")
+    shows(page, "Enter closes the terminal")
     look(page, "terminal-ended")
+    page.keyboard.press("Enter")
+    expect(page.locator(SCREEN)).to_have_count(0)
 
 
-def test_a_shell_that_ends_closes_its_tab_and_a_tab_that_is_closed_ends_its_shell(
+def test_a_shell_that_ends_closes_its_tab_and_leaves_nothing(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     slurm_id = sbatch("two-shells", runs="sleep 600")
     expect(runs(sidebar).filter(has_text="two-shells")).to_be_visible()
     menu(page, row(sidebar, "two-shells"), "Open the job")
     actions = page.get_by_role("group", name="Actions")
-    tab = page.get_by_role("main").get_by_role("tab", name="Terminal two-shells")
-    ways: list[Callable[[], None]] = [
-        lambda: typed(page, "exit"),
-        lambda: tab.locator(".jp-icon-hover").click(),
-    ]
-    for leave in ways:
+    for _ in range(2):
         actions.get_by_role("button", name="Open a terminal").click()
         page.locator(SCREEN).click()
         typed(page, "echo sits $((6 * 7))")
         shows(page, "sits 42")
         assert len(shells(cluster, slurm_id)) == 1
-        leave()
-        expect(tab).to_have_count(0)
+        typed(page, "exit")
+        expect(page.locator(SCREEN)).to_have_count(0)
         wait_until(lambda: not shells(cluster, slurm_id))

@@ -15,7 +15,7 @@ from jupyter_slurm.containers.making.docker import Docker
 from jupyter_slurm.containers.making.enroot import Enroot
 from jupyter_slurm.containers.making.pyxis import Pyxis
 from jupyter_slurm.containers.making.script import Failure, folder_full
-from jupyter_slurm.containers.recipe import Recipe
+from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.errors import RequestError
@@ -34,6 +34,10 @@ class Maker(Protocol):
         """Return the tool's letters in the names of records: tools that share images share them."""
 
     @property
+    def reads(self) -> Kind:
+        """Return the kind of recipe that the tool reads as it was written."""
+
+    @property
     def suffixes(self) -> tuple[str, ...]:
         """Return the endings of an image's file name; "" is a folder."""
 
@@ -42,7 +46,7 @@ class Maker(Protocol):
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
         """Return sh text for `script.py`. `base`: the absolute path of `recipe.base` on the
-        cluster, or its name by `named`. RequestError: the tool cannot make that."""
+        cluster, or its name by `named`. RequestError: the tool cannot take that base."""
 
     def pull(self, reference: Reference, version: str) -> str:
         """Return the same for an unchanged image of a registry."""

@@ -1,27 +1,23 @@
-"""Images for Apptainer and Singularity: a .sif, by `build --fakeroot` from a definition.
+"""Images for Apptainer and Singularity: a .sif, by `build --fakeroot` from a definition file.
 
 Facts: temporary files are two or three times the image, and go to APPTAINER_TMPDIR; each tool reads
 the variables with its own prefix, so both are set. mksquashfs packs with the slowest gzip by
-default (from 1.4 on an option changes that; others ignore it). A definition's sections begin with
-`%` at the start of a line, so a script comes in as a file, not as text of %post.
+default (from 1.4 on an option changes that; others ignore it). `%post` runs by `sh -ex`, so its
+commands are in the log.
 """
 
 from __future__ import annotations
 
 import shlex
+from itertools import chain
 
-from jupyter_slurm.containers.apptainer import RUNSCRIPT, apptainer_name
+from jupyter_slurm.containers.apptainer import apptainer_name
 from jupyter_slurm.containers.apptainer_errors import explained_making
 from jupyter_slurm.containers.failures import IN_FOLDER, without_room
-from jupyter_slurm.containers.making.script import beside, file
-from jupyter_slurm.containers.own_program import written
+from jupyter_slurm.containers.making.script import file
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
-from jupyter_slurm.containers.steps import FILES, INSIDE, SETUP, as_script, kept_variables
-
-INSIDE_FILES = f"{INSIDE}-{FILES}"
-"""The path in the image of the files beside the recipe, while it is built."""
 
 _BEGIN = """mkdir "$work/tmp" "$work/cache"
 for tool in APPTAINER SINGULARITY; do
@@ -35,6 +31,7 @@ done
 class Apptainer:
     tool = "apptainer"
     suffixes = (".sif",)
+    reads = Kind.DEFINITION
 
     def __init__(self, program: str) -> None:
         self._program = program
@@ -43,32 +40,11 @@ class Apptainer:
         return apptainer_name(reference)
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
-        lines = [_BEGIN]
-        if recipe.kind is Kind.DEFINITION:
-            lines.append(file("definition", recipe.text))
-            # Relative paths in it begin where Apptainer runs.
-            lines.append('cd -- "$beside"\n' if recipe.sources() else "")
-        else:
-            steps = [] if recipe.kind is Kind.SCRIPT else recipe.steps()
-            script = as_script(steps, INSIDE_FILES) + written(steps, RUNSCRIPT, "exec")
-            script = recipe.text if recipe.kind is Kind.SCRIPT else script
-            lines.append(file(SETUP, script) + f'chmod 755 "$work/{SETUP}"\n')
-            files = f"    @work@/{FILES} {INSIDE_FILES}\n" if recipe.sources() else ""
-            lines.append(beside(FILES) if files else "")
-            text = _DEFINITION.format(head=_head(base or ""), script=INSIDE, files=files)
-            for one in kept_variables(steps):
-                text += f"    export {one.name}={one.value}\n"
-            # The folder's name is known on the node only.
-            lines.append(file("begun", text) + 'sed "s|@work@|$work|" "$work/begun" ')
-            lines.append('>"$work/definition"\n')
-        lines.append('step "building"\n')
-        # Apptainer traces the commands of a recipe, and says nothing of the line before them.
-        base_line = recipe.base_line()
-        lines.append(f"printf '+ %s\\n' {shlex.quote(base_line)}\n" if base_line else "")
-        lines.append(
-            f'{self._program} build --fakeroot --force "$partial.sif" "$work/definition"\n'
-        )
-        return "".join(lines)
+        text = recipe.text if recipe.kind is Kind.DEFINITION else _definition(recipe, base or "")
+        # Paths in a definition begin where Apptainer runs.
+        enter = 'cd -- "$beside"\n' if recipe.has_files else ""
+        build = f'{self._program} build --fakeroot --force "$partial.sif" "$work/definition"\n'
+        return f'{_BEGIN}{file("definition", text)}{enter}step "building"\n{build}'
 
     def pull(self, reference: Reference, version: str) -> str:
         name = shlex.quote(self.named(reference))
@@ -78,21 +54,11 @@ class Apptainer:
         return explained_making(log_tail) or without_room(IN_FOLDER, log_tail)
 
 
-def _head(base: str) -> str:
-    if base.startswith("/"):
-        return f"Bootstrap: localimage\nFrom: {base}"
-    return f"Bootstrap: docker\nFrom: {base.removeprefix('docker://')}"
-
-
-_DEFINITION = f"""{{head}}
-
-%files
-    @work@/{SETUP} {{script}}
-{{files}}
-%post
-    {{script}}
-    rm -rf {{script}} {INSIDE_FILES}
-
-%environment
-    export PYTHONNOUSERSITE=1
-"""
+def _definition(recipe: Recipe, base: str) -> str:
+    """Return the definition file of lines of packages."""
+    bootstrap = "localimage" if base.startswith("/") else "docker"
+    commands = "".join(f"    {one}\n" for one in chain(*recipe.commands()))
+    return (
+        f"Bootstrap: {bootstrap}\nFrom: {base.removeprefix('docker://')}\n\n%post\n{commands}\n"
+        "%environment\n    export PYTHONNOUSERSITE=1\n"
+    )

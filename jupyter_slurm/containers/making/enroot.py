@@ -10,12 +10,11 @@ import shlex
 from jupyter_slurm.containers.enroot_containers import enroot_name
 from jupyter_slurm.containers.enroot_errors import IN_CONTAINER, explained_by_enroot
 from jupyter_slurm.containers.failures import without_room
-from jupyter_slurm.containers.making.pyxis import setup
+from jupyter_slurm.containers.making.pyxis import program, setup
 from jupyter_slurm.containers.making.script import SAVING
-from jupyter_slurm.containers.recipe import Recipe
+from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
-from jupyter_slurm.containers.steps import SETUP
 
 # As in a job's program: no entrypoint of the image, nothing of the user's home; what is left of a
 # job that was killed is removed by the next one in an image there (`containers/enroot.py`). A
@@ -28,7 +27,7 @@ printf '%s\\n' 'rc() {{{{ cd / && exec "$@"; }}}}' >"$work/conf"
 enroot create --name "$name" {{image}}
 step "building"
 set -- --root --rw --conf "$work/conf" --mount "$work:/mnt:x-create=auto,rbind"
-enroot start "$@" "$name" /mnt/{SETUP}
+enroot start "$@" "$name" {{program}}
 {SAVING}enroot export --output "$partial.sqsh" "$name"
 """
 
@@ -36,6 +35,7 @@ enroot start "$@" "$name" /mnt/{SETUP}
 class Enroot:
     tool = "enroot"
     suffixes = (".sqsh",)
+    reads = Kind.SCRIPT
 
     def named(self, reference: Reference) -> str:
         return f"docker://{enroot_name(reference)}"
@@ -48,7 +48,7 @@ class Enroot:
             lines.append(f"step pulling {where}\n")
             lines.append(f'enroot import --output "$work/base.sqsh" {where}\n')
             where = '"$work/base.sqsh"'
-        return "".join([*lines, _BUILD.format(image=where)])
+        return "".join([*lines, _BUILD.format(image=where, program=program(recipe))])
 
     def pull(self, reference: Reference, version: str) -> str:
         name = shlex.quote(self.named(reference))

@@ -9,19 +9,20 @@ enroot's part was not tried).
 from __future__ import annotations
 
 import shlex
+from itertools import chain
 
 from jupyter_slurm.containers import runtime_named
-from jupyter_slurm.containers.enroot_containers import RC, enroot_name
+from jupyter_slurm.containers.enroot_containers import enroot_name
 from jupyter_slurm.containers.enroot_errors import IN_CONTAINER
 from jupyter_slurm.containers.failures import without_room
-from jupyter_slurm.containers.making.context import refuse_definition
 from jupyter_slurm.containers.making.script import beside, file
-from jupyter_slurm.containers.own_program import written
 from jupyter_slurm.containers.pyxis import SRUN, STEP, STEP_INSIDE
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
-from jupyter_slurm.containers.steps import FILES, SETUP, as_script, kept_variables
+
+_SETUP, _FILES = "setup", "files"
+"""The script and the folder of its files, in `$work`, which is /mnt inside."""
 
 _OPTIONS = (
     '--container-save="$partial.d/made/image.sqsh" --container-writable --container-remap-root '
@@ -39,12 +40,13 @@ mkdir /mnt/made/made
 class Pyxis:
     tool = "enroot"
     suffixes = (".sqsh",)
+    reads = Kind.SCRIPT
 
     def named(self, reference: Reference) -> str:
         return enroot_name(reference)
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
-        return f'{setup(recipe)}step "building"\n{_step(base or "", f"/mnt/{SETUP}")}'
+        return f'{setup(recipe)}step "building"\n{_step(base or "", program(recipe))}'
 
     def pull(self, reference: Reference, version: str) -> str:
         name = enroot_name(reference)
@@ -71,21 +73,16 @@ set -- --container-image={shlex.quote(image)} {_OPTIONS} -- /bin/sh -c {_INSIDE}
 
 
 def setup(recipe: Recipe) -> str:
-    """Return sh text that puts the recipe into `$work` as one script, and its files beside it.
-    RequestError: it cannot be a script."""
-    files = beside(FILES) if recipe.sources() else ""
-    return files + file(SETUP, _script(recipe)) + f'chmod 755 "$work/{SETUP}"\n'
+    """Return sh text that puts the recipe into `$work` as one script, and its files beside it."""
+    text = recipe.text
+    if recipe.kind is Kind.LINES:  # -x: the log shows where it stopped
+        text = "\n".join(["#!/bin/sh", "set -ex", *chain(*recipe.commands())]) + "\n"
+    files = beside(_FILES) if recipe.has_files else ""
+    return f'{files}{file(_SETUP, text)}chmod 755 "$work/{_SETUP}"\n'
 
 
-def _script(recipe: Recipe) -> str:
-    """Return the recipe as one script. enroot gives every program the variables of
-    /etc/environment."""
-    refuse_definition(recipe, "enroot")
-    if recipe.kind is Kind.SCRIPT:
-        return recipe.text
-    steps = recipe.steps()
-    kept = [
-        f'printf "%s\\n" "{one.name}=${one.name}" >>/etc/environment\n'
-        for one in kept_variables(steps)
-    ]
-    return "".join([as_script(steps, f"/mnt/{FILES}"), *kept, written(steps, RC, ".")])
+def program(recipe: Recipe) -> str:
+    """Return the shell command that runs the script in the image, in the folder of its files if it
+    has any."""
+    script = f"/mnt/{_SETUP}"
+    return f"/bin/sh -c 'cd /mnt/{_FILES} && exec {script}'" if recipe.has_files else script

@@ -3,8 +3,8 @@ and the record at the end. PURE: text.
 
 Tool text is POSIX sh, run with -e in a process group of its own, so that it ends with a cancelled
 job. It finds `$work` (an empty folder of the node, removed afterwards), `$beside` (with the
-files that the recipe takes along, if any), `$folder` and `$name`, and leaves the image at
-`$partial` with one of the tool's suffixes; `step TEXT` reports its progress.
+files that go with the recipe, if any), `$folder`, `$name` and `$again` ("": a cache will do), and
+leaves the image at `$partial` with one of the tool's suffixes; `step TEXT` reports its progress.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ class NewImage:
     base: str | None
     version: str
     """12 digits in the file's name; not the digest's when the image is made again."""
+    again: bool = False
+    """Whether to build without the cache of earlier builds."""
 
     @property
     def stem(self) -> str:
@@ -64,6 +66,7 @@ def render(image: NewImage, suffixes: Sequence[str], text: str) -> str:
         # A folder, which has no suffix, is looked for last: a file's name begins with its name.
         suffixes=" ".join(shlex.quote(one) for one in sorted(suffixes, reverse=True)),
         record=shlex.quote(image_folder.record_name(image.name, image.tool)),
+        again="1" if image.again else "",
         begun=shlex.quote(image_folder.begun_record(image.name, image.digest, image.base)),
         text=shlex.quote(_STEP + text),
         beginning=_BEGINNING,
@@ -98,7 +101,7 @@ def folder_full(failure: Failure, log_tail: str) -> Explained | None:
 
 
 def beside(name: str) -> str:
-    """Return sh text that copies the files beside the recipe to a folder in `$work`: a home on a
+    """Return sh text that copies the recipe's files to a folder in `$work`: a home on a
     network's file system may be closed to root, as which an engine's client may run."""
     return f'cp -pRP -- "$beside" "$work"/{shlex.quote(name)}\n'
 
@@ -119,7 +122,7 @@ _STEP = """step() { printf '%s' "$*" >"$work/.step"; printf 'jupyter-slurm: %s\\
 
 _FRAME = """#!/bin/sh
 # Written by jupyter-slurm: makes an image.
-folder={folder} name={name} stem={stem} beside=$PWD
+folder={folder} name={name} stem={stem} beside=$PWD again={again}
 say() {{ printf 'jupyter-slurm: %s\\n' "$*"; }}
 (umask 077; mkdir -p -- "$folder") || exit 74
 cd -- "$folder" || exit 74
@@ -146,7 +149,7 @@ if ! suffix=$(there "$stem"); then
   work=$(mktemp -d "$temporary/jupyter-slurm-image.XXXXXX") || exit 74
   exec 8<"$work"
   command -v flock >/dev/null && flock -n 8
-  export work partial folder name beside
+  export work partial folder name beside again
   tidy() {{ chmod -R u+w "$work" 2>/dev/null; rm -rf -- "$work" "$partial" "$partial".*; }}
   trap tidy EXIT
   rm -rf -- "$partial" "$partial".*

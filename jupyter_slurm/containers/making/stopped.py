@@ -1,7 +1,7 @@
 """Find the line of a recipe at which a tool stopped, by the last that its log shows. PURE text.
 
 Tried with Docker 28 (classic builder), ch-image 0.31 and Apptainer 1.4, which has a shell trace
-`%post`; BuildKit and podman by their sources. What we run as a script says its lines in that form.
+`%post`, as lines of packages do with enroot; BuildKit and podman by their sources.
 """
 
 from __future__ import annotations
@@ -20,15 +20,10 @@ _LINES = re.compile(
 )
 
 
-_OURS = re.compile(r"""jupyter-slurm|RUN \["/bin/sh", "-c", "set -e""")
-"""Instructions of our making, for a recipe that is a script or lines of packages."""
-
-
 def stopped_at(log_tail: str) -> str | None:
     """Return the last line of the recipe that the log shows; None: it shows none."""
     found = list(_LINES.finditer(uncoloured(log_tail)))
     if not found:
         return None
     last = found[-1]
-    line = f"{last['word']} {last['rest']}" if last["word"] else str(last[last.lastgroup or 0])
-    return None if _OURS.search(line) else line
+    return f"{last['word']} {last['rest']}" if last["word"] else str(last[last.lastgroup or 0])

@@ -1,8 +1,7 @@
 """Dashboards of jobs (Ray's, Dask's, TensorBoard): a port of this machine for each that is opened.
 
-A dashboard is come to as a lab is: by the door that node/dashboards.py keeps (`lab_route.py`), at a
-port with a name that nobody can guess. That lasts until the job ends. Who gets in there is for
-`dashboard_login.py`.
+A dashboard is reached like a lab: through the socket of node/dashboards.py, at a port with a random
+host name, until the job ends. `dashboard_login.py` checks each browser's login.
 """
 
 from __future__ import annotations
@@ -27,37 +26,31 @@ from jupyter_slurm.errors import (
     RequestError,
 )
 from jupyter_slurm.foreign import read_json
-from jupyter_slurm.jobs.access import error_page
+from jupyter_slurm.jobs.access import lab_host
 from jupyter_slurm.jobs.access.dashboard_login import (
     PATH,
     Guard,
     LoginRequestError,
     NotLoggedInError,
 )
-from jupyter_slurm.jobs.access.error_page import Reason
 from jupyter_slurm.jobs.access.lab_host import NotThisLabError
-from jupyter_slurm.jobs.access.lab_route import Place
 from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.jobs.kinds.lab import DoorAddress
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.readable import visible
 from jupyter_slurm.transport.forward import Forward
-from jupyter_slurm.wire import DASHBOARDS, DashboardName, Job, JobState, LabEntry, Message
+from jupyter_slurm.wire import DASHBOARDS, DashboardName, Job, JobState, LabEntry
 
 _LOOK_S = 60.0
 _NAME_BYTES, _SECRET_BYTES = 10, 32
 _MOST_BYTES = 16_384
-_MISDIRECTED, _FORBIDDEN = "421 Misdirected Request", "403 Forbidden"
 
 
 class _Told(msgspec.Struct, frozen=True, kw_only=True):
     """Holds the words of node/dashboards.py on one dashboard."""
 
-    door: DoorAddress | None = None
-    """Its port on the node."""
     token: Annotated[str, msgspec.Meta(pattern=r"\A[\x21-\x3a\x3c-\x7e]{0,512}\Z")] = ""
     """The token that Ray's dashboard asks for; "": it is not Ray's."""
     problem: Annotated[str, msgspec.Meta(max_length=4096)] | None = None
@@ -182,8 +175,8 @@ class Dashboards:
             if key in self._open:  # somebody else was as fast
                 return self._open[key]
             one.forward = Forward(
-                self._tunnels.into(job.id, partial(self._place, key, one), name),
-                tell=partial(self._tell, job.id, one.guard),
+                self._tunnels.into(job.id, _door_name(key)),
+                tell=partial(self._tell, one.guard),
                 admit=one.guard.admit,
             )
             self._open[key] = one
@@ -192,31 +185,16 @@ class Dashboards:
                 self._thread.start()
         return one
 
-    def _place(self, key: _Key, one: _Open, job: Job) -> Place:
-        if job.restarts != one.attempt:
-            raise ForwardError(
-                "The job was put back into the queue, and has begun anew.",
-                hint=Message.of("Open it again: from the job's card, or with `{slurm} tunnel`."),
-            )
-        job_id, name = key
-        return Place(f"jslurm-{job_id}-{name}", one.told.door, self._book.store.key(job_id))
-
-    def _tell(
-        self, job_id: str, guard: Guard, sock: socket.socket, error: JupyterSlurmError
-    ) -> None:
+    def _tell(self, guard: Guard, sock: socket.socket, error: JupyterSlurmError) -> None:
         if isinstance(error, LoginRequestError):
             guard.log_in(sock)
             return
-        sentences = tuple(str(one) for one in (error.message, error.hint) if one)
-        if isinstance(error, NotThisLabError | NotLoggedInError):  # it reveals nothing
-            status = _MISDIRECTED if isinstance(error, NotThisLabError) else _FORBIDDEN
-            reason = Reason("Not open here", sentences, again=False, status=status)
-        else:
-            job = self._book.job(job_id)
-            runs = job.state is JobState.RUNNING
-            title = f"{job.name} on {job.cluster}"
-            reason = Reason(title, sentences, again=runs)
-        error_page.answer(sock, reason)
+        status = lab_host.UNAVAILABLE
+        if isinstance(error, NotThisLabError):
+            status = lab_host.MISDIRECTED
+        elif isinstance(error, NotLoggedInError):
+            status = lab_host.FORBIDDEN
+        lab_host.answer(sock, status, error.message, error.hint)
 
     def _keep(self) -> None:
         """Close the ports of jobs that have ended; return after the last of them."""
@@ -244,6 +222,11 @@ class Dashboards:
             one = self._open.pop(key, None)
         if one is not None and one.forward is not None:
             one.forward.close()
-            self._tunnels.let_go(*key)
+            self._tunnels.let_go(key[0], _door_name(key))
             with suppress(ConfigError, OSError):  # it leads nowhere any more
                 places.lab_page("-".join(key)).unlink(missing_ok=True)
+
+
+def _door_name(key: _Key) -> str:
+    """Return the name of its abstract socket on the node, as node/dashboards.py makes it."""
+    return "jslurm-" + "-".join(key)

@@ -1,4 +1,5 @@
-"""PURE. Whether a connection to a lab's port is meant for the lab: by its first request.
+"""Check by its first request whether a connection to a lab's port is for the lab; the answers to
+those that are refused.
 
 A browser keeps a connection for one name and one port (it shares those of several names only in
 HTTP/2 and later, which needs TLS), so what holds for the first request holds for all that follow.
@@ -6,8 +7,16 @@ HTTP/2 and later, which needs TLS), so what holds for the first request holds fo
 
 from __future__ import annotations
 
+import socket
+
 from jupyter_slurm.errors import ForwardError
-from jupyter_slurm.wire import Message
+from jupyter_slurm.transport.relay_streams import break_off
+from jupyter_slurm.wire import Message, Text
+
+MISDIRECTED = "421 Misdirected Request"
+UNAVAILABLE = "503 Service Unavailable"
+FORBIDDEN = "403 Forbidden"
+_END_S = 5.0
 
 _END = b"\r\n\r\n"
 _VERSION = b"HTTP/1.1"
@@ -44,3 +53,21 @@ def is_meant(host: str, first: bytes, port: int) -> bool:
             hint=Message.of("Open the lab again: `{slurm} lab open`."),
         )
     return True
+
+
+def answer(sock: socket.socket, status: str, *sentences: Text | None) -> None:
+    """Take over `sock`, whose client has sent the head of a request, and answer with plain text."""
+    text = " ".join(str(one) for one in sentences if one).encode()
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f"Content-Length: {len(text)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+    )
+    try:
+        sock.settimeout(_END_S)
+        sock.sendall(head.encode("ascii") + text)
+        sock.shutdown(socket.SHUT_WR)
+        while sock.recv(1 << 16):  # closed with something unread, it would lose the answer
+            pass
+    except OSError:
+        pass
+    break_off(sock)

@@ -1,9 +1,9 @@
 """Labs: each one's port of this machine, for as long as its job lives, and the way in.
 
-A lab is a job like any other, and submitted as one. Its port leads to the door that node/lab.py
-keeps there, which lets in nobody but this user; by which way is for lab_route.py.
+A lab is a job like any other, and submitted as one. Its port leads to the socket of
+node/lab.py, which accepts only this user.
 
-Everybody on this machine can knock at the port, and take its number while no agent runs. Then the
+Everybody on this machine can connect to the port, and take its number while no agent runs. Then the
 open tabs send them their cookies, and they may leave a program in the browser (a service worker)
 that reads whatever is sent to that address later. So an address is never used again: each time its
 port is opened a lab gets a new name, which nobody can guess, and a client that does not use it gets
@@ -34,9 +34,7 @@ from jupyter_slurm.errors import (
     RequestError,
 )
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.access import error_page, lab_host
-from jupyter_slurm.jobs.access.error_page import Reason
-from jupyter_slurm.jobs.access.lab_route import Place
+from jupyter_slurm.jobs.access import lab_host
 from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.kinds import kind_of
@@ -48,7 +46,6 @@ from jupyter_slurm.wire import Job, JobState, Lab, LabEntry, LabStep, Message, T
 _LOOK_S = 60.0
 _NAME_BYTES = 10
 """Random ones, of a lab's name."""
-_MISDIRECTED = "421 Misdirected Request"
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +88,7 @@ class Labs:
         with self._book.alone():
             now = self._book.job(job.id)
             if now.lab is not None:
-                lab = msgspec.structs.replace(lab, step=now.lab.step, door=now.lab.door)
+                lab = msgspec.structs.replace(lab, step=now.lab.step)
             if not now.state.final:  # it may have been withdrawn
                 self._book.change(job.id, lab=lab)
 
@@ -137,7 +134,7 @@ class Labs:
     def _forward(self, job: Job, host: str) -> Forward:
         opened = partial(
             Forward,
-            self._tunnels.into(job.id, self._place),
+            self._tunnels.into(job.id, door_name(job.id)),
             tell=partial(self._tell, job.id),
             admit=partial(lab_host.is_meant, host),
         )
@@ -150,14 +147,9 @@ class Labs:
 
     def _tell(self, job_id: str, sock: socket.socket, error: JupyterSlurmError) -> None:
         if isinstance(error, lab_host.NotThisLabError):
-            error_page.answer(sock, astray(error))
+            lab_host.answer(sock, lab_host.MISDIRECTED, error.message, error.hint)
         else:
-            error_page.answer(sock, why_not(self._book.job(job_id), error))
-
-    def _place(self, job: Job) -> Place:
-        lab = job.lab
-        port = None if lab is None else lab.door
-        return Place(door_name(job.id), port, self._book.store.key(job.id))
+            lab_host.answer(sock, lab_host.UNAVAILABLE, *why_not(self._book.job(job_id), error))
 
     # --- in the thread ---
 
@@ -206,7 +198,7 @@ class Labs:
 
     def _prepare(self, job_id: str) -> None:
         try:
-            self._tunnels.prepare(job_id)
+            self._tunnels.prepare(job_id, door_name(job_id))
         except JupyterSlurmError as exc:  # the first client opens it again, and gets the error
             _log.info("the way into the lab %s does not stand yet: %s", job_id, exc)
 
@@ -242,31 +234,20 @@ class Labs:
         self._limits.pop(job_id, None)
         if port is not None:
             port.close()
-            self._tunnels.let_go(job_id)
+            self._tunnels.let_go(job_id, door_name(job_id))
         with suppress(ConfigError, OSError):  # what leads nowhere any more holds its token still
             places.lab_page(job_id).unlink(missing_ok=True)
         with suppress(NotFoundError):
             self._book.change(job_id, lab=None, idle_since_s=None)
 
 
-def why_not(job: Job, error: JupyterSlurmError) -> Reason:
-    """Return the reason to show a client that `error` keeps out of a lab."""
-    ends = job.state.final or job.state is JobState.FINISHING
-    said: tuple[Text | None, ...]
+def why_not(job: Job, error: JupyterSlurmError) -> tuple[Text | None, ...]:
+    """Return the sentences for a client that `error` keeps out of a lab."""
     if job.state is JobState.RUNNING:
-        said = (error.message, error.hint, "The lab itself goes on meanwhile.")
-    elif ends:
-        said = (f"The lab has ended: it is {job.state}.", job.why, job.advice)
-    else:
-        said = (f"The lab does not run: it is {job.state}.", job.why, job.advice)
-    sentences = tuple(str(one) for one in said if one)
-    return Reason(f"{job.name} on {job.cluster}", sentences, again=not ends)
-
-
-def astray(error: JupyterSlurmError) -> Reason:
-    """Return the reason for a client that used another address: it reveals nothing of the lab."""
-    sentences = tuple(str(one) for one in (error.message, error.hint) if one)
-    return Reason("Not the address of a lab", sentences, again=False, status=_MISDIRECTED)
+        return error.message, error.hint, "The lab goes on running meanwhile."
+    ends = job.state.final or job.state is JobState.FINISHING
+    state = "has ended" if ends else "does not run"
+    return f"The lab {state}: it is {job.state}.", job.why, job.advice
 
 
 def new_host(job_id: str) -> str:

@@ -1,11 +1,12 @@
 """The tunnels that are open, and by which route each gets to its target.
 
 Without a job: from the login machine. With one, the target is meant as the job's node sees it, and
-there are three routes: directly from the login machine, by a login on the node, and by a relay that
-runs inside the job. Where one fails the next is tried, at each new connection.
+there are two routes: directly from the login machine, and by a relay that runs inside the job.
+Where one fails the other is tried, at each new connection.
 
-`localhost` is the node's own, to which only the latter two lead. The same port of the node, seen
-from outside, may be another user's: there the direct route is the last.
+`localhost` is the node's own, to which only the relay leads. The same port of the node, seen
+from outside, may be another user's: there the direct route is the last. To a Unix socket only a
+relay leads, without a job one on the login node.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import ipaddress
 import secrets
 import socket
 import threading
-from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
+from jupyter_slurm import places
 from jupyter_slurm.errors import ForwardError, JupyterSlurmError, NotFoundError, RequestError
-from jupyter_slurm.jobs.access.lab_route import LabRoute, Place
-from jupyter_slurm.jobs.access.node_routes import NodeRoutes, Route, is_loopback
+from jupyter_slurm.jobs.access.node_routes import NodeRoutes, Route, is_loopback, is_path
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.transport.connect_callbacks import Answered, call_back
@@ -33,9 +37,9 @@ _RUNS = frozenset(
 """An UNKNOWN job may well run: it is the cluster that does not answer."""
 _NOT_FOUND = 2
 """The exit code of getent(1) when it finds nothing."""
-_TO_NODE: tuple[Route, ...] = ("direct", "hop", "relay")
-_TO_LOOPBACK: tuple[Route, ...] = ("hop", "relay", "direct")
-_TRUSTED: tuple[Route, ...] = ("relay", "hop", "direct")
+_TO_NODE: tuple[Route, ...] = ("direct", "relay")
+_TO_LOOPBACK: tuple[Route, ...] = ("relay", "direct")
+_TRUSTED = _TO_LOOPBACK
 """Whose refusal tells most."""
 
 
@@ -46,8 +50,10 @@ class _TunnelTarget(NamedTuple):
     job_id: str | None
 
 
+_KeptTunnel = tuple[_TunnelTarget, int]
+"""With its local port."""
 _Door = tuple[str, str]
-"""The id of a job, and which of its doors: `lab`, or a dashboard's name."""
+"""The id of a job, and the name of an abstract socket on its node."""
 
 
 class _Open:
@@ -62,23 +68,25 @@ class _Open:
 
 
 class Tunnels:
-    """All of the agent's; `close` ends them. The calls are those of `Api`."""
+    """All of the agent's. `close` ends them, and the next agent opens them again. The calls are
+    those of `Api`."""
 
-    def __init__(self, book: Book, clusters: Clusters) -> None:
+    def __init__(self, book: Book, clusters: Clusters, folder: Path) -> None:
+        """`folder`: where the list of open tunnels is kept."""
         self._book = book
         self._clusters = clusters
+        self._file = folder / "tunnels.json"
         self._lock = threading.Lock()
         self._open: dict[_TunnelTarget, _Open] = {}
         self._routes: dict[str, NodeRoutes] = {}
         """By our job's id."""
+        self._login_nodes: dict[str, NodeRoutes] = {}
+        """By cluster: to Unix sockets of its login node."""
         self._worked: dict[tuple[str, bool], Route] = {}
         """By cluster, and whether the target was the node's loopback."""
-        self._doors: dict[_Door, Callable[[Job], Place]] = {}
+        self._doors: set[_Door] = set()
         """Those that `into` leads to."""
-        self._ways: dict[_Door, LabRoute] = {}
-        """To these, by the same."""
-        self._usual: dict[str, Route] = {}
-        """By cluster: that of the last of these."""
+        self._reopen()
 
     def forward(
         self,
@@ -88,16 +96,21 @@ class Tunnels:
         job_id: str | None = None,
         local_port: int = 0,
     ) -> Tunnel:
-        """Return a tunnel to `host:port`, opened if need be. ForwardError: the local port is taken,
-        the job does not run, or the login machine does not find the host."""
-        if not 1 <= port <= 65535 or not host or not host.isprintable() or " " in host:
+        """Return a tunnel to `host:port`, opened if need be; `host` may be the path of a Unix
+        socket, and `port` is then 0. ForwardError: the local port is taken, the job does not run,
+        or the login machine does not find the host."""
+        if is_path(host):
+            valid = port == 0 and host.isprintable()
+        else:
+            valid = 1 <= port <= 65535 and bool(host) and host.isprintable() and " " not in host
+        if not valid:
             raise RequestError("`{host}:{port}` is not HOST:PORT.", host=host, port=port)
         job = None if job_id is None else self._running(job_id)
         name = self._clusters.named(cluster if job is None else job.cluster).name
         target = _TunnelTarget(name, host, port, None if job is None else job.id)
         with self._lock:
             known = self._open.get(target)
-        if known is None and job is None:
+        if known is None and job is None and not is_path(host):
             self._check_host(target)
         with self._lock:
             known = self._open.get(target)
@@ -112,26 +125,51 @@ class Tunnels:
                 local_port=known.forward.local_port,
                 id=known.id,
             )
+        self._keep()
         self._tidy()
         return self._tunnel_of(known)
 
-    def into(self, job_id: str, place: Callable[[Job], Place], door: str = "lab") -> Carry:
-        """Return a `Carry` to a door of the job, wherever `place` says that it is now, until
-        `let_go`."""
-        self._doors[job_id, door] = place
+    def _reopen(self) -> None:
+        """Open the tunnels of an agent that has ended, at the ports that they had: for jobs that
+        have not ended, where the port is free."""
+        kept: list[_KeptTunnel] = []
+        with suppress(OSError, ValueError):  # there are none, or the file is damaged
+            kept = msgspec.json.decode(self._file.read_bytes(), type=list[_KeptTunnel])
+        for target, local_port in kept:
+            with suppress(ForwardError, NotFoundError):
+                if target.job_id is None or not self._book.job(target.job_id).state.final:
+                    self._open[target] = _Open(self, target, local_port)
+
+    def _keep(self) -> None:
+        with self._lock:
+            kept = [(one.target, one.forward.local_port) for one in self._open.values()]
+            places.write_private(self._file, msgspec.json.encode(kept).decode())
+
+    def into(self, job_id: str, door: str) -> Carry:
+        """Return a `Carry` to the abstract socket `door` on the job's node, until `let_go`."""
 
         def carry(sock: socket.socket, answered: Answered) -> None:
-            self._way(self._running(job_id), door).carry(sock, answered)
+            call_back(lambda: self.connect(job_id, door, sock), answered)
 
+        with self._lock:
+            self._doors.add((job_id, door))
         return carry
 
-    def prepare(self, job_id: str, door: str = "lab") -> None:
-        """Return once the way of `into` stands. ForwardError: none can be made."""
-        self._way(self._running(job_id), door).prepare()
+    def connect(self, job_id: str, door: str, sock: socket.socket) -> None:
+        """Connect `sock` to the abstract socket `door` on the job's node, and wait.
+        NobodyListensError; ForwardError."""
+        self._node(self._running(job_id)).carry_to_door(sock, door)
 
-    def let_go(self, job_id: str, door: str = "lab") -> None:
-        self._doors.pop((job_id, door), None)
-        self._ways.pop((job_id, door), None)
+    def prepare(self, job_id: str, door: str) -> None:
+        """Return once the way there stands, and keep it for as long as the job runs. ForwardError:
+        it cannot."""
+        with self._lock:
+            self._doors.add((job_id, door))
+        self._node(self._running(job_id)).prepare_door(door)
+
+    def let_go(self, job_id: str, door: str) -> None:
+        with self._lock:
+            self._doors.discard((job_id, door))
         self._tidy()
 
     def tunnels(self) -> list[Tunnel]:
@@ -146,6 +184,7 @@ class Tunnels:
             if found is None:
                 raise NotFoundError("There is no tunnel {tunnel_id}.", tunnel_id=repr(tunnel_id))
             del self._open[found.target]
+        self._keep()
         found.forward.close()
         self._tidy()
 
@@ -153,26 +192,28 @@ class Tunnels:
         with self._lock:
             gone, self._open = list(self._open.values()), {}
             self._doors.clear()
-            self._ways.clear()
         for one in gone:
             one.forward.close()
         self._tidy()
 
     def order(self, target: _TunnelTarget) -> tuple[Route, ...]:
         """Return the routes to the target, the best first."""
+        if is_path(target.host):
+            return ("relay",)
         if target.job_id is None:
             return ("direct",)
         loopback = is_loopback(target.host)
         routes = _TO_LOOPBACK if loopback else _TO_NODE
-        if self._clusters.named(target.cluster).access.connection is None:
-            routes = tuple(route for route in routes if route != "hop")
         best = self._worked.get((target.cluster, loopback))
         return tuple(sorted(routes, key=lambda route: route != best))
 
     def carry(self, tunnel: _Open, sock: socket.socket, answered: Answered) -> None:
         """Connect `sock` by the first route that gets through; see `Carry`."""
         target = tunnel.target
-        if target.job_id is None:
+        if target.job_id is None and is_path(target.host):
+            relay = self._login_node(target.cluster).verb("relay")
+            call_back(lambda: relay(sock, target.host, target.port), answered)
+        elif target.job_id is None:
             transport = self._clusters.named(target.cluster).transport
             transport.carry(sock, target.host, target.port, answered)
         else:
@@ -242,24 +283,19 @@ class Tunnels:
             known.close()
         return fresh
 
-    def _way(self, job: Job, door: str) -> LabRoute:
-        """Return the way to the job's door, as it is now. ForwardError: the tunnel is closed."""
-        node = self._node(job)
-        find = self._doors.get((job.id, door))
-        if find is None:
-            raise ForwardError("The tunnel is closed.")
-        place = find(job)
+    def _login_node(self, name: str) -> NodeRoutes:
+        cluster = self._clusters.named(name)
         with self._lock:
-            known = self._ways.get((job.id, door))
-            if known is not None and known.node is node and known.place == place:
+            known = self._login_nodes.get(name)
+            if known is not None and known.cluster is cluster:
                 return known
-            remember = partial(self._usual.__setitem__, job.cluster)
-            way = LabRoute(node, place, self._usual.get(job.cluster), remember)
-            self._ways[job.id, door] = way
-            return way
+            fresh = self._login_nodes[name] = NodeRoutes(cluster, None, "the login node")
+        if known is not None:
+            known.close()
+        return fresh
 
     def _tidy(self) -> None:
-        """Close the routes to nodes that no tunnel leads to, or whose job does not run any more."""
+        """Close the routes that no tunnel uses, or whose job does not run any more."""
         with self._lock:
             wanted = {*(job_id for job_id, _ in self._doors)}
             wanted |= {target.job_id for target in self._open if target.job_id is not None}
@@ -269,6 +305,9 @@ class Tunnels:
                 if job_id not in wanted or self._problem_of(job_id) is not None
             ]
             routes = [self._routes.pop(job_id) for job_id in gone]
+            used = {one.cluster for one in self._open if one.job_id is None and is_path(one.host)}
+            unused = [name for name in self._login_nodes if name not in used]
+            routes += [self._login_nodes.pop(name) for name in unused]
         for one in routes:
             one.close()
 

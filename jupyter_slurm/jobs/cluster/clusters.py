@@ -264,4 +264,4 @@ class Clusters:
         for watch in list(self._watches.values()):
             watch.close()
         for cluster in self._open.values():
-            cluster.access.close()
+            cluster.access.leave()

@@ -50,6 +50,7 @@ def describe(profile: ClusterProfile, run: Run) -> Description:
         ),
         modules=bool(found.one("module")),
         python=found.one("python") or None,
+        login_shell=not found.login_files_end,
         folders=tuple(_folders(run(["sh", "-c", _FOLDERS]).stdout, alone)),
     )
 

@@ -36,6 +36,13 @@ _PROGRAMS = (
     *_NEEDED,
     *sorted({one for tool in RUNTIMES.values() for one in tool.programs if one[0] != "-"}),
 )
+_LOGIN_FILES = Check(
+    ok=False,
+    sentence="The login files end a job before its code begins: an `exec`, an `exit`, or a PATH "
+    "without the system's programs.",
+    hint="Set `login_shell = false` in the cluster's profile, or have the files (/etc/profile, "
+    "~/.bash_profile) do that in a terminal only.",
+)
 _OLDEST = versions.SlurmVersion(20, 11, 0)
 _OLDEST_PYTHON = (3, 6)
 
@@ -58,6 +65,8 @@ def examine(profile: ClusterProfile, run: Run) -> list[Check]:
             alone = is_alone(found, run)
             checks += _configuration(profile, run)
             checks += _nodes(run)
+    if profile.login_shell and found.login_files_end:
+        checks.append(_LOGIN_FILES)
     checks += _job_root(found, alone)
     checks += _others_in_job_root(found)
     checks += _erased_soon(profile.storage, found)

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from jupyter_slurm.containers import image_folder, kept
+from jupyter_slurm.containers import image_folder
 from jupyter_slurm.containers.image_folder import ImageRecord
-from jupyter_slurm.containers.kept import Container
 from jupyter_slurm.containers.mounts import home_expanded
 from jupyter_slurm.errors import FileAccessError
 from jupyter_slurm.transport import Span, Transport
@@ -71,20 +70,6 @@ class ImageStore:
     def names(self, tool: str) -> list[str]:
         """Return the names of all images that `tool` can run, as `--image` takes them."""
         return [record.name for one, record in self.records() if one == tool]
-
-    def containers(self) -> list[Container]:
-        """Return the containers that stay on nodes, by the notes of the jobs that made them."""
-        folder = self.path / kept.FOLDER
-        entries = [one for one in sorted(self._transport.listing(folder)) if kept.is_note(one)]
-        if not entries:
-            return []
-        contents = self._transport.read_many([Span(folder / one) for one in entries])
-        read = (
-            kept.read_note(entry, content)
-            for entry, content in zip(entries, contents, strict=True)
-            if content
-        )
-        return [one for one in read if one is not None]
 
     def remove(self, name: str, tool: str, suffixes: Sequence[str]) -> list[str]:
         """Remove the image with all its versions, and return the nodes whose engines still hold it;

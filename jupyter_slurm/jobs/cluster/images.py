@@ -13,17 +13,15 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
-from jupyter_slurm import containers
-from jupyter_slurm.containers import credentials, image_folder
+from jupyter_slurm.containers import image_folder
 from jupyter_slurm.containers.images import name_of
-from jupyter_slurm.containers.kept import Container, removal_mark, removing
 from jupyter_slurm.containers.making import MAKERS, WITHIN_SLURM, Maker, maker_for
 from jupyter_slurm.containers.making.script import NewImage, render
 from jupyter_slurm.containers.recipe import read_recipe
 from jupyter_slurm.containers.references import Reference, parse_reference
-from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
+from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.cluster.clusters import Clusters
-from jupyter_slurm.jobs.cluster.image_files import Files, files_of
+from jupyter_slurm.jobs.cluster.image_files import Files, files_in
 from jupyter_slurm.jobs.cluster.image_store import ImageStore
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.records.book import Book
@@ -36,13 +34,7 @@ from jupyter_slurm.wire import (
     Job,
     JobSpec,
     ProgramSpec,
-    new_id,
 )
-
-_WRITE_PRIVATE = """umask 077
-mkdir -p -m 700 -- "$(dirname -- "$1")" && : >"$1.partial.$$" && chmod 600 -- "$1.partial.$$" &&
-  cat >"$1.partial.$$" && mv -- "$1.partial.$$" "$1"
-"""
 
 
 class Images:
@@ -64,7 +56,6 @@ class Images:
         ]
         store = known.image_store()
         found += [_image(store, tool, record) for tool, record in store.records()]
-        found += [_container_image(one) for one in store.containers()]
         found += [
             Image(name=name_of(path.name), origin=ImageOrigin.SITE, path=str(path))
             for path in known.site_images(profile.runtime)
@@ -97,7 +88,7 @@ class Images:
         if record is not None and record.digest == digest and not spec.again and store.has(record):
             return ImageBuild(image=_image(store, maker.tool, record))
         version = image_folder.version(digest, spec.id if spec.again else None)
-        new = NewImage(str(store.path), name, maker.tool, digest, base, version)
+        new = NewImage(str(store.path), name, maker.tool, digest, base, version, spec.again)
         image = Image(
             name=name,
             origin=ImageOrigin.PULLED if spec.recipe is None else ImageOrigin.BUILT,
@@ -124,11 +115,8 @@ class Images:
             if record.name in image_folder.keys(name)
         }
         if not found:
-            there = [one for one in store.containers() if one.name == name]
-            if there:
-                return ImageRemoval(jobs=tuple(self._removing(one, known) for one in there))
             raise NotFoundError(
-                "There is no image {name} that was built or pulled here, and no such container.",
+                "There is no image {name} that was built or pulled here.",
                 hint="`{slurm} image ls` lists them; those of the site cannot be removed.",
                 name=repr(name),
             )
@@ -138,63 +126,20 @@ class Images:
             nodes |= set(store.remove(one, tool, suffixes))
         return ImageRemoval(held_on=tuple(sorted(nodes)))
 
-    def _removing(self, container: Container, cluster: SlurmCluster) -> Job:
-        """Return the job that removes a container from its node. RequestError: a job runs in it."""
-        name = container.name
-        mark = removal_mark(cluster.name, name, container.node)
-        for one in (record.job for record in self._book.live()):
-            if one.fingerprint == mark:
-                return one
-            if (one.cluster, one.container_name) == (cluster.name, name):
-                raise RequestError(
-                    "The job {job} runs in the container {name}, or is about to.",
-                    hint="Wait for its end, or cancel it: `{slurm} cancel {job}`.",
-                    job=one.id,
-                    name=name,
-                )
-        runtime = containers.runtime_named(container.runtime)
-        assert isinstance(runtime, containers.KeepsContainers)
-        code = removing(container, runtime.listed(name), str(cluster.image_store().path))
-        return self._submit(_removal(container, cluster.name, code, mark))
-
-    def registry_login(
-        self, registry: str, user: str, password: str, cluster: str | None = None
-    ) -> str:
-        known = self._clusters.named(cluster)
-        runtime = known.profile.runtime
-        new = credentials.login(registry, user, password)
-        paths = credentials.files(runtime, new.registry)
-        if not paths:
-            maker_for(runtime)
-            raise RequestError("Runtime {runtime} has no registries.", runtime=runtime)
-        home = known.transport.home()
-        for path in paths:
-            old = known.transport.read(home / path)
-            content = credentials.added(runtime, old, new)
-            argv = ["sh", "-c", _WRITE_PRIVATE, "sh", str(home / path)]
-            done = known.transport.run(argv, stdin=content)
-            if done.returncode != 0:
-                raise FileAccessError(
-                    "{home} cannot be written on {name}.",
-                    detail=done.stderr.decode(errors="replace"),
-                    home=home / path,
-                    name=known.name,
-                )
-        return str(home / paths[0])
-
 
 _Plan = tuple[str, str, str | None, Files | None, Callable[[Maker, str], str]]
 
 
 def _built(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
-    """Return name, digest, base, the files beside the recipe and the maker's text. RequestError;
-    NotFoundError: the base, or a file."""
+    """Return name, digest, base, the files that go with the recipe and the maker's text.
+    RequestError; NotFoundError: the base, or the folder of the files."""
     maker = maker_for(runtime)
     image_folder.check_name(spec.name)
-    recipe = read_recipe(spec.recipe or "", spec.base)
+    pushes = spec.push is not None
+    recipe = read_recipe(spec.recipe or "", spec.base, maker.reads, runtime, pushes=pushes)
     base = None if recipe.base is None else _base(recipe.base, cluster, runtime, maker)
     maker.build(recipe, base, "0" * 12)  # refused here and now if it must be
-    files = files_of(recipe, spec.folder, spec.notebook)
+    files = files_in(spec.push or spec.folder, spec.notebook) if recipe.has_files else None
     return (
         spec.name,
         recipe.digest(base, maker.tool, files.digest if files else None),
@@ -253,35 +198,8 @@ def _job(
         notebook=spec.notebook,
         fingerprint=mark,
         push=files.folder if files else None,
-        push_only=files.names if files else (),
+        push_exclude=files.exclude if files else (),
         on_login=on_login,
-    )
-
-
-def _removal(container: Container, cluster: str, code: str, mark: str) -> JobSpec:
-    options = {"nodelist": container.node, "nodes": "1", "time": "10"}
-    if container.partition:
-        options["partition"] = container.partition
-    return ProgramSpec(
-        id=new_id(),
-        name=f"remove-{re.sub(r'[^A-Za-z0-9._-]+', '-', container.name)[:48]}",
-        code=code,
-        cluster=cluster,
-        options=options,
-        runtime="none",
-        fingerprint=mark,
-    )
-
-
-def _container_image(container: Container) -> Image:
-    return Image(
-        name=container.name,
-        origin=ImageOrigin.CONTAINER,
-        path="",
-        node=container.node,
-        tool=container.runtime,
-        base=container.image,
-        made_s=container.made_s,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from jupyter_slurm.errors import JupyterSlurmError, LoginError, TransportError
 from jupyter_slurm.transport.ask import Ask, Prompt
-from jupyter_slurm.wire import Connection, ConnectionState, Problem, Question
+from jupyter_slurm.wire import Connection, ConnectionState, Problem, Question, QuestionKind
 
 _OFFERED_TO_OTHERS_S = 30.0
 _LONGEST_THOUGHT_S = 600.0
@@ -44,10 +44,9 @@ class LoginConnection(Protocol):
     @property
     def round_trip_s(self) -> float | None: ...
 
-    @property
-    def via_openssh(self) -> bool: ...
-
     def open(self, ask: Ask) -> None: ...
+
+    def disconnect(self) -> None: ...
 
 
 class _Attempt:
@@ -103,6 +102,8 @@ class Login:
                 return self._seen_by((attempt.asked if attempt else None) or "")
             attempt.answer, attempt.question = text, None
             self._notify()
+        if text is None and question.kind is QuestionKind.TOUCH:  # no thread waits for this answer
+            self._connection.disconnect()
         return self._follow(attempt, attempt.asked or "", wait_s)
 
     def has_asked(self, question_id: str) -> bool:
@@ -212,7 +213,6 @@ class Login:
             question=self._question_for(caller),
             problem=connection.problem,
             round_trip_s=connection.round_trip_s,
-            via_openssh=connection.via_openssh,
         )
 
     # --- the login's own thread ---
@@ -259,6 +259,8 @@ class Login:
             attempt.question_ids.add(question.id)
             attempt.question_since_s = time.monotonic()
             self._notify()
+            if prompt.kind is QuestionKind.TOUCH:  # told until something else happens
+                return ""
             self._changed.wait_for(
                 lambda: attempt.question is not question or attempt.given_up,
                 deadline_s - time.monotonic(),

@@ -60,6 +60,11 @@ say free_kib "$root" "$(df -Pk "$at" 2>/dev/null | awk 'NR == 2 { print $4 }')"
 version='import sys; print("%d.%d" % sys.version_info[:2])'
 say python "$python" "$("$python" -c "$version" 2>/dev/null)"
 say module "" "$(bash -lc 'type module >/dev/null 2>&1 && echo yes' 2>/dev/null </dev/null)"
+# What the login files print comes before the word; where they end the shell, it does not come.
+case $(/bin/bash -lc 'type -P mkdir >/dev/null && printf outlived' 2>/dev/null </dev/null) in
+  *outlived) say login_shell "" yes ;;
+  *) say login_shell "" no ;;
+esac
 say host "" "$(uname -n | cut -d. -f1)"
 case $scratch in *'{user}'*) scratch=${scratch%%'{user}'*}$(id -un)${scratch#*'{user}'} ;; esac
 if [ -n "$scratch" ]; then
@@ -94,6 +99,11 @@ class Found:
     def one(self, kind: str) -> str:
         """Return the value of a kind that has one line; "" when there is none."""
         return next(iter(self.facts.get(kind, {}).values()), "")
+
+    @property
+    def login_files_end(self) -> bool:
+        """True if the login files end a job before its code begins. Nodes mostly share them."""
+        return self.one("login_shell") == "no"
 
     def programs(self, names: Iterable[str]) -> list[str]:
         """Return those of `names` that are there."""

@@ -32,7 +32,7 @@ def entries(cluster: SlurmCluster, ours: Ours) -> list[QueueEntry]:
     found = []
     for row in rows:
         is_mine = row.user == user
-        known = ours.get(row.slurm_id) or ours.get(row.array_job_id or "") or ()
+        known = ours.get(row.slurm_id) or ours.get(row.whole_id) or ()
         found.append(entry_of(row, the_same(row, known if is_mine else ()), is_mine=is_mine))
     return found
 
@@ -62,7 +62,8 @@ def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[QueueEntry]:
 
 def _ended_entry(row: sacct.AcctRow, ours: Ours) -> QueueEntry:
     array_id, in_array, _ = row.slurm_id.partition("_")
-    job = the_accounted(row, ours.get(row.slurm_id) or ours.get(array_id) or ())
+    whole_id = array_id.partition("+")[0]
+    job = the_accounted(row, ours.get(row.slurm_id) or ours.get(whole_id) or ())
     return QueueEntry(
         slurm_id=row.slurm_id,
         state=row.state,

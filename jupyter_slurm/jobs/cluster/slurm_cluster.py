@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from jupyter_slurm import containers
+from jupyter_slurm.containers.enroot_containers import EnrootContainers
 from jupyter_slurm.containers.image_folder import tool_of
 from jupyter_slurm.containers.images import find_image, name_of
 from jupyter_slurm.containers.references import Reference
@@ -30,7 +31,7 @@ from jupyter_slurm.transport import Completed, TimedOutError, Transport
 from jupyter_slurm.transport.local import LocalTransport
 
 if TYPE_CHECKING:
-    from jupyter_slurm.transport.connection import SshConnection
+    from jupyter_slurm.transport.ssh.connection import SshConnection
 
 
 _SECRET_BYTES = 8
@@ -49,10 +50,10 @@ class ClusterAccess(NamedTuple):
         the connection is opened, lost or closed. ConfigError: the ssh configuration."""
         if profile.host is None:
             return cls(LocalTransport(path=profile.path, env=profile.env))
-        # paramiko takes 0.15 s to import: only users of a remote cluster pay for it.
-        from jupyter_slurm.transport.connection import SshConnection  # noqa: PLC0415
-        from jupyter_slurm.transport.ssh import SshTransport  # noqa: PLC0415
-        from jupyter_slurm.transport.ssh_config import route  # noqa: PLC0415
+        # Only users of a remote cluster pay for these imports.
+        from jupyter_slurm.transport.ssh.connection import SshConnection  # noqa: PLC0415
+        from jupyter_slurm.transport.ssh.route import route  # noqa: PLC0415
+        from jupyter_slurm.transport.ssh.transport import SshTransport  # noqa: PLC0415
 
         hops = route(profile.host, user=profile.user, port=profile.port, jump=profile.jump)
         connection = SshConnection(hops, name=profile.name, hint=profile.hint, on_change=on_change)
@@ -66,7 +67,7 @@ class ClusterAccess(NamedTuple):
             return self
         if self.connection is None:
             return None
-        from jupyter_slurm.transport.ssh import SshTransport  # noqa: PLC0415
+        from jupyter_slurm.transport.ssh.transport import SshTransport  # noqa: PLC0415
 
         self.transport.close()
         transport = SshTransport(self.connection, path=new.path, env=new.env)
@@ -76,6 +77,12 @@ class ClusterAccess(NamedTuple):
         self.transport.close()
         if self.connection is not None:
             self.connection.close()
+
+    def leave(self) -> None:
+        """Close it, but leave a login that needed a person to the next agent."""
+        self.transport.close()
+        if self.connection is not None:
+            self.connection.leave()
 
 
 def _differ(old: ClusterProfile, new: ClusterProfile, *settings: str) -> bool:
@@ -137,7 +144,7 @@ class SlurmCluster:
                 *self.image_store().names(tool),
                 *(name_of(path.name) for path in self.site_images(runtime)),
             ],
-            kept=known.kept if isinstance(known, containers.KeepsContainers) else None,
+            has_containers=isinstance(known, EnrootContainers),
         )
 
     def site_images(self, runtime: str) -> list[PurePosixPath]:
@@ -207,7 +214,7 @@ class SlurmCluster:
         self._count("sbatch")
         limit_s = self.profile.submit_timeout_s
         try:
-            return self.transport.deliver(folder, files, argv, env=SLURM_ENV, timeout_s=limit_s)
+            return self.transport.deliver(folder, files, argv, timeout_s=limit_s)
         except TimedOutError as exc:
             raise _silent(self.name, ["sbatch"], str(exc)) from exc
 
@@ -215,6 +222,13 @@ class SlurmCluster:
         """Converse as `Transport.converse` does; `program`: the Slurm command that `argv` runs."""
         self._count(program)
         return self.transport.converse(argv)
+
+    def on_terminal(
+        self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
+    ) -> list[str]:
+        """Prepare `argv`, which calls srun, as `Transport.on_terminal` does."""
+        self._count("srun")
+        return self.transport.on_terminal(folder, files, argv)
 
     def srun_version(self) -> SlurmVersion | None:
         """Return srun's version, asked for once in each connection: what depends on it

@@ -123,17 +123,14 @@ class Transfers:
         local: str,
         job_dir: JobDir,
         exclude: Sequence[str] = (),
-        only: Sequence[str] = (),
-        part: str = "",
     ) -> Transfer:
         """Begin to put a copy of the folder `local`, as it is now, into the job's folder.
 
-        `only`: of these files in it alone, which have a mirror of their own, named by `part`. Doing
-        it again for the same job changes nothing. It fails where one file cannot be read.
+        Doing it again for the same job changes nothing. It fails where one file cannot be read.
         NotFoundError, RequestError: that is not a folder to push.
         """
-        folder = pushed_folder(local, whole=not only)
-        target = mirror_of(job_dir, places.host(), folder, part if only else "")
+        folder = pushed_folder(local)
+        target = mirror_of(job_dir, places.host(), folder)
 
         def work(one: _Running) -> files.TransferReport:
             with self._alone("", str(target), one.stop):
@@ -142,7 +139,6 @@ class Transfers:
                     folder,
                     str(target),
                     exclude=exclude,
-                    only=only,
                     progress=one,
                     stop=one.stop,
                     lock=lock_of(str(target)),
@@ -379,15 +375,15 @@ def _not_arrived(failed: Behind) -> Problem:
     )
 
 
-def pushed_folder(local: str, *, whole: bool = True) -> Path:
-    """Return the folder of this machine to push with a job, or some of its files. NotFoundError;
-    RequestError: it is not a folder to push."""
+def pushed_folder(local: str) -> Path:
+    """Return the folder of this machine to push with a job. NotFoundError; RequestError: it is not
+    a folder to push."""
     folder = Path(_absolute(local))
     if not folder.is_dir():
         raise NotFoundError(
             "There is no folder {local} on this machine, to run the job in.", local=local
         )
-    if whole and folder in (Path.home(), Path("/")):
+    if folder in (Path.home(), Path("/")):
         raise RequestError(
             "{local} as a whole cannot be pushed with a job.",
             hint="Put what the job needs into a folder of its own, and name that: --push DIR.",

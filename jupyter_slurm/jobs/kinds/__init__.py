@@ -13,14 +13,12 @@ from jupyter_slurm.jobs.kinds.lab import Lab
 from jupyter_slurm.jobs.kinds.program import Program
 from jupyter_slurm.jobs.kinds.script import Script
 from jupyter_slurm.jobs.kinds.session import Session
-from jupyter_slurm.jobs.kinds.terminal import Terminal
 from jupyter_slurm.wire import Job, JobKind, SpecT
 
 KINDS: Mapping[JobKind, Kind[Any]] = MappingProxyType(
     {
         JobKind.CELL: Cell(),
         JobKind.PROGRAM: Program(),
-        JobKind.TERMINAL: Terminal(),
         JobKind.SCRIPT: Script(),
         JobKind.SESSION: Session(),
         JobKind.KERNEL: Kernel(),

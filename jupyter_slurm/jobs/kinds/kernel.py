@@ -97,6 +97,6 @@ class Kernel(ByPython[KernelSpec]):
         if _DIES.search(log_tail):
             return (
                 "Its kernel died again and again as soon as it had begun.",
-                Message.of("Its output says why: `{slurm} logs ID`."),
+                "Its output says why.",
             )
         return None

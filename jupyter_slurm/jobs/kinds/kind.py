@@ -32,6 +32,10 @@ _WITH_DASHBOARD: tuple[DashboardName, ...] = ("ray", "dask")
 """The engines that have one."""
 
 
+SHUT_DOWN = "Shut down."
+"""The end of a lab, a session or a kernel by its user, whichever way."""
+
+
 class Kind(Generic[SpecT]):
     """One kind of job, without any state. The defaults are those of a program that just runs."""
 
@@ -82,10 +86,8 @@ class Kind(Generic[SpecT]):
     has_records: ClassVar[bool] = False
     """node/runner.py runs its code: what that shows are records, its log is the tools' alone, and
     signals interrupt it."""
-    has_terminal: ClassVar[bool] = False
-    """Its code has a terminal, whose output is the job's, and which people come to."""
     listens: ClassVar[bool] = False
-    """It listens at the socket `socket_name` for clients."""
+    """It listens at the socket `socket_name` for a kernel's client."""
     takes_cells: ClassVar[bool] = False
     """Cells are sent to it while it runs; what happens to it happens to them."""
     is_web_server: ClassVar[bool] = False
@@ -160,5 +162,5 @@ class Kind(Generic[SpecT]):
 
 
 def socket_name(job_id: str) -> str:
-    """Name the socket where one comes to a job's terminal, or kernel."""
+    """Name the socket where the kernel of a job listens."""
     return f"jslurm-{job_id}"

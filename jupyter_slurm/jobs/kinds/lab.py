@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from jupyter_slurm.errors import MalformedError, RequestError
 from jupyter_slurm.foreign import Moment, read_json
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
-from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, Files
+from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, SHUT_DOWN, Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.readable import duration
 from jupyter_slurm.wire import Job, JobSpec, LabJob, LabSpec, LabStep, Message, Text
@@ -27,13 +27,6 @@ if TYPE_CHECKING:
 _STEPS = frozenset(step.value for step in LabStep)
 _BASE_URL = re.compile(r"/([A-Za-z0-9._~%!$&'()*+,;=:@-]+/)*")
 """As RFC 3986 has the path of an address, from / to /."""
-_OVERLAYS = "~/.jupyter-slurm/labs"
-"""The folder of JupyterLab for images that have none."""
-
-_Host = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,253}\Z")]
-_Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
-DoorAddress = tuple[_Host, _Port]
-"""The address of a door's port, as a job tells it."""
 
 
 class _LabProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,8 +35,6 @@ class _LabProgress(msgspec.Struct, frozen=True, kw_only=True):
     python: tuple[int, int, int] | None = None
     """The one that its kernels begin with."""
     idle_since_s: Moment | None = None
-    door: DoorAddress | None = None
-    """The address of its port."""
 
 
 class Lab(ByPython[LabSpec]):
@@ -65,12 +56,9 @@ class Lab(ByPython[LabSpec]):
         {
             65: (
                 "There is no JupyterLab for the lab to run.",
-                "Take an image that has one, or have it installed beside this one, once: "
-                "--install.",
-            ),
-            69: (
-                "JupyterLab could not be installed.",
-                "What pip said is in the job's output. Do the nodes have a way to the internet?",
+                "Use an image that has one, build one (`%%slurm_image NAME --from IMAGE` with "
+                "`pip install jupyterlab`), or keep the notebook here and run its kernel there "
+                "(`jupyter slurm kernel add`).",
             ),
             70: (
                 "JupyterLab has failed.",
@@ -104,10 +92,6 @@ class Lab(ByPython[LabSpec]):
             "door": door_name(spec.id),
             "base_url": lab_base_url(spec),
             "idle_s": spec.idle_s,
-            "install": spec.install,
-            "image": job.site.image_file or job.image or "" if job.in_image else "",
-            # An image sees the home, and of the job root nothing but the job's own folder.
-            "overlay": _OVERLAYS if job.in_image else str(job.job_dir.path.parent.parent / "labs"),
         }
         return {**super().files(spec, job), layout.KEY: b"", layout.TASK: msgspec.json.encode(task)}
 
@@ -119,7 +103,7 @@ class Lab(ByPython[LabSpec]):
         if line is None or job.lab is None or line.step not in _STEPS:
             return {}
         return {
-            "lab": msgspec.structs.replace(job.lab, step=LabStep(line.step), door=line.door),
+            "lab": msgspec.structs.replace(job.lab, step=LabStep(line.step)),
             "python": line.python,
             "idle_since_s": line.idle_since_s,
         }
@@ -128,7 +112,7 @@ class Lab(ByPython[LabSpec]):
         if job.lab is None:
             return {}
         return {
-            "lab": msgspec.structs.replace(job.lab, step=LabStep.WAITING, door=None),
+            "lab": msgspec.structs.replace(job.lab, step=LabStep.WAITING),
             "idle_since_s": None,
         }
 
@@ -141,7 +125,7 @@ class Lab(ByPython[LabSpec]):
                 "Nobody did anything in it for {time}, so it has ended by itself.",
                 time=duration(idle_s),
             )
-        return "It was shut down from inside."
+        return SHUT_DOWN
 
 
 def _last_line(tail: bytes) -> _LabProgress | None:

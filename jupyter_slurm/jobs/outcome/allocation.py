@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from jupyter_slurm.errors import CommandError, ControllerError, TransportError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome import array_tasks
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record
-from jupyter_slurm.jobs.watching.queue_rows import is_accounted, is_same
+from jupyter_slurm.jobs.watching.queue_rows import is_accounted, is_requeued, is_same
 from jupyter_slurm.slurm import sacct, scontrol
 from jupyter_slurm.slurm.sacct import AcctRow
 from jupyter_slurm.slurm.scontrol import ControlRow
@@ -31,26 +32,34 @@ class Allocation:
     """An array has one for each task that has begun, and one for those that wait."""
     no_requeue: str | None = None
     """As `Job.no_requeue`."""
+    stderr: str | None = None
+    """The file of its error output."""
 
 
 def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
     """Return the controller's rows of this job, one for each task of an array. []: Slurm has
     forgotten it, or given its id to another job. CommandError: Slurm gave no answer;
     TransportError."""
-    job = record.job
-    if job.slurm_id is None:
+    slurm_id = record.job.slurm_id
+    if slurm_id is None:
         return []
     try:
-        rows = scontrol.parse_jobs(cluster.ask(scontrol.job_argv(job.slurm_id)))
+        rows = scontrol.parse_jobs(cluster.ask(scontrol.job_argv(slurm_id)))
     except CommandError as exc:
         if isinstance(exc, ControllerError) or not scontrol.is_unknown_job(exc.detail or ""):
             raise
         return []
-    return [
-        row
-        for row in rows
-        if is_same(record, row) or (record.adopted and row.requeues > job.restarts)
-    ]
+    return [row for row in rows if is_same(record, row) or is_requeued(record, row)]
+
+
+def note_outputs(book: Book, job_id: str, stdout: str | None, stderr: str | None) -> None:
+    """Keep where a batch script writes, as far as Slurm tells it."""
+    record = book.record(job_id)
+    if not kind_of(record.job).is_as_written or stdout is None:
+        return
+    known = (stdout, None if stderr == stdout else stderr)
+    if known != (record.stdout_path, record.stderr_path):
+        book.note(job_id, stdout_path=known[0], stderr_path=known[1])
 
 
 def note_paths(book: Book, job_id: str, rows: Sequence[ControlRow]) -> None:
@@ -59,6 +68,8 @@ def note_paths(book: Book, job_id: str, rows: Sequence[ControlRow]) -> None:
         return
     record = book.record(job_id)
     where = array_tasks.pattern(rows) or record.task_stdout
+    errors = array_tasks.pattern(rows, "StdErr") or record.task_stderr
+    errors = None if errors == where else errors
     known = {**record.task_paths, **array_tasks.paths(rows)}
     if where is not None:
         known = {
@@ -66,8 +77,8 @@ def note_paths(book: Book, job_id: str, rows: Sequence[ControlRow]) -> None:
             for task, path in known.items()
             if array_tasks.path(where, int(task), record.job.slurm_id or "", None) != path
         }
-    if (where, known) != (record.task_stdout, record.task_paths):
-        book.note(job_id, task_stdout=where, task_paths=known)
+    if (where, errors, known) != (record.task_stdout, record.task_stderr, record.task_paths):
+        book.note(job_id, task_stdout=where, task_stderr=errors, task_paths=known)
 
 
 def known_path(record: Record, task: int) -> str | None:
@@ -75,6 +86,14 @@ def known_path(record: Record, task: int) -> str | None:
     if (path := record.task_paths.get(str(task))) is not None or record.task_stdout is None:
         return path
     return array_tasks.path(record.task_stdout, task, record.job.slurm_id or "", None)
+
+
+def error_path(record: Record, task: int) -> str | None:
+    """Return where that task of an array writes errors. None: to its output file, or Slurm has not
+    told it."""
+    if record.task_stderr is None:
+        return None
+    return array_tasks.path(record.task_stderr, task, record.job.slurm_id or "", None)
 
 
 def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
@@ -87,7 +106,8 @@ def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
         return None
     gpus = int(rows[0].tres.get("gres/gpu", 0))
     usage = Usage(cpus=rows[0].cpus, memory_mib=rows[0].tres.get("mem") or None, gpus=gpus)
-    return Allocation(usage, gpus, rows[0].stdout, tuple(rows), rows[0].no_requeue)
+    first = rows[0]
+    return Allocation(usage, gpus, first.stdout, tuple(rows), first.no_requeue, first.stderr)
 
 
 def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:

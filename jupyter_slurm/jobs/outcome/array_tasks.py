@@ -49,6 +49,11 @@ def state_of(tasks: Mapping[str, str], task: int) -> str | None:
     return next((state for state, text in tasks.items() if task in indices(text)), None)
 
 
+def have_run(tasks: Mapping[str, str]) -> bool:
+    """Tell whether a task has run to its end, so that the array has started."""
+    return any(states.is_terminal(state) and state != "CANCELLED" for state in tasks)
+
+
 def every(tasks: Mapping[str, str]) -> str:
     """Return the indices of all tasks, as Slurm writes them."""
     return format_array(task for text in tasks.values() for task in indices(text))
@@ -68,12 +73,13 @@ def paths(rows: Iterable[ControlRow]) -> dict[str, str]:
     }
 
 
-def pattern(rows: Iterable[ControlRow]) -> str | None:
-    """Return the path of every task, `{}` in the place of its index (`{:03}`: of three digits) and
-    `{id}` in that of its own number in Slurm. None: these do not tell which is which."""
+def pattern(rows: Iterable[ControlRow], stream: str = "StdOut") -> str | None:
+    """Return the path of every task (`StdOut` or `StdErr`), `{}` in the place of its index
+    (`{:03}`: of three digits) and `{id}` in that of its own number in Slurm. None: these do not
+    tell which is which."""
     known: list[tuple[int, int, list[str]]] = []
     for row in rows:
-        raw, task = scontrol.output_pattern(row.fields), row.array_task_id or ""
+        raw, task = scontrol.output_pattern(row.fields, stream), row.array_task_id or ""
         if raw and task:
             index = int(task if task.isdecimal() else scontrol.NO_TASK)
             known.append((index, int(row.slurm_id), _NUMBERS.split(raw)))

@@ -30,7 +30,13 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome import array_tasks
-from jupyter_slurm.jobs.outcome.allocation import ask_accounting, ask_jobs, known_path, note_paths
+from jupyter_slurm.jobs.outcome.allocation import (
+    ask_accounting,
+    ask_jobs,
+    error_path,
+    known_path,
+    note_paths,
+)
 from jupyter_slurm.jobs.outcome.logs import Chunk, Cursor, LogReader, parse_cursor
 from jupyter_slurm.jobs.outcome.result import (
     RunnerResult,
@@ -38,6 +44,7 @@ from jupyter_slurm.jobs.outcome.result import (
     check_asked,
     parse_result,
 )
+from jupyter_slurm.jobs.outcome.variables import check_signature
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.wire import (
@@ -148,11 +155,11 @@ class Delivery:
         cluster = self._clusters.named(job.cluster)
         transport = cluster.transport
         folder = JobDir(PurePosixPath(job.job_dir))
-        path, heading = record.stdout_path, ""
+        path, errors, heading = record.stdout_path, record.stderr_path, ""
         rank = _rank(job, task)
         if rank is None and (job.tasks or task is not None):
-            path, heading = self._log_of_task(record, cluster, task)
-        reader = LogReader(transport, folder, kind_of(job), path, rank or 0)
+            path, errors, heading = self._log_of_task(record, cluster, task)
+        reader = LogReader(transport, folder, kind_of(job), path, errors, rank or 0)
         chunk = reader.read(position, job.restarts + 1, budget_bytes, time_s)
         if heading and not position.log and chunk.outputs:
             chunk.outputs.appendleft(Stream(name="stderr", text=heading))
@@ -167,9 +174,9 @@ class Delivery:
 
     def _log_of_task(
         self, record: Record, cluster: SlurmCluster, task: int | None
-    ) -> tuple[str | None, str]:
-        """Return where a task of an array writes (None: it has not begun), and what to tell a user
-        who has named no task."""
+    ) -> tuple[str | None, str | None, str]:
+        """Return where a task of an array writes output (None: it has not begun) and errors (None:
+        to the same file), and what to tell a user who has named no task."""
         job, heading = record.job, ""
         if not job.tasks or not kind_of(job).is_as_written:
             raise RequestError(
@@ -190,7 +197,7 @@ class Delivery:
                 every=array_tasks.every(job.tasks),
             )
         if state == JobState.PENDING:
-            return None, heading
+            return None, None, heading
         path = known_path(record, task) or self._ask_path(record, cluster, task)
         if path is None:
             raise RequestError(
@@ -200,7 +207,7 @@ class Delivery:
                 task=task,
                 slurm_id=job.slurm_id,
             )
-        return path, heading
+        return path, error_path(record, task), heading
 
     def _ask_path(self, record: Record, cluster: SlurmCluster, task: int) -> str | None:
         """Ask the controller, then accounting, which may know the number of a forgotten task."""
@@ -243,13 +250,13 @@ class Delivery:
             return Result(job=job, status="none")
         found = parse_result(data, key)
         names, failed = _variables(found, job.names_out)
-        path = self._fetched(job, found.variables, folder.variables(job.restarts))
+        path = self._fetched(job, found.variables, folder.variables(job.restarts), key)
         gathered = []
         for rank, one in enumerate(found.gathered):
             check_asked([*one.names, *one.failed], job.names_gather)
             failed |= {f"{name} of rank {rank}": why for name, why in one.failed.items()}
-            there = self._fetched(job, one, folder.gathered(job.restarts, rank))
-            gathered.append(Gathered(variables=there, digest=one.digest, names=one.names))
+            there = self._fetched(job, one, folder.gathered(job.restarts, rank), key)
+            gathered.append(Gathered(variables=there, names=one.names))
         return Result(
             job=job,
             status=found.status,
@@ -258,20 +265,23 @@ class Delivery:
             traceback=tuple(found.traceback),
             interrupted_by=found.interrupted_by,
             variables=path,
-            digest=found.variables.digest if found.variables else None,
             names=names,
             failed=failed,
             gathered=tuple(gathered),
         )
 
-    def _fetched(self, job: Job, told: RunnerVariables | None, there: PurePosixPath) -> str | None:
-        """Return the local path of a file of variables; None: none came back."""
+    def _fetched(
+        self, job: Job, told: RunnerVariables | None, there: PurePosixPath, key: bytes
+    ) -> str | None:
+        """Return the local path of a file of variables; None: none came back. SignatureError: it is
+        not what the job wrote."""
         if told is None or not told.names:
             return None
         transport = self._clusters.named(job.cluster).transport
         path = transport.fetch(there, told.bytes)
         if path != Path(there):
             self._copies.setdefault(job.id, []).append(path)
+        check_signature(path, key, told.hmac)
         return str(path)
 
     def served(self, job_id: str) -> None:

@@ -5,6 +5,7 @@ Files first, which cost the controller nothing; Slurm is asked only for what the
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -26,7 +27,12 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome import array_tasks
-from jupyter_slurm.jobs.outcome.allocation import ask_accounting, ask_jobs, note_paths
+from jupyter_slurm.jobs.outcome.allocation import (
+    ask_accounting,
+    ask_jobs,
+    note_outputs,
+    note_paths,
+)
 from jupyter_slurm.jobs.outcome.result import RunnerResult, parse_exit, parse_result, parse_started
 from jupyter_slurm.jobs.outcome.verdict import (
     Evidence,
@@ -40,12 +46,17 @@ from jupyter_slurm.jobs.outcome.verdict import (
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission import on_login
 from jupyter_slurm.jobs.watching.queue_rows import state_named
-from jupyter_slurm.slurm import states
+from jupyter_slurm.readable import visible
+from jupyter_slurm.slurm import sinfo, states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.transport import Span, caps
 from jupyter_slurm.wire import CellJob, Job, JobState, Usage
 
 _TAIL_BYTES = 8192
+_OF_PROLOG = frozenset((JobState.CANCELLED, JobState.FAILED))
+_PROLOG = re.compile(r"prolog|launch", re.IGNORECASE)
+"""In the reason of a node that Slurm drains (src/slurmd/slurmd/req.c, src/slurmctld/job_mgr.c)."""
+_SAME_MOMENT_S = 10.0
 _PAUSES_S = (0.25, 0.5, 1.0, 2.0, 3.0)
 """Each asking is one more request to the controller, by which the others of a hundred jobs that end
 at once wait longer."""
@@ -80,6 +91,7 @@ class Ending:
             session = self._end_of_its_session(evidence)
             try:
                 slurm = None if self._job.session is not None else self._slurm_verdict(evidence)
+                slurm = slurm and self._with_failed_node(slurm, evidence)
             except _GoesOnError as exc:
                 self._put_back(exc)
                 return False
@@ -155,6 +167,7 @@ class Ending:
             progress=b"".join(filter(None, told)),
             idle_s=job.idle_s,
             slurm_out=_text(slurm_out),
+            unstarted_claim=started is None and exit_bytes is None and self._has_claimed(),
             folder_gone=exit_bytes is None and self._folder_gone(),
             log_tail=_text(log),
             limit_passed=bool(
@@ -162,6 +175,13 @@ class Ending:
             ),
             cancel_requested=self._book.job(job.id).cancel_requested_s is not None,
         )
+
+    def _has_claimed(self) -> bool:
+        """Tell whether the job's own script has claimed the attempt; a session claims its cells."""
+        job = self._job
+        if kind_of(job).is_as_written or job.session is not None:
+            return False
+        return self._cluster.transport.exists(self._dir.claim(job.restarts))
 
     def _folder_gone(self) -> bool:
         """Tell whether the job's folder is gone; one submitted elsewhere never had any."""
@@ -227,6 +247,25 @@ class Ending:
                 self._trouble(exc)
             self._pause(next(pauses))
 
+    def _with_failed_node(self, slurm: SlurmVerdict, evidence: Evidence) -> SlurmVerdict:
+        """Return the verdict with the node whose Prolog failed for this job, at its end. Slurm then
+        cancels the job without a word; it has failed, with exit code 1, where the node had been
+        told to start it already."""
+        unknown = slurm.cancelled_by is None and not evidence.cancel_requested
+        if slurm.state not in _OF_PROLOG or not unknown or evidence.started is not None:
+            return slurm
+        if slurm.nodelist is None or slurm.ended_s is None or slurm.tasks is not None:
+            return slurm
+        try:
+            rows = sinfo.parse_reasons(self._cluster.ask(sinfo.reasons_argv(slurm.nodelist)))
+        except CommandError:
+            return slurm
+        for row in rows:
+            near = abs((row.since_s or 0.0) - slurm.ended_s) <= _SAME_MOMENT_S
+            if near and _PROLOG.search(row.reason):
+                return replace(slurm, failed_node=(row.name, visible(row.reason)))
+        return slurm
+
     def _pause(self, pause_s: float) -> None:
         if self._stop.wait(pause_s):
             raise _StoppedError
@@ -244,7 +283,7 @@ class Ending:
         self._clear_trouble()
         if not rows:
             return self._from_row()
-        self._note_stdout(rows[0].stdout)
+        note_outputs(self._book, self._job.id, rows[0].stdout, rows[0].stderr)
         note_paths(self._book, self._job.id, rows)
         tasks = self._note_tasks([(row.array_task_id, row.state) for row in rows])
         unfinished = [row for row in rows if not states.is_terminal(row.state)]
@@ -261,14 +300,10 @@ class Ending:
             exit_code=worst.exit_code,
             signal=worst.exit_signal or None,
             ended_s=worst.end_s,
-            had_nodes=worst.nodelist is not None,
+            nodelist=worst.nodelist,
         )
         codes = {row.array_task_id: row.exit_code for row in rows}
         return _with_tasks(of_all, tasks, codes)
-
-    def _note_stdout(self, path: str | None) -> None:
-        if kind_of(self._job).is_as_written and path:
-            self._book.note(self._job.id, stdout_path=path)
 
     def _note_tasks(self, found: list[tuple[str | None, str]]) -> dict[str, str]:
         """Keep and return, of an array, what has become of its tasks, told of now or before."""
@@ -300,7 +335,7 @@ class Ending:
             signal=row.exit_signal or None,
             ended_s=row.end_s,
             cancelled_by=str(row.cancelled_by) if row.cancelled_by is not None else None,
-            had_nodes=row.nodelist is not None,
+            nodelist=row.nodelist,
         )
         codes = {index: row.exit_code for index, row in indices.items()}
         return _with_tasks(of_all, tasks, codes)
@@ -311,7 +346,7 @@ class Ending:
         return SlurmVerdict(
             state=JobState(self._row.state),
             ended_s=self._row.end_s,
-            had_nodes=self._row.nodelist is not None,
+            nodelist=self._row.nodelist,
         )
 
     # --- what is kept ---
@@ -324,6 +359,8 @@ class Ending:
 
     def _enter(self, job: Job, verdict: Verdict, evidence: Evidence) -> None:
         started_s = evidence.started.time_s if evidence.started else job.started_s
+        if evidence.slurm is not None and evidence.slurm.failed_node is not None:
+            started_s = None  # squeue says RUNNING while a node prepares for the job
         ended_s = evidence.exit.time_s if evidence.exit else None
         if self._row is not None and ended_s is None:
             ended_s = self._row.end_s

@@ -100,12 +100,14 @@ class LogReader:
         job_dir: JobDir,
         kind: Kind[JobSpec],
         script_log: str | None = None,
+        script_errors: str | None = None,
         rank: int = 0,
     ) -> None:
         self._transport = transport
         self._dir = job_dir
         self._kind = kind
         self._script_log = script_log
+        self._script_errors = script_errors
         self._rank = rank
 
     def read(
@@ -181,7 +183,8 @@ class LogReader:
         if taken:
             name: Literal["stdout", "stderr"] = "stderr" if self._kind.has_records else "stdout"
             piece.outputs.append(Stream(name=name, text=text, time_s=log_time_s))
-        found = self._records(output, cursor, data)
+        as_written = self._kind.is_as_written
+        found = _errors(cursor, data) if as_written else self._records(output, cursor, data)
         piece.outputs += found.outputs
         piece.size += found.size
         piece.shown_bytes = found.shown_bytes
@@ -235,16 +238,29 @@ class LogReader:
             data = self._transport.read(path, cursor.output, limit) or b""
 
     def _output_path(self, attempt: int) -> PurePosixPath | None:
+        if self._kind.is_as_written:
+            return _script_path(self._script_errors, attempt)
         return self._dir.output(attempt, self._rank) if self._kind.has_records else None
 
     def _log_path(self, attempt: int) -> PurePosixPath | None:
         if self._rank:  # what tools say is shown with rank 0
             return None
         if self._kind.is_as_written:
-            if not self._script_log or self._script_log == os.devnull or attempt:
-                return None
-            return PurePosixPath(self._script_log)
+            return _script_path(self._script_log, attempt)
         return self._dir.log(attempt)
+
+
+def _script_path(path: str | None, attempt: int) -> PurePosixPath | None:
+    """Return the file that a batch script writes, in all attempts. None: there is none to read."""
+    return None if not path or path == os.devnull or attempt else PurePosixPath(path)
+
+
+def _errors(cursor: Cursor, data: bytes) -> _Piece:
+    """Return the error output of a batch script that has a file of its own."""
+    text, taken = _text(data)
+    outputs: list[Output] = [Stream(name="stderr", text=text)] if taken else []
+    behind = replace(cursor, output=cursor.output + taken)
+    return _Piece(outputs, behind, taken, 0, last=len(data) < _PIECE_BYTES)
 
 
 def _merged(outputs: Iterable[Output]) -> Iterator[Output]:

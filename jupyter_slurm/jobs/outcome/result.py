@@ -35,8 +35,8 @@ class RunnerVariables(msgspec.Struct, frozen=True, kw_only=True):
     file: str | None
     """Its name in the job's folder; None: it could not be written."""
     bytes: int
-    digest: str | None
-    """For `variables.read_variables`."""
+    hmac: str | None
+    """The HMAC-SHA256 of the file with the job's key, in hexadecimal."""
     names: tuple[str, ...]
     failed: dict[str, str]
     """Those that could not be written, and why."""
@@ -112,7 +112,7 @@ def parse_result(data: bytes, key: bytes) -> RunnerResult:
 
 def check_asked(names: Iterable[str], asked: Collection[str]) -> None:
     """Raise SignatureError where a result holds variables that the user did not ask for. They would
-    replace those of the same names here, and reading them runs what they say."""
+    replace those of the same names here."""
     unasked = sorted({name for name in names if name not in asked})
     if unasked:
         told = brief(", ".join(one if one.isidentifier() else repr(one) for one in unasked))

@@ -15,8 +15,9 @@ from jupyter_slurm.containers import making, runtime_named
 from jupyter_slurm.containers.making.script import read_failure
 from jupyter_slurm.containers.making.stopped import stopped_at
 from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.kinds.kind import SHUT_DOWN
 from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
-from jupyter_slurm.jobs.submission.script import FAILURES
+from jupyter_slurm.jobs.submission.script import FAILURES, NO_ROOM_EXIT, SETUP_EXIT
 from jupyter_slurm.readable import brief, memory
 from jupyter_slurm.slurm import diagnosis
 from jupyter_slurm.slurm.reasons import Explanation
@@ -35,8 +36,11 @@ class SlurmVerdict:
     ended_s: float | None = None
     cancelled_by: str | None = None
     """A user's name or uid."""
-    had_nodes: bool = False
-    """It had begun, whatever its own files say: a script as written leaves none."""
+    nodelist: str | None = None
+    """The nodes that it had: it had begun, whatever its own files say, which a script as written
+    does not leave."""
+    failed_node: tuple[str, str] | None = None
+    """The node on which Slurm failed to begin the job, and its reason."""
     tasks: Text | None = None
     """Which tasks of an array did not end well, and how; None: it is not an array, or all did."""
 
@@ -70,6 +74,8 @@ class Evidence:
     """The end of slurm.out, where slurmstepd says what it did; a user's text hardly gets there."""
     log_tail: str = ""
     """The end of the job's own log."""
+    unstarted_claim: bool = False
+    """Its script has claimed its folder and not gone on: the login files come between."""
     folder_gone: bool = False
     """Its folder is not to be seen from where jobs are submitted."""
     limit_passed: bool = False
@@ -100,8 +106,10 @@ _TRACES = {
 }
 """The words of slurmstepd in the job's output (src/slurmd/slurmstepd/req.c, mgr.c)."""
 _ON_NODES = re.compile(r"^jupyter-slurm: On (\S.*) alone the program ended", re.MULTILINE)
+_OUR_WORDS = re.compile(r"^jupyter-slurm: (.+)$", re.MULTILINE)
+"""Messages of the job script about a failed set-up."""
 _GONE = re.compile(r"^jupyter-slurm: (\S+) is gone: ", re.MULTILINE)
-"""The words of node/launch_run.py on a node that it has lost."""
+"""The words of node/launch.py on a node that it has lost."""
 _OF_THE_LAUNCHER = frozenset(("LaunchError", "EngineError", "RankLost", "WrongWorld"))
 """Names the errors by which `node/launch.py` ends a job on many nodes."""
 _ALL_THE_SAME = {
@@ -111,6 +119,12 @@ _ALL_THE_SAME = {
     JobState.CANCELLED: "It has ended well, though Slurm says that it was cancelled.",
 }
 """Done, and yet Slurm names a cause."""
+LOGIN_FILES = (
+    "The login files of the node ended the job before your code began: an `exec`, an `exit`, or a "
+    "PATH without the system's programs.",
+    "Set `login_shell = false` in the cluster's profile, or have the files (/etc/profile, "
+    "~/.bash_profile) do that in a terminal only.",
+)
 _CAUSES = frozenset(
     {
         JobState.CANCELLED,
@@ -165,6 +179,13 @@ def judge(evidence: Evidence) -> Verdict:
         return _without_folder(slurm)
     if evidence.exit is not None:
         return _by_exit_code(evidence, evidence.exit.exit_code)
+    return _without_exit_file(evidence, slurm)
+
+
+def _without_exit_file(evidence: Evidence, slurm: SlurmVerdict | None) -> Verdict:
+    has_room = slurm is None or slurm.exit_code != NO_ROOM_EXIT
+    if evidence.unstarted_claim and has_room:
+        return Verdict(state=JobState.FAILED, why=LOGIN_FILES[0], advice=LOGIN_FILES[1])
     if slurm is not None:
         return _by_slurm_alone(evidence, slurm)
     return _nobody_knows(evidence)
@@ -200,6 +221,8 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
     ours = {**kind.failures, **FAILURES}
     if exit_code in ours:
         why, advice = ours[exit_code]
+        told = _OUR_WORDS.findall(evidence.log_tail) if exit_code == SETUP_EXIT else []
+        why = together(why, Message.of("{words}.", words=told[-1].rstrip("."))) if told else why
         return Verdict(state=JobState.FAILED, why=why, advice=advice, exit_code=exit_code)
     if result is None and evidence.runtime != "none":
         container = runtime_named(evidence.runtime).explain(evidence.log_tail)
@@ -298,6 +321,10 @@ def _by_cause(
     )
     why = found.sentence if found else Message.of("Slurm ended it: {state}.", state=state)
     advice = found.advice if found else None
+    if state is JobState.CANCELLED and evidence.cancel_requested and not inferred:
+        has_begun = evidence.started is not None or slurm.nodelist is not None
+        if has_begun and kind_of(evidence).ends_by_request:
+            return Verdict(state=JobState.COMPLETED, why=SHUT_DOWN)
     if state is JobState.CANCELLED:
         forgotten = inferred and not evidence.slurm_goes_on
         why, advice = _cancelled_by(evidence, slurm, forgotten=forgotten)
@@ -348,11 +375,11 @@ def _cancelled_by(
     evidence: Evidence, slurm: SlurmVerdict, *, forgotten: bool
 ) -> tuple[Text, Text | None]:
     """Tell who cancelled it, as far as anybody says so, and how to find out more."""
-    started = evidence.started is not None or slurm.had_nodes
-    if evidence.cancel_requested and kind_of(evidence).ends_by_request:
-        return "Stopped by you." if started else "Stopped by you before it started.", None
+    started = evidence.started is not None or slurm.nodelist is not None
     if evidence.cancel_requested:
         return "Cancelled by you." if started else "Cancelled by you before it started.", None
+    if slurm.failed_node is not None:
+        return _never_started(*slurm.failed_node)
     by = slurm.cancelled_by
     if by:
         before = Message.of("Cancelled by {by} before it started.", by=by)
@@ -390,7 +417,17 @@ def _traced(evidence: Evidence) -> JobState | None:
     return None
 
 
+def _never_started(node: str, reason: str) -> tuple[Text, Text]:
+    return (
+        Message.of("The job never started: {node} reports {reason}.", node=node, reason=reason),
+        "Run it again; Slurm uses other nodes meanwhile. Report the node to the cluster's support.",
+    )
+
+
 def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
+    if slurm.failed_node is not None:
+        why, advice = _never_started(*slurm.failed_node)
+        return Verdict(state=slurm.state, why=why, advice=advice)
     if slurm.state is JobState.COMPLETED and not kind_of(evidence).is_as_written:
         # A claim lost to a twin, or an exit file that a full disk swallowed.
         return Verdict(

@@ -85,7 +85,7 @@ def _refused(words: str) -> Check:
         return Check(ok=None, sentence="Slurm does not say when it would start.")
     said = message(words)
     for failure in _FAILURES:
-        said = said.removeprefix(failure)
+        said = said.replace(failure, "")
     if rejection.category != "definitive":
         return Check(
             ok=None,

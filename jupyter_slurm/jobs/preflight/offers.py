@@ -6,7 +6,6 @@ decides how long to keep it.
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 from jupyter_slurm.errors import CommandError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
-from jupyter_slurm.slurm import partitions, sacctmgr, scontrol, sinfo, squeue
+from jupyter_slurm.slurm import partitions, sacctmgr, scontrol, sinfo, squeue, units
 from jupyter_slurm.wire import (
     Association,
     ClusterInfo,
@@ -24,8 +23,6 @@ from jupyter_slurm.wire import (
     Qos,
     Reservation,
 )
-
-_GPU = re.compile(r"(?:^|,)gpu(?::([^:,()]{0,64}[^:,()0-9][^:,()]{0,64}))?:([0-9]{1,6})")
 
 
 def cluster_info(cluster: SlurmCluster) -> ClusterInfo:
@@ -146,22 +143,14 @@ def gpus_by_type(nodes: Iterable[sinfo.NodeRow]) -> dict[str, tuple[int, int | N
     Those of a node that takes no jobs are not free."""
     found: dict[str, tuple[int, int | None]] = {}
     for node in nodes:
-        used = _by_type(node.gres_used or "")
-        for kind, count in _by_type(node.gres or "").items():
+        used = units.gpus_by_type(node.gres_used or "")
+        for kind, count in units.gpus_by_type(node.gres or "").items():
             total, free = found.get(kind, (0, 0))
             told = free is not None and node.gpus_used is not None
             here = count - used.get(kind, 0) if node.takes_jobs else 0
             now_free = (free or 0) + here if told else None
             found[kind] = (total + count, now_free)
     return dict(sorted(found.items()))
-
-
-def _by_type(gres: str) -> dict[str, int]:
-    """Count by type, in `gpu:a100:4(S:0-1),gpu:2` or `gpu:a100:1(IDX:0),gpu:0(IDX:N/A)`."""
-    counts: dict[str, int] = {}
-    for kind, count in _GPU.findall(gres):
-        counts[kind] = counts.get(kind, 0) + int(count)
-    return counts
 
 
 def _is_idle(node: sinfo.NodeRow) -> bool:

@@ -1,6 +1,6 @@
 """PURE. What stands inside the sentences of limits, policies and costs: how much, whose, where.
 
-Each is a message of its own, translated by itself and then put into its sentence.
+Each is a message of its own, put into its sentence.
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight import costs, lacking, offers, one_process, spending, syntax
 from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
-from jupyter_slurm.jobs.preflight.kept_container import of_container
 from jupyter_slurm.jobs.preflight.limits import Judge, of_inputs
 from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.partition_facts import Source, known_partitions
@@ -35,6 +34,7 @@ from jupyter_slurm.jobs.preflight.resources import Resources, resources_of
 from jupyter_slurm.jobs.submission.prepare import prepare
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.slurm.directives import ignored_directive
 from jupyter_slurm.wire import (
     CellSpec,
     Check,
@@ -48,7 +48,9 @@ from jupyter_slurm.wire import (
     together,
 )
 
-_INFO_KEPT_S = 300.0
+_INFO_KEPT_S = 30.0
+"""Seconds for which figures of free nodes and GPUs are shown without another question."""
+_REFUSAL_KEPT_S = 300.0
 _LIMITS_KEPT_S = 3600.0
 """Limits of partitions change seldom, and what speaks against a job is asked for anew."""
 
@@ -64,7 +66,7 @@ class Preflight:
         self._estimates = Estimates()
 
     def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
-        """Return what the cluster offers, asked again when it is older than a few minutes."""
+        """Return what the cluster offers, asked again when it is older than half a minute."""
         known = self._clusters.named(cluster)
         info = self._fresh(known.name)
         if info is None:
@@ -84,7 +86,7 @@ class Preflight:
         judge = Judge(cluster.profile, info)
         known = judge.partition(wanted)
         objections = [*judge.objections(wanted), *_of_many_nodes(job, wanted)]
-        objections += of_container(job)
+        objections += _of_ignored_lines(job.spec)
         if missing := _missing_folder(job, cluster):
             objections.append(missing)
         if fault := self._fault(job.spec, cluster.name):
@@ -125,7 +127,9 @@ class Preflight:
         else:
             objections = Judge(cluster.profile, info).objections(wanted)
             by_it = [one for one in objections if one.by is Source.CLUSTER and not one.passing]
-            if by_it and (not _is_fresh(info) or any(one.certain for one in by_it)):
+            if by_it and (
+                not _is_fresh(info, _REFUSAL_KEPT_S) or any(one.certain for one in by_it)
+            ):
                 # What is refused is refused by what holds now: it may have changed minutes ago.
                 objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(wanted)
         objections += _of_many_nodes(job, wanted)
@@ -136,7 +140,7 @@ class Preflight:
                 refusal = SubmitError if one.by is Source.CLUSTER else RequestError
                 raise refusal(one.sentence, hint=one.hint, option=one.option)
         objections += fault
-        objections += of_container(job)
+        objections += _of_ignored_lines(job.spec)
         objections += _of_one_process(job, wanted)
         objections += lacking.objections(job.spec, self._jobs(cluster.name))
         warnings = (one.text for one in objections if not one.passing)
@@ -169,7 +173,7 @@ class Preflight:
 
     def _fresh(self, name: str) -> ClusterInfo | None:
         info = self._infos.get(name)
-        return info if _is_fresh(info) else None
+        return info if _is_fresh(info, _INFO_KEPT_S) else None
 
     def _newest(self, name: str) -> ClusterInfo | None:
         """Return what a submission is judged by."""
@@ -212,7 +216,7 @@ def check_previewable(spec: JobSpec) -> None:
         )
 
 
-def _is_fresh(info: ClusterInfo | None, kept_s: float = _INFO_KEPT_S) -> bool:
+def _is_fresh(info: ClusterInfo | None, kept_s: float) -> bool:
     return info is not None and time.time() - info.asked_s <= kept_s
 
 
@@ -246,6 +250,18 @@ def _missing_folder(job: Resolved, cluster: SlurmCluster) -> Objection | None:
 def _of_one_process(job: Resolved, wanted: Resources) -> Iterator[Objection]:
     if job.kind.runner is not None and job.spec.launch is None:
         yield from one_process.objections(wanted, job.options)
+
+
+def _of_ignored_lines(spec: JobSpec) -> Iterator[Objection]:
+    """Yield that sbatch ignores options of the script."""
+    if kind_of(spec).takes_arguments and (line := ignored_directive(spec.code)):
+        yield Objection(
+            Message.of("sbatch ignores `{line}`: it follows the first command.", line=line),
+            "Move it to the top of the script.",
+            certain=False,
+            by=Source.PROFILE,
+            option="code",
+        )
 
 
 def _of_many_nodes(job: Resolved, wanted: Resources) -> Iterator[Objection]:
@@ -286,7 +302,7 @@ def _with_inputs(wanted: Resources, spec: JobSpec) -> Resources:
         return wanted
     with suppress(OSError):  # the sender says that it is not there
         file_mib = Path(spec.inputs).stat().st_size >> 20
-        wanted = dataclasses.replace(wanted, inputs_mib=max(file_mib, spec.inputs_memory_mib))
+        wanted = dataclasses.replace(wanted, inputs_mib=file_mib)
     return wanted
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from jupyter_slurm.slurm.units import (
+    gpus_by_type,
     gpus_in_tres,
     gpus_of_option,
     parse_array,
@@ -111,23 +112,22 @@ def _gpus_per_node(
         return gpus_of_option(options["gpus-per-node"])
     if count := gpus_in_tres(options.get("gres", "")):
         return count
-    if "gpus-per-task" in options:
-        return tasks_per_node * gpus_of_option(options["gpus-per-task"])
+    if per_task := (
+        gpus_of_option(options.get("gpus-per-task", ""))
+        or gpus_in_tres(options.get("tres-per-task", ""))
+    ):
+        return tasks_per_node * per_task
     if "gpus" in options and not is_open:
         return math.ceil(gpus_of_option(options["gpus"]) / nodes)
     return 0
 
 
 def _gpu_types(options: Mapping[str, str]) -> Iterable[str]:
-    for name in ("gpus", "gpus-per-node", "gpus-per-task"):
+    for name in ("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task"):
         for part in options.get(name, "").split(","):
-            kind, colon, _ = part.replace("=", ":").partition(":")
-            if colon:
-                yield kind
-    for part in options.get("gres", "").split(","):
-        words = part.removeprefix("gres:").removeprefix("gres/").replace("=", ":").split(":")
-        if words[0] == "gpu" and len(words) > 1 and not words[1].isdigit():
-            yield words[1]
+            yield from filter(None, gpus_by_type(f"gpu:{part}"))
+    for name in ("gres", "tres-per-task"):
+        yield from filter(None, gpus_by_type(options.get(name, "")))
 
 
 def _memory_mib(options: Mapping[str, str], cpus_per_node: int, gpus_per_node: int) -> int | None:

@@ -59,7 +59,7 @@ class Adoption:
         return record.job
 
     def _ours(self, cluster: SlurmCluster, row: QueueRow) -> Job | None:
-        whole_id = row.array_job_id or row.slurm_id
+        whole_id = row.whole_id
         with self._book.alone():
             known = the_same(row, self._book.by_slurm_id(cluster.name).get(whole_id, ()))
             # Where sbatch has not answered yet, Slurm's id is still to be learned.
@@ -120,7 +120,7 @@ def _record(cluster: SlurmCluster, row: QueueRow, more: ControlRow | None) -> Re
         name=row.name,
         # How it has ended is found out as of any other job.
         state=JobState.FINISHING if ended else state_named(row.state),
-        slurm_id=row.array_job_id or row.slurm_id,
+        slurm_id=row.whole_id,
         restarts=more.requeues if more else 0,
         created_s=row.submit_s or now_s,
         state_since_s=(row.start_s if row.state == "RUNNING" else row.submit_s) or now_s,

@@ -87,12 +87,14 @@ class Book:
         self._notify()
 
     def record(self, job_id: str) -> Record:
-        """Return a record by our id or Slurm's: of that, the newest job, a live one first.
-        NotFoundError; RequestError: jobs of several clusters have it."""
+        """Return a record by our id or Slurm's: of that, the newest job, a live one first. The ID
+        of any part of a heterogeneous job (`153+1`) means the job. NotFoundError; RequestError:
+        jobs of several clusters have it."""
         with self._changed:
             if job_id in self._records:
                 return self._records[job_id]
-            same = [r for r in self._records.values() if r.job.slurm_id == job_id]
+            whole_id = job_id.partition("+")[0]
+            same = [r for r in self._records.values() if r.job.slurm_id == whole_id]
         if not same:
             raise NotFoundError(
                 "There is no job {job} here.", hint="`{slurm} jobs` lists yours.", job=repr(job_id)
@@ -181,6 +183,17 @@ class Book:
             for name, value in changes.items():
                 setattr(record, name, value)
             self.store.save_synced(record)
+
+    def change_each(self, changed: Callable[[Record], Mapping[str, Any] | None]) -> None:
+        """Save each record for which `changed`, which may alter it, returns changes of its job."""
+        with self._changed:
+            for record in [*self._records.values()]:
+                changes = changed(record)
+                if changes is not None:
+                    self.revisions.latest += 1
+                    record.change(self.revision, time.time(), **changes)
+                    self.store.save(record)
+                    self._enter(record)
 
     def remove(self, job_id: str) -> None:
         with self._changed:

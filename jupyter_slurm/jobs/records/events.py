@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jupyter_slurm.jobs.outcome import array_tasks
 from jupyter_slurm.wire import Job, JobEvent, JobState, Message, Text
 
 MOST = 100
@@ -65,7 +66,7 @@ def _found(last: JobEvent | None, old: Job | None, new: Job, now_s: float) -> It
         state = JobState.PENDING
         yield JobEvent(time_s=new.submitted_s or now_s, state=state, text=taken)
     again = old is not None and new.restarts > old.restarts
-    if state in _RUNS and (again or new.state in _WAITS):
+    if state in _RUNS and (again or (new.state in _WAITS and not array_tasks.have_run(new.tasks))):
         state = new.state if new.state in _WAITS else JobState.REQUEUED
         yield JobEvent(time_s=now_s, state=state, text="Back in the queue.")
     elif _has_begun(state, old, new):

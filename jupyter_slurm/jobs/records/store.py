@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from jupyter_slurm.jobs.records.events import following
+from jupyter_slurm.jobs.records.renames import Renames
 from jupyter_slurm.places import private_dir
 from jupyter_slurm.wire import Job, JobEvent, JobSpec
 
@@ -40,12 +41,19 @@ class Record(msgspec.Struct, kw_only=True):
     asked: JobSpec | None = None
     """`without_content` of the spec as it was submitted; None: it was submitted elsewhere, or
     recorded by an older version."""
+    slurm_submitted_s: float | None = None
+    """Slurm's own time of submission, which identifies a job whose token a site has removed. None:
+    Slurm has not been seen to list the job."""
     sbatch_calls: int = 0
     """How often sbatch may have been called for it."""
     stdout_path: str | None = None
     """The output file of a batch script of the user's, once Slurm has named it."""
+    stderr_path: str | None = None
+    """The file of its error output, where that is another one."""
     task_stdout: str | None = None
     """The output file of an array's tasks (`array_tasks.pattern`)."""
+    task_stderr: str | None = None
+    """The file of their error output, where that is another one."""
     task_paths: dict[str, str] = msgspec.field(default_factory=dict)
     """Index -> where a task of an array wrote, if no pattern of the index alone tells it."""
     mirror: str | None = None
@@ -95,6 +103,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self._records = private_dir(folder / "jobs")
         self._keys = private_dir(folder / "keys")
+        self.renames = Renames(folder)
         self._unread: list[Path] = []
         self._batches: dict[Path, set[str]] = {}
         """Each batch, with the jobs whose own files are older."""

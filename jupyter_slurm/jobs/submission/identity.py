@@ -10,13 +10,16 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+import psutil
 
 from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
 from jupyter_slurm.jobs.cluster.transfers import pushed_folder
 from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.records.renames import Rename
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission.inputs import MAYBE
 from jupyter_slurm.jobs.submission.resolved import Resolved
@@ -25,6 +28,8 @@ from jupyter_slurm.transport.files.manifest import scan
 from jupyter_slurm.wire import CellSpec, Earlier, InputPart, Job, JobSpec, JobState
 
 _IMAGE_FILE = "image file"
+_CLOCK_S = 2.0
+"""Tolerance when comparing start times of a process: Linux gives the boot time in whole seconds."""
 
 
 def given(job: Resolved) -> dict[str, str]:
@@ -54,14 +59,32 @@ def _given(spec: JobSpec, of_cluster: Sequence[object]) -> dict[str, str]:
     asked += ["root"] if spec.container_remap_root else []
     own = [getattr(spec, name) for name in kind_of(spec).identified_by]
     found = {
-        "options": _digest([of_cluster, asked, own, spec.fetch, spec.push, spec.push_exclude]),
-        "folder": _digest(spec.cwd),
+        "options": _digest([of_cluster, asked, own, spec.fetch, spec.push_exclude]),
+        "folder": _folder(spec),
     }
     if isinstance(spec, CellSpec) and spec.names_in:
         found["in"] = spec.inputs_digest or _unknown()
     if spec.push is not None:
         found["push"] = _listing(spec, spec.push)
     return found
+
+
+def moved(record: Record, rename: Rename) -> dict[str, object] | None:
+    """Let a record follow the rename of a notebook or folder. Return the changes of its job; None:
+    it has nothing to do with it."""
+    spec, asked = rename.spec(record.spec), rename.spec(record.asked)
+    paths = {"notebook": record.job.notebook, "fetch_to": record.job.fetch_to}
+    changes = {name: path and rename.followed(path) for name, path in paths.items()}
+    if (spec, asked, changes) == (record.spec, record.asked, paths):
+        return None
+    if asked is not None and asked != record.asked and "folder" in record.given:
+        record.given = {**record.given, "folder": _folder(asked)}
+    record.spec, record.asked = spec, asked
+    return {**changes}
+
+
+def _folder(spec: JobSpec) -> str:
+    return _digest([spec.cwd, spec.push])
 
 
 def differences(now: dict[str, str], then: dict[str, str]) -> tuple[InputPart, ...]:
@@ -75,20 +98,41 @@ def differences(now: dict[str, str], then: dict[str, str]) -> tuple[InputPart, .
     return tuple("in?" if part == "in" and unsure else part for part in differ)
 
 
-def earlier(cells: Sequence[Record], given: Callable[[], dict[str, str]]) -> Earlier | None:
-    """Choose from the jobs of a cell, newest first, the one to attach to, or to speak of; `given`
-    returns what the cell's job would get now, and is called only where there is such a job."""
+def earlier(
+    cells: Sequence[Record], given: Callable[[], dict[str, str]], kernel: str | None
+) -> Earlier | None:
+    """Choose from the jobs of a cell, newest first, the one that `kernel` attaches to or reports.
+
+    `given` returns the inputs of a new job; it is called only if `cells` is not empty."""
     others = [record for record in cells if _has_open_end(record.job)]
     if not others:
         return None
     now = given()
-    differs = {record.job.id: differences(now, record.given) for record in cells}
+    differs = {
+        record.job.id: (*differences(now, record.given), *_other_kernel(record, kernel))
+        for record in cells
+    }
     same = next((record for record in cells if not differs[record.job.id]), None)
     if same is not None and _has_open_end(same.job):
         return Earlier(job=same.job)
     going = [record for record in others if not record.job.state.final]
     found = next((r.job for r in (*going, *others) if differs[r.job.id]), None)
     return None if found is None else Earlier(job=found, differs=differs[found.id])
+
+
+def _other_kernel(record: Record, kernel: str | None) -> tuple[InputPart, ...]:
+    """Two kernels may run a notebook at the same time, and a job's result is for one of them."""
+    submitted = record.asked and record.asked.kernel
+    return ("kernel",) if submitted and submitted != kernel and _runs(submitted) else ()
+
+
+def _runs(kernel: str) -> bool:
+    with suppress(psutil.Error, ValueError):
+        pid, began_s = kernel.split(" ")
+        process = psutil.Process(int(pid))
+        same = abs(process.create_time() - float(began_s)) < _CLOCK_S
+        return same and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _has_open_end(job: Job) -> bool:
@@ -104,8 +148,8 @@ def _listing(spec: JobSpec, local: str) -> str:
     out: it is saved again and again while its cells are the same."""
     own = os.fsencode(Path(spec.notebook).name) if spec.notebook else None
     try:
-        folder = pushed_folder(local, whole=not spec.push_only)
-        found = scan(os.fsencode(folder), Exclusion(spec.push_exclude, spec.push_only))
+        folder = pushed_folder(local)
+        found = scan(os.fsencode(folder), Exclusion(spec.push_exclude))
     except (FileAccessError, NotFoundError, RequestError):  # it is refused when it is pushed
         return _unknown()
     # The time of a folder is that of a file which may have been left out.

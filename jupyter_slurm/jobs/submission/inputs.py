@@ -7,11 +7,14 @@ import mmap
 import types
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from jupyter_slurm.jobs.outcome.variables import digest_file, parse_header
+if TYPE_CHECKING:  # by the name that it has on the node
+    import runner_values
+else:
+    from jupyter_slurm.node import runner_values
 
 MAYBE = "?"
 """Begins the digest of values of which equal ones may have another."""
@@ -22,21 +25,40 @@ _OF_CODE = (
     "co_name co_qualname co_code co_consts co_names co_varnames co_freevars co_cellvars co_flags "
     "co_argcount co_posonlyargcount co_kwonlyargcount co_exceptiontable"
 ).split()
+_PIECE_BYTES = 1 << 20
 _OBJECT = b"\x93"
 """STACK_GLOBAL: whatever is not made of plain values alone."""
+
+
+def holds_code(path: Path) -> bool:
+    """Tell whether a file of variables holds code by value, which ties it to this Python."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        index = runner_values.read_index(whole)
+    return any(one["code"] for one in index["variables"].values())
 
 
 def digest_inputs(path: Path, names: Sequence[str], namespace: Mapping[str, object]) -> str:
     """Digest the values that were written to `path`: equal for equal plain values, and as far as
     possible for sets and for code, also when another process has made them anew."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
-        header, at = parse_header(memoryview(whole), path)
-        end = at + header.stream_bytes
-        found = {mark: whole.find(mark, at, end) >= 0 for mark in (*_WITHOUT_ORDER, _OBJECT)}
-    maybe = MAYBE if any(found.values()) else ""
-    if not any(found[mark] for mark in _WITHOUT_ORDER):
-        return maybe + digest_file(path)
-    return maybe + _digest_in_order([namespace[name] for name in names]).hex()
+    with path.open("rb") as file:
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+            entries = runner_values.read_index(whole)["variables"].values()
+            pickles = [one["pickle"] for one in entries]
+            found = {
+                mark
+                for mark in (*_WITHOUT_ORDER, _OBJECT)
+                if any(whole.find(mark, at, at + size_bytes) >= 0 for at, size_bytes in pickles)
+            }
+            left_bytes = whole.rfind(b"\n", 0, len(whole) - 1)  # before the index
+        maybe = MAYBE if found else ""
+        if found.intersection(_WITHOUT_ORDER):
+            return maybe + _digest_in_order([namespace[name] for name in names]).hex()
+        digest = hashlib.sha256()
+        while left_bytes > 0:
+            piece = file.read(min(left_bytes, _PIECE_BYTES))
+            digest.update(piece)
+            left_bytes -= len(piece)
+        return maybe + digest.hexdigest()
 
 
 def _digest_in_order(value: object) -> bytes:

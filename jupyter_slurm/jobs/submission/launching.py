@@ -1,7 +1,8 @@
 """A job that is spread over nodes: what its launcher gets. PURE.
 
 The batch script runs `node/launch.py` on the first node, outside any image, in place of the job's
-own program; that starts the same on each node by the script `engine`, in the image.
+own program. That has srun start the engine on all nodes, in the image: by the script `engine`, or
+in the container of the step.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
         "has_overlap": job.site.has_overlap,
         "max_restarts": spec.max_restarts if isinstance(spec, CellSpec) else 0,
     }
-    ours = ("launch", "framing", "private_folder", "runner.", *_RUNNERS, program)
+    ours = ("launch", "private_folder", "runner.", *_RUNNERS, program)
     found: dict[str, bytes | Path] = {layout.KEY: b"", layout.LAUNCH: msgspec.json.encode(plan)}
     for one in ours:
         found |= node_files(one)

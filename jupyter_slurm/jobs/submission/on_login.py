@@ -183,7 +183,8 @@ def judge(evidence: Evidence) -> Verdict:
     if evidence.cancel_requested:
         why = together("Cancelled by you.", verdict.interrupted_at(evidence))
         return Verdict(state=JobState.CANCELLED, why=why, exit_code=exit_code)
-    if evidence.folder_gone or (ended is not None and ended.signal is None):
+    by_itself = ended is not None and ended.signal is None
+    if evidence.folder_gone or evidence.unstarted_claim or by_itself:
         return verdict.judge(evidence)
     where = f"the login machine {evidence.started.node}" if evidence.started else "a login machine"
     why = f"It was killed on {where}, or that was started anew: it left no word of how it ended."

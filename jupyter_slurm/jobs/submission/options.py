@@ -14,7 +14,7 @@ from jupyter_slurm.profiles.table import nearest
 from jupyter_slurm.slurm import options as sbatch_options
 from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.slurm.units import gpus_in_tres, gpus_of_option
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import JobSpec, Message
 
 _TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
 """Before our id in a job's comment, by which a job is found again whose id was never heard."""
@@ -33,6 +33,11 @@ _ELSEWHERE = {
     "env": "The table `job_env` of the cluster gives every job a variable.",
 }
 _SAYS_NODES = frozenset("nodes nodelist nodefile ntasks ntasks-per-gpu spread-job".split())
+_SBATCH_ALONE = frozenset(
+    "batch chdir kill-on-invalid-dep no-requeue requeue wait-all-nodes".split()
+)
+"""Options that say nothing about a shell. srun lacks all of them but `chdir`, which is for the
+folder of its files."""
 _INTERRUPTS = ("TERM", "INT", "USR1", "USR2")
 """Signals that the runner turns into KeyboardInterrupt as they come."""
 
@@ -41,9 +46,9 @@ def comment_token(job_id: str) -> str:
     return f"{_TOKEN}{job_id}"
 
 
-def is_token(word: str) -> bool:
-    """Tell whether the word, in a comment, is the token of any job of ours."""
-    return word.startswith(_TOKEN)
+def has_token(comment: str) -> bool:
+    """Return whether the comment holds the token of any job of ours."""
+    return _TOKEN in comment
 
 
 def slurm_name(spec: JobSpec) -> str:
@@ -62,7 +67,7 @@ def merged_options(
     _check_defaults(profile)
     ours = _OURS if spec.launch is None else {*_OURS, *_TASKS}
     defaults = {name: value for name, value in profile.defaults.items() if name not in ours}
-    known = sbatch_options.left_of(defaults, {*directives, *spec.options})
+    known = sbatch_options.left_of(defaults, {**directives, **spec.options})
     has_gpus = _has_gpus({**known, **directives, **spec.options})
     for with_gpus, without in _FOR_GPUS.items():
         if with_gpus in known:
@@ -74,12 +79,31 @@ def merged_options(
         }
         sbatch_options.check_together(merged)
     except sbatch_options.OptionError as exc:
-        raise RequestError(exc.message, option=exc.option) from exc
-    one_node = spec.launch is None and not kind_of(spec).starts_tasks
-    if one_node and merged.keys().isdisjoint(_SAYS_NODES):
-        # Slurm may spread --gpus over nodes as they are free, and the code would see a part.
-        merged |= {"nodes": "1"} if gpus_of_option(merged.get("gpus", "")) else {}
+        defaults = {one: known[one] for one in (exc.option, *exc.together) if one in known}
+        raise RequestError(
+            exc.message,
+            hint=_of_profile(profile, defaults) if defaults else None,
+            option=exc.option,
+        ) from exc
+    if spec.launch is None and not kind_of(spec).starts_tasks:
+        merged |= _one_node(merged)
     return merged
+
+
+def _one_node(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the option for one node where GPUs are asked for and no number of nodes: Slurm may
+    spread --gpus over nodes as they are free, and the code would see a part."""
+    says = not options.keys().isdisjoint(_SAYS_NODES)
+    return {"nodes": "1"} if not says and gpus_of_option(options.get("gpus", "")) else {}
+
+
+def _of_profile(profile: ClusterProfile, defaults: Mapping[str, str]) -> Message:
+    """Name the defaults that the user has not typed and may not know of."""
+    return Message.of(
+        "The profile of {cluster} sets {defaults}. An option that you give replaces it.",
+        cluster=profile.name,
+        defaults=", ".join(f"`{name} = {value or 'true'}`" for name, value in defaults.items()),
+    )
 
 
 def _has_gpus(options: Mapping[str, str]) -> bool:
@@ -115,7 +139,15 @@ def of_script(
     return wanted | _ours(spec, job_dir, wanted), signal
 
 
-def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[str, str]:
+def of_shell(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options with which srun allocates what a shell runs in."""
+    wanted = {name: value for name, value in options.items() if name not in _SBATCH_ALONE}
+    _refuse_of_scripts(wanted)
+    return wanted | _one_node(wanted) | {"job-name": spec.name, "chdir": str(job_dir.path)}
+
+
+def _refuse_of_scripts(options: Mapping[str, str]) -> None:
+    """Raise RequestError for an option that only a batch script may have."""
     for name in options:
         instead = sbatch_options.OPTIONS[name].not_in_cell
         if name == "job-name":
@@ -124,6 +156,10 @@ def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[st
             raise RequestError(
                 "`--{name}` cannot be used with a cell.", hint=instead, option=name, name=name
             )
+
+
+def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[str, str]:
+    _refuse_of_scripts(options)
     ours = {
         "job-name": slurm_name(spec),
         "comment": comment(spec, options.get("comment")),
@@ -167,8 +203,7 @@ def _hand_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
 
 def nodes_asked(options: Mapping[str, str]) -> int:
     """Count the nodes that sbatch's options ask for at least."""
-    digits = re.match(r"[0-9]+", options.get("nodes", ""))
-    return int(digits[0]) if digits else 1
+    return _number(options, "nodes") or 1
 
 
 def gpus_asked(options: Mapping[str, str]) -> int:
@@ -178,4 +213,15 @@ def gpus_asked(options: Mapping[str, str]) -> int:
     nodes = nodes_asked(options)
     if "gpus-per-node" in options:
         return nodes * gpus_of_option(options["gpus-per-node"])
+    per_task = gpus_of_option(options.get("gpus-per-task", ""))
+    per_task = per_task or gpus_in_tres(options.get("tres-per-task", ""))
+    if per_task:
+        tasks = _number(options, "ntasks") or nodes * (_number(options, "ntasks-per-node") or 1)
+        return tasks * per_task
     return nodes * gpus_in_tres(options.get("gres", ""))
+
+
+def _number(options: Mapping[str, str], name: str) -> int:
+    """Return the number that the option's value begins with; 0: none."""
+    digits = re.match(r"[0-9]+", options.get(name, ""))
+    return int(digits[0]) if digits else 0

@@ -19,7 +19,7 @@ from jupyter_slurm.errors import VariableError
 
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 """The same zip from the same files, whenever it is made."""
-_FOR_VARIABLES = frozenset(("runner_variables.py", "runner_plain.py"))
+_FOR_VARIABLES = frozenset(("runner_values.py", "runner_data.py"))
 """Modules that only a cell with variables imports."""
 _FOR_SOME = frozenset(
     ("runner_ranks.py", "runner_engine.py", "runner_usage.py", "runner_dashboards.py")

@@ -6,20 +6,21 @@ be submitted is a value one can look at (`--dry-run`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 import msgspec
 
 from jupyter_slurm import containers
-from jupyter_slurm.containers.kept import Kept, begun_note
-from jupyter_slurm.containers.runtime import launch_beside, launch_in_terminal, launch_own
+from jupyter_slurm.containers.runtime import launch_beside, launch_own
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds import cell
-from jupyter_slurm.jobs.kinds.kind import Files, socket_name
+from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.jobs.submission import certificate, launching, staging
 from jupyter_slurm.jobs.submission.checks import check_spec
-from jupyter_slurm.jobs.submission.options import comment, of_script
+from jupyter_slurm.jobs.submission.options import comment, of_script, of_shell
 from jupyter_slurm.jobs.submission.payload import node_files
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.jobs.submission.script import (
@@ -28,16 +29,33 @@ from jupyter_slurm.jobs.submission.script import (
     render_environment,
     render_script,
 )
-from jupyter_slurm.slurm import sbatch
-from jupyter_slurm.transport.node_program import PYTHON, node_file
+from jupyter_slurm.slurm import sbatch, scontrol
+from jupyter_slurm.transport.node_program import node_file
 from jupyter_slurm.wire import (
     CellSpec,
     DashboardName,
     JobSpec,
     ProgramSpec,
     ScriptSpec,
-    TerminalSpec,
 )
+
+_OWN = re.compile(r"%[0-9]{0,2}[jA]")
+"""A pattern in a path that is the job's ID."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Patterns of the files that a batch script writes, where the job's ID is in their names: such
+    a file is this job's, even where Slurm forgets the job before it has told them."""
+
+    stdout: str | None = None
+    stderr: str | None = None
+
+    def of(self, slurm_id: str) -> tuple[str | None, str | None]:
+        """Return the paths of the job. None: not known before Slurm tells it."""
+        values = {"j": slurm_id, "A": slurm_id}
+        known = [one and scontrol.fill_in(one, values) for one in (self.stdout, self.stderr)]
+        return known[0], known[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +67,7 @@ class Submission:
     """The key, and what is made of it, is still empty (`with_key`)."""
     variables: tuple[str, ...] = ()
     """Names of what it finds in its environment."""
+    outputs: Outputs = field(default_factory=Outputs)
 
 
 def with_key(files: Files, key: bytes) -> Files:
@@ -109,9 +128,30 @@ def _dashboards(spec: JobSpec, names: tuple[DashboardName, ...]) -> Files:
         return {}
     logdir = spec.tensorboard if isinstance(spec, CellSpec) else None
     plan = {"id": spec.id, "names": names, "logdir": logdir}
-    ours = ("dashboards", "runner_dashboards", "framing", "lab_door", "lab_port")
+    ours = ("dashboards", "runner_dashboards", "framing", "lab_door")
     found = {name: text for one in ours for name, text in node_files(one).items()}
     return {**found, layout.DASHBOARDS: msgspec.json.encode(plan)}
+
+
+def prepare_shell(job: Resolved) -> tuple[Files, Mapping[str, str]]:
+    """Return the files of a shell in an allocation of its own, and srun's options. RequestError:
+    names an option that such a shell cannot have."""
+    options = of_shell(job.spec, job.job_dir, job.options)
+    box, _ = _boxed(job, job.options.get("chdir"))
+    beside = launch_beside(job.runtime, [], box)
+    plan = ScriptPlan(
+        title=job.spec.name,
+        job_dir=str(job.job_dir.path),
+        command=beside.argv,
+        modules=job.modules,
+        setup=job.profile.setup,
+        runtime_setup=(*job.mount_links, *beside.setup),
+        login_shell=job.profile.login_shell,
+    )
+    files = {layout.ENTER: render_enter(plan).encode()}
+    if job.environment:
+        files[layout.ENVIRONMENT] = render_environment(job.environment).encode()
+    return files, options
 
 
 def prepare_session_cell(spec: CellSpec) -> Files:
@@ -149,12 +189,7 @@ def _launch(job: Resolved, chdir: str | None) -> containers.Launch:
         there = "python3" if runtime.takes_image else python
         # -B: what was imported from the job's folder needs no __pycache__ there.
         argv = [there, "-uB", f"{inside}/{job.kind.runner}", inside, "{attempt}"]
-    if not isinstance(spec, TerminalSpec):
-        return runtime.launch(argv, box)
-    launch = launch_in_terminal(runtime, argv, box)
-    holder = (f"{job.job_dir.path}/{layout.TERMINAL}", "hold", socket_name(spec.id))
-    words = ("-sEB", *holder, f"{spec.keep_s:g}", *launch.argv)
-    return replace(launch, argv=("/bin/sh", "-c", PYTHON, "sh", python, *words))
+    return runtime.launch(argv, box)
 
 
 def _boxed(job: Resolved, chdir: str | None) -> tuple[containers.Box, str]:
@@ -163,7 +198,7 @@ def _boxed(job: Resolved, chdir: str | None) -> tuple[containers.Box, str]:
         job_dir=str(job.job_dir.path),
         image=job.site.image_file,
         as_root=job.spec.container_remap_root,
-        kept=_kept(job),
+        container_name=job.spec.container_name,
         mounts=job.mounts,
         env_file=layout.ENVIRONMENT if job.environment else None,
     )
@@ -176,12 +211,6 @@ def _boxed(job: Resolved, chdir: str | None) -> tuple[containers.Box, str]:
             stage = containers.Mount(str(job.job_dir.stage), own)
             box = replace(box, mounts=(*box.mounts, stage))
     return replace(box, workdir=_workdir(job, chdir, own)), inside
-
-
-def _kept(job: Resolved) -> Kept | None:
-    """Return the container that the job makes, or uses, and which stays."""
-    name = job.spec.container_name
-    return None if name is None else Kept(name, job.site.note, begun_note(job.image))
 
 
 def _batch_script(job: Resolved, spec: ScriptSpec) -> Submission:
@@ -197,4 +226,18 @@ def _batch_script(job: Resolved, spec: ScriptSpec) -> Submission:
         spec.code,
         tuple(sbatch.argv(layout.SCRIPT, options, spec.arguments)),
         job.kind.files(spec, job),
+        outputs=_outputs(job),
     )
+
+
+def _outputs(job: Resolved) -> Outputs:
+    options = job.effective_options
+    if "array" in options:
+        return Outputs()
+
+    def pattern(path: str | None) -> str | None:
+        if path is None or "\\" in path or not _OWN.search(path):
+            return None
+        return path if path.startswith("/") else f"{job.folder.replace('%', '%%')}/{path}"
+
+    return Outputs(pattern(options.get("output", "slurm-%j.out")), pattern(options.get("error")))

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import msgspec
 
-from jupyter_slurm.containers import KeepsContainers, Runtime, kept
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
@@ -14,7 +13,6 @@ from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission.resolved import (
     Resolved,
     Site,
-    kept_name,
     resolved,
     run_by,
 )
@@ -30,13 +28,11 @@ def resolve(spec: JobSpec, cluster: SlurmCluster, job_dir: JobDir | None = None)
     something in `spec` cannot be; NotFoundError: the cluster has no such image."""
     profile = cluster.profile.for_job(spec)
     runtime, image = run_by(spec, profile)
-    name, file = kept_name(spec, runtime), None
+    file = f"@{spec.container_name}" if spec.container_name else None
     if image is not None and runtime.takes_image:
         file = cluster.find_image(image, runtime.name, runtime.fetched)
     folder = job_dir or JobDir(cluster.job_root() / spec.id)
     site = Site(str(cluster.transport.home()), folder, file)
-    if name is not None:
-        site = _with_containers(site, name, runtime, cluster)
     if spec.launch is not None:
         site = _with_srun(site, cluster, is_mpi=spec.launch == "mpi")
     return resolved(spec, profile, site)
@@ -48,19 +44,6 @@ def _with_srun(site: Site, cluster: SlurmCluster, *, is_mpi: bool) -> Site:
     version = cluster.srun_version()
     overlap = version is None or has_overlap(version)
     return replace(site, has_overlap=overlap, mpi_types=cluster.mpi_types() if is_mpi else ())
-
-
-def _with_containers(site: Site, name: str, runtime: Runtime, cluster: SlurmCluster) -> Site:
-    assert isinstance(runtime, KeepsContainers)
-    store = cluster.image_store()
-    found = [one for one in store.containers() if (one.name, one.runtime) == (name, runtime.name)]
-    newest = sorted(found, key=lambda one: one.made_s or 0.0, reverse=True)
-    return replace(
-        site,
-        image_file=site.image_file or runtime.kept(name),
-        note=str(store.path / kept.FOLDER / kept.note_of(name, runtime.name)),
-        containers=tuple(newest),
-    )
 
 
 def with_dependency(job: Resolved, book: Book, wait_s: float) -> Resolved:

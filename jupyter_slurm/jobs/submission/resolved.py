@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-import msgspec
-
 from jupyter_slurm import containers
-from jupyter_slurm.containers.kept import Container, container_name
+from jupyter_slurm.containers.enroot_containers import EnrootContainers
 from jupyter_slurm.containers.mounts import Places, home_expanded, parse_mounts
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.kinds import kind_of
@@ -35,10 +33,6 @@ class Site:
     job_dir: JobDir
     image_file: str | None = None
     """The image's path, or the runtime's name of one that it fetches; None: no image."""
-    note: str = ""
-    """The path of the note of a container that stays, up to the node; "": there is none."""
-    containers: tuple[Container, ...] = ()
-    """The containers of the name that the job asks for, the newest first."""
     has_overlap: bool = True
     """Whether steps share CPUs only with `--overlap`; asked only for a job on many nodes."""
     mpi_types: tuple[str, ...] = ()
@@ -146,7 +140,7 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
     kind = kind_of(spec)
     spec = kind.completed(spec, profile)
     runtime, image = run_by(spec, profile)
-    spec = msgspec.structs.replace(spec, container_name=kept_name(spec, runtime))
+    _check_container(spec, runtime)
     if not runtime.takes_image and spec.image:
         raise RequestError(
             "The runtime {name} takes no image, but {image} was asked for.",
@@ -198,29 +192,23 @@ def run_by(spec: JobSpec, profile: ClusterProfile) -> tuple[containers.Runtime, 
     return containers.runtime_named(name), image
 
 
-def kept_name(spec: JobSpec, runtime: containers.Runtime) -> str | None:
-    """Return the name of the container that is to stay; None: the job's goes with it.
-    RequestError: no container can have that name, or the runtime keeps none."""
-    keeps = isinstance(runtime, containers.KeepsContainers)
-    if spec.container_remap_root and not keeps:
+def _check_container(spec: JobSpec, runtime: containers.Runtime) -> None:
+    """Raise RequestError for an option that the runtime cannot follow."""
+    if spec.container_remap_root and not isinstance(runtime, EnrootContainers):
         raise RequestError(
             "--container-remap-root needs pyxis or enroot, and the runtime is {runtime}.",
             hint="What only root can install belongs into an image: `%%slurm_image` makes one.",
             option="container-remap-root",
             runtime=runtime.name,
         )
-    if spec.container_name is None:
-        return None
-    if not keeps:
+    if spec.container_name is not None and runtime.name != "pyxis":
         raise RequestError(
-            "The runtime {runtime} keeps no container for later jobs; --container-name needs "
-            "pyxis or enroot.",
-            hint="Make an image of what the container would have, which every node can use: "
+            "--container-name needs pyxis, and the runtime is {runtime}.",
+            hint="Build an image with what the container would have: "
             "`%%slurm_image NAME --from IMAGE`, then --image NAME.",
             option="container-name",
             runtime=runtime.name,
         )
-    return container_name(spec.container_name)
 
 
 def _check_places(job: Resolved) -> None:

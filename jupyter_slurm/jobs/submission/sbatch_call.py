@@ -10,8 +10,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from jupyter_slurm.slurm.fields import SLURM_ENV
-
 _LOOKS = 400
 """At 0.05 s: what a login is given to run what it is told."""
 _NO_LOGIN = 200
@@ -26,7 +24,11 @@ if command -v flock >/dev/null 2>&1; then flock 9; fi
 "$@" >submitted.partial 2>submit.err
 rc=$?
 [ ! -s submit.err ] || cat submit.err >&2
-[ $rc = 0 ] && mv submitted.partial submitted && cat submitted
+if [ $rc != 0 ]; then
+  cat submitted.partial # a wrapper may say here why it refuses
+elif mv submitted.partial submitted; then
+  cat submitted
+fi
 exit $rc
 """
 
@@ -62,7 +64,6 @@ _AS_TYPED = f"""
   JSLURM_PROGRAM=$(command -v "$4" || echo "$4")
   for name in $1; do eval "export JSLURM_ENV_$name=\\"\\$$name\\""; done
   export JSLURM_NAMES JSLURM_WORDS JSLURM_AFTER JSLURM_DIR JSLURM_PROGRAM JSLURM_CLAIM
-  unset {" ".join(SLURM_ENV)}
   own=; command -v setsid >/dev/null 2>&1 && own=setsid
   for how in '-i -c' -c; do
     JSLURM_CLAIM=submit.login.$$.${{#how}}
@@ -79,7 +80,7 @@ _AS_TYPED = f"""
       # Without that file nobody knows what became of sbatch; who looks for the job will.
       rc=$(cat "$JSLURM_CLAIM/rc" 2>/dev/null || echo 0)
       cat submit.err >&2
-      [ "$rc" != 0 ] || cat submitted 2>/dev/null
+      if [ "$rc" = 0 ]; then cat submitted; else cat submitted.partial; fi 2>/dev/null
       rm -rf -- submit.login.$$.*
       exit "$rc"
     fi

@@ -65,8 +65,9 @@ class ScriptPlan:
 def render_script(plan: ScriptPlan) -> str:
     """Return the script's text; it ends with a newline."""
     return _TEMPLATE.format(
-        shell=_shell(plan),
+        shell="/bin/bash -p" if plan.login_shell else "/bin/bash",
         title=" ".join(plan.title.split()),
+        begin=_begin(plan),
         job_dir=_quote(plan.job_dir),
         target=_target(plan.pid_file),
         signals=_traps(plan.signal),
@@ -77,7 +78,6 @@ def render_script(plan: ScriptPlan) -> str:
         after=_without_dos(plan.after),
         setup_exit=SETUP_EXIT,
         no_room_exit=NO_ROOM_EXIT,
-        duplicate_exit=DUPLICATE_EXIT,
         measured_mib=_MEASURED_MIB,
     )
 
@@ -91,7 +91,7 @@ def render_enter(plan: ScriptPlan) -> str:
     """Return the text of `enter`, which runs its own words behind the plan's command, from the same
     folder and after the same modules and set-up: for a program beside the job's own."""
     lines = (
-        f"#!{_shell(plan)}",
+        "#!/bin/bash -l" if plan.login_shell else "#!/bin/bash",
         f"cd -- {_quote(plan.job_dir)} || exit {NO_ROOM_EXIT}",
         _prepare(plan),
         f'exec {_command(plan.command)} "$@"',
@@ -99,8 +99,10 @@ def render_enter(plan: ScriptPlan) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _shell(plan: ScriptPlan) -> str:
-    return "/bin/bash -l" if plan.login_shell else "/bin/bash"
+def _begin(plan: ScriptPlan) -> str:
+    """Return shell text that claims the attempt, then reads the login files."""
+    claim = _CLAIM.format(no_room_exit=NO_ROOM_EXIT, duplicate_exit=DUPLICATE_EXIT)
+    return _LOGIN.format(claim=claim) if plan.login_shell else claim
 
 
 def _quote(text: str) -> str:
@@ -171,14 +173,7 @@ load_module() {
 }
 """
 
-_TEMPLATE = """\
-#!{shell}
-# {title}
-# Written by jupyter-slurm; everything of this job is in the folder below.
-job_dir={job_dir}
-attempt=${{SLURM_RESTART_COUNT:-0}}
-rc=255 caught='' child='' seconds='' stage='' out_of_time=''
-
+_CLAIM = """\
 # A submission whose answer was lost may be made again: the first of the two jobs to come here
 # takes the folder, which mkdir decides, on NFS too; the other one ends and has done nothing.
 if ! mkdir "$job_dir/claim.$attempt"; then
@@ -189,6 +184,26 @@ if ! mkdir "$job_dir/claim.$attempt"; then
   echo "jupyter-slurm: $job_dir cannot be written on $HOSTNAME" >&2
   exit {no_room_exit}
 fi
+"""
+_LOGIN = """\
+# Claimed before the login files are read: where they end the shell, the claim is all there is.
+if [ $# = 0 ]; then
+{claim}exec /bin/bash -l "$0" logged-in
+fi
+set +efuC # as they may have left them
+unset IFS
+type -P mkdir >/dev/null || exit 1
+"""
+
+_TEMPLATE = """\
+#!{shell}
+# {title}
+# Written by jupyter-slurm; everything of this job is in the folder below.
+job_dir={job_dir}
+attempt=${{SLURM_RESTART_COUNT:-0}}
+rc=255 caught='' child='' seconds='' stage='' out_of_time=''
+
+{begin}
 exec >>"$job_dir/log.$attempt" 2>&1 </dev/null || exit {no_room_exit}
 
 # The program is the one child of the process that waits for it, which may just be starting it.

@@ -55,10 +55,9 @@ exit 0
 """
 
 
-def mirror_of(job_dir: JobDir, host: str, folder: Path, part: str = "") -> PurePosixPath:
-    """Return where the cluster keeps its copy of this machine's `folder`, beside `job_root`; `part`
-    tells copies of some of its files alone from those of the whole."""
-    of = "\0".join([host, str(folder), *([part] if part else [])])
+def mirror_of(job_dir: JobDir, host: str, folder: Path) -> PurePosixPath:
+    """Return where the cluster keeps its copy of this machine's `folder`, beside `job_root`."""
+    of = f"{host}\0{folder}"
     digest = hashlib.blake2b(of.encode(errors="surrogateescape"), digest_size=10)
     return job_dir.path.parent.parent / "pushed" / digest.hexdigest()
 

@@ -37,7 +37,7 @@ from jupyter_slurm.jobs.outcome.result import parse_started
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission.options import slurm_name
-from jupyter_slurm.jobs.submission.prepare import Submission, prepare, with_key
+from jupyter_slurm.jobs.submission.prepare import Outputs, Submission, prepare, with_key
 from jupyter_slurm.jobs.submission.resolve import resolve
 from jupyter_slurm.jobs.submission.sbatch_call import sbatch_call, sbatch_call_as_typed
 from jupyter_slurm.jobs.watching.queue_rows import bears_id
@@ -108,6 +108,7 @@ class Submitter:
         self._made = made
         self._dir = JobDir(PurePosixPath(book.job(job_id).job_dir))
         self._first_empty_s: float | None = None
+        self._outputs = Outputs()
 
     def run(self) -> None:
         """Submit; return when the submission is settled, or when `stop` is set."""
@@ -170,7 +171,23 @@ class Submitter:
         if now_s - self._first_empty_s < self._cluster.profile.lookup_gap_s:
             return False
         self._first_empty_s = None
-        return self._cancelled_meanwhile() or self._call_sbatch()
+        return self._cancelled_meanwhile() or self._told_no_id() or self._call_sbatch()
+
+    def _told_no_id(self) -> bool:
+        """Reject the job where sbatch has succeeded without an ID, and two look-ups have found no
+        such job: another call would get the same answer."""
+        read = self._cluster.transport.read
+        stdout = read(self._dir.submitted)
+        if stdout is None:  # it is there once sbatch has succeeded
+            return False
+        return self._reject(
+            SubmitError(
+                "sbatch succeeded without printing a job ID, and Slurm knows no such job.",
+                hint="A wrapper or a plugin of the site probably refused the job. Change the "
+                "request as its words say, or ask the site.",
+                detail=_words(read(self._dir.submit_err), stdout) or None,
+            )
+        )
 
     def _call_sbatch(self) -> bool:
         record = self._book.record(self._id)
@@ -183,6 +200,7 @@ class Submitter:
                 return self._cancelled_meanwhile()
         except (RequestError, NotFoundError, FileAccessError) as exc:
             return self._reject(exc)
+        self._outputs = submission.outputs
         files = with_key(submission.files, self._book.store.new_key(self._id))
         with self._book.alone():
             if self._book.job(self._id).state.final:  # withdrawn meanwhile
@@ -269,8 +287,6 @@ class Submitter:
             folder,
             self._dir,
             spec.push_exclude,
-            spec.push_only,
-            spec.name,
         )
         self._book.note(self._id, mirror=now.remote)
         try:
@@ -293,9 +309,10 @@ class Submitter:
 
     def _judge(self, done: Completed) -> bool:
         answer = sbatch.parse(done.stdout)
-        words = done.stderr.decode(errors="replace").strip()
         if done.returncode == 0 and answer is not None:
-            return self._settle(answer[0], warning=words or None)
+            warning = done.stderr.decode(errors="replace").strip()
+            return self._settle(answer[0], warning=warning or None)
+        words = _words(done.stderr, done.stdout)
         rejection = explain_rejection(words)
         if done.returncode != 0 and (rejection is None or rejection.category == "definitive"):
             sentence = rejection.sentence if rejection else "sbatch failed without a word."
@@ -321,7 +338,7 @@ class Submitter:
         rows = squeue.parse(self._cluster.ask(squeue.mine_argv(self._cluster.transport.user())))
         for row in rows:
             if bears_id(self._id, row):
-                return row.array_job_id or row.slurm_id
+                return row.whole_id
         return self._look_up_history()
 
     def _look_up_history(self) -> str | None:
@@ -347,7 +364,9 @@ class Submitter:
     def _settle(self, answer: str, warning: str | None = None) -> bool:
         # Its files may have told before sbatch answered that it runs or has ended, or tell now.
         with self._book.alone():
-            self._book.record(self._id).spec = None
+            record = self._book.record(self._id)
+            record.spec = None
+            record.stdout_path, record.stderr_path = self._outputs.of(answer)
             job = self._book.job(self._id)
             changes: dict[str, object] = {**self._learned(answer), "submitted_s": time.time()}
             if job.state is JobState.SUBMITTING:
@@ -405,9 +424,16 @@ class Submitter:
         self._book.change(self._id, problem=None, problem_since_s=None)
 
 
+def _words(stderr: bytes | None, stdout: bytes | None) -> str:
+    """Return all that a failed sbatch has printed: a site's wrapper may explain itself on either
+    stream."""
+    parts = (part.decode(errors="replace").strip() for part in (stderr, stdout) if part)
+    return "\n".join(filter(None, parts))
+
+
 def _passing_refusal(done: Completed) -> ControllerError | None:
     """Return a refusal that may pass; None: sbatch may have the job, or refused for good."""
-    words = done.stderr.decode(errors="replace").strip()
+    words = _words(done.stderr, done.stdout)
     refusal = explain_rejection(words) if done.returncode else None
     if refusal is None or refusal.category != "transient":
         return None

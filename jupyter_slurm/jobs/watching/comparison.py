@@ -12,7 +12,7 @@ from jupyter_slurm.errors import CommandError, TransportError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome import array_tasks
-from jupyter_slurm.jobs.outcome.allocation import ask_allocation, ask_jobs, note_paths
+from jupyter_slurm.jobs.outcome.allocation import ask_allocation, ask_jobs, note_outputs, note_paths
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission.session_cells import ends_s
 from jupyter_slurm.jobs.watching.queue_rows import (
@@ -59,7 +59,7 @@ class Comparison:
         self._absent_since_s = {j: s for j, s in self._absent_since_s.items() if j in live}
         by_id: dict[str, list[QueueRow]] = {}
         for row in rows:
-            by_id.setdefault(row.array_job_id or row.slurm_id, []).append(row)
+            by_id.setdefault(row.whole_id, []).append(row)
         for job in jobs:
             with stumbling(self._book, job.id):
                 self._compare_one(job, by_id.get(job.slurm_id or ""), began_s)
@@ -67,10 +67,12 @@ class Comparison:
     def _compare_one(self, old: Job, found: list[QueueRow] | None, began_s: float) -> None:
         ours = [row for row in found or () if self._is_same(old, row)]
         row = leading(ours) if ours else None
-        nodes = nodes_of(row) if row is not None else ()
+        nodes = _nodes(row, ours) if row is not None else ()
         job = self._book.change(old.id, problem=None, problem_since_s=None)
         if row is not None:
             self._absent_since_s.pop(job.id, None)
+            # Saved with the changes that follow: a row that is new to us brings some.
+            self._book.record(job.id).slurm_submitted_s = row.submit_s
             if found and row.array_job_id is not None:
                 self._tasks_seen(job.id, found)
             self._row_seen(job, row, nodes, began_s)
@@ -90,8 +92,6 @@ class Comparison:
         record = self._book.record(job.id)
         if is_same(record, row):
             return True
-        if not record.adopted:
-            return False
         # A requeue is a new time of submission, too; how often there was one only scontrol tells.
         try:
             told = ask_jobs(self._cluster, record)
@@ -99,7 +99,9 @@ class Comparison:
             return False
         if not told:
             return False
-        self._book.change(job.id, submitted_s=told[0].submit_s, restarts=told[0].requeues)
+        changes = {"submitted_s": told[0].submit_s} if record.adopted else {}
+        record.slurm_submitted_s = told[0].submit_s
+        self._book.change(job.id, restarts=told[0].requeues, **changes)
         return True
 
     def _tell_its_cells(self, session: Job) -> None:
@@ -131,9 +133,15 @@ class Comparison:
         ):
             return  # the listing is older than what the job's files said
         state = state_named(row.state)
+        if (
+            row.state in _IN_THE_QUEUE
+            and "held" not in row.reason.lower()
+            and array_tasks.have_run(self._book.job(job.id).tasks)
+        ):
+            state = JobState.RUNNING  # an array between two of its tasks
         if state is not job.state:
             self._watch.stirred()
-        given = self._allocation(job) if state is JobState.RUNNING else {}
+        given = self._allocation(job) if row.state == JobState.RUNNING else {}
         with self._book.alone():
             now = self._book.job(job.id)
             # The job's files may have said meanwhile that it runs, or runs again: then the row is
@@ -152,7 +160,7 @@ class Comparison:
         if given is None:
             return {}
         if kind_of(job).is_as_written:
-            self._book.note(job.id, stdout_path=given.stdout)
+            note_outputs(self._book, job.id, given.stdout, given.stderr)
             note_paths(self._book, job.id, given.rows)
             self._watch.files_changed()
         return {
@@ -161,6 +169,12 @@ class Comparison:
             "gpus": given.gpus or job.gpus,
             "no_requeue": given.no_requeue,
         }
+
+
+def _nodes(row: QueueRow, ours: list[QueueRow]) -> tuple[str, ...]:
+    """Return the nodes of the job: of all parts of a heterogeneous one."""
+    parts = [row] if row.array_job_id is not None else ours
+    return tuple(dict.fromkeys(node for part in parts for node in nodes_of(part)))
 
 
 def _by_row(job: Job, row: QueueRow, state: JobState, nodes: tuple[str, ...]) -> dict[str, object]:
@@ -175,7 +189,7 @@ def _by_row(job: Job, row: QueueRow, state: JobState, nodes: tuple[str, ...]) ->
         "limit_s": int(row.limit_s) if row.limit_s is not None else None,
         "gpus": gpus_of(row) or job.gpus,
     }
-    if state is JobState.RUNNING:
+    if row.state == JobState.RUNNING:
         changes |= {
             "nodes": nodes,
             "started_s": job.started_s or row.start_s,

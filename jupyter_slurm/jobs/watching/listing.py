@@ -69,7 +69,7 @@ class Table:
             before.discard(raw.slurm_id)
             old = self._rows.get(raw.slurm_id)
             own = user is None or raw.user == user
-            known = (ours.get(raw.slurm_id) or ours.get(raw.array_id) or ()) if own else ()
+            known = (ours.get(raw.slurm_id) or ours.get(raw.whole_id) or ()) if own else ()
             candidates = tuple((one.job.id, one.job.submitted_s) for one in known)
             if old is not None and (old.raw.text, old.candidates) == (raw.text, candidates):
                 old.raw = raw
@@ -94,7 +94,7 @@ class Table:
         changed = False
         for raw in new[-_ENDED_KEPT:]:
             row = squeue.read(raw)
-            if the_same(row, ours.get(raw.slurm_id) or ours.get(raw.array_id) or ()) is None:
+            if the_same(row, ours.get(raw.slurm_id) or ours.get(raw.whole_id) or ()) is None:
                 entry = entry_of(row, None, is_mine=True)
                 entry = msgspec.structs.replace(entry, ended_s=row.end_s)
                 self._ended.pop(raw.slurm_id, None)
@@ -168,6 +168,7 @@ class ClusterQueue:
                 ended=table.ended_since(0 if news.whole else known or 0),
                 asked_s=shown.asked_s,
                 problem=shown.problem,
+                interval_s=shown.interval_s,
             )
 
     def wake(self) -> None:

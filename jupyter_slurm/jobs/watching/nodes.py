@@ -46,6 +46,7 @@ class Nodes:
                 reservations=self._found.reservations,
                 asked_s=shown.asked_s,
                 problem=shown.problem,
+                interval_s=shown.interval_s,
             )
 
     def way_opened(self) -> None:

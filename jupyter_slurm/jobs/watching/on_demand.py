@@ -37,7 +37,7 @@ class OnDemand:
         """When there was last an answer, in UTC epoch seconds."""
         self.problem: Problem | None = None
         """Why there was none since."""
-        self._interval_s = interval_s
+        self.interval_s = interval_s
         self._closed = closed
         self._tried_s = float("-inf")
         self._looking = 0
@@ -49,12 +49,12 @@ class OnDemand:
 
     @property
     def looked_at(self) -> bool:
-        return self._looking > 0 or time.monotonic() - self._left_s < self._interval_s
+        return self._looking > 0 or time.monotonic() - self._left_s < self.interval_s
 
     @property
     def due_s(self) -> float:
         """Seconds until it may be asked for again."""
-        return max(0.0, self._tried_s + self._interval_s - time.monotonic())
+        return max(0.0, self._tried_s + self.interval_s - time.monotonic())
 
     # --- for those who look ---
 
@@ -82,14 +82,14 @@ class OnDemand:
     def _wait(self, known: int | None, wait_s: float) -> None:
         now_s = time.monotonic()
         # A client of an older cursor is told when it was asked anew, though nothing has changed.
-        is_old_known = known is not None and self._tried_s < now_s - 2 * self._interval_s
+        is_old_known = known is not None and self._tried_s < now_s - 2 * self.interval_s
 
         def ready() -> bool:
             if self._closed():
                 return True
             if known is None or is_old_known:
                 # What is old is shown only if nothing newer comes at once.
-                return self._tried_s > now_s - self._interval_s
+                return self._tried_s > now_s - self.interval_s
             return self.revisions.latest > known
 
         is_old_there = known is None and self._tried_s > float("-inf")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.foreign import unreadable
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.jobs.submission.options import comment_token, is_token
+from jupyter_slurm.jobs.submission.options import comment_token, has_token
 from jupyter_slurm.slurm import reasons, states
 from jupyter_slurm.slurm.reason_table import OF_ANYBODY
 from jupyter_slurm.slurm.squeue import QueueRow
@@ -30,36 +30,54 @@ _shown = attrgetter(*_SHOWN)
 
 
 def is_same(record: Record, row: QueueRow | ControlRow) -> bool:
-    """Return whether what Slurm tells under the job's Slurm id is that job: a controller that has
-    lost its state gives out its ids anew.
+    """Return whether the row of the job's Slurm ID is that job: a controller that has lost its
+    state gives out its IDs again.
 
-    A job that was submitted elsewhere has no token: it is known by the second of its submission,
-    which is another after a requeue (`_job_requeue_op` in src/slurmctld/job_mgr.c).
+    The token identifies a job of ours. A job submitted elsewhere has none, and a site's job_submit
+    plugin may rewrite name and comment: then the second of the submission decides. A requeue
+    changes it (`_job_requeue_op` in src/slurmctld/job_mgr.c).
     """
-    job = record.job
-    if record.adopted:
-        return row.submit_s == job.submitted_s
-    if bears_id(job.id, row):
+    if not record.adopted and bears_id(record.job.id, row):
         return True
-    # A site's plugin may have taken the comment of a script, whose name is its author's.
-    words = (row.comment or "").split()
-    return kind_of(job).is_as_written and not any(map(is_token, words)) and row.name == job.name
+    return not has_token(row.comment or "") and _is_submission(record, row)
+
+
+def is_requeued(record: Record, row: ControlRow) -> bool:
+    """Return whether the row, which has another time of submission, is the job after a requeue. Its
+    files may have told of that before."""
+    job = record.job
+    is_again = row.requeues > 0 and row.requeues >= job.restarts
+    return is_again and row.name == job.name and not has_token(row.comment or "")
 
 
 def bears_id(job_id: str, row: QueueRow | ControlRow) -> bool:
-    """Return whether what Slurm tells is of the job that we have submitted under our id."""
+    """Return whether the row bears the token of the job that we have submitted under our id. A
+    plugin may have added to the comment, with or without a blank."""
     comment, name = row.comment or "", row.name or ""
-    return comment_token(job_id) in comment.split() or name.endswith(f".{job_id}")
+    return comment_token(job_id) in comment or name.endswith(f".{job_id}")
 
 
 def is_accounted(record: Record, row: AcctRow) -> bool:
-    """Tell the same of a row of accounting, which has no comments."""
+    """Return the same of a row of accounting, which has no comments."""
     job = record.job
+    if _is_submission(record, row):
+        return True
     if record.adopted:
-        return row.submit_s == job.submitted_s
+        return False
     if not kind_of(job).is_as_written:
         return row.name.endswith(f".{job.id}")
     return row.name == job.name and (row.submit_s or 0.0) > job.created_s - _CLOCKS_DIFFER_S
+
+
+def _is_submission(record: Record, row: QueueRow | ControlRow | AcctRow) -> bool:
+    """Return whether Slurm took the row when it took the job. Before Slurm's time is known, any
+    time around the answer of sbatch will do: its ID was given out only then."""
+    job = record.job
+    known_s = job.submitted_s if record.adopted else record.slurm_submitted_s
+    if known_s is not None or row.submit_s is None or job.submitted_s is None:
+        return known_s is not None and row.submit_s == known_s
+    earliest_s, latest_s = job.created_s - _CLOCKS_DIFFER_S, job.submitted_s + _CLOCKS_DIFFER_S
+    return earliest_s < row.submit_s < latest_s
 
 
 def the_same(row: QueueRow, candidates: Iterable[Record]) -> Job | None:
@@ -78,8 +96,8 @@ def leading(rows: list[QueueRow]) -> QueueRow:
 
     def rank(row: QueueRow) -> int:
         if states.is_terminal(row.state):
-            return 3 if row.state == "COMPLETED" else 2
-        return 0 if row.state != "PENDING" else 1
+            return 4 if row.state == "COMPLETED" else 3
+        return {"RUNNING": 0, "PENDING": 2}.get(row.state, 1)
 
     return min(rows, key=rank)
 

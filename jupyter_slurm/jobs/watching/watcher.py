@@ -25,7 +25,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.outcome.allocation import ask_usage, known_path
+from jupyter_slurm.jobs.outcome.allocation import ask_usage, error_path, known_path
 from jupyter_slurm.jobs.outcome.ending import Ending, is_unstarted
 from jupyter_slurm.jobs.outcome.result import parse_started
 from jupyter_slurm.jobs.records.book import Book
@@ -220,8 +220,9 @@ class Watch:
             kind = kind_of(job)
             if kind.is_as_written:
                 running = indices(job.tasks.get(JobState.RUNNING))
-                paths = [record.stdout_path]
-                paths += [known_path(record, task) for task in running[:_MOST_TASKS]]
+                paths = [record.stdout_path, record.stderr_path]
+                for task in running[:_MOST_TASKS]:
+                    paths += [known_path(record, task), error_path(record, task)]
                 for path in filter(None, paths):
                     wanted[PurePosixPath(path)] = (job.id, self._output_grew)
                 continue
@@ -353,7 +354,7 @@ class Watch:
         self.listing.answered(rows, user, ours, loads, everyone=everyone)
         wanted = {job.slurm_id for job in waiting}
         own = (row for row in rows if row.user == user) if everyone else rows
-        return [squeue.read(r) for r in own if r.slurm_id in wanted or r.array_id in wanted]
+        return [squeue.read(r) for r in own if r.slurm_id in wanted or r.whole_id in wanted]
 
     def _pause(self, errors: int, rest_s: float) -> None:
         """Pause until the next squeue: as the profile says, longer when nothing happens."""

@@ -108,7 +108,6 @@ def mirror(
     lock: str,
     then: Sequence[str],
     exclude: Sequence[str] = (),
-    only: Sequence[str] = (),
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> TransferReport:
@@ -128,7 +127,7 @@ def mirror(
     for _ in range(PASSES):
         check_stop(stop)
         outcome.failed.clear()
-        wanted = scan(here, Exclusion(exclude, only))
+        wanted = scan(here, Exclusion(exclude))
         there = _list(transport, path, before=used, known=len(wanted.entries)).entries
         gone = surplus(wanted.entries, there)
         what = difference(wanted, there, outcome)

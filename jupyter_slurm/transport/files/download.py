@@ -12,12 +12,10 @@ import secrets
 import shlex
 import tempfile
 import threading
-import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -56,32 +54,10 @@ _NAMES_BYTES = 48 * 1024
 _OPEN_FOLDERS = 64
 _MOST_BYTES = 1 << 50
 """The largest file, where the disk does not tell what is free."""
-_MOST_NAMED = 16
-"""Large files in one command."""
 _MEMBER_BYTES = 8 * 1024
 """The most bytes that tar adds to a file: its header, and those of a long name."""
 
 _PART_SH = 'cd -- "$1" && exec dd if="./$2" bs=1048576 skip="$3" count="$4"'
-
-# $1 the folder, the rest: half of a large file's size, in KiB, and its name. Says which take less
-# on the disk, by their numbers, where there is a gzip: a thousandth is left of a hole.
-_SPARSE_SH = r"""
-cd -- "$1" && gzip -1 </dev/null >/dev/null 2>&1 || exit 0
-shift
-number=0
-while [ $# -gt 1 ]; do
-  kib=$(du -k "./$2" | cut -f 1)
-  [ "${kib:-$1}" -lt "$1" ] && echo "$number"
-  number=$((number + 1))
-  shift 2
-done
-exit 0
-"""
-_PACKED_SH = 'cd -- "$1" && exec 3<"./$2" && dd bs=1048576 skip="$3" count="$4" <&3 | gzip -1'
-_GZIP = 16 + zlib.MAX_WBITS
-_HOLE = bytes(MIB)
-_HOLE_BYTES = 64 * 1024
-"""So many zeros in a file with holes are one."""
 
 
 def is_safe_name(name: bytes) -> bool:
@@ -179,14 +155,12 @@ class Download:
         self._lock = threading.Lock()
         self._flowing: dict[int, int] = {}
         """Descriptor that is being received into -> bytes told of it."""
-        self._sparse: frozenset[bytes] = frozenset()
         self.again: dict[bytes, str] = {}
 
     def bring(self, files: Sequence[tuple[bytes, ManifestEntry]]) -> None:
         small = [one for one in files if one[1].size_bytes < BIG_BYTES]
         large = [one for one in files if one[1].size_bytes >= BIG_BYTES and self._fits(*one)]
         parts = [part for one in large for part in self._missing_parts(*one)]
-        self._sparse = self._with_holes({part.name: part.entry for part in parts})
         carry_out(
             [
                 *(partial(self._bring_archive, lot) for lot in batches(small, _NAMES_BYTES)),
@@ -269,12 +243,7 @@ class Download:
                 chunk = os.pread(archive.fileno(), min(MIB, end - at), at)
                 if not chunk:
                     raise ustar.DamagedError(f"it ends in the middle of {shown(name)}")
-                if chunk == _HOLE:  # which tar has filled
-                    at += len(chunk)
-                    os.lseek(file, len(chunk), os.SEEK_CUR)
-                else:
-                    at += os.write(file, chunk)
-            os.ftruncate(file, member.size_bytes)
+                at += os.write(file, chunk)
         finally:
             os.close(file)
         self._target.place(temporary, self._local_name(name), entry)
@@ -313,7 +282,7 @@ class Download:
         return missing
 
     def _fits(self, name: bytes, entry: ManifestEntry) -> bool:
-        """Tell whether there is room for it here; a file with holes may say any size."""
+        """Tell whether there is room for it here."""
         disk = os.statvfs(self._target.root)
         free_bytes = disk.f_bavail * disk.f_frsize if disk.f_blocks else _MOST_BYTES
         with suppress(OSError):
@@ -337,57 +306,13 @@ class Download:
             sink.seek(part.offset)
             count = -(-part.size_bytes // MIB)
             words = [self._root, os.fsdecode(part.name), str(part.offset // MIB), str(count)]
-            if part.name in self._sparse:
-                done, arrived = self._unpacked(words, sink, part)
-            else:
-                done = self._receive(["sh", "-c", _PART_SH, "part", *words], sink, count * MIB)
-                arrived = sink.seek(0, os.SEEK_CUR) - part.offset
+            done = self._receive(["sh", "-c", _PART_SH, "part", *words], sink, count * MIB)
+            arrived = sink.seek(0, os.SEEK_CUR) - part.offset
         if done.returncode == 0 and arrived == part.size_bytes:
             Path(os.fsdecode(folder), str(part.index)).touch()
         else:
             said = shown(done.stderr).strip().rpartition("\n")[2]
             self.again[part.name] = said if done.returncode else CHANGED
-
-    def _with_holes(self, files: Mapping[bytes, ManifestEntry]) -> frozenset[bytes]:
-        """Return the files that are mostly holes there."""
-        found: set[bytes] = set()
-        names = list(files)
-        for at in range(0, len(names), _MOST_NAMED):
-            some = names[at : at + _MOST_NAMED]
-            sizes = (str(files[name].size_bytes // 2048) for name in some)
-            pairs = zip(sizes, map(os.fsdecode, some), strict=True)
-            argv = ["sh", "-c", _SPARSE_SH, "sparse", self._root, *chain.from_iterable(pairs)]
-            told = self._transport.run(argv).stdout.split()
-            numbers = {int(one) for one in told if one.isdigit()}
-            found |= {name for number, name in enumerate(some) if number in numbers}
-        return frozenset(found)
-
-    def _unpacked(self, words: Sequence[str], data: BinaryIO, part: Part) -> tuple[Completed, int]:
-        """Write a packed part to its place in `data`, holes left out. Return also its bytes: none
-        where not all of it came."""
-        arrived = 0
-        with tempfile.TemporaryFile(dir=os.fsdecode(self._target.state())) as packed:
-            argv = ["sh", "-c", _PACKED_SH, "part", *words]
-            done = self._receive(argv, packed, part.size_bytes + MIB)
-            told = packed.seek(0, os.SEEK_CUR)
-            packed.seek(0)
-            unpacker = zlib.decompressobj(_GZIP)
-            with suppress(zlib.error):  # what came is too short, then
-                while arrived <= part.size_bytes and not unpacker.eof:
-                    source = unpacker.unconsumed_tail or packed.read(MIB)
-                    chunk = unpacker.decompress(source, _HOLE_BYTES)
-                    if not (source or chunk):
-                        break
-                    if chunk.count(0) < len(chunk):
-                        data.seek(part.offset + arrived)
-                        _write_all(data, chunk[: part.size_bytes - arrived])
-                    arrived += len(chunk)
-        if not unpacker.eof:
-            arrived = 0
-        if arrived == part.size_bytes and part.end == part.entry.size_bytes:
-            os.ftruncate(data.fileno(), part.end)
-        self._progress.moved(0, arrived - told)
-        return done, arrived
 
     def _finish(self, files: Sequence[tuple[bytes, ManifestEntry]]) -> None:
         """Put the large files in place whose parts have all arrived of one and the same file."""
@@ -431,12 +356,6 @@ class Download:
                 at = os.lseek(file, 0, os.SEEK_CUR)
                 self._progress.moved(0, at - told)
                 self._flowing[file] = at
-
-
-def _write_all(file: BinaryIO, content: bytes) -> None:
-    """Write to a file without a buffer, which may take less at a time."""
-    while content:
-        content = content[file.write(content) :]
 
 
 def _most_archived(asked: dict[bytes, ManifestEntry]) -> int:

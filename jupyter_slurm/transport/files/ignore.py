@@ -7,7 +7,7 @@ those that are not UTF-8 are matched as Python shows them (`\\udcXX`).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from jupyter_slurm.errors import RequestError
 
@@ -47,23 +47,17 @@ class Patterns:
         return self._spec.check_file(f"{text}/" if folder else text).include
 
 
-def _with_above(name: bytes) -> Iterator[bytes]:
-    """Return the path and those of the folders above it."""
-    while name:
-        yield name
-        name = name.rpartition(b"/")[0]
-
-
 class Exclusion:
     """What stays behind: what was asked for decides, then each folder's .gitignore, then `ALWAYS`.
 
     As with git, nothing below a folder that stays behind goes along: the walk does not enter.
     """
 
-    def __init__(self, asked: Sequence[str] = (), only: Sequence[str] = ()) -> None:
-        """Exclude what `asked` matches; `only`: all but these paths and the folders above them."""
-        self._asked = Patterns(asked) if asked else None
-        self._only = frozenset(above for name in only for above in _with_above(os.fsencode(name)))
+    def __init__(self, asked: Sequence[str] = ()) -> None:
+        """Exclude what `asked` matches. If that begins with `!*`, everything else goes along:
+        neither .gitignore files nor `ALWAYS` count."""
+        self._takes_all = list(asked[:1]) == ["!*"]
+        self._asked = Patterns(asked[1:] if self._takes_all else asked) if asked else None
         self._of_folders: list[tuple[bytes, Patterns]] = []
 
     def enter(self, folder: bytes, path: bytes) -> None:
@@ -77,11 +71,9 @@ class Exclusion:
         self._of_folders.append((folder + b"/" if folder else b"", patterns))
 
     def leaves_out(self, name: bytes, *, folder: bool) -> bool:
-        if self._only:
-            return name not in self._only
         found = self._asked.match(name, folder=folder) if self._asked else None
-        if found is not None:
-            return found
+        if found is not None or self._takes_all:
+            return bool(found)
         for prefix, patterns in reversed(self._of_folders):
             if name.startswith(prefix):
                 found = patterns.match(name[len(prefix) :], folder=folder)

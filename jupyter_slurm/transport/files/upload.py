@@ -1,14 +1,13 @@
 """Files from here to there: what differs, as tar streams and parts, each file put in place whole.
 
-On the far side a POSIX sh, tar, mv, dd and find are all there is. What arrives is unpacked in a
-folder of its own in `.jupyter-slurm`, beside the files that it replaces; the last member of each
-archive, `place.sh`, moves it where it belongs. So an archive that breaks off changes nothing, and a
-file that changed while it was read is not placed.
+On the far side a POSIX sh, tar, mv, dd, `head -c` and find are all there is. What arrives is
+unpacked in a folder of its own in `.jupyter-slurm`, beside the files that it replaces; the last
+member of each archive, `place.sh`, moves it where it belongs. So an archive that breaks off changes
+nothing, and a file that changed while it was read is not placed.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import threading
@@ -63,8 +62,7 @@ clean_up
 "$@" >&2 && printf 'ran\0' || exit 3
 """
 
-# $1 the folder, the rest: keys of large files. Says whether this dd can take a given number of
-# bytes from a pipe, which POSIX has no way to, and each key with the parts that have arrived.
+# $1 the folder, the rest: keys of large files. Says each key with the parts that have arrived.
 _OPEN_SH = r"""
 parts=$1/.jupyter-slurm/parts; shift
 for key do
@@ -72,38 +70,21 @@ for key do
   for old in "$parts/${key%-*}"-*; do [ "$old" = "$parts/$key" ] || rm -rf -- "$old"; done
   echo "$key" $(ls "$parts/$key")
 done
-dd iflag=fullblock count=0 </dev/null >/dev/null 2>&1 && echo counts
-:
 """
 
 # $1 the folder of all parts. To each part belongs a line before it: the file's key, the part's
-# number, where to write and how much, in MiB, where it ends, in bytes, and what else dd is told:
-# without a count it takes all there is. Of what dd says only the records are in POSIX; where the
-# last one is short, the part's last byte tells.
+# number, where to write, in MiB, and how many bytes follow. The line after it, key and number
+# again, comes only if all of them did.
 _PARTS_SH = r"""
 export LC_ALL=C
 cd -- "$1" || exit 1
-while read -r key number at size end more; do
-  said=$(dd of="$key/data" ibs=65536 obs=1048576 seek="$at" conv=notrunc $more 2>&1) || {
-    echo "$said" >&2; exit 2
+while read -r key number at bytes; do
+  head -c "$bytes" | dd of="$key/data" ibs=65536 obs=1048576 seek="$at" conv=notrunc || exit 2
+  read -r end && [ "$end" = "$key $number" ] && : >"$key/$number" || {
+    echo "not all of it arrived" >&2; exit 3
   }
-  case $((end % 1048576)),$said in
-    0,*"
-$size+0 records out"*) : >"$key/$number" && continue ;;
-    [1-9]*"
-$size+1 records out"*)
-      last=$(dd if="$key/data" bs=1 skip="$((end - 1))" count=1 2>/dev/null | wc -c)
-      [ "$last" -eq 1 ] && : >"$key/$number" && continue ;;
-  esac
-  echo "not all of it arrived: $said" >&2
-  exit 3
 done
 """
-_DD_BYTES = 65536
-_LEAST_HOLES_BYTES = 2 * MIB
-"""Stretches are whole MiB: of a smaller file nothing could be left out."""
-_NO_PART = "-"
-"""In place of a part's number, before a stretch that is not the last one of its part."""
 
 
 class Upload:
@@ -130,30 +111,19 @@ class Upload:
 
     def send(self, what: Difference, lock: str = "", then: Sequence[str] = ()) -> bool:
         """Send it; return whether `then` was run there: only if all arrived in one archive."""
-        large = [one for one in what.files if self._goes_in_parts(*one)]
-        in_parts = {name for name, _ in large}
-        small = [one for one in what.files if one[0] not in in_parts]
+        large = [one for one in what.files if one[1].size_bytes >= BIG_BYTES]
+        small = [one for one in what.files if one[1].size_bytes < BIG_BYTES]
         lots = list(batches([*what.links, *small], _NAMES_BYTES))
         first = Batch(what.gone, what.folders, lots[0] if len(lots) == 1 and not large else [])
         if len(lots) <= 1 and not large:
             return not first.is_empty and self._send_archive(first, lock, then)
         if not first.is_empty:
             self._send_archive(first, lock)
-        parts, counted = self._missing_parts(large)
+        parts = self._missing_parts(large)
         loads = [partial(self._send_archive, Batch(files=lot), lock) for lot in lots]
-        streams = [partial(self._send_parts, parts, counted)] * min(AT_ONCE, len(parts))
+        streams = [partial(self._send_parts, parts)] * min(AT_ONCE, len(parts))
         carry_out([*loads, *streams], _nothing)
         self._finish(large, lock)
-        return False
-
-    def _goes_in_parts(self, name: bytes, entry: ManifestEntry) -> bool:
-        """Tell whether it is large, or mostly holes, which tar(1) over there would fill."""
-        if entry.size_bytes < _LEAST_HOLES_BYTES:
-            return False
-        if entry.size_bytes >= BIG_BYTES:
-            return True
-        with suppress(OSError):  # the reader says so
-            return os.stat(self.path(name)).st_blocks * 512 < entry.size_bytes // 2  # noqa: PTH116
         return False
 
     def path(self, name: bytes) -> bytes:
@@ -186,34 +156,30 @@ class Upload:
 
     # --- large files ---
 
-    def _missing_parts(
-        self, files: Sequence[tuple[bytes, ManifestEntry]]
-    ) -> tuple[deque[Part], bool]:
-        """Return the missing parts, and whether a stream can hold more than one of them."""
+    def _missing_parts(self, files: Sequence[tuple[bytes, ManifestEntry]]) -> deque[Part]:
         missing: deque[Part] = deque()
         if not files:
-            return missing, False
+            return missing
         keys = {key_of(name, entry): (name, entry) for name, entry in files}
         done = self._transport.run(["sh", "-c", _OPEN_SH, "open", self._root, *keys])
         succeeded(done, Message.of("The files cannot be written to {root}.", root=self._root))
-        lines = done.stdout.decode(errors="replace").splitlines()
-        for line in lines:
+        for line in done.stdout.decode(errors="replace").splitlines():
             key, *arrived = line.split(" ")
             if key in keys:
                 parts, there = parts_of(*keys.pop(key)), set(arrived)
                 missing += [part for part in parts if str(part.index) not in there]
         sizes = sum(entry.size_bytes for _, entry in files)
         self._progress.moved(0, sizes - sum(part.size_bytes for part in missing))
-        return missing, "counts" in lines
+        return missing
 
-    def _send_parts(self, parts: deque[Part], counted: bool) -> None:
+    def _send_parts(self, parts: deque[Part]) -> None:
         """Send parts until there are none; others take from them, too."""
         folder = f"{self._root}/.jupyter-slurm/parts"
         argv = ["sh", "-c", _PARTS_SH, "parts", folder]
         while (first := self._next(parts)) is not None:
             check_stop(self._stop)
             begun = [first]
-            stream = self._unless_stopped(self._stream(begun, parts, counted))
+            stream = self._unless_stopped(self._stream(begun, parts))
             done = self._transport.send(argv, stream, stop=self._stop)
             if not any(part.name in self.again for part in begun):
                 names = " and ".join(dict.fromkeys(shown(part.name) for part in begun))
@@ -233,64 +199,32 @@ class Upload:
                     return part
         return None
 
-    def _stream(self, begun: list[Part], parts: deque[Part], counted: bool) -> Iterator[bytes]:
-        """Yield the part in `begun` and more, for one program over there: as many as there are, or
-        up to the first that has to end where the stream ends."""
-        while True:
-            part = begun[-1]
-            last = part.size_bytes % MIB > 0 or not counted
-            stretches = self._stretches(part) if counted else [(part.offset, part.end)]
-            holes_bytes = part.size_bytes - sum(end - at for at, end in stretches)
-            self._progress.moved(0, holes_bytes)
-            for at, end in stretches:
-                is_last = (at, end) == stretches[-1]
-                more = f"iflag=fullblock count={(end - at) // _DD_BYTES}"
-                number = str(part.index) if is_last else _NO_PART
-                words = [key_of(part.name, part.entry), number, at // MIB, (end - at) // MIB, end]
-                yield f"{' '.join(map(str, words))} {'' if last and is_last else more}\n".encode()
-                yield from self._stretch(part, at, end)
-                if part.name in self.again:
-                    return
-            if last or part.name in self.again:
+    def _stream(self, begun: list[Part], parts: deque[Part]) -> Iterator[bytes]:
+        """Yield the part in `begun` and those after it, for one program on the host."""
+        part: Part | None = begun[-1]
+        while part is not None:
+            named = f"{key_of(part.name, part.entry)} {part.index}"
+            yield f"{named} {part.offset // MIB} {part.size_bytes}\n".encode()
+            yield from self._content(part)
+            if part.name in self.again:
                 return
-            following = self._next(parts)
-            if following is None:
-                return
-            begun.append(following)
+            yield f"{named}\n".encode()
+            part = self._next(parts)
+            if part is not None:
+                begun.append(part)
 
-    def _stretches(self, part: Part) -> list[tuple[int, int]]:
-        """Return where there is more than a hole, in whole blocks of dd's; at least one, if an
-        empty one. The file's end is there, too: it gives the file its size."""
-        found: list[tuple[int, int]] = []
-        at, end, size = part.offset, part.end, part.entry.size_bytes
-        needed = (end - 1) // MIB * MIB if end == size else end
-        with suppress(OSError):  # what cannot be read, or knows no holes, is sent as it is
-            file = os.open(self.path(part.name), os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                while at < end:
-                    begin = max(at, min(_data_from(file, at, size) // MIB * MIB, needed))
-                    if begin >= end:
-                        break
-                    data = _data_from(file, begin, size)
-                    hole = os.lseek(file, data, os.SEEK_HOLE) if data < end else end
-                    at = min(-(-hole // MIB) * MIB, end)
-                    found.append((begin, at))
-            finally:
-                os.close(file)
-            return found or [(part.offset, part.offset)]
-        return [(part.offset, end)]
-
-    def _stretch(self, part: Part, at: int, end: int) -> Iterator[bytes]:
-        """Yield a stretch; end early when the file is no longer what it was: the far side then
-        keeps nothing of it."""
+    def _content(self, part: Part) -> Iterator[bytes]:
+        """Yield what is in a part; end early when the file is no longer what it was: the far side
+        then keeps nothing of it."""
         try:
             file = os.open(self.path(part.name), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             self.again[part.name] = CHANGED
             return
         try:
-            while at < end:
-                chunk = os.pread(file, min(MIB, end - at), at)
+            at = part.offset
+            while at < part.end:
+                chunk = os.pread(file, min(MIB, part.end - at), at)
                 if not chunk or not is_still(os.fstat(file), part.entry):
                     self.again[part.name] = CHANGED
                     return
@@ -347,16 +281,6 @@ class Upload:
         if not still:
             self.again[name] = CHANGED
         return still
-
-
-def _data_from(file: int, at: int, size_bytes: int) -> int:
-    """Return where there is data next, or the file's end."""
-    try:
-        return os.lseek(file, at, os.SEEK_DATA)
-    except OSError as exc:
-        if exc.errno != errno.ENXIO:
-            raise
-        return size_bytes
 
 
 def _last_words(done: Completed) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from jupyter_slurm.errors import FileAccessError
 from jupyter_slurm.transport.files.ustar import END, FOLDER, header, padding
-from jupyter_slurm.transport.shell.words import exports, quote, quote_path, raw, words
+from jupyter_slurm.transport.shell.words import quote, quote_path, raw, words
 
 _CHUNK_BYTES = 1 << 20
 _LARGEST_BYTES = 8**11 - 1
@@ -26,7 +26,8 @@ _NOT_PRIVATE_EXIT = b"77"
 
 _WORK = b"""
 if ( %(place)b ) >&4 2>&4 4>&-; then {
-( cd %(target)b; %(exports)bexec %(argv)b ) </dev/null 2>&4 3<&- 4>&-;
+( cd %(target)b; for _v; do eval "[ \\"\\${${_v%%%%=*}+x}\\" ]" || export "$_v"; done;
+exec %(argv)b ) </dev/null 2>&4 3<&- 4>&-;
 _f $? %(program)b;
 } & else
 _p=$?;
@@ -68,7 +69,6 @@ class Delivery:
         folder: PurePosixPath,
         files: Mapping[str, bytes | Path],
         argv: Sequence[str],
-        env: Mapping[str, str] | None,
     ) -> None:
         """Prepare a stream of the folder's files. FileAccessError: a local file cannot be sent."""
         now_ns = time.time_ns()
@@ -93,7 +93,7 @@ class Delivery:
         self.size_bytes = len(END) + sum(
             len(head) + size + len(padding(size)) for head, _, size in self._members
         )
-        self.work = _work(folder, placed, moved, argv, env)
+        self.work = _work(folder, placed, moved, argv)
 
     def stream(self) -> Iterator[bytes]:
         """Yield the archive. FileAccessError: a local file has changed meanwhile."""
@@ -146,7 +146,6 @@ def _work(
     placed: Sequence[bytes],
     moved: Sequence[bytes],
     argv: Sequence[str],
-    env: Mapping[str, str] | None,
 ) -> bytes:
     target = quote_path(folder)
     partial = target + b"/.partial-" + secrets.token_hex(4).encode()
@@ -160,7 +159,6 @@ def _work(
         b"place": b" && ".join(steps),
         b"target": target,
         b"partial": partial,
-        b"exports": exports(env),
         b"argv": words(argv),
         b"program": quote(argv[0]),
         b"not_placed": NOT_PLACED.encode(),

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import math
+import select
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO, cast
-
-from paramiko import SSHException
+from typing import BinaryIO
 
 from jupyter_slurm.errors import ConnectionLostError
 from jupyter_slurm.transport import Completed, caps
@@ -23,19 +22,17 @@ from jupyter_slurm.transport.shell.far_shell import (
     FloodError,
     ShellAnswer,
     ShellGoneError,
+    send_all,
 )
 from jupyter_slurm.transport.shell.helper import completed
 from jupyter_slurm.transport.shell.words import quote, words
 
-if TYPE_CHECKING:
-    from jupyter_slurm.transport.ssh_transport import SharedTransport
-    from jupyter_slurm.transport.ssh_transport.stream import SharedChannel
-
 _PIECE_BYTES = 1 << 18
+_STOP_LOOK_S = 0.1
 _END_S = 5.0
 """Seconds that a program whose input has ended is given to end by itself."""
 
-_GONE = (OSError, EOFError, SSHException, ConnectionLostError)
+_GONE = (OSError, ConnectionLostError)
 
 
 def send(
@@ -48,7 +45,11 @@ def send(
     What reading it raises is raised; ShellGoneError: it broke, or `stop` was set."""
     script = b'( exec %b ) 2>&4 4>&-; _f $? %b; eval "$_x"; exit' % (words(argv), quote(argv[0]))
     (number,), line = shell.numbered(script)
-    ended = shell.channel.shutdown_write
+
+    def ended() -> None:
+        with contextlib.suppress(OSError):
+            shell.session.stdin.shutdown(socket.SHUT_WR)
+
     try:
         answer = shell.send_stream(line, source, number, math.inf, stop, ended)
     except FloodError as exc:
@@ -71,7 +72,6 @@ def receive(
     mark = b"_m() { printf '%s' \"$_k$_i $1$_n\" >&4; }"
     command = b"( exec %b ) </dev/null 2>&4 4>&-; _f $? %b" % (words(argv), quote(argv[0]))
     (number,), line = shell.numbered(b"%b; { %b; } & exec >/dev/null 4>&-" % (mark, command))
-    channel = shell.channel
     said = bytearray()
     flooded = threading.Event()
 
@@ -83,15 +83,16 @@ def receive(
             shell.close()
 
     listener = threading.Thread(
-        target=_listen, args=[channel.recv_stderr, take], name="stderr", daemon=True
+        target=_listen, args=[shell.session.stderr.recv, take], name="stderr", daemon=True
     )
     listener.start()
     try:
         shell.send(line)
-        transport = cast("SharedTransport", channel.get_transport())
-        stream = cast("SharedChannel", channel)
-        if transport.receive_into(stream, sink, stop, most_bytes) > most_bytes:
+        if _receive_into(shell.session.stdout, sink, stop, most_bytes) > most_bytes:
             raise caps.too_much_output(argv[0], "standard output", most_bytes)
+        # The program has ended, and has said how. Standard error ends with the shell.
+        with contextlib.suppress(OSError):
+            shell.session.stdin.shutdown(socket.SHUT_WR)
         listener.join()
     finally:
         shell.close()
@@ -100,7 +101,7 @@ def receive(
         raise caps.too_much_output(argv[0], "standard error", caps.ERRORS_BYTES)
     stderr, marked, status = bytes(said).rpartition(shell.mark(number))
     if not marked:
-        raise ShellGoneError("the shell over there has ended", begun=True)
+        raise ShellGoneError("the shell on the host has ended", begun=True)
     return completed(ShellAnswer(status.decode().strip(), b"", stderr), argv[0])
 
 
@@ -121,6 +122,31 @@ def converse(shell: FarShell, argv: Sequence[str], kill: Callable[[int], None]) 
     return near
 
 
+def _receive_into(
+    sock: socket.socket, sink: BinaryIO, stop: threading.Event | None, most_bytes: int
+) -> int:
+    """Write what comes to `sink`, and go no further where that is more than `most_bytes`. Return
+    how many bytes. ConnectionLostError: `stop` was set; OSError: `sink` cannot be written."""
+    buffer = memoryview(bytearray(_PIECE_BYTES))
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    total = 0
+    while total <= most_bytes:
+        if stop is not None and stop.is_set():
+            raise ConnectionLostError("The transfer was stopped.")
+        if not poll.poll(1000 * _STOP_LOOK_S):
+            continue
+        try:
+            n = sock.recv_into(buffer)
+        except OSError:  # closed in another thread
+            n = 0
+        if not n:
+            break
+        sink.write(buffer[:n])
+        total += n
+    return total
+
+
 def _listen(recv: Callable[[int], bytes], take: Callable[[bytes], object]) -> None:
     with contextlib.suppress(*_GONE):
         while data := recv(_PIECE_BYTES):
@@ -129,7 +155,7 @@ def _listen(recv: Callable[[int], bytes], take: Callable[[bytes], object]) -> No
 
 def _out(shell: FarShell, far: socket.socket) -> None:
     """Pass on what the program says, until it ends; then end the socket in both directions."""
-    _listen(shell.channel.recv, far.sendall)
+    _listen(shell.session.stdout.recv, far.sendall)
     with contextlib.suppress(OSError):
         far.shutdown(socket.SHUT_RDWR)
 
@@ -138,11 +164,9 @@ def _in(
     shell: FarShell, far: socket.socket, output: threading.Thread, kill: Callable[[int], None]
 ) -> None:
     """Pass on what the program is told; when that ends, give it some seconds."""
-    channel = cast("SharedChannel", shell.channel)
-    transport = cast("SharedTransport", channel.get_transport())
     with contextlib.suppress(*_GONE):
-        transport.send_all(channel, _received(far))
-        channel.shutdown_write()
+        send_all(shell.session.stdin, _received(far))
+        shell.session.stdin.shutdown(socket.SHUT_WR)
     for number in (signal.SIGTERM, signal.SIGKILL):
         output.join(_END_S)
         if not output.is_alive():

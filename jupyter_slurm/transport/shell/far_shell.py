@@ -15,23 +15,21 @@ from __future__ import annotations
 
 import re
 import secrets
+import select
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack, suppress
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
-
-from paramiko import Channel, SSHException
+from functools import partial
+from typing import BinaryIO, NamedTuple, Protocol
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
-from jupyter_slurm.transport import caps
-from jupyter_slurm.transport.connection.leftover_processes import LeftoverProcesses, RemoteProcess
-from jupyter_slurm.transport.login.server_text import shown
+from jupyter_slurm.transport import HANDED_ON, caps
+from jupyter_slurm.transport.server_text import shown
 from jupyter_slurm.transport.shell.words import quote, words
-
-if TYPE_CHECKING:
-    from jupyter_slurm.transport.ssh_transport import SharedTransport
-    from jupyter_slurm.transport.ssh_transport.stream import SharedChannel
+from jupyter_slurm.transport.ssh.leftovers import LeftoverProcesses, RemoteProcess
+from jupyter_slurm.transport.ssh.mux import Session
 
 _LOOP = 'while IFS= read -r _l; do eval "$_l"; done'
 LOGIN_COMMAND = f"exec /bin/sh -c '{_LOOP}'"
@@ -44,8 +42,10 @@ _CLEAN = (
     'exec env -i HOME="$HOME" USER="$USER" LOGNAME="$LOGNAME" SHELL="$SHELL" PATH="$PATH" '
     "TERM=dumb "
     + " ".join(f'${{{name}+"{name}=${name}"}}' for name in _KEPT.split())
-    + f" /bin/sh -c '{_LOOP}; eval \"$_x\"'"
+    + f" /bin/sh -c '{_LOOP}; eval \"$_x\"' sh "
+    + " ".join(f'${{{name}+"{name}=${name}"}}' for name in HANDED_ON)
 )
+"""The arguments of the clean shell are the user's own variables for jobs (`delivery_stream.py`)."""
 
 # Descriptor 4 is the channel's standard error; the shell's own (`Killed`) is nobody's business.
 _START = """
@@ -114,14 +114,13 @@ class Sessions(Protocol):
     """The part of `SshConnection` that a shell needs."""
 
     @property
-    def via_openssh(self) -> bool: ...
-
-    @property
     def leftovers(self) -> LeftoverProcesses: ...
 
     def session(
-        self, *, window_bytes: int | None = None, timeout_s: float = 60.0
-    ) -> AbstractContextManager[Channel]: ...
+        self, command: str, *, timeout_s: float = 60.0
+    ) -> AbstractContextManager[Session]: ...
+
+    def heard(self) -> None: ...
 
     def suspect(self) -> None: ...
 
@@ -145,8 +144,10 @@ class FarShell:
         self.group = 0
         self._out = bytearray()
         self._err = bytearray()
-        self._news = threading.Event()
-        self.channel = self._stack.enter_context(sessions.session(timeout_s=session_s))
+        self._over: set[socket.socket] = set()
+        self.session = self._stack.enter_context(
+            sessions.session(LOGIN_COMMAND, timeout_s=session_s)
+        )
         try:
             self.told = self._start(setting, time.monotonic() + timeout_s)
         except BaseException:
@@ -154,12 +155,10 @@ class FarShell:
             raise
 
     def _start(self, setting: bytes, deadline_s: float) -> bytes:
-        self.channel.in_buffer.set_event(self._news)
-        self.channel.in_stderr_buffer.set_event(self._news)
         try:
             return self._begin(setting, deadline_s)
-        except (SilentError, ShellGoneError, FloodError, SSHException, EOFError, OSError) as exc:
-            if not self.channel.get_transport().is_active():
+        except (SilentError, ShellGoneError, FloodError, OSError) as exc:
+            if self.session.link is not None and not self.session.link.alive:
                 raise ConnectionLostError("The connection broke while a shell was opened.") from exc
             # A login that has ended before it was sent anything has said why. What only sends
             # back what it is sent (`exec cat`) has not.
@@ -176,7 +175,6 @@ class FarShell:
 
     def _begin(self, setting: bytes, deadline_s: float) -> bytes:
         """Begin the shell; in its first words end what a lost login has left on that machine."""
-        cast("SharedChannel", self.channel).exec_soon(LOGIN_COMMAND)
         newline = b"_n=$(printf '\\nx'); _n=${_n%x}"
         key = b"_k=" + quote(self._key)
         lost = self._sessions.leftovers.lost()
@@ -193,24 +191,24 @@ class FarShell:
         return told
 
     def _introduced(self, said: str) -> str:
-        """Return the boot of the machine, and note the shell's process, or that of its sshd: this
-        is the connection's alone, unless OpenSSH has made it, and with it everything ends that runs
-        there; else only the shell's group can be ended."""
+        """Return the boot of the machine, and note the process of its sshd, with which everything
+        ends that the connection runs there. Where sshd is not found, note the shell's group."""
         boot, numbers = introduction(said)
         if numbers:
             shell, sshd = numbers[:2], numbers[2:]
             self.group = shell[0]
-            leads = not sshd or self._sessions.via_openssh
+            leads = not sshd
             pid, began = shell if leads else sshd
             process, leftovers = RemoteProcess(boot, pid, began, leads), self._sessions.leftovers
-            leftovers.began(process, self.channel.get_transport())
+            if self.session.link is not None:
+                leftovers.began(process, self.session.link)
             if leads:
                 self._stack.callback(leftovers.channel_closed, process)
         return boot
 
     @property
     def alive(self) -> bool:
-        return not (self.channel.closed or self.channel.eof_received)
+        return not self.session.ended
 
     def numbered(self, *scripts: bytes) -> tuple[list[int], bytes]:
         """Return a line that runs `scripts`, each of which must end by `_m STATUS`, and the numbers
@@ -228,8 +226,8 @@ class FarShell:
     def send(self, data: bytes) -> None:
         """Send `data`. ShellGoneError: not all went out; a line without end is not obeyed."""
         try:
-            self.channel.sendall(data)
-        except (OSError, EOFError, SSHException) as exc:
+            self.session.stdin.sendall(data)
+        except OSError as exc:
             raise ShellGoneError(str(exc), begun=False) from exc
 
     def answer(
@@ -245,7 +243,6 @@ class FarShell:
         out_mark = _Mark(self._out, self.mark(number) + b" ")
         err_mark = _Mark(self._err, self.mark(number))
         while True:
-            ended = not self.alive
             # Behind a mark may be what belongs to the next answers: it must not block the other
             # stream, with which it shares the channel's window.
             most_out = most_bytes + (caps.OUTPUT_BYTES if out_mark.found() else 0)
@@ -254,13 +251,12 @@ class FarShell:
             if out_mark.found() and err_mark.found():
                 stdout, status = out_mark.cut()
                 stderr, _ = err_mark.cut()
+                self._sessions.heard()
                 return ShellAnswer(status, stdout, stderr)
             if len(self._out) > most_out and (most_out > most_bytes or not out_mark.found()):
                 raise FloodError("standard output", most_bytes)
             if len(self._err) > most_err and (most_err > caps.ERRORS_BYTES or not err_mark.found()):
                 raise FloodError("standard error", caps.ERRORS_BYTES)
-            if ended and not moved:
-                raise ShellGoneError("the shell over there has ended", begun=True)
             if not moved:
                 self._wait(deadline_s, stop)
 
@@ -268,7 +264,6 @@ class FarShell:
         """Return standard output up to `mark`; None: not yet. ShellGoneError, FloodError."""
         deadline_s = time.monotonic() + timeout_s
         while True:
-            ended = not self.alive
             moved = self._take_in(caps.WORDS_BYTES)
             before, found, after = self._out.partition(mark)
             if found:
@@ -277,8 +272,6 @@ class FarShell:
             if len(self._out) > caps.WORDS_BYTES:
                 raise FloodError("standard output", caps.WORDS_BYTES)
             self._err.clear()  # nothing is said there that is waited for
-            if ended and not moved:
-                raise ShellGoneError("the shell over there has ended", begun=True)
             if not moved:
                 try:
                     self._wait(deadline_s, None)
@@ -302,8 +295,7 @@ class FarShell:
 
         def send() -> None:
             self.send(line)
-            transport = cast("SharedTransport", self.channel.get_transport())
-            transport.send_all(cast("SharedChannel", self.channel), stream, stop)
+            send_all(self.session.stdin, stream, stop)
             then()
 
         sending = _Sending(send)
@@ -329,49 +321,66 @@ class FarShell:
         return self.answer(number, time.monotonic() + timeout_s, stop)
 
     def _take_in(self, most_out: int, most_err: int = caps.ERRORS_BYTES) -> bool:
-        """Return whether anything came; no more than so many bytes and a piece are kept. Reading a
-        buffer to its end clears `_news`, although the other may have filled meanwhile: a caller
-        must not wait before it finds nothing."""
-        channel, moved = self.channel, False
-        while len(self._out) <= most_out and channel.recv_ready():
-            data = channel.recv(_PIECE_BYTES)
-            if not data:
-                break
-            self._out += data
-            moved = True
-        while len(self._err) <= most_err and channel.recv_stderr_ready():
-            data = channel.recv_stderr(_PIECE_BYTES)
-            if not data:
-                break
-            self._err += data
-            moved = True
+        """Return whether anything came; no more than so many bytes and a piece are kept."""
+        moved = False
+        for sock, buffer, most in (
+            (self.session.stdout, self._out, most_out),
+            (self.session.stderr, self._err, most_err),
+        ):
+            while len(buffer) <= most and (data := self._taken(sock)):
+                buffer.extend(data)
+                moved = True
         return moved
 
+    def _taken(self, sock: socket.socket) -> bytes:
+        """Return what has come; b"": nothing, or its end."""
+        if sock in self._over:
+            return b""
+        try:
+            data = sock.recv(_PIECE_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return b""
+        except OSError:  # closed in another thread
+            data = b""
+        if not data:
+            self._over.add(sock)
+        return data
+
     def _wait(self, deadline_s: float, stop: threading.Event | None) -> None:
+        """Wait for more, which the caller has found not to be there. ShellGoneError: no more will
+        come, or `stop`; SilentError: it is too late."""
+        open_ones = {self.session.stdout, self.session.stderr} - self._over
+        if not open_ones:
+            raise ShellGoneError("the shell on the host has ended", begun=True)
         left_s = deadline_s - time.monotonic()
         if left_s <= 0:
             raise SilentError
-        if stop is None:
-            self._news.wait(min(left_s, _LONGEST_WAIT_S))
-        elif stop.is_set():
+        if stop is not None and stop.is_set():
             raise ShellGoneError("it was stopped", begun=True)
-        else:
-            self._news.wait(min(left_s, _STOP_LOOK_S))
+        longest_s = _LONGEST_WAIT_S if stop is None else _STOP_LOOK_S
+        poll = select.poll()
+        try:
+            for sock in open_ones:
+                poll.register(sock, select.POLLIN)
+        except (OSError, ValueError):  # closed in another thread
+            return
+        poll.poll(1000 * min(left_s, longest_s))
 
     def end(self) -> bool:
         """End the shell and all that it has started; False: it did not end within some seconds."""
         try:
-            self.channel.shutdown_write()
-        except (OSError, EOFError, SSHException):
+            self.session.stdin.shutdown(socket.SHUT_WR)
+        except OSError:
             self.close()
             return True
         deadline_s = time.monotonic() + _GRACE_S
-        while self.alive and time.monotonic() < deadline_s:
-            self._out.clear()
-            self._err.clear()
-            if not self._take_in(caps.WORDS_BYTES):
-                self._news.wait(max(0.0, deadline_s - time.monotonic()))
-        ended = not self.alive
+        with suppress(ShellGoneError, SilentError):
+            while True:
+                self._out.clear()
+                self._err.clear()
+                if not self._take_in(caps.WORDS_BYTES):
+                    self._wait(deadline_s, None)
+        ended = self.session.ended
         self.close()
         if not ended:
             self._sessions.suspect()
@@ -380,6 +389,34 @@ class FarShell:
     def close(self) -> None:
         """Close at once; over there everything ends as soon as sshd has noticed."""
         self._stack.close()
+
+
+def send_all(
+    sock: socket.socket,
+    source: Iterable[bytes | memoryview] | BinaryIO,
+    stop: threading.Event | None = None,
+) -> None:
+    """Send a source, a real file from where it stands, and no end after it. ConnectionLostError,
+    also where `stop` was set or the host reads no more; what reading raises goes through."""
+    chunks = iter(partial(source.read, _PIECE_BYTES), b"") if hasattr(source, "read") else source
+    for chunk in chunks:
+        rest = memoryview(chunk)
+        while rest:
+            if stop is not None and stop.is_set():
+                raise ConnectionLostError("The transfer was stopped.")
+            rest = rest[_send_some(sock, rest) :]
+
+
+def _send_some(sock: socket.socket, data: memoryview) -> int:
+    """Return how much could be sent within a moment. ConnectionLostError."""
+    poll = select.poll()
+    try:
+        poll.register(sock, select.POLLOUT)
+        return sock.send(data, socket.MSG_DONTWAIT) if poll.poll(1000 * _STOP_LOOK_S) else 0
+    except BlockingIOError:
+        return 0
+    except (OSError, ValueError) as exc:  # perhaps closed in another thread
+        raise ConnectionLostError("The other side stopped reading before the end.") from exc
 
 
 def _end(one: RemoteProcess) -> bytes:
@@ -434,7 +471,7 @@ class _Sending:
     def _run(self, send: Callable[[], None]) -> None:
         try:
             send()
-        except (ShellGoneError, ConnectionLostError, SSHException, EOFError):
+        except (ShellGoneError, ConnectionLostError):
             pass  # the waiting thread sees the end, too
         except Exception as exc:  # noqa: BLE001 (it is raised by the waiting thread)
             self.error = exc

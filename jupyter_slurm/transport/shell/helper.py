@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import Completed, TimedOutError, caps
-from jupyter_slurm.transport.login.server_text import shown_line
+from jupyter_slurm.transport.server_text import shown_line
 from jupyter_slurm.transport.shell.far_shell import (
     FarShell,
     FloodError,
@@ -32,7 +32,7 @@ from jupyter_slurm.transport.shell.words import exports, quote, words
 DEFINITIONS = """
 _pair() {
   exec 6>&1
-  { _hand_on; } 5>&1 1>&6 6>&- | { exec 6>&-; _obey; }
+  { _hand_on "$@"; } 5>&1 1>&6 6>&- | { exec 6>&-; _obey; }
   eval "$_x"
   exit
 }
@@ -87,7 +87,7 @@ class Helper:
     def __init__(self, shell: FarShell) -> None:
         self._shell = shell
         with suppress(ShellGoneError):  # as the first command will find out
-            shell.send(b"_pair\n")
+            shell.send(b'_pair "$@"\n')
 
     @property
     def alive(self) -> bool:
@@ -241,6 +241,20 @@ class Helpers:
     @property
     def _in_use(self) -> int:
         return len(self._open) + self._opening
+
+    def pulse(self, timeout_s: float) -> bool | None:
+        """Ask an idle helper for a sign of life; None: there is none."""
+        with self._changed:
+            helper = self._idle.pop() if self._idle else None
+        if helper is None:
+            return None
+        try:
+            helper.ask(b"_m 0", timeout_s=timeout_s, most_bytes=caps.WORDS_BYTES)
+        except (ShellGoneError, TimedOutError):
+            return False
+        finally:
+            self._give_back(helper)
+        return True
 
     def any_open(self) -> bool:
         return bool(self._open)

@@ -6,6 +6,7 @@ what is not. What is done with a shell is in `ssh.py`, `helper.py`, `follow.py`,
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,13 +15,14 @@ from typing import NamedTuple, TypeVar
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import TimedOutError, caps
-from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.shell.far_shell import FarShell, ShellAnswer, ShellGoneError
 from jupyter_slurm.transport.shell.helper import DEFINITIONS, Helper, Helpers
 from jupyter_slurm.transport.shell.words import exports, quote, raw
+from jupyter_slurm.transport.ssh.connection import SshConnection
 
 _FILES_S = 60.0
 """For what only looks at files."""
+_SETTLE_S = 0.05
 _OPEN_S = 60.0
 """The login shell's files may load modules from a slow file system."""
 _KILL_S = 10.0
@@ -66,8 +68,10 @@ class Shells:
         self._connection = connection
         self._path = raw("".join(f"{folder}:" for folder in path))
         self._env = exports(env)
+        self._variables = dict(env or {})
         self._facts: Facts | None = None
         self._helpers = Helpers(self._helper_shell, self._most_helpers)
+        connection.pulse = self._helpers.pulse
 
     def facts(self) -> Facts:
         if self._facts is None:
@@ -75,6 +79,10 @@ class Shells:
                 pass
         assert self._facts is not None  # every helper that was opened has told them
         return self._facts
+
+    def environment(self) -> dict[str, str]:
+        """Return the PATH and the variables that every program gets."""
+        return {"PATH": os.fsdecode(self.facts().path), **self._variables}
 
     def once(self, work: Callable[[Helper], _T]) -> _T:
         """Do `work` with a helper; again only where nothing of it had been begun."""
@@ -108,6 +116,9 @@ class Shells:
             ) from exc
 
     def _again(self, work: Callable[[Helper], _T]) -> _T:
+        link = self._connection.standing()
+        if link is not None:
+            link.wait(_SETTLE_S)  # what ended one shell may be about to end the others
         try:
             return self._lent(work)
         except ShellGoneError as exc:

@@ -34,7 +34,6 @@ const OWN = {
     tensorboard: null
   },
   program: { on_login: false },
-  terminal: {},
   script: {},
   session: { idle_s: null, idle_since_s: null },
   kernel: { idle_s: null },
@@ -102,7 +101,6 @@ export function connection(fields: Partial<Connection> = {}): Connection {
     question: null,
     problem: null,
     round_trip_s: null,
-    via_openssh: false,
     ...fields
   };
 }

@@ -223,7 +223,7 @@ test('a bundle names a job or a cluster, or is text; so is all that a job says o
     model.put(job({ name, why, notebook, nodes: [hostile.name()], partition: hostile.name() }));
     model.connections = new Map([['arandu', connection({ state: 'login-needed' })]]);
     const cards = Array.from({ length: BATCH }, () => {
-      const card = new (hostile.of([JobCard, LoginNotice]))(model, new CommandRegistry());
+      const card = new (hostile.of([JobCard, LoginNotice]))(model, new CommandRegistry(), null);
       Widget.attach(card, document.body);
       const said = hostile.chance() < 0.3 ? hostile.json() : hostile.bundle();
       const data = JSON.parse(hostile.written(said)) as Record<string, unknown> | null;

@@ -122,15 +122,13 @@ export function notes(
   return all.filter(one => one !== null);
 }
 
-/** What a person can do in a notebook to have the output there; null: nothing is to be done. */
+/** How to fetch the output of an ended job in a notebook; null: there is none to fetch. */
 export function attaching(job: Job): Note | null {
-  const { id, state, kind, delivered } = job;
-  return isFinal(state) &&
-    !delivered &&
-    state !== 'REJECTED' &&
-    kind !== 'session' &&
-    kind !== 'lab'
-    ? note('plain', trans.__('%1 brings its output here.', `\`%slurm attach ${id}\``))
+  const { id, state, kind, delivered, started_s } = job;
+  const neverRan = started_s === null && (state === 'CANCELLED' || state === 'REJECTED');
+  const hasOutput = kind === 'cell' || kind === 'program' || kind === 'script';
+  return isFinal(state) && !delivered && !neverRan && hasOutput
+    ? note('plain', trans.__('Run %1 to show its output here.', `\`%slurm attach ${id}\``))
     : null;
 }
 

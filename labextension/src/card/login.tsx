@@ -45,7 +45,7 @@ export class LoginNotice extends ModelWidget implements IRenderMime.IRenderer {
     const { model, cluster } = this;
     const connection = cluster === null ? undefined : model.connections.get(cluster);
     if (cluster === null || connection === undefined) {
-      const sentence = trans.__('What the notebook was saved with:');
+      const sentence = trans.__('Saved state:');
       return <Saved sentence={sentence} saved={this.saved} />;
     }
     const name = visible(cluster);

@@ -1,5 +1,6 @@
 // The output of a cell that is a job, as a widget: the bundle in the notebook names a job, and
 // everything that is shown of it comes from the model. What it looks like is view.tsx's.
+import type { INotebookTracker } from '@jupyterlab/notebook';
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
@@ -7,6 +8,7 @@ import type { JSX } from 'react';
 import { later } from '../later';
 import { said } from '../messages';
 import { JobNews } from '../model/job_news';
+import { runOf, type Place } from '../submit/place';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { WatchingWidget } from '../watching';
@@ -26,9 +28,17 @@ export function jobNamed(bundle: unknown): string | null {
   return v === 1 && typeof id === 'string' && /^[a-z2-7]{8}$/.test(id) ? id : null;
 }
 
+/** Tells whether the cell has all output of the job, by the kernel's word. */
+function isComplete(bundle: unknown): boolean {
+  return (Object(bundle) as Record<string, unknown>).complete === true;
+}
+
 export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
   private jobId: string | null = null;
   private saved = '';
+  private isComplete = false;
+  /** The job whose outcome the agent knows to be here. */
+  private acknowledged: string | null = null;
   private news: JobNews | null = null;
   private watched: IDisposable | null = null;
   private looking = 0;
@@ -37,7 +47,8 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
 
   constructor(
     private readonly model: ISlurmModel,
-    private readonly commands: CommandRegistry
+    private readonly commands: CommandRegistry,
+    private readonly notebooks: INotebookTracker | null
   ) {
     super();
     this.addClass('jp-slurm-CardHost');
@@ -45,10 +56,12 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
 
   renderModel(bundle: IRenderMime.IMimeModel): Promise<void> {
     this.jobId = jobNamed(bundle.data[MIME]);
+    this.isComplete = isComplete(bundle.data[MIME]);
     this.news = this.jobId === null ? null : new JobNews(this.model, this.jobId);
     const plain = bundle.data['text/plain'];
     this.saved = typeof plain === 'string' ? plain : '';
     this.look();
+    void this.acknowledge();
     this.update();
     return this.renderPromise ?? Promise.resolve();
   }
@@ -57,10 +70,36 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
     const { model } = this;
     const job = this.job();
     if (job !== undefined) {
-      return <JobCardView job={job} model={model} commands={this.commands} />;
+      const cell = this.isComplete ? null : this.place();
+      return <JobCardView {...{ job, model, commands: this.commands, cell }} />;
     }
     const looks = this.jobId !== null && (this.looking !== 0 || model.freshness.asOf === null);
     return <Saved sentence={this.sentence(looks)} saved={looks ? '' : this.saved} />;
+  }
+
+  /** The cell of an open notebook under which it is shown. */
+  private place(): Place | null {
+    const panel = this.notebooks?.find(({ node }) => node.contains(this.node));
+    const cell = panel?.content.widgets.find(({ node }) => node.contains(this.node));
+    return panel === undefined || cell === undefined ? null : { panel, cell };
+  }
+
+  /**
+   * Tells the agent that the notebook has the job's outcome, so that the cell, run again, is
+   * another job. An error comes behind the card, so the end of the run is waited for.
+   */
+  private async acknowledge(): Promise<void> {
+    const job = this.job();
+    if (!this.isComplete || job?.delivered !== false || this.acknowledged === job.id) {
+      return;
+    }
+    this.acknowledged = job.id;
+    try {
+      await runOf(this.place())?.done;
+      await this.model.call('delivered', { job_id: job.id });
+    } catch {
+      this.acknowledged = null; // the run was cut short, or the server is away: with the next news
+    }
   }
 
   private job(): Job | undefined {
@@ -69,11 +108,8 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
 
   /** Instead of the card of a job that is not known. */
   private sentence(looks: boolean): string {
-    if (this.jobId === null) {
-      return trans.__('This names no job. What the notebook was saved with:');
-    }
-    if (!looks) {
-      return trans.__('This Jupyter knows no such job. What the notebook was saved with:');
+    if (this.jobId === null || !looks) {
+      return trans.__('This job is not tracked here. Saved state:');
     }
     const { problem } = this.model.freshness;
     return problem === null
@@ -105,6 +141,7 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
 
   private hear(): void {
     if (this.news?.hear() === true) {
+      void this.acknowledge();
       this.update();
     }
   }

@@ -2,10 +2,12 @@
 // says is facts.ts's; nothing of it comes from the notebook but what `Saved` shows as text.
 import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
-import { useState, type JSX } from 'react';
+import { useEffect, useReducer, useState, type JSX } from 'react';
 import { useClock } from '../clock';
+import { tell } from '../commands/telling';
 import { exactly } from '../exactly';
 import { isFinal, stateWord, tone, visible } from '../format';
+import { useStopped } from '../grid/freshness';
 import { cancelIcon, logIcon, openIcon } from '../icons';
 import { stateIcon } from '../job/icons';
 import { DashboardButtons } from '../labs/dashboard_buttons';
@@ -13,11 +15,13 @@ import { Marked } from '../marked';
 import { said, type Text } from '../messages';
 import { rowOfJob } from '../sidebar/rows';
 import { used } from '../sidebar/words';
+import { runOf, type Place } from '../submit/place';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Connection, Job } from '../wire';
 import { reasonsLeft } from './ended';
 import { attaching, facts, notes, now, place, time, waiting, type Note } from './facts';
+import { isMissing } from './missing';
 import { remediesOf } from './remedies';
 import { LogTail } from './tail';
 import '../../style/card.css';
@@ -26,9 +30,11 @@ interface CardProps {
   job: Job;
   model: ISlurmModel;
   commands: CommandRegistry;
+  /** The cell, if it may lack some of the job's output. */
+  cell: Place | null;
 }
 
-export function JobCardView({ job, model, commands }: CardProps): JSX.Element {
+export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Element {
   const [log, setLog] = useState(false);
   const name = visible(job.name);
   const open = (): void => {
@@ -36,7 +42,8 @@ export function JobCardView({ job, model, commands }: CardProps): JSX.Element {
   };
   const connection = model.connections.get(job.cluster);
   const remedies = remediesOf(job, connection, commands);
-  const attach = attaching(job);
+  const incomplete = useMissing(job, cell) ? cell : null;
+  const attach = incomplete === null ? attaching(job) : null;
   const known = [...waiting(job), ...facts(job)];
   return (
     <section
@@ -50,7 +57,7 @@ export function JobCardView({ job, model, commands }: CardProps): JSX.Element {
           <bdi className="jp-slurm-CardName" title={name}>
             {name}
           </bdi>
-          <Now job={job} />
+          <Now job={job} freshness={model.freshness} />
         </div>
         <span className="jp-slurm-CardActions">
           {remedies.map(({ label, title, act }) => (
@@ -58,6 +65,7 @@ export function JobCardView({ job, model, commands }: CardProps): JSX.Element {
               {label}
             </button>
           ))}
+          {incomplete === null ? null : <ShowAll jobId={job.id} cell={incomplete} />}
           <DashboardButtons job={job} commands={commands} />
           <IconButton
             icon={logIcon}
@@ -84,7 +92,7 @@ export function JobCardView({ job, model, commands }: CardProps): JSX.Element {
           )}
         </span>
       </div>
-      <TimeBar job={job} />
+      <TimeBar job={job} freshness={model.freshness} />
       <p className="jp-slurm-Facts" title={`${known.join(' · ')}\n${moments(job)}`}>
         <span title={job.id}>{place(job)}</span>
         {['', ...known].join(' · ')}
@@ -112,8 +120,37 @@ function State({ job }: Pick<CardProps, 'job'>): JSX.Element {
   );
 }
 
-function Now({ job }: Pick<CardProps, 'job'>): JSX.Element {
-  const text = now(job, useJobClock(job)).join(' · ');
+/** Whether output is missing; looked for again when the cell's run is over. */
+function useMissing(job: Job, cell: Place | null): boolean {
+  const [, look] = useReducer((looks: number) => looks + 1, 0);
+  const run = runOf(cell);
+  useEffect(() => void run?.done.then(look, look), [run]);
+  return cell !== null && isMissing(job, cell);
+}
+
+function ShowAll({ jobId, cell }: { jobId: string; cell: Place }): JSX.Element {
+  const label = trans.__('Show all output');
+  const show = async (): Promise<void> => {
+    try {
+      const { showAll } = await import('./showing');
+      await showAll(cell, jobId);
+    } catch (error) {
+      tell(error, label);
+    }
+  };
+  return (
+    <button
+      className="jp-slurm-Button"
+      title={trans.__('Bring the output that is missing here, and the variables')}
+      onClick={() => void show()}
+    >
+      {label}
+    </button>
+  );
+}
+
+function Now({ job, freshness }: Pick<NotesProps, 'job' | 'freshness'>): JSX.Element {
+  const text = now(job, useJobClock(job, freshness)).join(' · ');
   return (
     <span className="jp-slurm-CardNow" title={[text, said(job.why ?? '')].join('\n').trim()}>
       {text}
@@ -153,11 +190,11 @@ interface NotesProps {
 
 /** For how long it runs, where, and what a person should know of it. */
 export function Facts(props: NotesProps): JSX.Element {
-  const { job } = props;
-  const nowS = useJobClock(job);
+  const { job, freshness } = props;
+  const nowS = useJobClock(job, freshness);
   return (
     <>
-      <TimeBar job={job} />
+      <TimeBar job={job} freshness={freshness} />
       <p className="jp-slurm-Facts" title={moments(job)}>
         {[...time(job, nowS), ...facts(job)].join(' · ')}
       </p>
@@ -167,7 +204,7 @@ export function Facts(props: NotesProps): JSX.Element {
 }
 
 function Notes({ job, freshness, connection, reasons }: NotesProps): JSX.Element {
-  const nowS = useJobClock(job);
+  const nowS = useJobClock(job, freshness);
   return (
     <>
       {notes(job, freshness, connection, nowS, reasons).map(one => (
@@ -178,8 +215,8 @@ function Notes({ job, freshness, connection, reasons }: NotesProps): JSX.Element
 }
 
 /** How far a job is that runs: an array by its tasks, another one by its time limit. */
-function TimeBar({ job }: Pick<CardProps, 'job'>): JSX.Element | null {
-  const nowS = useJobClock(job);
+function TimeBar({ job, freshness }: Pick<NotesProps, 'job' | 'freshness'>): JSX.Element | null {
+  const nowS = useJobClock(job, freshness);
   const part = used(rowOfJob(job), nowS);
   return part === null ? null : (
     <div className="jp-slurm-Bar" aria-hidden="true">
@@ -188,9 +225,14 @@ function TimeBar({ job }: Pick<CardProps, 'job'>): JSX.Element | null {
   );
 }
 
-function useJobClock(job: Job): number {
+/** Return the time to measure from: it stands once the job has ended or nothing newer is known. */
+function useJobClock(job: Job, freshness: Freshness): number {
   const since = job.started_s ?? job.submitted_s ?? job.created_s;
-  return useClock(isFinal(job.state) ? null : since);
+  const isOver = isFinal(job.state);
+  const isUnknown = freshness.problem !== null || job.problem !== null;
+  const nowS = useClock(isOver || isUnknown ? null : since);
+  const stoppedS = useStopped(isUnknown && !isOver, nowS);
+  return isOver ? nowS : Math.min(stoppedS, job.problem_since_s ?? stoppedS);
 }
 
 export function NoteLine({ note: { tone, text } }: { note: Note }): JSX.Element {

@@ -5,11 +5,13 @@ import { Clipboard } from '@jupyterlab/apputils';
 import { copyIcon, folderIcon, notebookIcon, type LabIcon } from '@jupyterlab/ui-components';
 import { isFinal, isRunning, isWaiting } from '../format';
 import { isKernel } from '../kernels/words';
+import { isHeadless } from '../submit/executed';
 import { cancelIcon, extendIcon, forgetIcon, holdIcon, releaseIcon, requeueIcon } from '../icons';
 import { numeral } from '../language';
 import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
+import type { Job } from '../wire';
 import { wantedBy } from './current';
 import { each, steer, type Verb } from './steering';
 import { isTask, jobOf, stateOf, targetsSchema, type Target } from './targets';
@@ -208,16 +210,20 @@ function finding(app: JupyterFrontEnd, model: ISlurmModel): Command[] {
       id: CommandIDs.goToCell,
       label: trans.__('Go to its cell'),
       labelOf: target =>
-        isKernel(target && known(target)) ? trans.__('Go to its notebook') : null,
-      caption: trans.__('Open the notebook that the job came from, at its cell'),
+        isFromCell(target && known(target)) ? null : trans.__('Go to its notebook'),
+      caption: trans.__('Open the notebook of this job, at its cell'),
       icon: notebookIcon,
       fits: target => isOurs(target) && known(target)?.notebook !== null,
       execute: first(async target => {
         const { goToCell } = await import('./places');
-        await goToCell(app, await jobOf(model, target));
+        await goToCell(app, model, await jobOf(model, target));
       })
     }
   ];
+}
+
+function isFromCell(job: Job | null | undefined): boolean {
+  return !job || (!isKernel(job) && !isHeadless(job));
 }
 
 function isOurs(target: Target): target is Target & { id: string } {

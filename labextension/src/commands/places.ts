@@ -5,9 +5,12 @@ import { Clipboard } from '@jupyterlab/apputils';
 import { PageConfig } from '@jupyterlab/coreutils';
 import { NotebookPanel } from '@jupyterlab/notebook';
 import { problemOf } from '../model/model';
+import { isHeadless } from '../submit/executed';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Connection, Job } from '../wire';
+import { cellText } from '../submit/cell';
+import type { Cell } from '../submit/place';
 import { say, warn } from './telling';
 import { belowRoot, jobsIn } from './where';
 
@@ -75,24 +78,32 @@ export async function isThere(app: JupyterFrontEnd, path: string): Promise<boole
   }
 }
 
-/** Opens the notebook that the job came from, at the cell whose output it is; a kernel's has none. */
-export async function goToCell(app: JupyterFrontEnd, job: Job): Promise<void> {
+/**
+ * Opens the job's notebook at the cell that shows it, else at one with its code. A kernel and a
+ * whole notebook have no cell.
+ */
+export async function goToCell(app: JupyterFrontEnd, model: ISlurmModel, job: Job): Promise<void> {
   if (job.notebook === null) {
     say(trans.__('This job came from no notebook.'));
     return;
   }
   const path = belowRoot(job.notebook, root());
-  if (path === null || !(await isThere(app, path))) {
-    warn(trans.__('Not among the files of this Jupyter: %1', job.notebook));
+  if (path === null) {
+    warn(trans.__("Outside this Jupyter's root folder: %1", job.notebook));
+    return;
+  }
+  if (!(await isThere(app, path))) {
+    warn(trans.__('Not found: %1', job.notebook));
     return;
   }
   const panel: unknown = await app.commands.execute('docmanager:open', { path });
-  if (!(panel instanceof NotebookPanel) || job.kind === 'kernel') {
+  if (!(panel instanceof NotebookPanel) || job.kind === 'kernel' || isHeadless(job)) {
     return;
   }
   await panel.context.ready;
   const cells = [...(panel.content.model?.cells ?? [])];
-  const at = cells.findIndex(cell => jobsIn(cell.toJSON()).includes(job.id));
+  const shown = cells.findIndex(cell => jobsIn(cell.toJSON()).includes(job.id));
+  const at = shown < 0 ? await withCode(model, job, cells) : shown;
   if (at < 0) {
     say(trans.__('No cell of %1 shows this job any more.', path));
     return;
@@ -100,6 +111,13 @@ export async function goToCell(app: JupyterFrontEnd, job: Job): Promise<void> {
   await panel.revealed;
   panel.content.activeCellIndex = at;
   await panel.content.scrollToItem(at, 'center');
+}
+
+/** The index of the cell with the code of the job; -1: there is none. */
+async function withCode(model: ISlurmModel, job: Job, cells: Cell['model'][]): Promise<number> {
+  const { code } = await model.details(job.id);
+  const texts = cells.map(({ sharedModel }) => cellText(sharedModel.getSource()));
+  return texts.findIndex(({ line, body }) => line !== null && body.trim() === code?.trim());
 }
 
 function root(): string {

@@ -70,7 +70,7 @@ export class ClusterPanel<Look> extends ModelWidget {
     const isNamed = this.cluster !== '';
     if (!isNamed || this.isRemoved) {
       const removed = isNamed && !model.hasNoCluster ? { removed: this.cluster } : {};
-      return <NoCluster {...removed} commands={commands} />;
+      return <NoCluster {...removed} model={model} commands={commands} />;
     }
     const { View } = this;
     return <View {...this.props} />;

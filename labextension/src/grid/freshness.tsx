@@ -1,30 +1,66 @@
 // How new what is shown is, or why nothing newer is known.
-import type { JSX } from 'react';
+import { useRef, type JSX } from 'react';
 import { exactly } from '../exactly';
 import { momentWithSeconds } from '../format';
 import { told } from '../messages';
 import type { Freshness } from '../tokens';
 import { trans } from '../translation';
 
+const LEAST_OLD_S = 30;
+/** Seconds until news have come through agent and server, which wait for them in long polls. */
+const WAY_S = 20;
+
+/** Tell whether news are overdue. */
+export function isOld({ asOf, problem, intervalS }: Freshness, nowS: number): boolean {
+  if (asOf === null || problem !== null) {
+    return asOf !== null;
+  }
+  return intervalS !== undefined && nowS - asOf > Math.max(LEAST_OLD_S, 2 * intervalS + WAY_S);
+}
+
+/** Return the time to measure from: of a state that is old its own, so that no clock runs on. */
+export function knownS(freshness: Freshness | null | undefined, nowS: number): number {
+  return freshness != null && isOld(freshness, nowS) ? (freshness.asOf ?? nowS) : nowS;
+}
+
+/** Return `nowS`, or the last one before `stopped`. */
+export function useStopped(stopped: boolean, nowS: number): number {
+  const last = useRef(nowS);
+  if (!stopped) {
+    last.current = nowS;
+  }
+  return last.current;
+}
+
+/** Return why the state is the last one known; '': it is new, or none is known. */
+export function ageWords(freshness: Freshness, why: string, when: string, nowS: number): string {
+  if (!isOld(freshness, nowS)) {
+    return '';
+  }
+  return why === ''
+    ? trans.__('Slurm has not answered since %1. Showing the last known state.', when)
+    : trans.__('%1 Showing the last known state, from %2.', why, when);
+}
+
 interface Props {
   freshness: Freshness | undefined;
 }
 
-export function FreshnessLine({ freshness }: Props): JSX.Element {
-  const { asOf, problem } = freshness ?? { asOf: null, problem: null };
+export function FreshnessLine({ freshness = NONE }: Props): JSX.Element {
+  const { asOf, problem } = freshness;
   const nowS = Date.now() / 1000;
-  const when = asOf === null ? '' : trans.__('as of %1', momentWithSeconds(asOf, nowS));
-  if (problem === null) {
-    return (
-      <span className="jp-slurm-Quiet jp-slurm-Fresh" title={asOf === null ? '' : exactly(asOf)}>
-        {when === '' ? trans.__('Looking…') : when}
-      </span>
-    );
-  }
-  const why = told(problem);
-  return (
-    <span className="jp-slurm-Problem" role="status" title={problem.detail ?? undefined}>
-      {when === '' ? why : `${when}: ${why}`}
+  const when = asOf === null ? '' : momentWithSeconds(asOf, nowS);
+  const why = problem === null ? '' : told(problem);
+  const age = ageWords(freshness, why, when, nowS) || why;
+  return age === '' ? (
+    <span className="jp-slurm-Quiet jp-slurm-Fresh" title={asOf === null ? '' : exactly(asOf)}>
+      {when === '' ? trans.__('Looking…') : trans.__('as of %1', when)}
+    </span>
+  ) : (
+    <span className="jp-slurm-Problem" role="status" title={problem?.detail ?? undefined}>
+      {age}
     </span>
   );
 }
+
+const NONE: Freshness = { asOf: null, problem: null };

@@ -45,6 +45,8 @@ interface Props<R extends { key: string }> {
   onDelete?: (row: R) => void;
   onExpand?: (row: R, open: boolean) => void;
   onMenu?: (row: R, event: MouseEvent) => void;
+  /** Its rows are the last known ones. */
+  isOld?: boolean;
   /** Another listing altogether: it begins at its top. */
   listing: string;
 }
@@ -136,6 +138,7 @@ export function Grid<R extends { key: string }>(props: Props<R>): JSX.Element {
       aria-rowcount={count + headRows}
       aria-colcount={columns?.shown.length ?? 1}
       aria-multiselectable="true"
+      data-old={props.isOld ?? false}
       tabIndex={-1}
       ref={box}
       onKeyDown={keys}

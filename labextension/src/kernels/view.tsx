@@ -71,7 +71,7 @@ export function KernelsView({ app, model, news }: Props): JSX.Element {
         <List kernels={kernels} remove={kernel => void remove(kernel)} />
       )}
       {model.hasNoCluster ? (
-        <NoCluster commands={commands} />
+        <NoCluster model={model} commands={commands} />
       ) : (
         <button
           type="button"

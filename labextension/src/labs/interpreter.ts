@@ -28,10 +28,6 @@ function sentences(): ReadonlyMap<string, string> {
     ['Output', trans.__('Output')],
     ['%1 on %2', trans.__('%1 on %2', '%1', '%2')],
     ['Starts ~%1', trans.__('Starts ~%1', '%1')],
-    [
-      'JupyterLab is being installed beside the image, once.',
-      trans.__('JupyterLab is being installed beside the image, once.')
-    ],
     ['JupyterLab starts.', trans.__('JupyterLab starts.')],
     ['JupyterLab is ready.', trans.__('JupyterLab is ready.')],
     [

@@ -2,12 +2,9 @@
 // starts one is submit/plugin.ts's.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
-import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator } from '@jupyterlab/translation';
 import { CURRENT } from '../commands/current';
-import { warn } from '../commands/telling';
 import { warnOfEnds } from '../ending';
-import { onceThereIs } from '../later';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { addLabCommands } from './commands';
@@ -23,13 +20,12 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   description: 'Labs: JupyterLab on a node.',
   autoStart: true,
   requires: [ISlurmModel],
-  optional: [ITranslator, ICommandPalette, INotebookTracker],
+  optional: [ITranslator, ICommandPalette],
   activate: (
     app: JupyterFrontEnd,
     model: ISlurmModel,
     translator: ITranslator | null,
-    palette: ICommandPalette | null,
-    notebooks: INotebookTracker | null
+    palette: ICommandPalette | null
   ) => {
     addLabCommands(app, model);
     addDashboardCommand(app, model);
@@ -44,16 +40,6 @@ export const plugin: JupyterFrontEndPlugin<void> = {
         interpret(room, translator?.languageCode ?? 'en');
         room.onmessage?.(message);
       };
-    }
-    if (notebooks !== null) {
-      const current = {
-        path: () => notebooks.currentWidget?.context.path ?? null,
-        changed: (act: () => void) => notebooks.currentChanged.connect(act)
-      };
-      onceThereIs(model, isLab, async () => {
-        const { Elsewhere } = await import('./elsewhere');
-        new Elsewhere(model, current, warn);
-      });
     }
     warnOfEnds(
       model,

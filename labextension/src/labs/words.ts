@@ -9,8 +9,6 @@ export function stepOf(job: Job): string {
     return '';
   }
   switch (job.lab.step) {
-    case 'installing':
-      return trans.__('JupyterLab is being installed beside the image, once.');
     case 'ready':
       return trans.__('JupyterLab is ready.');
     default:

@@ -7,7 +7,6 @@ import type {
   Node,
   NodeChanges,
   Partition,
-  Problem,
   QueueChanges,
   QueueEntry,
   Reservation,
@@ -219,6 +218,7 @@ export class UsageFeed extends Feed<UsageChanges> implements UsageView {
 }
 
 /** Of a listing that Slurm gave, or did not give. */
-function answered(changes: { asked_s: number | null; problem: Problem | null }): Freshness {
-  return { asOf: changes.asked_s, problem: changes.problem };
+function answered(changes: QueueChanges | NodeChanges): Freshness {
+  const { asked_s: asOf, problem, interval_s: intervalS } = changes;
+  return { asOf, problem, intervalS };
 }

@@ -5,7 +5,7 @@ import { Clipboard, Dialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 import { make, paragraph } from '../dom';
 import { visible } from '../format';
-import { said, type Text } from '../messages';
+import { said } from '../messages';
 import { trans } from '../translation';
 import type { Connection, Question } from '../wire';
 
@@ -23,7 +23,7 @@ export function questionDialog(question: Question, connection: Connection): Dial
     ],
     // Who presses Enter without having read trusts nobody.
     defaultButton: isKey ? 0 : 1,
-    ...(isKey ? {} : { focusNodeSelector: 'input' })
+    ...(isKey || question.kind === 'touch' ? {} : { focusNodeSelector: 'input' })
   });
 }
 
@@ -32,6 +32,8 @@ function words({ kind, host }: Question): [string, string] {
   switch (kind) {
     case 'host-key':
       return [trans.__('Is this %1?', host), trans.__('Yes, remember this key')];
+    case 'touch':
+      return [trans.__('Touch your security key'), trans.__('OK')];
     case 'passphrase':
       return [trans.__('Unlock a key of this machine'), trans.__('Unlock')];
     default:
@@ -47,14 +49,18 @@ class QuestionBody extends Widget implements Dialog.IBodyWidget {
     this.addClass('jp-slurm');
     this.addClass('jp-slurm-Question');
     this.node.append(paragraph(way(question, connection), 'jp-slurm-Quiet'));
-    const prompt = inLanguage(question.prompt);
-    const before = inLanguage(question.instruction)
+    const prompt = said(question.prompt);
+    const before = said(question.instruction)
       .split('\n')
       .filter(one => one.trim() !== '');
     if (question.kind === 'host-key') {
       for (const line of before) {
         this.node.append(FINGERPRINT.test(line) ? fingerprint(line) : paragraph(line));
       }
+      this.node.append(paragraph(prompt));
+      return;
+    }
+    if (question.kind === 'touch') {
       this.node.append(paragraph(prompt));
       return;
     }
@@ -87,15 +93,10 @@ class QuestionBody extends Widget implements Dialog.IBodyWidget {
     this.node.append(label);
   }
 
-  /** To a host's key the button is the answer. */
+  /** To a host's key, and to one that is to be touched, the button is the answer. */
   getValue(): string {
     return this.input === null ? 'yes' : this.input.value;
   }
-}
-
-/** A host's own words stay as they are. */
-function inLanguage(text: Text): string {
-  return typeof text === 'string' ? text : said(text);
 }
 
 /** For the sake of which cluster, and by which hops. */

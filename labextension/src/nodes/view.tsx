@@ -4,7 +4,7 @@ import { useNow } from '../clock';
 import type { Arrangement } from '../grid/columns';
 import { ColumnsMenu } from '../grid/columns_menu';
 import { useFeed } from '../grid/feed';
-import { FreshnessLine } from '../grid/freshness';
+import { FreshnessLine, knownS } from '../grid/freshness';
 import { useLook, type PanelProps } from '../grid/cluster_panel';
 import { FilterField } from '../grid/parts';
 import { Switch } from '../parts';
@@ -33,7 +33,8 @@ export function View(props: PanelProps<Look>): JSX.Element {
   const [only, setOnly] = useState<string | null>(null);
   const [how, setHow] = useState<Condition | null>(null);
   const [words, setWords] = useState('');
-  const nowS = useNow();
+  const clockS = useNow();
+  const nowS = knownS(view?.freshness, clockS);
   const { nodes, partitions, reservations }: Shown = view ?? NONE;
   const within = useMemo(
     () => nodes.filter(node => only === null || node.partitions.includes(only)),
@@ -46,7 +47,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
   const isTable = look.as === 'table';
   const arrange = (arrangement: Arrangement): void => change({ arrangement });
   return (
-    <div className="jp-slurm-Nodes" data-as={look.as}>
+    <div className="jp-slurm-Nodes" data-as={look.as} data-old={nowS !== clockS}>
       <div className="jp-slurm-NodesTop">
         <div className="jp-slurm-NodesHead">
           <h2>{trans.__('Partitions')}</h2>

@@ -7,7 +7,7 @@ import { argsOf, type Target } from '../commands/targets';
 import { NOTHING } from '../grid/choice';
 import { ColumnsMenu } from '../grid/columns_menu';
 import { shownOf, type Arrangement } from '../grid/columns';
-import { FreshnessLine } from '../grid/freshness';
+import { FreshnessLine, knownS } from '../grid/freshness';
 import { Grid } from '../grid/grid';
 import { Heads } from '../grid/head';
 import { useLook, type PanelProps } from '../grid/cluster_panel';
@@ -38,7 +38,9 @@ export function View(props: PanelProps<Look>): JSX.Element {
   const columns = useMemo(columnsOf, []);
   const shown = useMemo(() => shownOf(columns, arrangement), [columns, arrangement]);
   const queue = useQueue(model, cluster, everyone);
-  const nowS = useNow();
+  const freshness = queue.followed.view?.freshness;
+  const clockS = useNow();
+  const nowS = knownS(freshness, clockS);
   const order = useOrder(queue, columns, arrangement.sorting);
   const found = useFound(order, asked, columns);
   const rows = useMemo(() => rowsOf(found, open), [found, open]);
@@ -63,7 +65,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
   }, []);
   const targetsOfRow = (row: Row): Target[] =>
     targetsOf(cluster, [row], new Set([row.key]), queue.isOwn);
-  const hasData = queue.followed.view?.freshness.asOf != null;
+  const hasData = freshness?.asOf != null;
   return (
     <div className="jp-slurm-QueueBody">
       <div className="jp-slurm-QueueBar">
@@ -89,7 +91,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
           arrange={arrange}
           usual={usualLook().arrangement}
         />
-        <FreshnessLine freshness={queue.followed.view?.freshness} />
+        <FreshnessLine freshness={freshness} />
       </div>
       <div className="jp-slurm-QueueStates" role="group" aria-label={trans.__('States')}>
         <StateChips counts={counts} words={words} setWords={setWords} />
@@ -100,6 +102,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
       </div>
       <Grid
         label={trans.__('Queue of %1', cluster)}
+        isOld={nowS !== clockS}
         listing={`${asked}\n${everyone}\n${arrangement.sorting.column} ${arrangement.sorting.down}`}
         rows={rows}
         columns={{ shown, head: <Heads {...{ shown, arrangement, arrange }} /> }}

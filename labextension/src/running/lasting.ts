@@ -2,7 +2,7 @@
 import { isFinal } from '../format';
 import type { Job } from '../wire';
 
-const LASTING = new Set<string>(['lab', 'session', 'kernel', 'terminal']);
+const LASTING = new Set<string>(['lab', 'session', 'kernel']);
 
 export function isLasting({ kind, state }: Job): boolean {
   return LASTING.has(kind) && !isFinal(state);

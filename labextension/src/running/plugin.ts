@@ -1,4 +1,4 @@
-// Puts labs, sessions, kernels and terminals into JupyterLab's panel of what runs. Batch jobs end by
+// Puts labs, sessions and kernels into JupyterLab's panel of what runs. Batch jobs end by
 // themselves, and are in the sidebar alone.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IRunningSessionManagers } from '@jupyterlab/running';
@@ -8,7 +8,7 @@ import { isLasting } from './lasting';
 
 export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:running',
-  description: 'Labs, sessions, kernels and terminals in the panel of what runs.',
+  description: 'Labs, sessions and kernels in the panel of what runs.',
   autoStart: true,
   requires: [ISlurmModel],
   optional: [IRunningSessionManagers],

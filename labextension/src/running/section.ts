@@ -1,6 +1,6 @@
 // The section of these jobs in JupyterLab's panel of what runs.
 import type { IRunningSessions } from '@jupyterlab/running';
-import { terminalIcon, type LabIcon } from '@jupyterlab/ui-components';
+import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import { steer } from '../commands/steering';
@@ -14,8 +14,7 @@ import { isLasting } from './lasting';
 
 const ICONS: Partial<Record<Job['kind'], LabIcon>> = {
   lab: labIcon,
-  kernel: kernelIcon,
-  terminal: terminalIcon
+  kernel: kernelIcon
 };
 
 export class LastingJobs implements IRunningSessions.IManager {

@@ -6,6 +6,7 @@ import { memo, type JSX } from 'react';
 import { argsOf } from '../commands/targets';
 import { numeral } from '../language';
 import { SubmitButton } from '../grid/parts';
+import { Marked } from '../marked';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { ACTIONS, actionsOf } from './menu';
@@ -30,7 +31,15 @@ export function Nothing(props: NothingProps): JSX.Element | null {
   }
   return (
     <div className="jp-slurm-Empty">
-      <p>{trans.__('No jobs yet. Put %1 over a cell, or write one here.', '%%slurm')}</p>
+      <p>
+        <Marked
+          text={trans.__(
+            'No jobs yet. Run %1, then start a cell with %2.',
+            '`%load_ext jupyter_slurm`',
+            '`%%slurm`'
+          )}
+        />
+      </p>
       <SubmitButton commands={commands} />
     </div>
   );

@@ -1,6 +1,7 @@
 // The clusters and the ways to them: state, since when, what to do about it.
 import type { CommandRegistry } from '@lumino/commands';
 import { moment, visible } from '../format';
+import { ageWords } from '../grid/freshness';
 import { isSame, said, toldBeside } from '../messages';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
@@ -17,7 +18,9 @@ interface Props {
 
 export function ClusterList({ model, queues, commands, nowS }: Props): JSX.Element {
   const untold = (queue: Freshness | null): Freshness | null =>
-    isSame(queue?.problem, model.freshness.problem) ? null : queue;
+    model.freshness.problem !== null && isSame(queue?.problem, model.freshness.problem)
+      ? null
+      : queue;
   return (
     <ul className="jp-slurm-Clusters" aria-label={trans.__('Clusters')}>
       {model.clusters.map(cluster => (
@@ -87,13 +90,15 @@ function ClusterRow({ cluster, several, connection, queue, ...shared }: RowProps
 
 /** Returns what keeps its queue from being known; '': nothing does. */
 function troubleOf(queue: Freshness | null, nowS: number): string {
-  if (!queue?.problem) {
+  if (queue === null) {
     return '';
   }
-  const why = said(queue.problem.message);
-  return queue.asOf === null
-    ? trans.__('Its queue is not known: %1', why)
-    : trans.__('As of %1; since then: %2', moment(queue.asOf, nowS), why);
+  const { asOf, problem } = queue;
+  const why = problem === null ? '' : said(problem.message);
+  if (asOf === null) {
+    return why === '' ? '' : trans.__('Its queue is not known: %1', why);
+  }
+  return ageWords(queue, why, moment(asOf, nowS), nowS);
 }
 
 interface ActionProps {

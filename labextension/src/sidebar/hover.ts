@@ -1,5 +1,5 @@
 // Which row somebody points at, or has come to by keys: after a moment a card opens beside it.
-import { useCallback, useEffect, useRef, useState } from 'react';
+import { useCallback, useEffect, useRef, useState, type RefObject } from 'react';
 
 const MOMENT_MS = 500;
 
@@ -9,8 +9,14 @@ interface Pointed {
   box: DOMRect;
 }
 
-/** What is pointed at, and the listener that a list of rows needs for it. */
-export function usePointed(keyAt: (at: number) => string): {
+/**
+ * What is pointed at, and the listener that a list of rows needs for it. Typing or a focus outside
+ * `list` closes the card, though the pointer may rest on a row.
+ */
+export function usePointed(
+  keyAt: (at: number) => string,
+  list: RefObject<HTMLElement>
+): {
   pointed: Pointed | null;
   over: (target: EventTarget | null) => void;
 } {
@@ -36,6 +42,20 @@ export function usePointed(keyAt: (at: number) => string): {
     },
     [keyAt]
   );
-  useEffect(() => () => window.clearTimeout(timer.current), []);
+  useEffect(() => {
+    const close = ({ target }: Event): void => {
+      if (!(target instanceof Node && list.current?.contains(target))) {
+        window.clearTimeout(timer.current);
+        setPointed(null);
+      }
+    };
+    document.addEventListener('keydown', close, true);
+    document.addEventListener('focusin', close, true);
+    return () => {
+      window.clearTimeout(timer.current);
+      document.removeEventListener('keydown', close, true);
+      document.removeEventListener('focusin', close, true);
+    };
+  }, [list]);
   return { pointed, over };
 }

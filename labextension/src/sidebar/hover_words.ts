@@ -61,8 +61,6 @@ function kind(row: JobRow): string {
       return trans.__('session');
     case 'lab':
       return trans.__('lab');
-    case 'terminal':
-      return trans.__('terminal');
     case 'kernel':
       return trans.__('kernel');
     default:

@@ -11,7 +11,9 @@ import {
 } from 'react';
 import { openMenu } from '../commands/menu';
 import { argsOf, type Target } from '../commands/targets';
+import { isFinal } from '../format';
 import { NOTHING } from '../grid/choice';
+import { knownS } from '../grid/freshness';
 import { Grid } from '../grid/grid';
 import { later } from '../later';
 import { CommandIDs, type ISlurmModel } from '../tokens';
@@ -83,8 +85,14 @@ export function MyJobs(props: Props): JSX.Element {
   const keys = useMemo(() => keysNow(choice.keys, listing), [choice, listing]);
   const chosenRows = useMemo(() => rowsAt(lines, keys), [lines, keys]);
   const keyAt = useCallback((at: number) => lines[at]?.key ?? '', [lines]);
-  const { pointed, over } = usePointed(keyAt);
   const list = useRef<HTMLDivElement>(null);
+  const { pointed, over } = usePointed(keyAt, list);
+  const lineS = (line: Line): number =>
+    line.kind === 'job' && !isFinal(line.row.state)
+      ? knownS(queues.freshness(line.row.cluster), nowS)
+      : nowS;
+  const isOld = (line: Line): boolean =>
+    lineS(line) !== nowS || (model.freshness.problem !== null && line.kind === 'job');
   const targets = (line: Line): Target[] =>
     (keys.has(line.key) ? chosenRows : rowsOf(line)).map(targetOf);
   const onKey = (event: KeyboardEvent): void => {
@@ -119,8 +127,10 @@ export function MyJobs(props: Props): JSX.Element {
         rows={lines}
         keyNow={keyNow}
         branch={line => ({ level: levelOf(line), open: line.open })}
-        sentence={line => lineSentence(line, nowS, several)}
-        cells={line => <LineCell {...{ line, nowS, several, toggle }} />}
+        sentence={line => lineSentence(line, lineS(line), several)}
+        cells={line => (
+          <LineCell {...{ line, several, toggle }} nowS={lineS(line)} isOld={isOld(line)} />
+        )}
         choice={{ ...choice, keys }}
         choose={setChoice}
         isChosenWithAll={line => line.kind !== 'group'}
@@ -152,7 +162,7 @@ export function MyJobs(props: Props): JSX.Element {
         }}
       />
       {pointed !== null && under?.kind === 'job' ? (
-        <HoverCard row={under.row} box={pointed.box} model={model} nowS={nowS} />
+        <HoverCard row={under.row} box={pointed.box} model={model} nowS={lineS(under)} />
       ) : null}
       <HistoryFoot history={history} />
       <Chosen rows={chosenRows} commands={commands} />

@@ -15,14 +15,16 @@ const DAY_S = 86_400;
 interface Props {
   line: Line;
   nowS: number;
+  /** What it says is the last known state. */
+  isOld: boolean;
   /** The jobs are of several clusters. */
   several: boolean;
   toggle: (key: string) => void;
 }
 
 /** What a line says, in words that change only when there is something to draw. */
-export function LineCell({ line, nowS, several, toggle }: Props): JSX.Element {
-  const shared = { id: line.key, level: levelOf(line), open: line.open, toggle };
+export function LineCell({ line, nowS, isOld, several, toggle }: Props): JSX.Element {
+  const shared = { id: line.key, level: levelOf(line), open: line.open, isOld, toggle };
   switch (line.kind) {
     case 'group':
       return <HeadCell {...shared} title={titleOf(line.group, nowS)} count={line.count} />;
@@ -107,6 +109,7 @@ interface Shared {
   id: string;
   level: number;
   open: boolean | null;
+  isOld: boolean;
   toggle: (key: string) => void;
 }
 
@@ -123,7 +126,7 @@ const HeadCell = memo(function HeadCell(props: Shared & { title: string; count: 
 });
 
 const JobCell = memo(function JobCell(props: Shared & Words): JSX.Element {
-  const { id, level, open, toggle, name, task, cluster, state, gpus, now, part } = props;
+  const { id, level, open, isOld, toggle, name, task, cluster, state, gpus, now, part } = props;
   const shown = visible(name);
   const Sign = stateIcon(state);
   const turn = (event: MouseEvent): void => {
@@ -131,7 +134,7 @@ const JobCell = memo(function JobCell(props: Shared & Words): JSX.Element {
     toggle(id);
   };
   return (
-    <div role="gridcell" className="jp-slurm-JobCell" data-level={level}>
+    <div role="gridcell" className="jp-slurm-JobCell" data-level={level} data-old={isOld}>
       {Sign === undefined ? null : <Sign.react tag="span" className="jp-slurm-Icon" />}
       {open === null ? null : (
         <button

@@ -109,12 +109,23 @@ export function rowsOf(cluster: string, { jobs, entries, past }: Sources): JobRo
   }
   const present = new Set(found.keys());
   for (const entry of inOrder(past)) {
+    const key = keyOf(cluster, entry.array_id ?? entry.slurm_id);
     // The queue and our own record know more of a job than what is told of its end.
-    if (entry.id == null && !present.has(keyOf(cluster, entry.array_id ?? entry.slurm_id))) {
+    if (entry.id == null && !present.has(key)) {
       addEntry(found, cluster, entry);
+    } else if (entry.array_id != null) {
+      goOn(found.get(key), entry);
     }
   }
   return [...found.values()];
+}
+
+/** An array of which a task has run is running until its last one ends, as one of ours is. */
+function goOn(array: JobRow | undefined, { state, ended_s: endedS }: QueueEntry): void {
+  if (array?.job === null && array.state === 'PENDING' && !array.held) {
+    const isOfThisOne = (endedS ?? 0) >= (array.submittedS ?? 0);
+    array.state = isOfThisOne && state !== 'CANCELLED' ? 'RUNNING' : array.state;
+  }
 }
 
 /** By task; those that still wait, `12_[5-8]`, are last. Each once, as it was told of first. */

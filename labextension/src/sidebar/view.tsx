@@ -15,6 +15,7 @@ import { useNow } from '../clock';
 import { moment } from '../format';
 import { slurmIcon } from '../icons';
 import { said } from '../messages';
+import { useStopped } from '../grid/freshness';
 import { FilterField } from '../grid/parts';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
@@ -38,6 +39,7 @@ export function SidebarView(props: Props): JSX.Element {
   const { model, commands, queues } = props;
   const nowS = Date.now() / 1000;
   useNow(CLOCK_MS);
+  const rowsS = useStopped(model.freshness.problem !== null, nowS);
   const [words, setWords] = useState('');
   const [collapsed, setCollapsed] = useState(0);
   const welcome = <Welcome model={model} commands={commands} />;
@@ -71,7 +73,7 @@ export function SidebarView(props: Props): JSX.Element {
             words={words}
             setWords={setWords}
           />
-          <MyJobs {...props} words={words} nowS={nowS} collapsed={collapsed} />
+          <MyJobs {...props} words={words} nowS={rowsS} collapsed={collapsed} />
         </>
       )}
     </div>

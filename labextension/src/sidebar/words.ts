@@ -60,7 +60,7 @@ function share(row: JobRow): string {
   }
   const states = [...tasksByState(row)];
   const running = states.filter(([state]) => isRunning(state));
-  return running.length === 0 ? '' : trans.__('%1 of %2 running', sum(running), sum(states));
+  return states.length === 0 ? '' : trans.__('%1 of %2 running', sum(running), sum(states));
 }
 
 /** Says how the job ended; for an array, also how many tasks it had. */

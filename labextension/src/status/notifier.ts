@@ -1,6 +1,6 @@
-// Tells users when jobs start and end, and other news: in one notification at a time, which later
-// news changes in place, and by the browser itself for users who want that. tabs.ts decides which tab
-// tells it.
+// Notifies users when jobs start and end: in one notification at a time, which later news changes in
+// place, and by the browser itself for users who want that. Other news has a notification of its own.
+// tabs.ts decides which tab notifies.
 import { Notification as LabNotification } from '@jupyterlab/apputils';
 import type { IStateDB } from '@jupyterlab/statedb';
 import type { CommandRegistry } from '@lumino/commands';
@@ -34,16 +34,6 @@ interface OfJob {
   job: Job;
 }
 
-interface Said {
-  kind: 'said';
-  message: string;
-  lead: Lead | null;
-  /** The id of the job that has brought it; null: none has. */
-  job: string | null;
-}
-
-type Piece = OfJob | Said;
-
 /** How a notification looks. */
 type Shown = Required<Pick<LabNotification.IOptions<never>, 'actions' | 'autoClose'>> & {
   type: 'error' | 'success' | 'info';
@@ -51,11 +41,13 @@ type Shown = Required<Pick<LabNotification.IOptions<never>, 'actions' | 'autoClo
 
 export class Notifier implements INotifier {
   /** What is over the page, or was last, and what it tells of, by job. */
-  private shown: { id: string; untilMs: number; told: Map<string, Piece> } | null = null;
+  private shown: { id: string; untilMs: number; told: Map<string, OfJob> } | null = null;
   /** Those that tell of one job, by job. */
   private readonly alone = new Map<string, string>();
   /** Those that are listed, the oldest first. */
   private readonly listed: string[] = [];
+  /** Jobs whose result is announced, which says that they are done. */
+  private readonly announced = new Set<string>();
   /** Jobs that nothing is told of any more. */
   private readonly muted = new Set<string>();
   private readonly news: News<OfJob>;
@@ -135,34 +127,48 @@ export class Notifier implements INotifier {
     }
   }
 
+  /** `job`: the id of the job whose result it is. */
   say(message: string, lead: Lead | null, job: string | null = null): void {
-    this.tell([{ kind: 'said', message, lead, job }]);
+    if (job !== null) {
+      this.announced.add(job);
+      if (this.shown?.told.has(job)) {
+        this.tell([]);
+      }
+    }
+    const autoClose = this.settings?.quiet ? 0 : SHOWN_MS;
+    const actions = this.acting(lead);
+    this.list(LabNotification.emit(message, 'success', { autoClose, actions }));
   }
 
   /** One notification is over the page at a time: what comes meanwhile is told in it, as a sum. */
-  private tell(pieces: Piece[]): void {
+  private tell(pieces: readonly OfJob[]): void {
     const seen = this.shown !== null && Date.now() < this.shown.untilMs ? this.shown : null;
     const told = new Map(seen?.told);
     for (const piece of pieces) {
-      told.set(piece.kind === 'said' ? piece.message : piece.job.id, piece);
+      told.set(piece.job.id, piece);
     }
-    forgetObvious(told);
+    for (const [id, { kind, job }] of told) {
+      if (kind === 'end' && this.announced.has(id) && !wentWrong(job)) {
+        told.delete(id);
+      }
+    }
     const all = [...told.values()];
-    const ofJobs = all.filter(piece => piece.kind !== 'said');
-    const said = all.filter(piece => piece.kind === 'said');
-    const alone = all.length === 1 ? (ofJobs[0]?.job ?? null) : null;
-    const message = [this.sum(ofJobs), ...said.map(one => one.message)].filter(Boolean).join('\n');
-    const failed = ofJobs.some(({ job }) => wentWrong(job));
-    const isGood = ofJobs.every(({ job }) => all.length === 1 && tone(job.state) === 'done');
+    if (all.length === 0) {
+      this.shown = null;
+      LabNotification.dismiss(seen?.id ?? '');
+      return;
+    }
+    const alone = all.length === 1 ? (all[0]?.job ?? null) : null;
+    const message = this.sum(all);
+    const failed = all.some(({ job }) => wentWrong(job));
+    const isGood = alone !== null && tone(alone.state) === 'done';
     const shownMs = failed ? FAILURE_SHOWN_MS : SHOWN_MS;
-    const lead = this.leadOf(ofJobs);
+    const lead = this.leadOf(all);
     const id = this.put(seen?.id ?? '', alone, message, {
       type: failed ? 'error' : isGood ? 'success' : 'info',
       autoClose: this.settings?.quiet ? 0 : shownMs,
       actions: [
         ...this.acting(lead),
-        // Of several nobody would know which one is meant.
-        ...this.acting(said.length === 1 ? (said[0]?.lead ?? null) : null),
         ...(alone === null || isFinal(alone.state) ? [] : [this.muting(alone)])
       ]
     });
@@ -278,19 +284,6 @@ export function kindOf(job: Job, before: JobState): Kind | null {
   }
   const waited = tone(before) === 'waiting' && before !== 'SUSPENDED' && before !== 'STOPPED';
   return job.state === 'RUNNING' && (waited || before === 'CONFIGURING') ? 'start' : null;
-}
-
-/**
- * Drop the end of each job whose copy is announced: the copy says that the job is done, and the
- * button of the end would take the place of the copy's under the pointer.
- */
-function forgetObvious(told: Map<string, Piece>): void {
-  for (const piece of [...told.values()]) {
-    const end = piece.kind === 'said' && piece.job !== null ? told.get(piece.job) : undefined;
-    if (end?.kind === 'end' && !wentWrong(end.job)) {
-      told.delete(end.job.id);
-    }
-  }
 }
 
 function wentWrong(job: Job): boolean {

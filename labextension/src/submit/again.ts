@@ -54,9 +54,7 @@ function optionsOf(spec: JobSpec): Record<string, Value> {
     'push-exclude': spec.push_exclude,
     fetch: spec.fetch,
     ...(spec.kind === 'cell' ? optionsOfCell(spec) : {}),
-    ...(spec.kind === 'lab'
-      ? { idle: spec.idle_s === null ? null : `${spec.idle_s}s`, install: spec.install }
-      : {})
+    ...(spec.kind === 'lab' ? { idle: spec.idle_s === null ? null : `${spec.idle_s}s` } : {})
   };
 }
 

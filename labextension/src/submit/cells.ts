@@ -4,7 +4,8 @@ import type { Widget } from '@lumino/widgets';
 import { cellText } from './cell';
 import { localPath, type Form, type Front } from './commands';
 import { lineOf, NO_WISHES, wishesOf, type Wishes } from './form';
-import { cellSource, type Place } from './notebook';
+import { cellSource } from './notebook';
+import type { Place } from './place';
 import type { CellSource, Ran } from './source';
 
 /** Returns the cell of a form that was open before a reload; its notebook may open later. */

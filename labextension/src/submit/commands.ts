@@ -14,7 +14,7 @@ import { trans } from '../translation';
 import type { Job } from '../wire';
 import { cellText, isRunnable, saysOtherwise } from './cell';
 import type { Wishes } from './form';
-import type { Place } from './notebook';
+import type { Place } from './place';
 import type { Source } from './source';
 
 const RUNNABLE = /\.(?:py|sh|slurm|sbatch|ipynb)$/i;

@@ -19,6 +19,7 @@ const TIMES = ['10m', '30m', '1h', '4h', '12h', '1d', '3d'];
 interface FieldsProps {
   /** What is asked for. */
   kind: Source['kind'];
+  offersArray: boolean;
   /** The kernel that it would be; null: it is none, or not known. */
   kernel: RemoteKernel | null;
   clusters: readonly Cluster[];
@@ -270,12 +271,11 @@ function linesOf(props: FieldsProps): Partial<Record<Field, Line>> {
       label: trans.__('Name'),
       hint: kind === 'kernel' ? hintOfKernel(props) : trans.__('Letters, digits, . _ -')
     },
-    array: { label: trans.__('Array'), hint: trans.__('e.g. 1-10 or 1,3,5') },
+    array: { label: trans.__('Array'), hint: trans.__('Scripts only, e.g. 1-10 or 1,3,5') },
     idle: {
       label: kind === 'lab' ? trans.__('End when idle for') : trans.__('End when disconnected for'),
       hint: trans.__('e.g. 2h. Default: from the cluster')
     },
-    install: { label: trans.__('Install JupyterLab if missing') },
     tensorboard: { label: trans.__('TensorBoard'), hint: trans.__('Log folder') },
     more: {
       label: trans.__('Other options'),
@@ -315,24 +315,9 @@ function offered(images: readonly Image[], aliases: readonly string[]): [string,
   } as const;
   const told = new Map(aliases.map(name => [name, words.alias]));
   for (const image of images) {
-    if (image.origin !== 'container') {
-      told.set(image.name, words[image.origin]);
-    }
+    told.set(image.name, words[image.origin]);
   }
   return [...told];
-}
-
-function Check({ label, value, change }: Common): JSX.Element {
-  return (
-    <label className="jp-slurm-Check">
-      <input
-        type="checkbox"
-        checked={value === 'yes'}
-        onChange={event => change(event.currentTarget.checked ? 'yes' : '')}
-      />
-      {label}
-    </label>
-  );
 }
 
 function hintOfKernel({ wishes, kernel }: FieldsProps): string {
@@ -354,22 +339,21 @@ const ABOVE: readonly Field[] = [
 const ENGINES = ['torchrun', 'mpi', 'ray', 'dask'];
 /** All that the groups above do not have. */
 function More(props: FieldsProps): JSX.Element {
-  const { kind } = props;
+  const { kind, wishes, offersArray } = props;
   const left = OPTIONS.filter(
-    ({ name, kinds }) => !ABOVE.includes(name) && kinds.some(one => one === kind)
+    ({ name, kinds }) =>
+      !ABOVE.includes(name) &&
+      kinds.some(one => one === kind) &&
+      (name !== 'array' || offersArray || wishes.array !== '')
   );
   return (
     <>
-      {left.map(({ name, flag, help }) => {
+      {left.map(({ name, help }) => {
         if (name === 'launch') {
           const first = { value: '', text: trans.__('First node only') };
           const options = [first, ...plain(ENGINES)];
           const field = common(props, name, trans.__('Launcher'));
           return <Choice key={name} {...field} options={options} />;
-        }
-        if (flag) {
-          const { label } = linesOf(props)[name] ?? { label: `--${name}` };
-          return <Check key={name} {...common(props, name, label)} />;
         }
         return <Line key={name} {...props} field={name} help={help} />;
       })}

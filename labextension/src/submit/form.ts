@@ -7,7 +7,7 @@ export type Option = (typeof OPTIONS)[number];
 /** An option, by its name; the type of the GPUs; more of sbatch's options, as they are typed. */
 export type Field = Option['name'] | 'gpuType' | 'more';
 
-/** As they are typed; '' is "nothing said". Of a flag 'yes' is said; of `env` one a line. */
+/** As they are typed; '' is "nothing said". Of `env` one a line. */
 export type Wishes = Readonly<Record<Field, string>>;
 
 const NAMES = OPTIONS.map(one => one.name);
@@ -41,17 +41,20 @@ const FIELDS_IN = new RegExp(FIELD, 'gu');
 const DOUBLED = new RegExp(`\\{${FIELD}\\}`, 'gu');
 const VARIABLE = new RegExp(`(^|[^{])${FIELD}($|[^}])`, 'u');
 
-/** Returns the magic for a text: sbatch gets a script with its options as written. */
-export function magicFor(code: string): string {
-  return code.startsWith('#!') && /^#SBATCH/m.test(code) ? '%%sbatch' : '%%slurm';
+/** Return the magic for a text: sbatch gets a script with its options, or an array, as written. */
+export function magicFor(code: string, wishes: Wishes): string {
+  const isForSbatch = /^#SBATCH/m.test(code) || wishes.array !== '';
+  return isScript(code) && isForSbatch ? '%%sbatch' : '%%slurm';
+}
+
+/** Tell whether the text is a script; else it is Python. */
+export function isScript(code: string): boolean {
+  return code.startsWith('#!');
 }
 
 /** The words behind `%%slurm`. */
 export function lineOf(wishes: Wishes): string {
-  const words = OPTIONS.flatMap(({ name, flag }) => {
-    if (flag) {
-      return wishes[name] === '' ? [] : [`--${name}`];
-    }
+  const words = OPTIONS.flatMap(({ name }) => {
     const between = BETWEEN[name]?.[1];
     const values = between ? wishes[name].split(between) : [valueOf(wishes, name)];
     return values
@@ -94,7 +97,7 @@ export function wishesOf(line: string): Wishes {
     const [, name = word, value] = /^(--[a-z-]+)=(.*)$/s.exec(word) ?? [];
     const option = optionOf(name);
     const given = value ?? words[at + 1];
-    if (option === null || option.flag || given === undefined || !take(wishes, option, given)) {
+    if (option === null || given === undefined || !take(wishes, option, given)) {
       more.push(quoted(word));
       continue;
     }

@@ -1,22 +1,15 @@
 // A cell of an open notebook on Slurm: the line is put on top of it and the cell is run, so that the
 // notebook says what was done, its output is where one looks for it, and Run All does it again.
-import { NotebookActions, type Notebook, type NotebookPanel } from '@jupyterlab/notebook';
+import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 import { jobsIn } from '../commands/where';
 import { trans } from '../translation';
 import { cellText, LOAD, loadsSlurm, withLine } from './cell';
+import type { Cell, Place } from './place';
 import type { CellSource } from './source';
-
-export type Cell = NonNullable<Notebook['activeCell']>;
 
 /** Whether the kernel knows `%%slurm`; asked as an expression, which shows and changes nothing. */
 const KNOWS = "'slurm' in get_ipython().magics_manager.magics['cell']";
-
-/** A cell, and the notebook that shows it. */
-export interface Place {
-  panel: NotebookPanel;
-  cell: Cell;
-}
 
 /** `find` gives null while the cell is not there. */
 export function cellSource(
@@ -74,7 +67,7 @@ function jobOfRun({ model }: Cell, done: Promise<boolean>): Promise<string | nul
   });
 }
 
-async function kernelOf(panel: NotebookPanel): Promise<Kernel.IKernelConnection> {
+export async function kernelOf(panel: NotebookPanel): Promise<Kernel.IKernelConnection> {
   await panel.sessionContext.ready;
   const kernel = panel.sessionContext.session?.kernel;
   if (!kernel) {
@@ -88,7 +81,7 @@ async function kernelOf(panel: NotebookPanel): Promise<Kernel.IKernelConnection>
 }
 
 /** One that is busy is not waited for: its next cells tell what it knows. */
-async function isKnown(kernel: Kernel.IKernelConnection): Promise<boolean> {
+export async function isKnown(kernel: Kernel.IKernelConnection): Promise<boolean> {
   if (kernel.status !== 'idle') {
     return false;
   }

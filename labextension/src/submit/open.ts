@@ -58,7 +58,7 @@ export async function resubmit(parts: Parts, id: string): Promise<Form | undefin
   const { job, asked, code } = await model.details(id);
   const source = sourceOf(job, code, await fileStillThere(app, asked?.file ?? null));
   if (asked !== null && asked.file !== null && source === null) {
-    warn(trans.__('Not among the files of this Jupyter: %1', visible(asked.file)));
+    warn(trans.__('Not found: %1', visible(asked.file)));
   } else if (asked === null || source === null) {
     warn(trans.__('What %1 was submitted with is not known here.', visible(job.name)));
   } else {

@@ -4,147 +4,120 @@ export const OPTIONS = [
   {
     name: 'cluster',
     words: ['--cluster'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'the cluster to run on; see `%slurm clusters`'
   },
   {
     name: 'partition',
     words: ['--partition', '-p'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'partition, or several with commas'
   },
   {
     name: 'account',
     words: ['--account', '-A'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'account that pays for the job'
   },
   {
     name: 'qos',
     words: ['--qos', '-q'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'quality of service'
   },
   {
     name: 'gpus',
     words: ['--gpus', '-G'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'GPUs for the job: 2, a100:2'
   },
   {
     name: 'nodes',
     words: ['--nodes', '-N'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'number of nodes: 2, 2-4'
   },
   {
     name: 'ntasks',
     words: ['--ntasks', '-n'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'number of tasks'
   },
   {
     name: 'launch',
     words: ['--launch'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'kernel'],
     help: 'use all nodes: in ranks, or by workers'
   },
   {
     name: 'cpus-per-task',
     words: ['--cpus-per-task', '-c'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'CPUs for each task'
   },
   {
     name: 'mem',
     words: ['--mem'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'memory on each node: 64G (0: all of it)'
   },
   {
     name: 'time',
     words: ['--time', '-t'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'time limit: 30m, 2h, 1-12:00:00'
   },
   {
     name: 'image',
     words: ['--image'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'the container image: an alias of the profile, or its name'
   },
   {
     name: 'chdir',
     words: ['--chdir', '-D'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'working folder on the node'
   },
   {
     name: 'display-name',
     words: ['--display-name'],
-    flag: false,
     kinds: ['kernel'],
     help: 'its title ("Python 3 (arandu · 1 GPU)")'
   },
   {
     name: 'name',
     words: ['--name', '--job-name', '-J'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'what the job is called'
   },
   {
     name: 'array',
     words: ['--array', '-a'],
-    flag: false,
     kinds: ['code', 'file', 'cell'],
     help: 'run once for each index: 0-15, 1,3,7, 1-8%4 (four at a time)'
   },
   {
     name: 'idle',
     words: ['--idle'],
-    flag: false,
     kinds: ['lab', 'kernel'],
     help: "it ends after so long without anybody's doing anything in it (the profile's `idle_s`, an hour)"
   },
   {
     name: 'module',
     words: ['--module'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'environment modules to load first, separated by commas'
   },
   {
     name: 'env',
     words: ['--env'],
-    flag: false,
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'an environment variable for the cell; may be repeated'
   },
   {
-    name: 'install',
-    words: ['--install'],
-    flag: true,
-    kinds: ['lab'],
-    help: 'where the image has no JupyterLab: install one beside it, once'
-  },
-  {
     name: 'tensorboard',
     words: ['--tensorboard'],
-    flag: false,
     kinds: ['code', 'file', 'cell'],
     help: 'TensorBoard beside the cell: for the logs in DIR'
   }

@@ -50,17 +50,19 @@ interface OutlookProps {
   wrong: boolean;
   /** The answer is of what was typed before. */
   old: boolean;
+  /** The user has pressed the button, which waits for the next answer. */
+  awaited: boolean;
 }
 
 /** Beside the button: why it waits, or when the job would start and what it would cost. */
-export function Outlook({ asked, obstacle, wrong, old }: OutlookProps): JSX.Element {
+export function Outlook({ asked, obstacle, wrong, old, awaited }: OutlookProps): JSX.Element {
   const { preview, atS } = asked;
   const nowS = Date.now() / 1000;
   const known =
-    preview === null || preview.checks.some(one => one.ok === false)
+    awaited || preview === null || preview.checks.some(one => one.ok === false)
       ? []
       : [start(preview, nowS), costs(preview.cost)].filter(Boolean);
-  const waits = old && known.length === 0;
+  const waits = awaited || (old && known.length === 0);
   return (
     <div className="jp-slurm-Outlook" data-old={old}>
       <span role="status" data-wrong={wrong}>

@@ -27,13 +27,17 @@ export interface Sorted {
   others: readonly Sentence[];
 }
 
-/** What is wrong, at its field, and all else that is to be said. */
-export function sorted(preview: Preview | null, problem: Problem | null): Sorted {
+/**
+ * What is wrong, at its field, and all else that is to be said. `noArray`: why this job cannot be an
+ * array, in the form's words; '': it can.
+ */
+export function sorted(preview: Preview | null, problem: Problem | null, noArray = ''): Sorted {
   const all: (readonly [string | null, Sentence])[] = (preview?.checks ?? [])
     .filter(one => !isSaidByField(one))
     .map(one => [one.option, { text: whole(one), ok: one.ok }]);
   if (problem !== null) {
-    all.push([problem.option, { text: told(problem), ok: false }]);
+    const text = problem.option === 'array' && noArray !== '' ? noArray : told(problem);
+    all.push([problem.option, { text, ok: false }]);
   }
   const byField = new Map<Place, Sentence>();
   const others: Sentence[] = [];

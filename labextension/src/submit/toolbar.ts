@@ -1,10 +1,8 @@
-// The button in a notebook's toolbar, and its menu: this cell, this notebook.
+// The button in a notebook's toolbar.
 import { ToolbarButton } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import { MenuSvg } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { slurmIcon } from '../icons';
-import { CommandIDs } from '../tokens';
 import { trans } from '../translation';
 
 export const TOOLBAR_ITEM = 'jupyter-slurm';
@@ -12,18 +10,9 @@ export const TOOLBAR_ITEM = 'jupyter-slurm';
 export function slurmButton(_: NotebookPanel, commands: CommandRegistry): ToolbarButton {
   const button = new ToolbarButton({
     icon: slurmIcon,
+    'aria-haspopup': 'menu',
     tooltip: trans.__('Run this cell or this notebook on Slurm'),
-    onClick: () => {
-      const menu = new MenuSvg({ commands });
-      menu.addItem({ command: CommandIDs.submitCell });
-      menu.addItem({ command: CommandIDs.submitNotebook });
-      const { left, bottom } = button.node.getBoundingClientRect();
-      // A menu that has closed tells its commands before it may go.
-      menu.aboutToClose.connect(() => {
-        window.setTimeout(() => menu.dispose(), 0);
-      });
-      menu.open(left, bottom);
-    }
+    onClick: () => void import('./menu').then(({ openMenu }) => openMenu(button, commands))
   });
   return button;
 }

@@ -11,7 +11,7 @@ import { useSeen } from '../watching';
 import type { Problem, RemoteKernel } from '../wire';
 import { useCluster, type Known } from './cluster';
 import { Fields } from './fields';
-import { lineOf, magicFor, type Wishes } from './form';
+import { isScript, lineOf, magicFor, type Wishes } from './form';
 import { useLatest } from './latest';
 import type { Memory } from './memory';
 import { Presets } from './presets';
@@ -51,7 +51,8 @@ export function SubmitView(props: SubmitProps): JSX.Element {
   const question = JSON.stringify(questionOf(source, line, code));
   const asked = usePreview(model, seen && wishes.cluster !== '' ? question : null);
   const kernel = useKernel(model, source.kind === 'kernel' ? line : null, seen);
-  const sentences = sorted(asked.preview, asked.problem);
+  const noArray = noArrayOf(source, code);
+  const sentences = sorted(asked.preview, asked.problem, noArray);
   const current = asked.question === question;
   const others = othersOf(sentences, known);
   const missing = missingIn(source, draft);
@@ -96,6 +97,7 @@ export function SubmitView(props: SubmitProps): JSX.Element {
           known={known}
           wishes={wishes}
           kind={source.kind}
+          offersArray={source.kind === 'code' || noArray === ''}
           kernel={kernel}
           said={sentences.byField}
           presets={
@@ -114,7 +116,7 @@ export function SubmitView(props: SubmitProps): JSX.Element {
         />
         <Notes preview={asked.preview} notes={others.filter(one => one.text !== obstacle)} />
       </div>
-      <Bar {...props} line={line} code={code} problem={sending.problem}>
+      <Bar {...props} wishes={wishes} code={code} problem={sending.problem}>
         <button
           type="button"
           className="jp-mod-styled jp-mod-accept"
@@ -122,17 +124,14 @@ export function SubmitView(props: SubmitProps): JSX.Element {
           aria-disabled={obstacle !== null || sending.busy || press.waits}
           onClick={press.press}
         >
-          {sending.busy
-            ? trans.__('Submitting…')
-            : press.waits
-              ? trans.__('Checking…')
-              : named(source).deed}
+          {sending.busy ? trans.__('Submitting…') : named(source).deed}
         </button>
         <Outlook
           asked={asked}
           obstacle={obstacle}
           wrong={obstacle !== null && missing === null}
           old={!current}
+          awaited={press.waits}
         />
       </Bar>
     </form>
@@ -179,6 +178,20 @@ function refusal({ byField }: Sorted, others: readonly Sentence[]): string {
   return wrong?.text ?? trans.__('This cluster takes no job now.');
 }
 
+/** Why the job cannot be an array; '': it can. */
+function noArrayOf(source: Source, code: string): string {
+  switch (source.kind) {
+    case 'code':
+      return isScript(code)
+        ? ''
+        : trans.__('Array jobs need a script: start the code with %1', '#!');
+    case 'file':
+      return /\.(py|ipynb)$/.test(source.path) ? trans.__('Array jobs need a script') : '';
+    default:
+      return trans.__('Array jobs need a script');
+  }
+}
+
 /** What the form is called, and what its button does. */
 function named({ kind }: Source): { form: string; deed: string } {
   switch (kind) {
@@ -192,7 +205,8 @@ function named({ kind }: Source): { form: string; deed: string } {
 }
 
 /** The words for the same job. */
-function typed(source: Source, line: string, code: string): string {
+function typed(source: Source, wishes: Wishes, code: string): string {
+  const line = lineOf(wishes);
   switch (source.kind) {
     case 'file':
       return `jupyter slurm submit ${line} ${quoted(source.path)}`;
@@ -201,7 +215,7 @@ function typed(source: Source, line: string, code: string): string {
     case 'kernel':
       return `jupyter slurm kernel add ${line}`;
     case 'code':
-      return `${magicFor(code)} ${line}`;
+      return `${magicFor(code, wishes)} ${line}`;
     case 'cell':
       return `%%slurm ${line}`;
   }
@@ -274,16 +288,16 @@ function useSending({ submit }: SubmitProps): Sending {
 }
 
 interface BarProps extends Pick<SubmitProps, 'source'> {
-  line: string;
+  wishes: Wishes;
   code: string;
   problem: Problem | null;
   children: ReactNode;
 }
 
 /** Below the fields: the same job as one would type it, and what submits it. */
-function Bar({ source, line, code, problem, children }: BarProps): JSX.Element {
+function Bar({ source, wishes, code, problem, children }: BarProps): JSX.Element {
   const isCell = source.kind === 'code' || source.kind === 'cell';
-  const shown = typed(source, line, code);
+  const shown = typed(source, wishes, code);
   const body = source.kind === 'cell' ? source.body() : code;
   const text = isCell ? `${shown.trimEnd()}\n${body}` : shown;
   const label = isCell ? trans.__('Copy as a cell') : trans.__('Copy');

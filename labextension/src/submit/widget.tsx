@@ -70,7 +70,7 @@ export class SubmitPanel extends ModelWidget {
     const { model, commands } = this.props;
     const { wishes } = this.draft;
     if (model.hasNoCluster) {
-      return <NoCluster commands={commands} />;
+      return <NoCluster model={model} commands={commands} />;
     }
     if (wishes.cluster === '') {
       const cluster = usualOf(model.clusters);

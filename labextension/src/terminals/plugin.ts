@@ -1,76 +1,26 @@
-// The plugin that opens a terminal in a running job, in JupyterLab's own terminal widget.
+// The plugin that opens a terminal in a running job: one of Jupyter's own, made by our server.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette, MainAreaWidget } from '@jupyterlab/apputils';
-import { ISettingRegistry } from '@jupyterlab/settingregistry';
-import { ITerminalTracker, Terminal, type ITerminal } from '@jupyterlab/terminal';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ICommandPalette, InputDialog } from '@jupyterlab/apputils';
+import { URLExt } from '@jupyterlab/coreutils';
 import { terminalIcon } from '@jupyterlab/ui-components';
 import { CURRENT } from '../commands/current';
 import { addCommands } from '../commands/jobs';
-import { show } from '../commands/show';
 import { isTask, jobOf, stateOf, type Target } from '../commands/targets';
-import { isRunning, visible } from '../format';
-import { said } from '../messages';
-import { terminalUrl } from '../server';
+import { isRunning } from '../format';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Job } from '../wire';
-import type { End, JobTerminal } from './connection';
 
-/** Where JupyterLab keeps how its terminals look. */
-const LOOKS = '@jupyterlab/terminal-extension:plugin';
+/** JupyterLab's command for a terminal that the server has. */
+const OPEN = 'terminal:open';
 
 export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:terminals',
   description: 'A terminal in a running job.',
   autoStart: true,
   requires: [ISlurmModel],
-  optional: [ITranslator, ICommandPalette, ISettingRegistry, ITerminalTracker],
-  activate: (
-    app: JupyterFrontEnd,
-    model: ISlurmModel,
-    translator: ITranslator | null,
-    palette: ICommandPalette | null,
-    settings: ISettingRegistry | null,
-    tracker: ITerminalTracker | null
-  ) => {
-    const { serverSettings } = app.serviceManager;
-
-    const connectionTo = async (job: Job): Promise<JobTerminal> => {
-      const { JobTerminal } = await import('./connection');
-      const { endWords } = await import('./words');
-      const connection = new JobTerminal(visible(job.name), serverSettings, {
-        url: number => terminalUrl(serverSettings, job.id, number),
-        said: text => visible(said(text)),
-        ended: async end => {
-          if (needsLogin(end) && (await model.connect(job.cluster).catch(() => false))) {
-            await connection.reconnect();
-            return [];
-          }
-          return endWords(end, job.id, model);
-        }
-      });
-      return connection;
-    };
-
-    const open = async (job: Job): Promise<void> => {
-      const looks = await looksOf(settings);
-      const connection = await connectionTo(job);
-      const watched = model.watchJobs();
-      const content = new Terminal(connection, looks, translator ?? nullTranslator);
-      const widget = new MainAreaWidget<ITerminal.ITerminal>({ content });
-      widget.id = `jupyter-slurm-${content.id}`;
-      widget.title.icon = terminalIcon;
-      widget.title.caption = trans.__('A terminal in %1', visible(job.name));
-      // Whatever the settings say of terminals that run on: no tab can be made for this one again.
-      widget.disposed.connect(() => {
-        connection.dispose();
-        watched.dispose();
-      });
-      tracker?.inject(widget);
-      show(app, widget);
-    };
-
+  optional: [ICommandPalette],
+  activate: (app: JupyterFrontEnd, model: ISlurmModel, palette: ICommandPalette | null) => {
     addCommands(app, [
       {
         id: CommandIDs.openTerminal,
@@ -80,7 +30,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
         fits: target => mayRun(model, target),
         execute: async ([target]) => {
           if (target !== undefined) {
-            await open(await jobOf(model, target));
+            await open(app, model, await jobOf(model, target));
           }
         }
       }
@@ -98,17 +48,33 @@ function mayRun(model: ISlurmModel, target: Target): boolean {
   return !isTask(target) && (state === null || isRunning(state));
 }
 
-function needsLogin(end: End): boolean {
-  return end.how === 'problem' && end.problem.code === 'login-needed';
+async function open(app: JupyterFrontEnd, model: ISlurmModel, job: Job): Promise<void> {
+  const node = await nodeOf(job);
+  if (node === undefined) {
+    return;
+  }
+  const { name } = await model.callLoggedIn<{ name: string }>(job.cluster, 'terminal', {
+    job_id: job.id,
+    node
+  });
+  if (app.commands.hasCommand(OPEN)) {
+    await app.commands.execute(OPEN, { name });
+  } else {
+    // A page of Notebook 7 shows no terminals; each has a page of its own.
+    const { baseUrl } = app.serviceManager.serverSettings;
+    window.open(URLExt.join(baseUrl, 'terminals', name), '_blank', 'noopener');
+  }
 }
 
-/** As the user has set them for all terminals. */
-async function looksOf(
-  settings: ISettingRegistry | null
-): Promise<Partial<ITerminal.IOptions> | undefined> {
-  try {
-    return (await settings?.load(LOOKS))?.composite;
-  } catch {
-    return undefined; // this front end has no terminals of its own
+/** The node that the user chooses among several; null: the job's first; undefined: none. */
+async function nodeOf({ nodes }: Job): Promise<string | null | undefined> {
+  if (nodes.length < 2) {
+    return null;
   }
+  const { value } = await InputDialog.getItem({
+    title: trans.__('Open a terminal'),
+    label: trans.__('Node'),
+    items: [...nodes]
+  });
+  return value ?? undefined;
 }

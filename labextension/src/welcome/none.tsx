@@ -1,19 +1,19 @@
-// What every view but the sidebar shows where its cluster is not known: that, and the way to the
-// welcome.
+// What every view but the sidebar shows where its cluster is not known: that, and the ways to one.
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
 import { visible } from '../format';
-import '../../style/welcome.css';
-import { CommandIDs } from '../tokens';
+import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
+import { WaysToCluster } from './view';
 
 interface Props {
   /** The one that was there, while there are others; undefined: there is none. */
   removed?: string;
+  model: ISlurmModel;
   commands: CommandRegistry;
 }
 
-export function NoCluster({ removed, commands }: Props): JSX.Element {
+export function NoCluster({ removed, model, commands }: Props): JSX.Element {
   if (removed !== undefined) {
     return (
       <div className="jp-slurm-NoCluster">
@@ -24,13 +24,7 @@ export function NoCluster({ removed, commands }: Props): JSX.Element {
   return (
     <div className="jp-slurm-NoCluster">
       <p>{trans.__('No cluster yet')}</p>
-      <button
-        type="button"
-        className="jp-slurm-Button"
-        onClick={() => void commands.execute(CommandIDs.showSidebar)}
-      >
-        {trans.__('Set up a cluster…')}
-      </button>
+      <WaysToCluster model={model} commands={commands} />
     </div>
   );
 }

@@ -1,6 +1,7 @@
-// What the sidebar shows where no cluster is known: the ways to a first job.
+// The welcome, which the sidebar shows where no cluster is known, and the ways to a cluster.
 import type { CommandRegistry } from '@lumino/commands';
 import { useId, type JSX } from 'react';
+import { Marked } from '../marked';
 import { said, told } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
@@ -13,11 +14,34 @@ interface Props {
 }
 
 export function Welcome({ model, commands }: Props): JSX.Element {
-  const [{ busy, step, problem }, start] = useStart(model);
   return (
     <div className="jp-slurm-Welcome">
       <h3>{trans.__('Run cells on a cluster')}</h3>
-      <p>{trans.__('Put %1 over a cell. First, a cluster:', '%%slurm')}</p>
+      <p>
+        <Marked
+          text={trans.__(
+            'Choose a cluster. Then run %1 and start a cell with %2.',
+            '`%load_ext jupyter_slurm`',
+            '`%%slurm`'
+          )}
+        />
+      </p>
+      <WaysToCluster model={model} commands={commands} />
+      <Way
+        label={trans.__('Open the quickstart')}
+        about={trans.__('A notebook of examples')}
+        busy={false}
+        go={() => void commands.execute(CommandIDs.openQuickstart)}
+      />
+    </div>
+  );
+}
+
+/** Connect to a cluster, or start one. */
+export function WaysToCluster({ model, commands }: Props): JSX.Element {
+  const [{ busy, step, problem }, start] = useStart(model);
+  return (
+    <>
       <Way
         label={trans.__('Connect to a cluster…')}
         about={trans.__('Any host over SSH')}
@@ -38,13 +62,7 @@ export function Welcome({ model, commands }: Props): JSX.Element {
           {told(problem)}
         </p>
       )}
-      <Way
-        label={trans.__('Open the quickstart')}
-        about={trans.__('A notebook of examples')}
-        busy={false}
-        go={() => void commands.execute(CommandIDs.openQuickstart)}
-      />
-    </div>
+    </>
   );
 }
 

@@ -7,14 +7,13 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import NoReturn
+from pathlib import Path
 
 import psutil
 import pytest
 
-from jupyter_slurm.errors import ForwardError, LoginNeededError, NotFoundError, RequestError
+from jupyter_slurm.errors import ForwardError, NotFoundError, RequestError
 from jupyter_slurm.jobs.access import node_routes, tunnels
-from jupyter_slurm.transport import node_login
 from jupyter_slurm.transport.connect_callbacks import Answered
 from jupyter_slurm.wire import Job, JobState, Tunnel
 from tests.jobs.conftest import Site, both_ways, over_ssh, spec
@@ -42,16 +41,11 @@ class Network(Carrier):
 
 @pytest.fixture
 def network(site: Site, monkeypatch: pytest.MonkeyPatch) -> Network:
-    """Put before the real one: the nodes have no names there; nor do they let anybody log in."""
+    """Put before the real one: the nodes have no names there."""
     transport = site.service._clusters.named(None).transport
     network = Network(transport.carry)
     monkeypatch.setattr(transport, "carry", network.carry)
-    monkeypatch.setattr(node_login, "link", _no_login)
     return network
-
-
-def _no_login(*_: object) -> NoReturn:
-    raise LoginNeededError("The nodes let nobody in.")
 
 
 @pytest.fixture
@@ -155,7 +149,8 @@ def test_local_port_that_is_taken_makes_no_tunnel(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "port"), [("", 80), ("c1", 0), ("c1", 65536), ("a b", 80), ("c1\n", 80)]
+    ("host", "port"),
+    [("", 80), ("c1", 0), ("c1", 65536), ("a b", 80), ("c1\n", 80), ("/a", 80), ("/a\n", 0)],
 )
 def test_what_is_no_host_and_port_is_refused(site: Site, host: str, port: int) -> None:
     with pytest.raises(RequestError, match="is not HOST:PORT"):
@@ -168,6 +163,21 @@ def test_closed_service_listens_no_more(site: Site) -> None:
     site.service.close()
     with pytest.raises(ConnectionRefusedError):
         connected(tunnel)
+
+
+def test_the_next_service_opens_the_tunnels_at_the_same_ports(
+    site: Site, running: Callable[[], Job]
+) -> None:
+    running_job, ended_job = running(), running()
+    kept = [site.service.forward("localhost", 80, job_id=one) for one in (None, running_job.id)]
+    closed = site.service.forward("localhost", 81)
+    site.service.close_tunnel(closed.id)
+    site.service.forward("localhost", 80, job_id=ended_job.id)
+    site.service.cancel(ended_job.id)
+    site.wait(ended_job.id)
+    site.restart()
+    opened = [(one.port, one.job_id, one.local_port) for one in site.service.tunnels()]
+    assert opened == [(one.port, one.job_id, one.local_port) for one in kept]
 
 
 def test_tunnel_needs_a_job_that_runs(site: Site) -> None:
@@ -189,12 +199,34 @@ def test_localhost_is_the_nodes_own_and_one_relay_serves_all_tunnels_of_a_job(
         opened = [site.service.forward("localhost", port, job_id=job.id) for port in (one, other)]
         assert all(echoes(tunnel, MEGABYTE) for tunnel in opened)
         wait_until(lambda: {now(site, tunnel).route for tunnel in opened} == {"relay"})
-        assert network.tries == 0
+        assert network.tries == 1  # the relay's own port
         [far_end] = relays(site, job)
         site.service.close_tunnel(opened[0].id)
         assert echoes(opened[1])
         site.service.close_tunnel(opened[1].id)
         far_end.wait(60)
+
+
+@both_ways
+@pytest.mark.parametrize("in_job", [True, False])
+def test_a_unix_socket_of_the_jobs_node_or_the_login_node_is_reached_by_a_relay(
+    site: Site, running: Callable[[], Job], tmp_path: Path, in_job: bool
+) -> None:
+    path = str(tmp_path / "tool's socket")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        tunnel = site.service.forward(path, 0, job_id=running().id if in_job else None)
+        with connected(tunnel) as sock:
+            sock.sendall(b"hello")
+            with listener.accept()[0] as there:
+                assert there.recv(5) == b"hello"
+    assert (tunnel.host, tunnel.port, tunnel.route) == (path, 0, "relay")
+    assert is_reset(tunnel)
+    problem = now(site, tunnel).problem
+    assert problem is not None
+    assert path in str(problem.message)
+    site.service.close_tunnel(tunnel.id)
 
 
 @both_ways
@@ -240,7 +272,7 @@ def test_port_that_nothing_listens_on_is_told_by_the_one_who_is_nearest(
     problem = now(site, tunnel).problem
     assert problem is not None
     assert str(problem.message) == (
-        f"localhost:{port} cannot be reached from the job's node: Connection refused."
+        f"localhost:{port} cannot be reached from {job.nodes[0]}: Connection refused."
     )
     assert "direct: " in (problem.detail or "")
     with socket.create_server(("127.0.0.1", port)) as server, connected(tunnel) as sock:
@@ -299,8 +331,10 @@ def test_service_leaves_no_thread_of_its_tunnels(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:
     job = running()
-    before = set(threading.enumerate())
     with service(echo) as port:
+        # The connection has one for all that goes by it.
+        assert echoes(site.service.forward("127.0.0.1", port))
+        before = set(threading.enumerate())
         for host in ("localhost", "127.0.0.1"):
             tunnel = site.service.forward(host, port, job_id=job.id)
             assert echoes(tunnel)

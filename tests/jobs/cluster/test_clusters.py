@@ -17,7 +17,7 @@ from jupyter_slurm.jobs.records.changes import changes
 from jupyter_slurm.jobs.records.store import Store
 from jupyter_slurm.profiles.reading import Profiles
 from jupyter_slurm.transport.shell import far_shell
-from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from jupyter_slurm.wire import ConnectionState
 from tests.ssh.odd_users import Person
 from tests.ssh.profile import write_profile

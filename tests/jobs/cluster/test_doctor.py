@@ -20,12 +20,10 @@ from jupyter_slurm.profiles.profile import ClusterProfile, Storage
 from jupyter_slurm.readable import date_and_time
 from jupyter_slurm.slurm import sinfo
 from jupyter_slurm.transport import Completed, TimedOutError
-from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from jupyter_slurm.transport.ssh.route import NO_SSH
 from jupyter_slurm.wire import Check, Connection, ConnectionState, Problem
 from tests.attacks.test_key_readable import open_by_default_acl
 from tests.cluster.plugin import SlurmCluster
-from tests.jobs.conftest import Site
-from tests.ssh.profile import SshSlurm
 
 Answer = Completed | Exception
 Examine = Callable[..., list[Check]]
@@ -318,8 +316,6 @@ def test_the_way_there_is_told_with_its_hops_and_its_round_trip() -> None:
     assert str(check.sentence) == (
         "The connection is open: alice@gateway → alice@login1, 20 ms there and back."
     )
-    (check,) = examine_way(way(via_openssh=True, round_trip_s=None), None)
-    assert "the system's ssh" in str(check.sentence)
 
 
 def test_a_way_that_is_lost_says_why() -> None:
@@ -333,38 +329,9 @@ def test_few_sessions_are_told_and_are_no_fault() -> None:
     assert "allows 1 session at a time" in str(list(examine_way(way(), 1))[1].sentence)
 
 
-def test_what_the_configuration_asks_for_in_vain_is_told_once_with_the_hosts_it_is_for() -> None:
-    remarks = {
-        "alice@gateway": ("Compression is not used.", "RemoteForward is not opened."),
-        "alice@login1": ("Compression is not used.",),
-    }
-    _, *notes = examine_way(way(), 8, remarks)
-    assert [check.ok for check in notes] == [None, None]
-    assert [str(check.sentence) for check in notes] == [
-        "SSH configuration of alice@gateway, alice@login1: Compression is not used.",
-        "SSH configuration of alice@gateway: RemoteForward is not opened.",
-    ]
-    (_,) = examine_way(way(via_openssh=True), 8, remarks)  # it does what it was asked for itself
-
-
-def test_the_doctor_reads_the_configuration_of_the_way(
-    slurm_cluster: SlurmCluster,
-    ssh_slurm: SshSlurm,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=ssh_slurm.sshd)
-    try:
-        config = tmp_path / "ssh config"
-        known = ssh_slurm.sshd.config.read_text(encoding="utf-8")
-        config.write_text(f"ForwardAgent yes\n{known}", encoding="utf-8")
-        monkeypatch.setenv(CONFIG_VARIABLE, str(config))
-        told = [str(check.sentence) for check in site.service.doctor()]
-    finally:
-        site.service.close()
-    assert told[0].startswith("The connection is open")
-    assert told[1].startswith(f"SSH configuration of {ssh_slurm.sshd.user}@")
-    assert "ForwardAgent: your agent is not handed on" in told[1]
+def test_a_machine_without_ssh_is_told_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert str(list(examine_way(way(), 8))[-1].sentence) == NO_SSH
 
 
 def test_this_machine_needs_no_way() -> None:

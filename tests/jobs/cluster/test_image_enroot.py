@@ -80,16 +80,22 @@ def test_an_image_is_made_whatever_the_nodes_environment_asks_for(runtime: str, 
     assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "it's made\n")
 
 
-def test_files_beside_a_dockerfile_are_in_the_image(site: Site, tmp_path: Path) -> None:
+def test_a_script_begins_in_the_folder_that_was_named_for_it(site: Site, tmp_path: Path) -> None:
     folder = tmp_path / "beside it"
     (folder / "code").mkdir(parents=True)
     (folder / "code" / "ü b").write_text("taken along\n")
-    recipe = "FROM docker.io/small:1\nWORKDIR /srv\nCOPY code .\nRUN cat '/srv/ü b'\n"
-    said = made(site, recipe, base=None, folder=str(folder))
-    assert "taken along\n" in said
+    (folder / "left out").touch()
+    (folder / ".dockerignore").write_text("left*\n")
+    recipe = "#!/bin/sh\nset -e\nls -A\nmkdir -p /srv\ncp 'code/ü b' /srv/\n"
+    said = made(site, recipe, push=str(folder))
+    assert "code\n" in said
+    assert "left out" not in said
+    assert make(site, recipe, push=str(folder)).job is None
+    (folder / "code" / "ü b").write_text("taken along again\n")
+    made(site, recipe, push=str(folder))
     asked = spec("#!/bin/sh\ncat '/srv/ü b'", kind=JobKind.PROGRAM, image="mine")
     job = site.wait(site.service.submit(asked).id)
-    assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "taken along\n")
+    assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "taken along again\n")
 
 
 def test_an_image_is_pulled(site: Site, tmp_path: Path) -> None:

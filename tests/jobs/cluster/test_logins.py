@@ -29,7 +29,6 @@ class ScriptedWay:
         self.problem: Problem | None = None
         self.hosts = ("alice@gateway", "alice@login")
         self.round_trip_s: float | None = None
-        self.via_openssh = False
         self.answers: list[str] = []
         self.opened = 0
 
@@ -40,6 +39,9 @@ class ScriptedWay:
         if self._error is not None:
             raise self._error
         self.state = ConnectionState.OPEN
+
+    def disconnect(self) -> None:
+        self.state = ConnectionState.LOGIN_NEEDED
 
 
 def nobody() -> None:

@@ -263,20 +263,6 @@ def test_a_snapshot_is_the_folder_as_it_is_now(
     assert names(first) == {".gitignore", "model.py"}
 
 
-def test_some_files_of_a_folder_have_a_mirror_of_their_own(
-    transfers: Transfers, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(source))  # as a whole it could not be pushed
-    mirrors: set[str] = set()
-    for part, only in (("one", ["sub/data"]), ("two", ["model.py"]), ("one", ["sub/data"])):
-        folder = job_dir(tmp_path, f"{len(mirrors)}{part}".rjust(8, "a"))
-        begun = transfers.snapshot("c", LocalTransport(), str(source), folder, (), only, part)
-        assert ended(transfers, begun).state is TransferState.DONE
-        mirrors.add(begun.remote)
-        assert names(folder) == {*only, *(["sub"] if part == "one" else [])}
-    assert len(mirrors) == 2
-
-
 def test_an_empty_folder_is_a_folder_to_run_in(transfers: Transfers, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()

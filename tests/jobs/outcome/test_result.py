@@ -40,7 +40,7 @@ RESULT: dict[str, Any] = {
     "interrupted_by": "SIGTERM",
     "exit_code": 1,
     "signal": None,
-    "variables": {"file": "vars.0", "bytes": 9, "digest": "ab", "names": ["x"], "failed": {}},
+    "variables": {"file": "vars.0", "bytes": 9, "hmac": "ab", "names": ["x"], "failed": {}},
     "started_s": 1.5,
     "ended_s": 2.5,
     "peak_rss_mib": 3.0,
@@ -59,7 +59,7 @@ def test_signed_result_is_read() -> None:
     assert (result.status, result.exit_code, result.evalue) == ("error", 1, r"why: \ud800")
     assert result.traceback == ("line",)
     assert result.variables == RunnerVariables(
-        file="vars.0", bytes=9, digest="ab", names=("x",), failed={}
+        file="vars.0", bytes=9, hmac="ab", names=("x",), failed={}
     )
     assert result.python == (3, 11, 2)
 

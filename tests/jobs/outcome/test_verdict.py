@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
 from jupyter_slurm.jobs.outcome.verdict import (
     Evidence,
@@ -176,7 +177,7 @@ CASES = [
     ),
     Case(
         "cancelled as it ran, and a script as written leaves no word of its start",
-        script(slurm=SlurmVerdict(state=JobState("CANCELLED"), had_nodes=True)),
+        script(slurm=SlurmVerdict(state=JobState("CANCELLED"), nodelist="n1")),
         "CANCELLED",
         "Cancelled.",
     ),
@@ -337,6 +338,16 @@ def test_who_cancelled_a_job_is_said_where_it_is_known_and_only_there(
     assert ("dependency" in str(verdict.advice or "")) is not began
 
 
+@pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.FAILED])
+def test_a_job_that_its_node_never_started_names_the_node(state: JobState) -> None:
+    verdict = SlurmVerdict(
+        state=state, exit_code=1, nodelist="n1", failed_node=("n1", "Prolog error")
+    )
+    judged = judge(Evidence(kind=JobKind.CELL, slurm=verdict))
+    assert judged.state is state
+    assert "n1 reports Prolog error" in str(judged.why)
+
+
 exits = st.one_of(
     st.none(),
     st.builds(
@@ -399,7 +410,13 @@ def test_nothing_is_called_completed_that_nobody_saw_complete(evidence: Evidence
     if judge(evidence).state is JobState.COMPLETED:
         said_so = evidence.exit is not None and evidence.exit.exit_code == 0
         slurm_said_so = evidence.slurm is not None and evidence.slurm.state == "COMPLETED"
-        assert said_so or (evidence.kind is JobKind.SCRIPT and slurm_said_so)
+        shut_down = evidence.cancel_requested and kind_of(evidence).ends_by_request
+        slurm_ended_it = evidence.slurm is not None and evidence.slurm.state == "CANCELLED"
+        assert (
+            said_so
+            or (evidence.kind is JobKind.SCRIPT and slurm_said_so)
+            or (shut_down and slurm_ended_it)
+        )
 
 
 @given(evidences)

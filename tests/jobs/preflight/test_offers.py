@@ -32,6 +32,11 @@ def test_gpus_of_a_node_that_is_drained_are_not_free() -> None:
     assert gpus_by_type([WORKS, drained, silent]) == {"a100": (12, 3)}
 
 
+def test_a_gpu_type_may_be_all_digits() -> None:
+    node = replace(WORKS, gres="gpu:3090:4(S:0-1)", gres_used="gpu:3090:1(IDX:0)")
+    assert gpus_by_type([node]) == {"3090": (4, 3)}
+
+
 def test_gpus_whose_use_is_not_told_are_not_counted_as_free() -> None:
     untold = replace(WORKS, gres="gpu:2", gres_used=None, gpus=2, gpus_used=None)
     assert gpus_by_type([WORKS, untold]) == {"": (2, None), "a100": (4, 3)}

@@ -14,7 +14,7 @@ from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.changes import changes
 from jupyter_slurm.jobs.records.store import Store
-from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from jupyter_slurm.wire import Changes, Connection, ConnectionState, JobState
 from tests.jobs.cluster.test_logins import ScriptedWay
 from tests.jobs.records.test_book import record

@@ -91,6 +91,13 @@ def test_one_that_is_put_back_into_the_queue_begins_again(
     ]
 
 
+def test_array_whose_other_tasks_are_held_is_not_back_in_the_queue() -> None:
+    held = {"state": JobState.PENDING, "reason": "JobHeldUser", "why": "On hold."}
+    tasks = {"tasks": {"COMPLETED": "1", "PENDING": "2"}}
+    told = [text for _, _, text in lived(TAKEN, RUNS, tasks | held)]
+    assert told[2:] == ["Started on n1.", "On hold."]
+
+
 def test_one_that_is_cancelled_in_the_queue_the_second_time_has_not_begun_again() -> None:
     again = {"state": JobState.PENDING, "restarts": 1}
     ended = {"state": JobState.CANCELLED, "ended_s": 300.0, "why": "Cancelled by you."}

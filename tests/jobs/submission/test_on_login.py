@@ -18,9 +18,10 @@ from jupyter_slurm.errors import ConnectionLostError, RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission import on_login
 from jupyter_slurm.jobs.watching.watcher import Watch
+from jupyter_slurm.slurm.fields import SLURM_ENV
 from jupyter_slurm.wire import ImageSpec, Job, JobKind, JobSpec, JobState
 from tests.cluster.plugin import SlurmCluster
-from tests.jobs.cluster.test_images import MADE, Ground, apptainer, charliecloud, docker
+from tests.jobs.cluster.test_images import ENDLESS, MADE, Ground, apptainer, charliecloud, docker
 from tests.jobs.conftest import Site, both_ways, over_ssh, spec
 from tests.ssh.processes import runs, words_of
 from tests.ssh.sshd import Sshd
@@ -90,6 +91,23 @@ def test_it_runs_on_the_login_machine_and_slurm_never_hears_of_it(site: Site) ->
         site.service.hold(job.id)
     site.service.forget(job.id)
     assert not Path(job.job_dir).exists()
+
+
+@both_ways
+def test_it_gets_the_profiles_environment_and_nothing_of_our_own_calls(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in SLURM_ENV:
+        monkeypatch.delenv(name, raising=False)
+    site.edit_profile(env={"SLURM_CONF": site.cluster.env["SLURM_CONF"], "LC_ALL": "POSIX"})
+    site.restart()
+    job = site.wait(site.service.submit(program("#!/bin/sh\nenv")).id)
+    found = dict(line.split("=", 1) for line in site.text(job.id).splitlines() if "=" in line)
+    assert {name: found.get(name) for name in SLURM_ENV} == {
+        "LC_ALL": "POSIX",
+        "SLURM_BITSTR_LEN": None,
+        "SLURM_TIME_FORMAT": None,
+    }
 
 
 def test_a_program_that_fails_gives_its_exit_code(site: Site) -> None:
@@ -335,35 +353,34 @@ def ground(
 def test_an_image_is_made_on_the_login_machine_for_the_nodes_or_it_says_where_that_failed(
     ground: Ground, tmp_path: Path
 ) -> None:
-    first = ground.build(MADE, options={"partition": "nowhere"})
+    first = ground.build(ground.recipe(*MADE), options={"partition": "nowhere"})
     assert first.job is not None
     assert ground.site.service.job(first.job.id).slurm_id is None
     assert "jupyter-slurm: building" in ground.site.text(first.job.id)
     assert "The image mine is there" in ground.site.text(first.job.id)
     assert ground.output_in("cat /opt/made") == "it's 42\n"
-    assert ground.build(MADE).job is None
+    assert ground.build(ground.recipe(*MADE)).job is None
     assert [path.name for path in ground.folder.glob(".*") if "partial" in path.name] == []
-    (tmp_path / "beside").write_text("taken along\n")
-    copying = "FROM mine\nCOPY beside /opt/beside\n"
-    ground.build(copying, name="copied", base=None, folder=str(tmp_path))
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "beside").write_text("taken along\n")
+    taking = "COPY beside /opt/beside\n"
+    if ground.runtime == "apptainer":
+        taking = "%files\n    beside /opt/beside\n"
+    copying = ground.recipe(taking=taking)
+    ground.build(copying, name="copied", push=str(tmp_path / "files"))
     assert ground.output_in("cat /opt/beside", image="copied") == "taken along\n"
     one_that_is_not_made_says_where_it_failed(ground)
 
 
 def one_that_is_not_made_says_where_it_failed(ground: Ground) -> None:
-    recipe = "#!/bin/sh\necho 'no luck' >&2\nexit 3"
-    build = ground.site.service.make_image(ground.image_spec(recipe, name="other"))
-    assert build.job is not None
-    job = ground.site.wait(build.job.id, limit_s=120)
-    assert job.state is JobState.FAILED
-    assert job.why is not None
+    job = ground.failed(ground.recipe("echo 'no luck' >&2; exit 3"), name="other")
     assert str(job.why).startswith("The image other was not made: it failed while building.")
-    assert "no luck" in ground.site.text(job.id) + ground.site.text(job.id, "stderr")
+    assert "no luck" in ground.said(job)
 
 
 @pytest.mark.parametrize("ground", [docker, apptainer], ids=["docker", "apptainer"], indirect=True)
 def test_two_ask_at_once_and_cancelling_ends_the_one_that_is_made(ground: Ground) -> None:
-    recipe = "#!/bin/sh\necho begun\nwhile :; do sleep 1; done"
+    recipe = ground.recipe(*ENDLESS)
     with ThreadPoolExecutor(2) as pool:
         asked = [ground.image_spec(recipe) for _ in range(2)]
         first, second = pool.map(ground.site.service.make_image, asked)
@@ -371,10 +388,10 @@ def test_two_ask_at_once_and_cancelling_ends_the_one_that_is_made(ground: Ground
     assert second.job is not None
     job_id = first.job.id
     assert job_id == second.job.id
-    wait_until(lambda: "begun" in ground.so_far(job_id), 120)
+    wait_until(lambda: "\nbegun\n" in ground.so_far(job_id), 120)
     ground.site.service.cancel(job_id)
     job = ground.site.wait(job_id)
-    assert (job.state, job.why) == (JobState.CANCELLED, "Cancelled by you.")
+    assert job.state is JobState.CANCELLED
     wait_until(lambda: not processes(job), 60)
     wait_until(lambda: [one.name for one in ground.folder.iterdir()] == [".mine.lock"], 60)
 

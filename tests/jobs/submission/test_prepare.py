@@ -97,6 +97,64 @@ def test_one_way_to_ask_for_memory_replaces_the_profiles_other_one() -> None:
     assert found["mem-per-cpu"] == "1G"
 
 
+OF_PROFILE = {"gpus": "1", "nodes": "1", "exclusive": ""}
+BY_GPU = {"gres": "gpu:1,tmp:1G", "time-min": "1h", "requeue": "", "ntasks-per-node": "2"}
+
+
+@pytest.mark.parametrize(
+    ("defaults", "asked", "left"),
+    [
+        (OF_PROFILE, {"gpus-per-node": "2"}, "nodes exclusive"),
+        (OF_PROFILE, {"gres": "gpu:2"}, "nodes exclusive"),
+        (OF_PROFILE, {"gres": "gpu:a100:2"}, "nodes exclusive"),
+        (OF_PROFILE, {"gpus-per-task": "2"}, "nodes exclusive"),
+        (OF_PROFILE, {"gpus-per-socket": "2"}, "nodes exclusive"),
+        (OF_PROFILE, {"tres-per-task": "gres/gpu:2"}, "nodes exclusive"),
+        (OF_PROFILE, {"oversubscribe": ""}, "gpus nodes"),
+        (OF_PROFILE, {"nodelist": "n[1-2]", "gpus": "2"}, "exclusive"),
+        (OF_PROFILE, {"nodefile": "hosts"}, "gpus exclusive"),
+        (OF_PROFILE, {"gres": "tmp:1G"}, "gpus nodes exclusive"),
+        (OF_PROFILE, {"tres-per-task": "cpu=2"}, "gpus nodes exclusive"),
+        (BY_GPU, {"gpus": "2"}, "time-min requeue ntasks-per-node"),
+        (BY_GPU, {"time": "30m", "no-requeue": "", "gres": "tmp:2G"}, "ntasks-per-node"),
+        (BY_GPU, {"ntasks-per-gpu": "1"}, "gres time-min requeue"),
+    ],
+    ids=str,
+)
+def test_a_default_gives_way_to_an_option_of_its_family(
+    defaults: dict[str, str], asked: dict[str, str], left: str
+) -> None:
+    found = options(
+        prepared(
+            profile={"defaults": defaults}, options=asked, kind=JobKind.PROGRAM, code="#!/bin/sh"
+        )
+    )
+    assert {name for name in defaults if name in found} - set(asked) == set(left.split())
+    assert asked.keys() <= found.keys()
+
+
+@pytest.mark.parametrize(
+    ("defaults", "asked", "told"),
+    [
+        (OF_PROFILE, {"nodes": "2"}, ["gpus = 1"]),
+        (OF_PROFILE, {"nodelist": "n[1-2]"}, ["gpus = 1"]),
+        ({"exclusive": "", "oversubscribe": ""}, {}, ["exclusive = true", "oversubscribe = true"]),
+        ({"time": "soon"}, {}, ["time = soon"]),
+        ({"time": "soon"}, {"gpus": "1", "nodes": "2"}, ["time = soon"]),
+        ({"time": "1h"}, {"gpus": "1", "nodes": "2"}, []),
+    ],
+    ids=str,
+)
+def test_a_refusal_names_the_defaults_of_the_profile(
+    defaults: dict[str, str], asked: dict[str, str], told: list[str]
+) -> None:
+    with pytest.raises(RequestError) as caught:
+        prepared(profile={"defaults": defaults}, options=asked)
+    hint = str(caught.value.hint or "")
+    assert [default for default in told if default not in hint] == []
+    assert bool(hint) == bool(told)
+
+
 @pytest.mark.parametrize(
     ("asked", "sent", "trap"),
     [
@@ -296,6 +354,9 @@ def test_what_cannot_be_sent_is_refused(changes: dict[str, Any]) -> None:
         ({"gpus": "a100:1,v100:2"}, 3),
         ({"gres": "gpu:a100:2", "nodes": "3-5"}, 6),
         ({"gpus-per-node": "4", "nodes": "2"}, 8),
+        ({"gpus-per-task": "2", "ntasks": "3"}, 6),
+        ({"gpus-per-task": "1g.5gb:1", "nodes": "2", "ntasks-per-node": "2"}, 4),
+        ({"tres-per-task": "cpu=2,gres/gpu:3090=1"}, 1),
         ({"gres": "shard:4"}, 0),
     ],
 )

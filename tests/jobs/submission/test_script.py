@@ -80,7 +80,8 @@ def test_its_two_short_files_take_no_program_of_the_nodes(folder: Path, tmp_path
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "mkdir").symlink_to("/bin/mkdir")
-    done = run(folder, ScriptPlan("t", str(folder), ["/bin/true"]), env={"PATH": str(programs)})
+    plan = ScriptPlan("t", str(folder), ["/bin/true"], login_shell=False)
+    done = run(folder, plan, env={"PATH": str(programs)})
     assert (done.returncode, (folder / "log.0").read_text()) == (0, "")
     assert read(folder, "exit.0.json")["exit_code"] == 0
 

@@ -452,4 +452,4 @@ def test_mirrors_of_different_folders_and_hosts_differ() -> None:
 
 def test_the_defaults_of_storage_change_nothing() -> None:
     assert profile().storage == Storage()
-    assert not prepared("/jobs/x", profile(), cwd="/here").script.count("work")
+    assert not prepared("/jobs/x", profile(), cwd="/here").script.count("/work")

@@ -25,7 +25,7 @@ from tests.jobs.records.test_book import record
 from tests.specs import of_kind
 from tests.ssh.waiting import wait_until
 
-MANY = 300
+MANY = 60
 
 
 class Notes:
@@ -179,6 +179,42 @@ def test_how_the_tasks_of_an_array_ended_is_not_undone_by_an_older_listing(
     compared.comparison.compare([compared.book.job("job00002")], [row], time.time())
     wait_until(lambda: compared.book.job("job00002").state.final)
     assert compared.book.job("job00002").tasks == ended
+
+
+@pytest.mark.parametrize(
+    ("tasks", "reason", "state"),
+    [
+        ({"1": "RUNNING", "2": "PENDING"}, "JobArrayTaskLimit", JobState.RUNNING),
+        ({"1": "COMPLETING", "2": "RUNNING", "3": "PENDING"}, "Resources", JobState.RUNNING),
+        ({"1": "COMPLETED", "2": "PENDING"}, "Resources", JobState.RUNNING),
+        ({"1": "FAILED", "2": "REQUEUED", "3": "PENDING"}, "Priority", JobState.RUNNING),
+        ({"1": "COMPLETED", "2": "SUSPENDED", "3": "PENDING"}, "Priority", JobState.SUSPENDED),
+        ({"1": "COMPLETED", "2": "PENDING"}, "JobHeldUser", JobState.PENDING),
+        ({"1": "CANCELLED", "2": "PENDING"}, "Priority", JobState.PENDING),
+        ({"1": "PENDING", "2": "PENDING"}, "Priority", JobState.PENDING),
+    ],
+)
+def test_array_runs_from_its_first_task_to_its_last_unless_the_rest_is_held(
+    compared: Compared, tasks: dict[str, str], reason: str, state: JobState
+) -> None:
+    job = compared.book.job("job00001")
+    [row] = [one for one in squeue.parse(listed(2)) if one.slurm_id == job.slurm_id]
+    rows = [
+        row._replace(
+            slurm_id=f"{row.slurm_id}_{task}",
+            array_job_id=row.slurm_id,
+            array_task_id=task,
+            state=told,
+            reason=reason if told == "PENDING" else "None",
+        )
+        for task, told in tasks.items()
+    ]
+    compared.book.change(job.id, state=JobState.RUNNING, started_s=1.0)
+    compared.comparison.compare([compared.book.job(job.id)], rows, time.time())
+    now = compared.book.job(job.id)
+    assert (now.state, now.started_s) == (state, 1.0)
+    if "RUNNING" not in tasks.values():
+        assert now.reason in (reason, None)
 
 
 def test_why_a_cell_was_refused_stays_though_its_session_is_listed(

@@ -248,6 +248,7 @@ def slurm_says(
         array_task_id=array_task_id,
         requeues=0,
         stdout=None,
+        stderr=None,
         exit_code=0,
         exit_signal=0,
         end_s=9.0,
@@ -262,7 +263,7 @@ def test_what_a_lab_said_before_it_was_put_back_is_not_said_of_the_next(tmp_path
 
     def late(*_: object) -> bytes:
         desk.book.change("aaaaaaaa", restarts=1)
-        return b'{"step": "ready", "door": ["n1", 2]}\n'
+        return b'{"step": "ready"}\n'
 
     desk.transport.read = late
     desk.watch._saw(FOLDER.lab(0), *desk.watch._files_wanted()[FOLDER.lab(0)])

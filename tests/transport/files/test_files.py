@@ -376,56 +376,8 @@ def test_large_files_arrive_in_parts(far: Watched, tmp_path: Path, move: Mover) 
     assert not list(target.glob(".jupyter-slurm*"))
     if move is _pull:
         assert far.verbs.count("receive") >= 2 + 4 + 5
-    else:  # four programs, one more for each end that is no whole number of blocks, three archives
-        assert far.verbs.count("send") <= 4 + 2 + 3
-
-
-@both_ways
-def test_the_holes_of_large_and_small_files_stay_holes(
-    far: Watched, tmp_path: Path, move: Mover
-) -> None:
-    source, target = tmp_path / "source", tmp_path / "target"
-    moved = [0]
-
-    def counted(stream: Iterator[bytes]) -> Iterator[bytes]:
-        for chunk in stream:
-            moved[0] += len(chunk)
-            yield chunk
-
-    far.before_send = counted
-    far.received = moved
-    write(source / "it's sparse")
-    with (source / "it's sparse").open("r+b") as file:
-        os.pwrite(file.fileno(), random.Random(1).randbytes(MIB), 65 * MIB + 12345)
-        file.truncate(130 * MIB)
-    write(source / "nothing else")
-    with (source / "nothing else").open("r+b") as file:
-        file.truncate(64 * MIB + 7)
-    write(source / "ends in data")
-    with (source / "ends in data").open("r+b") as file:
-        os.pwrite(file.fileno(), b"end", 65 * MIB - 3)
-    write(source / "small")
-    with (source / "small").open("r+b") as file:
-        os.pwrite(file.fileno(), b"data", 3 * MIB)
-        file.truncate(5 * MIB)
-    assert not move(far, source, target).failed
-    for path in source.iterdir():
-        subprocess.run(["cmp", path, target / path.name], check=True)
-        more = (target / path.name).stat().st_blocks - path.stat().st_blocks
-        assert more * 512 <= 3 * MIB
-    assert moved[0] < 12 * MIB
-    assert move(far, source, target).files == 0
-
-
-@pytest.mark.usefixtures("small_parts")
-def test_large_files_arrive_by_a_dd_that_knows_no_more_than_posix_says(tmp_path: Path) -> None:
-    dd = tmp_path / "bin" / "dd"
-    write(dd, b'#!/bin/sh\ncase "$*" in *iflag*) exit 1 ;; esac\nexec /bin/dd "$@"\n', 0o755)
-    far = Watched(env={"PATH": f"{dd.parent}:{os.environ['PATH']}"})
-    write(tmp_path / "source" / "big", random.Random(1).randbytes(3 * MIB + 1))
-    push(far, tmp_path / "source", str(tmp_path / "target"))
-    assert tree(tmp_path / "target") == tree(tmp_path / "source")
-    assert far.verbs.count("send") == 4 + 1
+    else:  # four programs, three archives
+        assert far.verbs.count("send") <= 4 + 3
 
 
 @both_ways
@@ -472,7 +424,7 @@ def test_parts_of_a_file_that_has_changed_since_are_not_used(far: Watched, tmp_p
 
     def break_off(source: Iterator[bytes]) -> Iterator[bytes]:
         for chunk in source:
-            if b" 3 3 1 " in chunk:  # the fourth part's line
+            if b" 3 3 " in chunk:  # the fourth part's line
                 raise ConnectionLostError("cut")
             yield chunk
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import random
 import stat
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.files import mirror, pull, push
-from jupyter_slurm.transport.ssh import SshTransport
+from jupyter_slurm.transport.ssh.connection import SshConnection
+from jupyter_slurm.transport.ssh.transport import SshTransport
 from tests.ssh.plugin import MakeSshd
 from tests.ssh.sshd import Sshd
 
@@ -101,16 +100,3 @@ def test_few_sessions_are_enough(
         assert not push(far, source, f"{far.home()}/x").failed
         assert not pull(far, f"{far.home()}/x", tmp_path / "back").failed
         assert tree(tmp_path / "back") == tree(source)
-
-
-def test_holes_stay_holes(far: SshTransport, tmp_path: Path) -> None:
-    ours, theirs, back = tmp_path / "ours", Path(far.home()) / "theirs", tmp_path / "back"
-    ours.mkdir()
-    with (ours / "sparse").open("wb") as file:
-        os.pwrite(file.fileno(), random.Random(1).randbytes(MIB), 100 * MIB)
-        file.truncate(200 * MIB)
-    push(far, ours, str(theirs))
-    pull(far, str(theirs), back)
-    for folder in (theirs, back):
-        subprocess.run(["cmp", ours / "sparse", folder / "sparse"], check=True)
-        assert (folder / "sparse").stat().st_blocks * 512 < 6 * MIB

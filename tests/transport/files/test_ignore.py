@@ -33,13 +33,15 @@ def test_patterns_mean_what_they_mean_to_git(
     assert Patterns([pattern]).match(name, folder=folder) is matched
 
 
-def test_only_the_named_stay_whatever_a_gitignore_says(tmp_path: Path) -> None:
-    for name in ("a/b/c", "a/b/d", "a/e", "f", ".git/x"):
+def test_a_first_pattern_for_everything_leaves_the_rest_to_the_other_patterns(
+    tmp_path: Path,
+) -> None:
+    for name in ("a/b", "a/c.log", "data/x", ".git/x"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    (tmp_path / "a" / ".gitignore").write_text("*")
-    found = scan(os.fsencode(tmp_path), Exclusion((), ("a/b/c", ".git/x")))
-    assert sorted(found.entries) == [b".git", b".git/x", b"a", b"a/b", b"a/b/c"]
+    (tmp_path / ".gitignore").write_text("a\n")
+    found = scan(os.fsencode(tmp_path), Exclusion(("!*", "*.log", "data/")))
+    assert sorted(found.entries) == [b".git", b".git/x", b".gitignore", b"a", b"a/b"]
 
 
 def test_the_last_pattern_that_matches_decides() -> None:

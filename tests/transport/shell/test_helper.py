@@ -95,7 +95,7 @@ def names_in(folder: Path) -> set[str]:
 def test_a_delivery_is_placed(shell: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "it's a\njob"
     files: dict[str, bytes | Path] = {"a": b"1" * 1000, "in/-b": b"#!x", "l" * 120: b"", "é'": b"2"}
-    with begun(shell, Delivery(PurePosixPath(folder), files, ["pwd"], None)) as process:
+    with begun(shell, Delivery(PurePosixPath(folder), files, ["pwd"])) as process:
         assert heard(process) == os.fsencode(folder) + b"\nKEY:0 0\n"
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert found == set(files)
@@ -109,7 +109,7 @@ def test_a_delivery_that_breaks_off_runs_nothing_and_leaves_nothing(
 ) -> None:
     folder = tmp_path / "job"
     files: dict[str, bytes | Path] = {"a": b"1", "b": b"2"}
-    delivery = Delivery(PurePosixPath(folder), files, ["touch", "x"], {})
+    delivery = Delivery(PurePosixPath(folder), files, ["touch", "x"])
     with begun(shell, delivery, brought) as process:
         assert heard(process).endswith(b"KEY:0 not-placed\n")
     assert names_in(folder) <= {"a"}
@@ -122,7 +122,7 @@ def test_two_deliveries_into_one_folder_at_once_are_both_placed(
     shell: list[str], tmp_path: Path
 ) -> None:
     first, second = (
-        Delivery(PurePosixPath(tmp_path), {name: b"1", "both": b"2"}, ["pwd"], None)
+        Delivery(PurePosixPath(tmp_path), {name: b"1", "both": b"2"}, ["pwd"])
         for name in ("first", "second")
     )
     with begun(shell, first, 512) as process:
@@ -137,7 +137,7 @@ def test_what_a_killed_delivery_has_left_goes_after_days(shell: list[str], tmp_p
     for name, age_s in ((".partial-old", 2 * 86400), (".partial-new", 3600)):
         (tmp_path / name / "in").mkdir(parents=True)
         os.utime(tmp_path / name, (time.time() - age_s,) * 2)
-    with begun(shell, Delivery(PurePosixPath(tmp_path), {"a": b"1"}, ["pwd"], None)) as process:
+    with begun(shell, Delivery(PurePosixPath(tmp_path), {"a": b"1"}, ["pwd"])) as process:
         assert heard(process).endswith(b"KEY:0 0\n")
     assert names_in(tmp_path) == {".partial-new", "a"}
 

@@ -152,7 +152,7 @@ test('a cancellation that was asked for is told, and what asking again would do'
 
 test('an outcome that nobody has had says how to have it', () => {
   const over = { state: 'COMPLETED', delivered: false } as const;
-  expect(attaching(job(over))?.text).toBe('`%slurm attach a2b4c6d7` brings its output here.');
+  expect(attaching(job(over))?.text).toBe('Run `%slurm attach a2b4c6d7` to show its output here.');
   expect(said(over)).toEqual([]);
   expect(attaching(job({ ...over, delivered: true }))).toBeNull();
 });

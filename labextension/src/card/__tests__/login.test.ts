@@ -51,7 +51,7 @@ test.each([[{ v: 1, cluster: 'elsewhere' }], [{ v: 2, cluster: 'arandu' }], [nul
     const model = new FakeModel();
     model.connections = new Map([['arandu', connection({ state: 'login-needed' })]]);
     const { notice } = await shown(model, bundle);
-    expect(notice.node.textContent).toBe(`What the notebook was saved with:${SAVED}`);
+    expect(notice.node.textContent).toBe(`Saved state:${SAVED}`);
     expect(notice.node.querySelector('button, b')).toBeNull();
   }
 );

@@ -3,6 +3,7 @@ import { Widget } from '@lumino/widgets';
 import { act } from 'react';
 import { drawn } from '../../__tests__/drawn';
 import { FakeModel, job } from '../../__tests__/fakes';
+import type { Job } from '../../wire';
 import { JobCard, jobNamed, MIME } from '../renderer';
 
 const NAMES = { v: 1, cluster: 'arandu', id: 'a2b4c6d7' };
@@ -14,7 +15,7 @@ afterEach(() => {
 });
 
 function shownBy(model: FakeModel, data: Record<string, unknown>): JobCard {
-  const card = new JobCard(model, new CommandRegistry());
+  const card = new JobCard(model, new CommandRegistry(), null);
   act(() => {
     Widget.attach(card, document.body);
     void card.renderModel({
@@ -57,12 +58,12 @@ test('a job that is not known is looked for a while; then its text is shown as t
   expect(await text(card)).toBe('Looking for job a2b4c6d7…');
   model.put(job({ id: 'zzzzzzzz' }));
   expect(await text(card)).toBe('Looking for job a2b4c6d7…');
-  expect(await text(card, 4_000)).toMatch(/knows no such job.*<b>✔ job<\/b>\n\ufffdtext$/s);
+  expect(await text(card, 4_000)).toMatch(/is not tracked here.*<b>✔ job<\/b>\n\ufffdtext$/s);
   act(() => {
     card.hide();
     card.show();
   });
-  expect(await text(card)).toMatch(/knows no such job/);
+  expect(await text(card)).toMatch(/is not tracked here/);
   model.put(job());
   expect(await text(card)).toContain('running');
 });
@@ -94,7 +95,7 @@ test('a job is watched while its card is seen', async () => {
 test('a bundle that names no job shows what was saved and asks for nothing', async () => {
   const model = new FakeModel();
   const card = shownBy(model, { [MIME]: { v: 99 }, 'text/plain': 'saved' });
-  expect(await text(card)).toMatch(/names no job.*saved$/);
+  expect(await text(card)).toMatch(/is not tracked here.*saved$/);
   expect(model.watchers).toHaveLength(0);
 });
 
@@ -110,4 +111,31 @@ test('one that has ended is not drawn again for the news of others, and costs no
   expect(clock).not.toHaveBeenCalled();
   act(() => card.dispose());
   expect(model.watchers).toHaveLength(0);
+});
+
+const COMPLETE = { ...NAMES, complete: true };
+const OVER = { state: 'COMPLETED', delivered: false } as const;
+
+/** Returns what the page calls when it shows a card. */
+async function calledFor(named: unknown, known: Job): Promise<unknown[]> {
+  const model = new FakeModel();
+  const call = jest.fn(() => Promise.resolve());
+  Object.assign(model, { call });
+  model.put(known);
+  await text(shownBy(model, { [MIME]: named }));
+  model.put({ ...known, revision: known.revision + 1 });
+  await drawn();
+  return call.mock.calls;
+}
+
+test('a card that the kernel calls complete acknowledges the outcome, once', async () => {
+  expect(await calledFor(COMPLETE, job(OVER))).toEqual([['delivered', { job_id: 'a2b4c6d7' }]]);
+});
+
+test.each([
+  ['has missed the end', NAMES, job(OVER)],
+  ['shows what is known to be delivered', COMPLETE, job({ ...OVER, delivered: true })],
+  ['names another job', COMPLETE, job({ ...OVER, id: 'zzzzzzzz' })]
+])('a card that %s acknowledges nothing', async (_, named, known) => {
+  expect(await calledFor(named, known)).toEqual([]);
 });

@@ -55,3 +55,12 @@ test('an action on several jobs says how many it concerns', () => {
   expect(labels(all)).toEqual(['Cancel (2)', 'Hold (1)', 'Copy the id (3)']);
   expect(labels({ id: '0' })).toEqual(['Cancel', 'Hold', 'Copy the id']);
 });
+
+test.each([
+  [{ notebook: '/lab/x.ipynb', fingerprint: 'f' }, 'Go to its cell'],
+  [{ notebook: '/lab/x.ipynb', fingerprint: null }, 'Go to its notebook']
+])('the job %j has the action "%s"', (fields, label) => {
+  const model = new FakeModel();
+  model.put(job(fields));
+  expect(commandsOf(model).label(CommandIDs.goToCell, { id: job(fields).id })).toBe(label);
+});

@@ -7,7 +7,7 @@ const TEXTS = '../../../../jupyter_slurm/node/lab_page.json';
 const NOW_S = 1_000_000;
 const FACTS = { id: 'abcdefgh', name: 'fit', node: 'n1', gpus: 2, end_s: NOW_S + 4800 };
 
-type Told = typeof FACTS & { elsewhere: Record<string, string[]> };
+type Told = typeof FACTS;
 interface Asked {
   url: string;
   body: unknown;
@@ -23,13 +23,11 @@ type Loaded = Record<
 >;
 
 class Lab {
-  told: Told = { ...FACTS, elsewhere: {} };
+  told: Told = { ...FACTS };
   readonly asked: Asked[] = [];
   readonly executed: string[] = [];
   readonly errors: string[] = [];
-  readonly current = { context: { path: '' } };
   answer: { ok: boolean; job: unknown } = { ok: true, job: null };
-  private opened: () => void = () => undefined;
 
   /** `path`: that of its page. */
   static async open(path = '/lab', told: Partial<Told> = {}, language = 'en'): Promise<Lab> {
@@ -62,13 +60,6 @@ class Lab {
     return lab;
   }
 
-  /** Another file comes before the user's eyes, and the node has had time to notice. */
-  async show(path: string): Promise<void> {
-    this.current.context.path = path;
-    this.opened();
-    await jest.advanceTimersByTimeAsync(3000);
-  }
-
   private app(): unknown {
     return {
       restored: Promise.resolve(),
@@ -77,15 +68,7 @@ class Lab {
         isVisible: () => true,
         execute: (id: string) => Promise.resolve(this.executed.push(id))
       },
-      shell: {
-        add: (widget: Widget) => document.body.append(widget.node),
-        currentWidget: this.current,
-        currentChanged: {
-          connect: (opened: () => void) => {
-            this.opened = opened;
-          }
-        }
-      }
+      shell: { add: (widget: Widget) => document.body.append(widget.node) }
     };
   }
 
@@ -140,7 +123,7 @@ test('the bar speaks the language of its page, or English if it lacks that langu
   const inPortuguese = [...document.querySelectorAll('[role=group] > *')].map(
     one => one.textContent
   );
-  expect(inPortuguese.slice(3)).toEqual(['2 GPUs', 'restam 1 h 20 min', 'Mais tempo…', 'Encerrar']);
+  expect(inPortuguese.slice(2)).toEqual(['2 GPUs', 'restam 1 h 20 min', 'Mais tempo…', 'Encerrar']);
   expect(document.querySelector('[aria-label="Job do Slurm"]')).not.toBeNull();
   document.body.innerHTML = '';
   await Lab.open(path, {}, 'nl-NL');
@@ -181,17 +164,4 @@ test('what Slurm says against more time is shown', async () => {
   await jest.advanceTimersByTimeAsync(1000);
   expect(lab.errors).toEqual(['Slurm does not let you. Ask them.']);
   expect(shown()).toContain('1 h 20 min left');
-});
-
-test('a notebook that is open elsewhere says so while one looks at it', async () => {
-  const lab = await Lab.open();
-  lab.told.elsewhere = { 'a.ipynb': ['train on n2'] };
-  await lab.show('a.ipynb');
-  expect(shown()[0]).toBe('Also open in train on n2');
-  // What a narrow window cuts or drops.
-  const titles = [...bar().children].map(part => (part as HTMLElement).title.split('\n'));
-  expect(titles[0]?.[0]).toBe('Also open in train on n2');
-  expect(titles[1]).toEqual(['Slurm job fit (abcdefgh)', 'n1', '2 GPUs']);
-  await lab.show('b.ipynb');
-  expect(shown()[0]).toBe('fit');
 });

@@ -18,15 +18,14 @@ function lab(fields: Partial<Job> = {}): Job {
     url: 'http://lab-a2b4c6d7.localhost:4000/',
     port: 4000,
     base_url: '/',
-    step: 'ready',
-    door: null
+    step: 'ready'
   } as const;
   return job({ kind: 'lab', name: 'mine', lab: place, idle_s: 3600, ...fields });
 }
 
 test('a form says what starts a lab', () => {
-  const wishes = { ...NO_WISHES, cluster: 'arandu', idle: '2h', install: 'yes' } as const;
-  expect(lineOf(wishes)).toBe('--cluster arandu --idle 2h --install');
+  const wishes = { ...NO_WISHES, cluster: 'arandu', idle: '2h' } as const;
+  expect(lineOf(wishes)).toBe('--cluster arandu --idle 2h');
   expect(wishesOf('--idle 2h').idle).toBe('2h');
   expect(lineOf(NO_WISHES)).toBe('');
 });
@@ -48,7 +47,7 @@ test('a row says how far a lab is, then how long it has left, and opens it', () 
     return found;
   };
   expect(facts(row(lab()), NOW_S)).toEqual(['lab', 'ends in 57 min 55 s']);
-  const starting = lab({ lab: { url: '', port: 1, base_url: '/', step: 'starting', door: null } });
+  const starting = lab({ lab: { url: '', port: 1, base_url: '/', step: 'starting' } });
   expect(facts(row(starting), NOW_S)).toContain('JupyterLab starts.');
   expect(actionsOf(row(lab()))).toEqual([
     CommandIDs.openLab,

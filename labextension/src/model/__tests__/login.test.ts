@@ -61,8 +61,7 @@ function at(state: Connection['state'], question: Partial<Question> | null = nul
             ...question
           },
     problem: null,
-    round_trip_s: null,
-    via_openssh: false
+    round_trip_s: null
   };
 }
 
@@ -139,6 +138,17 @@ test('a host key is shown in a block of its own, and only a yes is one', async (
   press(shown, 'Yes, remember this key');
   expect(await done).toBe(true);
   expect(model.asked.at(-1)?.[1].text).toBe('yes');
+});
+
+test('a security key is to be touched, and the dialog goes when it was', async () => {
+  const touch = { kind: 'touch' as const, prompt: 'Confirm user presence for key ED25519-SK' };
+  model.will(at('asking', touch), at('open'));
+  const done = begin();
+  const shown = await dialog();
+  expect(shown.textContent).toContain('Touch your security key');
+  expect(shown.querySelector('input')).toBeNull();
+  press(shown, 'OK');
+  expect(await done).toBe(true);
 });
 
 test('news of a question that was answered here already takes no dialog away', async () => {

@@ -42,7 +42,7 @@ function changes(more: Partial<Changes>): Changes {
 
 function queue(more: Partial<QueueChanges>): QueueChanges {
   const none = { cluster: 'a', cursor: 'q', whole: false, entries: [], gone: [], ended: [] };
-  return { ...none, asked_s: 100, problem: null, ...more };
+  return { ...none, asked_s: 100, problem: null, interval_s: 10, ...more };
 }
 
 function connection(cluster: string): Connection {
@@ -228,7 +228,7 @@ test('a queue says as of when it is, and why nothing newer is known', () => {
   const view = model.queue('a', false);
   const socket = FakeSocket.last.open();
   socket.say({ watch: 1, value: queue({ whole: true, entries: [entry('1')], asked_s: 77 }) });
-  expect(view.freshness).toEqual({ asOf: 77, problem: null });
+  expect(view.freshness).toEqual({ asOf: 77, problem: null, intervalS: 10 });
   const problem = {
     code: 'x',
     message: 'no answer',
@@ -238,7 +238,7 @@ test('a queue says as of when it is, and why nothing newer is known', () => {
     transient: true
   };
   socket.say({ watch: 1, value: queue({ asked_s: 77, problem }) });
-  expect(view.freshness).toEqual({ asOf: 77, problem });
+  expect(view.freshness).toEqual({ asOf: 77, problem, intervalS: 10 });
   expect(view.entries.size).toBe(1);
 });
 

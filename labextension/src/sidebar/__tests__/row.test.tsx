@@ -27,7 +27,10 @@ test('of a thousand rows one job’s change draws one', () => {
     return (
       <>
         {lines.map(line => (
-          <LineCell key={line.key} {...{ line, nowS: NOW_S, several: false, toggle }} />
+          <LineCell
+            key={line.key}
+            {...{ line, nowS: NOW_S, isOld: false, several: false, toggle }}
+          />
         ))}
       </>
     );
@@ -51,7 +54,9 @@ test('a row says of which cluster it is where the jobs are of several', () => {
   const node = document.createElement('div');
   const root = createRoot(node);
   for (const several of [false, true]) {
-    act(() => root.render(<LineCell {...{ line, nowS: NOW_S, several, toggle: jest.fn() }} />));
+    act(() =>
+      root.render(<LineCell {...{ line, nowS: NOW_S, isOld: false, several, toggle: jest.fn() }} />)
+    );
     expect(node.textContent?.includes('arandu')).toBe(several);
     expect(lineSentence(line, NOW_S, several).endsWith(', arandu')).toBe(several);
   }

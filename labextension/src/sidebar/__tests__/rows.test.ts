@@ -160,6 +160,24 @@ test('an array that is not ours is one row: running, when one of its tasks is', 
   ]);
 });
 
+test('an array that is not ours runs on between two waves of its tasks, unless the rest is held', () => {
+  const waits = (reason: string): QueueEntry[] => [
+    entry('7_[4-9%3]', { array_id: '7', name: 'sweep', state: 'PENDING', reason })
+  ];
+  const past = (state: string, ended_s: number): QueueEntry[] => [
+    entry('7_1', { array_id: '7', name: 'sweep', state, ended_s })
+  ];
+  const [row] = lists([], waits('Priority'), past('COMPLETED', NOW_S)).get('running') ?? [];
+  expect(row && sentence(row, NOW_S)).toBe('sweep, running, 0 of 6 running');
+  for (const groups of [
+    lists([], waits('JobHeldUser'), past('COMPLETED', NOW_S)),
+    lists([], waits('Priority'), past('CANCELLED', NOW_S)),
+    lists([], waits('Priority'), past('COMPLETED', NOW_S - 86_400))
+  ]) {
+    expect(names(groups).slice(0, 2)).toEqual([[], ['sweep']]);
+  }
+});
+
 test('an array that is not ours and has ended is what went wrong in it, from first to last', () => {
   const times = [10, 30, 20].map(at => ({ started_s: NOW_S - at, ended_s: NOW_S - at + 5 }));
   const states = ['COMPLETED', 'FAILED', 'CANCELLED'];

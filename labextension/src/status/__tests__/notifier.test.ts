@@ -162,35 +162,48 @@ test('of 300 jobs that end one after the other one notification is seen at a tim
   expect(shown().map(([, message]) => message)).toEqual(['late: timed out', '300 jobs have ended']);
 });
 
-test('other news joins the notification of jobs', () => {
+test('other news has a notification of its own, which jobs that end leave alone', () => {
   const [model, notifier] = both({ notifyStart: false });
+  const lead = { label: 'New notebook', command: 'new', args: {} };
   model.put(job());
-  notifier.say('Kernel "one" is ready', null);
-  expect(shown()).toEqual([['success', 'Kernel "one" is ready', 6_000]]);
-  model.put(job({ state: 'COMPLETED' }));
-  const both_told = 'fit: done\nKernel "one" is ready';
-  jest.advanceTimersByTime(300);
-  notifier.say('Kernel "one" is ready', null);
-  expect(shown()).toEqual([['info', both_told, 6_000]]);
-  jest.advanceTimersByTime(6_000);
-  notifier.say('Kernel "two" is ready', null);
-  expect(shown().map(([, message]) => message)).toEqual(['Kernel "two" is ready', both_told]);
+  notifier.say('Kernel "one" is ready', lead);
+  notifier.say('Kernel "two" is ready', lead);
+  model.put(job({ state: 'FAILED', exit_code: 65 }));
+  expect(shown()).toEqual([
+    ['error', 'fit: failed · exit code 65', 20_000],
+    ['success', 'Kernel "two" is ready', 6_000],
+    ['success', 'Kernel "one" is ready', 6_000]
+  ]);
+  const labels = Notification.manager.notifications.map(({ options }) =>
+    options.actions?.map(({ label }) => label)
+  );
+  expect(labels).toEqual([['Show log'], ['New notebook'], ['New notebook']]);
 });
 
-test.each([
-  ['COMPLETED', 'fit has been run'],
-  ['FAILED', 'fit: failed\nfit has been run']
-] as const)(
-  'the copy of a notebook is announced alone unless its job failed (%s)',
-  (state, message) => {
-    const [model, notifier] = both({ notifyStart: false });
-    const { id } = job();
-    model.put(job());
-    notifier.say('fit has been run', null, id);
-    model.put(job({ state }));
-    jest.advanceTimersByTime(300);
-    notifier.say('fit has been run', null, id);
-    expect(shown().map(([, told]) => told)).toEqual([message]);
+test.each(['before', 'after'])(
+  'the copy of a notebook takes the place of the end of its job, unless that failed (%s it)',
+  order => {
+    for (const [state, messages] of [
+      ['COMPLETED', ['fit has been run']],
+      ['FAILED', ['fit has been run', 'fit: failed']]
+    ] as const) {
+      Notification.dismiss();
+      const [model, notifier] = both({ notifyStart: false });
+      const steps = [
+        () => notifier.say('fit has been run', null, job().id),
+        () => model.put(job({ state }))
+      ];
+      model.put(job());
+      for (const step of order === 'before' ? steps : steps.reverse()) {
+        step();
+        jest.advanceTimersByTime(300);
+      }
+      expect(
+        shown()
+          .map(([, told]) => told)
+          .sort()
+      ).toEqual(messages);
+    }
   }
 );
 

@@ -12,11 +12,7 @@ jest.mock('../options', () => {
   const kinds = ['code', 'lab'];
   const reservation = ['--reservation', '-r'];
   return {
-    OPTIONS: [
-      ...OPTIONS,
-      { name: 'reservation', words: reservation, flag: false, kinds, help: 'whose nodes' },
-      { name: 'hold', words: ['--hold', '-H'], flag: true, kinds, help: 'not to start' }
-    ]
+    OPTIONS: [...OPTIONS, { name: 'reservation', words: reservation, kinds, help: 'whose nodes' }]
   };
 });
 
@@ -42,6 +38,7 @@ function labels(kind: Source['kind']): (string | null)[] {
     root.render(
       <Fields
         kind={kind}
+        offersArray={kind === 'code'}
         kernel={null}
         clusters={[]}
         known={known}
@@ -57,13 +54,13 @@ function labels(kind: Source['kind']): (string | null)[] {
 }
 
 test('each kind of form has the fields of its own options', () => {
-  const plain = ['--reservation', '--hold'];
+  const plain = ['--reservation'];
   expect(labels('code')).toEqual([
     ...['Launcher', 'Name', 'Array', 'TensorBoard'],
     ...[...plain, 'Other options']
   ]);
   expect(labels('lab').slice(0, 2)).toEqual(['Name', 'End when idle for']);
-  expect(labels('lab').slice(-3)).toEqual([...plain, 'Other options']);
+  expect(labels('lab').slice(-2)).toEqual([...plain, 'Other options']);
   expect(labels('kernel')).toEqual([
     'Launcher',
     'Name',
@@ -74,14 +71,10 @@ test('each kind of form has the fields of its own options', () => {
 });
 
 test('what is typed there is in the line, and what the line says is there', () => {
-  expect(labels('code')).toContain('--hold');
+  expect(labels('code')).toContain('--reservation');
   expect(host.textContent).toContain('whose nodes');
-  act(() => {
-    host.querySelector<HTMLInputElement>('input[type=checkbox]')?.click();
-  });
-  expect(change).toHaveBeenCalledWith({ hold: 'yes' });
-  const wishes = { ...NO_WISHES, reservation: 'mine', hold: 'yes' };
-  expect(lineOf(wishes)).toBe('--reservation mine --hold');
+  const wishes = { ...NO_WISHES, reservation: 'mine' };
+  expect(lineOf(wishes)).toBe('--reservation mine');
   expect(wishesOf('-r mine')).toEqual({ ...NO_WISHES, reservation: 'mine' });
   expect(fieldOf('reservation')).toBe('reservation');
 });

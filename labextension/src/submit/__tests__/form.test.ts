@@ -68,8 +68,11 @@ test('a cell with and without a line', () => {
   expect(cellText('%%slurm_script x\n')).toEqual({ line: null, body: '%%slurm_script x\n' });
   expect(withLine('', 'x')).toBe('%%slurm\nx');
   expect(withLine('--gpus 1', '%%bash\nx')).toBe('%%slurm --gpus 1\n%%bash\nx');
-  expect(magicFor('#!/bin/sh\n#SBATCH --time=5\n')).toBe('%%sbatch');
-  expect(['#SBATCH', '#!/bin/sh\necho "#SBATCH"'].map(magicFor)).toEqual(['%%slurm', '%%slurm']);
+  const array = { ...NO_WISHES, array: '1-3' };
+  expect(magicFor('#!/bin/sh\n#SBATCH --time=5\n', NO_WISHES)).toBe('%%sbatch');
+  expect(magicFor('#!/bin/sh\necho "#SBATCH"', NO_WISHES)).toBe('%%slurm');
+  expect(magicFor('#!/bin/sh\n', array)).toBe('%%sbatch');
+  expect(magicFor('#SBATCH', array)).toBe('%%slurm');
 });
 
 test('what can be run', () => {

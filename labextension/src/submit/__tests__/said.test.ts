@@ -1,8 +1,6 @@
-import { inLanguage } from '../../__tests__/fakes';
 import type { Check, Partition, Preview, Problem } from '../../wire';
 import { NO_WISHES, type Wishes } from '../form';
 import { seconds, told, unusable } from '../partitions';
-import type { Text } from '../../messages';
 import { fieldOf, sorted } from '../sentences';
 
 test.each([
@@ -45,18 +43,6 @@ test('the field of the partition alone says what is free', () => {
   const checks = [check(null, 'debug at 12:04:03: 2 of 2 nodes idle', 'partition')];
   const { byField, others } = sorted({ checks } as unknown as Preview, null);
   expect([[...byField], others]).toEqual([[], []]);
-});
-
-test('a sentence and its hint are each said in the language of the page', () => {
-  const other = { gettext: (text: string) => text.toUpperCase() };
-  const hint = 'Jobs wait.';
-  const one = { ok: null, sentence: 'The partition is down.', hint, option: null };
-  const of = (sentence: Text): string | undefined =>
-    inLanguage(other, () => sorted({ checks: [{ ...one, sentence }] } as unknown as Preview, null))
-      .others[0]?.text;
-  expect(of(one.sentence)).toBe('THE PARTITION IS DOWN. JOBS WAIT.');
-  const refused = { text: 'Slurm would refuse it: {0}', args: { '0': 'Bad <x>' } };
-  expect(of(refused)).toBe('SLURM WOULD REFUSE IT: Bad <x>. JOBS WAIT.');
 });
 
 test.each([

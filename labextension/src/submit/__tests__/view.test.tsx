@@ -10,7 +10,7 @@ import type { Connection } from '../../wire';
 import { NO_WISHES } from '../form';
 import { Memory } from '../memory';
 import type { Source } from '../source';
-import { SubmitView, type SubmitProps } from '../view';
+import { SubmitView, type Draft, type SubmitProps } from '../view';
 
 Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
 
@@ -90,12 +90,17 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-async function show(model: FakeModel, seen = true, source?: Source): Promise<void> {
+async function show(
+  model: FakeModel,
+  seen = true,
+  source?: Source,
+  draft: Draft = { wishes: { ...NO_WISHES, cluster: 'far' }, code: 'x' }
+): Promise<void> {
   const all: SubmitProps = {
     ...props,
     model: model as unknown as ISlurmModel,
     source: source ?? { kind: 'code', code: 'x' },
-    draft: { wishes: { ...NO_WISHES, cluster: 'far' }, code: 'x' },
+    draft,
     memory: new Memory(null)
   };
   act(() =>
@@ -266,11 +271,34 @@ test('Submit says what it waits for, and what was typed last is checked before i
   expect(status()).toBe('Checking…');
   await press('Submit');
   expect(props.submit).not.toHaveBeenCalled();
-  expect(button()?.textContent).toBe('Checking…');
+  expect(host.textContent?.match(/Checking…/g)).toHaveLength(1);
+  expect(button()?.getAttribute('aria-disabled')).toBe('true');
   await act(async () => {
     await jest.advanceTimersByTimeAsync(1000);
   });
   expect(props.submit).toHaveBeenCalledTimes(1);
+});
+
+test.each([
+  [{ kind: 'code', code: 'x' }, 'Array jobs need a script: start the code with #!'],
+  [{ kind: 'file', path: 'a.py' }, 'Array jobs need a script'],
+  [{ kind: 'code', code: '#!/bin/sh' }, 'No such index. Use 1-3.']
+] as const)('the form explains why %j cannot be an array', async (source, words) => {
+  const message =
+    source.kind === 'code' && source.code !== 'x' ? 'No such index.' : 'Not in a cell.';
+  const problem = { code: 'request', message, hint: 'Use 1-3.', detail: null };
+  const model = new FakeModel();
+  model.answers = {
+    cluster_info: info,
+    images: [],
+    outlook: new SlurmError({ ...problem, option: 'array', transient: false }, 400)
+  };
+  const code = source.kind === 'code' ? source.code : '';
+  await show(model, true, source, { wishes: { ...NO_WISHES, cluster: 'far', array: '1-3' }, code });
+  const array = field('Array');
+  expect(array.getAttribute('aria-invalid')).toBe('true');
+  const told = document.getElementById(array.getAttribute('aria-describedby') ?? '');
+  expect(told?.textContent).toContain(words);
 });
 
 test('a favourite is saved by a name, filled in again, and removed', async () => {

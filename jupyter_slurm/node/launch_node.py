@@ -1,0 +1,260 @@
+"""The program of a job on many nodes that srun starts on each of them, or in each rank of MPI.
+
+    srun … python3 -uBS launch_node.py JOBDIR ATTEMPT PORT ADDRESS,ADDRESS…
+
+Runs outside any image, but with pyxis in the container of the step; Python 3.6 and later, standard
+library only. The first one on a node connects to the launcher (launch.py), waits until all nodes
+have done so, and starts the engine's program in the image (the script `engine`). It hands signals
+on, and ends what it has started when that connection ends. The other ranks of MPI on the node just
+become the runner.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
+
+import launch_network
+import launch_processes
+import launch_step
+import runner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds
+    from typing import Any, Dict, List, Optional, Tuple  # noqa: F401 - in comments
+
+REACH_S = 15.0
+"""Time to reach the launcher, which listens before this program starts."""
+TRY_S = 3.0
+SEEN_S = 60.0
+"""Time until a file that another node has written appears here (NFS)."""
+MEASURE_AFTER_S = 1.0
+"""Delay of what measures the node: the program needs the CPUs first."""
+GRACE_S = 5.0
+"""Time between SIGTERM and SIGKILL for the programs."""
+TAIL_BYTES = 2000
+FAILED = 70
+"""EX_SOFTWARE of sysexits.h."""
+FIREWALL = (
+    "Is there a firewall between the nodes? If they share another network, name its interface by "
+    "`interface` in the cluster's profile."
+)
+
+
+class Program(object):
+    """The engine's program on this node."""
+
+    def __init__(self, job_dir, attempt):
+        # type: (str, str) -> None
+        self.job_dir = job_dir
+        self.attempt = attempt
+        self.index = int(os.environ.get("SLURM_NODEID", "0"))
+        with open(os.path.join(job_dir, "launch.json"), encoding="utf-8") as file:
+            self.plan = json.load(file)
+        self.process = None  # type: Optional[subprocess.Popen[bytes]]
+        self.usage = None  # type: Optional[subprocess.Popen[bytes]]
+        self.measures = threading.Timer(MEASURE_AFTER_S, self._measure)
+        self.measures.daemon = True
+
+    def words(self):
+        # type: () -> List[str]
+        """Return the command line."""
+        inside = self.plan["inside"]
+        if self.plan["engine"] == "mpi":
+            words = ["%s/%s" % (inside, self.plan["runner"]), inside, self.attempt, "mpi"]
+        else:
+            name = "launch_%s.py" % self.plan["engine"]
+            words = ["%s/%s" % (inside, name), inside, self.attempt, str(self.index)]
+        words = ["python3" if self.plan["in_image"] else sys.executable, "-uB"] + words
+        if self.plan["step"] is not None:
+            return words
+        return ["/bin/bash", os.path.join(self.job_dir, "engine")] + words
+
+    def wait_for_world(self):
+        # type: () -> None
+        """Wait until the launcher's description of the nodes is there."""
+        path = os.path.join(self.job_dir, "world.%s.json" % self.attempt)
+        until_s = time.monotonic() + SEEN_S
+        while not os.path.exists(path) and time.monotonic() < until_s:
+            os.listdir(self.job_dir)  # makes NFS ask
+            time.sleep(0.05)
+
+    def become(self):
+        # type: () -> None
+        """Become the runner of a rank of MPI."""
+        self.wait_for_world()
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
+            signal.signal(number, signal.SIG_DFL)
+        words = self.words()
+        os.execvp(words[0], words)
+
+    def run(self):
+        # type: () -> Dict[str, Any]
+        """Run the program to its end, and return what the launcher has to know."""
+        self.wait_for_world()
+        env = dict(os.environ)
+        if self.plan["engine"] != "mpi":
+            # Each node's files and containers have names of their own.
+            env["JSLURM_NODE"] = ".%d" % self.index if self.index else ""
+        self.process = subprocess.Popen(
+            self.words(),
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            close_fds=False,  # PMI-2 needs one
+        )
+        tail = b""
+        assert self.process.stderr is not None
+        for text in self.process.stderr:
+            tail = (tail + text)[-TAIL_BYTES:]
+            os.write(2, text)
+        code = self.process.wait()
+        told = {"ended": code if code >= 0 else 128 - code}  # type: Dict[str, Any]
+        return dict(told, tail=tail.decode("utf-8", "replace"))
+
+    def signal(self, number):
+        # type: (int) -> None
+        """Hand a signal on; where the container is still being made, once it is there."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        pid = self._pid_inside()
+        if self._pid_path() and pid is None:
+            threading.Thread(target=self._signal_later, args=(number,), daemon=True).start()
+        with contextlib.suppress(OSError):  # it has just ended
+            os.kill(pid or self.process.pid, number)
+
+    def _signal_later(self, number):
+        # type: (int) -> None
+        assert self.process is not None
+        pid = None  # type: Optional[int]
+        while pid is None and self.process.poll() is None:
+            time.sleep(0.1)
+            pid = self._pid_inside()
+        if pid is not None:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+
+    def _pid_path(self):
+        # type: () -> str
+        """Return the file where the program in the image writes its process ID; "": the launched
+        process gets the signals."""
+        path = str(self.plan["pid_file"] or "")
+        if not path or self.plan["step"] is not None or self.plan["engine"] == "mpi":
+            return ""
+        name, ending = os.path.splitext(path)
+        return name + (".%d" % self.index if self.index else "") + ending
+
+    def _pid_inside(self):
+        # type: () -> Optional[int]
+        try:
+            with open(self._pid_path()) as file:
+                return int(file.read())
+        except (OSError, ValueError):
+            return None
+
+    def _measure(self):
+        # type: () -> None
+        out = "usage.%s.%d.jsonl" % (self.attempt, self.index)
+        self.usage = subprocess.Popen(
+            [sys.executable, "-ISB", os.path.join(self.job_dir, "usage.py")]
+            + [os.path.join(self.job_dir, out), str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def end(self):
+        # type: () -> None
+        """End all that was started here, and its orphans."""
+        self.measures.cancel()
+        if self.usage is not None and self.usage.stdin is not None:
+            self.usage.stdin.close()
+        self.signal(signal.SIGTERM)
+        launch_processes.end_below(GRACE_S)
+
+
+def reach(port, addresses, hello):
+    # type: (int, List[str], Dict[str, Any]) -> Tuple[socket.socket, Any]
+    """Return a connection to the launcher, and its reader. Exit when no address works."""
+    until_s = time.monotonic() + REACH_S
+    failed = {}  # type: Dict[str, str]
+    while time.monotonic() < until_s:
+        for address in addresses:
+            try:
+                sock = socket.create_connection((address, port), TRY_S)
+            except OSError as error:
+                failed[address] = words_of(error)
+                continue
+            file = sock.makefile("rb")
+            own = dict(hello, reached=address, address=sock.getsockname()[0])
+            launch_network.send(sock, own)
+            answer = launch_network.receive(file)
+            if answer == {"job": os.environ.get("SLURM_JOB_ID")}:
+                sock.settimeout(None)
+                return sock, file
+            failed[address] = "another program answers there" if answer else "no answer"
+            launch_network.close(sock)
+        time.sleep(0.2)
+    # Loopback leads to the launcher only where the nodes are one machine.
+    far = {one: told for one, told in failed.items() if not one.startswith("127.")}
+    tried = "; ".join("at %s: %s" % one for one in (far or failed).items())
+    head = launch_step.expand(os.environ.get("SLURM_JOB_NODELIST", "")) or ["the first node"]
+    runner.complain("%s cannot reach %s %s. %s" % (hello["name"], head[0], tried, FIREWALL))
+    raise SystemExit(FAILED)
+
+
+def words_of(error):
+    # type: (Exception) -> str
+    told = getattr(error, "strerror", None) or str(error)
+    return told[:1].lower() + told[1:]
+
+
+def main(argv):
+    # type: (List[str]) -> int
+    job_dir, attempt, port, addresses = argv[1:5]
+    program = Program(job_dir, attempt)
+    if program.plan["engine"] == "mpi" and os.environ.get("SLURM_LOCALID", "0") != "0":
+        program.become()
+    for number in runner.FORWARDED:
+        signal.signal(number, lambda number, _frame: program.signal(number))
+    cpus = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    hello = {
+        "password": launch_network.password(job_dir),
+        "index": program.index,
+        "name": os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
+        "step_id": os.environ.get("SLURM_STEP_ID", "0"),
+        "cpus": int(cpus) if cpus.isdigit() else len(os.sched_getaffinity(0)),
+        "gpus": launch_step.gpus(),
+        "machine": launch_network.machine(),
+    }
+    sock, file = reach(int(port), addresses.split(","), hello)
+    launch_network.keep_alive(sock)
+    if launch_network.receive(file) is None:
+        return 0  # the launcher has given up
+    launch_processes.adopt_orphans()
+    if program.index:  # on the first node the batch script measures
+        program.measures.start()
+    threading.Thread(target=end_with, args=(file, program), daemon=True).start()
+    launch_network.send(sock, program.run())
+    program.end()
+    return 0
+
+
+def end_with(file, program):
+    # type: (Any, Program) -> None
+    """End the program, and this one, when the launcher has closed the connection."""
+    launch_network.receive(file)
+    program.end()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    ended = main(sys.argv)
+    os._exit(ended)

@@ -1,0 +1,174 @@
+"""OpenSSH's questions as the questions that a browser, a notebook and a terminal answer.
+
+`ssh` starts `askpass` with the text of the question; that passes it to the socket of the login that
+is under way, and prints the answer. A program that `ssh` starts by itself, such as another `ssh` in
+a ProxyCommand, asks in the same way. Answers are kept nowhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from jupyter_slurm.errors import HostKeyError
+from jupyter_slurm.transport.ask import Ask, Prompt
+from jupyter_slurm.transport.server_text import shown, shown_line
+from jupyter_slurm.wire import QuestionKind
+
+ASKPASS = Path(__file__).with_name("askpass")
+_MOST_BYTES = 1 << 16
+_READ_S = 5.0
+
+_HOST_KEY = re.compile(r"The authenticity of host .* can't be established", re.DOTALL)
+_FINGERPRINT = re.compile(r"^(\S+) key fingerprint is:? (\S+?)\.?$", re.MULTILINE)
+_KNOWN_AS = re.compile(r"    ~?\S+:\d+: ")
+"""Lines of a file where the same key is known by another name."""
+_LOCAL = re.compile(r"Enter (passphrase|PIN) for ")
+_BY_HOST = re.compile(r"\(\S+@\S+\) ")
+"""In front of what a host asks by keyboard-interactive, since OpenSSH 8.5."""
+_VISIBLE = re.compile(r"\b(choice|choose|select(ion)?|option|menu|user ?name)\b", re.IGNORECASE)
+_HIDDEN = re.compile(r"pass|code|pin\b|token|secret|otp", re.IGNORECASE)
+
+
+class Question(NamedTuple):
+    text: str
+    hint: str
+    """`confirm`: only yes or no; `none`: nothing is to be answered, a key is to be touched."""
+    asker: int
+    """The process that asks."""
+
+
+class Questions:
+    """The socket that one login's questions come to. `told` returns what OpenSSH has written since
+    it was last called: banners and other texts that belong to the next question."""
+
+    def __init__(self, path: Path, host: str, prefixes: bool, told: Callable[[], str]) -> None:
+        """Listen at `path`. `host`: the label of the hop. `prefixes`: this OpenSSH marks what a
+        host asks (8.5 and later)."""
+        self._path = path
+        self._host = host
+        self._prefixes = prefixes
+        self._told = told
+        self._asked: set[str] = set()
+        self.by_person = False
+        """Something was answered that will have to be answered the next time too."""
+        self.count = 0
+        """How many questions a host has asked, that is, how many answers may have been wrong."""
+        path.unlink(missing_ok=True)
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(os.fspath(path))
+        self.listener.listen()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.listener.close()
+        self._path.unlink(missing_ok=True)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the variables that make `ssh` ask here."""
+        return {
+            "SSH_ASKPASS": os.fspath(ASKPASS),
+            "SSH_ASKPASS_REQUIRE": "force",
+            "DISPLAY": os.environ.get("DISPLAY") or ":0",  # OpenSSH before 8.4 asks for this alone
+            "JUPYTER_SLURM_PYTHON": sys.executable,
+            "JUPYTER_SLURM_QUESTIONS": os.fspath(self._path),
+        }
+
+    def serve(self, ssh: int, ask: Ask, end: Callable[[], None]) -> None:
+        """Take one question and have it answered. `ssh`: the process of this login; `end` ends it.
+
+        Without an answer `ssh` goes on with an empty one, which counts as a wrong password. So it
+        is ended before `askpass` hears that there is none.
+        """
+        conn, _ = self.listener.accept()
+        with conn:
+            conn.settimeout(_READ_S)
+            try:
+                told = json.loads(conn.makefile("rb").readline(_MOST_BYTES))
+                question = Question(told["text"], told["hint"], told["asker"])
+            except (OSError, ValueError, KeyError, TypeError):
+                return
+            try:
+                answer = self._answer(question, ssh, ask)
+            except BaseException:
+                end()
+                raise
+            with contextlib.suppress(OSError):
+                conn.sendall(json.dumps(answer).encode() + b"\n")
+
+    def _answer(self, question: Question, ssh: int, ask: Ask) -> str | None:
+        host = self._host if question.asker == ssh else _asker(question.asker) or self._host
+        prompt = self.prompt(question, host)
+        text = ask(prompt)
+        if prompt.kind is QuestionKind.TOUCH:
+            return ""
+        if prompt.kind is QuestionKind.HOST_KEY:
+            if text.strip().lower() != "yes":
+                raise HostKeyError(
+                    f"The key of {prompt.host} was not accepted.",
+                    hint="Log in again when you know the host's fingerprint.",
+                )
+            return "yes"
+        self.by_person = True
+        if question.hint == "confirm":
+            return "yes" if text.strip().lower() in ("yes", "y") else None
+        return text
+
+    def prompt(self, question: Question, host: str) -> Prompt:
+        """Return what to ask a person."""
+        text = question.text
+        if question.hint == "none":
+            self.by_person = True
+            return Prompt(QuestionKind.TOUCH, host, shown_line(text))
+        if _HOST_KEY.match(text):
+            return _about_a_key(text, host)
+        again = text in self._asked
+        if again:  # a round begins anew
+            self._asked.clear()
+        self._asked.add(text)
+        before = shown(self._told())
+        if _LOCAL.match(text) and self._prefixes:
+            return Prompt(QuestionKind.PASSPHRASE, host, shown_line(text), refused=again)
+        self.count += 1
+        said = shown(_BY_HOST.sub("", text, count=1))
+        *words, asked = said.rsplit("\n", 1)
+        hidden = _HIDDEN.search(asked) or not _VISIBLE.search(asked)
+        return Prompt(
+            QuestionKind.SECRET if hidden else QuestionKind.TEXT,
+            host,
+            shown_line(asked) or "Answer:",
+            instruction="\n".join(part for part in (before, *words) if part),
+            refused=again,
+        )
+
+
+def _about_a_key(text: str, host: str) -> Prompt:
+    found = _FINGERPRINT.search(text)
+    key = f"{found[1]} {found[2]}" if found else shown(text)
+    said = [f"{host} is not known on this machine yet. Its key:", key]
+    said += [line.strip() for line in text.splitlines() if _KNOWN_AS.match(line)]
+    return Prompt(
+        QuestionKind.HOST_KEY,
+        host,
+        f"Is this the key of {host}, and shall it be remembered?",
+        instruction=shown("\n".join(said)),
+    )
+
+
+def _asker(pid: int) -> str | None:
+    """Return the host that another `ssh` is on its way to; None: not known (Linux only)."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return None
+    return shown_line(words[-2]) if len(words) > 1 else None

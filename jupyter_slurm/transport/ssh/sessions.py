@@ -1,0 +1,129 @@
+"""Sessions over a connection: as many at once as the host allows, each with its turn and its end.
+
+Knows nothing of how the connection came to be.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from jupyter_slurm.errors import ConnectionLostError, TransportError
+from jupyter_slurm.transport.ssh.master import Master
+from jupyter_slurm.transport.ssh.mux import RefusedError, Session
+
+_MOST_SESSIONS = 8
+"""sshd allows ten by default (MaxSessions); two are left for what its own side is still ending."""
+_LEARNED_FOR_S = 600.0
+"""A refusal may have come from commands that went on after their channel was closed."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
+
+
+class Sessions:
+    """The budget of one connection. `suspect` is called when a host does not answer."""
+
+    def __init__(self, name: str, suspect: Callable[[], None]) -> None:
+        self._name = name
+        self._suspect = suspect
+        self._changed = threading.Condition()
+        self._taken = 0
+        self._learned = _MOST_SESSIONS
+        self._learned_at = float("-inf")
+        self._generation = 0
+
+    @property
+    def limit(self) -> int:
+        recent = time.monotonic() - self._learned_at < _LEARNED_FOR_S
+        return self._learned if recent else _MOST_SESSIONS
+
+    @contextmanager
+    def session(self, link: Master, command: str, timeout_s: float) -> Iterator[Session]:
+        """Yield a session that runs `command`, closed at the end. TransportError,
+        ConnectionLostError."""
+        if not link.sessions:
+            raise TransportError(
+                "{label} lets nobody run commands over SSH.",
+                hint="Is it a gateway only? Its administrators allow sessions (MaxSessions), or "
+                "name the host that is meant for logins.",
+                label=link.hop.label,
+            )
+        session = self._open(link, command, timeout_s)
+        try:
+            yield session
+        except OSError as exc:
+            if link.alive:
+                raise
+            raise self._broken() from exc
+        finally:
+            session.close()
+            self._give_back()
+
+    def renew(self) -> None:
+        """Begin anew after another login: nothing is known of its limit."""
+        with self._changed:
+            self._learned_at = float("-inf")
+            self._changed.notify_all()
+
+    def send_away(self) -> None:
+        """Send away all calls that wait for their turn."""
+        with self._changed:
+            self._generation += 1
+            self._changed.notify_all()
+
+    def _open(self, link: Master, command: str, timeout_s: float) -> Session:
+        """Open a session; a slot is then taken. A refusal is tried again: sshd counts a session
+        until its command has ended, which may be after its channel was closed."""
+        deadline = time.monotonic() + timeout_s
+        pause_s = _FIRST_PAUSE_S
+        while (left_s := deadline - time.monotonic()) > 0 and self._take(left_s):
+            try:
+                return link.session(command, left_s)
+            except RefusedError:
+                self._learn()
+            except (ConnectionLostError, OSError) as exc:
+                self._give_back()
+                self._suspect()
+                raise self._broken() from exc
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        if not link.alive:
+            raise self._broken()
+        raise TransportError(
+            "{label} allows {limit} commands at a time over one connection, and none "
+            "of them has ended in time.",
+            hint="Commands that hang there keep their places. `{slurm} logout` ends them.",
+            label=link.hop.label,
+            limit=self.limit,
+        )
+
+    def _take(self, timeout_s: float) -> bool:
+        """Take a slot. False: none was free in time, or everybody has been sent away."""
+        with self._changed:
+            generation = self._generation
+            self._changed.wait_for(
+                lambda: self._taken < self.limit or self._generation != generation, timeout_s
+            )
+            if self._taken >= self.limit or self._generation != generation:
+                return False
+            self._taken += 1
+            return True
+
+    def _give_back(self) -> None:
+        with self._changed:
+            self._taken -= 1
+            self._changed.notify_all()
+
+    def _learn(self) -> None:
+        """Learn from a refusal of a session: no more than are open now may be."""
+        with self._changed:
+            self._taken -= 1
+            self._learned = max(1, self._taken)
+            self._learned_at = time.monotonic()
+            self._changed.notify_all()  # the slot may be the only one, and is free
+
+    def _broken(self) -> ConnectionLostError:
+        return ConnectionLostError(
+            "The connection to {name} broke while it was used.", name=self._name
+        )

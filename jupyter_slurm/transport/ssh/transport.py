@@ -1,0 +1,314 @@
+"""A machine over SSH as a Transport: what each verb is there.
+
+`shell/helper.py` runs a command in one round trip, in a `shell/far_shell.py` that
+`shell/shells.py` keeps. `connection.py` logs in and stays connected. This module knows no Slurm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shlex
+import shutil
+import socket
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import ConfigError, FileAccessError, ForwardError, TooMuchError
+from jupyter_slurm.readable import size
+from jupyter_slurm.transport import Completed, Span, caps, not_private
+from jupyter_slurm.transport.connect_callbacks import Answered, call_back, wait_for
+from jupyter_slurm.transport.on_terminal import START, exports, script
+from jupyter_slurm.transport.server_text import shown
+from jupyter_slurm.transport.shell import far_program
+from jupyter_slurm.transport.shell.delivery_stream import NOT_PLACED, NOT_PRIVATE, Delivery
+from jupyter_slurm.transport.shell.far_files import (
+    exists_script,
+    listing_answer,
+    listing_script,
+    most_read,
+    read_answer,
+    read_script,
+    remove_script,
+)
+from jupyter_slurm.transport.shell.far_shell import ShellGoneError
+from jupyter_slurm.transport.shell.follow import Follow
+from jupyter_slurm.transport.shell.helper import completed
+from jupyter_slurm.transport.shell.read_ahead import read_ahead
+from jupyter_slurm.transport.shell.shells import Shells
+from jupyter_slurm.transport.ssh.connection import SshConnection
+from jupyter_slurm.transport.ssh.master import Master
+from jupyter_slurm.transport.ssh.mux import RefusedError
+
+_REMOVE_S = 600.0
+_CARRY_S = 10.0
+_SMALL_BYTES = 1 << 18
+"""Fetched by a helper: a channel of its own takes two round trips more."""
+
+
+class SshTransport:
+    """`path` is put in front of PATH; `env` is added to what every program gets."""
+
+    def __init__(
+        self,
+        connection: SshConnection,
+        path: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.connection = connection
+        self._shells = Shells(connection, path, env)
+        self._follow = Follow(
+            self._shells.shell_to_follow, self._shells.may_follow, self._look_once
+        )
+
+    # --- who and where ---
+
+    def user(self) -> str:
+        return self._shells.facts().user
+
+    def home(self) -> PurePosixPath:
+        return PurePosixPath(self._shells.facts().home)
+
+    # --- programs ---
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float = 60.0,
+        most_bytes: int = caps.OUTPUT_BYTES,
+    ) -> Completed:
+        return self._shells.once(lambda helper: helper.run(argv, env, stdin, timeout_s, most_bytes))
+
+    def deliver(
+        self,
+        folder: PurePosixPath,
+        files: Mapping[str, bytes | Path],
+        argv: Sequence[str],
+        *,
+        timeout_s: float = 60.0,
+    ) -> Completed:
+        delivery = Delivery(folder, files, argv)
+        answer = self._shells.once(
+            lambda helper: helper.feed(
+                delivery.work, delivery.size_bytes, delivery.stream(), timeout_s, argv[0]
+            )
+        )
+        said = answer.stderr.decode(errors="replace").strip()
+        if answer.status == NOT_PRIVATE:
+            raise not_private(folder, said)
+        if answer.status == NOT_PLACED:
+            raise FileAccessError(
+                "The job's files cannot be written to {folder} over there.",
+                hint="Is the disk full, or over quota? `job_root` of the cluster says where jobs "
+                "live.",
+                detail=said or None,
+                folder=folder,
+            )
+        for upload in delivery.uploads:
+            upload.unlink(missing_ok=True)
+        return completed(answer, argv[0])
+
+    # --- files ---
+
+    def grown(
+        self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
+    ) -> dict[PurePosixPath, int]:
+        if not sizes:
+            wake.wait(wait_s)
+            return {}
+        return self._follow.grown(sizes, wait_s=wait_s, wake=wake)
+
+    def read(self, path: PurePosixPath, offset: int = 0, limit: int | None = None) -> bytes | None:
+        return self.read_many([Span(path, offset, limit)])[0]
+
+    def read_many(self, spans: Sequence[Span]) -> list[bytes | None]:
+        if not spans:
+            return []
+        scripts = [read_script(span) for span in spans]
+        answers = self._shells.twice(*scripts, most_bytes=most_read(spans))
+        return [read_answer(span, answer) for span, answer in zip(spans, answers, strict=True)]
+
+    def exists(self, path: PurePosixPath) -> bool:
+        (answer,) = self._shells.twice(exists_script(path))
+        return answer.status == "0"
+
+    def listing(self, folder: PurePosixPath) -> list[str]:
+        (answer,) = self._shells.twice(listing_script(folder))
+        return listing_answer(answer)
+
+    def remove_tree(self, *paths: PurePosixPath) -> None:
+        self._shells.twice(remove_script(paths), timeout_s=_REMOVE_S)
+
+    def fetch(self, path: PurePosixPath, most_bytes: int) -> Path:
+        """Return a private copy in the spool folder, always the same one. FileAccessError."""
+        free_bytes = shutil.disk_usage(places.spool_dir()).free
+        if most_bytes > free_bytes:
+            raise FileAccessError(
+                "{path} has {most_bytes}, and {free_bytes} are free on this machine.",
+                hint="Make room in {spool_dir}.",
+                path=path,
+                most_bytes=size(most_bytes),
+                free_bytes=size(free_bytes),
+                spool_dir=places.spool_dir(),
+            )
+        name = hashlib.sha256(f"{self.connection.name}\0{path}".encode(errors="surrogateescape"))
+        target = places.spool_dir() / f"{name.hexdigest()[:32]}.fetched"
+        partial = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
+        try:
+            with open(partial, "xb", opener=_private) as file:
+                self._download(path, file, most_bytes)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+        return target
+
+    def _download(self, path: PurePosixPath, file: BinaryIO, most_bytes: int) -> None:
+        head = self.read(path, 0, _SMALL_BYTES)
+        if head is None:
+            raise FileAccessError("{path} is not there.", path=path)
+        left_bytes = most_bytes - len(head)
+        if left_bytes < 0:
+            raise caps.too_large(path, most_bytes)
+        file.write(head)
+        if len(head) < _SMALL_BYTES:
+            return
+        argv = ["tail", "-c", f"+{len(head) + 1}", "--", str(path)]
+        try:
+            done = self.receive(argv, file, most_bytes=left_bytes)
+        except TooMuchError as exc:
+            raise caps.too_large(path, most_bytes) from exc
+        if done.returncode != 0:
+            words = done.stderr.decode(errors="replace").strip()
+            raise FileAccessError(
+                "{path} cannot be read over there.", detail=words or None, path=path
+            )
+
+    # --- streams ---
+
+    def send(
+        self,
+        argv: Sequence[str],
+        source: Iterable[bytes | memoryview] | BinaryIO,
+        *,
+        stop: threading.Event | None = None,
+    ) -> Completed:
+        with read_ahead(source) as ahead, self._shells.shell_of_its_own(stop) as shell:
+            return far_program.send(shell, argv, ahead, stop)
+
+    def receive(
+        self,
+        argv: Sequence[str],
+        sink: BinaryIO,
+        *,
+        most_bytes: int,
+        stop: threading.Event | None = None,
+    ) -> Completed:
+        with self._shells.shell_of_its_own(stop) as shell:
+            return far_program.receive(shell, argv, sink, most_bytes, stop)
+
+    def converse(self, argv: Sequence[str]) -> socket.socket:
+        shell = self._shells.shell()
+        try:
+            return far_program.converse(
+                shell, argv, lambda number: self._shells.kill(shell, number)
+            )
+        except ShellGoneError as exc:
+            shell.close()
+            raise self._shells.lost() from exc
+
+    def on_terminal(
+        self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
+    ) -> list[str]:
+        master = self.connection.last()
+        if not isinstance(master, Master):
+            raise ConfigError(
+                "A terminal over SSH needs the program `ssh`, which this machine lacks.",
+                hint="Install OpenSSH's client and log in again: `{slurm} logout`, "
+                "`{slurm} login`.",
+            )
+        text = script(str(folder), argv, exports(self._shells.environment()))
+        self.deliver(folder, {**files, START: text}, ["true"])
+        command = f"exec /bin/sh {shlex.quote(f'{folder}/{START}')}"
+        return master.terminal_argv(command)
+
+    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+        link = self.connection.standing()
+        if link is not None:
+            self._carry(link, sock, host, port, answered)
+            return
+
+        def open_first() -> None:
+            by = self.connection.last()
+            wait_for(partial(self._carry, by, sock, host, port))
+
+        call_back(open_first, answered)
+
+    def _carry(
+        self, by: Master, sock: socket.socket, host: str, port: int, answered: Answered
+    ) -> None:
+        before = by.log_bytes()
+
+        def on_carried(problem: BaseException | None) -> None:
+            if problem is None:
+                answered(None)
+            elif isinstance(problem, TimeoutError):
+                call_back(late, answered)
+            elif isinstance(problem, RefusedError):
+                answered(self._refusal(by.log(before), f"{host}:{port}"))
+            else:
+                answered(self._shells.lost())
+
+        def late() -> None:
+            """Find out whether the target or the connection does not answer."""
+            self.connection.suspect()
+            if self.connection.standing() is not by:
+                raise self._shells.lost()
+            gateway = self.connection.hops[-1].label
+            raise ForwardError(
+                "{host}:{port} did not answer {gateway} in time.",
+                host=host,
+                port=port,
+                gateway=gateway,
+            )
+
+        by.carry(sock, host, port, _CARRY_S, on_carried)
+
+    def _refusal(self, said: str, target: str) -> ForwardError:
+        gateway = self.connection.hops[-1].label
+        if "administratively prohibited" in said:
+            return ForwardError(
+                "{gateway} forwards no ports.",
+                hint="Its administrators allow it (AllowTcpForwarding, PermitOpen), or choose "
+                "another route.",
+                detail=shown(said) or None,
+                gateway=gateway,
+            )
+        return ForwardError(
+            "{target} cannot be reached from {gateway}.",
+            detail=shown(said) or None,
+            target=target,
+            gateway=gateway,
+        )
+
+    def _look_once(self, script: bytes) -> bytes:
+        (answer,) = self._shells.twice(script)
+        return answer.stdout
+
+    # --- ending ---
+
+    def close(self) -> None:
+        """Close the shells; the connection stays as it is: it belongs to its maker."""
+        self._follow.close()
+        self._shells.close()
+
+
+def _private(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)

@@ -1,0 +1,212 @@
+"""Looks after an open connection: is it still answered, and if not, what then.
+
+One thread a connection, which mostly sleeps until the connection's own thread ends. Knows times;
+what is done about a loss is in `connection.py`.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.wire import ConnectionState, Message, Problem
+
+if TYPE_CHECKING:
+    from jupyter_slurm.transport.ssh.connection import SshConnection
+    from jupyter_slurm.transport.ssh.master import Master
+
+_INTERVAL_S = 15.0
+_PING_S = 3.0
+_STEP_S = 1.0
+"""It looks up that often whether the machine has slept, or somebody found the line silent."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+_SLEPT_S = 2.0
+"""Time that passed for the world but not for this process, from which on it is called sleep."""
+_PATIENCE_S = 180.0
+"""A connection that does not answer is not given up so long, where coming back takes a person:
+most networks are back sooner, and TCP then goes on."""
+_SILENT_INTERVAL_S = 2.0
+
+
+class Watchdog:
+    def __init__(self, connection: SshConnection) -> None:
+        self._connection = connection
+        self._wake = threading.Condition()
+        self._looking = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._silent_since: float | None = None
+        self._skew = _skew_s()
+        self._looked_at = float("-inf")
+
+    @property
+    def silent(self) -> bool:
+        """Tell whether it does not answer, and is not given up yet."""
+        return self._silent_since is not None
+
+    def start(self) -> None:
+        """Start after a login."""
+        with self._wake:
+            self._silent_since = None
+            self._skew = _skew_s()
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._watch, name=f"ssh-watch-{self._connection.name}", daemon=True
+                )
+                self._thread.start()
+            self._wake.notify_all()
+
+    def dismiss(self) -> threading.Thread | None:
+        """Return the watching thread, which ends soon; the next `start` begins another."""
+        with self._wake:
+            self._silent_since = None
+            thread, self._thread = self._thread, None
+            self._wake.notify_all()
+        return thread
+
+    @property
+    def _dismissed(self) -> bool:
+        """Tell, in the watching thread, whether it was dismissed."""
+        return self._thread is not threading.current_thread()
+
+    def before_use(self) -> None:
+        """Look at the connection when the machine has slept since the last look."""
+        if self._has_slept():
+            with self._looking:
+                if self._has_slept():
+                    self._look()
+
+    def look(self) -> None:
+        """Ping the hops, and give up those that do not answer. One thread at a time: others wait
+        for what it finds."""
+        began = time.monotonic()
+        with self._looking:
+            if self._looked_at < began:
+                self._look()
+
+    def _look(self) -> None:
+        self._looked_at = time.monotonic()
+        skew_s = _skew_s()
+        try:
+            self._ask()
+        finally:
+            self._skew = skew_s  # no sooner: others wait for this answer
+
+    def _ask(self) -> None:
+        links = self._connection.links
+        if not links or not self._watched():
+            return
+        *outer, last = links
+        round_trip_s = self._connection.ping(_PING_S)
+        dead = len(outer)
+        if round_trip_s is None:
+            dead = next((i for i, one in enumerate(outer) if one.ping(_PING_S) is None), dead)
+            if outer and dead == len(outer):
+                # Once more: the line to them all may have healed since it was asked.
+                round_trip_s = last.ping(_PING_S)
+        if round_trip_s is None:
+            self._judge(links, dead)
+            return
+        self._silent_since = None
+        self._connection.answers_again(round_trip_s)
+
+    def _watched(self) -> bool:
+        return self._connection.state is ConnectionState.OPEN or self.silent
+
+    def _has_slept(self) -> bool:
+        return _skew_s() - self._skew > _SLEPT_S
+
+    def _judge(self, links: tuple[Master, ...], dead: int) -> None:
+        """Judge these links, of which `dead` does not answer, or has ended."""
+        if self._connection.links[: dead + 1] != links[: dead + 1]:
+            return  # closed meanwhile, and perhaps opened anew
+        label = links[dead].hop.label
+        ended = not links[dead].alive
+        now = time.monotonic()
+        if not ended and any(one.needs_person for one in links[dead:]):
+            self._silent_since = self._silent_since or now
+            if now - self._silent_since < _PATIENCE_S:
+                self._connection.fall_silent(
+                    _problem(Message.of("{host} does not answer at the moment.", host=label))
+                )
+                return
+        self._silent_since = None
+        sentence = (
+            Message.of("The connection to {host} was lost.", host=label)
+            if ended
+            else Message.of(
+                "The connection to {host} was given up: it no longer answers.", host=label
+            )
+        )
+        self._connection.lose(links[dead], _problem(sentence))
+
+    # --- its thread ---
+
+    def _watch(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while not self._ends():
+            if self._watched() and self._connection.links:
+                self._sleep()
+                pause_s = _FIRST_PAUSE_S
+            elif self._connection.state is ConnectionState.LOST:
+                self._pause(pause_s * random.uniform(0.8, 1.2))  # noqa: S311 (no secret)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                self._come_back()
+            else:
+                self._pause(_INTERVAL_S)
+
+    def _ends(self) -> bool:
+        with self._wake:
+            if self._dismissed:
+                return True
+            if self._connection.state in {ConnectionState.CLOSED, ConnectionState.LOGIN_NEEDED}:
+                self._thread = None
+                return True
+            return False
+
+    def _sleep(self) -> None:
+        """Sleep until it is time to look, or the connection has ended; then look."""
+        links = self._connection.links
+        if not links:
+            return
+        last = links[-1]
+        while not self._dismissed and last.alive:
+            left_s = last.hop.alive_interval_s - self._connection.idle_s
+            if self.silent:
+                last.wait(_SILENT_INTERVAL_S)
+                break
+            if left_s <= 0:
+                break
+            before = time.monotonic()
+            last.wait(min(left_s, _STEP_S))
+            if self._has_slept() or time.monotonic() - before > _STEP_S + _SLEPT_S:
+                break
+        if not self._dismissed:
+            with self._looking:
+                self._look()
+
+    def _pause(self, pause_s: float) -> None:
+        with self._wake:
+            if not self._dismissed:
+                self._wake.wait(pause_s)
+
+    def _come_back(self) -> None:
+        if self._dismissed:
+            return
+        try:
+            self._connection.come_back()
+        except JupyterSlurmError:
+            return  # it is the connection's `problem` now
+
+
+def _skew_s() -> float:
+    """Return how long this machine has slept since its start (Linux; 0 where not counted)."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return 0.0
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+
+
+def _problem(sentence: Message) -> Problem:
+    return Problem(code="connection-lost", message=sentence, transient=True)

@@ -1,0 +1,38 @@
+import { act } from 'react';
+import { createRoot } from 'react-dom/client';
+import { job } from '../../__tests__/fakes';
+import { problem } from '../../messages';
+import type { Freshness } from '../../tokens';
+import type { Job } from '../../wire';
+import { Facts } from '../view';
+
+Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
+
+beforeEach(() => jest.useFakeTimers());
+afterEach(() => jest.useRealTimers());
+
+const lost = problem('lost', 'No answer.');
+
+test.each<[string, boolean, Partial<Job>]>([
+  ['runs on while all is known', false, {}],
+  ['stands while the server is lost', true, {}],
+  ['stands while the cluster is lost', false, { problem: lost }]
+])('the time of a running job %s', (_, isServerLost, more) => {
+  const nowS = Date.now() / 1000;
+  const running = job({ state: 'RUNNING', started_s: nowS - 120, limit_s: null });
+  const host = document.createElement('div');
+  const drawn = createRoot(host);
+  const draw = (shown: Job, freshness: Freshness): string => {
+    act(() => drawn.render(<Facts job={shown} freshness={freshness} />));
+    return host.querySelector('.jp-slurm-Facts')?.textContent ?? '';
+  };
+  const fresh = { asOf: nowS, problem: null };
+  const before = draw(running, fresh);
+  const freshness = isServerLost ? { asOf: nowS, problem: lost } : fresh;
+  const known = { ...running, ...more, problem_since_s: more.problem ? nowS : null } as Job;
+  draw(known, freshness);
+  act(() => jest.advanceTimersByTime(60_000));
+  const after = draw(known, freshness);
+  expect(after === before).toBe(isServerLost || more.problem != null);
+  act(() => drawn.unmount());
+});

@@ -1,0 +1,29 @@
+// Whether a cell may lack output of its job, since the page was loaded again meanwhile, say. How it
+// is brought is showing.ts's. Pure but for what the cell's run says of itself.
+import { isFinal } from '../format';
+import { isCode, runOf, type Place } from '../submit/place';
+import type { Job } from '../wire';
+
+/** In such a cell all output is the job's: nothing of the user's own is replaced. */
+const OF_A_JOB = /^\s*%%(?:slurm|sbatch)\b|^\s*%slurm[ \t]+(?:attach|run)\b[^\n]*\s*$/;
+const WITH_OUTPUT: readonly Job['kind'][] = ['cell', 'program', 'script'];
+
+/** `place`: a cell without the word of the kernel that it has all. */
+export function isMissing(job: Job, place: Place): boolean {
+  return (
+    isFinal(job.state) &&
+    job.state !== 'REJECTED' &&
+    // Of a short batch script it is not known when it began.
+    (job.started_s !== null || job.state !== 'CANCELLED') &&
+    WITH_OUTPUT.includes(job.kind) &&
+    OF_A_JOB.test(place.cell.model.sharedModel.getSource()) &&
+    !isUnderWay(place)
+  );
+}
+
+/** Tells whether this page runs the cell, so that more output may come. */
+function isUnderWay(place: Place): boolean {
+  const run = runOf(place);
+  const { cell } = place;
+  return run?.isDisposed === false && isCode(cell) && cell.model.executionCount === null;
+}

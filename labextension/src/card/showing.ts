@@ -1,0 +1,28 @@
+// The output of a job brought into a cell that lacks some of it, by the kernel.
+import { LOAD } from '../submit/cell';
+import { isKnown, kernelOf } from '../submit/notebook';
+import { isCode, type Place } from '../submit/place';
+
+/** Replaces the output of the cell by all that the job has written; its variables come, too. */
+export async function showAll({ panel, cell }: Place, jobId: string): Promise<void> {
+  const kernel = await kernelOf(panel);
+  if (!(await isKnown(kernel))) {
+    kernel.requestExecute({ code: LOAD, silent: true, store_history: false });
+  }
+  if (!isCode(cell)) {
+    return;
+  }
+  const { outputArea, model } = cell;
+  const run = kernel.requestExecute(
+    { code: `%slurm attach ${jobId}`, store_history: false, stop_on_error: false },
+    false,
+    { cellId: model.id }
+  );
+  model.clearExecution();
+  model.executionState = 'running';
+  outputArea.future = run;
+  const { content } = await run.done;
+  if (content.status !== 'abort' && outputArea.future === run) {
+    model.executionCount = content.execution_count;
+  }
+}

@@ -1,0 +1,20 @@
+// A cell of an open notebook, and its run.
+import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
+
+export type Cell = NonNullable<Notebook['activeCell']>;
+type CodeCell = ReturnType<Notebook.IContentFactory['createCodeCell']>;
+
+/** A cell, and the notebook that shows it. */
+export interface Place {
+  panel: NotebookPanel;
+  cell: Cell;
+}
+
+export function isCode(cell: Cell): cell is CodeCell {
+  return cell.model.type === 'code';
+}
+
+/** Returns the last run of the cell in this page, under way or over; undefined: it had none. */
+export function runOf(place: Place | null): CodeCell['outputArea']['future'] | undefined {
+  return place !== null && isCode(place.cell) ? place.cell.outputArea.future : undefined;
+}

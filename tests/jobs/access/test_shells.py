@@ -1,0 +1,123 @@
+"""The step that a shell in a job is, and the jobs that have none."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_slurm.commands.shell import ANY_SHELL
+from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.slurm.srun import allocation_argv, terminal_argv
+from jupyter_slurm.slurm.versions import SlurmVersion
+from jupyter_slurm.wire import JobKind, JobState, ProgramSpec, new_id
+from tests.jobs.conftest import Site, over_ssh, spec
+from tests.on_terminal import answer, answered, close, end, prompted, spawned
+from tests.ssh.waiting import wait_until
+
+
+@pytest.mark.parametrize(
+    ("version", "overlap", "no_gres"),
+    [
+        (None, True, False),
+        (SlurmVersion(23, 2, 0), True, False),
+        (SlurmVersion(22, 5, 0), True, False),
+        (SlurmVersion(21, 8, 0), True, True),
+        (SlurmVersion(20, 11, 0), True, True),
+        (SlurmVersion(20, 2, 7), False, True),
+    ],
+)
+def test_a_terminal_has_the_jobs_gpus_where_steps_can_share_them(
+    version: SlurmVersion | None, overlap: bool, no_gres: bool
+) -> None:
+    argv = terminal_argv("12", ["prog"], node="n1", version=version)
+    assert ("--overlap" in argv, "--gres=none" in argv) == (overlap, no_gres)
+    assert argv[-1] == "prog"
+
+
+def test_a_terminal_asks_for_the_gpus_that_its_job_has_without_asking() -> None:
+    recent, older = SlurmVersion(22, 5, 0), SlurmVersion(21, 8, 0)
+    argv = terminal_argv("12", ["prog"], node="n1", version=recent, gpus=2)
+    assert "--gres=gpu:2" in argv
+    argv = terminal_argv("12", ["prog"], node="n1", version=older, gpus=2)
+    assert [word for word in argv if "--gres" in word] == ["--gres=none"]
+
+
+def test_a_shell_of_its_own_lets_steps_run_beside_it() -> None:
+    argv = allocation_argv({"mem": "4G"}, ["prog"], version=SlurmVersion(22, 5, 0))
+    assert argv[:4] == ["srun", "--mem=4G", "--overlap", "--pty"]
+    assert "--overlap" not in allocation_argv({}, ["prog"], version=SlurmVersion(20, 2, 7))
+
+
+def test_a_shell_has_the_gpus_of_a_node_that_is_its_jobs_alone(site: Site) -> None:
+    job = site.service.submit(
+        spec("import time; time.sleep(1000)", options={"exclusive": "", "mem": "100"})
+    )
+    wait_until(lambda: bool(site.service.job(job.id).nodes), 60)
+    terminal = spawned(site.service.shell_in_job(job.id, ANY_SHELL))
+    prompted(terminal)
+    answered(terminal, "echo $CUDA_VISIBLE_DEVICES", "0,1,2,3\r\n")
+    close(terminal)
+    site.service.cancel(job.id)
+    site.wait(job.id)
+
+
+def test_a_shell_that_has_a_node_alone_has_its_gpus(site: Site) -> None:
+    asked = ProgramSpec(
+        id=new_id(), name="shell", code=ANY_SHELL, options={"mem": "100", "exclusive": ""}
+    )
+    terminal = spawned(site.service.shell(asked))
+    prompted(terminal)
+    answered(terminal, "echo $CUDA_VISIBLE_DEVICES", "0,1,2,3\r\n")
+    terminal.sendline("exit 0")
+    assert end(terminal) == 0
+
+
+def test_job_that_waits_has_ended_or_is_not_there_has_no_shell(site: Site) -> None:
+    with pytest.raises(NotFoundError):
+        site.service.shell_in_job("nosuchjo", ANY_SHELL)
+    held = site.service.submit(spec("pass", options={"hold": "", "mem": "100"}))
+    site.wait(held.id, JobState.PENDING)
+    with pytest.raises(RequestError, match="does not run: it is PENDING"):
+        site.service.shell_in_job(held.id, ANY_SHELL)
+    site.service.cancel(held.id)
+    site.wait(held.id)
+    with pytest.raises(RequestError, match="has ended: it is CANCELLED"):
+        site.service.shell_in_job(held.id, ANY_SHELL)
+
+
+@over_ssh
+def test_batch_script_of_the_users_own_has_a_shell_on_its_node(site: Site) -> None:
+    script = "#!/bin/bash\n#SBATCH --mem=100\nsleep 1000\n"
+    job = site.service.submit(spec(script, kind=JobKind.SCRIPT))
+    site.wait(job.id, JobState.RUNNING)
+    wait_until(lambda: bool(site.service.job(job.id).nodes), 60)
+    terminal = spawned(site.service.shell_in_job(job.id, ANY_SHELL))
+    prompted(terminal)
+    (node,) = site.service.job(job.id).nodes
+    assert answer(terminal, "echo $SLURM_JOB_ID on $SLURMD_NODENAME").endswith(f" on {node}\r\n")
+    terminal.sendline("exit 2")
+    assert end(terminal) == 2
+    assert site.service.job(job.id).state is JobState.RUNNING
+    site.service.cancel(job.id)
+    site.wait(job.id)
+
+
+@over_ssh
+def test_a_shell_of_its_own_begins_in_the_home_and_stages_nothing(site: Site) -> None:
+    site.edit_profile(storage={"scratch": "/tmp", "stage": True}, defaults={"requeue": True})
+    asked = ProgramSpec(id=new_id(), name="shell", code=ANY_SHELL, options={"mem": "100"})
+    terminal = spawned(site.service.shell(asked))
+    prompted(terminal)
+    answered(terminal, '[ "$PWD" = "$HOME" ] && echo at home', "at home")
+    terminal.sendline("exit 0")
+    assert end(terminal) == 0
+    assert site.service.jobs() == []
+
+
+@pytest.mark.parametrize("options", [{"mem": "100"}, {"mem": "100", "exclusive": ""}])
+def test_a_step_starts_from_a_shell_of_its_own(site: Site, options: dict[str, str]) -> None:
+    asked = ProgramSpec(id=new_id(), name="shell", code=ANY_SHELL, options=options)
+    terminal = spawned(site.service.shell(asked))
+    prompted(terminal)
+    answered(terminal, "srun --immediate=10 echo a $((1 + 1))nd step", "a 2nd step")
+    terminal.sendline("exit 0")
+    assert end(terminal) == 0

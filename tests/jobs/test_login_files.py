@@ -1,0 +1,65 @@
+"""Login files of the node that end a job before its code begins, and those that only look so."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_slurm.jobs.outcome.verdict import LOGIN_FILES
+from jupyter_slurm.wire import JobKind, JobState
+from tests.jobs.conftest import Site
+
+ENDS = {
+    "another shell": "exec zsh -l",
+    "another small shell": "exec /bin/dash",
+    "an end that is well": "exit 0",
+    "an end that is not": "exit 3",
+    "an end at a failure": "set -e; false",
+    "an end for want of a command": "no-such-command || exit",
+    "no programs": "PATH=/nonexistent",
+}
+HARMLESS = {
+    "options": "set -eufC",
+    "words": "IFS=:; unset CDPATH; cd /; umask 077",
+    "names": 'alias mkdir=false exec=false; cd() { builtin cd "$@" || exit; }; export -f cd',
+    "talk": "echo Welcome; echo Welcome >&2; read -r line; false",
+}
+
+
+def with_login_files(site: Site, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Have jobs of the site read login files with this text: those of a home of their own."""
+    home = site._home / "home"
+    home.mkdir()
+    (home / ".bash_profile").write_text(f"{text}\n", encoding="utf-8")
+    monkeypatch.setenv("HOME", str(home))
+    with_login_shell(site, login_shell=True)
+
+
+def with_login_shell(site: Site, *, login_shell: bool) -> None:
+    site.edit_profile(login_shell=login_shell)
+    site.restart()
+
+
+@pytest.mark.parametrize("ends", ENDS)
+def test_login_files_that_end_the_job_are_named_with_the_remedy(
+    site: Site, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    with_login_files(site, monkeypatch, ENDS[ends])
+    kinds = (JobKind.CELL, JobKind.PROGRAM)
+    for job in [site.run("#!/bin/sh\n", kind=kind) for kind in kinds]:
+        assert (job.state, job.exit_code) == (JobState.FAILED, None)
+        assert (job.why, job.advice) == LOGIN_FILES
+    wrong = [check for check in site.service.doctor(site.cluster.name) if check.ok is False]
+    assert [check for check in wrong if "login_shell = false" in str(check.hint)]
+    assert site.service.describe(site.cluster.name).login_shell is False
+    with_login_shell(site, login_shell=False)
+    assert site.run("1").state is JobState.COMPLETED
+
+
+@pytest.mark.parametrize("harmless", HARMLESS)
+def test_login_files_that_are_odd_end_no_job(
+    site: Site, monkeypatch: pytest.MonkeyPatch, harmless: str
+) -> None:
+    with_login_files(site, monkeypatch, HARMLESS[harmless])
+    job = site.run("import os; print(os.getcwd()); 1 / 0")
+    assert (job.state, job.exit_code) == (JobState.FAILED, 1)
+    assert site.service.describe(site.cluster.name).login_shell is True

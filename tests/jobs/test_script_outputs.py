@@ -1,0 +1,77 @@
+"""Output and error files of batch scripts; working directories that the node lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.jobs.submission.script import SETUP_EXIT
+from jupyter_slurm.wire import JobKind, JobState
+from tests.jobs.conftest import Site, both_ways, spec
+from tests.ssh.waiting import wait_until
+
+MakeSite = Callable[..., Site]
+BOTH = "#!/bin/sh\n#SBATCH -J w -o %x.out -e %x.err\necho told\necho error >&2\n{ends}\n"
+ARRAY = (
+    "#!/bin/sh\n#SBATCH --array=1-2 -o %x.%a.out -e %x.%a.err\necho told\n"
+    "echo error $SLURM_ARRAY_TASK_ID >&2\n{ends}\n"
+)
+
+
+@both_ways
+def test_the_error_file_of_a_batch_script_is_shown_while_it_runs_and_after(
+    site: Site, tmp_path: Path
+) -> None:
+    runs = site.service.submit(
+        spec(BOTH.format(ends="sleep 600"), kind=JobKind.SCRIPT, **site.at(tmp_path))
+    )
+    wait_until(lambda: "error" in site.so_far(runs.id))
+    site.service.cancel(runs.id)
+    site.wait(runs.id)
+    job = site.run(BOTH.format(ends="exit 3"), kind=JobKind.SCRIPT, **site.at(tmp_path))
+    assert (job.state, job.exit_code) == (JobState.FAILED, 3)
+    assert site.text(job.id) == "told\n"
+    assert site.text(job.id, "stderr") == "error\n"
+
+
+def test_the_error_files_of_an_arrays_tasks_are_shown(site: Site, tmp_path: Path) -> None:
+    text = ARRAY.format(ends="exit 3")
+    job = site.run(text, kind=JobKind.SCRIPT, **site.at(tmp_path))
+    for task in (1, 2):
+        chunk = site.service.logs(job.id, task=task)
+        text = "".join(getattr(output, "text", "") for output in chunk.outputs)
+        assert "told" in text
+        assert f"error {task}" in text
+
+
+@pytest.mark.parametrize("line", ["", "#SBATCH -o out/%j.txt -e out/%A.err"])
+def test_a_job_that_slurm_has_forgotten_still_shows_its_output(
+    private_site: MakeSite, tmp_path: Path, line: str
+) -> None:
+    site = private_site(nodes=1, extra_conf=("MinJobAge=2",))
+    site.edit_profile(poll_s=90.0)
+    site.restart()
+    (tmp_path / "out").mkdir()
+    text = f"#!/bin/sh\n{line}\necho fine\necho error >&2\n"
+    job = site.service.submit(spec(text, kind=JobKind.SCRIPT, **site.at(tmp_path)))
+    site.wait_until_slurm_forgets()
+    site.service.why(job.id)
+    job = site.wait(job.id)
+    assert job.state is JobState.LOST
+    told = site.text(job.id) + site.text(job.id, "stderr")
+    assert sorted(told.split()) == ["error", "fine"]
+
+
+@pytest.mark.parametrize("kind", [JobKind.CELL, JobKind.PROGRAM])
+def test_a_folder_that_the_node_lacks_is_named(site: Site, tmp_path: Path, kind: JobKind) -> None:
+    gone = tmp_path / "only on the login node"
+    gone.mkdir()
+    options = {"chdir": str(gone), "hold": ""}
+    job = site.service.submit(spec("#!/bin/sh\n", kind=kind, options=options))
+    gone.rmdir()
+    site.service.release(job.id)
+    job = site.wait(job.id)
+    assert (job.state, job.exit_code) == (JobState.FAILED, SETUP_EXIT)
+    assert str(gone) in str(job.why)

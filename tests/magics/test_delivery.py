@@ -1,0 +1,121 @@
+"""When an outcome counts as delivered: once the page has acknowledged it, or at once where the
+client acknowledges nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from jupyter_slurm.views.card import CARDS_VARIABLE, MIME
+from tests.magics.fake import FakeApi
+from tests.magics.shell import Shell
+
+CELL = "%%slurm --name fit\nprint('the output')"
+
+
+@dataclass
+class Client:
+    """The client that sends the next cell, as the kernel knows it by the request."""
+
+    session: str = "page-1"
+    metadata: dict[str, Any] = field(default_factory=lambda: {"cellId": "c1"})
+
+    def get_parent(self, _channel: str) -> dict[str, Any]:
+        return {"header": {"session": self.session}, "metadata": self.metadata}
+
+
+@pytest.fixture
+def client(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """JupyterLab with our extension."""
+    made = Client()
+    monkeypatch.setenv(CARDS_VARIABLE, "live")
+    monkeypatch.setattr(shell.ip, "kernel", made)
+    return made
+
+
+def jobs(api: FakeApi) -> int:
+    return len(api.jobs())
+
+
+def test_a_cell_attaches_in_a_page_that_was_loaded_since(
+    shell: Shell, api: FakeApi, client: Client
+) -> None:
+    shell.run(CELL)
+    client.session = "page-2"
+    ran = shell.run(CELL)
+    assert "the output" in ran.out
+    assert jobs(api) == 1
+    shell.run(CELL)
+    assert jobs(api) == 2
+
+
+def test_a_queued_cell_attaches_in_a_page_that_was_loaded_since(
+    shell: Shell, api: FakeApi, client: Client
+) -> None:
+    shell.run(CELL)
+    shell.run("%%slurm --name behind --out x\nx = 1")
+    client.session = "page-2"
+    del shell.ip.user_ns["x"]
+    shell.run("%%slurm --name behind --out x\nx = 1")
+    assert jobs(api) == 2
+    assert shell.ip.user_ns["x"] == 1
+
+
+def test_a_page_that_runs_a_cell_again_at_once_gets_another_job(
+    shell: Shell, api: FakeApi, client: Client
+) -> None:
+    """It may do so before its acknowledgement is there, as a loop in one cell does."""
+    shell.run(CELL)
+    shell.run(CELL)
+    assert [job.delivered for job in api.jobs()].count(True) == 1
+    assert jobs(api) == 2
+
+
+def test_an_acknowledged_outcome_is_not_brought_again(
+    shell: Shell, api: FakeApi, client: Client
+) -> None:
+    shell.run(CELL)
+    [job] = api.jobs()
+    api.delivered(job.id)
+    client.session = "page-2"
+    shell.run(CELL)
+    assert jobs(api) == 2
+
+
+def test_attach_without_an_id_takes_what_another_page_was_sent(
+    shell: Shell, client: Client
+) -> None:
+    shell.run(CELL)
+    assert shell.run("%slurm attach").error is not None
+    client.session = "page-2"
+    assert "the output" in shell.run("%slurm attach").out
+
+
+@pytest.mark.parametrize("cell", [CELL, "%%slurm\n1 / 0", "%%slurm --out nothing\n1"])
+def test_the_last_card_says_that_the_cell_is_complete(
+    shell: Shell, client: Client, cell: str
+) -> None:
+    """Also that of a cell that fails, whose error comes behind the card."""
+    *before, last = [one.data for one in shell.run(cell).shown if MIME in one.data]
+    assert not any("complete" in card[MIME] for card in before)
+    assert last[MIME]["complete"]
+    assert "attach" not in last["text/html"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "namespace"),
+    [({}, {}), ({"cellId": "c1"}, {"__vsc_ipynb_file__": "/home/ana/fit.ipynb"})],
+    ids=["a console, or nbclient", "VS Code"],
+)
+def test_what_is_sent_to_another_client_counts_as_delivered(
+    shell: Shell, api: FakeApi, client: Client, metadata: dict[str, Any], namespace: dict[str, str]
+) -> None:
+    client.metadata = metadata
+    shell.ip.user_ns.update(namespace)
+    shell.run(CELL)
+    assert [job.delivered for job in api.jobs()] == [True]
+    client.session = "page-2"
+    shell.run(CELL)
+    assert jobs(api) == 2

@@ -1,0 +1,64 @@
+"""A shell on a terminal: what its user types and sees."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pexpect  # type: ignore[import-untyped]
+
+PATIENCE_S = 60
+SLEEPS = "sh -c \"echo sle''eps; exec sleep 1000\""
+"""Says so when the terminal is its own, and not the shell's."""
+
+
+def spawned(
+    argv: Sequence[str], *, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> pexpect.spawn:
+    """A terminal of 30 rows and 100 columns in which `argv` runs."""
+    return pexpect.spawn(
+        argv[0],
+        list(argv[1:]),
+        env={**os.environ, "TERM": "dumb", "LANG": "C.UTF-8", **(env or {})},
+        cwd=None if cwd is None else str(cwd),
+        encoding="utf-8",
+        timeout=PATIENCE_S,
+        dimensions=(30, 100),
+    )
+
+
+def prompted(terminal: pexpect.spawn) -> None:
+    """The shell there takes lines, and shows what is typed no more."""
+    terminal.expect("[#$>] ")  # Apptainer's own ends with >
+    # A shell complains of a locale that its image lacks, and again at each new size.
+    terminal.sendline("export LC_ALL=C.UTF-8; PS1='ready''> '; stty -echo; echo be''gun")
+    terminal.expect("begun\r\n")
+    terminal.expect("ready> ")
+
+
+def answered(terminal: pexpect.spawn, line: str, answer: str) -> None:
+    terminal.sendline(line)
+    terminal.expect_exact(answer)
+    terminal.expect("ready> ")
+
+
+def answer(terminal: pexpect.spawn, line: str) -> str:
+    """What the shell prints for the line."""
+    terminal.sendline(line)
+    terminal.expect("ready> ")
+    return str(terminal.before)
+
+
+def end(terminal: pexpect.spawn) -> int:
+    """Its exit status."""
+    terminal.expect(pexpect.EOF)
+    terminal.wait()
+    assert terminal.exitstatus is not None
+    return int(terminal.exitstatus)
+
+
+def close(terminal: pexpect.spawn) -> None:
+    """Close the terminal as its window is closed, and wait for the program's end."""
+    terminal.ptyproc.fileobj.close()
+    terminal.ptyproc.wait()

@@ -1,0 +1,98 @@
+"""A login without an `ssh` program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from jupyter_slurm.errors import HostKeyError, LoginError, LoginNeededError
+from jupyter_slurm.transport.ssh import chain
+from jupyter_slurm.transport.ssh.connection import SshConnection
+from jupyter_slurm.transport.ssh.route import Hop
+from jupyter_slurm.wire import QuestionKind
+from tests.ssh.odd_users import Person
+from tests.ssh.plugin import MakeGateway, MakeSshd
+from tests.ssh.sshd import Sshd, make_key
+from tests.transport.ssh.conftest import say
+from tests.transport.ssh.test_login import PASSPHRASE, Answers
+
+Connect = Callable[..., SshConnection]
+
+
+@pytest.fixture(autouse=True)
+def no_ssh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain, "has_openssh", lambda: False)
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+
+
+def hop(sshd: Sshd) -> Hop:
+    return Hop(sshd.host, sshd.host, sshd.port, sshd.user)
+
+
+def test_keys_and_codes_let_in_one_hop_behind_the_other(
+    gateway: MakeGateway,
+    person: Person,
+    make_sshd: MakeSshd,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outer, login = gateway(), make_sshd()
+    login.known_hosts.write_text(outer.known_hosts_lines() + login.known_hosts_lines())
+    monkeypatch.setenv("HOME", str(login.client.folder))
+    connection = connect(hop(outer), hop(login))
+    with pytest.raises(LoginNeededError):
+        connection.open()
+    asked = Answers(person.password, person.wrong_code(), person.password, person.code())
+    connection.open(asked)
+    assert say(connection) == "there"
+    assert asked.refused == [False, False, True, True]
+    assert [link.needs_person for link in connection.links] == [True, False]
+
+
+def test_a_passphrase_is_asked_for(
+    make_sshd: MakeSshd, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sshd = make_sshd()
+    sshd.key.unlink()
+    key = make_key(sshd.key, passphrase=PASSPHRASE)
+    (sshd.folder / "authorized_keys").write_text(key.with_suffix(".pub").read_text())
+    monkeypatch.setenv("HOME", str(sshd.client.folder))
+    asked = Answers(PASSPHRASE)
+    connection = connect(hop(sshd))
+    connection.open(asked)
+    assert say(connection) == "there"
+    assert [prompt.kind for prompt in asked.prompts] == [QuestionKind.PASSPHRASE]
+
+
+def test_an_unknown_key_is_asked_about_and_a_changed_one_refused(
+    make_sshd: MakeSshd, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sshd = make_sshd()
+    known = sshd.known_hosts.read_text()
+    sshd.known_hosts.write_text("")
+    monkeypatch.setenv("HOME", str(sshd.client.folder))
+    with pytest.raises(LoginNeededError):
+        connect(hop(sshd)).open()
+    with pytest.raises(HostKeyError):
+        connect(hop(sshd)).open(Answers("no"))
+    connection = connect(hop(sshd))
+    connection.open(Answers("yes"))
+    connection.close()
+    assert sshd.known_hosts.read_text().split()[0] == known.split()[0]
+    kind, other = sshd.known_hosts.read_text().split()[1], make_sshd()
+    line = next(one for one in other.known_hosts_lines().splitlines() if f" {kind} " in one)
+    sshd.known_hosts.write_text(line.replace(f":{other.port}", f":{sshd.port}") + "\n")
+    with pytest.raises(HostKeyError) as caught:
+        connect(hop(sshd)).open(Answers())
+    assert str(caught.value.detail).count("SHA256:") == 2
+
+
+def test_a_host_that_takes_no_key_of_ours_says_what_it_takes(
+    make_sshd: MakeSshd, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sshd = make_sshd()
+    sshd.key.unlink()
+    monkeypatch.setenv("HOME", str(sshd.client.folder))
+    with pytest.raises(LoginError, match="publickey"):
+        connect(hop(sshd)).open(Answers())

@@ -1,0 +1,323 @@
+"""Logins to real sshds: OpenSSH's questions as ours, and every way to be refused."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.errors import (
+    ConnectionLostError,
+    HostKeyError,
+    JupyterSlurmError,
+    LoginError,
+    LoginNeededError,
+)
+from jupyter_slurm.transport.ask import Ask, Prompt, nobody
+from jupyter_slurm.transport.ssh.connection import SshConnection
+from jupyter_slurm.wire import QuestionKind
+from tests.ssh.odd_users import Person
+from tests.ssh.plugin import MakeGateway, MakeSshd
+from tests.ssh.sshd import Sshd, make_key
+from tests.ssh.waiting import wait_until
+from tests.transport.ssh.conftest import say
+
+Connect = Callable[..., SshConnection]
+PASSPHRASE = "correct horse battery"
+NO_KEYS = ("IdentityFile none",)
+
+
+class Answers:
+    """Gives `answers` in turn, and remembers what it was asked."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.prompts: list[Prompt] = []
+
+    def __call__(self, prompt: Prompt) -> str:
+        self.prompts.append(prompt)
+        return self.answers.pop(0)
+
+    @property
+    def texts(self) -> list[str]:
+        return [str(prompt.text) for prompt in self.prompts]
+
+    @property
+    def refused(self) -> list[bool]:
+        return [prompt.refused for prompt in self.prompts]
+
+
+@pytest.fixture
+def logged_in(connect: Connect) -> Callable[..., bool]:
+    def log_in(sshd: Sshd, ask: Ask = nobody, *lines: str) -> bool:
+        """Whether a person will be needed again; a command has run."""
+        connection = connect(sshd.hop(*lines))
+        connection.open(ask)
+        assert say(connection) == "there"
+        needs_person = connection.links[-1].needs_person
+        connection.close()
+        return needs_person
+
+    return log_in
+
+
+@pytest.fixture
+def refused(connect: Connect) -> Callable[..., JupyterSlurmError]:
+    def try_it(sshd: Sshd, ask: Ask = nobody, *lines: str) -> JupyterSlurmError:
+        with pytest.raises(JupyterSlurmError) as caught:
+            connect(sshd.hop(*lines)).open(ask)
+        return caught.value
+
+    return try_it
+
+
+LogIn = Callable[..., bool]
+Refused = Callable[..., JupyterSlurmError]
+
+
+# --- keys ---
+
+
+def test_a_passphrase_is_asked_for_with_the_keys_name(
+    make_sshd: MakeSshd, tmp_path: Path, logged_in: LogIn
+) -> None:
+    sshd = make_sshd()
+    key = make_key(tmp_path / "key", passphrase=PASSPHRASE)
+    (sshd.folder / "authorized_keys").write_text(key.with_suffix(".pub").read_text())
+    person = Answers("wrong", PASSPHRASE)
+    assert logged_in(sshd, person, *NO_KEYS, f"IdentityFile {key}") is True
+    assert [prompt.kind for prompt in person.prompts] == [QuestionKind.PASSPHRASE] * 2
+    assert str(key) in person.texts[0]
+    assert person.prompts[0].host == sshd.hop().label
+    assert person.refused == [False, True]
+
+
+def test_without_a_person_an_encrypted_key_is_no_key(
+    make_sshd: MakeSshd, tmp_path: Path, refused: Refused
+) -> None:
+    sshd = make_sshd()
+    locked = make_key(tmp_path / "locked", passphrase=PASSPHRASE)
+    (sshd.folder / "authorized_keys").write_text(locked.with_suffix(".pub").read_text())
+    error = refused(sshd, nobody, *NO_KEYS, f"IdentityFile {locked}")
+    assert isinstance(error, LoginError)
+
+
+# --- questions ---
+
+
+def test_password_and_code_are_asked_for_in_turn_and_hidden(
+    gateway: MakeGateway, person: Person, logged_in: LogIn
+) -> None:
+    asked = Answers(person.password, person.code())
+    assert logged_in(gateway(), asked, *NO_KEYS) is True
+    assert asked.texts == ["Password:", "Verification code:"]
+    assert {prompt.kind for prompt in asked.prompts} == {QuestionKind.SECRET}
+
+
+def test_a_menu_is_typed_in_sight_and_its_text_is_the_instruction(
+    gateway: MakeGateway, person: Person, logged_in: LogIn
+) -> None:
+    asked = Answers("1", person.password, person.code())
+    logged_in(gateway("menu", "password", "code"), asked, *NO_KEYS)
+    assert asked.texts[0] == "Your choice (1-2):"
+    assert asked.prompts[0].kind is QuestionKind.TEXT
+    assert "2. the other cluster" in str(asked.prompts[0].instruction)
+
+
+def test_a_key_and_then_a_code(gateway: MakeGateway, person: Person, logged_in: LogIn) -> None:
+    sshd = gateway("code", methods="publickey,keyboard-interactive")
+    asked = Answers(person.code())
+    assert logged_in(sshd, asked) is True
+    assert asked.texts == ["Verification code:"]
+
+
+def test_a_password_by_its_own_method(
+    make_sshd: MakeSshd, person: Person, logged_in: LogIn
+) -> None:
+    lines = ("PasswordAuthentication yes", "AuthenticationMethods password")
+    sshd = make_sshd(*lines, account=person.account)
+    asked = Answers("wrong", person.password)
+    assert logged_in(sshd, asked, *NO_KEYS) is True
+    assert asked.texts == [f"{sshd.user}@{sshd.host}'s password:"] * 2
+    assert asked.refused == [False, True]
+
+
+def test_an_expired_password_is_changed_in_the_dialogue(
+    gateway: MakeGateway, person: Person, logged_in: LogIn
+) -> None:
+    person.expire_password()
+    new = "a quite different one 42"
+    asked = Answers(person.password, person.code(), person.password, new, new)
+    logged_in(gateway(), asked, *NO_KEYS)
+    assert [text.split()[0] for text in asked.texts[2:]] == ["Current", "New", "Retype"]
+    assert "password" in str(asked.prompts[2].instruction).lower()
+    assert not any(asked.refused)
+
+
+def test_a_banner_is_shown_with_the_first_question_only_and_made_harmless(
+    make_sshd: MakeSshd, person: Person, tmp_path: Path, logged_in: LogIn
+) -> None:
+    tmp_path.chmod(0o755)
+    banner = tmp_path / "banner"
+    banner.write_text("\x1b[2J\x1b]0;title\x07Authorised \u202eusers\x08 only.\r\n" + "x" * 9999)
+    lines = ("PasswordAuthentication yes", f"Banner {banner}")
+    asked = Answers("wrong", person.password)
+    logged_in(make_sshd(*lines, account=person.account), asked, *NO_KEYS)
+    first, second = asked.prompts
+    assert "Authorised users" in str(first.instruction)
+    assert not {"\x1b", "\x08", "\u202e"} & set(str(first.instruction))
+    assert len(str(first.instruction)) == 2000
+    assert "only" not in str(second.instruction)
+
+
+def test_an_unknown_key_is_shown_and_remembered_once_it_was_accepted(
+    make_sshd: MakeSshd, tmp_path: Path, logged_in: LogIn, refused: Refused
+) -> None:
+    sshd = make_sshd()
+    lines = (f"UserKnownHostsFile {tmp_path / 'known'}", "StrictHostKeyChecking ask")
+    assert isinstance(refused(sshd, nobody, *lines), LoginNeededError)
+    assert isinstance(refused(sshd, Answers("no"), *lines), HostKeyError)
+    assert not (tmp_path / "known").exists()
+    asked = Answers("yes")
+    assert logged_in(sshd, asked, *lines) is False
+    (prompt,) = asked.prompts
+    fingerprint = subprocess.run(
+        ["ssh-keygen", "-lf", sshd.folder / "host_ed25519.pub"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()[1]
+    assert (prompt.kind, prompt.host) == (QuestionKind.HOST_KEY, sshd.hop().label)
+    assert str(prompt.instruction).endswith(f"ED25519 {fingerprint}")
+    assert logged_in(sshd, nobody, *lines) is False
+
+
+def test_without_a_person_a_question_needs_a_login(gateway: MakeGateway, refused: Refused) -> None:
+    """Not even begun: some hosts ring people's phones when somebody tries."""
+    sshd = gateway()
+    error = refused(sshd)
+    assert isinstance(error, LoginNeededError)
+    assert sshd.hop().label in str(error.message)
+    assert "keyboard-interactive" not in sshd.log()
+
+
+# --- refusals ---
+
+
+def test_a_code_wrong_three_times(gateway: MakeGateway, person: Person, refused: Refused) -> None:
+    asked = Answers(*[person.password, person.wrong_code()] * 3)
+    error = refused(gateway(), asked, *NO_KEYS)
+    assert isinstance(error, LoginError)
+    assert asked.answers == []
+    assert asked.refused == [False, False, True, False, True, False]
+    assert person.password not in f"{error}{error.detail}"
+
+
+def test_who_declines_sends_nothing(gateway: MakeGateway, person: Person, refused: Refused) -> None:
+    sshd = gateway()
+
+    def declines(prompt: Prompt) -> str:
+        raise LoginError("Rather not.")
+
+    assert str(refused(sshd, declines, *NO_KEYS).message) == "Rather not."
+    wait_until(lambda: sshd.pids() == [])
+    assert "Failed" not in sshd.log()
+
+
+def test_an_account_that_has_expired_is_told_from_a_wrong_code(
+    gateway: MakeGateway, person: Person, refused: Refused
+) -> None:
+    sshd = gateway()
+    person.expire_account()
+    error = refused(sshd, Answers(*[person.password, person.code()] * 3), *NO_KEYS)
+    assert isinstance(error, LoginError)
+
+
+def test_a_host_that_waits_no_longer_for_an_answer(
+    make_sshd: MakeSshd, person: Person, refused: Refused
+) -> None:
+    sshd = make_sshd("PasswordAuthentication yes", "LoginGraceTime 5", account=person.account)
+
+    def slow(prompt: Prompt) -> str:
+        wait_until(lambda: sshd.pids() == [])
+        return person.password
+
+    error = refused(sshd, slow, *NO_KEYS)
+    assert "ended the connection during the login" in str(error.message)
+    assert "two minutes" in str(error.hint)
+
+
+def test_a_host_that_takes_keys_only_says_so(
+    make_sshd: MakeSshd, tmp_path: Path, refused: Refused
+) -> None:
+    stranger = make_key(tmp_path / "stranger")
+    error = refused(make_sshd(), nobody, *NO_KEYS, f"IdentityFile {stranger}")
+    assert "publickey" in str(error.message)
+    assert "authorized_keys" in str(error.hint)
+
+
+def test_a_host_that_has_had_enough_is_an_error_with_its_words(
+    make_sshd: MakeSshd, refused: Refused
+) -> None:
+    sshd = make_sshd("MaxAuthTries 1")
+    key = sshd.folder / "host_ed25519"
+    error = refused(sshd, nobody, *NO_KEYS, f"IdentityFile {key}")
+    assert isinstance(error, LoginError)
+    assert "Too many authentication failures" in str(error.detail)
+
+
+@pytest.mark.parametrize("marker", ["", "@revoked "])
+def test_a_changed_or_revoked_key_is_refused_with_both_fingerprints_before_anybody_logs_in(
+    make_sshd: MakeSshd, refused: Refused, tmp_path: Path, marker: str
+) -> None:
+    sshd = make_sshd()
+    other = sshd.folder / ("host_ed25519.pub" if marker else "client/.ssh/id_ed25519.pub")
+    known = tmp_path / "known"
+    known.write_text(f"{marker}[{sshd.host}]:{sshd.port} {other.read_text()}")
+    error = refused(sshd, Answers(), f"UserKnownHostsFile {known}", "StrictHostKeyChecking no")
+    assert isinstance(error, HostKeyError)
+    assert sshd.logins() == 0
+    if not marker:
+        assert str(error.detail).count("SHA256:") == 2
+        assert f"ssh-keygen -R '[{sshd.host}]:{sshd.port}' -f {known}" in str(error.hint)
+
+
+# --- what is left ---
+
+
+def test_a_login_outlives_who_made_it_and_is_found_again(
+    gateway: MakeGateway, person: Person, make_sshd: MakeSshd, connect: Connect
+) -> None:
+    outer, login = gateway(), make_sshd()
+    first = connect(outer.hop(*NO_KEYS), login.hop())
+    first.open(Answers(person.password, person.code()))
+    for link in first.links:
+        link.leave()
+    second = connect(outer.hop(*NO_KEYS), login.hop())
+    second.open()
+    assert say(second) == "there"
+    assert [link.needs_person for link in second.links] == [True, False]
+    assert (outer.logins(), login.logins()) == (1, 1)
+
+
+def test_a_login_whose_line_has_died_is_not_taken_up(make_sshd: MakeSshd, connect: Connect) -> None:
+    sshd = make_sshd()
+    first = connect(sshd.hop())
+    first.open()
+    first.links[0].leave()
+    sshd.restart()
+    second = connect(sshd.hop())
+    second.open()
+    assert say(second) == "there"
+
+
+def test_an_ended_connection_is_an_error_of_the_way(make_sshd: MakeSshd, connect: Connect) -> None:
+    sshd = make_sshd()
+    connection = connect(sshd.hop())
+    connection.open()
+    [link] = connection.links
+    sshd.stop()
+    with pytest.raises(ConnectionLostError):
+        link.mux.session("true", 5.0)
