@@ -334,26 +334,6 @@ def test_a_node_without_room_for_an_image(
     failed(job, "The image could not be unpacked: there is no room", "APPTAINER_TMPDIR")
 
 
-def test_a_job_that_is_cancelled_while_its_image_is_unpacked(
-    made: MakeSite,
-    logged_in: dict[str, str],
-    registry: Registry,
-    docker_engine: DockerEngine,
-    shell_only: Path,
-    tmp_path: Path,
-) -> None:
-    """Or just after, on a quick machine; what it had unpacked is gone, see `made`."""
-    (shell_only / "big").write_bytes(os.urandom(15_000_000))
-    docker_engine.load(shell_only, "big:1")
-    image = registry.push(docker_engine, "big:1", "team/big:1")
-    site = made(env=logged_in)
-    job = begin(site, image, "#!/bin/sh\nexec sleep 600")
-    wait_until(lambda: any((tmp_path / "unpacked").iterdir()), _PATIENCE_S)
-    site.service.cancel(job.id)
-    assert site.wait(job.id).state is JobState.CANCELLED
-    wait_until(lambda: not processes_of(site), _PATIENCE_S)
-
-
 # --- the end ---
 
 

@@ -152,7 +152,7 @@ def test_button_of_a_notebook_is_pressed_while_its_menu_is_open(
     button = page.get_by_role("button", name="Run this cell or this notebook on Slurm")
     button.click()
     expect(button).to_have_attribute("aria-pressed", "true")
-    page.keyboard.press("Escape")
+    page.get_by_role("menu").press("Escape")
     expect(button).to_have_attribute("aria-pressed", "false")
     from_toolbar(page, "This Cell on Slurm")
     expect(form).to_be_visible()
