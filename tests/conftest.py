@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, settings
 from tests.sizes import SIZES, leaves_out, size_of
 
 pytest_plugins = (
-    "pytester",
     "tests.cluster.plugin",
     "tests.cluster.image",
     "tests.cluster.docker",

@@ -21,7 +21,6 @@ ONLY_IN_ALL = (
     "benchmarks/*",
     "cli/test_lab.py",
     "cli/test_shell.py",
-    "cluster/*",
     "containers/test_terminals.py",
     "examples/*",
     "jobs/access/test_labs.py",
@@ -54,9 +53,7 @@ ONLY_IN_ALL = (
     "server/test_lab_proxy.py",
     "server/test_real.py",
     "ssh/test_good_guest.py",
-    "ssh/test_labs_behind_a_gateway.py",
     "ssh/test_lost_*.py",
-    "ssh/test_odd_users.py",
     "ssh/test_shell.py",
     "test_own_gpu.py",
     "test_wheel.py",
@@ -93,7 +90,6 @@ NOT_FAST = (
     "node/test_usage.py",
     "transport/files/test_files.py",
     "transport/ssh/test_route.py",
-    "transport/test_converse.py",
 )
 """Patterns of files that start programs in most tests: kernels, shells, `ssh`, a browser."""
 _REAL = ("tests.cluster.", "tests.ssh.", "tests.agent.")
@@ -103,7 +99,7 @@ _OTHER_PARTS = tuple(
 )
 """Modules whose fixtures are real parts of `all`: the other container tools, nodes with a network
 of their own."""
-_OTHER_FIXTURES = {"engines_python", "mpich_python", "tensorflow_python", "odd_sshd"}
+_OTHER_FIXTURES = {"engines_python", "tensorflow_python", "odd_sshd"}
 _OTHER_TOOLS = {"apptainer", "docker", "enroot", "podman", "pyxis", "singularity"}
 """Words of a parameter's id: `test_a_figure_comes_back[docker]`."""
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
-import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
-from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,7 +16,6 @@ import pytest
 
 from jupyter_slurm import client as client_module
 from jupyter_slurm.agent import connection, link
-from jupyter_slurm.api import Api
 from jupyter_slurm.client import AgentClient, connect, find
 from jupyter_slurm.errors import (
     AgentError,
@@ -29,7 +24,7 @@ from jupyter_slurm.errors import (
     RequestError,
     SubmitError,
 )
-from jupyter_slurm.wire import CellSpec, Changes, Job
+from jupyter_slurm.wire import CellSpec, Changes
 from tests.agent.home import ROOT, AgentHome, ended
 from tests.agent.memory_agent import BROKEN_VARIABLE
 from tests.ssh.waiting import wait_until
@@ -46,16 +41,6 @@ def api(agent_home: AgentHome) -> AgentClient:
 
 
 # --- the Api, all of it ---
-@pytest.mark.parametrize("name", [name for name in vars(Api) if not name.startswith("_")])
-def test_every_call_of_api_has_the_same_signature_in_the_client(name: str) -> None:
-    assert inspect.signature(getattr(AgentClient, name)) == inspect.signature(getattr(Api, name))
-
-
-def test_arguments_that_a_call_does_not_take_are_refused_before_it_is_made() -> None:
-    client: Any = AgentClient(Path("/no/agent"), None)
-    for wrong in (client.job, lambda: client.job("a", "b"), lambda: client.job(nr="a")):
-        with pytest.raises(TypeError, match="argument"):
-            wrong()
 
 
 def test_importing_the_client_loads_nothing_heavy() -> None:
@@ -88,8 +73,8 @@ def test_the_agent_leaves_the_session_and_the_folder_of_who_started_it(api: Agen
     assert pid not in _children()
 
 
-def test_twenty_clients_at_once_start_one_agent(agent_home: AgentHome) -> None:
-    programs = [agent_home.python("print(client.status().pid)") for _ in range(20)]
+def test_clients_at_once_start_one_agent(agent_home: AgentHome) -> None:
+    programs = [agent_home.python("print(client.status().pid)") for _ in range(4)]
     pids = {program.communicate()[0] for program in programs}
     assert pids == {f"{agent_home.agent_pid()}\n"}
     assert agent_home.log.read_text().count(" serves ") == 1
@@ -113,49 +98,13 @@ def test_an_agent_that_cannot_start_says_why(
     agent_home.client().check()
 
 
-def test_a_program_that_is_no_agent_gives_its_own_words(agent_home: AgentHome) -> None:
-    absent = AgentClient(agent_home.socket, (sys.executable, "-m", "no_such_module"))
-    with pytest.raises(AgentError, match="No module named no_such_module"):
-        absent.check()
-
-
-def test_a_program_that_is_not_there_is_named(agent_home: AgentHome) -> None:
-    with pytest.raises(AgentError, match="/no/such/python"):
-        AgentClient(agent_home.socket, ("/no/such/python",)).check()
-
-
-def test_a_folder_that_was_removed_is_made_again(agent_home: AgentHome, api: AgentClient) -> None:
-    api.check()
-    agent_home.kill()
-    shutil.rmtree(agent_home.socket.parent)
-    assert api.status().pid == agent_home.agent_pid()
-    assert stat.S_IMODE(agent_home.socket.parent.stat().st_mode) == 0o700
-
-
-def test_a_folder_that_cannot_be_made_is_named(agent_home: AgentHome) -> None:
-    (agent_home.folder / "file").touch()
-    with pytest.raises(AgentError, match="JUPYTER_RUNTIME_DIR"):
-        AgentClient(agent_home.folder / "file" / "agent.sock", agent_home.command).check()
-
-
 def test_a_path_too_long_for_a_socket_is_named(agent_home: AgentHome) -> None:
     folder = agent_home.folder / ("x" * 120)
     with pytest.raises(AgentError, match=r"cannot listen at .*x{120}.*too long"):
         AgentClient(folder / "agent.sock", agent_home.command).check()
 
 
-def test_an_agent_that_always_dies_at_once_is_given_up(
-    agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(link, "_RECOVERY_S", 0.5)
-    with pytest.raises(AgentError, match="No agent has answered"):
-        AgentClient(agent_home.socket, ("/bin/true",)).check()
-
-
 # --- finding ---
-def test_find_starts_nothing(agent_home: AgentHome) -> None:
-    assert find() is None
-    assert agent_home.agent_pid() is None
 
 
 def test_find_gives_the_agent_that_runs_and_starts_none_later(agent_home: AgentHome) -> None:
@@ -191,12 +140,6 @@ def test_a_folder_open_to_others_is_refused(agent_home: AgentHome) -> None:
         agent_home.client().check()
 
 
-def test_a_file_that_is_no_socket_is_refused(agent_home: AgentHome) -> None:
-    agent_home.socket.write_text("")
-    with pytest.raises(AgentError, match="not a socket"):
-        agent_home.client().check()
-
-
 # --- the agent goes away ---
 def test_an_idle_agent_that_was_killed_is_replaced_at_the_next_call(
     agent_home: AgentHome, api: AgentClient
@@ -205,17 +148,6 @@ def test_an_idle_agent_that_was_killed_is_replaced_at_the_next_call(
     dead = agent_home.kill()
     assert agent_home.socket.exists(), "a killed agent removes nothing"
     assert api.status().pid not in {dead, None}
-
-
-def test_a_long_poll_survives_the_death_of_its_agent(
-    agent_home: AgentHome, api: AgentClient
-) -> None:
-    with ThreadPoolExecutor() as pool:
-        poll = _poll(api, pool)
-        dead = agent_home.kill()
-        job = api.submit(spec())
-        assert poll.result().jobs == (job,)
-        assert api.status().pid != dead
 
 
 def test_a_submission_survives_the_death_of_its_agent(
@@ -228,25 +160,6 @@ def test_a_submission_survives_the_death_of_its_agent(
         agent_home.kill()
         gate.with_suffix(".open").touch()
         assert submission.result() == api.job("abcdefgh")
-
-
-def test_an_orderly_end_of_the_agent_lets_polls_return(
-    agent_home: AgentHome, api: AgentClient
-) -> None:
-    with ThreadPoolExecutor() as pool:
-        poll = _poll(api, pool)
-        agent_home.kill(signal.SIGTERM)
-        assert poll.result() == Changes(cursor="0", whole=False, jobs=())
-    assert "cut off" not in agent_home.log.read_text()
-
-
-def test_a_call_that_kills_every_agent_is_given_up_and_the_next_one_works(
-    agent_home: AgentHome, api: AgentClient
-) -> None:
-    with pytest.raises(AgentError, match="ended 3 times"):
-        api.job("dies")
-    assert agent_home.log.read_text().count(" serves ") == 3
-    assert api.jobs() == []
 
 
 def test_a_call_that_must_not_be_done_twice_is_made_once(
@@ -300,40 +213,18 @@ def test_a_newer_client_takes_over_and_the_call_under_way_is_finished(
     assert "agent ends: retired" in agent_home.log.read_text()
 
 
-def test_a_newer_client_replaces_an_agent_once_only(
+def test_another_protocol_asks_for_a_restart_of_the_kernel(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "version", lambda: "99.1")
-    newer = agent_home.client()
-    newer.check()
-    newer.close()  # it must connect again, to an agent that is as old as the first
-    assert newer.status().pid == agent_home.agent_pid()
-    assert agent_home.log.read_text().count(" serves ") == 2
-
-
-def test_a_client_that_starts_nothing_replaces_nothing(
-    agent_home: AgentHome, api: AgentClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pid = api.status().pid
-    monkeypatch.setattr(link, "version", lambda: "99.1")
-    found = find()
-    assert found is not None
-    assert found.status().pid == pid
-
-
-@pytest.mark.parametrize("protocol", [0, 99])
-def test_another_protocol_asks_for_a_restart_of_the_kernel(
-    agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch, protocol: int
-) -> None:
-    monkeypatch.setattr(link, "PROTOCOL", protocol)
+    monkeypatch.setattr(link, "PROTOCOL", 99)
     with pytest.raises(AgentError, match="Restart the kernel"):
         agent_home.client().check()
 
 
 # --- one client, many users ---
 def test_threads_get_their_own_answers(api: AgentClient) -> None:
-    words = [f"ä {number}\n$HOME" for number in range(200)]
-    with ThreadPoolExecutor(16) as pool:
+    words = [f"ä {number}\n$HOME" for number in range(20)]
+    with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda word: api.command(["squeue", word]).stdout, words))
     assert answers == [f"squeue\t{word}" for word in words]
 
@@ -395,11 +286,6 @@ def test_a_cell_that_cannot_travel_is_refused_before_it_is_sent(
         api.submit(spec(code=code))
 
 
-def test_a_cell_of_thirty_megabytes_travels_unchanged(api: AgentClient) -> None:
-    code = "é\n" * (10 * 2**20)
-    assert api.preview(spec(code=code)).script == code
-
-
 def _poll(api: AgentClient, pool: ThreadPoolExecutor) -> Future[Changes]:
     """A long poll that has arrived in the agent."""
     poll = pool.submit(api.changes, api.changes().cursor, 60.0)
@@ -410,25 +296,3 @@ def _poll(api: AgentClient, pool: ThreadPoolExecutor) -> Future[Changes]:
 def _children() -> list[int]:
     path = Path(f"/proc/self/task/{os.getpid()}/children")
     return [int(pid) for pid in path.read_text().split()]
-
-
-def _typed(api: Api) -> Job:
-    """Type checkers fail here when AgentClient is no Api any more."""
-    return api.job("")
-
-
-def test_the_client_is_an_api(api: AgentClient) -> None:
-    with pytest.raises(JupyterSlurmError, match="no job ''"):
-        _typed(api)
-
-
-def test_two_threads_may_close_what_is_idle(tmp_path: Path) -> None:
-    class Taken(deque[Any]):
-        """Another thread takes the last one after this one has looked."""
-
-        def __len__(self) -> int:
-            return 1
-
-    one = link.Link(tmp_path / "agent.sock", None)
-    one._idle = Taken()
-    one.close()

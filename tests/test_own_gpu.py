@@ -1,6 +1,6 @@
 """`jupyter slurm up` on a machine with an NVIDIA GPU: CUDA's own driver says what jobs have of it.
 
-Skipped on every other machine, CI's too: what can be tested without a GPU is `test_local_gpus.py`.
+Skipped on every other machine, CI's too: `local_cluster/test_gpus.py` has what needs no GPU.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
 
 import jupyter_slurm
@@ -85,13 +84,6 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def test_the_notebook_is_stored_without_outputs() -> None:
-    notebook = nbformat.read(ROOT / "examples" / "quickstart.ipynb", as_version=4)
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert cells
-    assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)
-
-
 def test_links_of_the_documents_lead_somewhere() -> None:
     for document in ROOT.glob("*.md"):
         text = document.read_text(encoding="utf-8")
@@ -111,11 +103,6 @@ def test_completion_shows_the_public_names() -> None:
     shown = {name for name in dir(jupyter_slurm) if not name.startswith("__")}
     assert shown == {*jupyter_slurm.__all__} - {"__version__"}
     assert all(getattr(jupyter_slurm, name) is not None for name in jupyter_slurm.__all__)
-
-
-def test_a_job_can_be_described_without_an_id_of_ones_own() -> None:
-    one, other = (jupyter_slurm.CellSpec(name="hello", code="print(1)") for _ in range(2))
-    assert one.id != other.id
 
 
 def test_binder_has_a_python_that_the_package_takes() -> None:

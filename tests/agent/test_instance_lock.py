@@ -41,15 +41,6 @@ def test_a_lock_whose_agent_does_not_answer_names_its_process(path: Path) -> Non
     os.close(taken.lock_fd)
 
 
-def test_a_released_lock_can_be_taken_again(path: Path) -> None:
-    for _ in range(2):
-        taken = take(path, 0.0)
-        assert taken is not None
-        with taken.listen():
-            assert taken.still_ours()
-        os.close(taken.lock_fd)
-
-
 def test_socket_and_lock_are_for_their_owner_alone(lock: InstanceLock, path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(Path("agent.lock").stat().st_mode) == 0o600
@@ -60,11 +51,9 @@ def test_socket_and_lock_are_for_their_owner_alone(lock: InstanceLock, path: Pat
     [
         lambda: Path("agent.sock").unlink(),
         lambda: Path("agent.lock").unlink(),
-        lambda: Path("agent.sock").rename("elsewhere"),
-        lambda: (Path("other").write_text(""), Path("other").rename("agent.lock")),
         lambda: (Path("other").write_text(""), Path("other").rename("agent.sock")),
     ],
-    ids=["no socket", "no lock", "moved socket", "another lock", "another socket"],
+    ids=["no socket", "no lock", "another socket"],
 )
 def test_a_lock_is_lost_with_its_socket_or_lock(
     lock: InstanceLock, harm: Callable[[], object]
@@ -72,23 +61,6 @@ def test_a_lock_is_lost_with_its_socket_or_lock(
     assert lock.still_ours()
     harm()
     assert not lock.still_ours()
-
-
-def test_something_else_in_the_sockets_place_is_named(path: Path) -> None:
-    path.write_text("notes")
-    taken = take(path, 0.0)
-    assert taken is not None
-    with pytest.raises(AgentError, match=r"cannot listen at agent\.sock"):
-        taken.listen()
-    os.close(taken.lock_fd)
-    assert path.read_text() == "notes"
-
-
-def test_leaving_removes_the_own_socket_only(lock: InstanceLock, path: Path) -> None:
-    path.unlink()
-    path.write_text("another agent's")
-    lock.leave()
-    assert path.exists()
 
 
 def test_leaving_removes_the_own_socket(lock: InstanceLock, path: Path) -> None:

@@ -1,9 +1,6 @@
-"""What an agent inherits of who starts it."""
+"""The environment that an agent inherits."""
 
 from __future__ import annotations
-
-import subprocess
-import sys
 
 import pytest
 
@@ -31,15 +28,3 @@ def test_what_every_process_of_the_user_has_is_kept(name: str) -> None:
 )
 def test_what_belongs_to_one_notebook_server_or_job_is_dropped(name: str) -> None:
     assert environment({name: "x"}) == {}
-
-
-def test_another_pythons_variables_are_kept_from_the_agent_by_who_does_not_look_at_them() -> None:
-    code = "from jupyter_slurm.agent.launch import environment as e; print(e({'HOME': 'h', **v}))"
-    for options, kept in (["-E"], {}), ([], {"PYTHONHOME": "x"}):
-        done = subprocess.run(
-            [sys.executable, *options, "-c", f"v = {{'PYTHONHOME': 'x'}}\n{code}"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout == f"{dict(HOME='h', **kept)}\n"

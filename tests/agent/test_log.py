@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +12,6 @@ import pytest
 
 from jupyter_slurm.agent.log import LogFile
 from jupyter_slurm.errors import TransportError
-from tests.agent.home import ROOT
 
 
 @pytest.fixture
@@ -39,38 +36,6 @@ def test_a_full_file_is_turned_once_and_stays_private(log_file: LogFile, tmp_pat
     assert max(file.stat().st_size for file in files) <= 1000
 
 
-def test_words_of_the_interpreter_follow_the_file_when_it_turns(tmp_path: Path) -> None:
-    path = tmp_path / "agent.log"
-    code = (
-        "import os, sys\nfrom pathlib import Path\nfrom jupyter_slurm.agent.log import LogFile\n"
-        f"log_file = LogFile(Path({str(path)!r}))\nlog_file.hold_stdio()\n"
-        "os.write(2, b'before')\nlog_file.doRollover()\nos.write(2, b'after')\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-    assert (tmp_path / "agent.log.1").read_text() == "before"
-    assert path.read_text() == "after"
-
-
-def test_a_thread_that_dies_is_in_the_log(tmp_path: Path) -> None:
-    path = tmp_path / "agent.log"
-    code = (
-        "import threading\nfrom pathlib import Path\nfrom jupyter_slurm.agent.log import open_log\n"
-        f"open_log(Path({str(path)!r}))\n"
-        "threading.Thread(target=lambda: 1 / 0, name='watch of arandu').start()\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-    log = path.read_text()
-    assert "thread watch of arandu ended" in log
-    assert log.endswith("ZeroDivisionError\n")
-
-
-def test_an_older_file_that_was_open_to_others_is_closed_to_them(tmp_path: Path) -> None:
-    path = tmp_path / "agent.log"
-    path.touch(0o644)
-    LogFile(path).close()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
 def test_a_traceback_shows_places_and_kinds_of_the_whole_chain(log_file: LogFile) -> None:
     cell = "the text " + "of a cell"
 
@@ -86,8 +51,3 @@ def test_a_traceback_shows_places_and_kinds_of_the_whole_chain(log_file: LogFile
     assert text.index("KeyError") < text.index("TransportError: The way is closed.")
     assert "test_log.py" in text
     assert cell not in text
-
-
-def test_an_error_of_the_system_keeps_its_words(log_file: LogFile) -> None:
-    text = log_file.format(record("failed", FileNotFoundError(2, "No such file", "/a b")))
-    assert "No such file: '/a b'" in text

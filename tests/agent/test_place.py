@@ -18,13 +18,6 @@ def told_socket(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     return path
 
 
-def test_the_one_that_was_told_where_its_folder_is_here(
-    agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = told_socket(monkeypatch, agent_home.folder)
-    assert socket_path() == path
-
-
 def test_this_hosts_own_where_that_folder_is_not(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,13 +37,3 @@ def test_a_folder_of_another_host_counts_only_while_somebody_listens_there(
         assert socket_path() == agent_home.socket
         listens.listen()
         assert socket_path() == path
-
-
-def test_a_look_for_pages_of_labs_makes_no_folder_for_them(agent_home: AgentHome) -> None:
-    """Each agent looks for them as it starts."""
-    before = {*agent_home.folder.rglob("*")}
-    assert places.lab_pages() == []
-    assert {*agent_home.folder.rglob("*")} == before
-    page = places.lab_page("x")
-    page.touch()
-    assert places.lab_pages() == [page]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from jupyter_slurm.agent.launch import COMMAND
-from jupyter_slurm.client import AgentClient, connect
+from jupyter_slurm.client import AgentClient
 from jupyter_slurm.wire import JobState, ProgramSpec
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
@@ -22,10 +20,6 @@ def api(
     return AgentClient(agent_home.socket, COMMAND)
 
 
-def test_connect_starts_it(agent_home: AgentHome, api: AgentClient) -> None:
-    assert connect().status().pid == agent_home.agent_pid() == api.status().pid
-
-
 def test_a_job_outlives_its_agent(agent_home: AgentHome, api: AgentClient) -> None:
     spec = ProgramSpec(id="outlives", name="t", code="#!/bin/sh\nexec sleep 600")
     slurm_id = api.submit(spec).slurm_id
@@ -37,11 +31,3 @@ def test_a_job_outlives_its_agent(agent_home: AgentHome, api: AgentClient) -> No
     assert api.submit(spec).slurm_id == slurm_id, "it was submitted twice"
     api.cancel(spec.id)
     wait_until(lambda: api.job(spec.id).state.final)
-
-
-def test_nothing_is_loaded_that_only_notebooks_need(api: AgentClient) -> None:
-    status = api.status()
-    mapped = Path(f"/proc/{status.pid}/maps").read_text()
-    for library in ("numpy", "zmq", "matplotlib"):
-        assert library not in mapped
-    assert status.memory_mib < 64

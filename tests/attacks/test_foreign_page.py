@@ -10,11 +10,7 @@ from tests.server.served import (
     API,
     Client,
     Served,
-    environment,
-    memory_agent,
     query,
-    running_server,
-    short_home,
 )
 
 served = shared.served
@@ -27,15 +23,8 @@ PAGES: dict[str, dict[str, str]] = {
     "a picture": {"Referer": f"{FOREIGN}/a.html", "Sec-Fetch-Site": "cross-site"},
     "without a referer": {"Sec-Fetch-Site": "cross-site"},
     "of another port": {"Referer": "http://127.0.0.1:9/", "Sec-Fetch-Site": "same-site"},
-    "a link": {
-        "Referer": f"{FOREIGN}/a.html",
-        "Sec-Fetch-Site": "cross-site",
-        "Sec-Fetch-Mode": "navigate",
-        "Sec-Fetch-Dest": "document",
-    },
     "in an old browser": {"Referer": f"{FOREIGN}/a.html"},
     "in an old browser, without a referer": {},
-    "of another port, in an old browser": {"Referer": "http://127.0.0.1:9/"},
 }
 """What a browser says of who asks; no page can change these headers."""
 
@@ -65,13 +54,3 @@ def test_pages_of_this_jupyter_the_address_bar_and_programs_are_answered(
     assert browser.get(path, **{"X-XSRFToken": browser.cookies["_xsrf"]}).status == 200
     assert browser.get(path, **{"X-XSRFToken": "guessed"}).status == 403
     assert served.client().get(path).status == 200
-
-
-def test_a_page_that_the_server_allows_is_answered() -> None:
-    with short_home() as home:
-        env = environment(home)
-        allows = f"c.ServerApp.allow_origin = {FOREIGN!r}\n"
-        with memory_agent(env), running_server(env, home, allows) as served:
-            browser = served.stranger().log_in()
-            assert browser.get(f"{API}queue", **PAGES["a picture"]).status == 200
-            assert browser.get(f"{API}queue", Referer="https://other.example.org/").status == 403

@@ -51,8 +51,6 @@ _CODE = {"cell_type": "code", "execution_count": 1, "source": "1", "outputs": _O
 _TRUSTED = {"trusted": True}
 _CELLS: dict[str, dict[str, Any]] = {
     "flag": {**_CODE, "metadata": _TRUSTED},
-    "any true value": {**_CODE, "metadata": {"trusted": "no"}},
-    "inherited by the metadata": {**_CODE, "metadata": {"__proto__": _TRUSTED}},
     "inherited by the cell": {**_CODE, "__proto__": {"metadata": _TRUSTED}},
 }
 """How a file may say that a cell is trusted; JupyterLab's copies of JSON take an own `__proto__`
@@ -85,14 +83,6 @@ def _saved_with_a_widget() -> str:
 _FILES = {
     **{f"{name}.ipynb": _notebook(cell) for name, cell in _CELLS.items()},
     _WIDGET: _saved_with_a_widget(),
-    "inherited by the notebook.ipynb": json.dumps(
-        {
-            "__proto__": {"cells": [_CELLS["flag"]]},
-            "metadata": {},
-            "nbformat": 4,
-            "nbformat_minor": 4,
-        }
-    ),
     "page.html": f"<!DOCTYPE html><html><body>{_HTML}</body></html>",
     "picture.svg": '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" '
     f'onload="{_RUN}"><script>{_RUN}</script></svg>',
@@ -103,13 +93,6 @@ _FILES = {
             "mark": "point",
             "encoding": {"href": {"field": "u"}, "tooltip": {"value": _HTML}},
             "title": _HTML,
-        }
-    ),
-    "map.geojson": json.dumps(
-        {
-            "type": "Feature",
-            "geometry": {"type": "Point", "coordinates": [0, 0]},
-            "properties": {"popup": _HTML},
         }
     ),
 }
@@ -196,9 +179,6 @@ def test_a_notebook_that_says_it_is_trusted_runs_nothing(files: Locator, page: P
         assert not _ran(page), name
         dialog.get_by_role("button", name="No Kernel").click()
         expect(dialog).to_have_count(0)
-    _open(files, "inherited by the notebook.ipynb")
-    expect(dialog.filter(has_text="File Load Error")).to_be_visible()
-    assert not _ran(page)
 
 
 def test_a_widget_that_a_notebook_was_saved_with_runs_nothing(files: Locator, page: Page) -> None:
@@ -259,12 +239,6 @@ def test_a_page_a_picture_a_text_and_a_plot_run_nothing_when_they_are_opened(
         if seen == "iframe":
             expect(shown.content_frame.get_by_text("a harmless table")).to_be_visible()
         assert not _ran(page), name
-
-
-def test_a_page_runs_once_the_user_trusts_it(files: Locator, page: Page) -> None:
-    _open(files, "page.html")
-    page.get_by_role("button", name="Trust HTML").click()
-    page.wait_for_function("localStorage.getItem('harmed') !== null")
 
 
 def test_what_is_opened_in_a_tab_of_the_browser_is_a_download(

@@ -70,8 +70,6 @@ class AskingConnection:
         (Prompt(QuestionKind.SECRET, HOST, OURS), True),
         (Prompt(QuestionKind.SECRET, HOST, "Enter PASS-PHRASE for your private key"), True),
         (Prompt(QuestionKind.TEXT, HOST, "Answer:", f"To unlock {KEY}\nwe need your help."), True),
-        (Prompt(QuestionKind.SECRET, HOST, "Password for RSA key '/home/alice/keys/work':"), True),
-        (Prompt(QuestionKind.SECRET, HOST, "\uff30\uff41ss\uff50hrase:"), True),
         (Prompt(QuestionKind.SECRET, HOST, "Password:", "Welcome."), False),
         (Prompt(QuestionKind.SECRET, HOST, "Press the button of your security key:"), False),
         (Prompt(QuestionKind.PASSPHRASE, HOST, OURS), False),

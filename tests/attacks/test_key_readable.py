@@ -12,14 +12,13 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from jupyter_slurm.errors import SubmitError
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.wire import JobKind
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec, way  # noqa: F401 - a fixture
 from tests.ssh.sshd import Sshd
@@ -85,13 +84,6 @@ def open_by_group(folder: Path) -> None:
     folder.chmod(0o2775)
 
 
-def open_to_all(folder: Path) -> None:
-    folder.chmod(0o777)
-
-
-WAYS_OPEN = [open_by_default_acl, open_by_group, open_to_all]
-
-
 @pytest.fixture
 def umask_of_a_project() -> Iterator[None]:
     before = os.umask(0o002)
@@ -108,13 +100,13 @@ def place() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-@pytest.fixture(params=WAYS_OPEN, ids=lambda one: one.__name__)
-def shared(request: pytest.FixtureRequest, place: Path) -> Path:
-    """Where a project's jobs live."""
+@pytest.fixture
+def shared(place: Path) -> Path:
+    """Where a project's jobs live: a folder of a group that is open to another user, too."""
     folder = place / "project"
     folder.mkdir()
-    opened: Callable[[Path], None] = request.param
-    opened(folder)
+    open_by_group(folder)
+    open_by_default_acl(folder)
     return folder
 
 
@@ -134,16 +126,6 @@ def site(
     site.service.close()
 
 
-def modes(folder: Path) -> dict[str, str]:
-    """What is not the owner's alone."""
-    found = {}
-    for path in [folder, *folder.rglob("*")]:
-        mode = stat.S_IMODE(path.lstat().st_mode)
-        if mode & 0o077 and not path.is_symlink():
-            found[str(path.relative_to(folder))] = oct(mode)
-    return found
-
-
 @needs_root
 def test_the_key_and_all_else_of_a_job_are_its_users_alone(site: Site, shared: Path) -> None:
     job = site.run("print('secret'); x = 1", names_out=("x",))
@@ -154,35 +136,6 @@ def test_the_key_and_all_else_of_a_job_are_its_users_alone(site: Site, shared: P
     assert [path for path in made if path.startswith(str(folder))] == []
     assert stat.S_IMODE((folder / layout.KEY).stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) & 0o777 == 0o700
-
-
-@needs_root
-def test_nor_of_a_cell_in_a_session_or_a_folder_that_is_pushed(
-    site: Site, shared: Path, tmp_path: Path
-) -> None:
-    pushed = tmp_path / "pushed"
-    pushed.mkdir()
-    (pushed / "mine.txt").write_text("mine")
-    first = site.run("x = 1", push=str(pushed))
-    session = site.service.submit(spec("", kind=JobKind.SESSION, idle_s=600))
-    cell = site.run("x = 1", session=session.id)
-    site.service.cancel(session.id)
-    site.wait(session.id)
-    folders = [Path(job.job_dir) for job in (first, cell, session)]
-    seen, opened, made = eve_sees(*folders, shared)
-    assert opened == []
-    inside = tuple(f"{folder}/" for folder in folders)
-    assert [path for path in [*seen, *made] if f"{path}/".startswith(inside)] == [
-        str(folder) for folder in folders if str(folder) in seen
-    ]
-
-
-@needs_root
-def test_what_is_delivered_is_ones_own_from_the_first_moment(site: Site) -> None:
-    job = site.run("x = 1", names_out=("x",))
-    sent = ("job.sh", "cell.py", "key", "task.json", "runner.py", "cloudpickle.zip", "usage.py")
-    open_ones = modes(Path(job.job_dir))
-    assert {name: mode for name, mode in open_ones.items() if name in sent} == {}
 
 
 @needs_root

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,9 +12,7 @@ from jupyter_slurm.server.extension import ROUTES
 from tests.cluster.plugin import ROOT
 from tests.server.served import (
     API,
-    Client,
     Served,
-    agent_of,
     environment,
     memory_agent,
     running_server,
@@ -38,9 +33,6 @@ c.ServerApp.authorizer_class = ByHeader
 """Who asks says himself what he was granted: one server for all grants."""
 LAB = "jupyter-slurm/lab/a2b4c6d7"
 DASHBOARD = "jupyter-slurm/dashboard/a2b4c6d7/ray"
-PARTLY = "jupyter_slurm:read jupyter_slurm:write"
-FILES = "contents:read contents:write"
-KEY = "the user's key"
 
 POWERS = (
     "submit make_image command push pull fetch list_folder file_entry read_file write_file "
@@ -78,111 +70,6 @@ OWN_WAYS = {
 
 
 @pytest.fixture(scope="module")
-def real() -> Iterator[Served]:
-    """A server with the real agent, whose one cluster is this machine."""
-    with short_home() as home:
-        env = environment(home)
-        profiles = Path(env["JUPYTER_CONFIG_DIR"], "jupyter-slurm", "clusters.toml")
-        profiles.parent.mkdir(parents=True)
-        profiles.write_text('[here]\nruntime = "none"\n')
-        with agent_of(env), running_server(env, home, BY_HEADER) as started:
-            yield started
-
-
-@pytest.fixture
-def secret(real: Served) -> Path:
-    """A file of the user's, outside of the folder that the server shows."""
-    file = real.folder.parent / "id_ed25519"
-    file.write_text(KEY)
-    file.chmod(0o600)
-    return file
-
-
-def tried(client: Client, grant: str, name: str, **args: object) -> int:
-    return client.post(API + name, args, **{GRANT: grant}).status
-
-
-@pytest.mark.parametrize("grant", [PARTLY, f"{PARTLY} {FILES}"])
-def test_no_file_of_the_user_is_read_by_a_part(real: Served, secret: Path, grant: str) -> None:
-    client, inside = real.client(), real.folder / "inside"
-    inside.write_text("1")
-    (real.folder / "out").mkdir(exist_ok=True)
-    tries = [
-        ("read_file", {"path": str(secret)}),
-        ("list_folder", {"path": str(secret.parent)}),
-        ("push", {"local": str(secret), "remote": str(real.folder / "copy")}),
-        ("push", {"local": str(inside), "remote": str(secret)}),
-        ("pull", {"remote": str(secret), "local": str(real.folder / "copy")}),
-        ("pull", {"remote": str(inside), "local": str(secret)}),
-        ("pull", {"remote": str(inside), "local": f"{real.folder}/out/../../id_ed25519"}),
-        ("write_file", {"path": str(secret), "content": base64.b64encode(b"mine").decode()}),
-        ("rename_file", {"path": str(secret), "to": str(real.folder / "copy")}),
-        ("remove_file", {"path": str(secret)}),
-    ]
-    assert {tried(client, grant, name, **args) for name, args in tries} == {403}
-    assert secret.read_text() == KEY
-    assert not (real.folder / "copy").exists()
-
-
-def test_nothing_runs_by_a_part(real: Served, secret: Path) -> None:
-    spec = {
-        "id": "a2b4c6d7",
-        "name": "x",
-        "code": f"#!/bin/sh\ncat {secret} > {real.folder}/copy",
-        "kind": "program",
-        "inputs": str(secret),
-        "push": str(secret.parent),
-        "fetch": ["*"],
-        "fetch_to": str(secret.parent),
-    }
-    client, grant = real.client(), f"{PARTLY} {FILES} kernelspecs:write terminals:write"
-    (real.folder / "a.py").write_text("1")
-    assert tried(client, grant, "submit", spec=spec) == 403
-    assert tried(client, grant, "notebook", path="a.py") == 403
-    assert tried(client, grant, "command", argv=["sinfo"]) == 403
-    assert tried(client, grant, "forward", host="127.0.0.1", port=22) == 403
-    assert tried(client, grant, "kernel_add", line="--name python3 --image theirs") == 403
-    assert client.post(LAB, {}, **{GRANT: grant}).status == 403
-    relayed = client.post("jupyter-slurm/agent/v1/submit", {"spec": spec}, **{GRANT: grant})
-    assert relayed.status == 403
-
-
-@pytest.mark.parametrize("name", ["spec", "outlook"])
-def test_a_line_does_not_tell_which_folders_there_are(real: Served, name: str) -> None:
-    client = real.client()
-    for folder in (real.folder.parent, "/there/is/none", "~root"):
-        line = f"--push {folder}"
-        assert tried(client, f"{PARTLY} {FILES}", name, line=line, code="1") == 403
-    line = f"--push {real.folder.parent}"
-    everything = f"{PARTLY} jupyter_slurm:execute"
-    assert tried(client, everything, "spec", line=line, code="1") == 200
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        {"options": {"chdir": "{folder}"}},
-        {"image": "{folder}", "runtime": "apptainer"},
-        {"inputs": "{folder}", "options": {"mem": "1M"}},
-        {"push": "{folder}", "fingerprint": "x"},
-    ],
-    ids=["folder", "image", "variables", "push"],
-)
-def test_no_job_that_is_looked_at_beforehand_tells_which_files_there_are(
-    real: Served, secret: Path, names: dict[str, object]
-) -> None:
-    client, grant = real.client(), f"{PARTLY} {FILES}"
-    for there in (secret.parent, secret, "/there/is/none"):
-        named = json.loads(json.dumps(names).replace("{folder}", str(there)))
-        spec = {"id": "a2b4c6d7", "name": "x", "code": "1", **named}
-        assert tried(client, grant, "preview", spec=spec) == 403
-        assert tried(client, grant, "attachable", spec=spec) == 403
-    for word in ("--chdir", "--image"):
-        line = f"{word} {secret.parent}"
-        assert tried(client, grant, "outlook", line=line, code="1") == 403
-
-
-@pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     """A server with an agent in memory."""
     with short_home() as home:
@@ -193,13 +80,9 @@ def served() -> Iterator[Served]:
 
 
 def grants() -> list[frozenset[Right]]:
-    """Each part of what is asked of our own resource, with all that is asked of Jupyter's own, and
-    with nothing; and all but one right."""
-    some = [frozenset[Right]()]
-    for right in _OURS:
-        some += [one | {right} for one in some]
-    others = _EVERYTHING - _OURS
-    return [*some, *(one | others for one in some), *(_EVERYTHING - {one} for one in others)]
+    """Nothing, one right to our own resource, all rights but one, and all."""
+    alone = [frozenset({one}) for one in _OURS]
+    return [frozenset(), *alone, *(_EVERYTHING - {one} for one in _EVERYTHING), _EVERYTHING]
 
 
 def ways() -> list[tuple[Rule, str, str, object]]:

@@ -22,8 +22,6 @@ from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.scanner import with_values
 from jupyter_slurm.commands.submitting import KERNEL_ADD
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.submission import staging
 from jupyter_slurm.kernel import spec
 from jupyter_slurm.local_cluster import places as local_places
 from jupyter_slurm.transport.local import LocalTransport
@@ -94,12 +92,6 @@ def argv_of(home: Path, name: str) -> list[str]:
     return argv
 
 
-def test_who_looks_finds_what_lies_open(home: Path) -> None:
-    (home / "open").mkdir()
-    (home / "open" / "token").write_text(SECRET)
-    assert found(home) == [f"writes {home}/open", f"reads {home}/open/token"]
-
-
 def test_a_remote_kernels_environment_is_read_by_nobody_else(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,47 +108,6 @@ def test_a_remote_kernels_environment_is_read_by_nobody_else(
     assert "TOKEN=" in shown.out
     assert SECRET not in f"{shown}"
     assert spec.listed() == [kernel]
-
-
-def test_with_another_value_it_is_another_kernel_and_nothing_of_the_old_one_stays(
-    home: Path,
-) -> None:
-    def identity() -> tuple[str, ...]:
-        argv = argv_of(home, "mine")
-        return spec.stored(argv[argv.index(spec.MODULE) + 1 : -2]).identity
-
-    added("--name", "mine", "--env", f"TOKEN={SECRET}")
-    first = identity()
-    added("--name", "mine", "--env", f"TOKEN={SECRET}")
-    assert identity() == first
-    added("--name", "mine", "--env", "TOKEN=other")
-    assert identity() != first
-    added("--name", "mine")
-    assert list(places.kernel_values_dir().iterdir()) == []
-    added("--name", "mine", "--env", f"TOKEN={SECRET}")
-    spec.remove("mine")
-    assert list(places.kernel_values_dir().iterdir()) == []
-
-
-def test_a_kernelspec_of_an_earlier_release_works_and_is_told_of(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = home / ".local/data/kernels/old"
-    folder.mkdir(parents=True)
-    words = ["--cluster", "here", "--env", f"TOKEN={SECRET}"]
-    argv = ["python", "-m", spec.MODULE, *words, "-f", "{connection_file}"]
-    (folder / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Old"}))
-    asked = spec.stored(words)
-    assert spec.parse(asked.words).env == {"TOKEN": SECRET}
-    assert asked.identity == tuple(words)
-    assert main(["kernel", "list"]) == 0
-    shown = capsys.readouterr()
-    assert "can read the values of --env of old" in shown.err
-    assert SECRET not in f"{shown}"
-    added("--name", "old", "--env", f"TOKEN={SECRET}")
-    assert found(folder) == []
-    assert main(["kernel", "list"]) == 0
-    assert capsys.readouterr().err == ""
 
 
 def test_a_value_can_stay_out_of_every_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,15 +140,6 @@ def test_folders_are_made_for_the_user_alone_and_so_are_those_above(home: Path) 
     assert found(home) == []
 
 
-def test_programs_that_make_folders_over_there_make_them_for_the_user_alone(home: Path) -> None:
-    mirror, job = home / "a" / "pushed" / "m", home / "b" / "jobs" / "a2b4c6d7"
-    mirror.mkdir(parents=True, mode=0o700)
-    argv = staging.snapshot_argv(PurePosixPath(mirror), JobDir(PurePosixPath(job)))
-    subprocess.run(argv, check=True)
-    made = [home / "b", *(one for one in (home / "b").rglob("*") if one.name != "work")]
-    assert {stat.S_IMODE(one.stat().st_mode) for one in made} == {0o700}
-
-
 def test_no_core_dump_of_an_agent_holds_its_keys(agent_home: AgentHome) -> None:
     usual = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (usual[1], usual[1]))
@@ -211,20 +153,15 @@ def test_no_core_dump_of_an_agent_holds_its_keys(agent_home: AgentHome) -> None:
     assert re.search(rf"^Max core file size +{most_bytes} ", limits, re.MULTILINE)
 
 
-@pytest.mark.parametrize("kind", [JobKind.PROGRAM, JobKind.SESSION, JobKind.LAB])
 def test_a_jobs_environment_is_in_no_process_record_or_file_that_another_reads(
-    kind: JobKind,
-    agent_home: AgentHome,
-    slurm_cluster: SlurmCluster,
-    monkeypatch: pytest.MonkeyPatch,
+    agent_home: AgentHome, slurm_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", slurm_cluster.env["JUPYTER_CONFIG_DIR"])
     api = AgentClient(agent_home.socket, COMMAND)
-    code = "#!/bin/sh\nexec sleep 600" if kind is JobKind.PROGRAM else ""
-    own: dict[str, int] = {"idle_s": 600} if kind is JobKind.SESSION else {}
+    code = "#!/bin/sh\nexec sleep 600"
     # Another for each process of the tests, which see each other's processes.
     secret = f"{SECRET}-{os.getpid()}"
-    spec = job_spec(code, kind=kind, name="t", env={"TOKEN": secret}, **own)
+    spec = job_spec(code, kind=JobKind.PROGRAM, name="t", env={"TOKEN": secret})
     api.submit(spec)
     try:
         wait_until(lambda: api.job(spec.id).state is JobState.RUNNING)

@@ -104,76 +104,12 @@ def test_a_python_file_runs_here_with_its_arguments_and_its_streams_apart(shell:
     assert "done" in err
 
 
-def test_a_python_error_shows_the_files_own_traceback_and_fails(shell: Shell) -> None:
-    shell.write("bad.py", "def f():\n    return 1 / 0\n\nf()\n")
-    code, out, err = shell.run("submit", "bad.py")
-    assert (code, out) == (1, "")
-    assert "ZeroDivisionError: division by zero" in err
-    assert "return 1 / 0" in err
-    assert "bad.py" in err
-    assert "ModuleType" not in err
-
-
-def test_the_exit_code_of_a_python_file_is_that_of_sys_exit(shell: Shell) -> None:
-    shell.write("exit.py", "import sys\nsys.exit(5)\n")
-    code, _, err = shell.run("submit", "exit.py")
-    assert code == 5, err
-    assert "Traceback" not in err
-    assert "✖ failed · exit code 5 · exit\n" in err
-    assert "raised" not in err
-    newest = json.loads(shell.run("jobs", "--json")[1])[0]
-    assert (newest["state"], newest["exit_code"]) == ("FAILED", 5)
-
-
-def test_a_child_that_a_python_file_forks_ends_as_in_python(shell: Shell) -> None:
-    shell.write(
-        "fork.py",
-        "import os, sys\n"
-        "for child in (lambda: sys.exit(3), lambda: 1 / 0, lambda: print('child', flush=True)):\n"
-        "    if (pid := os.fork()) == 0:\n        child()\n        break\n"
-        "    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)\n"
-        "else:\n    print('parent')\n",
-    )
-    code, out, err = shell.run("submit", "fork.py")
-    assert (code, out) == (0, "3\n1\nchild\n0\nparent\n")
-    assert "ZeroDivisionError" in err
-    assert "driver" not in err
-
-
-def test_a_child_that_a_notebook_forks_runs_no_later_cell(shell: Shell) -> None:
-    sources = (
-        "import os\nprint('first', flush=True)\npid = os.fork()\nif pid == 0: raise ValueError",
-        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))",
-    )
-    cells: list[dict[str, object]] = [
-        {"cell_type": "code", "metadata": {"tags": ["raises-exception"]}, "source": source}
-        for source in sources
-    ]
-    content = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells}
-    shell.write("fork.ipynb", json.dumps(content))
-    code, out, err = shell.run("submit", "fork.ipynb")
-    assert (code, out) == (0, "first\n1\n"), err
-    assert "ValueError" in err
-
-
 def test_the_exit_code_of_a_program_is_its_own(shell: Shell) -> None:
     shell.write("run.sh", "#!/bin/sh\necho out; echo err >&2; printf '%s|' \"$@\"; exit 7\n")
     code, out, err = shell.run("submit", "run.sh", "--", "a b", "--time", "$'\n")
     assert code == 7, err
     assert "out\n" in out
     assert "a b|--time|$'\n|" in out
-
-
-def test_a_batch_script_is_handed_over_with_its_own_options(shell: Shell) -> None:
-    shell.write(
-        "batch.sh",
-        "#!/bin/bash\n#SBATCH --job-name=own\n#SBATCH -n 2\necho $SLURM_NTASKS\n"
-        "printf '%s|' \"$@\"\n",
-    )
-    code, out, err = shell.run("submit", "batch.sh", "--", "a b", "--time", "$'")
-    assert code == 0, err
-    assert out == "2\na b|--time|$'|"
-    assert "-- job.sh a" in shell.ok("submit", "batch.sh", "--dry-run", "--", "a")
 
 
 def test_a_notebook_comes_back_executed_up_to_its_error(shell: Shell) -> None:
@@ -212,17 +148,6 @@ def test_a_job_that_was_detached_is_found_attached_to_and_forgotten(shell: Shell
     assert job_id in err
 
 
-def test_a_job_is_held_and_released_and_goes_back_into_the_queue(shell: Shell) -> None:
-    shell.write("wait.sh", "#!/bin/sh\necho begun\nexec sleep 600\n")
-    job_id = shell.ok("submit", "wait.sh", "--detach", "--requeue", "--begin", "now+1hour").strip()
-    assert shell.ok("hold", job_id).endswith(": held (waiting)\n")
-    assert "On hold" in shell.ok("why", job_id)
-    assert shell.ok("release", job_id).endswith(": released (waiting)\n")
-    code, _, err = shell.run("requeue", job_id)
-    assert (code, job_id in err) == (1, True), "it does not run yet"
-    shell.ok("cancel", job_id)
-
-
 def test_ctrl_c_leaves_the_job_running_and_cancel_ends_it(shell: Shell) -> None:
     shell.write("wait.py", "import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
     process = shell.start("submit", "wait.py")
@@ -239,36 +164,6 @@ def test_ctrl_c_leaves_the_job_running_and_cancel_ends_it(shell: Shell) -> None:
     assert code != 0
     assert out == "begun\n"
     assert "cancelled" in err
-
-
-def test_whoever_reads_no_further_ends_the_command_quietly(shell: Shell) -> None:
-    shell.write("much.py", "for i in range(20000): print('line', i)\n")
-    process = shell.start("submit", "much.py")
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline() == "line 0\n"
-    process.stdout.close()
-    err = process.stderr.read()
-    process.stderr.close()
-    assert process.wait(timeout=60) == 141
-    assert "Traceback" not in err
-
-
-def test_a_dry_run_sends_nothing(shell: Shell) -> None:
-    shell.write("a.py", "")
-    before = [job["id"] for job in json.loads(shell.ok("jobs", "--json"))]
-    assert "# sbatch " in shell.ok("submit", "a.py", "--dry-run", "--time", "30m")
-    assert [job["id"] for job in json.loads(shell.ok("jobs", "--json"))] == before
-
-
-def test_a_refusal_of_sbatch_is_an_error(shell: Shell) -> None:
-    shell.write("a.py", "")
-    code, _, err = shell.run("submit", "a.py", "--partition", "nowhere")
-    assert code == 1, err
-    assert "partition" in err
-    code, _, err = shell.run("submit", "a.py", "--time", "99-0")
-    assert code == 1, err
-    assert "--time 99-00:00:00 is more than debug allows: 1 d.\nAsk for --time 1-00:00:00" in err
 
 
 def test_the_cluster_and_the_agent_are_described(shell: Shell) -> None:

@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import io
 import json
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from jupyter_slurm.cli import main
 from jupyter_slurm.client.login import TerminalAnswerer
-from jupyter_slurm.errors import CommandError, TransportError
+from jupyter_slurm.errors import TransportError
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.profiles.reading import load_profiles
-from jupyter_slurm.wire import ClusterInfo, Connection, Description, Folder, QuestionKind
+from jupyter_slurm.wire import Connection, Description, Folder, QuestionKind
 from tests.far import Asked
 from tests.magics.fake import FakeApi
 from tests.ssh.profile import without_profiles
@@ -158,64 +156,6 @@ def test_where_there_is_no_route_a_gateway_is_asked_for(
     assert (profile().host, profile().jump) == ("login1", ("gw",))
 
 
-@pytest.mark.parametrize(("lines", "flags"), [(["login1", ""], ()), ([], ("--yes",))])
-def test_without_a_gateway_the_reason_stands_and_no_file_is_left(
-    run: Run,
-    files: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    lines: list[str],
-    flags: tuple[str, ...],
-) -> None:
-    _behind_a_gateway(run, monkeypatch)
-    run.lines = lines
-    host = () if lines else ("--host", "login1")
-    code, _, err = run("clusters", "add", "arandu", *host, *flags)
-    assert code == 1
-    assert "There is no route to login1." in err
-    assert list(files.iterdir()) == []
-
-
-def test_a_machine_without_slurm_is_said_to_be_one(run: Run, files: Path) -> None:
-    run.api.description = msgspec.structs.replace(run.api.description, sbatch=None)
-    code, _, err = run("clusters", "add", "arandu", "--host", "login1", "--yes")
-    assert code == 1
-    assert "`--path DIR`" in err
-    assert list(files.iterdir()) == []
-
-
-def test_a_controller_that_does_not_answer_leaves_no_file(
-    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def info(_cluster: str | None = None) -> ClusterInfo:
-        raise CommandError("`sinfo` failed.")
-
-    monkeypatch.setattr(run.api, "cluster_info", info)
-    assert run("clusters", "add", "arandu", "--host", "login1", "--yes")[0] == 1
-    assert list(files.iterdir()) == []
-
-
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
-def test_a_terminal_that_is_closed_meanwhile_leaves_no_file(
-    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
-) -> None:
-    def closed(_cluster: str | None = None) -> ClusterInfo:
-        signal.raise_signal(number)
-        raise AssertionError
-
-    monkeypatch.setattr(run.api, "cluster_info", closed)
-    words = ("clusters", "add", "arandu", "--host", "login1", "--yes")
-    monkeypatch.setattr(sys, "argv", ["jupyter-slurm", *words])
-    before = {one: signal.signal(one, signal.SIG_DFL) for one in (signal.SIGHUP, signal.SIGTERM)}
-    try:
-        with pytest.raises(SystemExit) as ended:
-            main(connect=lambda: run.api)
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-    assert ended.value.code == 128 + number
-    assert list(files.iterdir()) == []
-
-
 def test_jobs_live_where_every_node_sees_them(run: Run) -> None:
     def folder(name: str, path: str, shared: bool | None, writable: bool = True) -> Folder:
         return Folder(
@@ -243,14 +183,6 @@ def test_jobs_live_where_every_node_sees_them(run: Run) -> None:
     added = profile("x")
     assert added.job_root == "/scratch/alice/.jupyter-slurm/jobs"
     assert (added.runtime, added.defaults) == ("none", {"partition": "p", "account": "a"})
-
-
-def test_jobs_do_not_read_login_files_that_would_end_them(run: Run, files: Path) -> None:
-    run("clusters", "add", "far", "--host", "h", "--yes")
-    assert "login_shell" not in (files / "far.toml").read_text()
-    run.api.description = msgspec.structs.replace(run.api.description, login_shell=False)
-    run("clusters", "add", "x", "--host", "h", "--yes")
-    assert profile("x").login_shell is False
 
 
 @pytest.mark.parametrize(
@@ -343,62 +275,3 @@ def test_what_options_give_is_not_asked_for(run: Run, files: Path) -> None:
     assert added.vars == {"project": "p=1"}
     assert added.defaults["partition"] == "gdl"
     assert added.defaults["exclusive"] == ""
-
-
-def test_what_a_template_proposes_is_taken_as_it_is(run: Run, files: Path) -> None:
-    run.lines = ["yamada", "", "yes", "no"]
-    assert run("clusters", "add", "sus", "--template", "sus-aicloud")[0] == 0
-    assert "port" not in (files / "sus.toml").read_text()
-    assert profile("sus").port == 22217
-    run.lines = ["yamada", "22232", "yes", "no"]
-    assert run("clusters", "add", "sus2", "--template", "sus-aicloud")[0] == 0
-    assert profile("sus2").port == 22232
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--template", "sdumnt"], "no template `sdumnt`; did you mean `sdumont`?"),
-        (["--template", "sdumont", "--yes"], "The template `sdumont` needs --user: Your user"),
-        (
-            ["--template", "sdumont", "--yes", "--user", "x"],
-            "needs --var project=VALUE: Your project's code",
-        ),
-        (["--template", "sdumont", "--var", "projct=x"], "`projct=x` is not NAME=VALUE of the"),
-        (["--template", "arandu", "--var", "user=x"], "`arandu` has none."),
-    ],
-)
-def test_a_template_that_cannot_be_filled_in_leaves_nothing(
-    run: Run, files: Path, words: list[str], said: str
-) -> None:
-    code, _, err = run("clusters", "add", "x", *words)
-    assert code == 2
-    assert said in err
-    assert not (files / "x.toml").exists()
-
-
-def test_a_port_that_is_none_and_a_person_who_says_no(run: Run, files: Path) -> None:
-    run.lines = ["yamada", "many"]
-    code, _, err = run("clusters", "add", "sus", "--template", "sus-aicloud")
-    assert code == 2
-    assert "`many` is not the number of a port." in err
-    run.lines = ["yamada", "", "no"]
-    code, out, _ = run("clusters", "add", "sus", "--template", "sus-aicloud")
-    assert code == 1
-    assert "Nothing is kept." in out
-    assert not (files / "sus.toml").exists()
-
-
-def test_a_setting_that_cannot_be_leaves_no_file(run: Run, files: Path) -> None:
-    code, _, err = run(
-        *("clusters", "add", "x", "--template", "arandu", "--user", "a", "--port", "99999", "--yes")
-    )
-    assert code == 1
-    assert "`port` must be a whole number" in err
-    assert not (files / "x.toml").exists()
-
-
-def test_on_the_cluster_itself_the_host_of_a_template_is_this_machine(run: Run) -> None:
-    words = ("clusters", "add", "x", "--template", "arandu", "--user", "a", "--host", "", "--yes")
-    assert run(*words)[0] == 0
-    assert profile("x").host is None

@@ -73,11 +73,6 @@ def test_tab_completes_a_word_in_fish() -> None:
     assert found == [word for _, word in LINES]
 
 
-def test_other_words_of_jupyter_are_left_to_who_has_them(shell: pexpect.spawn) -> None:
-    shell.send("jupyter it\t")
-    shell.expect_exact("jupyter it.py ")
-
-
 Completes = Callable[[str], list[str]]
 
 

@@ -65,19 +65,6 @@ def test_a_recipe_may_come_on_standard_input(run: Run, typed: Callable[[str], No
     assert run.api.image_specs[0].recipe == "FROM x\n"
 
 
-def test_the_packages_of_this_python(run: Run) -> None:
-    assert run("build", "mine", "--env-from-here")[0] == 0
-    recipe = run.api.image_specs[0].recipe
-    assert recipe is not None
-    assert "msgspec==" in recipe
-
-
-def test_one_that_fails_has_its_exit_code(run: Run, typed: Callable[[str], None]) -> None:
-    run.api.making = "raise SystemExit(3)"
-    typed("FROM x\n")
-    assert run("build", "mine")[0] == 3
-
-
 def test_images_are_pulled_listed_and_removed(run: Run) -> None:
     assert run("ls")[:2] == (0, "No images yet: `jupyter slurm image build` makes one.\n")
     assert run("pull", "ubuntu:22.04", "--detach")[0] == 0
@@ -88,11 +75,3 @@ def test_images_are_pulled_listed_and_removed(run: Run) -> None:
     assert run("rm", "ubuntu:22.04")[0] == 1
     assert run("pull", "loaded", "--detach")[0] == 0
     assert "loaded: removed. Docker (or Podman) on n1, n2 still holds it" in run("rm", "loaded")[1]
-
-
-def test_what_cannot_be_is_said(run: Run) -> None:
-    assert run("build")[0] == 2
-    assert run("build", "mine", "nosuch")[0] == 1
-    assert "no file nosuch" in run("build", "mine", "nosuch")[2]
-    assert run("pull")[0] == 2
-    assert run("build", "--help")[:2] == (0, run("build", "-h")[1])

@@ -8,7 +8,6 @@ import os
 import pty
 import re
 import select
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ import pytest
 
 from jupyter_slurm.cli import main
 from jupyter_slurm.client.login import TerminalAnswerer
-from jupyter_slurm.wire import Behind, CellSpec, Problem, QuestionKind, TransferState
+from jupyter_slurm.wire import CellSpec, Problem, QuestionKind, TransferState
 from tests.agent.home import ROOT
 from tests.far import HOST, Asked
 from tests.magics.fake import FakeApi
@@ -89,14 +88,6 @@ def test_a_command_that_needs_a_login_asks_for_it_and_goes_on(run: Run) -> None:
     assert "needs a login" in err
 
 
-def test_a_login_that_is_refused_is_a_sentence(run: Run) -> None:
-    run.api.need_login(PASSWORD)
-    run.typed = ["a", "b", "c"]
-    code, out, err = run("login")
-    assert (code, out) == (1, "")
-    assert "refuses the login.\nPermission denied\n" in err
-
-
 def test_ctrl_c_at_the_prompt_is_130_and_a_sentence(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("")
     for words in (("login",), ("submit", "a.py")):
@@ -131,27 +122,6 @@ def test_push_and_pull_say_what_went(run: Run, tmp_path: Path) -> None:
         ("push", str(tmp_path), "there", "c", ("*.pt",)),
         ("pull", "~/a b", str(tmp_path / "a b"), None, ()),
     ]
-
-
-def test_what_cannot_be_pushed_or_pulled_is_said(run: Run, tmp_path: Path) -> None:
-    assert run("push", "/no/such")[0] == 1
-    assert run("pull", "~")[0] == 2
-    problem = Problem(code="transport", message="The disk is full.")
-    run.api.steps = [{"state": TransferState.FAILED, "problem": problem}]
-    code, _, err = run("push", str(tmp_path))
-    assert code == 1
-    assert err.count("The disk is full.") == 1
-    assert err.endswith("jupyter slurm: The disk is full.\n")
-
-
-def test_files_that_did_not_arrive_are_named_once(run: Run, tmp_path: Path) -> None:
-    problem = Problem(code="file-access", message="1 file did not arrive.", detail="a: No.")
-    failed = Behind(count=1, reasons={"a": "No."})
-    run.api.steps = [{"state": TransferState.FAILED, "problem": problem, "failed": failed}]
-    code, _, err = run("push", str(tmp_path))
-    assert code == 1
-    assert err.count("a: No.") == 1
-    assert err.endswith("jupyter slurm: 1 file did not arrive.\n")
 
 
 def test_ctrl_c_stops_a_transfer(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,15 +256,3 @@ def test_the_person_at_the_terminal_is_asked_whatever_stdin_is_and_secrets_are_n
         assert program.returncode == 0, err
         assert out.startswith("Connected to fake")
         assert "s3cret" not in out + err + screen.shown
-
-
-def test_ctrl_c_at_a_real_prompt_ends_the_login() -> None:
-    with at_a_terminal(PROGRAM) as (program, screen):
-        screen.until("Is this it? (yes/no) ")
-        screen.type("yes\n")
-        screen.until("Password: ")
-        program.send_signal(signal.SIGINT)
-        _, err = program.communicate(timeout=60)
-        assert program.returncode == 130
-        assert "was broken off" in err
-        assert "Traceback" not in err

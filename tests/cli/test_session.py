@@ -53,24 +53,3 @@ def test_files_run_in_the_session_one_after_the_other(shell: Shell) -> None:
     assert [one["id"] for one in listed(shell)] == [session_id]
     assert "mine" in shell.ok("session", "list")
     assert session_id in shell.ok("session", "stop", "mine")
-
-
-def test_words_that_cannot_be_are_refused(shell: Shell) -> None:
-    shell.write("one.py", "1\n")
-    shell.write("run.sh", "#!/bin/sh\ntrue\n")
-    for words, told in (
-        (("session", "begin"), "There are: start, stop, list"),
-        (("session", "start", "--out", "a"), "belongs to a cell"),
-        (("session", "list", "all"), "`all` is one word too many"),
-    ):
-        code, _, err = shell.run(*words)
-        assert code == 2
-        assert told in err
-    code, _, err = shell.run("submit", "one.py", "--session", "none")
-    assert code == 1
-    assert "no session `none`" in err
-    code, _, err = shell.run("session", "stop")
-    assert code == 1
-    assert "There is no session" in err
-    assert "usage:" in shell.ok("session", "--help")
-    assert "session.py" in shell.ok("session", "start", "--dry-run", "--runtime", "none")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from jupyter_slurm.wire import Job, JobState
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import spec
-from tests.on_terminal import PATIENCE_S, SLEEPS, answer, answered, close, end, prompted, spawned
+from tests.on_terminal import PATIENCE_S, SLEEPS, answer, answered, end, prompted, spawned
 from tests.ssh.waiting import wait_until
 
 
@@ -132,25 +131,6 @@ def ctrl_c_and_ctrl_z_are_for_the_program_there(terminal: pexpect.spawn) -> None
     answered(terminal, "kill %1; wait; trap - INT; echo he''re", "here")
 
 
-def test_a_terminal_that_is_closed_leaves_nothing(desk: Desk) -> None:
-    terminal = desk.shell("--mem", "100", "--", "bash", "--norc")
-    prompted(terminal)
-    slurm_id = number_of(terminal)
-    terminal.sendline("trap '' HUP TERM; echo de''af; exec sleep 1000")
-    terminal.expect("deaf")
-    close(terminal)
-    wait_until(lambda: not left_of(slurm_id) and not desk.allocations(), PATIENCE_S)
-    wait_until(lambda: not folders(desk), PATIENCE_S)
-
-
-def test_of_many_tasks_the_first_has_the_terminal(desk: Desk) -> None:
-    terminal = desk.shell("--nodes", "2", "--ntasks", "2", "--mem", "100")
-    prompted(terminal)
-    answered(terminal, "srun --overlap printenv SLURMD_NODENAME | sort | tr '\\n' ' '", "n1 n2 ")
-    terminal.sendline("exit 4")
-    assert end(terminal) == 4
-
-
 def test_a_folder_and_a_command_with_blanks_and_quotes_arrive_unchanged(desk: Desk) -> None:
     folder = desk.home.folder / "a 'b' \"c\" $d"
     folder.mkdir()
@@ -181,33 +161,6 @@ def test_shell_in_a_running_job_has_its_environment_and_leaves_it_running(desk: 
     wait_until(lambda: not folders(desk), PATIENCE_S)
 
 
-def test_shell_on_the_second_node_of_a_job_and_on_one_that_it_lacks(desk: Desk) -> None:
-    job = desk.cell("import time; time.sleep(1000)", options={"nodes": "2", "mem": "100"})
-    there = "n2" if job.nodes[0] == "n1" else "n1"  # known to Slurm alone, so early
-    terminal = desk.shell("--job", job.id, "--node", there)
-    prompted(terminal)
-    answered(terminal, "echo $SLURMD_NODENAME; stty size", f"{there}\r\n30 100\r\n")
-    terminal.sendline("exit 5")
-    assert end(terminal) == 5
-    wait_until(lambda: len(desk.api.job(job.id).nodes) == 2, PATIENCE_S)
-    line = f"jupyter slurm shell --job {job.id} --node "
-    command = [sys.executable, "-m", "jupyter_slurm", "completion", "bash", line]
-    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert sorted(told.split()) == ["n1", "n2"]
-    wrong = desk.shell("--job", job.id, "--node", "n7")
-    wrong.expect_exact("It runs on: n1, n2.")
-    assert end(wrong) == 2
-
-
-def test_a_job_that_is_cancelled_ends_its_shell_and_slurm_says_so(desk: Desk) -> None:
-    job = desk.cell("import time; time.sleep(1000)", options={"mem": "100"})
-    terminal = desk.shell("--job", job.id)
-    prompted(terminal)
-    desk.api.cancel(job.id)
-    terminal.expect("CANCELLED")
-    assert end(terminal) != 0
-
-
 def test_ctrl_c_while_slurm_waits_cancels_the_allocation(desk: Desk) -> None:
     terminal = desk.shell("--mem", "100", "--begin", "now+1hour")
     terminal.expect("queued and waiting for resources")
@@ -217,43 +170,8 @@ def test_ctrl_c_while_slurm_waits_cancels_the_allocation(desk: Desk) -> None:
     assert folders(desk) == []
 
 
-def test_what_slurm_refuses_is_said_in_its_words(desk: Desk) -> None:
-    terminal = desk.shell("--partition", "nosuch")
-    terminal.expect("srun: error: .*[Ii]nvalid partition")
-    assert end(terminal) == 1
-    assert folders(desk) == []
-
-
-def test_job_that_is_not_there_waits_or_has_ended_is_named(desk: Desk) -> None:
-    wrong = desk.shell("--job", "nosuchjo")
-    wrong.expect("nosuchjo")
-    assert end(wrong) == 1
-    held = desk.api.submit(spec("pass", options={"hold": "", "mem": "100"}))
-    early = desk.shell("--job", held.id)
-    early.expect("On hold")
-    desk.api.cancel(held.id)
-    for terminal in (early, desk.shell("--job", held.id)):
-        terminal.expect(f"Job {held.id} has ended: it is CANCELLED")
-        assert end(terminal) == 2
-
-
 def test_without_a_terminal_nothing_is_allocated(desk: Desk) -> None:
     command = [sys.executable, "-m", "jupyter_slurm", "shell", "--mem", "100"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     assert (done.returncode, b"needs a terminal" in done.stderr) == (2, True)
     assert desk.allocations() == []
-
-
-def test_in_ipython_on_a_terminal_it_is_there_in_place(desk: Desk, tmp_path: Path) -> None:
-    words = ["-m", "IPython", "--simple-prompt", "--no-banner", "--ext", "jupyter_slurm"]
-    env = {"IPYTHONDIR": os.fspath(tmp_path)}
-    terminal = spawned([sys.executable, *words], env=env, cwd=desk.home.folder)
-    desk.opened.append(terminal)
-    terminal.expect("In \\[1\\]: ")
-    terminal.sendline("%slurm shell --mem 100")
-    prompted(terminal)
-    answered(terminal, "echo $SLURM_JOB_ID in $SLURMD_NODENAME", " in n")
-    terminal.sendline("exit 3")
-    terminal.expect("In \\[2\\]: ")
-    terminal.sendline("print('as be''fore')")
-    terminal.expect("as before")

@@ -40,12 +40,6 @@ def engines_python() -> Path:
 
 
 @pytest.fixture(scope="session")
-def mpich_python() -> Path:
-    """A Python with MPICH, made once in the user's cache folder."""
-    return started("A Python with MPICH", lambda: made_engines_python("mpich"))
-
-
-@pytest.fixture(scope="session")
 def tensorflow_python() -> Path:
     """A Python with TensorFlow for CPUs, made once in the user's cache folder."""
     return started("A Python with TensorFlow", lambda: made_engines_python("tensorflow"))

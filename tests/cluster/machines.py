@@ -126,24 +126,6 @@ class Node:
         with self.machine.rules(*(["INPUT", *one.split(), "-j", *said.split()] for one in rules)):
             yield
 
-    @contextmanager
-    def without_route(self, other: Node) -> Iterator[None]:
-        """Its kernel knows no way to the `other` while it lasts."""
-        self.machine.ip("route", "add", "unreachable", f"{other.address}/32")
-        try:
-            yield
-        finally:
-            self.machine.ip("route", "del", "unreachable", f"{other.address}/32")
-
-    @contextmanager
-    def unplugged(self) -> Iterator[None]:
-        """Its network carries nothing while it lasts, in either direction."""
-        self.machine.ip("link", "set", "inside", "down")
-        try:
-            yield
-        finally:
-            self.machine.ip("link", "set", "inside", "up")
-
 
 @dataclass(frozen=True)
 class Machines:

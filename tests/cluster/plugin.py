@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.local_cluster.cluster import load
-from jupyter_slurm.local_cluster.daemons import Daemons, slurmd
+from jupyter_slurm.local_cluster.daemons import Daemons
 from jupyter_slurm.local_cluster.processes import kill
 from tests.cluster.started import started
 
@@ -89,9 +89,6 @@ class SlurmCluster:
         if self.run(*words, check=False).returncode:
             self.run(*words)
 
-    def slurmctld_pid(self) -> int | None:
-        return self._pid("slurmctld")
-
     def stop_controller(self) -> None:
         """SIGSTOP: connections are taken and nobody answers."""
         self._signal("slurmctld", signal.SIGSTOP)
@@ -106,20 +103,6 @@ class SlurmCluster:
     def start_controller(self) -> None:
         """Returns when it listens."""
         self.daemons.start_slurmctld()
-
-    def kill_slurmd(self, node: str = "n1") -> None:
-        self._kill(slurmd(node))
-
-    def start_slurmd(self, node: str = "n1") -> None:
-        self.daemons.start_slurmd(node)
-
-    def kill_jobs(self) -> None:
-        """SIGKILL every slurmstepd and job process, as a crash of the nodes would."""
-        self.daemons.kill_jobs()
-
-    def _pid(self, name: str) -> int | None:
-        found = self.daemons.find(name)
-        return None if found is None else found.pid
 
     def _signal(self, name: str, number: signal.Signals) -> None:
         found = self.daemons.find(name)

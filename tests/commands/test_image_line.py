@@ -6,9 +6,9 @@ import pytest
 
 from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.image_line import ImageRequest, parse_image
-from jupyter_slurm.commands.line import parse, split
+from jupyter_slurm.commands.line import split
 from jupyter_slurm.commands.packages_here import Here
-from jupyter_slurm.commands.submitting import IMAGE_BUILD, IMAGE_CELL
+from jupyter_slurm.commands.submitting import IMAGE_CELL
 from jupyter_slurm.errors import RequestError
 
 _HERE = Here(("numpy==1.26",), (), (), "3.11")
@@ -33,20 +33,6 @@ def test_ours_sbatchs_and_the_name_in_any_order() -> None:
     assert request.request.detach
 
 
-def test_of_a_notebooks_defaults_those_count_that_say_where() -> None:
-    defaults = parse(split("--cluster far --partition gpu --gpus 2 --image x --time 5"))
-    request = parse_image(
-        IMAGE_CELL, read_arguments(IMAGE_CELL, ["mine", "--partition", "cpu"]), defaults=defaults
-    )
-    assert request.request.cluster == "far"
-    assert dict(request.request.options) == {"partition": "cpu"}
-
-
-def test_what_is_pulled_has_no_recipe() -> None:
-    spec = parsed("ubuntu:22.04").pull_spec("aaaaaaaa")
-    assert (spec.base, spec.recipe, spec.name) == ("ubuntu:22.04", None, "")
-
-
 def test_the_packages_of_here_come_before_the_recipes_own() -> None:
     request = parsed("mine", "--env-from-here")
     spec = request.build_spec("aaaaaaaa", "pip install x\n", _HERE)
@@ -59,27 +45,3 @@ def test_the_packages_of_here_come_before_the_recipes_own() -> None:
     for text in ("#!/bin/sh\n", "FROM x\n", "Bootstrap: docker\n"):
         with pytest.raises(RequestError, match="--env-from-here"):
             request.build_spec("aaaaaaaa", text, _HERE)
-
-
-def test_a_command_line_may_name_a_file() -> None:
-    for file in ("recipe.txt", "-"):
-        request = parse_image(IMAGE_BUILD, read_arguments(IMAGE_BUILD, ["mine", file]))
-        assert (request.name, request.file) == ("mine", file)
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("", "needs NAME"),
-        ("a b", "`b` is one word too many"),
-        ("a --from", "--from needs a value"),
-        ("a --rebuild=yes", "--rebuild takes no value"),
-        ("a --image b", "--from IMAGE"),
-        ("a --in x", "--in belongs to cells"),
-        ("a --nonsense", "nonsense"),
-    ],
-)
-def test_what_cannot_be_is_named(line: str, said: str) -> None:
-    with pytest.raises(RequestError) as caught:
-        parsed(*split(line))
-    assert said in str(caught.value)

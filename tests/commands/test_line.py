@@ -15,15 +15,12 @@ from jupyter_slurm.commands.line import (
     Reuse,
     after,
     by_text,
-    fingerprint,
     parse,
     parse_with_arguments,
     spec,
     split,
 )
-from jupyter_slurm.commands.submitting import CELL
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.wire import (
     CellSpec,
     JobKind,
@@ -58,29 +55,6 @@ def test_options_of_sbatch_and_ours_mix_in_any_order() -> None:
     assert request.image == "pytorch:22.11"
     assert request.names_in == ("data",)
     assert request.names_out == ("model", "losses")
-
-
-@pytest.mark.parametrize(
-    ("line", "about", "right"),
-    [
-        ("--out a, b", "out", "--out a,b"),
-        ("--out a ,b", "out", "--out a,b"),
-        ("--in=a, b, c", "in", "--in=a,b"),
-        ("--mail-type END, FAIL", "mail-type", "--mail-type END,FAIL"),
-        ("-p gpu, cpu", "", "-p gpu,cpu"),
-    ],
-)
-def test_a_blank_in_a_list_is_named(line: str, about: str, right: str) -> None:
-    with pytest.raises(RequestError) as caught:
-        parse(split(line))
-    assert caught.value.option == about
-    assert f"`{right}`" in str(caught.value.hint)
-
-
-def test_an_array_of_programs_is_a_batch_script() -> None:
-    asked = parse(["--array", "0-3"]).options
-    assert by_text("#!/bin/sh\n", asked) is ScriptSpec
-    assert by_text("print(1)", asked) is CellSpec
 
 
 @pytest.mark.parametrize(
@@ -135,17 +109,6 @@ def test_exclude_is_sbatchs_and_names_nodes() -> None:
     assert parse(split("--push . --exclude ./nodes")).options == {"exclude": "./nodes"}
 
 
-@pytest.mark.parametrize("pattern", ["*.pt", "data/", "!keep"])
-def test_files_that_are_excluded_as_if_they_were_nodes_are_told_apart(pattern: str) -> None:
-    with pytest.raises(RequestError, match="--push-exclude"):
-        parse(["--push", ".", "--exclude", pattern])
-
-
-def test_none_of_our_options_hides_one_that_sbatch_lets_through() -> None:
-    clash = {name for name in CELL.options if name in OPTIONS and OPTIONS[name].reserved is None}
-    assert clash <= {"wait"}  # means the same there
-
-
 @pytest.mark.parametrize(
     ("line", "told"),
     [
@@ -175,31 +138,6 @@ def test_a_line_that_cannot_be_names_the_word_and_the_remedy(line: str, told: st
     assert told in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("line", "option"),
-    [
-        ("--time soon", "time"),
-        ("--gups 1", "gups"),
-        ("--name 'a b'", "name"),
-        ("--env A", "env"),
-        ("--mem 1G --mem-per-cpu 1G", "mem-per-cpu"),
-        ("--image", "image"),
-        ("print(1)", ""),
-        ("--comment 'a", ""),
-    ],
-)
-def test_a_refusal_says_which_option_it_is_about(line: str, option: str) -> None:
-    with pytest.raises(RequestError) as caught:
-        parse(split(line))
-    assert caught.value.problem().option == option
-
-
-def test_a_bad_value_is_not_answered_with_another_option() -> None:
-    with pytest.raises(RequestError) as raised:
-        parse(["--time=soon"])
-    assert "Did you mean" not in str(raised.value)
-
-
 def test_a_name_in_braces_becomes_its_value_and_stays_one_word() -> None:
     words = split("--comment={text} --name fit-{seed}")
     assert expand(words, {"text": "a 'b' $c\nd", "seed": 7}) == [
@@ -223,25 +161,6 @@ def test_a_name_in_braces_becomes_its_value_and_stays_one_word() -> None:
 )
 def test_what_a_variable_has_can_stand_in_braces_as_for_ipython(word: str, becomes: str) -> None:
     assert expand([word], NAMES) == [becomes]
-
-
-@pytest.mark.parametrize(
-    ("word", "told"),
-    [
-        ("{jbo.id}", "Did you mean `job`"),
-        ("{job.idd}", "has no attribute 'idd'"),
-        ("{rates[2]}", "list index out of range"),
-        ("{rates[rate]}", "a number or a quoted text"),
-        (*split('{sizes["big"]}'), """quotes around the word, as in `'{a["b"]}'`"""),
-        ("{rate:q}", "Unknown format code"),
-        ("{rate * 2}", "Put the value into a variable first"),
-        ("{len(rates)}", "Put the value into a variable first"),
-    ],
-)
-def test_what_cannot_stand_in_braces_is_refused(word: str, told: str) -> None:
-    with pytest.raises(RequestError) as raised:
-        expand([word], NAMES)
-    assert told in str(raised.value)
 
 
 def test_dollars_and_other_braces_stay_as_they_are() -> None:
@@ -285,43 +204,6 @@ def test_variables_are_refused_for_what_is_not_python() -> None:
 
 
 @pytest.mark.parametrize(
-    ("notebook", "name"),
-    [(None, "cell"), ("/a/b/My Study (2).ipynb", "My-Study-2"), ("/a/§§.ipynb", "cell")],
-)
-def test_a_job_is_called_after_its_notebook(notebook: str | None, name: str) -> None:
-    assert job(parse([]), "1", notebook=notebook).name == name
-
-
-def test_the_fingerprint_is_of_code_and_notebook() -> None:
-    assert fingerprint("1", "n") == fingerprint("1", "n")
-    assert len({fingerprint("1", "n"), fingerprint("2", "n"), fingerprint("1", "m")}) == 3
-
-
-@pytest.mark.parametrize("words", [["--comment", "{x}"], ["-J", "{x}"], ["-HJ", "{x}"]])
-@pytest.mark.parametrize("value", ["--detach", "--wait", "--fresh", "--image=evil", "--in", "-x"])
-def test_the_value_of_an_option_is_its_value_even_if_it_looks_like_another(
-    words: list[str], value: str
-) -> None:
-    request = parse([*expand(words, {"x": value}), "--time=1"])
-    assert value in request.options.values()
-    assert (request.detach, request.reuse, request.image) == (None, Reuse.AUTO, None)
-
-
-def test_of_detach_and_wait_the_later_counts() -> None:
-    assert parse(split("--detach --wait")).detach is False
-    assert parse(split("--detach --wait --detach")).detach is True
-    assert parse(split("--comment --detach --wait --in --detach")[:3]).detach is False
-
-
-def test_names_of_variables_are_those_that_python_makes_of_them() -> None:
-    namespace: dict[str, object] = {}
-    exec("\u00b5 = 5", namespace)
-    [name] = parse(["--in", "\u00b5"]).names_in
-    assert namespace[name] == 5
-    assert expand(["{\u00b5}"], namespace) == ["5"]
-
-
-@pytest.mark.parametrize(
     ("line", "name", "detach"),
     [
         ("--session", "", None),
@@ -346,23 +228,6 @@ def test_a_cell_of_a_session_asks_for_nothing_that_is_the_sessions(words: str) -
         job(parse(split(f"{words} --session")), "1")
 
 
-def test_a_session_runs_python_only() -> None:
-    with pytest.raises(RequestError, match="Python only"):
-        job(parse(["--session"]), "#!/bin/sh\n" * 8)
-
-
-def test_a_line_that_nobody_types_is_refused_at_once() -> None:
-    with pytest.raises(RequestError, match="1,048,583 characters") as refused:
-        split(f"--name {'n' * (1 << 20)}")
-    assert len(str(refused.value)) < 200
-
-
-def test_a_long_name_is_refused_in_a_short_sentence() -> None:
-    with pytest.raises(RequestError, match="cannot be a job's name") as refused:
-        parse(["--name", "n" * 5_000])
-    assert len(str(refused.value)) < 300
-
-
 @pytest.mark.parametrize("words", ["-J fit", "--job-name=fit", "--name fit -J fit"])
 def test_sbatchs_name_of_a_job_is_its_name(words: str) -> None:
     request = parse(split(words))
@@ -371,26 +236,3 @@ def test_sbatchs_name_of_a_job_is_its_name(words: str) -> None:
         assert (request.name, named.name, named.options) == ("fit", "fit", {})
     script = job(request, "#!/bin/sh", made=ScriptSpec)
     assert (script.name, script.options) == ("fit", {"job-name": "fit"})
-
-
-def test_a_job_has_one_name() -> None:
-    with pytest.raises(RequestError, match="both name the job"):
-        parse(split("--name a -J b"))
-    with pytest.raises(RequestError, match="--job-name: `a b` cannot be"):
-        job(parse(split("-J 'a b'")), "1")
-
-
-@pytest.mark.parametrize(
-    ("words", "script", "name", "sent"),
-    [
-        ("-J 'a b'", "#!/bin/sh\n#SBATCH -J own\n", "a-b", "a b"),
-        ("--name fit", "#!/bin/sh\n#SBATCH -J own\n", "fit", "fit"),
-        ("", "#!/bin/sh\n#SBATCH -J own\n", "own", None),
-        ("", "#!/bin/sh\n", "n", None),
-    ],
-)
-def test_a_batch_script_is_called_here_as_in_slurm(
-    words: str, script: str, name: str, sent: str | None
-) -> None:
-    made = job(parse(split(words)), script, made=ScriptSpec, notebook="n.ipynb")
-    assert (made.name, made.options.get("job-name")) == (name, sent)

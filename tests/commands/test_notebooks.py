@@ -17,10 +17,7 @@ from jupyter_slurm.commands.headless import of_notebook
 from jupyter_slurm.commands.notebooks import Executed
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import (
-    ClearOutput,
     DisplayData,
-    ErrorOutput,
-    Hello,
     Output,
     Stream,
     UpdateDisplayData,
@@ -94,11 +91,10 @@ def test_cells_run_in_order_in_one_namespace_and_each_has_its_outputs(
     assert cells[4]["outputs"] == []
 
 
-@pytest.mark.parametrize("before", ["", NO_IPYTHON], ids=["ipython", "no ipython"])
 def test_the_first_error_ends_the_job_and_is_in_its_cell_with_its_own_lines(
-    tmp_path: Path, before: str
+    tmp_path: Path,
 ) -> None:
-    code, cells = execute(tmp_path, notebook("print(1)", "y = 2\n1 / 0", "print(3)"), before)
+    code, cells = execute(tmp_path, notebook("print(1)", "y = 2\n1 / 0", "print(3)"))
     assert code == 1
     error = cells[1]["outputs"][0]
     assert (error["output_type"], error["ename"]) == ("error", "ZeroDivisionError")
@@ -126,27 +122,6 @@ def test_a_cell_that_may_fail_shows_its_error_and_the_next_cell_runs(tmp_path: P
     assert text_of(cells[1]) == "after\n"
 
 
-def test_the_language_of_ipython_works_where_ipython_is(tmp_path: Path) -> None:
-    code, cells = execute(
-        tmp_path, notebook("%matplotlib inline", "who = !echo me", "print(who)", "!echo shell")
-    )
-    assert code == 0
-    assert text_of(cells[2]) == "['me']\n"
-    assert text_of(cells[3]).strip() == "shell"
-
-
-def test_without_ipython_its_language_is_a_clear_error_but_for_matplotlib_inline(
-    tmp_path: Path,
-) -> None:
-    code, cells = execute(tmp_path, notebook("%matplotlib inline\nz = 1", "!ls"), NO_IPYTHON)
-    assert code == 1
-    assert cells[0]["outputs"] == []
-    assert (
-        "`!ls` needs IPython, which this job's Python does not have"
-        in cells[1]["outputs"][0]["evalue"]
-    )
-
-
 def test_a_cell_may_await_and_the_event_loop_stays_for_the_next(tmp_path: Path) -> None:
     code, cells = execute(
         tmp_path,
@@ -167,14 +142,6 @@ def test_what_dies_with_the_process_keeps_the_outputs_up_to_there(tmp_path: Path
     assert code == 3
     assert text_of(cells[0]) == "kept\n"
     assert cells[1]["outputs"][0]["ename"] == "ProcessEnded"
-
-
-def test_a_program_in_a_cell_sees_itself_as_main(tmp_path: Path) -> None:
-    code, cells = execute(
-        tmp_path, notebook("print(__name__)", "import pickle\nclass A: pass\npickle.dumps(A())")
-    )
-    assert code == 0
-    assert text_of(cells[0]) == "__main__\n"
 
 
 def test_hostile_text_in_cells_arrives_unchanged(tmp_path: Path) -> None:
@@ -220,17 +187,6 @@ def outputs(executed: Executed) -> list[dict[str, Any]]:
     return found
 
 
-def test_text_of_one_stream_is_one_output_without_a_time() -> None:
-    executed = begun("a")
-    for time_s, text in enumerate(("a", "b"), 1_700_000_000):
-        executed.add(Stream(name="stdout", text=text, time_s=time_s))
-    executed.add(Stream(name="stderr", text="c"))
-    assert outputs(executed) == [
-        {"output_type": "stream", "name": "stdout", "text": "ab"},
-        {"output_type": "stream", "name": "stderr", "text": "c"},
-    ]
-
-
 def test_a_display_is_updated_in_its_place() -> None:
     executed = begun("a")
     executed.add(DisplayData(data={"text/plain": "1"}, display_id="d"))
@@ -238,52 +194,6 @@ def test_a_display_is_updated_in_its_place() -> None:
     executed.add(UpdateDisplayData(data={"text/plain": "2"}, display_id="d"))
     assert outputs(executed)[0]["data"] == {"text/plain": "2"}
     assert len(outputs(executed)) == 2
-
-
-def test_clearing_waits_for_the_next_output_when_it_is_told_to() -> None:
-    executed = begun("a")
-    executed.add(Stream(name="stdout", text="old"))
-    executed.add(ClearOutput(wait=True))
-    assert outputs(executed)[0]["text"] == "old"
-    executed.add(Stream(name="stdout", text="new"))
-    assert [one["text"] for one in outputs(executed)] == ["new"]
-    executed.add(ClearOutput())
-    assert outputs(executed) == []
-
-
-def test_a_job_that_starts_again_starts_with_an_empty_copy() -> None:
-    executed = begun("a")
-    executed.add(Stream(name="stdout", text="first"))
-    executed.add(Hello(python=(3, 11, 2)))
-    for content in ({"notebook": json.loads(notebook("a"))}, {"cell": 0}):
-        executed.add(DisplayData(data={notebooks.MIME: content}))
-    assert all(one.get("text") != "first" for one in outputs(executed))
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        5,
-        None,
-        [],
-        {"notebook": 7},
-        {"notebook": {"cells": 7}},
-        {"notebook": {"cells": [[]]}},
-        {"notebook": {"cells": [{"cell_type": "code"}]}},
-        {"cell": 99},
-        {"cell": -1},
-        {"cell": "0"},
-        {"cell": 10**30},
-        {"error": {"ename": 1}},
-        {"error": {"ename": "E", "evalue": "", "traceback": [], "more": {}}},
-    ],
-)
-def test_what_looks_like_a_marker_ends_nothing(content: Any) -> None:
-    """The driver's are among the job's outputs, where the job may write what it likes."""
-    executed = begun("a")
-    executed.add(DisplayData(data={notebooks.MIME: content}))
-    executed.add(Stream(name="stdout", text="goes on"))
-    assert outputs(executed)[-1]["text"] == "goes on"
 
 
 def test_the_copy_says_nothing_of_its_own_trust_and_shows_what_was_added_alone() -> None:
@@ -309,11 +219,3 @@ def test_the_copy_trusts_outputs_as_far_as_it_is_told() -> None:
     assert text == {"text/plain": "<script>"}
     assert "sandbox" in boxed["text/html"]
     assert full == {"text/html": "<script>"}
-
-
-def test_a_job_without_a_notebook_gives_no_copy() -> None:
-    executed = Executed()
-    executed.add(Stream(name="stdout", text="x"))
-    executed.add(ErrorOutput(ename="E", evalue="v"))
-    assert executed.text() is None
-    assert executed.cells == 0

@@ -11,7 +11,6 @@ from jupyter_slurm.commands.arguments import job_spec, read_arguments
 from jupyter_slurm.commands.line import split
 from jupyter_slurm.commands.submitting import SESSION_START
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.views.card import html, plain
 from jupyter_slurm.wire import Job, JobKind, JobState, SessionSpec
 from tests.specs import known
 
@@ -62,12 +61,6 @@ def test_what_starts_a_session_is_what_starts_a_cell() -> None:
     assert start("").name == "fit"
 
 
-@pytest.mark.parametrize("word", ["--in a", "--out=a", "--fetch x", "--fresh", "--session"])
-def test_what_belongs_to_cells_is_refused(word: str) -> None:
-    with pytest.raises(RequestError, match="belongs to a cell, not to a session"):
-        start(word)
-
-
 @pytest.mark.parametrize("word", ["--idle", "--idle soon", "--idle 0", "--idle UNLIMITED"])
 def test_a_session_has_to_end_some_day(word: str) -> None:
     with pytest.raises(RequestError, match="--idle"):
@@ -76,17 +69,6 @@ def test_a_session_has_to_end_some_day(word: str) -> None:
 
 HERE = sessions.Owner("/n/fit.ipynb")
 TERMINAL = sessions.Owner(None)
-
-
-def test_a_name_means_the_newest_that_lives() -> None:
-    dead = session(id="a", state=JobState.CANCELLED)
-    alive = session(id="b")
-    other = session(id="c", name="other")
-    assert sessions.named([dead, other, alive], "fit", HERE) is alive
-    assert sessions.named([dead, other], "fit", HERE) is dead
-    assert sessions.named([dead, other, alive], "a", HERE) is dead
-    with pytest.raises(NotFoundError, match="no session `job`"):
-        sessions.named([dead, session(id="job", kind=JobKind.CELL)], "job", HERE)
 
 
 def test_a_name_means_a_session_of_ones_own_on_the_cluster_asked_for() -> None:
@@ -120,39 +102,3 @@ def test_a_notebook_has_the_session_that_it_has_started_last() -> None:
         sessions.newest([theirs], HERE)
     with pytest.raises(NotFoundError, match="There is no session outside of notebooks"):
         sessions.newest([theirs, mine], TERMINAL)
-
-
-@pytest.mark.parametrize(
-    ("fields", "left_s"),
-    [
-        ({}, None),
-        ({"limit_s": 600}, 500.0),
-        ({"idle_since_s": NOW_S - 60}, 1740.0),
-        ({"limit_s": 600, "idle_since_s": NOW_S - 60}, 500.0),
-        ({"limit_s": 600, "state": JobState.PENDING}, None),
-        ({"kind": JobKind.CELL, "session": "s2s2s2s2", "session_ends_s": NOW_S + 9}, 9.0),
-        ({"kind": JobKind.CELL, "session": "s2s2s2s2"}, None),
-        ({"kind": JobKind.CELL, "limit_s": 600}, None),
-    ],
-)
-def test_what_is_left_of_a_session(fields: dict[str, Any], left_s: float | None) -> None:
-    assert sessions.left_s(session(**fields), NOW_S) == left_s
-
-
-def test_the_cards_say_in_time_that_it_ends() -> None:
-    soon = session(limit_s=300)
-    cell = session(id="c3c3c3c3", kind=JobKind.CELL, session=soon.id, session_ends_s=NOW_S + 200)
-    for job, who in ((soon, "It"), (cell, "The session")):
-        told = f"{who} ends in 3 min 20 s"
-        assert told in plain(job, NOW_S)
-        assert told in html(job, NOW_S)
-    assert "ends in" not in plain(session(limit_s=4000), NOW_S)
-    assert "Ends soon" not in html(session(limit_s=300, state=JobState.TIMEOUT), NOW_S)
-
-
-def test_the_cards_name_the_session() -> None:
-    assert "session s2s2s2s2 on arandu" in plain(session(), NOW_S)
-    idle = session(idle_since_s=NOW_S - 60)
-    assert "ends after 30 min without a cell (now idle for 1 min)" in html(idle, NOW_S)
-    cell = session(id="c3c3c3c3", kind=JobKind.CELL, session="s2s2s2s2")
-    assert "job c3c3c3c3 in session s2s2s2s2 on arandu" in plain(cell, NOW_S)

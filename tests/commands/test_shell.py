@@ -35,13 +35,6 @@ def test_a_command_is_run_in_place_of_the_shell_word_for_word() -> None:
     assert wanted.job_id is None
 
 
-@pytest.mark.parametrize("words", ["--job 12", "--job=12 --node n2"])
-def test_into_a_job_the_options_of_every_cell_do_not_count(words: str) -> None:
-    wanted = parse(words.split(), ["--gpus", "8"])
-    assert wanted.job_id == "12"
-    assert wanted.node == ("n2" if "n2" in words else None)
-
-
 @pytest.mark.parametrize(
     "words", ["--job 12", "--job 12 --node 'a b'", "--job 12 -- htop -d 'x y'", "--gpus 1 -- top"]
 )

@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_slurm.cli import parser
-from jupyter_slurm.commands.arguments import Arguments, commands, find, of_job, read_arguments
+from jupyter_slurm.commands.arguments import Arguments, find, of_job, read_arguments
 from jupyter_slurm.commands.command import Argument, Command, OurOption, Place, options_of, since
 from jupyter_slurm.commands.submitting import CELL, IMAGE_CELL
 from jupyter_slurm.commands.table import SECTIONS
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.magics import commands as magics
 from jupyter_slurm.slurm.options import OPTIONS
 
 LEAVES = [one for section in SECTIONS.values() for one in section if not one.usual] + [IMAGE_CELL]
@@ -127,12 +126,6 @@ def test_any_value_of_any_option_in_any_order_asks_for_the_same(
 
 def place_of_its_own(command: Command) -> bool:
     return any(option.only for option in command.options.values())
-
-
-def test_every_command_is_done_in_every_place_where_it_may_be_used() -> None:
-    for place in PLACES:
-        done = parser.COMMANDS if place == "terminal" else magics.COMMANDS
-        assert sorted(done) == sorted(one.name for one in commands(place) if not one.usual)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.wire import ImageOrigin, ImageSpec, JobState, new_id
+from jupyter_slurm.wire import JobState
 from tests.cluster.apptainer import ApptainerEngine, exports
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site
@@ -47,13 +47,3 @@ def test_its_copy_of_an_image_is_used_and_nothing_is_fetched(
     job = site.run(code, image="pytorch:22.11")
     assert job.state is JobState.COMPLETED, job.why
     assert site.text(job.id) == f"{kept.name}\n"
-
-
-def test_what_the_site_has_is_not_pulled(
-    site: Site, shared: Path, apptainer_engine: ApptainerEngine
-) -> None:
-    kept = shared / "pytorch_22.11-py3.sif"
-    kept.symlink_to(apptainer_engine.sif)
-    build = site.service.make_image(ImageSpec(id=new_id(), base="pytorch:22.11"))
-    assert build.job is None
-    assert (build.image.origin, build.image.path) == (ImageOrigin.SITE, str(kept))

@@ -9,24 +9,6 @@ CHARLIECLOUD = runtime_named("charliecloud")
 BOX = Box(job_dir="/home/u/jobs/abc", image="/images/a+1")
 
 
-def test_the_job_dir_has_one_place_inside() -> None:
-    assert CHARLIECLOUD.job_dir(BOX) == "/mnt/job"
-
-
-def test_the_command_line_of_a_folder_image() -> None:
-    launch = CHARLIECLOUD.launch(["python3", "/mnt/job/runner.py"], BOX)
-    assert launch.argv[:3] == ("ch-run", "--home", "--env-no-expand")
-    at = launch.argv.index("--")
-    assert launch.argv[at - 3 : at] == (
-        "--bind=/home/u/jobs/abc/mnt:/mnt",
-        "--bind=/home/u/jobs/abc:/mnt/job",
-        "/images/a+1",
-    )
-    assert launch.argv[-2:] == ("python3", "/mnt/job/runner.py")
-    assert launch.setup[-1] == "mkdir -p -- /home/u/jobs/abc/mnt/job"
-    assert launch.pid_file is None
-
-
 def test_the_program_of_a_squash_image_is_signalled_by_its_own_id() -> None:
     launch = CHARLIECLOUD.launch(["true"], Box(job_dir="/j", image="/images/a.sqfs"))
     assert launch.pid_file == "/j/program.pid"
@@ -39,20 +21,12 @@ def test_values_of_the_environment_are_not_in_the_command_line() -> None:
     assert any(". /mnt/job/env.sh\n" in word for word in launch.argv)
 
 
-def test_an_image_is_needed() -> None:
-    with pytest.raises(RequestError, match="needs an image"):
-        CHARLIECLOUD.launch(["true"], Box(job_dir="/j"))
-
-
 @pytest.mark.parametrize(
     ("mount", "words"),
     [
         (Mount("/a:b", "/mnt/x"), "has a colon"),
         (Mount("/a", "/mnt/x", read_only=True), "read-only"),
-        (Mount("/a", "/mnt"), "cannot be mounted at /mnt"),
-        (Mount("/a", "/mnt/job"), "cannot be mounted at /mnt/job"),
         (Mount("/a", "/mnt/x/../job/y"), "cannot be mounted at"),
-        (Mount("/a", "/"), "cannot be mounted at /"),
         (Mount("a", "/mnt/x"), "absolute path"),
         (Mount("/a\0", "/mnt/x"), "NUL"),
     ],
@@ -62,18 +36,11 @@ def test_mounts_that_ch_run_cannot_do_are_refused(mount: Mount, words: str) -> N
         CHARLIECLOUD.launch(["true"], Box(job_dir="/j", image="/i", mounts=(mount,)))
 
 
-def test_a_job_dir_with_a_colon_is_refused() -> None:
-    with pytest.raises(RequestError, match="has a colon"):
-        CHARLIECLOUD.launch(["true"], Box(job_dir="/j:1", image="/i"))
-
-
 @pytest.mark.parametrize(
     ("error", "advice"),
     [
         ("can't stat: /images/x: No such file or directory (ch_core.c:255 2)", "image is there"),
-        ("can't bind: source not found: /data (ch_core.c:104)", "must exist on the node"),
         ("can't mkdir: /images/a/data: Read-only file system (ch_misc.c:409 30)", "below /mnt"),
-        ("can't execve(2): nope: No such file or directory (ch_core.c:410 2)", "no such program"),
         ("can't execve(2): /bin/sh: Exec format error (ch_core.c:410 8)", "uname -m"),
         ("can't init user+mount namespaces: Operation not permitted (x.c:1 1)", "administrators"),
         ("something new", "ch-run's own"),

@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.wire import Job, JobKind, JobState
-from tests.cluster.docker_images import AARCH64, CLAIMS_TO_BE_OLD, shell_only
+from tests.cluster.docker_images import CLAIMS_TO_BE_OLD, shell_only
 from tests.cluster.plugin import SlurmCluster
 from tests.containers.leftovers import processes_of
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
 _PATIENCE_S = 60.0
-_STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; sleep 600"
 
 MakeSite = Callable[..., Site]
 
@@ -51,13 +50,6 @@ def run(site: Site, image: Path, **changes: Any) -> Job:
     return site.wait(begin(site, image, **changes).id)
 
 
-def until_it_runs(site: Site, job: Job) -> None:
-    wait_until(
-        lambda: site.service.logs(job.id, "", wait_s=1, budget_bytes=None).outputs != (),
-        _PATIENCE_S,
-    )
-
-
 def failed(job: Job, sentence: str, advice: str) -> None:
     assert job.state is JobState.FAILED
     assert (str(job.why or "")).startswith(sentence)
@@ -65,19 +57,14 @@ def failed(job: Job, sentence: str, advice: str) -> None:
     assert "\n" not in str(job.why or "")
 
 
-def small(folder: Path, machine: bytes | None = None) -> Path:
+def small(folder: Path) -> Path:
     """A folder image that has /bin/sh and no more, and where ch-run can mount what it must."""
-    shell_only(folder, machine)
+    shell_only(folder)
     for name in ("dev", "etc", "home", "mnt", "proc", "sys", "tmp"):
         (folder / name).mkdir(exist_ok=True)
     for name in ("hosts", "passwd", "group", "resolv.conf"):
         (folder / "etc" / name).touch()
     return folder
-
-
-def test_an_image_for_another_processor(made: MakeSite, tmp_path: Path) -> None:
-    job = run(made(), small(tmp_path / "far", AARCH64))
-    failed(job, "The image is for another kind of processor: ", "uname -m")
 
 
 def test_an_image_without_python(made: MakeSite, tmp_path: Path) -> None:
@@ -115,14 +102,6 @@ def without_charliecloud(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_node_without_charliecloud(
-    made: MakeSite, demo_image: Path, without_charliecloud: Path
-) -> None:
-    job = run(made(f"export PATH='{without_charliecloud}'\n"), demo_image)
-    failed(job, "The node has no such container tool: ", "--runtime")
-    assert "ch-run" in str(job.why or "")
-
-
 def test_a_login_node_without_charliecloud(
     made: MakeSite,
     demo_image: Path,
@@ -135,24 +114,3 @@ def test_a_login_node_without_charliecloud(
         site = made(f"export PATH={shlex.quote(node)}\n")
         job = run(site, demo_image)
         assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "ran\n")
-
-
-def test_two_jobs_on_one_node_of_which_one_ignores_the_order_to_end(
-    made: MakeSite, demo_image: Path, tmp_path: Path
-) -> None:
-    """It is ended, and the other goes on as if it had been alone."""
-    site = made()
-    code = (
-        "import os, time\nprint('up')\n"
-        "while not os.path.exists('/mnt/go/go'): time.sleep(0.05)\nprint('done')"
-    )
-    at_once: dict[str, Any] = {"options": {"nodelist": "n1"}}
-    first = begin(site, demo_image, code, mounts=(f"{tmp_path}:/mnt/go",), **at_once)
-    second = begin(site, demo_image, _STUBBORN, **at_once)
-    for job in (first, second):
-        until_it_runs(site, job)
-    site.service.cancel(second.id)
-    assert site.wait(second.id).state is JobState.CANCELLED
-    (tmp_path / "go").touch()
-    assert site.wait(first.id).state is JobState.COMPLETED
-    assert site.text(first.id) == "up\ndone\n"

@@ -1,13 +1,10 @@
-"""What can go wrong with Docker, on a real engine through a real Slurm: each ends with the right
-sentence and leaves nothing. `test_cells.py` has what goes well."""
+"""A real Docker through a real Slurm: registries, sudo, an ordinary user. `test_cells.py` has
+cells."""
 
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,15 +12,13 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.containers import Box, Mount, runtime_named
-from jupyter_slurm.errors import VariableError
 from jupyter_slurm.wire import Job, JobKind, JobState
-from tests.cluster.docker import DockerEngine, docker_running
-from tests.cluster.docker_images import AARCH64, old_python, shell_only
+from tests.cluster.docker import DockerEngine
+from tests.cluster.docker_images import shell_only
 from tests.cluster.plugin import SlurmCluster
 from tests.cluster.registry import Registry, silent_registry
 from tests.containers.leftovers import processes_of
 from tests.jobs.conftest import Site, spec
-from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
 
 _PATIENCE_S = 60.0
@@ -76,12 +71,6 @@ def until_it_says(site: Site, job: Job, words: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def small(docker_engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> str:
-    docker_engine.load(shell_only(tmp_path_factory.mktemp("small")), "small:1")
-    return "small:1"
-
-
-@pytest.fixture(scope="module")
 def pushed(
     registry: Registry, docker_engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory
 ) -> str:
@@ -104,23 +93,6 @@ def failed(job: Job, sentence: str, advice: str) -> None:
     assert (str(job.why or "")).startswith(sentence)
     assert advice in str(job.advice or "")
     assert "\n" not in str(job.why or "")
-
-
-# --- pull ---
-
-
-@pytest.mark.usefixtures("logged_in")
-def test_an_image_that_is_not_there(made: MakeSite, registry: Registry) -> None:
-    job = run(made(), image=f"{registry.address}/team/nothing:1")
-    failed(job, "The image could not be pulled: there is no such image: ", "name and tag")
-    assert "manifest unknown" in str(job.why or "")
-    assert job.exit_code == 125
-
-
-def test_a_registry_that_cannot_be_reached(made: MakeSite) -> None:
-    job = run(made(), image=f"localhost:{free_port()}/team/small:1")
-    failed(job, "The image could not be pulled: the registry cannot be reached", "mirror")
-    assert "connection refused" in str(job.why or "")
 
 
 def test_a_registry_that_wants_a_login(made: MakeSite, pushed: str) -> None:
@@ -155,181 +127,6 @@ def test_a_job_that_is_cancelled_while_it_pulls_ends(made: MakeSite) -> None:
     assert (ended.state, ended.why) == (JobState.CANCELLED, "Cancelled by you.")
 
 
-@pytest.mark.usefixtures("logged_in")
-def test_no_room_for_an_image(
-    made: MakeSite, registry: Registry, docker_engine: DockerEngine, tmp_path: Path
-) -> None:
-    root = shell_only(tmp_path / "large")
-    (root / "noise").write_bytes(os.urandom(32 << 20))
-    docker_engine.load(root, "large:1")
-    full = registry.push(docker_engine, "large:1", "team/large:1")
-    docker_engine.run("rmi", "large:1")
-    with docker_running(None, disk_mib=24) as cramped:
-        registry.log_in(cramped)
-        job = run(made(engine=cramped), image=full)
-        failed(job, "The image could not be unpacked: there is no room for it", "image prune")
-        assert "no space left on device" in str(job.why or "")
-        assert cramped.containers() == []
-
-
-# --- start ---
-
-
-def test_an_image_for_another_processor(
-    made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
-) -> None:
-    root = shell_only(tmp_path / "far", AARCH64)
-    docker_engine.load(root, "far:1", "--platform", "linux/arm64")
-    job = run(made(), image="far:1")
-    failed(job, "The image is for another kind of processor: ", "uname -m")
-
-
-def test_an_image_without_python(made: MakeSite, small: str) -> None:
-    failed(run(made(), image=small), "The image has no Python.", "python3 (3.6 or later)")
-
-
-def test_an_image_without_a_shell(
-    made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
-) -> None:
-    (tmp_path / "empty" / "etc").mkdir(parents=True)
-    docker_engine.load(tmp_path / "empty", "empty:1")
-    failed(run(made(), image="empty:1"), "The container could not be started: the image", "/bin/sh")
-
-
-def test_an_image_with_python_3_5(
-    made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
-) -> None:
-    job = run(made(), image=old_python(docker_engine, tmp_path, 5))
-    failed(job, "A cell needs Python 3.6 or later, and this is Python 3.5.", "another image")
-
-
-def test_an_image_with_python_3_6_runs_cells_but_cannot_read_functions_of_ours(
-    made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
-) -> None:
-    site = made()
-    image = old_python(docker_engine, tmp_path, 6)
-    job = run(site, image=image)
-    assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "ran\n")
-    # What holds functions of this notebook says which Python wrote them.
-    asked = spec("f()", image=image, runtime="docker", inputs_python=sys.version_info[:2])
-    with pytest.raises(VariableError, match=r"the cell runs in Python 3\.6") as caught:
-        site.service.submit(asked)
-    assert "run it in Python" in str(caught.value.hint)
-
-
-def test_a_folder_that_is_not_there_to_be_mounted(made: MakeSite) -> None:
-    job = run(made(), mounts=("/nowhere/at all:/mnt/x",))
-    failed(job, "The container could not be started: something cannot be mounted", "--mount")
-    assert "/nowhere/at all" in str(job.why or "")
-
-
-def test_a_daemon_that_is_down(made: MakeSite) -> None:
-    job = run(made("export DOCKER_HOST=unix:///nowhere/socket\n"))
-    failed(job, "The container engine does not answer: ", "--exclude")
-    assert "/nowhere/socket" in str(job.why or "")
-
-
-@pytest.fixture
-def without_docker(tmp_path: Path) -> Path:
-    """A folder of all programs of this machine but Docker's."""
-    folder = tmp_path / "without"
-    folder.mkdir()
-    for place in ("/usr/bin", "/usr/sbin"):
-        for program in Path(place).iterdir():
-            link = folder / program.name
-            if program.name not in {"docker", "podman"} and not link.exists():
-                link.symlink_to(program)
-    return folder
-
-
-def test_a_node_without_docker(made: MakeSite, without_docker: Path) -> None:
-    job = run(made(f"export PATH='{without_docker}'\n"))
-    failed(job, "The node has no such container tool: ", "--runtime")
-    assert "docker" in str(job.why or "")
-
-
-def test_a_login_node_without_docker(
-    made: MakeSite, without_docker: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node = os.environ["PATH"]
-    with monkeypatch.context() as login:
-        login.setenv("PATH", str(without_docker))
-        site = made(f"export PATH={shlex.quote(node)}\n")
-        job = run(site)
-        assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "ran\n")
-
-
-# --- end ---
-
-
-def test_a_container_that_ignores_the_order_to_end(made: MakeSite) -> None:
-    site = made()
-    job = begin(site, _STUBBORN)
-    until_it_says(site, job, "up")
-    site.service.cancel(job.id)
-    assert site.wait(job.id, limit_s=120).state is JobState.CANCELLED
-
-
-_SLOW = """#!/bin/sh
-case $1 in run)
-  shift
-  ( {setsid} sh -c 'sleep 2; {docker} create "$@"; : >{folder}/made' sh "$@" & ) >/dev/null 2>&1
-  : >{folder}/asked
-  exec sleep 600 ;;
-esac
-exec {docker} "$@"
-"""
-
-
-@pytest.mark.parametrize("outlived", [True, False], ids=["outlived", "under proctrack/cgroup"])
-def test_a_container_that_the_engine_makes_after_the_job_was_killed(
-    outlived: bool, made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
-) -> None:
-    """By a stand-in for the client: the real engine is too quick for it to be hit for sure. And one
-    for setsid is what cgroups come to: nobody outlives the job who would look after it."""
-    folder = tmp_path / "slow"
-    folder.mkdir()
-    words = {"docker": shutil.which("docker"), "setsid": shutil.which("setsid")}
-    (folder / "docker").write_text(_SLOW.format(folder=shlex.quote(str(folder)), **words))
-    (folder / "docker").chmod(0o755)
-    if not outlived:
-        (folder / "setsid").symlink_to("/bin/true")
-    site = made(f"export PATH={shlex.quote(str(folder))}:$PATH\n")
-    job = begin(site, _HELLO)
-    wait_until((folder / "asked").exists, _PATIENCE_S)
-    # Slurm says TERM first, and kills KillWait later.
-    site.cluster.run("scancel", "--full", "--signal=KILL", job.slurm_id or "")
-    wait_until((folder / "made").exists, _PATIENCE_S)
-    wait_until(lambda: not docker_engine.containers(), _PATIENCE_S)
-    assert site.wait(job.id).state.final
-
-
-def test_a_program_that_fails_is_not_dockers_failure(made: MakeSite) -> None:
-    code = "#!/bin/sh\necho 'docker: Error response from daemon: no space left.' >&2; exit 125"
-    job = run(made(), code)
-    assert (job.state, job.exit_code) == (JobState.FAILED, 125)
-    assert "room" not in str(job.why or "")
-
-
-def test_two_jobs_on_one_node_at_once(made: MakeSite, tmp_path: Path) -> None:
-    site = made()
-    place = tmp_path / "meeting"
-    place.mkdir()
-    code = (
-        "import os, time\nopen('/mnt/m/{me}', 'w').close()\n"
-        "while not os.path.exists('/mnt/m/{you}'): time.sleep(0.05)\nprint('met')"
-    )
-    asked: dict[str, Any] = {"mounts": (f"{place}:/mnt/m",), "options": {"nodelist": "n1"}}
-    jobs = [
-        begin(site, code.format(me=me, you=you), **asked) for me, you in (("a", "b"), ("b", "a"))
-    ]
-    for job in jobs:
-        assert site.wait(job.id, limit_s=120).state is JobState.COMPLETED
-        assert site.text(job.id) == "met\n"
-
-
-# --- by way of sudo ---
-
 _SUDO = """#!/bin/sh
 [ "$1" = -n ] || exit 1
 shift
@@ -352,9 +149,6 @@ def test_by_way_of_sudo(made: MakeSite, docker_engine: DockerEngine, tmp_path: P
     site.cluster.run("scancel", "--full", "--signal=KILL", stubborn.slurm_id or "")
     wait_until(lambda: not docker_engine.containers(), _PATIENCE_S)
     assert site.wait(stubborn.id).state.final
-
-
-# --- as somebody who is not root ---
 
 
 def test_an_ordinary_user_and_their_groups(docker_engine: DockerEngine) -> None:

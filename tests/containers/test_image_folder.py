@@ -37,21 +37,6 @@ def test_versions_of_one_name_are_not_those_of_another() -> None:
     assert image_folder.is_version(pulled, "docker.io/library/ubuntu:22.04", (".sif",))
 
 
-def test_docker_knows_an_image_by_the_digits_of_its_file() -> None:
-    assert image_folder.docker_tag("/x/a+0123456789ab.tar") == "jupyter-slurm/image:0123456789ab"
-    for path in ("/x/a.tar", "/x/a+0123456789ab.sif", "demo:1"):
-        assert image_folder.docker_tag(path) is None
-
-
-def test_tools_that_share_images_share_records() -> None:
-    assert image_folder.tool_of("podman") == image_folder.tool_of("docker")
-    assert image_folder.tool_of("singularity") == image_folder.tool_of("apptainer")
-    entry = image_folder.record_name("a.org/b:c", "docker")
-    assert entry == "a.org%b+c@docker.json"
-    assert image_folder.tool_of_record(entry) == "docker"
-    assert image_folder.tool_of_record("mine+0123456789ab.tar") is None
-
-
 def found(wanted: str, site: Mapping[str, str], ours: Mapping[str, str]) -> str:
     return find_image(
         wanted,

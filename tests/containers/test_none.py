@@ -21,16 +21,6 @@ def run(box: Box, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_job_dir_is_where_it_is() -> None:
-    assert NONE.job_dir(Box(job_dir="/a b/c")) == "/a b/c"
-
-
-def test_argv_ends_with_the_programs_own_words() -> None:
-    launch = NONE.launch(["python3", "-u", "a b", "$x"], Box(job_dir="/j"))
-    assert launch.argv[-4:] == ("python3", "-u", "a b", "$x")
-    assert launch.pid_file is None
-
-
 @pytest.mark.parametrize("folder", [None, "~", "."])
 def test_without_a_folder_it_runs_in_the_home(folder: str | None, tmp_path: Path) -> None:
     done = run(Box(job_dir="/j", workdir=folder), "pwd", HOME=str(tmp_path))
@@ -60,13 +50,6 @@ def test_the_environment_is_read_from_a_file_of_the_job_dir(tmp_path: Path) -> N
     assert done.stdout == "a $b\nc\n"
 
 
-def test_the_shell_becomes_the_program(tmp_path: Path) -> None:
-    launch = NONE.launch(["/bin/sh", "-c", "echo $$"], Box(job_dir="/j", workdir="/"))
-    with subprocess.Popen(launch.argv, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert int(process.stdout.read()) == process.pid
-
-
 def test_an_image_is_refused() -> None:
     with pytest.raises(RequestError, match="cannot use the image /x") as caught:
         NONE.launch(["true"], Box(job_dir="/j", image="/x"))
@@ -76,12 +59,3 @@ def test_an_image_is_refused() -> None:
 def test_a_mount_is_refused() -> None:
     with pytest.raises(RequestError, match="/data cannot be mounted"):
         NONE.launch(["true"], Box(job_dir="/j", mounts=(Mount("/data", "/data"),)))
-
-
-def test_a_nul_is_refused() -> None:
-    with pytest.raises(RequestError, match="NUL"):
-        NONE.launch(["true"], Box(job_dir="/j", workdir="a\0b"))
-
-
-def test_it_is_never_to_blame() -> None:
-    assert NONE.explain("ch-run[1]: error: x") is None

@@ -34,12 +34,6 @@ def test_arguments_reach_a_shells_script_unchanged(script: Path) -> None:
     assert run(script, *HOSTILE).stdout == "".join(f"{word}\0" for word in HOSTILE)
 
 
-def test_a_script_of_any_interpreter_is_started(script: Path) -> None:
-    script.write_text("#!/usr/bin/python3\nimport sys\nprint(sys.argv[1:])\n")
-    script.chmod(0o755)
-    assert run(script, "a b").stdout == "['a b']\n"
-
-
 def test_an_image_without_one_says_so(script: Path) -> None:
     done = run(script)
     assert (done.returncode, done.stderr) == (127, f"{NONE_NAMED}\n")

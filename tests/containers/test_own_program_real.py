@@ -1,5 +1,5 @@
-"""The program that an image itself names, as a job of a real Slurm, with each tool that runs it:
-Docker and Apptainer are real, pyxis and enroot stand-ins."""
+"""The program that an image itself names, as a job of a real Slurm: by a real Docker, and by a
+stand-in for pyxis. `test_apptainer_registry.py` has Apptainer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ import pytest
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import ImageSpec, Job, JobKind, JobState
-from tests.cluster.apptainer import ApptainerEngine, exports
 from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
 from tests.cluster.pyxis import EnrootStandIn
-from tests.cluster.registry import Registry, silent_registry
 from tests.containers.leftovers import processes_of
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
@@ -40,12 +38,6 @@ _STARTS = """cd /srv/own
 [ "$#" -gt 0 ] || set -- 'usual $HOME'
 exec sh main.sh "$@"
 """
-_DEFINITION = """Bootstrap: localimage
-From: {base}
-%files
-  main.sh /srv/own/main.sh
-%runscript
-{starts}"""
 _SCRIPT = f"""#!/bin/sh
 set -e
 mkdir -p /srv/own
@@ -64,8 +56,7 @@ class Ground:
     def build(self, runtime: str, folder: Path) -> None:
         """Build `own` with the program."""
         (folder / "main.sh").write_text(_PROGRAM)
-        definition = _DEFINITION.format(base=self.base, starts=_STARTS)
-        recipes = {"docker": _DOCKERFILE, "apptainer": definition}
+        recipes = {"docker": _DOCKERFILE}
         asked = ImageSpec(
             id=spec("").id,
             name="own",
@@ -99,24 +90,16 @@ def docker(request: pytest.FixtureRequest) -> tuple[str, str, Callable[[], list[
     return "small:1", engine.setup, engine.containers
 
 
-def apptainer(request: pytest.FixtureRequest) -> tuple[str, str, Callable[[], list[str]]]:
-    engine: ApptainerEngine = request.getfixturevalue("apptainer_engine")
-    env = engine.unprivileged | {"APPTAINER_MKSQUASHFS_ARGS": "-noI -noD -noF -noX"}
-    return str(request.getfixturevalue("shell_image")), exports(env), list
-
-
 def pyxis(request: pytest.FixtureRequest) -> tuple[str, str, Callable[[], list[str]]]:
     standin: EnrootStandIn = request.getfixturevalue("enroot_standin")
     standin.publish("small:1", request.getfixturevalue("small_image"))
     return "docker.io/small:1", standin.setup, standin.containers
 
 
-enroot = pyxis
-TOOLS = {"docker": docker, "apptainer": apptainer, "pyxis": pyxis, "enroot": enroot}
-each_tool = pytest.mark.parametrize("ground", TOOLS, indirect=True)
+TOOLS = {"docker": docker, "pyxis": pyxis}
 
 
-@pytest.fixture
+@pytest.fixture(params=TOOLS)
 def ground(
     request: pytest.FixtureRequest,
     slurm_cluster: SlurmCluster,
@@ -142,7 +125,6 @@ def shown(words: Sequence[str]) -> str:
     return "".join(f"<{word}>" for word in words)
 
 
-@each_tool
 def test_it_gets_the_jobs_arguments_environment_and_signals_and_its_exit_code_is_the_jobs(
     ground: Ground, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -166,50 +148,3 @@ def test_it_gets_the_jobs_arguments_environment_and_signals_and_its_exit_code_is
 
     with pytest.raises(RequestError, match="begins in the folder that the image names"):
         ground.begin("own", options={"chdir": "/"})
-
-
-@pytest.mark.parametrize("ground", ["docker"], indirect=True)
-def test_an_image_of_docker_that_names_no_program(ground: Ground) -> None:
-    job = ground.run("small:1")
-    assert (job.state, job.why) == (JobState.FAILED, "The image names no program of its own.")
-    assert "ENTRYPOINT" in str(job.advice)
-    given = ground.run("small:1", "sh", "-c", 'printf "<%s>" "$0" "$@"', *HOSTILE)
-    assert ground.site.text(given.id) == shown(HOSTILE)
-
-
-@pytest.mark.parametrize("ground", ["pyxis", "enroot"], indirect=True)
-def test_an_image_of_enroot_that_names_no_program(ground: Ground) -> None:
-    job = ground.run(ground.base)
-    assert (job.state, job.why) == (JobState.FAILED, "The image names no program of its own.")
-
-
-@pytest.fixture
-def pushed(ground: Ground, registry: Registry, docker_engine: DockerEngine) -> Iterator[str]:
-    """An image that the node's tool has to pull, as others have made it."""
-    dockerfile = (
-        'FROM small:1\nWORKDIR /srv\nENV V=image\nENTRYPOINT ["printf", "<%s>"]\nCMD ["$HOME"]\n'
-    )
-    docker_engine.run("build", "--tag", "own:1", "-", stdin=dockerfile)
-    full = registry.push(docker_engine, "own:1", "team/own:1")
-    docker_engine.run("rmi", "own:1")
-    registry.log_in(docker_engine)
-    yield full
-    registry.log_out(docker_engine)
-
-
-@pytest.mark.parametrize("ground", ["docker"], indirect=True)
-def test_docker_pulls_the_image_first_and_that_is_seen(
-    ground: Ground, pushed: str, registry: Registry
-) -> None:
-    job = ground.run(pushed)
-    assert job.state is JobState.COMPLETED, job.why
-    assert "Pulling from team/own" in ground.site.text(job.id)
-    assert ground.site.text(job.id).endswith("<$HOME>")
-
-    missing = ground.run(f"{registry.address}/team/nothing:1")
-    assert str(missing.why).startswith("The image could not be pulled: there is no such image: ")
-    with silent_registry() as address:
-        pulls = ground.begin(f"{address}/team/own:1")
-        wait_until(lambda: any("pull" in one for one in processes_of(ground.site)), _PATIENCE_S)
-        ground.site.service.cancel(pulls.id)
-        assert ground.site.wait(pulls.id).state is JobState.CANCELLED

@@ -4,7 +4,6 @@ the command line. `test_cells.py` runs cells in steps of a real Slurm."""
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,28 +13,9 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.containers import Box, Mount, runtime_named
-from jupyter_slurm.containers.making import MAKERS
-from jupyter_slurm.containers.recipe import Kind, read_recipe
 from jupyter_slurm.containers.references import parse_reference
-from jupyter_slurm.containers.runtime import HasSteps, HasTerminal
+from jupyter_slurm.containers.runtime import HasSteps
 from jupyter_slurm.errors import RequestError
-
-SINCE = {
-    "--container-image": "0.1",
-    "--container-mounts": "0.1",
-    "--container-name": "0.1",
-    "--container-save": "0.7",
-    "--container-workdir": "0.1",
-    "--container-mount-home": "0.3",
-    "--no-container-mount-home": "0.3",
-    "--container-remap-root": "0.4",
-    "--no-container-remap-root": "0.4",
-    "--no-container-entrypoint": "0.8",
-    "--container-writable": "0.11",
-}
-"""Every option of pyxis that is used, for programs and to make images (`making/pyxis.py`), and the
-first version that has it. `no_exec` behind a name is 0.14's, and only given where 0.15's
---container-env shows that it is known. What enters a container that runs is enroot's own (3.0)."""
 
 PYXIS = runtime_named("pyxis")
 BOX = Box(job_dir="/jobs/abc", image="nvcr.io#nvidia/pytorch:22.11-py3")
@@ -63,9 +43,9 @@ def options(box: Box) -> list[str]:
     return [word for word in argv[7 : argv.index("--")] if word]
 
 
-@pytest.fixture(params=["dash", "bash"])
-def called(request: pytest.FixtureRequest, tmp_path: Path) -> Called:
-    """Runs the script with a shell of each kind; what srun was given, and what was printed."""
+@pytest.fixture
+def called(tmp_path: Path) -> Called:
+    """Runs the script; what srun was given, and what was printed."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, text in {"srun": SRUN, "nvidia-smi": SMI}.items():
@@ -75,7 +55,7 @@ def called(request: pytest.FixtureRequest, tmp_path: Path) -> Called:
     def call(image: str = "/i.sqsh", **env: str) -> dict[str, Any]:
         launch = PYXIS.launch(["prog", "a b"], Box(job_dir=str(tmp_path), image=image))
         done = subprocess.run(
-            [request.param, *launch.argv[1:]],
+            ["bash", *launch.argv[1:]],
             env={"PATH": f"{programs}:/usr/bin:/bin", "CALL": str(tmp_path / "call"), **env},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -89,50 +69,10 @@ def called(request: pytest.FixtureRequest, tmp_path: Path) -> Called:
     return call
 
 
-def test_the_options_of_a_step_in_an_image() -> None:
-    assert options(BOX) == [
-        "--container-image=nvcr.io#nvidia/pytorch:22.11-py3",
-        "--container-mounts=/jobs/abc:/mnt/job",
-        "--container-mount-home",
-        "--no-container-entrypoint",
-        "--no-container-remap-root",
-        "--container-writable",
-        "--container-workdir=/",
-    ]
-
-
 def test_the_program_is_root_inside_where_that_is_asked_for() -> None:
     as_root = options(replace(BOX, as_root=True))
     assert set(options(BOX)) - set(as_root) == {"--no-container-remap-root"}
     assert set(as_root) - set(options(BOX)) == {"--container-remap-root"}
-
-
-def test_of_options_with_two_halves_one_is_always_given() -> None:
-    given = {option.removeprefix("--").removeprefix("no-") for option in options(BOX)}
-    halves = {"container-mount-home", "container-entrypoint", "container-remap-root"}
-    assert halves <= given
-    assert {"container-writable", "container-readonly"} & given
-
-
-@pytest.mark.parametrize("image", ["/i.sqsh", "@myrepo"])
-def test_every_option_used_has_been_there_since_a_version_that_is_named(
-    image: str, called: Called
-) -> None:
-    used = {word.partition("=")[0] for word in called(image)["words"] if "container-" in word}
-    recipe = read_recipe("#!/bin/sh\ntrue", "/i.sqsh", Kind.SCRIPT, "pyxis")
-    making = MAKERS["pyxis"].build(recipe, "/i.sqsh", "1")
-    used |= set(re.findall(r"--[a-z-]*container-[a-z-]*", making))
-    assert used <= set(SINCE)
-    assert all(int(version.split(".")[1]) <= 11 for version in SINCE.values())
-
-
-def test_the_job_dir_has_one_place_inside() -> None:
-    assert PYXIS.job_dir(BOX) == "/mnt/job"
-
-
-def test_the_script_is_the_same_for_every_job() -> None:
-    other = Box(job_dir="/j", image="@x", mounts=(Mount("/a", "/mnt/a"),))
-    assert PYXIS.launch(["true"], BOX).argv[2] == PYXIS.launch(["true"], other).argv[2]
 
 
 def test_the_step_takes_one_task_on_the_scripts_own_node_and_its_input_is_empty(
@@ -168,12 +108,6 @@ def test_gpus_meant_for_all_tasks_or_nodes_are_those_of_the_scripts_node(
     step = called(**job, CUDA_VISIBLE_DEVICES="0,3")
     assert "--gpus=2" in step["words"]
     assert {"SLURM_NTASKS", "SLURM_GPUS_PER_TASK", "SLURM_GPUS"} & step["env"].keys() == set()
-
-
-def test_what_one_task_has_is_asked_for_as_the_job_was(called: Called) -> None:
-    step = called(SLURM_GPUS="2", SLURM_NTASKS="1", CUDA_VISIBLE_DEVICES="0,1")
-    assert step["env"]["SLURM_GPUS"] == "2"
-    assert not any(word.startswith("--g") for word in step["words"])
 
 
 @pytest.mark.parametrize(("devices", "shown"), [("0,1", "all"), ("7", None)])
@@ -229,22 +163,9 @@ def test_the_nodes_own_python_and_options_of_pyxis_do_not_come_inside(called: Ca
     assert env["ENROOT_LOGIN_SHELL"] == "no"
 
 
-def test_a_program_with_a_terminal_is_srun_s_own_child_and_may_run_beside_the_job_s() -> None:
-    runtime = PYXIS
-    assert isinstance(runtime, HasTerminal)
-    beside = runtime.beside(["sh"], BOX)
-    assert "--pty --overlap --mem=0" in beside.argv
-    assert beside.pid_file is None
-
-
 def test_the_exit_code_comes_through_and_srun_adds_nothing_to_it(called: Called) -> None:
     done = called(RC="3")
     assert (done["rc"], done["stderr"]) == (3, "pyxis: importing docker image: x\n")
-
-
-def test_nothing_is_left_beside_the_job(called: Called, tmp_path: Path) -> None:
-    called()
-    assert {path.name for path in tmp_path.iterdir()} == {"bin", "call"}
 
 
 @pytest.mark.parametrize(
@@ -292,11 +213,7 @@ def test_a_mount_may_be_read_only_and_come_from_any_path() -> None:
     ("mount", "words"),
     [
         (Mount("/a", "/mnt/a,b"), "enroot reads blanks, commas"),
-        (Mount("/a", "/mnt/a b"), "enroot reads blanks, commas"),
-        (Mount("/a", "/mnt/$(x)"), "enroot reads blanks, commas"),
         (Mount("/a", "/mnt"), "cannot be mounted at /mnt"),
-        (Mount("/a", "/mnt/x/../job"), "cannot be mounted at"),
-        (Mount("/a", "/"), "cannot be mounted at /"),
         (Mount("a", "/mnt/x"), "absolute path"),
         (Mount("/a\0", "/mnt/x"), "NUL"),
     ],
@@ -306,16 +223,11 @@ def test_mounts_that_pyxis_cannot_do_are_refused(mount: Mount, words: str) -> No
         PYXIS.launch(["true"], Box(job_dir="/j", image="/i", mounts=(mount,)))
 
 
-@pytest.mark.parametrize("job_dir", ["/a b", "/a:b", "/a,b", "/a$b"])
+@pytest.mark.parametrize("job_dir", ["/a b", "/a$b"])
 def test_a_job_dir_that_pyxis_cannot_mount_is_refused_with_the_remedy(job_dir: str) -> None:
     with pytest.raises(RequestError, match="pyxis cannot mount") as caught:
         PYXIS.launch(["true"], Box(job_dir=job_dir, image="/i"))
     assert "job_root" in str(caught.value.hint)
-
-
-def test_an_image_is_needed() -> None:
-    with pytest.raises(RequestError, match="pyxis needs an image"):
-        PYXIS.launch(["true"], Box(job_dir="/j"))
 
 
 def test_values_of_the_environment_are_not_in_the_command_line() -> None:
@@ -346,36 +258,10 @@ def test_values_of_the_environment_are_not_in_the_command_line() -> None:
             "~/.config/enroot/.credentials",
         ),
         (
-            "slurmstepd: error: pyxis: failed to import docker image: a:1\n"
-            "slurmstepd: error: pyxis:     [ERROR] URL https://x returned error code: 404 Not "
-            "Found\n",
-            "there is no such image",
-            "name and tag",
-        ),
-        (
-            "slurmstepd: error: pyxis: failed to import docker image: a:1\n"
-            "slurmstepd: error: pyxis:     [ERROR] URL https://x returned error code: 429 Too "
-            "Many Requests\n",
-            "the registry refuses so many downloads",
-            "Log in",
-        ),
-        (
-            "slurmstepd: error: pyxis: failed to import docker image: a:1\n"
-            "slurmstepd: error: pyxis:     [ERROR] Invalid image reference: docker://A#b\n",
-            "does not understand its name",
-            "digests need enroot 4",
-        ),
-        (
             "slurmstepd-n1: error: pyxis: failed to create container filesystem for image: /x\n"
             "slurmstepd-n1: error: pyxis:     [ERROR] No such file or directory: /x\n",
             "no such image on this node: No such file or directory: /x.",
             "not every node",
-        ),
-        (
-            "slurmstepd: error: pyxis: failed to create container filesystem for image: /x\n"
-            "slurmstepd: error: pyxis:     [ERROR] Invalid image format: /x\n",
-            "could not be unpacked",
-            "enroot import",
         ),
         (
             "slurmstepd: error: pyxis: failed to create container filesystem for image: /x\n"
@@ -385,25 +271,11 @@ def test_values_of_the_environment_are_not_in_the_command_line() -> None:
             "enroot remove",
         ),
         (
-            "slurmstepd: error: pyxis: --container-mounts: source path does not exist: /gone\n"
-            "slurmstepd: error: pyxis: couldn't create enroot start configuration script\n",
-            "could not be mounted",
-            "must exist on the node",
-        ),
-        (
             "slurmstepd: error: pyxis: container start failed with error code: 1\n"
             "slurmstepd: error: pyxis:     enroot-nsenter: failed to create user namespace: "
             "Operation not permitted\n",
             "does not let users make containers",
             "user namespaces",
-        ),
-        (
-            "slurmstepd: error: pyxis: container start failed with error code: 1\n"
-            "slurmstepd: error: pyxis:     nvidia-container-cli: initialization error: driver\n"
-            "slurmstepd: error: pyxis:     [ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with "
-            "return code 1\n",
-            "NVIDIA tools",
-            "--gpus 1",
         ),
         (
             'slurmstepd: error: pyxis: error: a container with name "pyxis_gone" does not exist, '
@@ -412,27 +284,10 @@ def test_values_of_the_environment_are_not_in_the_command_line() -> None:
             "--nodelist",
         ),
         (
-            "slurmstepd: error: pyxis: couldn't mkdir /run/pyxis/1000: Permission denied\n",
-            "pyxis cannot make its folder",
-            "runtime_path",
-        ),
-        (
-            "slurmstepd: error: execve(): /bin/sh: No such file or directory\n",
-            "The image has no such program",
-            "/bin/sh",
-        ),
-        (
             "srun: unrecognized option '--container-image=/x'\nTry \"srun --help\"\n",
             "no containers of pyxis here",
             "--runtime",
         ),
-        (
-            "srun: error: Unable to create step for job 3: More processors requested than "
-            "permitted\n",
-            "no step of the job: Unable to create step for job 3",
-            "--cpus-per-task",
-        ),
-        ("slurmstepd: error: pyxis: something new\n", "something new.", "its own"),
     ],
 )
 def test_failures_are_told_by_step_in_the_tools_own_words(

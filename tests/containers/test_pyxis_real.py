@@ -38,22 +38,19 @@ def ended(site: Site, runtime: str, image: str, code: str = "#!/bin/sh\necho up"
     return site.wait(site.service.submit(wanted).id)
 
 
-@pytest.mark.parametrize("runtime", ["pyxis", "enroot"])
 @pytest.mark.parametrize(
-    ("image", "why", "advice"),
+    ("runtime", "image", "why"),
     [
-        ("ubuntu:20.04", "the registry cannot be reached from the node: curl: (6)", "--image FILE"),
-        ("/etc/hostname", "is not a SquashFS file: Invalid image format", "enroot import"),
-        ("@myrepo", "on this node", "node"),
+        ("pyxis", "ubuntu:20.04", "the registry cannot be reached"),
+        ("enroot", "/etc/hostname", "is not a SquashFS file"),
     ],
 )
 def test_the_job_tells_the_step_that_failed(
-    runtime: str, image: str, why: str, advice: str, site: Site, enroot_standin: EnrootStandIn
+    runtime: str, image: str, why: str, site: Site, enroot_standin: EnrootStandIn
 ) -> None:
     job = ended(site, runtime, image)
     assert job.state is JobState.FAILED
     assert why in str(job.why)
-    assert advice in str(job.advice)
     wait_until(lambda: enroot_standin.containers() == [], _PATIENCE_S)
 
 
@@ -74,19 +71,3 @@ def test_an_image_that_was_fetched_is_used_and_two_jobs_do_not_mind_each_other(
         told = "importing docker image: nvcr.io#nvidia/pytorch" in site.text(job.id)
         assert told is (runtime == "pyxis")
     wait_until(lambda: enroot_standin.containers() == [], _PATIENCE_S)
-
-
-def test_what_a_program_prints_comes_before_its_line_is_whole(
-    site: Site, small_image: Path
-) -> None:
-    """A step of srun's would keep it until then."""
-    code = "#!/bin/sh\nprintf half; while [ ! -e /mnt/job/go ]; do sleep 0.1; done; echo"
-    wanted = spec(code, kind=JobKind.PROGRAM, runtime="pyxis", image=str(small_image))
-    job = site.service.submit(wanted)
-    wait_until(
-        lambda: site.service.logs(job.id, "", wait_s=1, budget_bytes=None).outputs != (),
-        _PATIENCE_S,
-    )
-    Path(site.service.job(job.id).job_dir, "go").touch()
-    assert site.wait(job.id).state is JobState.COMPLETED
-    assert site.text(job.id) == "half\n"

@@ -1,9 +1,11 @@
-"""A session in every runtime that this machine has, through a real Slurm; nothing is left of it."""
+"""A session in an image, through a real Slurm; nothing is left of it."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
+
+import pytest
 
 from jupyter_slurm.wire import ExecuteResult, Job, JobKind, JobState
 from tests.containers import test_cells
@@ -26,7 +28,7 @@ def shown(ground: Ground, session: Job, code: str, **changes: Any) -> list[str]:
     return [o.data["text/plain"] for o in site.outputs(job.id) if isinstance(o, ExecuteResult)]
 
 
-@test_cells.each_launched
+@pytest.mark.parametrize("ground", ["docker", "pyxis"], indirect=True)
 def test_a_session_keeps_its_state_and_ends_with_all_that_it_was(ground: Ground) -> None:
     site = ground.site
     session = site.service.submit(

@@ -17,8 +17,6 @@ from tests.ssh.waiting import wait_until
 ground = test_cells.ground
 """At its end nothing is left of any container or process."""
 
-CHANGES = pytest.mark.parametrize("ground", ["pyxis", "enroot"], indirect=True)
-"""A program can change what it has of its image there."""
 SEES = "import glob, time; print(sorted(glob.glob('/*')), flush=True); time.sleep(1000)"
 
 
@@ -46,7 +44,7 @@ def ended(ground: Ground, job: Job) -> None:
     ground.site.wait(job.id)
 
 
-@test_cells.each_launched
+@pytest.mark.parametrize("ground", ["docker", "pyxis"], indirect=True)
 def test_in_an_allocation_of_its_own_it_is_in_the_image(ground: Ground) -> None:
     asked = ground.job_spec(ANY_SHELL, kind=JobKind.PROGRAM, env={"MINE": "a b"}, name="shell")
     assert isinstance(asked, ProgramSpec)
@@ -65,7 +63,7 @@ def test_in_an_allocation_of_its_own_it_is_in_the_image(ground: Ground) -> None:
     assert end(terminal) == 6
 
 
-@test_cells.each_launched
+@pytest.mark.parametrize("ground", ["docker"], indirect=True)
 def test_its_terminal_closed_it_leaves_nothing(ground: Ground) -> None:
     asked = ground.job_spec(ANY_SHELL, kind=JobKind.PROGRAM)
     assert isinstance(asked, ProgramSpec)
@@ -79,7 +77,6 @@ def test_its_terminal_closed_it_leaves_nothing(ground: Ground) -> None:
     wait_until(lambda: not cluster.run("squeue", "-h").stdout.strip(), 120)
 
 
-@test_cells.each_launched
 def test_beside_a_cell_that_runs_and_goes_on(ground: Ground) -> None:
     job = ground.started(SEES, env={"MINE": "a b"})
     terminal = opened(ground, job.id)
@@ -91,7 +88,7 @@ def test_beside_a_cell_that_runs_and_goes_on(ground: Ground) -> None:
     ended(ground, job)
 
 
-@test_cells.each_launched
+@pytest.mark.parametrize("ground", ["docker", "pyxis"], indirect=True)
 def test_on_another_node_of_the_job_it_is_in_the_image_too(ground: Ground) -> None:
     job = ground.started(SEES, env={"MINE": "a b"}, options={"nodes": "2", "mem": "200"})
     wait_until(lambda: len(ground.site.service.job(job.id).nodes) == 2, 60)
@@ -105,7 +102,7 @@ def test_on_another_node_of_the_job_it_is_in_the_image_too(ground: Ground) -> No
     ended(ground, job)
 
 
-@CHANGES
+@pytest.mark.parametrize("ground", ["pyxis", "enroot"], indirect=True)
 def test_what_a_cell_has_changed_in_its_container_is_there(ground: Ground) -> None:
     code = "import time; open('/opt/mine', 'w'); print('up', flush=True); time.sleep(1000)"
     job = ground.started(code, env={"MINE": "a\nb"})

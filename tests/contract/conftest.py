@@ -1,11 +1,11 @@
-"""Every Api there is: the Service through the agent, and over SSH; and the tests' own fakes."""
+"""Every Api: the Service over SSH and through the agent, and the tests' own fakes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -14,21 +14,14 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.client import AgentClient
 from tests.agent.home import AgentHome
 from tests.agent.plugin import new_home
-from tests.cluster.plugin import SlurmCluster
 from tests.magics.fake import FakeApi
 from tests.ssh.profile import SshSlurm
 from tests.ssh.waiting import wait_until
 
-REAL = ["through the agent", "over ssh, through the agent"]
-"""What runs through the agent has run in its process: a Service alone is what tests/jobs are of."""
+REAL = "over ssh, through the agent"
+"""The longest way: tests/jobs show the Service alone, and on this machine."""
 FAKE = ["the front ends' fake", "the agent's fake"]
 HOMES = ("DATA", "RUNTIME", "CONFIG")
-
-
-def _params(*names: str) -> list[Any]:
-    """All but the front ends' fake start a real agent."""
-    real = [pytest.mark.real]
-    return [pytest.param(name, marks=[] if name == FAKE[0] else real) for name in names]
 
 
 class Agents:
@@ -51,7 +44,7 @@ class Agents:
             here.delenv("PYTHONPATH", raising=False)
             for name, value in env.items():
                 here.setenv(name, value)
-            client = AgentClient(home.socket, COMMAND if way in REAL else home.command)
+            client = AgentClient(home.socket, COMMAND if way == REAL else home.command)
             try:
                 yield client
             finally:
@@ -63,10 +56,7 @@ class Agents:
         with pytest.MonkeyPatch.context() as here:
             home = self._stack.enter_context(new_home(here))
             env = {f"JUPYTER_{name}_DIR": str(home.folder / name.lower()) for name in HOMES}
-        if way in REAL:
-            slurm: SlurmCluster = self._request.getfixturevalue("slurm_cluster")
-            env["JUPYTER_CONFIG_DIR"] = slurm.env["JUPYTER_CONFIG_DIR"]
-        if "ssh" in way:
+        if way == REAL:
             far: SshSlurm = self._request.getfixturevalue("ssh_slurm")
             far.write_profile(self._folder)
             env |= far.env | {"JUPYTER_CONFIG_DIR": str(self._folder)}
@@ -90,9 +80,9 @@ def agents(
         yield Agents(request, tmp_path_factory.mktemp("over-ssh"), stack)
 
 
-@pytest.fixture(params=_params(*REAL))
-def api(request: pytest.FixtureRequest, agents: Agents) -> Iterator[Api]:
-    with agents.client(request.param) as api:
+@pytest.fixture
+def api(agents: Agents) -> Iterator[Api]:
+    with agents.client(REAL) as api:
         yield api
 
 
@@ -103,7 +93,9 @@ class AnyApi(NamedTuple):
     """The code of a cell that runs until it is cancelled."""
 
 
-@pytest.fixture(params=_params(*REAL, *FAKE))
+@pytest.fixture(
+    params=[FAKE[0], *(pytest.param(name, marks=pytest.mark.real) for name in (REAL, FAKE[1]))]
+)
 def any_api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyApi]:
     """With what each of them can do."""
     if request.param == FAKE[0]:
@@ -111,7 +103,7 @@ def any_api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyApi]:
         yield AnyApi(fake, False, "linger()")
         fake.close()
         return
-    real = request.param in REAL
+    real = request.param == REAL
     agents: Agents = request.getfixturevalue("agents")
     with agents.client(request.param) as api:
         yield AnyApi(api, real, "import time; time.sleep(600)" if real else "")

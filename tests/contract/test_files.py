@@ -1,4 +1,4 @@
-"""Single files of a cluster: of the Service itself, through the agent, and over SSH."""
+"""Single files of a cluster, over SSH and through the agent."""
 
 from __future__ import annotations
 
@@ -108,10 +108,5 @@ def test_what_is_too_large_is_refused_before_it_travels(api: Api, tmp_path: Path
         file.truncate(MOST_BYTES + 1)
     with pytest.raises(RequestError, match="larger than 40 MB"):
         api.read_file(str(large), "local")
-    with large.open("wb") as file:
-        file.truncate(MOST_BYTES)
-    content = api.read_file(str(large), "local").content
-    assert len(content) == MOST_BYTES
-    assert api.write_file(str(tmp_path / "again"), content, "local").size_bytes == MOST_BYTES
     with pytest.raises(RequestError, match="larger than 40 MB"):
-        api.write_file(str(large), content + b"x", "local")
+        api.write_file(str(large), bytes(MOST_BYTES + 1), "local")

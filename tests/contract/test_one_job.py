@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from jupyter_slurm.errors import NotFoundError
-from jupyter_slurm.wire import CellSpec, JobState, UsageSample
+from jupyter_slurm.wire import JobState, UsageSample
 from tests.contract.conftest import AnyApi
 from tests.contract.test_watching import PATIENCE_S, cancelled, submitted
-from tests.ssh.waiting import wait_until
 
 
 def test_a_job_in_all_its_parts(any_api: AnyApi) -> None:
@@ -46,14 +45,7 @@ def test_what_it_uses_comes_once_and_has_an_end(any_api: AnyApi) -> None:
     assert told.job.state.final
 
 
-def test_when_it_would_start_is_told_to_who_asks(any_api: AnyApi) -> None:
-    api = any_api.api
-    asked = CellSpec(id="aaaaaaaa", name="t", code="1", options={"time": "00:05:00"})
-    assert api.preview(asked).start_estimate_s is None
-    wait_until(lambda: api.preview(asked, estimate=True).start_estimate_s is not None, PATIENCE_S)
-
-
-@pytest.mark.parametrize("call", ["details", "usage"])
-def test_a_job_that_there_is_not_has_no_parts(any_api: AnyApi, call: str) -> None:
-    with pytest.raises(NotFoundError, match="nosuch"):
-        getattr(any_api.api, call)("nosuch")
+def test_a_job_that_there_is_not_has_no_parts(any_api: AnyApi) -> None:
+    for call in ("details", "usage"):
+        with pytest.raises(NotFoundError, match="nosuch"):
+            getattr(any_api.api, call)("nosuch")

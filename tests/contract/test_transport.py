@@ -7,7 +7,6 @@ import secrets
 import shutil
 import socket
 import stat
-import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -122,27 +121,12 @@ def a_mark() -> str:
 # --- programs ---
 
 
-def test_user_and_home_are_those_of_the_login(transport: Transport) -> None:
-    assert transport.run(["id", "-un"]).stdout.decode().strip() == transport.user()
-    assert transport.run(["sh", "-c", "cd && pwd"]).stdout.decode().strip() == str(transport.home())
-
-
 def test_every_word_arrives_as_it_was(transport: Transport) -> None:
     for word in WORDS:
         done = transport.run(["sh", "-c", 'printf %s. "$1"; exit 0', "sh", word])
         assert done == (0, os.fsencode(word) + b".", b"")
     done = transport.run(["sh", "-c", 'printf "%s/" "$@"', "sh", *WORDS])
     assert done.stdout == b"".join(os.fsencode(word) + b"/" for word in WORDS)
-
-
-def test_a_nul_in_a_word_is_refused(transport: Transport) -> None:
-    with pytest.raises(ValueError, match="null byte"):
-        transport.run(["echo", "a\0b"])
-
-
-def test_the_name_of_a_builtin_is_a_program_too(transport: Transport) -> None:
-    assert transport.run(["test", "1", "=", "2"]).returncode == 1
-    assert transport.run(["echo", "-n", "a"]).stdout == b"a"
 
 
 def test_environment_values_arrive_as_they_were_and_for_one_command_only(
@@ -157,30 +141,9 @@ def test_environment_values_arrive_as_they_were_and_for_one_command_only(
     assert b"_V1=" not in transport.run(["env"]).stdout
 
 
-def test_the_environment_is_small(transport: Transport) -> None:
-    names = {line.split("=")[0] for line in transport.run(["env"]).stdout.decode().splitlines()}
-    assert names <= {
-        *("HOME", "USER", "LOGNAME", "SHELL", "TERM", "PATH", "PWD", "OLDPWD", "SHLVL", "_"),
-        *("TMPDIR", "KRB5CCNAME", "SSH_AUTH_SOCK", "TZ", "SLURM_CONF"),
-    }
-
-
 def test_standard_input_arrives_byte_for_byte(transport: Transport) -> None:
-    for data in (b"\0", b"exit 3\n", bytes(range(256)) * 20_000, b"\n" * 3_000_000):
+    for data in (b"\0", b"exit 3\n", bytes(range(256)) * 20_000):
         assert transport.run(["cat"], stdin=data) == (0, data, b"")
-
-
-def test_without_standard_input_there_is_none_to_wait_for(transport: Transport) -> None:
-    assert transport.run(["cat"]) == (0, b"", b"")
-
-
-def test_what_a_program_leaves_of_its_input_is_lost_and_harms_nothing(
-    transport: Transport,
-) -> None:
-    data = b"touch /tmp/never; exit 7\n" * 100_000
-    assert transport.run(["head", "-c", "3"], stdin=data).stdout == b"tou"
-    assert transport.run(["true"], stdin=data).returncode == 0
-    assert transport.run(["echo", "well"]).stdout == b"well\n"
 
 
 def test_megabytes_on_both_streams_at_once(transport: Transport) -> None:
@@ -189,32 +152,15 @@ def test_megabytes_on_both_streams_at_once(transport: Transport) -> None:
     assert (done.returncode, len(done.stdout), len(done.stderr)) == (0, 5_000_000, 6_000_000)
 
 
-def test_output_without_a_newline_at_its_end_and_with_every_byte(transport: Transport) -> None:
-    data = bytes(range(256)) + b"\n\n:0 "
-    done = transport.run(["sh", "-c", "cat; exit 4"], stdin=data)
-    assert done == (4, data, b"")
+def test_an_exit_code_is_the_programs_and_a_signal_a_negative_one(transport: Transport) -> None:
+    for code in (0, 1, 127, 255):
+        assert transport.run(["sh", "-c", f"exit {code}"]) == (code, b"", b"")
+    assert transport.run(["sh", "-c", "kill -9 $$"]) == (-9, b"", b"")
 
 
-@pytest.mark.parametrize("code", [0, 1, 2, 126, 127, 128, 200, 255])
-def test_an_exit_code_is_the_program_s(transport: Transport, code: int) -> None:
-    assert transport.run(["sh", "-c", f"exit {code}"]) == (code, b"", b"")
-
-
-@pytest.mark.parametrize("number", [1, 9, 15])
-def test_a_signal_is_a_negative_return_code_and_no_words(transport: Transport, number: int) -> None:
-    assert transport.run(["sh", "-c", f"kill -{number} $$"]) == (-number, b"", b"")
-
-
-@pytest.mark.parametrize("program", ["no-such-program", "/no/such program", "./none"])
-def test_a_program_that_is_not_there_is_named(transport: Transport, program: str) -> None:
-    with pytest.raises(TransportError, match=f"no program `{program}`"):
-        transport.run([program])
-
-
-def test_a_file_that_is_no_program_is_named(transport: Transport) -> None:
-    for program in ("/etc/passwd", "/etc"):
-        with pytest.raises(TransportError, match=f"`{program}` cannot be run"):
-            transport.run([program])
+def test_a_program_that_is_not_there_is_named(transport: Transport) -> None:
+    with pytest.raises(TransportError, match="no program `/no/such program`"):
+        transport.run(["/no/such program"])
 
 
 def test_a_time_out_kills_what_was_started(transport: Transport) -> None:
@@ -224,12 +170,6 @@ def test_a_time_out_kills_what_was_started(transport: Transport) -> None:
         transport.run(["sh", "-c", script], timeout_s=0.3)
     wait_until(lambda: not sleepers(mark))
     assert transport.run(["echo", "well"]).stdout == b"well\n"
-
-
-def test_many_at_once(transport: Transport) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        done = list(pool.map(lambda n: transport.run(["echo", str(n)]).stdout, range(40)))
-    assert done == [f"{n}\n".encode() for n in range(40)]
 
 
 # --- delivery ---
@@ -274,35 +214,6 @@ def test_a_local_file_is_moved_there_and_a_repetition_is_fine(
     assert stat.S_IMODE((there / "job" / "in").stat().st_mode) == 0o600
 
 
-def test_a_local_file_that_is_nowhere_is_named_and_nothing_is_run(
-    transport: Transport, there: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(FileAccessError):
-        transport.deliver(far(there / "job"), {"in": tmp_path / "none"}, ["touch", "ran"])
-    assert not (there / "job" / "ran").exists()
-
-
-def test_a_delivery_replaces_files_and_leaves_others(transport: Transport, there: Path) -> None:
-    folder = there / "job"
-    transport.deliver(far(folder), {"a": b"old", "sub/b": b"old"}, ["sh", "-c", "echo >by-itself"])
-    transport.deliver(far(folder), {"a": b"new", "sub/c": b"new"}, ["true"])
-    assert (folder / "a").read_bytes() == b"new"
-    assert (folder / "sub" / "b").read_bytes() == b"old"
-    assert {path.name for path in folder.iterdir()} == {"a", "sub", "by-itself"}
-
-
-def test_a_delivery_of_nothing_makes_the_folder(transport: Transport, there: Path) -> None:
-    assert transport.deliver(far(there / "x" / "y"), {}, ["pwd"]).stdout.endswith(b"/x/y\n")
-
-
-def test_output_and_exit_code_of_what_is_run_with_a_delivery(
-    transport: Transport, there: Path
-) -> None:
-    argv = ["sh", "-c", 'echo "$1" >&2; exit 3', "sh", "a b\nc"]
-    done = transport.deliver(far(there / "job"), {"a": b""}, argv)
-    assert done == (3, b"", b"a b\nc\n")
-
-
 def test_a_place_that_cannot_be_written_is_named_and_nothing_is_run(
     transport: Transport, there: Path, tmp_path: Path
 ) -> None:
@@ -315,41 +226,6 @@ def test_a_place_that_cannot_be_written_is_named_and_nothing_is_run(
     assert upload.exists()
     assert not (there / "ran").exists()
     assert transport.run(["echo", "well"]).stdout == b"well\n"
-
-
-def test_a_full_disk_is_said_and_nothing_is_run(
-    transport: Transport, there: Path, tmp_path: Path
-) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("Only root can mount a small file system.")
-    disk = there / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "none", str(disk)]
-    subprocess.run(mount, check=True)
-    try:
-        upload = tmp_path / "upload"
-        upload.write_bytes(b"x" * 3_000_000)
-        with pytest.raises(FileAccessError) as caught:
-            transport.deliver(far(disk / "job"), {"a": b"1", "in": upload}, ["touch", "ran"])
-        assert "No space left on device" in str(caught.value)
-        assert not (disk / "job" / "ran").exists()
-        assert upload.exists()
-        left = {path.name for path in (disk / "job").iterdir()}
-        assert left <= {"a"}
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
-
-
-def test_a_delivery_s_program_that_does_not_end_is_killed(
-    transport: Transport, there: Path
-) -> None:
-    mark = a_mark()
-    with pytest.raises(TimedOutError):
-        transport.deliver(
-            far(there / "job"), {"a": b"1"}, ["sh", "-c", f"sleep {mark}; :"], timeout_s=0.3
-        )
-    wait_until(lambda: not sleepers(mark))
-    assert (there / "job" / "a").read_bytes() == b"1"
 
 
 # --- files ---
@@ -370,48 +246,10 @@ def test_growth_is_seen_and_what_has_not_grown_is_not(transport: Transport, ther
         sizes[grows] = 3
 
 
-def test_what_has_grown_before_is_seen_at_once(transport: Transport, there: Path) -> None:
-    path = write(there / "f", b"abc")
-    assert transport.grown({path: 1}, wait_s=PATIENCE_S, wake=threading.Event()) == {path: 3}
-
-
-def test_growth_of_the_same_files_is_seen_again_and_again(
-    transport: Transport, there: Path
-) -> None:
-    sizes = {write(there / f"f{number}", b"x"): 1 for number in range(10)}
-    for turn in range(1, 6):
-        for path in sizes:
-            with Path(path).open("ab") as file:
-                file.write(b"x" * turn)
-        seen: set[PurePosixPath] = set()
-        while seen != set(sizes):
-            found = transport.grown(sizes, wait_s=PATIENCE_S, wake=threading.Event())
-            assert found
-            sizes.update(found)
-            seen |= set(found)
-
-
 def test_a_wake_ends_the_wait_for_growth(transport: Transport, there: Path) -> None:
     wake = threading.Event()
     threading.Timer(0.05, wake.set).start()
     assert transport.grown({far(there / "no"): 0}, wait_s=3600, wake=wake) == {}
-
-
-def test_a_wait_for_growth_ends_with_its_time(transport: Transport, there: Path) -> None:
-    wake = threading.Event()
-    assert transport.grown({far(there / "no"): 0}, wait_s=0.1, wake=wake) == {}
-
-
-def test_several_wait_for_growth_at_once(transport: Transport, there: Path) -> None:
-    paths = [far(there / f"f{number}") for number in range(3)]
-    with ThreadPoolExecutor(3) as pool:
-        waits = [
-            pool.submit(transport.grown, {path: 0}, wait_s=PATIENCE_S, wake=threading.Event())
-            for path in paths
-        ]
-        for path in paths:
-            write(Path(path), b"x")
-        assert [wait.result() for wait in waits] == [{path: 1} for path in paths]
 
 
 def test_reading_from_an_offset_from_the_end_and_past_it(transport: Transport, there: Path) -> None:
@@ -438,27 +276,12 @@ def test_what_is_not_there_reads_as_none_and_what_cannot_be_read_is_named(
         transport.read(far(there))
 
 
-def test_a_file_of_others_cannot_be_read_and_is_named(transport: Transport, there: Path) -> None:
-    path = write(there / "no such file", b"x")
-    Path(path).chmod(0)
-    if transport.user() == "root":  # who reads everything
-        assert transport.read(path) == b"x"
-        return
-    with pytest.raises(FileAccessError, match="no such file"):
-        transport.read(path)
-
-
 def test_several_files_are_read_together(transport: Transport, there: Path) -> None:
     big = secrets.token_bytes(1000) * 3000
     one, two = write(there / "one", big), write(there / "two", b"\n\n")
     spans = [Span(one), Span(far(there / "none")), Span(two), Span(one, -2), Span(two, 1, 9)]
     assert transport.read_many(spans) == [big, None, b"\n\n", big[-2:], b"\n"]
     assert transport.read_many([]) == []
-
-
-def test_many_large_files_are_read_together(transport: Transport, there: Path) -> None:
-    path = write(there / "large", secrets.token_bytes(1 << 22))
-    assert transport.read_many([Span(path)] * 8) == [Path(path).read_bytes()] * 8
 
 
 def test_a_file_that_is_too_large_and_what_is_no_file_are_named_and_not_waited_for(
@@ -478,28 +301,10 @@ def test_a_file_that_is_too_large_and_what_is_no_file_are_named_and_not_waited_f
     assert found == {far(there / "large"): 1 << 40}
 
 
-@pytest.mark.parametrize(("stream", "name"), [(1, "output"), (2, "error")])
-def test_a_program_that_prints_without_end_is_ended_and_named(
-    transport: Transport, stream: int, name: str
-) -> None:
-    with pytest.raises(TooMuchError, match=f"`sh` printed more than .* standard {name}"):
-        transport.run(["sh", "-c", f"exec cat /dev/zero >&{stream}"])
+def test_a_program_that_prints_without_end_is_ended_and_named(transport: Transport) -> None:
+    with pytest.raises(TooMuchError, match=r"`sh` printed more than .* standard output"):
+        transport.run(["sh", "-c", "exec cat /dev/zero"])
     assert transport.run(["echo", "well"]).stdout == b"well\n"
-
-
-def test_a_fetched_file_is_a_local_one(transport: Transport, there: Path) -> None:
-    for data in (b"", b"small", secrets.token_bytes(1000) * 3000):
-        path = write(there / "it's a\n-file", data)
-        assert transport.fetch(path, len(data)).read_bytes() == data
-
-
-def test_existence(transport: Transport, there: Path) -> None:
-    path = write(there / "-a $b\n", b"")
-    assert transport.exists(path)
-    assert transport.exists(far(there))
-    assert not transport.exists(far(there / "none"))
-    (there / "dangling").symlink_to("none")
-    assert not transport.exists(far(there / "dangling"))
 
 
 def test_names_that_are_no_utf8_are_not_listed(transport: Transport, there: Path) -> None:
@@ -511,11 +316,6 @@ def test_names_that_are_no_utf8_are_not_listed(transport: Transport, there: Path
     assert transport.listing(far(there)) == sorted(
         ["b", "a", ".hidden", "..x", "é", "two\nlines", "*", "-n", " ", "folder", "dangling"]
     )
-
-
-def test_no_folder_lists_nothing(transport: Transport, there: Path) -> None:
-    assert transport.listing(far(there / "none")) == []
-    assert transport.listing(write(there / "file", b"")) == []
 
 
 def test_a_tree_is_removed_and_one_that_is_gone_is_fine(transport: Transport, there: Path) -> None:
@@ -548,22 +348,6 @@ def test_an_iterable_and_a_file_are_sent(transport: Transport, tmp_path: Path) -
     assert done == (3, whole[5:], b"e\n")
 
 
-def test_a_program_may_end_before_it_has_read_everything(transport: Transport) -> None:
-    done = transport.send(["sh", "-c", "head -c 5; exit 4"], [b"x" * 100_000] * 200)
-    assert (done.returncode, done.stdout) == (4, b"xxxxx")
-
-
-def test_an_error_of_the_source_comes_back_and_the_program_ends(transport: Transport) -> None:
-    def source() -> Iterator[bytes]:
-        yield b"x" * 100_000
-        raise ZeroDivisionError
-
-    mark = a_mark()
-    with pytest.raises(ZeroDivisionError):
-        transport.send(["sh", "-c", f"cat >/dev/null; sleep {mark}"], source())
-    wait_until(lambda: not sleepers(mark))
-
-
 def test_output_is_received_into_a_file_from_where_it_stands(
     transport: Transport, tmp_path: Path
 ) -> None:
@@ -574,13 +358,6 @@ def test_output_is_received_into_a_file_from_where_it_stands(
         assert (done.returncode, done.stdout, len(done.stderr)) == (3, b"", 4_000_000)
         sink.write(b"tail")
     assert (tmp_path / "sink").read_bytes() == b"head" + bytes(3_000_000) + b"tail"
-
-
-def test_streams_of_a_program_that_is_not_there(transport: Transport, tmp_path: Path) -> None:
-    with pytest.raises(TransportError, match="no-such-program"):
-        transport.send(["no-such-program"], [b"x"])
-    with (tmp_path / "sink").open("wb") as sink, pytest.raises(TransportError, match="no-such"):
-        transport.receive(["no-such-program"], sink, most_bytes=1 << 30)
 
 
 def test_a_stop_ends_a_stream_and_its_program(transport: Transport, tmp_path: Path) -> None:
@@ -629,12 +406,6 @@ def test_a_conversation_has_an_end_in_each_direction(transport: Transport) -> No
         telling.start()
         assert _to_its_end(near) == bytes(1_000_000) + b"end\n"
         telling.join()
-
-
-def test_a_conversation_that_is_left_takes_its_program_with_it(transport: Transport) -> None:
-    mark = a_mark()
-    transport.converse(["sleep", mark]).close()
-    wait_until(lambda: not sleepers(mark))
 
 
 def test_a_socket_is_carried_both_ways_each_with_its_own_end(transport: Transport) -> None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import secrets
-import threading
 import time
 import tomllib
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jupyter_slurm.jobs.records.book import Book
-from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.service import Service
 from jupyter_slurm.wire import Job, JobSpec, JobState, Output, Stream
 from tests.cluster.plugin import SlurmCluster, jupyter_homes
@@ -103,26 +99,6 @@ class Site:
             cursor = self.service.changes(cursor, left_s).cursor
         return job
 
-    def states_of_jobs(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[JobState]]:
-        """A job's id -> the states that it goes through from now on; grows."""
-        states: dict[str, list[JobState]] = defaultdict(list)
-        enter = Book._enter
-
-        def note(book: Book, record: Record) -> None:
-            states[record.job.id].append(record.job.state)
-            enter(book, record)
-
-        monkeypatch.setattr(Book, "_enter", note)
-        return states
-
-    def end_elsewhere(self, job_id: str) -> None:
-        """Have another thread record that the job has ended: at once, or when the lock that this
-        thread may hold lets it."""
-        changes = {"state": JobState.COMPLETED, "ended_s": time.time()}
-        watcher = threading.Thread(target=self.service._book.change, args=[job_id], kwargs=changes)
-        watcher.start()
-        watcher.join(0.5)
-
     def outputs(self, job_id: str) -> list[Output]:
         found: list[Output] = []
         cursor = ""
@@ -155,10 +131,6 @@ class Site:
             for line in told.splitlines()
             if line.partition("jslurm:")[2].split(" ")[0] in ours
         ]
-
-
-def stays_ended(states: list[JobState]) -> bool:
-    return [state.final for state in states] == sorted(state.final for state in states)
 
 
 both_ways = pytest.mark.parametrize("way", ["here", "over ssh"], indirect=True)

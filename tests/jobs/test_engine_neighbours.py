@@ -10,7 +10,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ from tests.jobs.stranger import (
     RAYS_CALLS,
     RAYS_CLIENT,
     SUBMITS,
-    TORCHS_CLIENT,
 )
 from tests.jobs.test_engines import EngineJob
 from tests.ssh.accounts import Account, make_account, make_folder
@@ -212,18 +210,6 @@ import os, time
 kept = client.scatter({MARK!r}, broadcast=True)
 told = client.submit(str, kept, key={MARK!r}).result()
 {WAITS}""",
-    "torchrun": f"""
-import os, time, torch, torch.distributed as dist
-dist.init_process_group("gloo")
-told = torch.tensor(list({MARK!r}.encode()))
-dist.broadcast(told, 0)
-told = bytes(told.tolist()).decode()
-{WAITS}""",
-    "mpi": f"""
-import os, time
-from mpi4py import MPI
-told = MPI.COMM_WORLD.bcast({MARK!r} if MPI.COMM_WORLD.Get_rank() == 0 else None)
-{WAITS}""",
 }
 
 
@@ -338,7 +324,7 @@ class Neighbour:
         assert not [name for name, secret in secrets.items() if secret.decode() in output]
 
 
-@pytest.fixture(params=["ray", "dask", "torchrun", "mpi"])
+@pytest.fixture(params=["ray", "dask"])
 def neighbour(
     request: pytest.FixtureRequest, site: Site, ground: Ground, tmp_path: Path
 ) -> Iterator[Neighbour]:
@@ -352,9 +338,6 @@ def neighbour(
         site.service.dashboard_entry(job.id, name, 60.0)
     yield Neighbour(ground, job)
     ended = job.finish()
-    if engine == "mpi":  # whose jobs those who connect can end (docs/many-nodes.md)
-        assert "a node alone" not in job.told()
-        return
     assert ended.state is JobState.COMPLETED, job.told()
     assert read_result_variables(site.service.result(job.id)) == {"told": MARK}
 
@@ -363,12 +346,7 @@ def test_another_user_of_the_node_gets_nothing(neighbour: Neighbour, tmp_path: P
     engine = neighbour.job.engine
     neighbour.knock()
     neighbour.no_secret_is_told(tmp_path)
-    {
-        "ray": not_into_ray,
-        "dask": not_into_dask,
-        "torchrun": not_into_torchrun,
-        "mpi": not_into_mpi,
-    }[engine](neighbour)
+    {"ray": not_into_ray, "dask": not_into_dask}[engine](neighbour)
 
 
 def not_into_ray(neighbour: Neighbour) -> None:
@@ -402,25 +380,3 @@ def not_into_dask(neighbour: Neighbour) -> None:
     lines = [line for line in said.splitlines() if line.startswith(("came", "stayed"))]
     assert len(lines) == 2 + 2 * len(ports), said
     assert not [line for line in lines if line.startswith("came")], said
-
-
-def not_into_torchrun(neighbour: Neighbour) -> None:
-    """Its store is open to everybody, but torchrun unpickles nothing of it: ranks that are started
-    again, by c10d, are another matter (docs/many-nodes.md)."""
-    mark = neighbour.ground.folder / "unpickled"
-    _, said = neighbour.run(TORCHS_CLIENT, str(mark), *neighbour.of("/launch_torchrun.py"))
-    assert "store" in said, said
-    assert "got" not in said
-    time.sleep(8.0)  # torchrun looks every 5 s
-    assert not mark.exists()
-
-
-def not_into_mpi(neighbour: Neighbour) -> None:
-    """MPI asks nobody who connects for anything; but by no port does it tell what it is not asked,
-    and Slurm's side of PMIx is behind a folder of the user's own."""
-    assert len(neighbour.of("/runner.py")) >= 2, neighbour.ports
-    folders = {one.environ.get("PMIX_SERVER_TMPDIR", "") for one in neighbour.processes} - {""}
-    assert folders
-    for folder in folders:
-        code, said = neighbour.run("import os, sys; os.listdir(sys.argv[1])", folder)
-        assert (code, "PermissionError" in said) == (1, True), (folder, said)

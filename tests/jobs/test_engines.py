@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import socket
-import ssl
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,12 +13,9 @@ import psutil
 import pytest
 
 from jupyter_slurm.job import read_result_variables
-from jupyter_slurm.jobs.submission.certificate import of_key
-from jupyter_slurm.wire import Engine, Job, JobState, SessionSpec, Stream
+from jupyter_slurm.wire import Job, JobState, SessionSpec, Stream
 from tests.cluster.apptainer import ApptainerEngine
-from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
-from tests.cluster.pyxis import EnrootStandIn
 from tests.jobs.conftest import Site, spec
 from tests.ssh.processes import kill
 from tests.ssh.waiting import wait_until
@@ -55,21 +48,15 @@ numbers = client.gather(client.map(square, range(8)))
 assert dask.delayed(sum)([1, 2]).compute() == 3
 """
 CODE = {"ray": RAY, "dask": DASK}
-SAVES = {
-    "ray": "print('saved', sorted(n['NodeName'] for n in ray.nodes() if n['Alive']))",
-    "dask": "print('saved', sorted(client.run(lambda dask_worker: dask_worker.name).values()))",
-}
 NAMES = {
     "ray": "names = sorted(node['NodeName'] for node in ray.nodes())",
     "dask": "names = sorted(client.run(lambda dask_worker: dask_worker.name).values())",
 }
-MEMORY = {
-    "ray": "memory = int(ray.cluster_resources()['memory']) >> 20",
-    "dask": "memory = sum(client.run(lambda dask_worker: "
-    "dask_worker.memory_manager.memory_limit).values()) >> 20",
-}
-"""Of both nodes; Ray keeps three tenths for its objects."""
-OWN = {"ray": "ray.init()", "dask": "distributed.Client()"}
+MEMORY = (
+    "memory = sum(client.run(lambda dask_worker: "
+    "dask_worker.memory_manager.memory_limit).values()) >> 20"
+)
+"""Dask's, on both nodes."""
 GONE_S = 60.0
 
 
@@ -180,32 +167,6 @@ class EngineJob:
         return [*self.processes(), *(one for one in paths if one.exists())]
 
 
-def test_the_code_goes_on_when_slurm_gives_up_a_node(
-    private_cluster: Callable[..., SlurmCluster],
-    engines_python: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """With Dask alone: what Slurm does to the job is the same with Ray."""
-    cluster = private_cluster(nodes=2, extra_conf=("SlurmdTimeout=20",))
-    site = Site(cluster, tmp_path, monkeypatch, python=str(engines_python))
-    job = EngineJob(site, tmp_path / "job", "dask", DASK)
-    cluster.kill_slurmd("n2")
-    for seen in job.processes():
-        if seen.environ.get("SLURMD_NODENAME") == "n2":
-            with suppress(psutil.NoSuchProcess):  # it has ended with another one
-                steps = [one for one in seen.process.parents() if "slurmstepd" in one.name()]
-                for process in (seen.process, *steps):
-                    kill(process)
-    wait_until(lambda: "down" in cluster.run("sinfo", "-hNn", "n2", "-o", "%T").stdout, 120)
-    ended = job.finish()
-    assert ended.state is JobState.COMPLETED, job.told()
-    assert "n2 is gone" in job.text("stderr")
-    variables = read_result_variables(site.service.result(job.id))
-    assert variables["numbers"] == [number**2 for number in range(8)]
-    site.service.close()
-
-
 @pytest.mark.parametrize("engine", ["ray", "dask"])
 def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
     site: Site, tmp_path: Path, engine: str
@@ -241,118 +202,25 @@ def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
     wait_until(lambda: not job.left([*folders, *shared]), GONE_S)
 
 
-@pytest.mark.parametrize("engine", ["ray", "dask"])
-def test_two_jobs_do_not_meet_and_an_interrupt_is_the_codes(
-    private_cluster: Callable[..., SlurmCluster],
-    engines_python: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    engine: str,
-) -> None:
-    # Slurm's own: what it kills after KillWait leaves its folders to the node's next job.
-    cluster = private_cluster(nodes=2, cpus=8, memory_mib=16384, extra_conf=("KillWait=30",))
-    site = Site(cluster, tmp_path, monkeypatch, python=str(engines_python))
-    # After a second an engine that does not stay has gone.
-    saves = f"    time.sleep(1)\n    {SAVES[engine]}\n    raise\n"
-    waits = f"try:{{body}}\nexcept KeyboardInterrupt:\n{saves}"
-    code = waits.replace("{body}", CODE[engine].replace("\n", "\n    "))
-    jobs = [EngineJob(site, tmp_path / name, engine, code) for name in "ab"]
-    folders = [one for job in jobs for one in job.folders()]
-    assert len(folders) == 2
-    shared = [one for job in jobs for one in job.memory()]
-    site.service.cancel(jobs[0].id)
-    assert site.wait(jobs[0].id).state is JobState.CANCELLED
-    assert jobs[0].text() == "saved ['n1', 'n2']\n", jobs[0].told()
-    assert jobs[1].finish().state is JobState.COMPLETED, jobs[1].told()
-    assert read_result_variables(site.service.result(jobs[1].id))["names"] == ["n1", "n2"]
-    wait_until(lambda: not [one for job in jobs for one in job.left([*folders, *shared])], GONE_S)
-    site.service.close()
-
-
-def test_ray_lets_nobody_in_who_does_not_have_the_jobs_token(
-    site: Site, engines_python: Path, tmp_path: Path
-) -> None:
-    job = EngineJob(site, tmp_path / "job", "ray", RAY)
-    told = json.loads((tmp_path / "it's a root" / job.id / "engine.0.json").read_bytes())
-    stranger = f"import ray; ray.init(address={told['address']!r}); print(ray.nodes())"
-    env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    tried = [
-        subprocess.Popen(
-            [engines_python, "-c", stranger],
-            env={**env, **mode},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for mode in ({}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64})
-    ]
-    for one in tried:
-        said, _ = one.communicate(timeout=100)
-        assert one.returncode
-        assert "NodeName" not in said
-        assert "authentication" in said.lower()
-    assert job.finish().state is JobState.COMPLETED, job.told()
-
-
-def test_only_the_jobs_certificate_opens_its_ports(site: Site, tmp_path: Path) -> None:
-    job = EngineJob(site, tmp_path / "job", "dask", DASK)
-    made = of_key(b"another job's")
-    for name, data in zip(("tls.pem", "tls.key"), made, strict=True):
-        (tmp_path / name).write_bytes(data)
-    ports = {
-        where.laddr.port: where.laddr.ip
-        for seen in job.processes()
-        if seen.is_worker() or "scheduler" in seen.argv
-        for where in seen.process.net_connections("tcp")
-        if where.status == psutil.CONN_LISTEN
-    }
-    own = tmp_path / "it's a root" / job.id
-    assert ports
-    assert not [port for port, ip in ports.items() if not answers(ip, port, own)]
-    assert not [port for port, ip in ports.items() if answers(ip, port, tmp_path)]
-    assert job.finish().state is JobState.COMPLETED, job.told()
-
-
-def answers(host: str, port: int, folder: Path) -> bool:
-    """Tell whether somebody with the certificate in this folder is let in there."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.load_cert_chain(folder / "tls.pem", folder / "tls.key")
-    try:
-        with (
-            socket.create_connection((host, port), 60.0) as plain,
-            context.wrap_socket(plain) as sock,
-        ):
-            return bool(sock.recv(1))  # Dask's own first words
-    except OSError:
-        return False
-
-
-@pytest.mark.parametrize("engine", ["ray", "dask"])
-def test_a_python_without_the_engine_is_said_at_once(
-    slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+def test_a_python_without_the_engine_fails_at_once_and_is_warned_of_the_next_time(
+    slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = Site(slurm_cluster, tmp_path, monkeypatch, python="/usr/bin/python3")
-    job = site.run("1", launch=engine, options={"nodes": "2"})
+    job = site.run("1", launch="dask", options={"nodes": "2"})
     result = site.service.result(job.id)
     assert result.ename == "LaunchError"
     assert result.evalue is not None
-    assert f"--launch {engine} needs {engine.capitalize()}" in result.evalue
+    assert "--launch dask needs Dask" in result.evalue
     assert job.why == result.evalue
-    told = site.service.preview(spec("1", launch=engine, options={"nodes": "2"})).checks
+    told = site.service.preview(spec("1", launch="dask", options={"nodes": "2"})).checks
     assert f"It may fail as job {job.id} did there: {result.evalue}" in [
         str(check.sentence) for check in told
     ]
     site.service.close()
 
 
-@pytest.mark.parametrize("first", ["", "import signal; signal.signal(signal.SIGTERM, print)"])
-def test_code_whose_engine_dies_is_ended_even_if_it_goes_on_after_sigterm(
-    site: Site, tmp_path: Path, first: str
-) -> None:
-    job = EngineJob(site, tmp_path / "job", "dask", first + DASK)
+def test_code_whose_engine_dies_is_ended(site: Site, tmp_path: Path) -> None:
+    job = EngineJob(site, tmp_path / "job", "dask", DASK)
     for seen in job.processes():
         if "scheduler" in seen.argv:
             kill(seen.process)
@@ -362,36 +230,18 @@ def test_code_whose_engine_dies_is_ended_even_if_it_goes_on_after_sigterm(
     assert "ended on n1 (" in str(ended.why), job.told()
 
 
-def test_code_that_fails_after_a_node_was_lost_keeps_its_error_and_names_the_node(
-    site: Site, tmp_path: Path
-) -> None:
-    job = EngineJob(site, tmp_path / "job", "dask", DASK + "raise ValueError('of its own')")
-    for seen in job.processes():
-        if seen.environ.get("SLURMD_NODENAME") == "n2" and "launch_node.py" in " ".join(seen.argv):
-            kill(seen.process)
-    wait_until(lambda: "n2 was lost while the job ran." in job.text("stderr"), GONE_S)
-    ended = job.finish()
-    result = site.service.result(job.id)
-    assert (result.ename, result.evalue) == ("ValueError", "of its own"), job.told()
-    told = str(ended.why)
-    assert told.startswith("The cell raised ValueError. The job lost n2 ("), job.told()
-    assert told.endswith("), which is the probable cause (inferred).")
-
-
-@pytest.mark.parametrize("engine", ["ray", "dask"])
-def test_the_cells_of_a_session_share_one_engine(site: Site, engine: Engine) -> None:
+def test_the_cells_of_a_session_share_one_engine(site: Site) -> None:
     options = {"nodes": "2", "cpus-per-task": "4", "mem": "1000"}
-    session = site.service.submit(SessionSpec(name="s", launch=engine, idle_s=600, options=options))
+    session = site.service.submit(SessionSpec(name="s", launch="dask", idle_s=600, options=options))
     for _ in range(2):  # cells and programs that begin with a connection of their own
         cpus = "import os; cpus = os.environ['SLURM_CPUS_PER_TASK']"
-        code = "\n".join((OWN[engine], NAMES[engine], cpus, MEMORY[engine]))
+        code = "\n".join(("distributed.Client()", NAMES["dask"], cpus, MEMORY))
         job = site.run(code, session=session.id, names_out=("names", "cpus", "memory"))
         made = read_result_variables(site.service.result(job.id))
-        memory = 1400 if engine == "ray" else 2000
-        assert made == {"names": ["n1", "n2"], "cpus": "4", "memory": memory}
+        assert made == {"names": ["n1", "n2"], "cpus": "4", "memory": 2000}
     dead = site.run("import os; os.kill(os.getpid(), 9)", session=session.id)
     assert dead.state is JobState.FAILED
-    third = site.run(NAMES[engine], session=session.id, names_out=("names",))
+    third = site.run(NAMES["dask"], session=session.id, names_out=("names",))
     assert read_result_variables(site.service.result(third.id)) == {"names": ["n1", "n2"]}
     site.service.cancel(session.id)
     assert site.wait(session.id).state is JobState.COMPLETED
@@ -414,8 +264,7 @@ def finds_both_nodes(site: Site, engines_python: Path, launch: str, **changes: A
     assert read_result_variables(result) == {"names": ["n1", "n2"]}
 
 
-@pytest.mark.parametrize("runtime", ["charliecloud", "apptainer"])
-@pytest.mark.parametrize("engine", ["ray", "dask"])
+@pytest.mark.parametrize(("runtime", "engine"), [("charliecloud", "dask"), ("apptainer", "ray")])
 def test_in_an_image_the_engine_is_the_same(
     site: Site,
     engines_python: Path,
@@ -427,34 +276,3 @@ def test_in_an_image_the_engine_is_the_same(
     site.edit_profile(setup=f"PATH=$PATH:{apptainer_engine.bin}")
     site.restart()
     finds_both_nodes(site, engines_python, launch=engine, runtime=runtime, image=str(demo_image))
-
-
-@pytest.mark.parametrize(("runtime", "engine"), [("pyxis", "ray"), ("enroot", "dask")])
-def test_in_a_squash_image_the_engine_is_the_same(
-    site: Site,
-    engines_python: Path,
-    enroot_standin: EnrootStandIn,
-    lean_squash_image: Path,
-    tmp_path: Path,
-    runtime: str,
-    engine: str,
-) -> None:
-    """Each engine is started, signalled and ended by the same lines of launch_node.py, and both
-    have the same in the other images: so one in each of these is enough."""
-    folder = tmp_path / "jobs"  # pyxis cannot mount one that has blanks
-    site.edit_profile(python=str(engines_python), setup=enroot_standin.setup, job_root=str(folder))
-    site.restart()
-    finds_both_nodes(
-        site, engines_python, launch=engine, runtime=runtime, image=str(lean_squash_image)
-    )
-    wait_until(lambda: not enroot_standin.containers(), 60)
-
-
-@pytest.mark.parametrize("engine", ["ray", "dask"])
-def test_in_docker_the_engine_is_the_same(
-    site: Site, engines_python: Path, docker_engine: DockerEngine, engine: str
-) -> None:
-    site.edit_profile(setup=docker_engine.setup)
-    site.restart()
-    finds_both_nodes(site, engines_python, launch=engine, runtime="docker", image="demo:1")
-    wait_until(lambda: not docker_engine.containers(), 60)

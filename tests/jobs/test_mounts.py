@@ -1,5 +1,5 @@
 """What a profile mounts in every image, in jobs of a real Slurm, with Docker and with the
-stand-ins for pyxis and enroot."""
+stand-in for pyxis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.jobs.conftest import Site
 _LOOK = "#!/bin/sh\ncat /workspace/here /scratch/there; echo wrote >/workspace/new"
 
 
-@pytest.mark.parametrize("runtime", ["docker", "pyxis", "enroot"])
+@pytest.mark.parametrize("runtime", ["docker", "pyxis"])
 def test_what_the_profile_mounts_is_the_folder_of_the_job_and_what_the_node_says(
     slurm_cluster: SlurmCluster,
     enroot_standin: EnrootStandIn,

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from jupyter_slurm.jobs.submission.script import SETUP_EXIT
 from jupyter_slurm.wire import JobKind, JobState
-from tests.jobs.conftest import Site, both_ways, spec
+from tests.jobs.conftest import Site, over_ssh, spec
 from tests.ssh.waiting import wait_until
 
-MakeSite = Callable[..., Site]
 BOTH = "#!/bin/sh\n#SBATCH -J w -o %x.out -e %x.err\necho told\necho error >&2\n{ends}\n"
 ARRAY = (
     "#!/bin/sh\n#SBATCH --array=1-2 -o %x.%a.out -e %x.%a.err\necho told\n"
@@ -20,7 +16,7 @@ ARRAY = (
 )
 
 
-@both_ways
+@over_ssh
 def test_the_error_file_of_a_batch_script_is_shown_while_it_runs_and_after(
     site: Site, tmp_path: Path
 ) -> None:
@@ -46,30 +42,11 @@ def test_the_error_files_of_an_arrays_tasks_are_shown(site: Site, tmp_path: Path
         assert f"error {task}" in text
 
 
-@pytest.mark.parametrize("line", ["", "#SBATCH -o out/%j.txt -e out/%A.err"])
-def test_a_job_that_slurm_has_forgotten_still_shows_its_output(
-    private_site: MakeSite, tmp_path: Path, line: str
-) -> None:
-    site = private_site(nodes=1, extra_conf=("MinJobAge=2",))
-    site.edit_profile(poll_s=90.0)
-    site.restart()
-    (tmp_path / "out").mkdir()
-    text = f"#!/bin/sh\n{line}\necho fine\necho error >&2\n"
-    job = site.service.submit(spec(text, kind=JobKind.SCRIPT, **site.at(tmp_path)))
-    site.wait_until_slurm_forgets()
-    site.service.why(job.id)
-    job = site.wait(job.id)
-    assert job.state is JobState.LOST
-    told = site.text(job.id) + site.text(job.id, "stderr")
-    assert sorted(told.split()) == ["error", "fine"]
-
-
-@pytest.mark.parametrize("kind", [JobKind.CELL, JobKind.PROGRAM])
-def test_a_folder_that_the_node_lacks_is_named(site: Site, tmp_path: Path, kind: JobKind) -> None:
+def test_a_folder_that_the_node_lacks_is_named(site: Site, tmp_path: Path) -> None:
     gone = tmp_path / "only on the login node"
     gone.mkdir()
     options = {"chdir": str(gone), "hold": ""}
-    job = site.service.submit(spec("#!/bin/sh\n", kind=kind, options=options))
+    job = site.service.submit(spec("1", options=options))
     gone.rmdir()
     site.service.release(job.id)
     job = site.wait(job.id)

@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import errno
-import itertools
 import os
 import re
 import subprocess
-import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 from msgspec.structs import replace
 
 from jupyter_slurm import places
-from jupyter_slurm.errors import (
-    CommandError,
-    ForwardError,
-    NotFoundError,
-    RequestError,
-    SignatureError,
-    SubmitError,
-)
-from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
-from jupyter_slurm.jobs.outcome import delivery
-from jupyter_slurm.jobs.outcome.logs import Chunk, LogReader
+from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
 from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
-from jupyter_slurm.jobs.records.book import Book
-from jupyter_slurm.jobs.records.store import Record
-from jupyter_slurm.jobs.submission.submit import Submitter
-from jupyter_slurm.wire import DisplayData, ExecuteResult, JobKind, JobSpec, JobState, Stream
-from tests.cluster.plugin import SlurmCluster as SlurmInstance
-from tests.jobs.conftest import Site, both_ways, over_ssh, spec, stays_ended
-from tests.ssh.accounts import PLAIN_SHELL, oneself
-from tests.ssh.plugin import MakeSshd
-from tests.ssh.waiting import wait_until
+from jupyter_slurm.wire import ExecuteResult, JobKind, JobSpec, JobState
+from tests.jobs.conftest import Site, over_ssh, spec
 
 
 def test_a_cell_runs_and_its_output_and_value_come_back(site: Site) -> None:
@@ -52,17 +30,6 @@ def test_a_cell_runs_and_its_output_and_value_come_back(site: Site) -> None:
     assert job.nodes
     assert job.usage is not None
     assert job.usage.peak_memory_mib
-
-
-def test_an_ended_job_has_the_day_on_which_the_site_erases_its_files(
-    site: Site, tmp_path: Path
-) -> None:
-    storage = {"scratch": str(tmp_path / "scratch"), "purge_days": 60}
-    site.edit_profile(job_root=str(tmp_path / "scratch/jobs"), storage=storage)
-    job = site.run("1")
-    assert job.erased_s == (job.ended_s or 0.0) + 60 * 24 * 3600
-    site.edit_profile(storage=storage)
-    assert site.run("1").erased_s is None, "its folder lies elsewhere"
 
 
 def test_gpus_are_those_that_were_asked_for(site: Site) -> None:
@@ -88,17 +55,6 @@ def test_variables_go_in_and_come_back(site: Site) -> None:
     assert found["total"] == 6
     assert found["square"](7) == 49  # type: ignore[operator]
     assert not inputs.exists()
-
-
-@over_ssh
-def test_a_copy_of_the_variables_goes_once_it_has_served(site: Site) -> None:
-    job = site.run("x = 1", names_out=("x",))
-    for call in (site.service.delivered, site.service.forget):
-        result = site.service.result(job.id)
-        assert result.variables is not None
-        assert read_variables(Path(result.variables))[0] == {"x": 1}
-        call(job.id)
-        assert not list(places.spool_dir().glob("*.fetched*"))
 
 
 def test_a_copy_that_nobody_calls_for_goes_after_a_week(site: Site) -> None:
@@ -130,10 +86,9 @@ def test_a_program_that_starts_with_a_shebang_runs_as_it_is(site: Site) -> None:
 TOLD = ("LC_ALL", "SLURM_BITSTR_LEN", "SLURM_TIME_FORMAT", "PROFILE_S")
 CELL = f"import os\nfor name in {TOLD}:\n    print(name, os.environ.get(name, 'unset'))"
 SHELL = "#!/bin/sh\n" + "".join(f"echo {name} ${{{name}-unset}}\n" for name in TOLD)
-KINDS = [(JobKind.CELL, CELL), (JobKind.PROGRAM, SHELL), (JobKind.SCRIPT, SHELL)]
+KINDS = [(JobKind.CELL, CELL), (JobKind.SCRIPT, SHELL)]
 
 
-@both_ways
 @pytest.mark.parametrize(("kind", "code"), KINDS)
 def test_a_job_gets_the_profiles_environment_and_nothing_of_our_own_calls(
     site: Site, monkeypatch: pytest.MonkeyPatch, kind: JobKind, code: str
@@ -148,60 +103,6 @@ def test_a_job_gets_the_profiles_environment_and_nothing_of_our_own_calls(
     assert site.text(site.run(code, kind=kind).id).split()[1::2] == told
 
 
-OWN = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%H:%M"}
-
-
-@pytest.mark.parametrize(("kind", "code"), KINDS)
-@pytest.mark.parametrize("way", ["here", "over ssh"])
-def test_a_job_gets_the_users_own_locale_and_formats_unless_the_profile_sets_them(
-    slurm_cluster: SlurmInstance,
-    make_sshd: MakeSshd,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    way: str,
-    kind: JobKind,
-    code: str,
-) -> None:
-    for name, value in OWN.items() if way == "here" else ():
-        monkeypatch.setenv(name, value)
-    own = " ".join(f"{name}={value}" for name, value in OWN.items())
-    sshd = make_sshd(f"{PLAIN_SHELL} {own}", account=oneself()) if way == "over ssh" else None
-    env = {"SLURM_CONF": slurm_cluster.env["SLURM_CONF"], "LC_ALL": "POSIX"}
-    site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=sshd, env=env)
-    try:
-        told = ["POSIX", "unset", "%H:%M", "unset"]
-        assert site.text(site.run(code, kind=kind).id).split()[1::2] == told
-    finally:
-        site.service.close()
-
-
-def test_text_that_comes_while_a_script_is_followed_has_the_time_when_it_came(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(delivery, "_FOLLOWED_S", 0)  # nobody has followed for long
-    until = "until [ -e %s ]; do sleep 0.05; done; echo %s\n"
-    code = "#!/bin/sh\necho a\n" + until % (tmp_path / "b", "b") + until % (tmp_path / "c", "c")
-    job = site.service.submit(spec(code, kind=JobKind.SCRIPT))
-    wait_until(lambda: site.so_far(job.id) == "a\n")
-    times, cursor, began_s = {}, "", int(time.time())
-    while "c\n" not in times:
-        chunk = site.service.logs(job.id, cursor, wait_s=60)
-        cursor = chunk.cursor
-        for one in chunk.outputs:
-            assert isinstance(one, Stream)
-            times[one.text] = one.time_s
-            if one.text == "a\n":
-                monkeypatch.setattr(delivery, "_FOLLOWED_S", 120)
-                (tmp_path / "b").touch()
-                wait_until(lambda: site.so_far(job.id) == "a\nb\n")  # somebody else follows, too
-            elif one.text == "b\n":
-                monkeypatch.setattr(delivery, "_FOLLOWED_S", 0)
-                (tmp_path / "c").touch()
-                wait_until(lambda: site.so_far(job.id) == "a\nb\nc\n")
-    assert began_s <= times["b\n"] <= time.time()
-    assert (times["a\n"], times["c\n"]) == (0, 0)
-
-
 @over_ssh
 def test_a_batch_script_is_submitted_as_written(site: Site, tmp_path: Path) -> None:
     code = "#!/bin/bash\n#SBATCH --comment='mine'\n#SBATCH -o written-%j.out\necho \"$PWD\"\n"
@@ -209,26 +110,6 @@ def test_a_batch_script_is_submitted_as_written(site: Site, tmp_path: Path) -> N
     assert job.state is JobState.COMPLETED
     assert (tmp_path / f"written-{job.slurm_id}.out").read_text() == f"{tmp_path}\n"
     assert site.text(job.id) == f"{tmp_path}\n"
-
-
-def test_a_cell_runs_in_its_image(site: Site, demo_image: Path) -> None:
-    code = "import sys, os; print(sys.prefix, os.path.exists('/usr/sbin/slurmctld'))"
-    job = site.run(code, image=str(demo_image), runtime="charliecloud")
-    assert site.text(job.id) == "/usr False\n"
-    assert (job.image, job.runtime) == (str(demo_image), "charliecloud")
-
-
-@over_ssh
-def test_environment_variables_and_the_working_folder_arrive(site: Site, tmp_path: Path) -> None:
-    folder = tmp_path / "it's $HOME"
-    folder.mkdir()
-    value = "a b\n'\"$HOME`x`ü"
-    job = site.run(
-        "import os; print(repr(os.environ['V'])); print(os.getcwd())",
-        env={"V": value},
-        **site.at(folder),
-    )
-    assert site.text(job.id) == f"{value!r}\n{folder}\n"
 
 
 def test_what_sbatch_refuses_is_an_error_with_its_words(site: Site) -> None:
@@ -260,39 +141,6 @@ def test_what_cannot_be_is_refused_before_anything_is_sent(
     with pytest.raises((RequestError, NotFoundError)):
         site.service.submit(spec("1", **changes))
     assert site.service.jobs() == []
-
-
-@pytest.mark.parametrize(
-    ("kind", "where", "error"),
-    [
-        (JobKind.LAB, "jupyter_slurm.jobs.access.labs.Forward", ForwardError("No port is free.")),
-        (JobKind.CELL, "threading.Thread.start", RuntimeError("can't start new thread")),
-        (JobKind.CELL, "jupyter_slurm.jobs.service.Submitter", OSError(errno.ENOSPC, "full")),
-    ],
-    ids=str,
-)
-def test_of_a_submission_that_fails_once_it_is_recorded_nothing_is_left(
-    site: Site, monkeypatch: pytest.MonkeyPatch, kind: JobKind, where: str, error: Exception
-) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise error
-
-    asked = spec("1", kind=kind, runtime="none", options={"hold": ""})
-    add = Book.add
-
-    def added(book: Book, record: Record) -> bool:
-        patch.setattr(where, fails)
-        return add(book, record)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Book, "add", added)
-        with pytest.raises(type(error)):
-            site.service.submit(asked)
-    assert site.service.jobs() == []
-    assert site.restart().jobs() == []
-    site.service.submit(asked)  # the very same can be tried again
-    assert len(site.slurm_jobs()) == 1
-    site.service.cancel(asked.id)
 
 
 def test_a_job_does_not_go_to_another_slurm_than_the_shell_of_its_submission(site: Site) -> None:
@@ -341,40 +189,6 @@ def test_a_job_that_is_cancelled_before_it_is_recorded_is_not_sent(site: Site) -
     assert site.slurm_jobs() == []
 
 
-def test_a_job_that_ends_before_sbatch_has_answered_stays_ended(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learned = Submitter._learned
-    states = site.states_of_jobs(monkeypatch)
-
-    def ends_meanwhile(pursuit: Submitter, answer: str) -> dict[str, object]:
-        site.end_elsewhere(job.id)
-        return learned(pursuit, answer)
-
-    monkeypatch.setattr(Submitter, "_learned", ends_meanwhile)
-    job = spec("7")
-    site.service.submit(job)
-    wait_until(lambda: site.service.job(job.id).submitted_s is not None)
-    assert stays_ended(states[job.id])
-
-
-def test_a_preview_sends_nothing(site: Site) -> None:
-    asked = spec("1", options={"gres": "gpu:1"})
-    preview = site.service.preview(asked)
-    assert "--gres=gpu:1" in preview.sbatch
-    assert preview.script.startswith("#!/bin/bash")
-    assert site.slurm_jobs() == []
-    assert not Path(preview.job_dir).exists()
-
-
-def test_a_result_that_was_tampered_with_is_not_read(site: Site) -> None:
-    job = site.run("x = 1", names_out=("x",))
-    path = Path(job.job_dir) / "result.0.json"
-    path.write_bytes(path.read_bytes().replace(b'"ok"', b'"ko"'))
-    with pytest.raises(SignatureError):
-        site.service.result(job.id)
-
-
 def test_attachable_is_a_job_whose_outcome_nobody_has_had(site: Site) -> None:
     cell = spec("1", fingerprint="f")
     site.wait(site.service.submit(cell).id)
@@ -402,15 +216,6 @@ def test_a_cell_attaches_to_a_job_of_another_kernel_once_that_has_ended(site: Si
         assert differs(mine) == ("kernel",)
         other.kill()
     assert differs(mine) == ()
-
-
-def test_a_cell_does_not_attach_to_a_job_that_scancel_has_ended(site: Site) -> None:
-    cell = spec("import time; time.sleep(600)", fingerprint="f")
-    job = site.wait(site.service.submit(cell).id, JobState.RUNNING)
-    assert site.service.attachable(cell) is not None
-    assert site.service.command(["scancel", str(job.slurm_id)]).returncode == 0
-    assert site.wait(job.id).state is JobState.CANCELLED
-    assert site.service.attachable(cell) is None
 
 
 def test_what_a_cell_would_get_otherwise_is_named(site: Site, tmp_path: Path) -> None:
@@ -469,73 +274,6 @@ def test_a_job_follows_the_rename_of_its_notebook_and_of_the_folder_above(
         assert site.service.notebook_path(notebook, began_s) == now
 
 
-def test_a_job_does_not_follow_a_notebook_whose_name_only_begins_like_its_own(site: Site) -> None:
-    cell = spec("1", fingerprint="f", notebook="/lab/trial.ipynb")
-    site.service.submit(cell)
-    for other in ("/lab/tri", "/lab/trial.ipyn", "/la"):
-        site.service.notebook_moved(other, "/elsewhere")
-    assert site.service.job(cell.id).notebook == "/lab/trial.ipynb"
-
-
-def test_a_cell_that_depends_on_a_job_of_ours_is_the_same_when_it_is_run_again(
-    site: Site,
-) -> None:
-    first = site.run("1")
-    cell = spec("1", fingerprint="f", options={"dependency": f"afterok:{first.id}"})
-    site.service.submit(cell)
-    assert (found := site.service.attachable(cell)) is not None
-    assert found.differs == ()
-
-
-def test_displays_come_back_in_their_order_with_the_text(site: Site) -> None:
-    code = "for i in range(3):\n    print(i)\n    display(i * 10)"
-    job = site.run(code)
-    # One line may come in two pieces.
-    kinds = [kind.__name__ for kind, _ in itertools.groupby(site.outputs(job.id), key=type)]
-    assert kinds == ["Stream", "DisplayData"] * 3
-    shown = [o.data["text/plain"] for o in site.outputs(job.id) if isinstance(o, DisplayData)]
-    assert shown == ["0", "10", "20"]
-
-
-@over_ssh
-def test_a_budget_skips_old_text_and_counts_it(site: Site) -> None:
-    job = site.run("display('first')\nprint('\\n'.join(map(str, range(100_000))))")
-    chunk = site.service.logs(job.id, budget_bytes=1000)
-    assert chunk.end
-    assert chunk.skipped_bytes > 500_000
-    assert any(isinstance(o, DisplayData) for o in chunk.outputs)
-    assert chunk.outputs[-1].text.endswith("99999\n")  # type: ignore[union-attr]
-
-
-@over_ssh
-def test_a_part_of_a_long_log_says_that_there_is_more(site: Site) -> None:
-    job = site.run("print('\\n'.join(map(str, range(400_000))))")
-    first = site.service.logs(job.id, budget_bytes=None)
-    assert first.more
-    assert not first.end
-    whole = site.service.logs(job.id, budget_bytes=1000)
-    assert whole.end
-    assert not whole.more
-
-
-def test_what_a_job_writes_while_its_first_words_are_read_is_not_lost_though_it_ends_by_then(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate, read = tmp_path / "gate", LogReader.read
-    wait = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)\n"
-    job = site.service.submit(spec(f"print('a', flush=True)\n{wait}print('z')"))
-
-    def ends_meanwhile(*asked: Any) -> Chunk:
-        chunk = read(*asked)
-        if chunk.outputs and not gate.exists():
-            gate.touch()
-            site.wait(job.id)
-        return chunk
-
-    monkeypatch.setattr(LogReader, "read", ends_meanwhile)
-    assert site.text(job.id) == "a\nz\n"
-
-
 @over_ssh
 def test_a_forgotten_job_leaves_nothing(site: Site) -> None:
     job = site.run("1")
@@ -543,13 +281,6 @@ def test_a_forgotten_job_leaves_nothing(site: Site) -> None:
     assert not Path(job.job_dir).exists()
     with pytest.raises(NotFoundError):
         site.service.job(job.id)
-
-
-def test_the_python_of_the_node_is_known_afterwards(site: Site) -> None:
-    job = site.run("1")
-    site.outputs(job.id)
-    assert site.service.job(job.id).python is not None
-    assert sys.version_info.major == site.service.job(job.id).python[0]  # type: ignore[index]
 
 
 def test_modules_are_loaded_before_the_cell_runs(site: Site, tmp_path: Path) -> None:
@@ -565,25 +296,3 @@ def test_a_module_that_is_not_there_is_named_and_the_cell_does_not_run(site: Sit
     assert "set up" in str(job.why or "")
     assert "no/such-module" in site.text(job.id, "stderr")
     assert site.text(job.id) == ""
-
-
-def test_where_only_operators_raise_a_limit_slurms_words_are_told_and_what_to_do(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who runs a private cluster is its operator: the refusal is pretended."""
-    job = site.service.submit(spec("1", options={"hold": "", "time": "60"}))
-    really = SlurmCluster.ask
-
-    def ask(cluster: SlurmCluster, argv: Sequence[str]) -> bytes:
-        if argv[:2] == ["scontrol", "update"]:
-            raise CommandError("failed", detail="Access/permission denied for job 1")
-        return really(cluster, argv)
-
-    monkeypatch.setattr(SlurmCluster, "ask", ask)
-    with pytest.raises(CommandError, match="does not let you change the time limit") as refused:
-        site.service.extend(job.id, "+1h")
-    assert refused.value.detail == "Access/permission denied for job 1"
-    assert "start another" in str(refused.value.hint or "")
-    assert site.service.cancel(job.id).cancel_requested_s is not None
-    with pytest.raises(RequestError, match="no time limit to change"):
-        site.service.extend(site.wait(job.id).id, "+1h")

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import read_result_variables
 from jupyter_slurm.jobs.outcome.variables import write_variables
 from jupyter_slurm.wire import Engine, ErrorOutput, Job, JobState, SessionSpec
-from tests.cluster.pyxis import EnrootStandIn
 from tests.jobs.conftest import Site, spec
 from tests.jobs.test_many_nodes import MPI, OF_THIS_MACHINE, TORCH, nodes, nothing_stays, text_of
 from tests.ssh.waiting import wait_until
@@ -30,7 +28,7 @@ TOTALS = {"torchrun": 6.0, "mpi": 3}
 class InRanks:
     """A session in three ranks on two nodes, and what its cells give."""
 
-    def __init__(self, site: Site, engine: Engine | None, **more: Any) -> None:
+    def __init__(self, site: Site, engine: Engine, **more: Any) -> None:
         options = {"nodes": "2", "ntasks": "3"}
         wanted = SessionSpec(name="s", launch=engine, options=options, **{"idle_s": 600, **more})
         self.site = site
@@ -44,7 +42,7 @@ class InRanks:
         """Run a cell that takes `data` in, needs all ranks, and gives `total`."""
         write_variables(folder / "inputs", ["data"], {"data": [1, 2, 3, 4]})
         inputs = str(folder / "inputs")  # which moves into the job's folder
-        code = CALLS[self.engine or ""]
+        code = CALLS[self.engine]
         return self.run(code, inputs=inputs, names_in=("data",), names_out=("total",))
 
     def begin(self, code: str, word: str) -> Job:
@@ -73,7 +71,7 @@ class InRanks:
 def session(nodes: Site) -> Iterator[Callable[..., InRanks]]:
     begun: list[InRanks] = []
 
-    def start(engine: Engine | None, **more: Any) -> InRanks:
+    def start(engine: Engine, **more: Any) -> InRanks:
         begun.append(InRanks(nodes, engine, **more))
         return begun[-1]
 
@@ -120,34 +118,11 @@ def test_ranks_that_wait_for_one_that_failed_end_with_the_session(
     ranks.ends_for_want_of("ranks 0,2")
 
 
-@pytest.mark.parametrize(
-    ("engine", "runtime"), [("torchrun", "apptainer"), ("mpi", "charliecloud")]
-)
 def test_a_rank_that_dies_ends_the_session(
-    session: Callable[..., InRanks], demo_image: Path, engine: Engine, runtime: str
+    session: Callable[..., InRanks], demo_image: Path
 ) -> None:
-    ranks = session(engine, runtime=runtime, image=str(demo_image), mounts=OF_THIS_MACHINE)
-    dies_in_one_rank(ranks)
-
-
-def test_a_rank_that_dies_in_a_container_of_pyxis_leaves_none_behind(
-    session: Callable[..., InRanks],
-    nodes: Site,
-    enroot_standin: EnrootStandIn,
-    lean_squash_image: Path,
-    tmp_path: Path,
-) -> None:
-    nodes.edit_profile(
-        python="/usr/bin/python3", setup=enroot_standin.setup, job_root=str(tmp_path / "jobs")
-    )
-    nodes.restart()
-    image = str(lean_squash_image)
-    ranks = session("mpi", runtime="pyxis", image=image, mounts=OF_THIS_MACHINE)
-    dies_in_one_rank(ranks)
-    wait_until(lambda: not enroot_standin.containers(), 60)
-
-
-def dies_in_one_rank(ranks: InRanks) -> None:
+    image = str(demo_image)
+    ranks = session("mpi", runtime="charliecloud", image=image, mounts=OF_THIS_MACHINE)
     assert ranks.gather(RANK_OF) == [0, 1, 2]
     died = ranks.run(f"import os\nif {RANK_OF} == 2: os.kill(os.getpid(), 9)")
     assert died.state is JobState.FAILED
@@ -155,33 +130,3 @@ def dies_in_one_rank(ranks: InRanks) -> None:
     assert error.traceback[0] == "On rank 2 of 3:"
     assert error.evalue.endswith("what the session's cells had set is lost in all ranks")
     ranks.ends_for_want_of("rank 2")
-
-
-def test_a_second_cancel_of_a_cell_that_nothing_interrupts_ends_the_session(
-    session: Callable[..., InRanks], tmp_path: Path
-) -> None:
-    ranks = session("mpi")
-    assert ranks.call_all(tmp_path).state is JobState.COMPLETED
-    stubborn = (
-        "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "print('sleeps', flush=True); time.sleep(600)"
-    )
-    job = ranks.begin(stubborn, "sleeps")
-    ranks.site.service.cancel(job.id)
-    ranks.site.service.cancel(job.id)
-    assert ranks.site.wait(job.id).state is JobState.CANCELLED
-    ranks.ends_for_want_of("ranks 0-2")
-
-
-def test_it_ends_in_all_ranks_when_it_is_idle(session: Callable[..., InRanks]) -> None:
-    ranks = session("mpi", idle_s=2)
-    ended = ranks.site.wait(ranks.job.id)
-    assert (ended.state, str(ended.why)) == (JobState.COMPLETED, "It was idle for 2 seconds.")
-
-
-def test_a_cell_takes_the_ranks_that_its_session_has(session: Callable[..., InRanks]) -> None:
-    plain = session(None)
-    with pytest.raises(RequestError, match="--launch is not for its cells"):
-        plain.run("1", launch="mpi")
-    with pytest.raises(RequestError, match="--gather"):
-        plain.gather("1")

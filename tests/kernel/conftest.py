@@ -23,7 +23,7 @@ from jupyter_slurm.client import AgentClient
 from jupyter_slurm.wire import Job, JobKind, JobState
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
-from tests.magics.kernel import Kernel, Reply
+from tests.magics.kernel import Kernel
 from tests.ssh.profile import SshSlurm, write_profile
 
 PATIENCE_S = 180.0
@@ -59,26 +59,6 @@ class RemoteKernel(Kernel):
         reply = self.run(code)
         assert reply.content["status"] == "ok", reply.content
         return reply.text
-
-    def result(self, code: str) -> str:
-        """Run a cell and return the text of its last expression."""
-        reply = self.run(code)
-        assert reply.content["status"] == "ok", reply.content
-        (result,) = (m for m in reply.messages if m["msg_type"] == "execute_result")
-        text: str = result["content"]["data"]["text/plain"]
-        return text
-
-    def request(self, kind: str, content: dict[str, Any], channel: str = "control") -> str:
-        """Its id."""
-        message = self.client.session.msg(kind, content)
-        getattr(self.client, f"{channel}_channel").send(message)
-        return str(message["header"]["msg_id"])
-
-    def control_reply(self, request: str) -> dict[str, Any]:
-        while True:
-            reply: dict[str, Any] = self.client.get_control_msg(timeout=PATIENCE_S)
-            if reply["parent_header"].get("msg_id") == request:
-                return reply
 
     def shown(self, request: str) -> list[dict[str, Any]]:
         """What its displays show, each time that they change; what has come up to now."""
@@ -175,7 +155,6 @@ MakeHome = Callable[..., Home]
 def make_home(
     agent_home: AgentHome,
     slurm_cluster: SlurmCluster,
-    private_cluster: Callable[..., SlurmCluster],  # its kernels are cancelled before it goes
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[MakeHome]:
     """With settings of the cluster's profile."""
@@ -210,6 +189,3 @@ def make_home(
 @pytest.fixture
 def home(make_home: MakeHome) -> Home:
     return make_home()
-
-
-__all__ = ["Reply"]

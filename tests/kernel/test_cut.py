@@ -71,21 +71,3 @@ def test_one_display_says_why_then_that_a_login_is_needed_then_that_all_is_well(
     assert well == "The line to the kernel's job was cut for 10 min 1 s; nothing is lost."
     assert [update for update, _ in cell.shown] == [False, True, True, True]
     assert len(cell.ids) == 1
-
-
-def test_a_network_that_is_back_before_the_line_has_broken_is_all_well(
-    notice: CutNotice, cell: Cell
-) -> None:
-    notice.way(NO_ROUTE, 0.0)
-    notice.look(CELL, None, 11.0)
-    notice.way(None, 30.0)
-    assert "cut for 30 s; nothing is lost" in cell.texts()[-1]
-
-
-def test_a_cell_that_is_over_is_told_nothing_more(notice: CutNotice, cell: Cell) -> None:
-    notice.line_cut(LOGIN, 0.0)
-    notice.look(CELL, None, 0.0)
-    notice.forget()
-    notice.line_open(50.0)
-    notice.look(None, None, 60.0)
-    assert len(cell.shown) == 1

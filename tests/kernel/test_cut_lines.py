@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_slurm.errors import TransportError
-from jupyter_slurm.kernel.far import Arrived, Cut, Far, News, Opened, Taken
+from jupyter_slurm.kernel.far import Arrived, Far, News, Opened
 
 PATIENCE_S = 60.0
 _NUMBER_BYTES, _HEAD_BYTES = 8, 5
@@ -184,50 +183,3 @@ def test_what_one_kernel_may_have_run_is_not_run_by_the_next(there: There) -> No
     assert [text for text in (line.message()[1], line.message()[1]) if "remove" in text] == []
     line.cut()
     assert [opened.is_another for opened in there.until_news(Opened, 2)] == [False, True]
-
-
-@pytest.mark.parametrize(
-    "garbled",
-    [
-        frame(b"M", b"no"),
-        frame(b"K", b"no"),
-        frame(b"W", b"[]"),
-        frame(b"W", b'{"boot": 1, "got": "2"}'),
-        frame(b"W", b"[" * 100_000),
-        message(1, "", b"x"),
-        message(1, '["ready"]', b"x"),
-        message(1, '{"event": "ready", "info": "none"}', b"x"),
-        message(1, '{"event": "died", "status": []}', b"x"),
-    ],
-)
-def test_a_line_that_is_garbled_is_told_and_another_is_opened(there: There, garbled: bytes) -> None:
-    line = there.begun()
-    line.sock.sendall(garbled)
-    (cut,) = there.until_news(Cut)[:1]
-    assert isinstance(cut.error, TransportError)
-    assert "garbled" in str(cut.error.message)
-    line.cut()
-    line = there.begun()
-    line.sock.sendall(message(2, "2"))
-    assert there.until_arrived(1) == ["2"]
-    line.cut()
-
-
-def test_the_words_of_srun_behind_the_last_message_are_an_end_and_not_garbled(
-    there: There,
-) -> None:
-    line = there.begun()
-    line.sock.sendall(message(1, "1") + b"\n0123456789abcdefsrun: error: Node failure")
-    assert there.until_arrived(1) == ["1"]
-    line.cut()
-    (cut,) = there.until_news(Cut)[:1]
-    assert cut.error.message == "The line to the kernel was cut."
-
-
-def test_a_kernel_that_another_has_taken_is_not_come_to_again(there: There) -> None:
-    line = there.begun()
-    line.sock.sendall(message(1, "1") + frame(b"L", b""))
-    there.until_news(Taken)
-    assert there.until_arrived(1) == ["1"]
-    line.cut()
-    assert there.lines.empty()

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import random
 import socket
 import struct
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
 
 from jupyter_slurm.errors import TransportError
-from jupyter_slurm.kernel import frames
-from jupyter_slurm.kernel.far import Arrived, Cut, Far
+from jupyter_slurm.kernel.far import Arrived, Far
 from tests.ssh.waiting import wait_until
 
 FRAME = struct.Struct(">cI")
@@ -76,26 +74,6 @@ def message(number: int, text: bytes) -> bytes:
     return struct.pack(">QcI", number, b"o", len(text)) + text
 
 
-def packed(body: bytes) -> bytes:
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    return packer.compress(body) + packer.flush(zlib.Z_SYNC_FLUSH)
-
-
-def until_given_up(node: Node) -> str:
-    """Why the line was given up; nothing has arrived by it."""
-    found: list[Cut] = []
-
-    def cut() -> bool:
-        for one in node.far.news():
-            assert not isinstance(one, Arrived)
-            if isinstance(one, Cut):
-                found.append(one)
-        return bool(found)
-
-    wait_until(cut, PATIENCE_S)
-    return str(found[0].error.message)
-
-
 def until_one(node: Node) -> Arrived:
     found: list[Arrived] = []
 
@@ -105,21 +83,6 @@ def until_one(node: Node) -> Arrived:
 
     wait_until(came, PATIENCE_S)
     return found[0]
-
-
-def test_a_part_of_a_frame_is_answered_at_once(node: Node) -> None:
-    node.welcome()
-    whole = FRAME.pack(b"M", len(message(1, b"x" * 3000))) + message(1, b"x" * 3000)
-    node.sock.sendall(whole[:1000])
-    assert node.hear() == (b"A", b"")
-    node.sock.sendall(whole[1000:])
-    assert until_one(node).parts == [b"x" * 3000]
-
-
-def test_an_answer_that_is_asked_for_is_given(node: Node) -> None:
-    node.welcome()
-    node.say(b"Q")
-    assert node.hear() == (b"A", b"")
 
 
 def test_both_pack_where_both_can(node: Node) -> None:
@@ -139,14 +102,6 @@ def test_both_pack_where_both_can(node: Node) -> None:
     assert sizes[1] < sizes[0]
 
 
-def test_a_node_of_an_earlier_release_is_sent_plain_messages(node: Node) -> None:
-    node.welcome()
-    node.far.send("shell", [b"the request of a cell"])
-    kind, body = node.hear()
-    assert kind == b"M"
-    assert body.endswith(b"the request of a cell")
-
-
 def test_what_has_been_passed_on_is_told_at_the_end_so_that_nobody_is_given_it_again(
     node: Node,
 ) -> None:
@@ -158,55 +113,3 @@ def test_what_has_been_passed_on_is_told_at_the_end_so_that_nobody_is_given_it_a
     while told[-1][0] == b"A":
         told.append(node.hear())
     assert told[-1] == (b"K", struct.pack(">Q", 1))
-
-
-@pytest.fixture
-def narrow(monkeypatch: pytest.MonkeyPatch) -> int:
-    """The size of the largest message that is taken."""
-    monkeypatch.setattr(frames, "MESSAGE_MOST", 1 << 20)
-    return 1 << 20
-
-
-def test_a_message_that_unpacks_to_more_than_one_may_be_is_given_up(
-    narrow: int, node: Node
-) -> None:
-    node.welcome(packs=True)
-    bomb = packed(message(1, b"y" * 3 * narrow))
-    assert len(bomb) < narrow / 100
-    node.say(b"Z", bomb)
-    assert "more than" in until_given_up(node)
-
-
-@pytest.mark.parametrize("bytes_of", [bytes, random.Random(1).randbytes])
-def test_the_largest_message_that_may_be_arrives(
-    narrow: int, node: Node, bytes_of: Callable[[int], bytes]
-) -> None:
-    """Packed, one that is random is larger than it was."""
-    text = bytes_of(narrow - len(message(1, b"")))
-    node.welcome(packs=True)
-    node.say(b"Z", packed(message(1, text)))
-    assert until_one(node).parts == [text]
-
-
-def test_a_message_that_the_node_would_not_take_is_not_sent(narrow: int, node: Node) -> None:
-    node.welcome()
-    with pytest.raises(frames.TooLargeError):
-        node.far.send("shell", [bytes(narrow)])
-    node.far.send("shell", [bytes(narrow - 100)])
-    kind, body = node.hear()
-    assert (kind, len(body)) == (b"M", narrow - 100 + len(message(1, b"")))
-
-
-@pytest.mark.parametrize("kind", [b"M", b"Z", b"W", b"T"])
-def test_a_frame_that_will_be_larger_than_one_may_be_is_not_waited_for(
-    narrow: int, node: Node, kind: bytes
-) -> None:
-    node.welcome()
-    node.sock.sendall(FRAME.pack(kind, 2 * narrow))
-    assert "more than" in until_given_up(node)
-
-
-def test_a_message_of_too_many_parts_is_given_up(node: Node) -> None:
-    node.welcome(packs=True)
-    node.say(b"Z", packed(struct.pack(">Qc", 1, b"o") + bytes(4) * 100_000))
-    assert "parts" in until_given_up(node)

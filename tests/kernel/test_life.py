@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
 
 from jupyter_slurm.kernel.known import Kernel, KernelRecord, opened
@@ -23,26 +22,6 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelRe
     one.keep(Kernel(job_id="aaaaaaaa", words=()))
     yield one
     one.close()
-
-
-def test_what_two_threads_know_of_a_kernel_is_kept_both(
-    record: KernelRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replace = msgspec.structs.replace
-
-    def submitted_meanwhile(*asked: Any, **changes: Any) -> Any:
-        changed = replace(*asked, **changes)
-        if "released" in changes:
-            other.start()
-            other.join(0.5)  # it waits for the lock, where that is held
-        return changed
-
-    other = threading.Thread(target=record.change, kwargs={"submitted": True})
-    monkeypatch.setattr(msgspec.structs, "replace", submitted_meanwhile)
-    record.change(released=True)
-    other.join()
-    assert record.kernel is not None
-    assert (record.kernel.released, record.kernel.submitted) == (True, True)
 
 
 def test_a_kernel_that_is_ended_while_its_job_is_submitted_leaves_no_job(

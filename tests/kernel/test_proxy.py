@@ -49,14 +49,3 @@ def test_a_request_that_is_too_large_to_be_sent_is_answered_at_once(
     reply = heard[2][1].content
     assert reply["ename"] == "TooLargeError"
     assert "The execute_request was not sent to the job's kernel" in reply["evalue"]
-
-
-def test_what_is_too_large_and_has_no_answer_is_told_in_the_cell_that_runs(
-    proxy_and_heard: tuple[Proxy, list[tuple[str, Message]]],
-) -> None:
-    proxy, heard = proxy_and_heard
-    proxy._take("shell", made("execute_request", {"code": "1"}, session="user"))
-    proxy._take("shell", made("comm_msg", {"data": "x" * 100_000}, session="user"))
-    ((channel, message),) = heard
-    assert (channel, message.kind) == ("iopub", "stream")
-    assert message.content["text"].startswith("[The comm_msg was not sent")

@@ -24,7 +24,6 @@ from jupyter_client.blocking.client import BlockingKernelClient
 
 from jupyter_slurm.wire import JobState
 from tests.kernel.conftest import PATIENCE_S, Home
-from tests.kernel.test_remote import nothing_left
 from tests.magics.kernel import Reply
 
 CHANNELS = ("hb", "control", "shell", "stdin", "iopub")
@@ -120,32 +119,6 @@ def start(
     yield make
     for one in started:
         one.close()
-
-
-def test_cells_run_are_interrupted_and_completed_and_nothing_is_left(
-    home: Home, start: Callable[[], VSCode]
-) -> None:
-    kernel = start()
-    assert kernel.run("import os; kept = 1; print(os.environ['SLURM_JOB_ID'])").text.strip()
-    (job,) = home.jobs()
-    running = kernel.client.execute("print('on', flush=True)\nimport time; time.sleep(1000)")
-    while "on" not in kernel.client.get_iopub_msg(timeout=PATIENCE_S)["content"].get("text", ""):
-        pass
-    interrupt = kernel.client.session.msg("interrupt_request", {})
-    kernel.client.shell_channel.send(interrupt)
-    replies: dict[str, dict[str, Any]] = {}
-    while {running, interrupt["header"]["msg_id"]} - replies.keys():
-        reply = kernel.client.get_shell_msg(timeout=PATIENCE_S)
-        replies[reply["parent_header"]["msg_id"]] = reply["content"]
-    assert replies[running]["ename"] == "KeyboardInterrupt"
-    assert replies[interrupt["header"]["msg_id"]]["status"] == "ok"
-    completed = kernel.client.complete("kep", reply=True, timeout=PATIENCE_S)
-    assert completed["content"]["matches"] == ["kept"]
-    kernel.end()
-    assert home.until_job(job.id).state is JobState.COMPLETED
-    kernel.process.wait(PATIENCE_S)
-    nothing_left(home, job.id)
-    assert len(home.jobs()) == 1
 
 
 def test_a_restart_is_another_process_in_the_same_job_which_nobody_else_gets(

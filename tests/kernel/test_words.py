@@ -14,13 +14,10 @@ from jupyter_slurm.cli import main
 from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.submitting import KERNEL_ADD
 from jupyter_slurm.errors import (
-    ConfigError,
-    LoginNeededError,
     NotFoundError,
     RequestError,
-    TransportError,
 )
-from jupyter_slurm.kernel import known, spec, words
+from jupyter_slurm.kernel import known, spec
 from jupyter_slurm.kernel.known import Kernel
 from jupyter_slurm.kernel.messages import Signer, made
 from jupyter_slurm.wire import Cluster, RemoteKernel
@@ -40,20 +37,6 @@ def meant(words: Sequence[str]) -> RemoteKernel:
 def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DATA", "CONFIG", "RUNTIME"):
         monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(tmp_path / name.lower()))
-
-
-@pytest.mark.parametrize(
-    ("asked", "shown"),
-    [
-        (["--gpus", "1"], "Python 3 (arandu · 1 GPU)"),
-        (["--gpus", "2", "--image", "pytorch:22.11"], "Python 3 (arandu · pytorch:22.11 · 2 GPUs)"),
-        (["--container-name", "mine", "--image", "pytorch:22.11"], "Python 3 (arandu · mine)"),
-        (["--partition", "long"], "Python 3 (arandu · long)"),
-        ([], "Python 3 (arandu)"),
-    ],
-)
-def test_title_tells_what_is_asked_for(asked: list[str], shown: str) -> None:
-    assert spec.display_name(spec.parse(asked), "arandu") == shown
 
 
 @pytest.mark.parametrize("word", ["--in=x", "--detach", "--session", "--nosuch", "--time=soon"])
@@ -105,19 +88,6 @@ def test_a_name_that_no_kernel_can_have_is_refused_at_its_option(name: str) -> N
     with pytest.raises(RequestError) as refused:
         meant(["--name", name])
     assert refused.value.option == "name"
-
-
-@pytest.mark.parametrize(
-    ("title", "name"),
-    [
-        ("GPUs für mich", "slurm-gpus-f-r-mich"),
-        ("Mine (a100)", "slurm-a100"),
-        ("核", "slurm-kernel"),
-    ],
-)
-def test_a_name_is_made_of_the_title(title: str, name: str) -> None:
-    made = meant(["--cluster", "other", f"--display-name={title}"])
-    assert (made.name, made.display_name, made.cluster) == (name, title, "other")
 
 
 def test_a_kernel_on_no_known_cluster_is_refused() -> None:
@@ -173,14 +143,6 @@ def test_what_a_kernel_says_of_itself_is_expected_of_the_next_with_the_same_word
         other.close()
 
 
-def test_two_processes_do_not_run_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "_LOCK_S", 0.1)
-    first = known.opened(Path("/run/kernel-1.json"), WORDS, None)
-    with pytest.raises(ConfigError, match="runs the kernel"):
-        known.opened(Path("/run/kernel-1.json"), WORDS, None)
-    first.close()
-
-
 def test_a_message_with_another_signature_is_no_message() -> None:
     ours, theirs = Signer("hmac-sha256", b"ours"), Signer("hmac-sha256", b"theirs")
     message = made("execute_request", {"code": "1"}, session="s", identities=(b"who",))
@@ -189,19 +151,3 @@ def test_a_message_with_another_signature_is_no_message() -> None:
     assert ours.message([b"no", b"message"]) is None
     with pytest.raises(ValueError, match="hmac-nosuch"):
         Signer("hmac-nosuch", b"")
-
-
-def test_what_hinders_says_what_to_do() -> None:
-    needed = LoginNeededError("arandu needs a login.")
-    login = words.hindered(needed, "arandu")
-    assert "`jupyter slurm login arandu`" in login
-    asked = {"v": 1, "cluster": "arandu"}
-    for bundle in (words.hindrance(needed, "arandu"), words.cut(needed, "arandu")):
-        assert bundle[words.LOGIN_MIME] == asked
-        assert login in bundle["text/plain"]
-    assert words.LOGIN_MIME not in words.hindrance(needed, None)
-    assert words.LOGIN_MIME not in words.hindrance(TransportError("No route."), "arandu")
-    assert "by itself" in words.hindered(TransportError("No route."), "arandu")
-    assert "by signal 9 (out of memory, perhaps)" in words.died(-9, again=True)
-    assert "with exit code 3" in words.died(3, again=False)
-    assert "12 messages of output (3.0 MB)" in words.left_out(12, 3_000_000)

@@ -7,8 +7,6 @@ import json
 import os
 import pwd
 import shutil
-import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -16,8 +14,6 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -37,10 +33,8 @@ from jupyter_slurm.local_cluster import (
     status,
     up,
 )
-from jupyter_slurm.local_cluster.places import Places
-from jupyter_slurm.slurm.options import check_option
 from jupyter_slurm.wire import Text
-from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, kept
+from tests.cluster.plugin import SlurmCluster, jupyter_homes, kept
 
 pytestmark = pytest.mark.real
 
@@ -103,40 +97,6 @@ def test_a_job_sees_as_many_gpus_as_it_asked_for(slurm_cluster: SlurmCluster) ->
     assert without.returncode == 1
 
 
-@pytest.mark.parametrize("kind", ["1g.5gb", "3090"])
-def test_a_gpu_type_may_begin_with_a_digit(
-    private_cluster: Callable[..., SlurmCluster], kind: str
-) -> None:
-    cluster = private_cluster(gpu_type=kind)
-    for name, value in (("gpus", f"{kind}:1"), ("gres", f"gpu:{kind}:1")):
-        option = f"--{name}={check_option(name, value)}"
-        told = cluster.run("srun", option, "printenv", "CUDA_VISIBLE_DEVICES").stdout
-        assert told.strip() == "0"
-
-
-def test_a_cluster_without_gpus_has_none(home: Path) -> None:
-    made = up(LocalSpec(gpus=0))
-    assert slurm(made, "sinfo", "-h", "-o", "%G") == "(null)"
-
-
-def test_several_jobs_share_a_node(slurm_cluster: SlurmCluster) -> None:
-    jobs = [slurm_cluster.submit("-w", "n2", "--wrap", "sleep 100") for _ in range(3)]
-    for job in jobs:
-        slurm_cluster.wait_for(job, "RUNNING")
-    slurm_cluster.run("scancel", *jobs)
-
-
-def test_a_job_over_its_memory_limit_is_killed(slurm_cluster: SlurmCluster) -> None:
-    hungry = f"{sys.executable} -c 'import time; eaten = bytearray(300 << 20); time.sleep(100)'"
-    job = slurm_cluster.submit("--mem=50M", "-o", "hungry.out", "--wrap", hungry)
-    slurm_cluster.wait_for(job, "FAILED", "OUT_OF_MEMORY", "CANCELLED")
-    assert "exceeded memory limit" in slurm_cluster.run("cat", "hungry.out").stdout
-
-
-def test_up_twice_keeps_the_daemons(home: Path) -> None:
-    assert pids(up(SMALL)) == pids(up(SMALL))
-
-
 def test_up_starts_what_is_missing(home: Path) -> None:
     before = up(SMALL)
     controller = before.daemons[1]
@@ -159,22 +119,6 @@ def test_up_with_another_shape_is_refused_while_it_runs(home: Path) -> None:
     assert up(LocalSpec(nodes=2)).running
 
 
-def test_two_ups_at_once_make_one_cluster(home: Path) -> None:
-    with ThreadPoolExecutor() as pool:
-        made = list(pool.map(up, [SMALL] * 3))
-    assert pids(made[0]) == pids(made[1]) == pids(made[2])
-
-
-def test_two_clusters_do_not_disturb_each_other(home: Path) -> None:
-    one, two = up(SMALL), up(LocalSpec(name="other", nodes=1))
-    slurm(one, "sbatch", "--hold", "--wrap", "true")
-    assert slurm(two, "squeue", "-h") == ""
-    down("other")
-    assert (current := status()) is not None
-    assert current.running
-    assert slurm(one, "squeue", "-h", "-o", "%T") == "PENDING"
-
-
 def test_the_queue_survives_down_and_up(home: Path) -> None:
     first = up(SMALL)
     held = slurm(first, "sbatch", "--parsable", "--hold", "--wrap", "true")
@@ -193,17 +137,6 @@ def test_the_queue_survives_down_and_up(home: Path) -> None:
     assert "Restarts=1" in slurm(second, "scontrol", "show", "job", runs)
 
 
-def test_a_port_that_was_taken_meanwhile_is_replaced(home: Path) -> None:
-    first = up(SMALL)
-    down()
-    taken = first.daemons[1].port
-    assert taken is not None
-    with socket.create_server(("127.0.0.1", taken)):
-        second = up(SMALL)
-    assert second.running
-    assert second.daemons[1].port != taken
-
-
 def test_purge_leaves_no_process_and_no_file(home: Path) -> None:
     made = up(SMALL)
     stubborn = "trap '' TERM; (setsid sleep 1000 &); sleep 1000"
@@ -215,50 +148,6 @@ def test_purge_leaves_no_process_and_no_file(home: Path) -> None:
     assert [path for path in home.rglob("*") if not path.is_dir()] == []
     assert not (home / "data" / "jupyter-slurm").exists()
     assert status() is None
-
-
-def test_a_stopped_controller_answers_nobody_until_it_is_woken(
-    private_cluster: Callable[..., SlurmCluster],
-) -> None:
-    cluster = private_cluster()
-    cluster.stop_controller()
-    assert cluster.run("timeout", "0.5", "squeue", check=False).returncode == 124
-    cluster.cont_controller()
-    assert cluster.run("squeue", "-h").stdout == ""
-
-
-def test_a_killed_controller_comes_back_with_its_queue(
-    private_cluster: Callable[..., SlurmCluster],
-) -> None:
-    cluster = private_cluster(extra_conf=("MinJobAge=2", "SlurmdTimeout=5"))
-    job = cluster.submit("--hold", "--job-name=on-disk", "--wrap", "true")
-    saved = cluster.folder / "state" / "job_state"
-
-    def is_saved() -> bool:
-        with suppress(FileNotFoundError):  # there is a moment without one when a new one is saved
-            return b"on-disk" in saved.read_bytes()
-        return False
-
-    wait_until(is_saved)
-    first = cluster.slurmctld_pid()
-    cluster.kill_controller()
-    assert cluster.run("squeue", check=False).returncode == 1
-    cluster.start_controller()
-    assert cluster.slurmctld_pid() != first
-    assert cluster.job_state(job) == "PENDING"
-    assert "MinJobAge               = 2 sec" in cluster.run("scontrol", "show", "config").stdout
-
-
-def test_a_job_whose_node_died_fails(private_cluster: Callable[..., SlurmCluster]) -> None:
-    cluster = private_cluster(extra_conf=("SlurmdTimeout=2",))
-    started = cluster.folder / "jobs" / "started"
-    job = cluster.submit("--no-requeue", "--wrap", "touch started; sleep 1000")
-    # RUNNING is said before slurmd has been told; killed then, the job is launched again elsewhere.
-    wait_until(started.exists)
-    cluster.kill_slurmd()
-    cluster.kill_jobs()
-    assert cluster.wait_for(job, "NODE_FAIL") == "NODE_FAIL"
-    cluster.start_slurmd()
 
 
 def test_down_of_nothing_does_nothing(home: Path) -> None:
@@ -295,26 +184,11 @@ def test_a_folder_with_a_long_name_and_odd_characters_works(
     assert not folder().exists()
 
 
-def test_a_foreign_link_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JUPYTER_DATA_DIR", str(home / ("long" * 30)))
-    link = Places.of(folder()).base
-    link.symlink_to(home)
-    try:
-        with pytest.raises(LocalClusterError, match="in the way"):
-            up(SMALL)
-    finally:
-        link.unlink()
-
-
-def test_files_are_the_users_alone(home: Path) -> None:
-    made = up(SMALL)
-    assert stat.S_IMODE(made.folder.stat().st_mode) == 0o700
-    for path in (made.folder / "munge.key", made.conf, profile_path()):
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_the_profile_says_how_to_reach_the_cluster(home: Path) -> None:
+def test_the_profile_reaches_the_cluster_and_its_files_are_the_users_alone(home: Path) -> None:
     made = up(LocalSpec(runtime="apptainer"))
+    assert stat.S_IMODE(made.folder.stat().st_mode) == 0o700
+    for file in (made.folder / "munge.key", made.conf, profile_path()):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
     written = tomllib.loads(profile_path().read_text())
     assert written["origin"] == "jupyter slurm up"
     assert written["runtime"] == "apptainer"
@@ -372,9 +246,7 @@ def test_missing_slurm_is_an_error_that_names_the_packages(
     [
         ({"name": "../x"}, "name of a private cluster"),
         ({"nodes": 0}, "nodes=0"),
-        ({"gpus": -1}, "gpus=-1"),
         ({"gpu_type": "a 100"}, "GPU type"),
-        ({"gpu_type": ".5gb"}, "GPU type"),
         ({"extra_conf": ("a=1\nb=2",)}, "line break"),
     ],
 )
@@ -387,19 +259,6 @@ def test_slurmd_is_told_to_leave_cgroups_alone_in_the_words_of_its_version() -> 
     assert conf.cgroup_conf((24, 5)) == "CgroupPlugin=disabled\n"
     assert conf.cgroup_conf((23, 11)) == "CgroupPlugin=cgroup/v1\n"
     assert conf.cgroup_conf((20, 11)) == ""
-
-
-def test_accounting_tells_of_jobs_and_their_gpus(
-    private_cluster: Callable[..., SlurmCluster],
-) -> None:
-    cluster = private_cluster(accounting=True, cpus=4, memory_mib=2048)
-    user = pwd.getpwuid(os.getuid()).pw_name
-    fields = cluster.run("sacctmgr", "-nP", "show", "user", user, "format=user,adminlevel").stdout
-    assert fields.strip() == f"{user}|Administrator"
-    job = cluster.submit("--gpus=2", "--account=default", "--wait", "--wrap", "true")
-    ask = ("sacct", "-nPX", "-j", job, "-o", "State,Account,AllocTRES")
-    wait_until(lambda: cluster.run(*ask).stdout.startswith("COMPLETED|default|"))  # told later
-    assert "gres/gpu=2" in cluster.run(*ask).stdout
 
 
 @pytest.fixture
@@ -458,12 +317,6 @@ finally:
 """
 
 
-def test_an_ordinary_user_needs_no_rights(ordinary_home: Path) -> None:
-    done = run_as_ordinary_user(RUN_ONE_JOB, ordinary_home)
-    user, _ = ordinary_ids()
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{user}\n0\n", "")
-
-
 APT_GET = """#!/bin/sh
 case "$*" in
 *--print-uris*) echo "'http://mirror.example/slurm.deb' slurm-wlm_1_all.deb 1 MD5:0" ;;
@@ -502,39 +355,3 @@ def test_slurm_is_unpacked_privately_where_it_is_not_installed(
     done = run_as_ordinary_user(script, ordinary_home, PATH=str(tools), PACKAGES=str(ordinary_home))
     user, _ = ordinary_ids()
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{user}\n0\n", "")
-
-
-def test_a_killed_test_run_leaves_no_cluster(tmp_path: Path) -> None:
-    script = (
-        "import sys, os, signal, pathlib; from tests.cluster.plugin import running_cluster\n"
-        "with running_cluster(pathlib.Path(sys.argv[1])) as made:\n"
-        "    print(made.folder, made.slurmctld_pid(), flush=True); os.kill(0, signal.SIGKILL)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", script, str(tmp_path)],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL
-    place, pid = done.stdout.split()
-    wait_until(lambda: not Path(place).exists() and processes.process(int(pid)) is None)
-
-
-def test_a_process_of_which_a_thread_still_runs_is_not_gone() -> None:
-    """Its first thread has ended: what its others write would be in the way of a folder's end."""
-    code = """import ctypes, signal, threading
-threading.Thread(target=signal.pause).start()
-ctypes.CDLL(None).pthread_exit(None)"""
-    with subprocess.Popen([sys.executable, "-c", code]) as left:
-        try:
-            told = Path(f"/proc/{left.pid}/stat")
-            wait_until(lambda: ") Z " in told.read_text())
-            found = processes.process(left.pid)
-            assert found is not None, "a thread of it runs"
-            processes.kill([found])
-            assert not found.alive()
-        finally:
-            left.kill()

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-import threading
-from pathlib import Path
 
 import pytest
 from IPython.core.error import UsageError
 
 from jupyter_slurm.errors import CellFailed, CodeError, NotFoundError, SubmitError, VariableError
 from jupyter_slurm.job import JobHandle
-from jupyter_slurm.magics.cell import Detached
 from jupyter_slurm.places import spool_dir
-from jupyter_slurm.wire import CellSpec, JobKind, JobSpec, JobState, Preview
+from jupyter_slurm.wire import JobKind, JobState
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
@@ -52,42 +49,11 @@ def test_no_raise_lets_the_notebook_go_on(shell: Shell) -> None:
     assert shell.run("%%slurm --no-raise\n1 / 0").error is None
 
 
-def test_an_end_of_file_that_is_not_the_keyboards_has_no_hint(shell: Shell) -> None:
-    error = shell.run("%%slurm\nraise EOFError('data.txt is cut off')").error
-    assert isinstance(error, CellFailed)
-    assert "keyboard" not in str(error)
-
-
-def test_a_name_that_was_not_sent_is_hinted_at(shell: Shell) -> None:
-    shell.ip.user_ns["data"] = 1
-    assert "--in data" in str(shell.run("%%slurm\ndata + 1").error)
-
-
 def test_a_variable_that_did_not_come_back_fails_the_cell(shell: Shell) -> None:
     ran = shell.run("%%slurm --out good,missing\ngood = 1")
     assert isinstance(ran.error, VariableError)
     assert "missing" in str(ran.error)
     assert shell.ip.user_ns["good"] == 1
-
-
-def test_what_slurm_did_is_the_error(shell: Shell, api: FakeApi) -> None:
-    killed = threading.Thread(target=_kill_first, args=(api,))
-    killed.start()
-    ran = shell.run("%%slurm\nlinger()")
-    killed.join()
-    assert isinstance(ran.error, CellFailed)
-    assert "It used more memory than it had." in str(ran.error)
-    assert "Ask for more" in str(ran.error)
-
-
-def _kill_first(api: FakeApi) -> None:
-    api.until(lambda a: bool(a.jobs()))
-    api.kill(
-        only_job(api),
-        JobState.OUT_OF_MEMORY,
-        "It used more memory than it had.",
-        "Ask for more with --mem.",
-    )
 
 
 def test_a_line_that_cannot_be_is_one_line_and_nothing_is_submitted(
@@ -115,15 +81,6 @@ def test_a_syntax_error_is_shown_as_of_a_local_cell_and_nothing_is_submitted(
 
 
 NEWER = "%%slurm\nclass A[T]:\n    ?"  # no Python takes it, which this one cannot know
-
-
-def test_what_a_newer_python_may_understand_is_submitted_with_a_warning(
-    shell: Shell, api: FakeApi
-) -> None:
-    ran = shell.run(NEWER)
-    assert isinstance(ran.error, CellFailed)
-    assert "SyntaxError: invalid syntax" in ran.err
-    assert "The job is submitted, because its Python may be newer." in ran.err
 
 
 @pytest.mark.parametrize(("minor", "refused"), [(0, True), (1, False)])
@@ -163,20 +120,6 @@ def test_a_variable_that_does_not_exist_is_named_before_anything_is_sent(
     assert api.calls == []
 
 
-def test_a_dry_run_of_a_cell_whose_job_is_there_needs_no_variables(
-    shell: Shell, api: FakeApi
-) -> None:
-    shell.ip.user_ns["data"] = 1
-    shell.run("%%slurm --detach --in data\nlinger()")
-    del shell.ip.user_ns["data"]  # as after a restart of the kernel: run again, it attaches
-    ran = shell.run("%%slurm --dry-run --in data\nlinger()")
-    assert ran.error is None
-    assert "sbatch" in ran.shown[-1].data["text/plain"]
-    fresh = shell.run("%%slurm --fresh --dry-run --in data\nlinger()")
-    assert isinstance(fresh.error, VariableError)
-    api.finish(only_job(api))
-
-
 def test_braces_are_values_of_this_notebook_and_dollars_are_not(shell: Shell, api: FakeApi) -> None:
     shell.ip.user_ns.update(text="it's 5 $HOME", HOME="no", x=2)
     ran = shell.run("%%slurm --comment {text} --env 'A=$HOME' --env B={{x}} --name n{x}\n1")
@@ -204,30 +147,6 @@ def test_dry_run_shows_and_submits_nothing(shell: Shell, api: FakeApi) -> None:
     assert html.startswith(f"<div><b>{cost}</b></div><div>· All is free.<br>")
     assert "With A, B in its environment" in html
     assert api.calls == []
-
-
-def test_a_dry_run_is_judged_by_what_goes_in_and_leaves_nothing(
-    shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes: list[int] = []
-    preview = api.preview
-
-    def measured(spec: JobSpec, estimate: bool = False) -> Preview:
-        assert isinstance(spec, CellSpec)
-        sizes.append(Path(spec.inputs).stat().st_size if spec.inputs else 0)
-        return preview(spec, estimate)
-
-    monkeypatch.setattr(api, "preview", measured)
-    shell.run("x = b'x' * 5000")
-    shell.run("%%slurm --dry-run --in x\n1")
-    assert sizes[0] > 5000
-    assert list(spool_dir().glob("*.vars")) == []
-
-
-def test_a_terminal_has_a_dry_run_as_text(terminal: Shell) -> None:
-    ran = terminal.run("%%slurm --dry-run --gpus 1\n1")
-    assert ran.shown == []
-    assert "sbatch --gpus=1" in ran.out
 
 
 def test_detach_gives_a_handle_and_a_card_at_once(shell: Shell, api: FakeApi) -> None:
@@ -271,14 +190,6 @@ def test_a_handle_has_the_output_and_the_error(shell: Shell, api: FakeApi) -> No
     assert str(handle.exception()) == str(raised.value)
     assert handle.output.startswith("before\nTraceback ")
     assert handle.output.endswith("ZeroDivisionError: division by zero\n")
-
-
-def test_a_handle_brings_its_job_into_the_cell(shell: Shell, api: FakeApi) -> None:
-    shell.ip.user_ns["handle"] = None
-    shell.run("handle = get_ipython().run_cell_magic('slurm', '--detach --out x', 'x = 5')")
-    api.finish(only_job(api))
-    shell.run("handle.attach()")
-    assert shell.ip.user_ns["x"] == 5
 
 
 def test_the_cluster_of_this_kernels_environment_is_used(
@@ -332,13 +243,6 @@ def test_a_cell_that_was_shown_to_its_end_runs_anew(shell: Shell, api: FakeApi) 
     assert api.calls.count("submit") == 2
 
 
-def test_a_cancelled_job_is_not_attached_to(shell: Shell, api: FakeApi) -> None:
-    shell.run("%%slurm --detach\nlinger()")
-    shell.run(f"%slurm cancel {only_job(api)}")
-    shell.run("%%slurm --detach\nlinger()")
-    assert api.calls.count("submit") == 2
-
-
 def test_attach_without_a_job_submits_nothing(shell: Shell, api: FakeApi) -> None:
     assert isinstance(shell.run("%%slurm --attach\n1").error, NotFoundError)
     assert api.calls == []
@@ -381,17 +285,3 @@ def test_settings_and_use_come_before_the_line(shell: Shell, api: FakeApi) -> No
     first, second = api.specs.values()
     assert first.options == {"gpus": "1", "time": "02:00:00"}
     assert (second.cluster, second.options) == ("other", {"partition": "gpu"})
-
-
-def test_detached_looks_like_an_interrupt_and_says_how_to_come_back() -> None:
-    told = Detached("job x goes on")
-    assert isinstance(told, KeyboardInterrupt)
-    assert told._render_traceback_() == ["KeyboardInterrupt: job x goes on"]
-
-
-def test_a_batch_script_gets_of_the_defaults_what_sbatch_knows(shell: Shell, api: FakeApi) -> None:
-    shell.run("%config SlurmMagics.default_options = '--time 1h --image i --env A=1 --in x'")
-    shell.run("%%sbatch\n#!/bin/bash\n")
-    (spec,) = api.specs.values()
-    assert spec.options == {"time": "01:00:00"}
-    assert (spec.kind, spec.image, spec.env) == (JobKind.SCRIPT, None, {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
@@ -84,36 +83,6 @@ def test_tab_offers_the_ids_of_jobs(shell: Shell, api: FakeApi, completions: Com
     job_id = api.jobs()[0].id
     for word in ("attach", "cancel", "logs", "why"):
         assert complete(completions, f"%slurm {word} {job_id[:3]}") == [job_id]
-
-
-def test_a_cluster_that_does_not_answer_does_not_hold_up_a_tab(
-    api: FakeApi, completions: Completions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers = threading.Event()
-    asked: list[object] = []
-    info = api.cluster_info()
-
-    def slow(cluster: str | None = None) -> object:
-        asked.append(cluster)
-        answers.wait(30)
-        return info
-
-    monkeypatch.setattr(api, "cluster_info", slow)
-    assert complete(completions, "%%slurm -p ") == []
-    assert complete(completions, "%%slurm -p ") == []
-    assert len(asked) == 1
-    answers.set()
-    assert complete(completions, "%%slurm -p ") == ["gpu"]
-
-
-def test_a_tab_that_cannot_be_answered_is_silent(
-    api: FakeApi, completions: Completions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken() -> object:
-        raise RuntimeError("no agent")
-
-    monkeypatch.setattr(api, "clusters", broken)
-    assert complete(completions, "%%slurm --cluster ") == []
 
 
 def test_the_shells_own_completer_asks_ours(shell: Shell) -> None:

@@ -51,28 +51,6 @@ def test_a_cell_attaches_in_a_page_that_was_loaded_since(
     assert jobs(api) == 2
 
 
-def test_a_queued_cell_attaches_in_a_page_that_was_loaded_since(
-    shell: Shell, api: FakeApi, client: Client
-) -> None:
-    shell.run(CELL)
-    shell.run("%%slurm --name behind --out x\nx = 1")
-    client.session = "page-2"
-    del shell.ip.user_ns["x"]
-    shell.run("%%slurm --name behind --out x\nx = 1")
-    assert jobs(api) == 2
-    assert shell.ip.user_ns["x"] == 1
-
-
-def test_a_page_that_runs_a_cell_again_at_once_gets_another_job(
-    shell: Shell, api: FakeApi, client: Client
-) -> None:
-    """It may do so before its acknowledgement is there, as a loop in one cell does."""
-    shell.run(CELL)
-    shell.run(CELL)
-    assert [job.delivered for job in api.jobs()].count(True) == 1
-    assert jobs(api) == 2
-
-
 def test_an_acknowledged_outcome_is_not_brought_again(
     shell: Shell, api: FakeApi, client: Client
 ) -> None:

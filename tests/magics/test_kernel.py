@@ -34,18 +34,6 @@ def test_a_detached_jobs_card_is_updated_in_the_cell_that_started_it(kernel: Ker
     assert card["msg_type"] == "update_display_data"
 
 
-def test_outside_a_saved_notebook_a_user_learns_once_how_to_get_the_job_back(
-    kernel: Kernel,
-) -> None:
-    kernel.run("import os\ndel os.environ['JPY_SESSION_NAME']")
-    unattended = kernel.reply(kernel.client.execute("%%slurm\n0", allow_stdin=False))
-    assert unattended.text == "", "nbclient, say, ends with its kernel"
-    told = [kernel.run(f"%%slurm\n{n}").text for n in (1, 2)]
-    assert ["%slurm attach" in text for text in told] == [True, False]
-    kernel.run("from jupyter_slurm.magics.frontend import connection_file")
-    assert kernel.run("print(connection_file())").text == f"{kernel.manager.connection_file}\n"
-
-
 def test_interrupting_a_cell_leaves_its_job_and_says_how_to_come_back(kernel: Kernel) -> None:
     request = kernel.start("%%slurm\nprint('before')\nlinger()")
     kernel.until(lambda message: "before" in message["content"].get("text", ""))
@@ -106,18 +94,6 @@ def _names_a_job(message: dict[str, object], request: str) -> bool:
     return parent.get("msg_id") == request and MIME in content.get("data", {})
 
 
-def test_a_job_is_awaited_in_the_kernels_own_loop(kernel: Kernel) -> None:
-    kernel.run("%%slurm --detach --out x\nx = 7")
-    assert kernel.run("print((await _)['x'])").text == "7\n"
-
-
-def test_braces_of_a_kernels_variable_reach_the_line(kernel: Kernel) -> None:
-    kernel.run("seed = 5")
-    kernel.run("%%slurm --name fit-{seed} --comment '$seed'\n1")
-    told = kernel.run("print([(s.name, s.options['comment']) for s in api.specs.values()])")
-    assert told.text == "[('fit-5', '$seed')]\n"
-
-
 def execute(cells: list[str], folder: Path) -> tuple[NotebookNode, CellExecutionError | None]:
     """Runs a notebook as `jupyter execute` does, and saves it; the error that stopped it."""
     setup = new_code_cell(LOAD_FAKE.format(folder=str(folder)))
@@ -158,12 +134,6 @@ def test_run_all_stops_at_a_cell_whose_job_failed(jupyter_dirs: Path) -> None:
     assert notebook.cells[2].outputs == []
     failed = notebook.cells[1].outputs[-1]
     assert any("ZeroDivisionError" in line for line in failed.traceback)
-
-
-def test_run_all_stops_at_a_line_that_cannot_be(jupyter_dirs: Path) -> None:
-    notebook, error = execute(["%%slurm --tiem 1\n1", "print('not reached')"], jupyter_dirs)
-    assert error is not None
-    assert notebook.cells[2].outputs == []
 
 
 SHOW_BOTH = """
@@ -207,23 +177,3 @@ def test_a_cells_login_is_typed_masked_and_leaves_no_trace_in_its_outputs(kernel
     assert reply.content["status"] == "ok"
     assert reply.text.endswith("there\n")
     assert "s3cret" not in repr(reply)
-
-
-def test_interrupting_a_cells_login_declines_it(kernel: Kernel) -> None:
-    kernel.run(LOGIN)
-    request = kernel.client.execute("%slurm login", allow_stdin=True)
-    input_request(kernel)
-    kernel.manager.interrupt_kernel()
-    reply = kernel.reply(request)
-    assert reply.content["ename"] == "LoginDeclined"
-    assert len(reply.content["traceback"]) == 1
-    assert "[None]" in kernel.run("print(api.given)").text
-
-
-def test_a_front_end_without_a_person_gets_a_sentence_and_troubles_no_host(kernel: Kernel) -> None:
-    kernel.run(LOGIN)
-    request = kernel.client.execute("%slurm queue", allow_stdin=False)
-    reply = kernel.reply(request)
-    assert reply.content["ename"] == "LoginNeededError"
-    assert "%slurm login" in reply.content["evalue"]
-    assert "[]" in kernel.run("print(api.given)").text

@@ -1,4 +1,4 @@
-"""`%%slurm_image` end to end: a real kernel, the real agent, a real Slurm, the real tools."""
+"""`%%slurm_image` end to end: a real kernel, the real agent, a real Slurm, the real tool."""
 
 from __future__ import annotations
 
@@ -13,37 +13,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.apptainer import ApptainerEngine
-from tests.cluster.docker import DockerEngine
 from tests.cluster.image import ch_image_with
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes
 from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
 from tests.ssh.profile import write_profile
 
 _DOCKERFILE = "FROM {base}\nRUN mkdir -p /opt && echo {word} >/opt/made\n"
-_DEFINITION = "Bootstrap: localimage\nFrom: {base}\n%post\nmkdir -p /opt\necho {word} >/opt/made\n"
 
 
-@pytest.fixture(params=["charliecloud", "docker", "apptainer"])
+@pytest.fixture
 def notebook(
-    request: pytest.FixtureRequest, slurm_cluster: SlurmCluster, tmp_path: Path
+    slurm_cluster: SlurmCluster, lean_image: Path, tmp_path: Path
 ) -> Iterator[tuple[Kernel, str]]:
-    """A notebook whose cluster has the tool, and the tool's recipe for a `word`."""
-    image = request.getfixturevalue("lean_image")
-    if request.param == "docker":
-        docker: DockerEngine = request.getfixturevalue("docker_engine")
-        setup = f"export DOCKER_HOST={docker.env['DOCKER_HOST']}"
-        recipe = _DOCKERFILE.replace("{base}", docker.image)
-    elif request.param == "apptainer":
-        apptainer: ApptainerEngine = request.getfixturevalue("apptainer_engine")
-        env = apptainer.unprivileged | {"APPTAINER_MKSQUASHFS_ARGS": "-noI -noD -noF -noX"}
-        setup = "; ".join(f"export {name}='{value}'" for name, value in env.items())
-        recipe = _DEFINITION.replace("{base}", str(image))
-    else:
-        program = ch_image_with(tmp_path, "lean:1", image)
-        # Debian's Python before the tests' own, in which ch-image does not run.
-        setup = f"export PATH={shlex.quote(str(program.parent))}:/usr/bin:/bin:$PATH"
-        recipe = _DOCKERFILE.replace("{base}", "lean:1")
+    """A notebook whose cluster has Charliecloud, and its recipe for a `word`."""
+    program = ch_image_with(tmp_path, "lean:1", lean_image)
+    # Debian's Python before the tests' own, in which ch-image does not run.
+    setup = f"export PATH={shlex.quote(str(program.parent))}:/usr/bin:/bin:$PATH"
+    recipe = _DOCKERFILE.replace("{base}", "lean:1")
     # Not pytest's own folder: a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="images-"))
     write_profile(
@@ -51,7 +37,7 @@ def notebook(
         slurm_cluster.name,
         {
             **tomllib.loads(slurm_cluster.profile_path.read_text(encoding="utf-8")),
-            "runtime": request.param,
+            "runtime": "charliecloud",
             "setup": setup,
             "image_dir": str(home / "images"),
         },

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from IPython.core.error import StdinNotImplementedError, UsageError
+from IPython.core.error import StdinNotImplementedError
 
 from jupyter_slurm.client.login import LoginDeclined
 from jupyter_slurm.errors import (
     AgentError,
     CellFailed,
-    ForwardError,
-    LoginError,
     LoginNeededError,
     NotFoundError,
     TransportError,
@@ -27,10 +25,8 @@ from jupyter_slurm.magics.queue_widget import QueueWidget
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.magics.transfer import Stopped
 from jupyter_slurm.wire import (
-    Behind,
     Job,
     JobSpec,
-    JobState,
     Problem,
     QuestionKind,
     TransferState,
@@ -132,46 +128,6 @@ def test_who_declines_the_login_of_a_cell_that_waits_leaves_its_job(
     assert "cancel" not in api.calls
 
 
-def test_a_job_that_waits_for_a_login_says_that_it_goes_by_itself(
-    shell: Shell, api: FakeApi, types: Types, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    types(StdinNotImplementedError("no stdin"))
-    submit = api.submit
-
-    def cut(*_: object, **__: object) -> object:
-        api.need_login(PASSWORD)
-        raise LoginNeededError("The connection to fake is lost.")
-
-    def not_yet(spec: JobSpec) -> Job:
-        return api.change(submit(spec).id, state=JobState.SUBMITTING)
-
-    monkeypatch.setattr(api, "submit", not_yet)
-    monkeypatch.setattr(api, "logs", cut)
-    ran = shell.run("%%slurm\nlinger()")
-    assert isinstance(ran.error, LoginNeededError)
-    assert "is submitted by itself after the login" in ran.err
-
-
-def test_who_declines_the_login_of_a_job_that_is_not_sent_learns_that_it_goes_by_itself(
-    shell: Shell, api: FakeApi, types: Types, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    types(KeyboardInterrupt())
-    submit = api.submit
-
-    def not_yet(spec: JobSpec) -> Job:
-        return api.change(submit(spec).id, state=JobState.SUBMITTING)
-
-    def cut(*_: object, **__: object) -> object:
-        api.need_login(PASSWORD)
-        raise LoginNeededError("The connection to fake is lost.")
-
-    monkeypatch.setattr(api, "submit", not_yet)
-    monkeypatch.setattr(api, "logs", cut)
-    ran = shell.run("%%slurm\nlinger()")
-    assert isinstance(ran.error, Detached)
-    assert "is submitted by itself after the login" in str(ran.error)
-
-
 def test_a_cell_whose_submission_got_no_answer_says_so_and_finds_its_job(
     shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,20 +143,6 @@ def test_a_cell_whose_submission_got_no_answer_says_so_and_finds_its_job(
     assert f"Job {api.jobs()[0].id} may be submitted all the same" in ran.err
     assert shell.run("%%slurm\n1").error is None
     assert len(api.jobs()) == 1
-
-
-def test_a_cell_that_was_not_submitted_says_so_and_leaves_no_variables(
-    shell: Shell, api: FakeApi, jupyter_dirs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(_: JobSpec) -> Job:
-        raise ForwardError("No port is free.")
-
-    monkeypatch.setattr(api, "submit", fails)
-    shell.ip.user_ns["data"] = 1
-    ran = shell.run("%%slurm --in data\n1")
-    assert isinstance(ran.error, ForwardError)
-    assert "Nothing was submitted" in ran.err
-    assert list(jupyter_dirs.rglob("*.vars")) == []
 
 
 def test_a_front_end_that_cannot_ask_says_what_to_do(
@@ -304,41 +246,6 @@ def test_interrupting_a_transfer_stops_it_and_says_that_the_next_goes_on(
     assert "⊘" in ran.shown[-1].data["text/plain"]
 
 
-def test_a_transfer_that_fails_raises_what_made_it_fail(
-    shell: Shell, api: FakeApi, tmp_path: Path
-) -> None:
-    problem = Problem(code="transport", message="The disk is full.")
-    api.steps = [{"state": TransferState.FAILED, "problem": problem}]
-    error = shell.run(f"%slurm push {tmp_path} x").error
-    assert isinstance(error, TransportError)
-    assert str(error) == "The disk is full."
-
-
-def test_files_that_did_not_arrive_are_named_in_the_card(
-    shell: Shell, api: FakeApi, tmp_path: Path
-) -> None:
-    problem = Problem(code="file-access", message="1 file did not arrive.", detail="a: No.")
-    failed = Behind(count=1, reasons={"a": "No."})
-    api.steps = [{"state": TransferState.FAILED, "problem": problem, "failed": failed}]
-    ran = shell.run(f"%slurm push {tmp_path} x")
-    assert str(ran.error) == "1 file did not arrive."
-    assert "a: No." in ran.shown[-1].data["text/html"]
-
-
-def test_what_is_not_here_is_not_pushed(shell: Shell, api: FakeApi) -> None:
-    assert isinstance(shell.run("%slurm push /no/such x").error, NotFoundError)
-    assert api.targets == []
-
-
-def test_in_a_terminal_a_transfer_is_printed_at_its_end(
-    terminal: Shell, api: FakeApi, tmp_path: Path
-) -> None:
-    api.steps = [{"files_done": 1}]
-    ran = terminal.run(f"%slurm push {tmp_path} x")
-    assert len(ran.shown) == 1
-    assert "✔" in ran.shown[0].data["text/plain"]
-
-
 def test_a_cells_files_go_with_it_and_come_back(
     shell: Shell, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,12 +260,6 @@ def test_a_cells_files_go_with_it_and_come_back(
     assert api.job(spec.id).delivered
 
 
-def test_files_of_a_job_that_failed_come_back_too(shell: Shell, api: FakeApi) -> None:
-    ran = shell.run("%%slurm --fetch '*.csv'\n1 / 0")
-    assert isinstance(ran.error, CellFailed)
-    assert [target[0] for target in api.targets] == ["fetch"]
-
-
 def test_attach_and_the_handle_bring_the_files(shell: Shell, api: FakeApi) -> None:
     shell.run("%%slurm --detach --fetch '*.csv'\n1")
     handle = JobHandle(api, api.jobs()[0])
@@ -366,15 +267,6 @@ def test_attach_and_the_handle_bring_the_files(shell: Shell, api: FakeApi) -> No
     shell.run("%slurm attach")
     handle.result()
     assert api.targets == [("fetch", handle.id)] * 2
-
-
-def test_files_that_do_not_come_fail_the_handle(shell: Shell, api: FakeApi) -> None:
-    shell.run("%%slurm --detach --fetch '*.csv'\n1")
-    problem = Problem(code="transport", message="The disk is full.")
-    api.steps = [{"state": TransferState.FAILED, "problem": problem}]
-    with pytest.raises(TransportError, match="disk is full"):
-        JobHandle(api, api.jobs()[0]).result()
-    assert not api.jobs()[0].delivered
 
 
 def test_files_that_do_not_come_do_not_hide_how_the_cell_failed(shell: Shell, api: FakeApi) -> None:
@@ -398,27 +290,6 @@ def test_files_that_do_not_come_fail_a_cell_that_went_well(shell: Shell, api: Fa
     ran = shell.run("%%slurm --fetch '*.csv'\n1")
     assert isinstance(ran.error, TransportError)
     assert not api.jobs()[0].delivered
-
-
-def test_a_login_refused_when_the_job_has_ended_keeps_its_outcome(
-    shell: Shell, api: FakeApi, types: Types, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    types("wrong", "wrong", "wrong")
-    result = api.result
-
-    def cut(job_id: str) -> object:
-        if not api.given:
-            api.need_login(PASSWORD)
-        return result(job_id)
-
-    monkeypatch.setattr(api, "result", cut)
-    ran = shell.run("%%slurm --out x\nx = 5")
-    assert isinstance(ran.error, LoginError)
-    assert not api.jobs()[0].delivered
-    monkeypatch.setattr(api, "result", result)
-    api.other_window_is_done()
-    shell.run("%slurm attach")
-    assert shell.ip.user_ns["x"] == 5
 
 
 def test_a_folder_to_push_that_is_not_there_is_said_before_anything_is_sent(
@@ -471,33 +342,3 @@ def test_a_tunnel_leads_to_the_login_node_a_host_or_a_jobs_node(shell: Shell, ap
     assert [row["ID"] for row in rows] == ["t1", "t2", "t3", "t4"]
     assert shell.run("%slurm tunnel --close t1").out == "Tunnel t1 is closed.\n"
     assert len(api.tunnels()) == 3
-
-
-def test_a_port_over_there_that_cannot_be_reached_is_an_error(shell: Shell) -> None:
-    assert isinstance(shell.run("%slurm tunnel nowhere:1").error, ForwardError)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "tunnel x",
-        "tunnel 0",
-        "tunnel 70000",
-        "tunnel 80 --local-port x",
-        "tunnel 80 90",
-        "tunnel --close",
-        "tunnels x",
-        "push",
-        "push a b c",
-        "push a --exlude b",
-        "pull",
-        "pull ~",
-        "pull /",
-        "connect a b",
-        "connections x",
-    ],
-)
-def test_words_that_cannot_be_are_one_line(shell: Shell, line: str) -> None:
-    error = shell.run(f"%slurm {line}").error
-    assert isinstance(error, UsageError)
-    assert "\n" not in str(error)

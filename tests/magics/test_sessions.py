@@ -99,63 +99,12 @@ def test_cells_run_in_the_session_that_the_notebook_has_started_until_it_is_stop
         failed = kernel.run("%%slurm --session\nkept / 0")
         assert "ZeroDivisionError" in failed.content["evalue"]
         assert "in session" in failed.content["evalue"]
-        what_belongs_to_the_session_is_refused_in_a_cell(kernel)
         assert "asked to end" in ok(kernel.run("%slurm session stop")).text
         wait_until(lambda: desk.session().state.final, PATIENCE_S)
         told = kernel.run("%%slurm --session\n1").content["evalue"]
         assert "has ended (done). Shut down." in told
         assert "%slurm session start" in told
         assert "has ended already" in ok(kernel.run("%slurm session stop")).text
-
-
-def test_a_child_that_a_cell_forks_runs_no_later_cell(desk: Desk) -> None:
-    with desk.kernel() as kernel:
-        ok(kernel.run(START))
-        ok(
-            kernel.run(
-                "%%slurm --session\nimport os\nparent = os.getpid()\nif os.fork() == 0: pass"
-            )
-        )
-        for _ in range(3):
-            assert value(kernel.run("%%slurm --session\nos.getpid() == parent")) == "True"
-        ok(kernel.run("%slurm session stop"))
-
-
-def what_belongs_to_the_session_is_refused_in_a_cell(kernel: Kernel) -> None:
-    for words, named in (
-        ("--gpus 1", "--gpus"),
-        ("--image ubuntu", "--image"),
-        ("--env A=1", "--env"),
-        ("--dry-run", "--dry-run"),
-    ):
-        told = kernel.run(f"%%slurm --session {words}\n1").text
-        assert f"{named} is not for a cell of a session" in told
-    assert "runs Python only" in kernel.run("%%slurm --session\n#!/bin/sh\necho").text
-    assert "belongs to a cell" in kernel.run("%slurm session start --out x").text
-    assert "not a length of time" in kernel.run("%slurm session start --idle 0").text
-    (shown,) = ok(kernel.run("%slurm session start --dry-run")).displays()
-    assert "session.py" in shown["content"]["data"]["text/plain"]
-
-
-def test_a_session_that_cannot_be_set_up_fails_the_line_that_starts_it(desk: Desk) -> None:
-    with desk.kernel() as kernel:
-        reply = kernel.run(f"{START} --module no/such/module")
-        assert reply.content["ename"] == "CellFailed"
-        assert "could not be set up" in reply.content["evalue"]
-        assert "no/such/module" in reply.text
-        assert "has ended (failed)" in kernel.run("%%slurm --session\n1").content["evalue"]
-
-
-def test_options_of_the_notebook_are_the_sessions_and_a_second_one_is_told_of_the_first(
-    desk: Desk,
-) -> None:
-    with desk.kernel() as kernel:
-        name = desk.api.clusters()[0].name
-        ok(kernel.run(f"%slurm use {name} --env OF_ALL=1"))
-        ok(kernel.run(START))
-        assert value(kernel.run("%%slurm --session\nimport os; os.environ['OF_ALL']")) == "'1'"
-        # The one that there is costs something too: who starts another is reminded of it.
-        assert "goes on" in ok(kernel.run(f"{START} --detach")).text
 
 
 def test_a_new_kernel_of_the_notebook_has_the_session_and_its_running_cell(
@@ -184,24 +133,6 @@ def test_a_new_kernel_of_the_notebook_has_the_session_and_its_running_cell(
         assert "attached to it" in ok(second.run(cell)).text
         assert second.run("print(x)").text == "42\n"
         assert value(second.run("%%slurm --session\nkept")) == "41"
-
-
-def test_the_session_of_another_notebook_is_named_by_its_id(desk: Desk) -> None:
-    with desk.kernel() as one, desk.kernel("other.ipynb") as other:
-        ok(one.run(START))
-        ok(one.run("%%slurm --session\nshared = ['one']"))
-        theirs = desk.session().id
-        for words in ("%%slurm --session fit\n1", "%slurm session stop fit"):
-            refused = other.run(words).content["evalue"]
-            assert "This notebook has no session `fit`" in refused
-            assert f"session {theirs} of /notebooks/fit.ipynb on " in refused
-        assert not desk.session().state.final
-        ok(other.run(f"%%slurm --session {theirs}\nshared.append('other')"))
-        assert "has no session" in other.run("%%slurm --session\n1").content["evalue"]
-        ok(other.run(f"%slurm session use {theirs}"))
-        assert value(other.run("%%slurm --session\nshared")) == "['one', 'other']"
-        assert value(other.run("%%slurm --session fit\nshared")) == "['one', 'other']"
-        assert value(one.run("%%slurm --session\nshared")) == "['one', 'other']"
 
 
 def test_a_cell_outlives_its_agent_and_an_interrupt_can_leave_or_cancel_it(

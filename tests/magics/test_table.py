@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from jupyter_slurm.magics.table import Table, read
 
@@ -13,12 +11,6 @@ SQUEUE = """\
                 12     debug   my job    alice PD       0:00      1 (Resources)
                 11     debug     wrap      bob  R       1:02      2 n[1-2]
 """
-SACCT = """\
-JobID           JobName  Partition    Account  AllocCPUS      State ExitCode
------------- ---------- ---------- ---------- ---------- ---------- --------
-12               my job      debug                     1    PENDING      0:0
-12.batch          batch                                1  COMPLETED      0:0
-"""
 
 
 def test_squeues_columns_survive_a_blank_in_a_name() -> None:
@@ -26,19 +18,6 @@ def test_squeues_columns_survive_a_blank_in_a_name() -> None:
     assert rows[0]["NAME"] == "my job"
     assert rows[0]["NODELIST(REASON)"] == "(Resources)"
     assert rows[1]["USER"] == "bob"
-
-
-def test_saccts_columns_are_those_that_it_rules_off() -> None:
-    rows = read(["sacct"], SACCT).rows
-    assert rows[0] == {
-        "JobID": "12",
-        "JobName": "my job",
-        "Partition": "debug",
-        "Account": "",
-        "AllocCPUS": "1",
-        "State": "PENDING",
-        "ExitCode": "0:0",
-    }
 
 
 def test_separated_values_are_a_table_and_pandas_gets_it() -> None:
@@ -68,24 +47,6 @@ def test_what_would_need_a_guess_stays_text(argv: list[str], text: str) -> None:
     assert result.text == text
     with pytest.raises(ValueError, match="-P"):
         result.to_pandas()
-
-
-@given(
-    st.lists(
-        st.tuples(*[st.text("ab c", max_size=8)] * 3),
-        min_size=1,
-        max_size=6,
-    )
-)
-def test_a_table_of_blanks_and_names_is_right_or_none(rows: list[tuple[str, str, str]]) -> None:
-    names = ("JOBID", "NAME", "USER")
-    lines = [" ".join(f"{cell[:8]:>8}" for cell in row) for row in (names, *rows)]
-    read_rows = read(["squeue"], "\n".join(lines) + "\n").rows
-    whole = [row for row, line in zip(rows, lines[1:], strict=True) if line.strip()]
-    if read_rows:
-        assert [tuple(row.values()) for row in read_rows] == [
-            tuple(cell.strip() for cell in row) for row in whole
-        ]
 
 
 def test_cells_are_text_in_html_and_cannot_steer_a_terminal() -> None:

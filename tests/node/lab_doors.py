@@ -20,8 +20,6 @@ import lab_door  # noqa: E402
 
 sys.path[:] = [path for path in sys.path if path != NODE]
 
-MEGABYTES = secrets.token_bytes(3_000_000)
-
 
 @contextmanager
 def echoing(path: Path) -> Iterator[None]:

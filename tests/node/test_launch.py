@@ -177,14 +177,6 @@ def test_the_node_that_was_lost_explains_the_ranks_that_were_stopped(ranks: Rank
     assert [one["evalue"] for one in ranks.shown] == [LOST]
 
 
-def test_what_a_rank_raised_as_a_node_was_lost_stands_behind_that(ranks: Ranks) -> None:
-    ranks.put(0, status="interrupted", exit_code=143, ename="KeyboardInterrupt", evalue="")
-    ranks.fail(1, name="RuntimeError")
-    _, result = ranks.ended_by(LOST, 2)
-    told = ("On rank 1 of 2:", "RuntimeError: bad")
-    assert (result.ename, result.traceback) == ("RankLost", (f"RankLost: {LOST}", *told))
-
-
 def test_a_result_without_the_jobs_signature_counts_for_nothing(ranks: Ranks) -> None:
     ranks.put(0)
     ranks.put(1, key=b"another")

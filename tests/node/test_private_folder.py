@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,8 +27,8 @@ def locks() -> Iterator[list[int]]:
         os.close(lock)
 
 
-def made(locks: list[int], longest_parent: int = 1000) -> Path:
-    path, lock = private_folder.made(PREFIX, longest_parent)
+def made(locks: list[int]) -> Path:
+    path, lock = private_folder.made(PREFIX, 1000)
     locks.append(lock)
     return Path(path)
 
@@ -54,29 +53,3 @@ def test_what_is_left_behind_goes_and_what_is_used_or_of_others_stays(
         *("jslurm-other-left", f"{PREFIX}link"),
     }
     assert first.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_long_way_to_temporary_files_is_not_taken(parent: Path, locks: list[int]) -> None:
-    path = made(locks, len(str(parent)) - 1)
-    assert path.parent == Path("/tmp")
-    path.rmdir()
-
-
-def test_one_that_another_takes_for_left_behind_as_it_is_made_is_made_anew(
-    monkeypatch: pytest.MonkeyPatch, locks: list[int]
-) -> None:
-    """What is seen when twenty kernels begin at once: it is gone before it could be locked."""
-    make = tempfile.mkdtemp
-    gone: list[str] = []
-
-    def make_and_lose(prefix: str, dir: str) -> str:  # noqa: A002 - tempfile's own word
-        path = make(prefix=prefix, dir=dir)
-        if not gone:
-            gone.append(path)
-            private_folder.remove_unless_used(path)
-        return path
-
-    monkeypatch.setattr("tempfile.mkdtemp", make_and_lose)
-    path = made(locks)
-    assert path.is_dir()
-    assert str(path) not in gone

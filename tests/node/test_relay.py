@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ast
-import os
 import random
-import runpy
 import socket
 import struct
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -22,13 +19,9 @@ import pytest
 
 from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.slurm.srun import beside_argv
-from jupyter_slurm.transport import relay_streams
 from jupyter_slurm.transport.local import LocalTransport
-from jupyter_slurm.transport.node_program import begin
 from jupyter_slurm.transport.relay import Relay
-from jupyter_slurm.wire import framing
 from tests.cluster.plugin import SlurmCluster
-from tests.node.held_line import held
 from tests.ssh.processes import kill
 from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
@@ -37,8 +30,6 @@ from tests.transport.carrier import echo, everything, sent, service
 NODE = Path(__file__).parents[2] / "jupyter_slurm" / "node"
 TEXT = (NODE / "relay.py").read_text(encoding="utf-8")
 TWENTY_MEGABYTES = random.Random(2).randbytes(20_000_000)
-
-Connect = Callable[..., socket.socket]
 
 
 class Started:
@@ -116,62 +107,14 @@ def test_far_end_is_python_3_6_and_imports_the_standard_library_alone() -> None:
                 assert node.module in sys.stdlib_module_names
 
 
-def test_both_ends_mean_the_same_by_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(NODE)
-    far = runpy.run_path(str(NODE / "relay.py"))
-    monkeypatch.delitem(sys.modules, "framing")
-    assert far["NUMBER"].format == relay_streams._NUMBER.format
-    assert far["WINDOW"] == relay_streams._WINDOW
-    names = ("OPENED", "REFUSED", "DATA", "CREDIT", "EOF", "ABORT")
-    assert b"".join(far[name] for name in names) == relay_streams._KINDS
-    assert far["SILENCE_S"] > 2 * relay_streams._ALIVE_S
-    assert far["framing"].ALIVE == framing.ALIVE
-    assert far["framing"].frame(b"D", b"1", b"", b"23") == framing.frame(b"D", b"1", b"", b"23")
-
-
 def test_twenty_megabytes_get_there_and_back(relay: Relay) -> None:
     with service(echo) as port, connected(relay, port) as sock, sent(sock, TWENTY_MEGABYTES):
         assert everything(sock) == TWENTY_MEGABYTES
 
 
-def test_nothing_waits_for_an_acknowledgement_of_tcp(
-    relay: Relay, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def held_from_now_on(*args: Any) -> tuple[socket.socket, bytes]:
-        channel, after = begin(*args)
-        return held(channel), after
-
-    monkeypatch.setattr("jupyter_slurm.transport.relay.begin", held_from_now_on)
-    message = TWENTY_MEGABYTES[:3000]
-    with service(echo) as port, connected(relay, port) as sock:
-        sock.settimeout(60)
-        sock.sendall(message)
-        assert sock.recv(3000, socket.MSG_WAITALL) == message
-
-
-def test_end_from_the_far_side_leaves_the_near_one_open(relay: Relay) -> None:
-    heard: SimpleQueue[bytes] = SimpleQueue()
-
-    def first_say_goodbye(sock: socket.socket) -> None:
-        sock.sendall(b"bye")
-        sock.shutdown(socket.SHUT_WR)
-        heard.put(everything(sock))
-
-    with service(first_say_goodbye) as port, connected(relay, port) as sock:
-        assert everything(sock) == b"bye"
-        sock.sendall(b"so long")
-        sock.shutdown(socket.SHUT_WR)
-        assert heard.get(timeout=60) == b"so long"
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_port_that_refuses_is_an_error_that_says_so(relay: Relay, host: str) -> None:
-    port = free_port()
-    with pytest.raises(ForwardError) as caught:
-        connected(relay, port, host)
-    assert str(caught.value.message) == (
-        f"{host}:{port} cannot be reached from n1: Connection refused."
-    )
+def test_port_that_refuses_is_an_error_that_says_so(relay: Relay) -> None:
+    with pytest.raises(ForwardError, match="cannot be reached from n1: Connection refused"):
+        connected(relay, free_port())
 
 
 def test_the_path_of_a_unix_socket_takes_the_place_of_host_and_port(
@@ -190,12 +133,7 @@ def test_the_path_of_a_unix_socket_takes_the_place_of_host_and_port(
         connected(relay, 0, str(path))
 
 
-def test_host_without_an_address_is_an_error_that_says_so(relay: Relay) -> None:
-    with pytest.raises(ForwardError, match=r"nowhere\.invalid:80 .*Name or service not known|Temp"):
-        connected(relay, 80, "nowhere.invalid")
-
-
-def test_who_does_not_read_holds_up_nobody_else_and_fills_no_memory(relay: Relay) -> None:
+def test_slow_reader_delays_no_other_connection_and_fills_no_memory(relay: Relay) -> None:
     written = 0
 
     def write_for_ever(sock: socket.socket) -> None:
@@ -218,80 +156,6 @@ def test_who_does_not_read_holds_up_nobody_else_and_fills_no_memory(relay: Relay
         # What the kernel's buffers and one window hold, not what could have been sent.
         assert written < 16 << 20
         reset(unread)
-
-
-def test_far_end_that_does_not_read_holds_up_nobody_else(relay: Relay) -> None:
-    let_go = threading.Event()
-
-    def never_read(sock: socket.socket) -> None:
-        let_go.wait(60)
-
-    with (
-        service(never_read) as deaf,
-        service(echo) as port,
-        connected(relay, deaf) as stuck,
-        connected(relay, port) as sock,
-    ):
-        stuck.setblocking(False)
-        written = 0
-        for _ in range(100):
-            with suppress(BlockingIOError):
-                while True:
-                    written += stuck.send(bytes(65_536))
-            sock.sendall(b"x")
-            assert sock.recv(1) == b"x"
-        assert written < 16 << 20
-        let_go.set()
-
-
-def fifty_are_right(relay: Relay) -> None:
-    """Fifty connections at once get back what each has sent."""
-    results: list[bool] = []
-
-    def talk(number: int, port: int) -> None:
-        data = random.Random(number).randbytes(100_000)
-        with connected(relay, port) as sock, sent(sock, data):
-            results.append(everything(sock) == data)
-
-    with service(echo) as port:
-        threads = [threading.Thread(target=talk, args=(n, port)) for n in range(50)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert results == [True] * 50
-
-
-def test_fifty_connections_at_once_over_one_program(relay: Relay, started: Started) -> None:
-    fifty_are_right(relay)
-    assert len(started.channels) == 1
-
-
-def test_one_connection_too_many_is_refused(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_streams, "_MOST_STREAMS", 1)
-    full = pytest.raises(ForwardError, match="1 connections are open already")
-    with service(echo) as port, connected(relay, port), full:
-        connected(relay, port)
-
-
-def test_reset_here_is_a_reset_there(relay: Relay) -> None:
-    how: list[object] = []
-    ended = threading.Event()
-
-    def listen(sock: socket.socket) -> None:
-        try:
-            sock.sendall(b"x")
-            how.append(sock.recv(1))
-        except ConnectionResetError as exc:
-            how.append(exc)
-        ended.set()
-
-    with service(listen) as port:
-        sock = connected(relay, port)
-        assert sock.recv(1) == b"x"
-        reset(sock)
-        assert ended.wait(60)
-    assert isinstance(how[0], ConnectionResetError)
 
 
 def test_reset_there_is_a_reset_here(relay: Relay) -> None:
@@ -318,16 +182,6 @@ def test_program_that_dies_breaks_its_connections_and_the_next_one_starts_anothe
         with connected(relay, port) as sock, sent(sock, b"hello"):
             assert everything(sock) == b"hello"
     assert len(started.channels) == 2
-
-
-def test_closed_relay_breaks_its_connections_and_makes_no_more(relay: Relay) -> None:
-    with service(echo) as port:
-        with connected(relay, port) as sock:
-            relay.close()
-            with pytest.raises(ConnectionResetError):
-                sock.recv(1)
-        with pytest.raises(ForwardError, match="closed"):
-            connected(relay, port)
 
 
 def test_what_is_printed_before_the_far_end_is_passed_over(
@@ -365,8 +219,8 @@ def test_program_that_cannot_start_is_an_error_with_its_own_words(
     relay.close()
 
 
-@pytest.mark.parametrize("says", [b"", b"x" * 32, b"GET / HTTP/1.1\r\n\r\n"])
-def test_who_comes_to_its_port_and_does_not_know_the_secret_is_sent_away(
+@pytest.mark.parametrize("says", [b"", b"x" * 32])
+def test_stranger_without_the_secret_is_disconnected(
     nothing_left: None, started: Started, says: bytes
 ) -> None:
     """And the relay's own near end comes after them."""
@@ -386,9 +240,7 @@ def test_who_comes_to_its_port_and_does_not_know_the_secret_is_sent_away(
     relay.close()
 
 
-def test_whoever_has_taken_the_port_meanwhile_gets_nothing(
-    nothing_left: None, started: Started
-) -> None:
+def test_impostor_at_the_port_gets_nothing(nothing_left: None, started: Started) -> None:
     heard: SimpleQueue[bytes] = SimpleQueue()
 
     def impostor(sock: socket.socket) -> None:
@@ -401,20 +253,6 @@ def test_whoever_has_taken_the_port_meanwhile_gets_nothing(
             assert everything(sock) == b"hello"
         relay.close()
     assert len(heard.get(timeout=60)) == 32
-
-
-def test_far_end_that_hears_nothing_for_long_ends() -> None:
-    text = TEXT.replace("SILENCE_S = 300.0", "SILENCE_S = 0.05")
-    text = text.replace("OFFER_S = 60.0", "OFFER_S = 0.05")
-    with subprocess.Popen(
-        [sys.executable, "-c", text, "hello"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(NODE)},
-    ) as process:
-        assert process.wait(60) == 0
-        assert process.stdout is not None
-        assert process.stdout.read().startswith(b"hello")
 
 
 # --- inside a job -----------------------------------------------------------------------------
@@ -441,9 +279,6 @@ class InJob:
     def processes(self, word: str) -> list[psutil.Process]:
         """Those that this job runs, or that run something in it, with `word` in their command."""
         return [process for process, _ in self._found(word)]
-
-    def far_ends(self) -> list[psutil.Process]:
-        return [process for process, env in self._found('"relay.py"') if "SLURMD_NODENAME" in env]
 
     def nodes(self) -> list[str]:
         """Where the far ends run."""
@@ -484,48 +319,6 @@ def test_twenty_megabytes_through_a_job_get_there_and_back(in_job: InJob) -> Non
             assert everything(sock) == TWENTY_MEGABYTES
     in_job.relay.close()
     in_job.until_gone()
-
-
-def test_fifty_connections_through_a_job_need_one_srun(in_job: InJob) -> None:
-    fifty_are_right(in_job.relay)
-    assert len(in_job.far_ends()) == 1
-
-
-def test_port_that_refuses_inside_a_job_is_an_error_that_says_so(in_job: InJob) -> None:
-    with pytest.raises(ForwardError, match="from n1: Connection refused"):
-        connected(in_job.relay, free_port())
-
-
-def test_job_cancelled_during_a_download_breaks_it_and_the_next_one_says_why(
-    in_job: InJob,
-) -> None:
-    def write_for_ever(sock: socket.socket) -> None:
-        while True:
-            sock.sendall(bytes(65_536))
-
-    with service(write_for_ever) as port:
-        with connected(in_job.relay, port) as sock:
-            assert sock.recv(65_536)
-            in_job.cluster.run("scancel", in_job.id)
-            with pytest.raises(ConnectionResetError):
-                everything(sock)
-        with pytest.raises(ForwardError, match="could not be started on the cluster") as caught:
-            connected(in_job.relay, port)
-    assert "srun: error:" in (caught.value.detail or "")
-    in_job.until_gone()
-
-
-def test_srun_that_is_ended_leaves_nothing_on_the_node(in_job: InJob) -> None:
-    with service(echo) as port, connected(in_job.relay, port) as sock:
-        left = in_job.far_ends()
-        for process in in_job.processes(f"--jobid={in_job.id}"):
-            with suppress(psutil.NoSuchProcess):
-                if process.name() == "srun":
-                    process.terminate()
-        with pytest.raises(ConnectionResetError):
-            sock.recv(1)
-        _, alive = psutil.wait_procs(left, timeout=60)
-        assert not alive
 
 
 def test_job_that_comes_to_its_end_does_not_wait_for_the_relay(

@@ -31,14 +31,11 @@ def plain(line: str) -> str:
 @pytest.mark.parametrize(
     ("cell", "value"),
     [
-        ("1 + 1", "2"),
         ("x = 2\nx * 21  # the answer", "42"),
-        ("'text'", "'text'"),
         (
             "from __future__ import annotations\ndef f(x: unknown): ...\nf.__annotations__['x']",
             "'unknown'",
         ),
-        ("{'b': 1, 'a': [2]}", "{'b': 1, 'a': [2]}"),
         ("import asyncio\nawait asyncio.sleep(0, 'awaited')", "'awaited'"),
         ("[x async for x in agen()]", None),
     ],
@@ -53,22 +50,12 @@ def test_last_expression_is_shown(
 
 
 @BOTH
-@pytest.mark.parametrize(
-    "cell", ["x = 1", "None", "1;", "1; # quiet", "f'{1};';", "", "# nothing", "def f(): 1"]
-)
+@pytest.mark.parametrize("cell", ["x = 1", "None", "1; # quiet", ""])
 def test_what_shows_nothing_in_a_notebook_shows_nothing(
     run: RunCell, cell: str, python: tuple[str, ...]
 ) -> None:
     done = run(cell, python=python)
     assert (done.result.status, done.shown) == ("ok", [])
-
-
-@pytest.mark.parametrize("start", ["", WITH_IPYTHON], ids=["light", "ipython"])
-def test_long_containers_are_cut(run: RunCell, start: str) -> None:
-    text = run(start + "list(range(5000))").value["text/plain"]
-    assert isinstance(text, str)
-    assert text.startswith("[0,\n 1,\n 2,")
-    assert text.endswith(" 999,\n ...]")
 
 
 @pytest.mark.parametrize("start", ["", WITH_IPYTHON], ids=["light", "ipython"])
@@ -97,21 +84,6 @@ def test_every_representation_of_a_value_is_taken(run: RunCell, python: tuple[st
         "image/png": "iVBORw==",
         "application/x": {"n": None, "1": [2]},
     }
-
-
-@BOTH
-def test_representation_that_fails_is_told_and_is_no_error(
-    run: RunCell, python: tuple[str, ...]
-) -> None:
-    done = run("class Bad:\n    def _repr_html_(self): 1 / 0\nBad()", python=python)
-    assert done.result.status == "ok"
-    assert "ZeroDivisionError" in done.text("stderr")
-    assert list(done.value) == ["text/plain"]
-
-
-def test_object_that_answers_to_every_name_is_only_text(run: RunCell) -> None:
-    done = run("from unittest.mock import MagicMock\nMagicMock()")
-    assert list(done.value) == ["text/plain"]
 
 
 # --- display ------------------------------------------------------------------------------------
@@ -152,18 +124,6 @@ def test_ipython_display_works_as_soon_as_it_is_imported(run: RunCell) -> None:
     assert value.data["text/html"] == "<u>"
 
 
-def test_widget_is_shown_as_text(run: RunCell) -> None:
-    data = run("import ipywidgets\nipywidgets.IntSlider()").value
-    assert list(data) == ["text/plain"]
-    assert str(data["text/plain"]).startswith("IntSlider(")
-
-
-@BOTH
-def test_display_id_is_made_where_asked_for(run: RunCell, python: tuple[str, ...]) -> None:
-    [shown] = run("display(1, display_id=True);", python=python).displays
-    assert shown.display_id
-
-
 # --- figures ------------------------------------------------------------------------------------
 
 
@@ -183,37 +143,9 @@ def test_figures_are_shown_when_asked_and_at_the_end(run: RunCell, start: str) -
     assert first.data["image/png"] != last.data["image/png"]
 
 
-def test_figures_come_before_the_end_of_a_cell_that_fails(run: RunCell) -> None:
-    done = run("import matplotlib.pyplot as plt\nplt.plot([1])\n1 / 0")
-    assert done.result.ename == "ZeroDivisionError"
-    assert len(done.displays) == 1
-
-
-def test_figure_as_a_value_is_a_picture(run: RunCell) -> None:
-    done = run("from matplotlib.figure import Figure\nFigure()")
-    assert set(done.value) == {"text/plain", "image/png"}
-
-
 def test_image_whose_backend_is_agg_shows_figures_all_the_same(run: RunCell) -> None:
     done = run("import matplotlib.pyplot as plt\nplt.plot([1]);", env={"MPLBACKEND": "agg"})
     assert len(done.displays) == 1
-
-
-def test_backend_that_the_cell_chooses_is_left_alone(run: RunCell) -> None:
-    done = run(
-        "import matplotlib\nmatplotlib.use('pdf')\nimport matplotlib.pyplot as plt\n"
-        "plt.plot([1])\nplt.get_backend()"
-    )
-    assert done.value == {"text/plain": "'pdf'"}
-
-
-def test_program_that_the_cell_starts_finds_a_backend(run: RunCell) -> None:
-    done = run(
-        "import subprocess, sys, matplotlib.pyplot\n"
-        "program = 'import matplotlib.pyplot as plt; plt.plot([1]); print(plt.get_backend())'\n"
-        "subprocess.run([sys.executable, '-c', program], check=True);"
-    )
-    assert done.text() == "agg\n"
 
 
 # --- IPython's language -------------------------------------------------------------------------
@@ -231,19 +163,7 @@ def test_cell_magic_works(run: RunCell) -> None:
     assert (done.text(), done.text("stderr")) == ("from bash\n", "oops\n")
 
 
-def test_captured_output_is_not_shown(run: RunCell) -> None:
-    done = run("%%capture captured\nprint('kept')\ndisplay(1)")
-    assert done.shown == []
-    assert done.result.status == "ok"
-
-
-def test_get_ipython_is_there(run: RunCell) -> None:
-    done = run("get_ipython().run_line_magic('env', 'HOME')")
-    assert done.result.status == "ok"
-    assert "job$dir" in str(done.value["text/plain"])
-
-
-@pytest.mark.parametrize("cell", ["!ls", "x = 1\n%time x", "files = !ls", "print?", "%%bash\nls"])
+@pytest.mark.parametrize("cell", ["!ls", "%%bash\nls"])
 def test_ipythons_language_without_ipython_is_refused_with_a_reason(
     run: RunCell, cell: str
 ) -> None:
@@ -251,11 +171,6 @@ def test_ipythons_language_without_ipython_is_refused_with_a_reason(
     assert done.exit_code == 1
     assert done.error.ename == done.result.ename == "NoIPython"
     assert "take a Python with IPython" in done.error.evalue
-
-
-def test_ipython_leaves_nothing_in_the_home(run: RunCell) -> None:
-    done = run("%time 1")
-    assert not (done.job_dir / ".ipython").exists()
 
 
 # --- errors -------------------------------------------------------------------------------------
@@ -278,17 +193,6 @@ def test_traceback_shows_the_cell_in_colour_and_nothing_of_the_runner(run: RunCe
 
 
 @BOTH
-def test_an_interrupts_traceback_has_nothing_of_the_runner_also_where_another_error_follows(
-    run: RunCell, python: tuple[str, ...]
-) -> None:
-    cell = "import signal\ntry:\n    signal.raise_signal(signal.SIGTERM)\nexcept KeyboardInterrupt:"
-    text = "\n".join(run(f"{cell}\n    1 / 0", python=python).error.traceback)
-    assert "KeyboardInterrupt" in text
-    assert "ZeroDivisionError" in text
-    assert "runner" not in text
-
-
-@BOTH
 def test_of_a_file_that_is_run_only_its_own_frames_are_shown(
     run: RunCell, python: tuple[str, ...]
 ) -> None:
@@ -299,11 +203,6 @@ def test_of_a_file_that_is_run_only_its_own_frames_are_shown(
     assert "return 1 / 0" in text
     for ours in ("driver", "run()", "hidden", "slurm cell"):
         assert ours not in text
-
-
-def test_traceback_without_ipython_counts_lines_as_python_does(run: RunCell) -> None:
-    done = run("x = '\u2028\x85\x1c'\n\f\n1 / 0  # here\n", python=BARE)
-    assert "    1 / 0  # here" in done.error.traceback
 
 
 def test_traceback_without_ipython_shows_the_same(run: RunCell) -> None:
@@ -324,17 +223,6 @@ def test_output_before_an_error_comes_before_it(run: RunCell, python: tuple[str,
 
 
 @BOTH
-def test_causes_of_an_error_are_shown(run: RunCell, python: tuple[str, ...]) -> None:
-    done = run(
-        "try:\n    {}['k']\nexcept KeyError as e:\n    raise OSError('x') from e", python=python
-    )
-    text = plain("\n".join(done.error.traceback))
-    assert "KeyError: 'k'" in text
-    assert "OSError: x" in text
-    assert "runner" not in text
-
-
-@BOTH
 def test_syntax_error_shows_the_line(run: RunCell, python: tuple[str, ...]) -> None:
     done = run("x = 1\nif x print(x)", python=python)
     text = plain("\n".join(done.error.traceback))
@@ -345,24 +233,8 @@ def test_syntax_error_shows_the_line(run: RunCell, python: tuple[str, ...]) -> N
 
 
 @BOTH
-def test_nul_in_a_cell_is_an_error_of_the_cell(run: RunCell, python: tuple[str, ...]) -> None:
-    done = run("x = '\0'", python=python)
-    assert done.result.status == "error"
-    assert "null bytes" in done.error.evalue
-
-
-@BOTH
-def test_exception_that_cannot_be_printed_is_told(run: RunCell, python: tuple[str, ...]) -> None:
-    done = run("class E(Exception):\n    def __str__(self): 1 / 0\nraise E", python=python)
-    assert (done.result.status, done.result.ename) == ("error", "E")
-
-
-@BOTH
-@pytest.mark.parametrize(
-    "cell", ["import sys\nsys.exit()", "import sys\nsys.exit(0)", "raise SystemExit"]
-)
-def test_exit_ends_the_cell_well(run: RunCell, cell: str, python: tuple[str, ...]) -> None:
-    done = run("x = 1\n" + cell + "\nx = 2", names_out=["x"], python=python)
+def test_exit_ends_the_cell_well(run: RunCell, python: tuple[str, ...]) -> None:
+    done = run("x = 1\nraise SystemExit\nx = 2", names_out=["x"], python=python)
     assert (done.exit_code, done.result.status) == (0, "ok")
     assert done.variables() == {"x": 1}
 
@@ -373,9 +245,6 @@ def test_exit_ends_the_cell_well(run: RunCell, cell: str, python: tuple[str, ...
     [
         ("sys.exit(3)", 3, "3"),
         ("sys.exit('no data')", 1, "no data"),
-        ("sys.exit(-1)", 255, "-1"),
-        ("sys.exit(True)", 1, "1"),
-        ("raise SystemExit(400)", 144, "400"),
         ("class Mine(SystemExit): pass\nraise Mine(256)", 1, "256"),
     ],
 )
@@ -386,16 +255,6 @@ def test_exit_with_a_code_ends_the_job_with_it_and_has_no_traceback(
     assert (done.exit_code, done.result.exit_code, done.result.status) == (code, code, "error")
     assert (done.error.ename, done.error.evalue) == ("SystemExit", text)
     assert done.error.traceback == done.result.traceback == (f"SystemExit: {text}",)
-
-
-def test_exit_function_works_under_ipython_too(run: RunCell) -> None:
-    done = run(WITH_IPYTHON + "exit()\nprint('not reached')")
-    assert (done.result.status, done.shown) == ("ok", [])
-
-
-def test_quit_with_a_code_does_so_under_ipython_too(run: RunCell) -> None:
-    done = run(WITH_IPYTHON + "quit(4)")
-    assert (done.exit_code, done.error.traceback) == (4, ("SystemExit: 4",))
 
 
 def test_usage_error_of_a_magic_is_an_error(run: RunCell) -> None:
@@ -422,11 +281,6 @@ def test_cell_is_main_and_finds_its_source(run: RunCell, python: tuple[str, ...]
     assert done.value == {"text/plain": "(True, '__main__', [''])"}
 
 
-def test_folder_of_the_job_is_not_importable(runner: Runner, run: RunCell) -> None:
-    done = run("import sys\n[p for p in sys.path if 'job$dir' in p], sys.path[0]")
-    assert done.value == {"text/plain": "([], '')"}
-
-
 @BOTH
 def test_environment_and_folder_are_those_of_the_process(
     run: RunCell, python: tuple[str, ...], runner: Runner
@@ -446,20 +300,3 @@ def test_environment_and_folder_are_those_of_the_process(
 @BOTH
 def test_nothing_can_be_typed_in(run: RunCell, python: tuple[str, ...]) -> None:
     assert run("input()", python=python).error.ename == "EOFError"
-
-
-def test_warning_shows_its_line(run: RunCell) -> None:
-    text = run("import warnings\nwarnings.warn('careful')").text("stderr")
-    assert text == "slurm cell k3j9x2m1:2: UserWarning: careful\n  warnings.warn('careful')\n"
-
-
-def test_plain_cell_does_not_import_ipython(run: RunCell) -> None:
-    done = run("import sys\nprint({'IPyth' + 'on', 'typing', 'asyncio'} & set(sys.modules))\n1")
-    assert done.text() == "set()\n"
-
-
-def test_tasks_that_are_left_are_cancelled_quietly(run: RunCell) -> None:
-    done = run(
-        "import asyncio\nt = asyncio.create_task(asyncio.sleep(100))\nawait asyncio.sleep(0)"
-    )
-    assert (done.result.status, done.text("stderr")) == ("ok", "")

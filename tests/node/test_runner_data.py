@@ -166,16 +166,6 @@ def test_a_frame_without_pyarrow_is_refused_with_what_to_install(
     )
 
 
-def test_what_is_too_long_as_text_is_refused_and_the_rest_comes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner_data, "MOST_TEXT_BYTES", 100)
-    path = tmp_path / "vars.0"
-    values = {"long": [1] * 100, "short": [1]}
-    assert list(runner_data.write(str(path), list(values), values)) == ["long"]
-    assert read_variables(path, ["short"], "data") == ({"short": [1]}, {})
-
-
 # --- files that no cell of ours has written ---
 
 

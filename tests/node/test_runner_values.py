@@ -86,12 +86,6 @@ def test_functions_and_classes_of_the_cell_come_back_by_value(
     assert back["add"](1) == 2
 
 
-def test_cloudpickle_is_imported_only_when_needed(run: RunCell) -> None:
-    cell = "import atexit, sys\natexit.register(lambda: print('cloudpickle' in sys.modules))"
-    done = run(cell + "\nn += 1", names_in={"n": 1}, names_out=["n"], python=BARE)
-    assert done.text() == "False\n"
-
-
 # --- what cannot travel ---
 
 
@@ -178,14 +172,6 @@ def test_a_module_that_the_job_lacks_is_named_with_its_python(
     assert done.text() == ""
 
 
-def test_a_module_that_only_the_job_has_is_named(run: RunCell, tmp_path: Path) -> None:
-    module(tmp_path / "there", "2.2.3", "a")
-    env = {"PYTHONPATH": str(tmp_path / "there")}
-    done = run("import frames_k3j9\ndf = frames_k3j9.Frame(1)", names_out=["df"], env=env)
-    _, unread = done.read_variables()
-    assert f"Install frames_k3j9 for {sys.executable}" in unread["df"]
-
-
 def test_a_package_of_another_version_in_the_job_is_named_with_both(
     run: RunCell, tmp_path: Path, frame_here: object
 ) -> None:
@@ -194,16 +180,6 @@ def test_a_package_of_another_version_in_the_job_is_named_with_both(
     done = run("print('not reached')", names_in={"df": frame_here, "n": 1}, env=env)
     assert done.error.evalue.startswith("df: it cannot be read here: TypeError")
     assert "frames_k3j9 3.1.1 wrote it, this is frames_k3j9 2.2.3" in done.error.evalue
-
-
-@pytest.mark.usefixtures("frame_here")
-def test_a_package_of_another_version_here_is_named_with_both(run: RunCell, tmp_path: Path) -> None:
-    module(tmp_path / "there", "2.2.3", "a")
-    env = {"PYTHONPATH": str(tmp_path / "there")}
-    cell = "import frames_k3j9\ndf, n = frames_k3j9.Frame(1), 1"
-    values, unread = run(cell, names_out=["df", "n"], env=env).read_variables()
-    assert values == {"n": 1}
-    assert "frames_k3j9 2.2.3 wrote it, this is frames_k3j9 3.1.1" in unread["df"]
 
 
 # --- another Python, another NumPy ---
@@ -233,12 +209,6 @@ def test_values_of_another_python_are_read(runner: Runner) -> None:
     assert runner.finish(runner.start()).text() == "1\n"
 
 
-def test_a_python_that_is_too_old_for_the_pickle_is_told_so(runner: Runner) -> None:
-    runner.prepare("print(n)", names_in={"n": 1})
-    rewrite(runner.job_dir / layout.INPUTS, {}, protocol=99)
-    assert "too old to read it" in runner.finish(runner.start()).error.evalue
-
-
 @pytest.mark.parametrize("package", ["numpy.core", "numpy._core"])
 def test_arrays_of_numpy_1_and_2_are_read(tmp_path: Path, package: str) -> None:
     data = f"c{package}.multiarray\nscalar\n.".encode()
@@ -251,16 +221,6 @@ def test_arrays_of_numpy_1_and_2_are_read(tmp_path: Path, package: str) -> None:
     (tmp_path / "vars").write_bytes(data + b"\n" + json.dumps(index).encode() + b"\n")
     values, _ = read_variables(tmp_path / "vars")
     assert callable(values["x"])
-
-
-def test_what_a_cell_without_cloudpickle_defines_is_refused(tmp_path: Path) -> None:
-    """Python 3.6 and 3.7 get no cloudpickle from here: it would be another `Model`."""
-    data = b"c__main__\nModel\n."
-    entry = {"pickle": [0, len(data)], "buffers": [], "code": False}
-    index = {"python": "3.6.8", "protocol": 4, "versions": {}, "variables": {"x": entry}}
-    (tmp_path / "vars").write_bytes(data + b"\n" + json.dumps(index).encode() + b"\n")
-    _, unread = read_variables(tmp_path / "vars")
-    assert "whose Python has no cloudpickle" in unread["x"]
 
 
 # --- as data ---

@@ -96,12 +96,6 @@ def test_the_scripts_children_count_and_nobody_elses(start: Start, job_id: str) 
     assert memory_mib(ours) < 100
 
 
-def test_memory_is_what_they_hold_now(start: Start, job_id: str) -> None:
-    script = start(HOLDS)
-    read_line(script)
-    assert 150 < memory_mib(usage.Processes(script.pid, job_id, None)) < 250
-
-
 @pytest.mark.parametrize("others", [{}, {"FIRST": "1", "ZLAST": "2"}])
 def test_what_has_the_jobs_id_in_its_environment_is_the_jobs(
     start: Start, job_id: str, others: dict[str, str]
@@ -112,72 +106,6 @@ def test_what_has_the_jobs_id_in_its_environment_is_the_jobs(
     assert memory_mib(usage.Processes(NOBODY, job_id, None)) > 150
     assert memory_mib(usage.Processes(NOBODY, job_id, "another's")) == 0
     assert memory_mib(usage.Processes(NOBODY, job_id[:-1], None)) == 0
-
-
-def test_what_runs_for_another_node_of_the_job_counts_there(start: Start, job_id: str) -> None:
-    """Of `jupyter slurm up --nodes 2` all nodes are one machine."""
-    read_line(start(HOLDS, job_id, SLURMD_NODENAME="n2"))
-    assert memory_mib(usage.Processes(NOBODY, job_id, None, "n2")) > 150
-    assert memory_mib(usage.Processes(NOBODY, job_id, None, None)) > 150
-    assert memory_mib(usage.Processes(NOBODY, job_id, None, "n1")) == 0
-    read_line(start(HOLDS, job_id))  # a container may not have been told
-    assert 150 < memory_mib(usage.Processes(NOBODY, job_id, None, "n1")) < 250
-
-
-def test_one_that_becomes_another_program_is_seen_to_be_the_jobs(start: Start, job_id: str) -> None:
-    """The shell of a container is told of the job first, and then becomes the program."""
-    environment = {"SLURM_JOB_ID": job_id}
-    shell = start(
-        "import os, sys; print(flush=True); sys.stdin.readline();"
-        f"os.execve(sys.executable, ['python', '-c', {HOLDS!r}], {environment})"
-    )
-    read_line(shell)
-    processes = usage.Processes(NOBODY, job_id, None)
-    assert memory_mib(processes) == 0
-    assert shell.stdin is not None
-    shell.stdin.write("\n")
-    shell.stdin.flush()
-    wait_until(lambda: memory_mib(processes) > 150)
-
-
-def test_a_child_that_was_counted_still_is_when_its_parents_are_gone(
-    start: Start, job_id: str
-) -> None:
-    """A daemon: its parent ends, it has a session of its own, and a cleaned environment."""
-    script = start(
-        "import os, subprocess, sys, time\n"
-        "if os.fork() == 0:\n"
-        "    os.setsid()\n"
-        "    if os.fork() == 0:\n"
-        "        print(os.getpid(), flush=True)\n"
-        f"        os.execve(sys.executable, ['python', '-c', {BUSY!r}], {{}})\n"
-        "    sys.stdin.readline(); os._exit(0)\n"
-        "os.wait(); print(flush=True); time.sleep(600)\n"
-    )
-    ours = usage.Processes(script.pid, job_id, None)
-    daemon = psutil.Process(int(read_line(script)))
-    try:
-        cpu_s(ours)
-        assert script.stdin is not None
-        script.stdin.write("\n")
-        script.stdin.flush()
-        read_line(script)
-        before_s = cpu_s(ours)
-        wait_until(lambda: cpu_s(ours) > before_s + 0.3)
-    finally:
-        daemon.kill()
-
-
-def test_what_a_child_has_used_counts_when_it_has_ended(start: Start, job_id: str) -> None:
-    used = "import time\nwhile time.process_time() < 0.5: pass"
-    script = start(
-        "import subprocess, sys, time\n"
-        f"subprocess.run([sys.executable, '-c', {used!r}])\n"
-        "print(flush=True); time.sleep(600)"
-    )
-    read_line(script)
-    # /proc has whole ticks, of user's and system's time each: up to two of 10 ms are missing.
-    assert cpu_s(usage.Processes(script.pid, job_id, None)) >= 0.48
 
 
 # --- cgroups ---
@@ -222,18 +150,6 @@ def test_where_there_is_no_cgroup_of_the_job_nothing_is_known(tmp_path: Path, li
     assert usage.Cgroup.of_job("7", str(tmp_path / "none")).cpu_s() is None
 
 
-def test_a_container_outside_of_the_jobs_cgroup_is_added_to_it(
-    tmp_path: Path, start: Start, job_id: str
-) -> None:
-    stat = f"anon {3 << 20}\nfile 0\nshmem 0\n"
-    folder(tmp_path, "job_7", cpu__stat="usage_usec 0\n", memory__stat=stat)
-    read_line(start(HOLDS, job_id))
-    meter = usage.Meter(
-        usage.Processes(NOBODY, job_id, None), of_job(tmp_path, "0::/job_7/step_batch")
-    )
-    assert 153 < meter.look()[1] < 253
-
-
 # --- GPUs ---
 def test_what_nvidia_smi_says_of_a_gpu() -> None:
     assert usage.parse_gpu("NVIDIA A100-SXM4-40GB, 37, 1024, 40960") == {
@@ -258,25 +174,6 @@ def test_a_part_of_a_gpu_does_not_say_how_busy_it_is() -> None:
     }
 
 
-def test_a_gpu_without_memory_of_its_own_says_how_busy_it_is() -> None:
-    assert usage.parse_gpu("NVIDIA GB10, 96, [N/A], [N/A]") == {
-        "name": "NVIDIA GB10",
-        "utilisation": 0.96,
-        "memory_mib": None,
-        "memory_total_mib": None,
-    }
-
-
-def test_what_is_missing_of_one_gpu_is_not_taken_from_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    smi = tmp_path / "nvidia-smi"  # a stand-in
-    smi.write_text('#!/bin/sh\necho "A, 5, [Unknown Error], 2"\necho "B, 50, 3, 4"\n')
-    smi.chmod(0o700)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert [gpu["name"] for gpu in usage.Gpus("0,1").look()] == ["A", "B"]
-
-
 def test_the_jobs_gpus_are_asked_after_and_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,37 +189,6 @@ def test_the_jobs_gpus_are_asked_after_and_no_others(
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", none)
         assert usage.Gpus.of_job().look() == []
     assert len((tmp_path / "asked").read_text().splitlines()) == 1
-
-
-def test_an_nvidia_smi_that_fails_is_not_asked_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    smi = tmp_path / "nvidia-smi"
-    smi.write_text(f"#!/bin/sh\necho x >>{tmp_path}/asked\nexit 9\n")
-    smi.chmod(0o700)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    gpus = usage.Gpus("0")
-    assert [gpus.look() for _ in range(9)] == [[]] * 9
-    assert len((tmp_path / "asked").read_text().splitlines()) == usage.GPUS_TRIES
-    monkeypatch.setenv("PATH", "/no/such/folder")
-    assert usage.Gpus("0").look() == []
-
-
-# --- how often ---
-def test_samples_become_rarer_and_a_month_of_them_is_about_two_thousand() -> None:
-    age_s, lines = 0.0, 0
-    while age_s < 31 * 86400:
-        age_s += usage.pause_s(age_s, 0.0)
-        lines += 1
-    assert 1500 < lines < 2200
-    ages = [0, 59, 60, 3599, 3600, 17_000, 86_400]
-    pauses = [usage.pause_s(age, 0.0) for age in ages]
-    assert pauses == [2, 2, 10, 10, 60, 60, 288]
-
-
-def test_looking_takes_less_than_a_hundredth_of_a_core() -> None:
-    for cost_s in (0.001, 0.05, 3.0):
-        assert cost_s < 0.01 * usage.pause_s(0.0, cost_s)
 
 
 # --- beside a job's script ---
@@ -395,31 +261,6 @@ def test_what_measures_ends_with_the_script_however_that_ends(
     wait_until(lambda: not measuring(tmp_path))
 
 
-def test_a_job_that_is_over_at_once_starts_nothing_beside(
-    job: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
-) -> None:
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\n: >'{tmp_path}/started'\n")
-    python.chmod(0o700)
-    script = job("true", python=str(python))
-    assert script.wait() == 0
-    beside = usage.Processes(NOBODY, tmp_path.name, None)
-    wait_until(lambda: memory_mib(beside) == 0)
-    assert not (tmp_path / "started").exists()
-
-
-def test_signals_for_all_of_the_job_do_not_end_what_measures(
-    job: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
-) -> None:
-    job("sh", "-c", "trap : TERM USR1; while :; do sleep 0.1; done")
-    wait_until(lambda: len(samples(tmp_path)) >= 1, 60)
-    [beside] = measuring(tmp_path)
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
-        beside.send_signal(number)
-    before = len(samples(tmp_path))
-    wait_until(lambda: len(samples(tmp_path)) > before, 60)
-
-
 def test_without_a_python_a_job_runs_all_the_same(
     job: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
@@ -434,21 +275,3 @@ def test_without_a_python_a_job_runs_all_the_same(
     assert done.returncode == 0
     assert json.loads((tmp_path / "exit.0.json").read_text())["exit_code"] == 0
     assert (tmp_path / "log.0").read_text() == ""
-
-
-def test_a_person_whose_shell_keeps_to_posix_has_jobs_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = tmp_path / "job.sh"
-    script.write_text(render_script(ScriptPlan("t", str(tmp_path), ["echo", "ran"])))
-    env = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "1", "POSIXLY_CORRECT": "1"}
-    done = subprocess.run(["/bin/bash", script], env=env, check=False)
-    assert done.returncode == 0
-    assert (tmp_path / "log.0").read_text() == "ran\n"
-
-
-def test_a_line_that_a_full_disk_has_cut_is_passed_over() -> None:
-    line = b'{"time_s": 1, "cpus": 0.5, "memory_mib": 2, "gpus": []}\n'
-    found, taken = parse_samples(line + b'{"time_s": 2, "cp\n' + line + b'{"time_s"')
-    assert [one.time_s for one in found] == [1, 1]
-    assert taken == 2 * len(line) + len(b'{"time_s": 2, "cp\n')

@@ -70,13 +70,6 @@ def test_a_file_in_clusters_d_is_one_cluster_named_after_it(config: Path) -> Non
     assert (profile.runtime, profile.origin) == ("charliecloud", UP_ORIGIN)
 
 
-def test_a_half_written_file_beside_the_others_is_not_read(config: Path) -> None:
-    write(config / "clusters.d" / ".local.toml.123", "half =")
-    write(config / "clusters.d" / ".local.toml", "half =")
-    write(config / "clusters.d" / "local.toml", "")
-    assert [profile.name for profile in load_profiles()] == ["local"]
-
-
 def test_the_users_file_replaces_the_systems_cluster_as_a_whole(
     config: Path, tmp_path: Path
 ) -> None:
@@ -107,15 +100,10 @@ def test_defaults_of_every_toml_type_become_the_text_that_slurm_takes(config: Pa
     ("text", "message"),
     [
         ("\n\n[a]\nruntim = 'x'", "line 4: [a] `runtim` is not a setting; did you mean `runtime`?"),
-        ("[a]\nzzz = 1", "line 2: [a] `zzz` is not a setting.\nSettings: host, user"),
         ("[a]\npoll_s = 'x'", "line 2: [a] `poll_s` must be a number, not text."),
         ("[a]\npoll_s = 0", "line 2: [a] `poll_s` must be a number above 0.0."),
-        ("[a]\npath = '/x'", "line 2: [a] `path` must be a list, not text."),
         ("[a]\nbuild_on = 'node'", 'line 2: [a] `build_on` must be "job" or "login".'),
-        ("[a]\nhost = 1", "line 2: [a] `host` must be text"),
-        ("[a]\nallow_commands = 1", "[a] `allow_commands` must be true or false"),
         ("[a.images]\nb = 1", "line 1: [a] each value in `images` must be text"),
-        ("[a]\nname = 'b'", "line 2: [a] `name` is not a setting"),
         ("[a]\nsetup = '''\n[b]\npoll_s = 1\n'''\npoll_s = -1", "line 6: [a] `poll_s`"),
         ("default = 3", "line 1: `default` must be the name of a cluster, in quotes."),
         ("runtime = 'x'\n[a]", "line 1: `runtime` stands above the first [CLUSTER]."),
@@ -131,42 +119,11 @@ def test_a_wrong_file_is_refused_naming_file_line_and_key(
     assert message in refused
 
 
-def test_a_wrong_key_in_a_single_file_is_named_without_a_table(config: Path) -> None:
-    refused = refusal(config, "\npol_s = 1", "clusters.d/one.toml")
-    assert refused.startswith(f"{config / 'clusters.d' / 'one.toml'}, line 2: `pol_s` is not")
-
-
-def test_a_file_that_is_not_utf8_is_refused(config: Path) -> None:
-    path = write(config / "clusters.toml", "")
-    path.write_bytes(b"[a]\nhint = '\xff'")
-    with pytest.raises(ConfigError, match="is not UTF-8 text"):
-        _ = load_profiles().default
-
-
 def test_a_file_that_others_can_write_is_refused(config: Path) -> None:
     path = write(config / "clusters.toml", "[a]")
     path.chmod(0o606)
     with pytest.raises(ConfigError, match=r"can be written by others.*\nchmod go-w"):
         _ = load_profiles().default
-
-
-def test_a_file_that_a_shared_group_can_write_is_refused(
-    config: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(config / "clusters.toml", "[a]").chmod(0o660)
-    monkeypatch.setattr(
-        "jupyter_slurm.profiles.toml_file._is_private_group", lambda gid, uid: False
-    )
-    with pytest.raises(ConfigError, match="can be written by others"):
-        _ = load_profiles().default
-
-
-def test_a_file_that_only_the_users_own_group_can_write_is_read(
-    config: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(config / "clusters.toml", "[a]").chmod(0o660)
-    monkeypatch.setattr("jupyter_slurm.profiles.toml_file._is_private_group", lambda gid, uid: True)
-    assert "a" in load_profiles()
 
 
 def test_a_file_of_another_user_is_refused(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,12 +152,6 @@ def test_the_environment_names_the_default_before_the_files_do(
     monkeypatch.setenv("JUPYTER_SLURM_CLUSTER", "c")
     assert load_profiles().default.name == "c"
     assert names(load_profiles()) == ["c", "a", "b"]
-
-
-def test_the_only_cluster_is_the_default(config: Path) -> None:
-    write(config / "clusters.toml", "[a]")
-    assert load_profiles().default.name == "a"
-    assert load_profiles().get(None).name == "a"
 
 
 def test_a_private_cluster_is_the_default_only_until_there_is_another(config: Path) -> None:
@@ -251,14 +202,6 @@ def test_without_files_a_machine_with_slurm_is_the_cluster_here(
     assert profile.env == {"SLURM_CONF": str(conf)}
 
 
-def test_with_a_file_there_is_no_implicit_cluster(
-    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install_slurm(tmp_path, monkeypatch)
-    write(config / "clusters.toml", "[a]")
-    assert names(load_profiles()) == ["a"]
-
-
 def test_without_files_and_without_slurm_the_error_says_how_to_get_a_cluster(config: Path) -> None:
     profiles = load_profiles()
     assert len(profiles) == 0
@@ -282,60 +225,12 @@ def test_unchanged_files_are_not_read_again_and_changed_ones_are(config: Path) -
     assert "c" not in files.load()
 
 
-def test_a_slurm_that_appears_later_is_seen_without_a_restart(
-    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = ProfileFiles()
-    assert len(files.load()) == 0
-    install_slurm(tmp_path, monkeypatch)
-    assert "here" in files.load()
-
-
-def test_storage_says_where_files_have_to_be(config: Path) -> None:
-    write(
-        config / "clusters.toml",
-        """
-        [arandu.storage]
-        scratch = "/output/{user}"
-        stage = true
-        reserve_s = 120
-        [sdumont]
-        job_root = "/scratch/p/alice/jobs"
-        storage.hidden = ["/prj"]
-        """,
-    )
-    arandu = load_profiles().get("arandu").storage
-    assert (arandu.scratch, arandu.stage, arandu.reserve_s) == ("/output/{user}", True, 120)
-    assert load_profiles().get("sdumont").storage.hidden == ("/prj",)
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("stage = true", "`storage`: `stage` needs a folder in `scratch`"),
-        ("scratch = 'x'\nstage = true", "`storage`: `stage` needs a folder in `scratch`"),
-        ("hidden = ['prj']", "`storage`: `hidden` takes folders from / on"),
-        ("purge_days = 60", "`storage`: `purge_days` needs a folder in `scratch`"),
-        ("scratch = '$SCRATCH'\npurge_days = 60", "`storage`: `purge_days` needs a folder"),
-        ("purge_days = -1", "`storage.purge_days` must be"),
-        ("stge = true", "`storage` has no setting `stge`"),
-        ("stage = 'yes'", "`storage.stage` must be true or false, not text"),
-        ("reserve_s = -1", "`storage.reserve_s` must be"),
-    ],
-)
-def test_a_storage_that_cannot_be_is_refused(config: Path, setting: str, message: str) -> None:
-    refused = refusal(config, f"[a.storage]\n{setting}\n")
-    assert f"[a] {message}" in refused
-
-
 @pytest.mark.parametrize(
     ("path", "erased"),
     [
         ("/scratch/alice", True),
         ("/scratch/alice/jobs/abcdefgh", True),
-        ("/scratch", False),
         ("/home/alice/scratch/alice", False),
-        ("", False),
     ],
 )
 def test_what_lies_in_a_scratch_folder_is_erased_some_days_after_its_last_change(
@@ -381,26 +276,6 @@ def test_a_partition_is_described_in_a_table_of_its_own(config: Path) -> None:
     assert profile.by_template == frozenset()
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("limt = 1", "line 3: [a] `partitions.gpu` has no setting `limt`"),
-        ('limit = "soon"', "line 3: [a] `partitions.gpu`: `limit` takes a time, like 20m"),
-        ('limit = ""', ""),
-        ('gpus = "many"', "line 3: [a] `partitions.gpu.gpus` must be a whole number, not text"),
-        ("nodes = -1", "line 3: [a] `partitions.gpu.nodes` must be a whole number of at least 0"),
-    ],
-)
-def test_what_a_partition_cannot_say_is_refused_by_name(
-    config: Path, line: str, words: str
-) -> None:
-    text = f"[a]\nruntime = 'none'\n[a.partitions.gpu]\n{line}\n"
-    if words:
-        assert words in refusal(config, text)
-    else:
-        assert loaded(config, text).partitions["gpu"].limit == ""
-
-
 def test_a_template_is_laid_under_the_clusters_own_table(config: Path) -> None:
     profile = loaded(
         config,
@@ -429,11 +304,6 @@ def test_a_template_is_laid_under_the_clusters_own_table(config: Path) -> None:
     assert ("gdl", "cost") in profile.by_template
     assert ("gdl", "limit") not in profile.by_template
     assert profile.origin == str(config / "clusters.toml")
-
-
-def test_a_file_of_one_cluster_may_have_a_template_too(config: Path) -> None:
-    write(config / "clusters.d" / "pisa.toml", 'template = "unipi-hpc2019"\nuser = "carta"\n')
-    assert load_profiles().get("pisa").runtime == "charliecloud"
 
 
 @pytest.mark.parametrize(
@@ -466,24 +336,3 @@ def test_what_a_template_lacks_is_said_with_the_line_to_write(
         _ = load_profiles().default
     assert words in str(caught.value)
     assert hint in str(caught.value.hint or "")
-
-
-def test_the_nodes_own_user_name_does_where_the_profile_gives_none(config: Path) -> None:
-    storage = loaded(config, '[a]\ntemplate = "arandu"\n').storage
-    assert (storage.scratch, storage.stage) == ("/output/{user}", True)
-
-
-def test_the_users_name_is_filled_in_where_it_is_known(config: Path) -> None:
-    profile = loaded(config, '[a]\ntemplate = "aau-aicloud"\nuser = "x@its.aau.dk"\n')
-    assert profile.jump == ("x@its.aau.dk@sshgw.aau.dk",)
-    assert profile.storage.scratch == "/raid/x@its.aau.dk"
-
-
-def test_braces_of_the_clusters_own_are_left_alone(config: Path) -> None:
-    profile = loaded(config, SDUMONT + 'setup = "echo ${project} {user}"\n')
-    assert profile.setup == "echo ${project} {user}"
-
-
-def test_on_the_cluster_itself_a_template_has_no_host(config: Path) -> None:
-    assert loaded(config, SDUMONT + 'host = ""\n').host is None
-    assert loaded(config, '[a]\nhost = ""\n').host is None

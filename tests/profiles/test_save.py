@@ -107,13 +107,6 @@ def test_the_default_is_set_and_other_lines_stay(config: Path, before: str) -> N
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_default_is_set_however_it_was_written(config: Path) -> None:
-    save.write_profile("a", {"host": "h"})
-    rest = '[b]\nhint = """\n[c]\n"""\n'
-    (config / "clusters.toml").write_text('"default" = "b"\n' + rest)
-    assert save.set_default("a").read_text() == '"default" = "a"\n' + rest
-
-
 @pytest.mark.parametrize("text", ["[b\n", "x = 1\nx = 2\n"])
 def test_a_file_that_is_not_toml_is_left_alone(config: Path, text: str) -> None:
     save.write_profile("a", {"host": "h"})

@@ -3,7 +3,6 @@ that its guide tells of."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 
@@ -11,13 +10,11 @@ import msgspec
 import pytest
 
 from jupyter_slurm.containers import RUNTIMES
-from jupyter_slurm.containers.images import find_image
 from jupyter_slurm.containers.references import parse_reference
 from jupyter_slurm.jobs.submission.options import merged_options
-from jupyter_slurm.profiles import templates
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.profiles.reading import load_profiles
-from jupyter_slurm.profiles.templates import Template, laid_over, read
+from jupyter_slurm.profiles.templates import read
 from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.slurm.units import parse_time_s
 from jupyter_slurm.wire import CellSpec, new_id
@@ -42,10 +39,6 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def profile(name: str) -> ClusterProfile:
     return load_profiles().get(name)
-
-
-def test_there_are_five() -> None:
-    assert templates.names() == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -80,60 +73,6 @@ def test_its_partitions_hold_together(name: str, made: Path) -> None:
     assert {name for name, _ in whole.by_template if name} == set(whole.partitions)
 
 
-def test_arandu_copies_to_the_node_and_back(made: Path) -> None:
-    arandu = profile("arandu")
-    assert (arandu.runtime, arandu.storage.scratch) == ("docker", "/output/alice")
-    assert arandu.storage.stage
-    assert arandu.partitions["arandu"].gpus == 8
-
-
-def test_aau_says_how_much_memory_and_comes_by_the_gateway(made: Path) -> None:
-    aau = profile("aau-aicloud")
-    assert aau.defaults["mem"] == "64G"
-    assert (aau.defaults["cpus-per-gpu"], aau.defaults["mem-per-gpu"]) == ("6", "90G")
-    assert aau.jump == ("alice@sshgw.aau.dk",)
-    assert aau.image_dirs[0] == "/user/share/singularity/images"
-
-
-def test_sdumont_keeps_jobs_where_nodes_see_them_and_knows_its_prices(made: Path) -> None:
-    sdumont = profile("sdumont")
-    assert sdumont.job_root.startswith("/scratch/deepfun/alice/")
-    assert sdumont.storage.hidden == ("/prj",)
-    assert sdumont.storage.erased_s(sdumont.job_root, 0.0) == 60 * 24 * 3600
-    assert sdumont.defaults["exclusive"] == ""
-    assert {one.exclusive for one in sdumont.partitions.values()} == {True}
-    assert {name: one.cost for name, one in sdumont.partitions.items() if one.cost != 36.0} == {
-        "sequana_gpu": 72.0,
-        "sequana_gpu_dev": 72.0,
-        "sequana_gpu_long": 72.0,
-        "gdl": 80.0,
-    }
-
-
-def test_pisa_has_images_in_the_home_and_sus_a_port_of_its_own(made: Path) -> None:
-    pisa, sus = profile("unipi-hpc2019"), profile("sus-aicloud")
-    assert (pisa.runtime, pisa.image_dirs[0]) == ("charliecloud", "~")
-    assert pisa.build_on == "login"
-    assert (sus.runtime, sus.port, sus.build_on) == ("pyxis", 22217, "job")
-
-
-@pytest.mark.parametrize(
-    ("below", "above", "merged"),
-    [
-        ({"a": 1}, {}, {"a": 1}),
-        ({}, {"a": 1}, {"a": 1}),
-        ({"a": {"b": {"c": 1, "d": 2}}}, {"a": {"b": {"c": 3}}}, {"a": {"b": {"c": 3, "d": 2}}}),
-        ({"a": [1, 2]}, {"a": [3]}, {"a": [3]}),
-        ({"a": {"b": 1}}, {"a": 2}, {"a": 2}),
-        ({"a": 2}, {"a": {"b": 1}}, {"a": {"b": 1}}),
-    ],
-)
-def test_tables_are_laid_over_each_other_key_by_key(
-    below: dict[str, object], above: dict[str, object], merged: dict[str, object]
-) -> None:
-    assert laid_over(below, above) == merged
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_its_container_tool_is_known_and_takes_its_images(name: str, made: Path) -> None:
     whole = profile(name)
@@ -142,22 +81,6 @@ def test_its_container_tool_is_known_and_takes_its_images(name: str, made: Path)
     for reference in whole.images.values():
         if not reference.startswith("/"):
             assert runtime.fetched(parse_reference(reference))
-
-
-def test_the_images_that_a_site_keeps_are_used_first(made: Path) -> None:
-    aau = profile("aau-aicloud")
-    there = "/user/share/singularity/images/tensorflow_20.10-tf2-py3.sif"
-    for name in ("tensorflow:20.10-tf2-py3", "tensorflow_20.10-tf2-py3", "tensorflow"):
-        found = find_image(
-            name,
-            aliases=aau.images,
-            image_dirs=aau.image_dirs,
-            suffixes=RUNTIMES[aau.runtime].image_suffixes,
-            home="/user/alice",
-            exists=lambda path: path == there,
-            listing=lambda folder: [Path(there).name] if folder in there else [],
-        )
-        assert found == there
 
 
 def test_the_examples_of_the_documentation_are_profiles(made: Path) -> None:
@@ -180,14 +103,3 @@ def test_the_examples_of_the_documentation_are_profiles(made: Path) -> None:
     assert profile("python").python == "/home/alice/venv/bin/python"
     assert (profile("strict").out_format, profile("strict").show) == ("data", "sandboxed")
     assert profile("partitions").partitions["gdl"].cost == 80.0
-
-
-def test_a_name_that_nobody_gave_is_named() -> None:
-    template = Template("t", "", {"project": "?"}, {"job_root": "/s/{project}", "port": 1})
-    assert template.variables() == ("project",)
-    assert template.filled({"project": "p"}) == {"job_root": "/s/p", "port": 1}
-    with pytest.raises(KeyError, match="project"):
-        template.filled({"user": "me"})
-    assert dataclasses.replace(template, settings={}).variables() == ()
-    asks = {"user": "?", "port": "?"}
-    assert Template("t", "", asks, {"job_root": "{user}", "port": 1}).variables() == ()

@@ -145,14 +145,6 @@ class Client:
         """Raises websocket.WebSocketBadStatusException where it is refused."""
         return self._opened(f"{API}watch", origin)
 
-    def terminal(self, name: str) -> TerminalPage:
-        """To one of the server's terminals."""
-        return TerminalPage(self._connected_to(f"terminals/websocket/{name}", None))
-
-    def subscribe(self) -> Watcher:
-        """To the event bus."""
-        return self._opened("api/events/subscribe", None)
-
     def _opened(self, path: str, origin: str | None) -> Watcher:
         return Watcher(self._connected_to(path, origin))
 
@@ -241,42 +233,6 @@ class Watcher:
                 if all(job[name] == one for name, one in wanted.items()):
                     found: dict[str, Any] = job
                     return found
-
-
-class TerminalPage:
-    """A page's terminal."""
-
-    def __init__(self, connection: websocket.WebSocket) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> TerminalPage:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._connection.close()
-
-    def say(self, *words: str | int) -> None:
-        self._connection.send(json.dumps(words))
-
-    def hear(self) -> list[Any]:
-        words: list[Any] = json.loads(self._connection.recv())
-        return words
-
-    def until(self, *texts: str) -> str:
-        """What it shows until one of them is in it."""
-        shown = ""
-        while not any(text in shown for text in texts):
-            kind, *more = self.hear()
-            if kind != "setup":
-                assert kind == "stdout", (kind, more, shown)
-                shown += more[0]
-        return shown
-
-    def is_disconnected(self) -> bool:
-        """Wait for the end of the program."""
-        while (words := self.hear())[0] in ("setup", "stdout"):
-            pass
-        return bool(words[0] == "disconnect")
 
 
 @dataclass(frozen=True)

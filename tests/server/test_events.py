@@ -37,28 +37,12 @@ def test_one_event_for_each_change_of_a_state() -> None:
     assert told.events == [("a", "RUNNING"), ("b", "SUBMITTING")]
 
 
-def test_a_second_page_makes_no_events() -> None:
-    told = Told()
-    told.see(job("a", JobState.PENDING, 1), whole=True)
-    told.see(job("a", JobState.RUNNING, 2))
-    told.see(job("a", JobState.RUNNING, 2), whole=True)
-    assert told.events == [("a", "RUNNING")]
-
-
 def test_an_older_answer_that_comes_later_is_no_change() -> None:
     told = Told()
     told.see(job("a", JobState.PENDING, 1), whole=True)
     told.see(job("a", JobState.COMPLETED, 3))
     told.see(job("a", JobState.RUNNING, 2), whole=True)
     assert told.events == [("a", "COMPLETED")]
-
-
-def test_other_calls_and_other_answers_say_nothing() -> None:
-    told = Told()
-    told.states.see("logs", b"{}")
-    told.states.see("changes", b'{"revision": 1}')
-    told.see(gone=("nobody",))
-    assert told.events == []
 
 
 def test_the_events_fit_their_schema() -> None:

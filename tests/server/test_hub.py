@@ -8,11 +8,9 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
 import websocket
 
@@ -142,9 +140,6 @@ def make_user(keeper: Keeper, folder: Path, url: str, token: str) -> User:
     return User(account, f"{url}user/{account.name}/", own, agent_pid)
 
 
-# Two tests, since the hub is started anew in each process that runs one of them.
-
-
 def test_two_users_see_nothing_of_each_other(users: tuple[User, User]) -> None:
     ada, bob = users
     assert ada.client().call("status")["pid"] == ada.agent_pid
@@ -186,32 +181,6 @@ def test_two_users_see_nothing_of_each_other(users: tuple[User, User]) -> None:
     stolen = {SOCKET_VARIABLE: address}
     done = as_kernel(bob.account, environment_of(bob.account) | stolen)
     assert done.stdout.strip() != str(ada.agent_pid)
-
-
-def test_a_kernel_that_cannot_see_the_socket_asks_by_the_hubs_token(
-    users: tuple[User, User],
-) -> None:
-    ada, _ = users
-    assert ada.client().ask("POST", "api/kernels", b"{}").status == 201
-    told = kernel_environment(ada.account)
-    assert told[SOCKET_VARIABLE] == ada.client().call("status")["socket"]
-    done = as_kernel(ada.account, told | {SOCKET_VARIABLE: "/nowhere/agent.sock"})
-    assert done.stdout.strip() == str(ada.agent_pid), done.stderr
-    # The same without the server's token is nobody.
-    done = as_kernel(
-        ada.account,
-        told | {SOCKET_VARIABLE: "/nowhere/agent.sock", "JUPYTERHUB_API_TOKEN": "wrong"},
-    )
-    assert "does not let it use the agent" in done.stderr
-
-
-def kernel_environment(account: Account) -> dict[str, str]:
-    """Of a kernel that their server has started."""
-    for process in psutil.process_iter():
-        with suppress(psutil.NoSuchProcess):  # it has just ended
-            if process.uids().real == account.uid and "ipykernel_launcher" in process.cmdline():
-                return process.environ()
-    raise AssertionError("there is no kernel")
 
 
 def as_kernel(

@@ -58,24 +58,6 @@ def test_a_dropped_cluster_leaves_nothing_and_may_be_begun_again(api: FakeApi, f
     assert load_profiles().get("far").host == "login2"
 
 
-def test_a_cluster_that_no_page_has_kept_ends_with_the_server(api: FakeApi, files: Path) -> None:
-    new = NewClusters()
-    for name in ("far", "near"):
-        new.begin(api, Way(name, host="login1"))
-    new.keep(api, Choice("near", runtime="none"))
-    new.close()
-    assert [path.name for path in files.iterdir()] == ["near.toml"]
-
-
-def test_jobs_do_not_read_login_files_that_would_end_them(api: FakeApi, files: Path) -> None:
-    api.description = msgspec.structs.replace(api.description, login_shell=False)
-    new = NewClusters()
-    new.begin(api, Way("far", host="login1"))
-    new.found(api, Name("far"))
-    new.keep(api, Choice("far", runtime="none"))
-    assert load_profiles().get("far").login_shell is False
-
-
 def test_a_cluster_that_is_there_is_neither_replaced_nor_removed(api: FakeApi, files: Path) -> None:
     files.mkdir(parents=True)
     (files / "mine.toml").write_text('host = "login1"\n')
@@ -92,11 +74,9 @@ def test_a_cluster_that_is_there_is_neither_replaced_nor_removed(api: FakeApi, f
 @pytest.mark.parametrize(
     "way",
     [
-        Way("far"),
         Way("far", host="no host"),
         Way("far", host="login1", env="SLURM_CONF"),
         Way("../far", host="login1"),
-        Way("far", template="nowhere"),
         Way("far", template="sdumont", answers={"user": "alice"}),
     ],
 )

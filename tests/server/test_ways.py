@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import gc
 import ipaddress
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from jupyter_slurm.agent import by_server
 from jupyter_slurm.agent.place import SOCKET_VARIABLE
 from jupyter_slurm.client import connect
-from jupyter_slurm.errors import AgentError
 from tests.server.served import (
     API,
     Client,
@@ -26,7 +24,6 @@ from tests.server.served import (
     running_server,
     short_home,
 )
-from tests.server.test_access import GUARD
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
@@ -55,7 +52,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 
 Serve = Callable[[str], Served]
-WAYS = ("plain", "tls", "socket", "base")
+WAYS = ("tls", "socket", "base")
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +67,10 @@ def serve(home: Path) -> Iterator[Serve]:
     env = environment(home)
     cert, key = certificate(home)
     configs = {
-        "plain": "",
         "tls": f"c.ServerApp.certfile = {str(cert)!r}\nc.ServerApp.keyfile = {str(key)!r}\n",
         "socket": f"del c.ServerApp['port']\nc.ServerApp.sock = {str(home / 'jupyter.sock')!r}\n",
         "base": "c.ServerApp.base_url = '/user/ada%20l%C3%B6velace/'\n",
         "password": "",
-        "denying": GUARD,
-        "without": "c.ServerApp.jpserver_extensions = {'jupyter_slurm': False}\n",
     }
     with memory_agent(env):
         started: dict[str, Served] = {}
@@ -87,8 +81,7 @@ def serve(home: Path) -> Iterator[Serve]:
                 place = home / way
                 place.mkdir()
                 token = "" if way == "password" else None
-                more = {"ALLOWED": "read write"}
-                servers.append(running_server(env | more, place, configs[way], token=token))
+                servers.append(running_server(env, place, configs[way], token=token))
                 started[way] = servers[-1].__enter__()
             return started[way]
 
@@ -164,51 +157,3 @@ def test_a_kernel_of_a_hub_asks_with_the_token_of_its_server(
     monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", served.url.rstrip("/"))
     monkeypatch.setenv("JUPYTERHUB_API_TOKEN", served.token)
     assert connect().clusters()[0].name == "here"
-
-
-@pytest.mark.parametrize(
-    ("way", "words"),
-    [("denying", "does not let it use the agent"), ("without", "knows no jupyter-slurm")],
-)
-def test_a_server_that_does_not_help_is_named(
-    serve: Serve, kernel: Kernel, way: str, words: str
-) -> None:
-    kernel(serve(way))
-    with pytest.raises(AgentError, match=words):
-        connect()
-
-
-def test_a_server_that_has_ended_is_named(
-    serve: Serve, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kernel(serve("plain"))
-    monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:1/user/ada/")
-    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "x")
-    with pytest.raises(AgentError, match="/user/ada/ cannot be reached"):
-        connect()
-
-
-def test_a_server_at_a_socket_that_has_ended_is_named_and_leaves_no_socket_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(by_server, "_PAUSES_S", (0.0, 0.0))
-    gone = by_server.JupyterServer("http://localhost/", "token", str(tmp_path / "gone.sock"))
-    with pytest.raises(AgentError, match="cannot be reached"):
-        by_server.ServerLink(gone).check()
-    gc.collect()  # warns of a socket that nobody has closed
-
-
-def test_with_a_password_alone_there_is_no_such_way(serve: Serve, kernel: Kernel) -> None:
-    kernel(serve("password"))
-    assert by_server.own_server() is None
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"url": 5}', '{"url": "http://x/", "token": null}'])
-def test_a_file_that_says_nothing_of_a_server_is_none(
-    kernel: Kernel, serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str
-) -> None:
-    kernel(serve("plain"))
-    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setenv("JPY_PARENT_PID", "77")
-    (tmp_path / "jpserver-77.json").write_text(text)
-    assert by_server.own_server() is None

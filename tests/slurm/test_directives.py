@@ -49,8 +49,3 @@ def test_nothing_is_read_below_the_first_command() -> None:
 )
 def test_a_line_below_the_first_command_is_found(script: str, ignored: str | None) -> None:
     assert ignored_directive(script) == ignored
-
-
-def test_the_later_of_two_counts() -> None:
-    script = "#!/bin/sh\n#SBATCH -J a\n#SBATCH --job-name=b\n"
-    assert read_directives(script) == {"job-name": "b"}

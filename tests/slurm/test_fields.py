@@ -23,10 +23,6 @@ def test_records_may_hold_newlines() -> None:
     assert split_records(text, NAMES) == [{"id": "1", "name": "a\nb"}, {"id": "2", "name": "\n"}]
 
 
-def test_the_last_field_takes_further_separators() -> None:
-    assert split_records(record("1", "a", "b"), NAMES) == [{"id": "1", "name": f"a{FIELD_END}b"}]
-
-
 SECRET = "0123456789abcdef"
 
 
@@ -56,12 +52,6 @@ def test_what_a_name_in_accounting_holds_makes_no_line_of_its_own() -> None:
     assert (row.slurm_id, row.name.count("\\x1f")) == ("12", count - 1)
 
 
-def test_a_command_without_a_format_is_as_it_was() -> None:
-    words = ["scontrol", "update", f"JobName=a{RECORD_END}", "-o", "x"]
-    command = sealed(words, SECRET)
-    assert (command.argv, command.opened(b"a\x1e\x1f")) == (tuple(words), b"a\x1e\x1f")
-
-
 def test_what_is_printed_before_a_record_is_no_part_of_it() -> None:
     assert split_records("Welcome!\nto the site\n" + record("1", "a"), NAMES) == [
         {"id": "1", "name": "a"}
@@ -71,11 +61,6 @@ def test_what_is_printed_before_a_record_is_no_part_of_it() -> None:
 def test_lines_that_are_the_rest_of_a_text_are_put_back() -> None:
     text = f"1{FIELD_END}a\nb\n\n2{FIELD_END}c\n"
     assert [row["name"] for row in split_lines(text, NAMES)] == ["a\nb", "c"]
-
-
-def test_no_output_has_no_records() -> None:
-    assert split_records(b"", NAMES) == []
-    assert split_lines("\n", NAMES) == []
 
 
 def test_bytes_that_are_no_utf8_are_told_as_text() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from jupyter_slurm.slurm import partitions
 
 PARTITIONS = b"""\
@@ -38,24 +36,3 @@ def test_reservations_that_keep_nodes_the_earliest_first() -> None:
     assert (lecture.name, lecture.nodes, lecture.maintenance) == ("lecture", ("n1",), False)
     assert (everything.nodes, everything.maintenance) == (("n1", "n2"), True)
     assert everything.end_s - everything.start_s == 3600
-
-
-@pytest.mark.parametrize("words", [b"", b"No reservations in the system\n", b"slurm_load: no\n"])
-def test_what_is_no_record_is_nothing(words: bytes) -> None:
-    assert partitions.parse_reservations(words) == []
-    assert partitions.parse_partitions(words) == {}
-
-
-@pytest.mark.parametrize(
-    ("text", "weights"),
-    [
-        ("Mem=1", {"mem": 1.0}),
-        ("Mem=2K", {"mem": 2048.0}),
-        ("Mem=1T", {"mem": 2**-20}),
-        ("Node=10,License/matlab=3", {"node": 10.0, "license/matlab": 3.0}),
-        ("(null)", {}),
-    ],
-)
-def test_a_weight_is_for_one_or_for_a_mib(text: str, weights: dict[str, float]) -> None:
-    line = f"PartitionName=a TRESBillingWeights={text}"
-    assert dict(partitions.parse_partitions(line)["a"].weights) == weights

@@ -1,13 +1,12 @@
 """The argv and the parsers against the Slurm that is installed."""
 
-import re
 from pathlib import Path
 
 import pytest
 
 from jupyter_slurm.slurm import sbatch, scontrol, sinfo, squeue, versions
 from jupyter_slurm.slurm.fields import SLURM_ENV
-from jupyter_slurm.slurm.options import OPTIONS, render_directives
+from jupyter_slurm.slurm.options import render_directives
 from jupyter_slurm.slurm.rejections import explain_rejection
 from tests.cluster.plugin import SlurmCluster
 
@@ -17,18 +16,6 @@ HOSTILE = "a  b | $HOME 'q' \"d\" \\ \\\\ #x é✓ JobId=7 UserId=root(0)"
 def ask(cluster: SlurmCluster, argv: list[str], stdin: str = "") -> str:
     settings = [f"{name}={value}" for name, value in SLURM_ENV.items()]
     return cluster.run("env", *settings, *argv, stdin=stdin).stdout
-
-
-def test_every_option_that_sbatch_helps_with_is_in_the_table(slurm_cluster: SlurmCluster) -> None:
-    said = slurm_cluster.run("sbatch", "--help").stdout
-    words = re.findall(r"^ *(?:-(\w), )? *--([a-z-]+)", said, re.MULTILINE)
-    assert len(words) > 60
-    plugins = {"container-image", "container-mounts"}
-    unknown = {long for _, long in words if long not in OPTIONS} - plugins
-    assert not unknown
-    for short, long in words:
-        if short:
-            assert OPTIONS[long].short == short
 
 
 def test_values_that_pass_here_pass_there(slurm_cluster: SlurmCluster) -> None:
@@ -74,20 +61,6 @@ def test_a_job_with_a_hostile_name_goes_round(slurm_cluster: SlurmCluster, tmp_p
     assert (row.state, row.reason, row.user) == ("PENDING", "JobHeldUser", user)
     assert (job.name, job.comment, job.user) == (row.name, row.comment, user)
     assert job.stdout == "/dev/null"
-
-
-def test_options_on_the_command_line_go_round(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
-    script = tmp_path / "job.sh"
-    script.write_text("#!/bin/sh\n")
-    name = f"{HOSTILE}\nline"
-    options = {"job-name": name, "hold": "", "time": "00:07:00", "output": "/dev/null"}
-    answer = sbatch.parse(ask(slurm_cluster, sbatch.argv(str(script), options)))
-    assert answer is not None
-    try:
-        [job] = scontrol.parse_jobs(ask(slurm_cluster, scontrol.job_argv(answer[0])))
-    finally:
-        slurm_cluster.run("scancel", answer[0])
-    assert (job.name, job.limit_s) == (name, 420)
 
 
 def test_nodes_partitions_and_configuration_are_understood(slurm_cluster: SlurmCluster) -> None:

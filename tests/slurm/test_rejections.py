@@ -13,14 +13,6 @@ def test_every_recorded_refusal_is_known_and_definitive(release: str, name: str)
     assert (said.known, said.category) == (True, "definitive")
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_too_much_memory_is_not_told_as_a_wrong_gpu(release: str) -> None:
-    said = explain_rejection(stderr(release, "sbatch_too_much_memory"))
-    assert said is not None
-    assert "memory" in str(said.sentence)
-    assert "GPU" not in str(said.sentence)
-
-
 FAILED = "sbatch: error: Batch job submission failed: "
 NODES = "Requested node configuration is not available"
 
@@ -74,13 +66,6 @@ def test_a_text_that_may_have_submitted_outweighs_every_other() -> None:
     assert said.category == "ambiguous"
 
 
-def test_a_last_word_outweighs_a_passing_trouble() -> None:
-    text = f"sbatch: error: Connection refused\n{FAILED}Invalid qos specification"
-    said = explain_rejection(text)
-    assert said is not None
-    assert said.category == "definitive"
-
-
 def test_a_sites_own_text_is_shown_as_it_is() -> None:
     text = "sbatch: error: Jobs on gpu need --account.\nsbatch: error: See https://wiki/é"
     said = explain_rejection(text)
@@ -88,7 +73,3 @@ def test_a_sites_own_text_is_shown_as_it_is() -> None:
     assert not said.known
     assert str(said.sentence) == "Jobs on gpu need --account.\nSee https://wiki/é"
     assert said.text == text
-
-
-def test_silence_is_no_rejection() -> None:
-    assert explain_rejection(" \n") is None

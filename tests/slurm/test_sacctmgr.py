@@ -57,7 +57,3 @@ def test_what_a_qos_allows() -> None:
         queued_in_all=40,
     )
     assert (long.allowed.limit_s, long.denies, long.over_partition) == (2 * 86400, False, True)
-
-
-def test_a_line_that_is_none_is_left_out() -> None:
-    assert sacctmgr.parse_qos("sacctmgr: warning\n") == []

@@ -33,10 +33,6 @@ def test_the_estimate_is_read_from_the_standard_error(release: str) -> None:
     assert int(estimate.slurm_id) > int(job_id(release, "memeff"))
 
 
-def test_no_estimate_where_it_was_refused() -> None:
-    assert sbatch.parse_test_only(b"allocation failure: Invalid qos specification") is None
-
-
 def test_a_script_whose_name_begins_with_a_dash_is_no_option() -> None:
     assert sbatch.argv("-x.sh", {"ntasks": "2"}) == [
         "sbatch",

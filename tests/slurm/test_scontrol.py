@@ -55,25 +55,11 @@ def test_how_a_job_ended(release: str, case: str, state: str, code: int, signal:
 
 
 @each_release
-def test_a_requeue_is_counted(release: str) -> None:
-    assert job(release, "requeue").requeues == 1
-
-
-@each_release
 def test_what_a_waiting_job_has_not_got(release: str) -> None:
     row = job(release, "held")
     assert (row.state, row.reason) == ("PENDING", "JobHeldUser")
     assert (row.nodelist, row.start_s, row.comment) == (None, None, None)
     assert job(release, "dep").dependency is not None
-
-
-@each_release
-def test_an_array_has_a_record_for_each_started_task_and_one_for_the_rest(release: str) -> None:
-    rows = scontrol.parse_jobs(output(release, "scontrol_array"))
-    array = job_id(release, "array")
-    assert {row.array_job_id for row in rows} == {array}
-    assert {row.array_task_id for row in rows} == {"1", "2", "3-8%2"}
-    assert len({row.slurm_id for row in rows}) == 3
 
 
 @each_release
@@ -92,17 +78,6 @@ def test_a_forgotten_job_is_told_from_a_failure(release: str) -> None:
     assert not scontrol.is_unknown_job("Unable to contact slurm controller (connect failure)")
 
 
-def test_a_record_that_is_cut_short_gives_what_it_has() -> None:
-    [row] = scontrol.parse_jobs("JobId=7 JobName=x UserId=alice(1) GroupId=alice(1) MCS_label=N/A")
-    assert (row.slurm_id, row.name, row.user) == ("7", "x", "alice")
-    assert (row.state, row.exit_code, row.stdout) == ("UNKNOWN", None, None)
-
-
-@each_release
-def test_which_gpus_it_has(release: str) -> None:
-    assert "IDX:0-1" in job(release, "gpu").fields["GRES"]
-
-
 def test_gpus_that_it_did_not_ask_for_are_those_of_nodes_that_are_its_alone() -> None:
     told = (
         "JobId=7 JobName=x UserId=alice(1) GroupId=alice(1) MCS_label=N/A JOB_GRES=gpu:a100:4 "
@@ -112,12 +87,3 @@ def test_gpus_that_it_did_not_ask_for_are_those_of_nodes_that_are_its_alone() ->
     assert (row.unasked_gpus("n2"), row.unasked_gpus("n3")) == (2, 0)
     [row] = scontrol.parse_jobs(told + "Command=/x TresPerNode=gres:gpu:1")
     assert row.unasked_gpus("n2") == 0
-
-
-def test_nothing_has_no_jobs() -> None:
-    assert scontrol.parse_jobs(b"") == []
-    assert scontrol.parse_jobs("No jobs in the system\n") == []
-
-
-def test_changes_name_their_jobs_in_one_call() -> None:
-    assert scontrol.update_argv("hold", ["1", "2_3"]) == ["scontrol", "hold", "1,2_3"]

@@ -84,20 +84,3 @@ def test_gpus_in_use_are_unknown_where_the_site_does_not_say() -> None:
     assert (silent.gpus, silent.gpus_used) == (2, None)
     [without] = sinfo.parse_nodes(node_line())
     assert (without.gpus, without.gpus_used) == (0, 0)
-
-
-def test_a_partition_of_several_lines_is_one_row() -> None:
-    def line(cpus: str, gres: str, nodes: str) -> str:
-        values = ["p*", "up", "1:00:00", "n/a", "1/1/0/2", "4/4/0/8", cpus, "1000+", gres, nodes]
-        return FIELD_END.join(values) + RECORD_END + "\n"
-
-    [row] = sinfo.parse_partitions(line("8+", "gpu:2", "a[1-2]") + line("4", "(null)", "b[1-2]"))
-    assert (row.nodes, row.nodes_idle, row.cpus_total, row.cpus_allocated) == (4, 2, 16, 8)
-    assert (row.cpus_per_node, row.memory_per_node_mib) == (4, 1000)
-    assert (row.gres, row.nodelist) == ("gpu:2", "a[1-2],b[1-2]")
-
-
-def test_nodes_are_asked_for_with_widths_and_separators() -> None:
-    form = sinfo.nodes_argv()[-1]
-    assert f"GresUsed:160{FIELD_END}," in form
-    assert form.endswith(f"Reason:160{RECORD_END}")

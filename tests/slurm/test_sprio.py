@@ -22,15 +22,6 @@ def printed(*lines: str) -> str:
     )
 
 
-def test_every_field_is_named_by_what_stands_behind_it() -> None:
-    [_, _, _, text] = sprio.argv()
-    for code in text.split("%")[5:]:
-        field, name, rest = code.split("\x1f")
-        assert len(field) == 1
-        assert name
-        assert rest in ("", "\x1e")
-
-
 def test_an_old_release_leaves_out_the_fields_that_it_does_not_know() -> None:
     [row] = sprio.parse(printed(_18_08))
     assert row[:4] == ("12", "ana", "gpu", 1187)
@@ -51,12 +42,6 @@ def test_a_new_release_tells_the_account_and_what_the_site_gives() -> None:
     assert row.account == "lab"
     assert (row.given["association"], row.given["site"], row.given["nice"]) == (7, -3, 40)
     assert row.given["tres"] == 0
-
-
-def test_what_is_not_a_row_is_left_out() -> None:
-    assert sprio.parse("") == []
-    assert sprio.parse("Unable to find jobs matching user/id(s) specified\n") == []
-    assert sprio.parse("Welcome\n" + printed(_18_08))[0].slurm_id == "12"
 
 
 def test_the_basic_plugin_is_known_by_what_sprio_says() -> None:

@@ -30,11 +30,6 @@ def test_releases_before_20_11_have_no_overlap(
     assert ("--overlap" in beside_argv("1", ["true"], node=None, version=version)) is overlaps
 
 
-def test_any_node_will_do_where_none_is_named() -> None:
-    argv = beside_argv("1", ["true"], node=None, version=None)
-    assert not [word for word in argv if word.startswith("--nodelist")]
-
-
 @pytest.mark.parametrize("slurm_id", ["", "-1", "all"])
 def test_what_is_no_jobs_id_is_refused(slurm_id: str) -> None:
     with pytest.raises(ValueError, match="is not a job id"):

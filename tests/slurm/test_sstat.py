@@ -21,7 +21,3 @@ def test_memory_with_a_unit_is_understood_too() -> None:
     assert step.max_rss_mib == 2
     [step] = sstat.parse("7.batch|1||\n")
     assert (step.max_rss_mib, step.average_cpu_s) == (None, None)
-
-
-def test_nothing_has_no_rows() -> None:
-    assert sstat.parse("") == []

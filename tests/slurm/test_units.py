@@ -143,10 +143,6 @@ def test_a_node_list_that_is_none_is_refused(text: str) -> None:
         parse_nodelist(text)
 
 
-def test_as_many_nodes_as_slurm_has_are_read() -> None:
-    assert len(parse_nodelist("n[1-65000],m[00001-00536]")) == 65_536
-
-
 @pytest.mark.parametrize(
     ("text", "indices", "throttle"),
     [

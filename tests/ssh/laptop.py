@@ -148,11 +148,6 @@ class Laptop:
         """The newest, as the agent knows it."""
         return self.agent.jobs()[0]
 
-    def notice_soon(self) -> None:
-        """From the next login on, a line that is silent is seen to be so within seconds."""
-        with self.home.client.config.open("a") as config:
-            config.write("  ServerAliveInterval 2\n")  # in its last stanza, of all hosts
-
     def notebook(self, name: str, *cells: str) -> Path:
         made = nbformat.v4.new_notebook()
         made.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]

@@ -21,12 +21,10 @@ _LOUD = f"echo '{BANNER}'; echo '{BANNER}' >&2\n"
 # Login shell, home, the file that shell reads at every start, and what is in it.
 _KINDS = {
     "bash": ("bash", "home", ".bashrc", f"{_LOUD}alias ls='ls -l' cat='cat -n'\n"),
-    "bash elsewhere": ("bash", "home", ".bashrc", "cd /tmp; set -o noclobber; export IFS=:\n"),
-    "dash": ("dash", "home", ".profile", ""),
     "fish": ("fish", "home", ".config/fish/config.fish", _LOUD),
     "tcsh": ("tcsh", "home", ".tcshrc", f"echo '{BANNER}'\nset noclobber\nalias rm rm -i\n"),
     "zsh": ("zsh", "home", ".zshenv", f"{_LOUD}setopt noclobber\n"),
-    "home with a blank": ("bash", "it's a home", ".bashrc", _LOUD),
+    "home with a blank": ("bash", "it's a home", ".bashrc", "set -o noclobber; export IFS=:\n"),
 }
 KINDS = tuple(_KINDS)
 
@@ -58,8 +56,8 @@ class Person:
             account, secrets.token_hex(8), base64.b32encode(secrets.token_bytes(20)).decode()
         )
         person.set_password(person.password)
-        # google-authenticator's file. That codes may be used once only, and a few a minute, is
-        # for `only_once`: tests log in more often than people do.
+        # google-authenticator's file. A code may be used more than once, and often: tests log in
+        # more often than people do.
         account.write(".google_authenticator", _code_file(person.secret), 0o400)
         return person
 
@@ -77,38 +75,14 @@ class Person:
         """One that was never right."""
         return f"{(int(self.code()) + 500_000) % 1_000_000:06}"
 
-    def only_once(self) -> None:
-        """From now on a code is refused when it is used again."""
-        self.account.write(
-            ".google_authenticator", _code_file(self.secret, "DISALLOW_REUSE"), 0o400
-        )
-
     def set_password(self, password: str) -> None:
         change_passwd(["chpasswd"], f"{self.account.name}:{password}\n")
-
-    def expire_password(self) -> None:
-        """It is right, and a new one must be chosen at login."""
-        change_passwd(["chage", "--lastday", "0", self.account.name])
-
-    def expire_account(self) -> None:
-        """The answers are right, and sshd lets nobody in."""
-        change_passwd(["chage", "--expiredate", "0", self.account.name])
-
-    def lock(self) -> None:
-        """No password is right any more."""
-        change_passwd(["usermod", "--lock", self.account.name])
 
 
 _STAGES = {
     "password": ("auth required pam_unix.so nodelay",),
     "code": ("auth required pam_google_authenticator.so",),
-    # Any answer will do: what counts is that the question comes.
-    "menu": (
-        "auth optional pam_echo.so file={menu}",
-        "auth optional pam_google_authenticator.so [authtok_prompt=Your choice (1-2): ]",
-    ),
 }
-_MENU = "Where do you want to go?\n 1. the cluster\n 2. the other cluster\n"
 
 
 def make_gateway(
@@ -116,12 +90,11 @@ def make_gateway(
     folder: Path,
     person: Person,
     stages: Sequence[str] = ("password", "code"),
-    methods: str = "keyboard-interactive",
     **settings: Any,
 ) -> Sshd:
     """An sshd, not started, that asks by PAM what `stages` says, in this order.
 
-    `methods` is AuthenticationMethods of sshd_config(5); `settings` are those of `Sshd`.
+    `settings` are those of `Sshd`.
     """
     folder.mkdir(mode=0o711)
     # sshd takes the name it is called by for PAM's service.
@@ -129,21 +102,19 @@ def make_gateway(
     program.symlink_to(PROGRAM)
     service = Path("/etc/pam.d", program.name)
     keeper.at_end("rm", "-f", str(service))
-    menu = folder / "menu"
-    menu.write_text(_MENU)
-    rules = [rule.format(menu=menu) for stage in stages for rule in _STAGES[stage]]
+    rules = [rule for stage in stages for rule in _STAGES[stage]]
     rules += ["account required pam_unix.so", "password required pam_unix.so"]
     rules += ["session required pam_permit.so", ""]
     service.write_text("\n".join(rules))
     lines = (
         "UsePAM yes",
         "KbdInteractiveAuthentication yes",
-        f"AuthenticationMethods {methods}",
+        "AuthenticationMethods keyboard-interactive",
         "MaxAuthTries 6",
     )
     return Sshd(keeper, folder, person.account, lines, program=str(program), **settings)
 
 
-def _code_file(secret: str, *options: str) -> str:
-    lines = [secret, *(f'" {option}' for option in ("WINDOW_SIZE 17", "TOTP_AUTH", *options))]
+def _code_file(secret: str) -> str:
+    lines = [secret, *(f'" {option}' for option in ("WINDOW_SIZE 17", "TOTP_AUTH"))]
     return "\n".join(lines) + "\n"

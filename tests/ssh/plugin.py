@@ -40,15 +40,9 @@ class Delayed(Protocol):
 
 
 class MakeGateway(Protocol):
-    def __call__(
-        self,
-        *stages: Literal["password", "code", "menu"],
-        methods: str = "keyboard-interactive",
-    ) -> Sshd:
+    def __call__(self, *stages: Literal["password", "code"]) -> Sshd:
         """A running sshd that asks `person` these questions by PAM; none given: password and code.
-
-        `methods` is AuthenticationMethods of sshd_config(5). Wants the one-time-code packages.
-        """
+        Wants the one-time-code packages."""
 
 
 @pytest.fixture(scope="session")
@@ -121,12 +115,10 @@ def gateway(ssh_keeper: Keeper, ssh_folder: Path, person: Person) -> Iterator[Ma
     """A factory of sshds that ask for more than a key."""
     made: list[Sshd] = []
 
-    def make(
-        *stages: Literal["password", "code", "menu"], methods: str = "keyboard-interactive"
-    ) -> Sshd:
+    def make(*stages: Literal["password", "code"]) -> Sshd:
         folder = ssh_folder / f"gateway-{next(_NUMBERS)}"
         asked = stages or ("password", "code")
-        made.append(make_gateway(ssh_keeper, folder, person, asked, methods))
+        made.append(make_gateway(ssh_keeper, folder, person, asked))
         made[-1].start()
         return made[-1]
 
@@ -156,20 +148,6 @@ def laptop(ssh_site: Site) -> Iterator[Laptop]:
     laptop = Laptop(ssh_site)
     yield laptop
     laptop.close()
-
-
-@pytest.fixture
-def impatient_gateway(ssh_site: Site) -> Iterator[Site]:
-    """The site, whose gateway ends connections that are silent; to be asked for before a laptop."""
-    with ssh_site.impatient(ssh_site.gateway):
-        yield ssh_site
-
-
-@pytest.fixture
-def impatient_login_node(ssh_site: Site) -> Iterator[Site]:
-    """The same of the login node."""
-    with ssh_site.impatient(ssh_site.login):
-        yield ssh_site
 
 
 _NUMBERS = itertools.count(1)

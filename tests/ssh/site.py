@@ -12,8 +12,6 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ from tests.ssh import network, site_slurm
 from tests.ssh.kept import Keeper
 from tests.ssh.network import Machine
 from tests.ssh.odd_users import Person, make_gateway
-from tests.ssh.processes import name_of, process_text, words_of
+from tests.ssh.processes import name_of, process_text
 from tests.ssh.profile import write_profile
 from tests.ssh.sshd import Client, Sshd
 from tests.ssh.waiting import wait_until
@@ -118,48 +116,11 @@ class Site:
     def heal(self) -> None:
         self.gateway_machine.ip("link", "set", "to-laptop", "up")
 
-    @contextmanager
-    def lost_for_good(self) -> Iterator[None]:
-        """While it lasts, what the laptop sends over the connections that stand is lost, and nobody
-        is told; new ones can be made. As after a long cut: laptop and gateway have both moved on
-        with the gateway's sshd none the wiser."""
-        told = self.laptop_machine.run("ss", "-tnH", "state", "established", "dst", _GATEWAY)
-        ports = [line.split()[2].rpartition(":")[2] for line in told.stdout.splitlines()]
-        assert ports
-        rules = [("INPUT", "-p", "tcp", "--sport", port, "-j", "DROP") for port in ports]
-        with self.gateway_machine.rules(*rules):
-            yield
-
     # --- the site ---
 
     def restart_gateway(self) -> None:
         """Every connection breaks off."""
         self.gateway.restart()
-
-    @contextmanager
-    def impatient(self, sshd: Sshd) -> Iterator[None]:
-        """While it lasts this one ends connections whose client is silent for some seconds, and has
-        nothing sent to it either: OpenSSH 9.2 begins to count anew at whatever happens. Those that
-        stand break off, at the beginning and at the end."""
-        usual = sshd.lines
-        sshd.lines = (*_IMPATIENT, *usual)
-        sshd.restart()
-        try:
-            yield
-        finally:
-            sshd.lines = usual
-            sshd.restart()
-
-    @contextmanager
-    def closed_nodes(self, *, silent: bool = False) -> Iterator[None]:
-        """While it lasts the nodes refuse every connection but Slurm's own, of each other too;
-        `silent`: they say nothing to them."""
-        rule = ("INPUT", "-p", "tcp", "--syn", "!", "--dport", str(site_slurm.SLURMD_PORT))
-        said = ("DROP",) if silent else ("REJECT", "--reject-with", "tcp-reset")
-        closed = ("-i", "inside", "-j", *said)
-        c1, c2 = (self.machines[name] for name in ("c1", "c2"))
-        with c1.rules((*rule, *closed)), c2.rules((*rule, *closed)):
-            yield
 
     def logins(self) -> int:
         """How often somebody has passed the gateway; its log is a moment behind."""
@@ -181,10 +142,6 @@ class Site:
     def programs(self, machine: str = "login") -> list[str]:
         """The names of these; "" for one that has just ended."""
         return [name_of(one) for one in self.processes(machine)]
-
-    def words(self, machine: str = "login") -> list[str]:
-        """Of all their command lines."""
-        return [word for one in self.processes(machine) for word in words_of(one)]
 
     def wait_until_empty(self, machine: str) -> None:
         """Returns when nothing of the person's runs there any more."""
@@ -225,7 +182,6 @@ class Site:
         self.run("sdiag", "--reset")
 
 
-_IMPATIENT = ("ClientAliveInterval 1", "ClientAliveCountMax 4")
 _TOOLS = {"LC_ALL": "C.UTF-8"}
 _DAEMONS = {"munged", "slurmctld", "slurmd", "slurmscriptd", "sshd"}
 

@@ -154,19 +154,9 @@ class Sshd:
             _end(_with_all_they_start([psutil.Process(self.pid)]))
             self.pid = 0
 
-    def stop_listening(self) -> None:
-        """New connections are refused; those that stand go on."""
-        if self.pid:
-            _end([psutil.Process(self.pid)])
-            self.pid = 0
-
     def restart(self) -> None:
         self.stop()
         self.start()
-
-    def kill_sessions(self) -> None:
-        """Connections break off, and new ones may come."""
-        _end(_with_all_they_start(self.processes()))
 
     def log(self) -> str:
         """Everything it has said, at LogLevel VERBOSE."""

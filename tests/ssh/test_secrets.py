@@ -99,14 +99,3 @@ def test_no_password_code_or_token_is_left_in_any_process_or_file(laptop: Laptop
     with_token = files_with(re.compile(token.encode()), *places)
     assert [path.name for path in with_token] == ["env.sh"]
     assert all(path.stat().st_mode & 0o077 == 0 for path in with_token)
-
-
-def test_folders_and_files_of_the_agent_are_for_their_owner_alone(laptop: Laptop) -> None:
-    laptop.log_in()
-    modes = {}
-    for path in below(laptop.home.folder / "data", laptop.home.folder / "runtime"):
-        if "jupyter-slurm" in str(path):
-            with suppress(FileNotFoundError):
-                modes[path] = path.lstat().st_mode
-    assert modes
-    assert not [path for path, mode in modes.items() if mode & 0o077]

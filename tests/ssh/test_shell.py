@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections import Counter
 
 import pexpect  # type: ignore[import-untyped]
@@ -37,31 +35,3 @@ def test_shells_on_nodes_behind_the_gateway_are_as_on_a_terminal_there(laptop: L
     assert terminal.exitstatus == 3
     wait_until(lambda: sruns(laptop) == 0, PATIENCE_S)
     laptop.site.wait_until_empty("c2")
-
-
-def test_shell_in_a_job_outlives_the_agent_and_ends_with_the_line(laptop: Laptop) -> None:
-    laptop.notice_soon()
-    laptop.log_in()
-    script = laptop.home.folder / "job.sh"
-    script.write_text("#!/bin/sh\nsleep 1000\n")
-    laptop.slurm("submit", "--detach", "--nodes", "2", "--mem", "50", str(script))
-    wait_until(lambda: len(laptop.job().nodes) == 2, PATIENCE_S)
-    job = laptop.job()
-    there = job.nodes[1]
-    with laptop.terminal("shell", "--job", job.id, "--node", there) as terminal:
-        prompted(terminal)
-        answered(terminal, "uname -n; stty size", f"{there}\r\n40 200\r\n")
-        pid = laptop.agent_pid()
-        assert pid is not None
-        os.kill(pid, signal.SIGTERM)
-        wait_until(lambda: laptop.agent_pid() is None, PATIENCE_S)
-        answered(terminal, "echo st''ill", "still")
-        terminal.sendline("trap '' HUP TERM; exec sleep 1000")
-        laptop.site.restart_gateway()
-        terminal.expect(pexpect.EOF)
-    assert terminal.exitstatus == 255
-    laptop.log_in()
-    wait_until(lambda: sruns(laptop) == 0, PATIENCE_S)
-    laptop.slurm("cancel", job.id)
-    for node in job.nodes:
-        laptop.site.wait_until_empty(node)

@@ -85,11 +85,6 @@ class Lab:
         """Return the ids of the jobs with this name, the newest first."""
         return [one["id"] for one in self._jobs() if one["name"] == name]
 
-    def notebook_of(self, name: str) -> str | None:
-        """Return the notebook that the only job of this name belongs to."""
-        [path] = [one["notebook"] for one in self._jobs() if one["name"] == name]
-        return None if path is None else str(Path(path).relative_to(self.folder))
-
     def _jobs(self) -> list[dict[str, str]]:
         jobs: list[dict[str, str]] = json.loads(self._request("GET", "jupyter-slurm/api/jobs"))
         return jobs
@@ -231,19 +226,6 @@ def adopt(page: Page, slurm_id: str) -> str:
     return ours
 
 
-def hide(page: Page, *, hidden: bool) -> None:
-    """As a tab behind another one is; or before them again."""
-    page.evaluate(
-        """hidden => {
-          Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
-          Object.defineProperty(document, 'visibilityState', {
-            value: hidden ? 'hidden' : 'visible', configurable: true });
-          document.dispatchEvent(new Event('visibilitychange'));
-        }""",
-        hidden,
-    )
-
-
 class Notebook:
     """A notebook open in JupyterLab; cells are counted from 0."""
 
@@ -288,9 +270,6 @@ class Notebook:
     def ended(self, at: int) -> None:
         """Returns once the cell has its number."""
         expect(self.cell(at).locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"))
-
-    def never_ran(self, at: int) -> None:
-        expect(self.cell(at).locator(".jp-InputPrompt")).to_have_text("[ ]:")
 
     def answer(self, at: int, prompt: str, text: str) -> None:
         """Types it where the cell asks for it."""

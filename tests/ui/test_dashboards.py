@@ -10,7 +10,6 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from tests.ui.lab import Notebook
-from tests.ui.looks import look
 
 Open = Callable[[Sequence[str]], Notebook]
 
@@ -29,7 +28,6 @@ def test_tensorboard_is_opened_from_the_card_at_an_address_of_its_own(
     notebook.run(0, 1)
     card = notebook.card(1)
     expect(card).to_contain_text("running")
-    look(notebook.page, "card-tensorboard", card)
     with notebook.page.context.expect_page() as coming:
         card.get_by_role("button", name="Open TensorBoard").click()
     board = coming.value

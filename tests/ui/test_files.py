@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Error, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.ssh.waiting import wait_until
 from tests.ui.looks import look
 from tests.ui.side import Sbatch, row, runs
 
 NAME = 'it\'s "$HOME" ü.txt'
-_TRY_S = 15.0
 
 
 @pytest.fixture
@@ -70,50 +67,3 @@ def test_a_file_of_the_job_is_opened_edited_and_saved_and_a_change_over_there_no
     expect(dialog).to_contain_text("changed")
     dialog.get_by_role("button", name="Revert").click()
     expect(editor).to_contain_text("from elsewhere")
-
-
-def rename(files: Locator, name: str, to: Path) -> None:
-    """Where JupyterLab's editor of a name does not open, or is closed by something else that comes
-    up meanwhile, a person tries again."""
-    editor = files.locator("input.jp-DirListing-editor")
-
-    def tried() -> bool:
-        with suppress(Error, AssertionError):
-            if not editor.is_visible():
-                files.get_by_role("listitem").filter(has_text=name).click(timeout=_TRY_S * 1000)
-                files.page.keyboard.press("F2")
-            editor.fill(to.name, timeout=_TRY_S * 1000)
-            editor.press("Enter", timeout=_TRY_S * 1000)
-            wait_until(to.exists, _TRY_S)
-        return to.exists()
-
-    wait_until(tried)
-
-
-def test_folders_are_made_and_files_uploaded_renamed_and_deleted(
-    browser_of_files: tuple[Locator, Path], page: Page, tmp_path: Path
-) -> None:
-    files, folder = browser_of_files
-    files.get_by_role("button", name="New folder").click()
-    named = files.locator("input.jp-DirListing-editor")
-    expect(named).to_be_visible()
-    rename(files, "untitled folder", folder / "made")
-    assert (folder / "made").is_dir()
-    large = tmp_path / "large.bin"
-    large.write_bytes(bytes(range(256)) * 10_000)
-    with page.expect_file_chooser() as chooser:
-        files.get_by_role("button", name="Upload Files").click()
-    chooser.value.set_files(large)
-    wait_until((folder / "large.bin").exists)
-    assert (folder / "large.bin").read_bytes() == large.read_bytes()
-    item = files.get_by_role("listitem").filter(has_text="large.bin")
-    with page.expect_download() as download:
-        item.click(button="right")
-        page.get_by_role("menuitem", name="Download", exact=True).click()
-    assert download.value.path().read_bytes() == large.read_bytes()
-    rename(files, "large.bin", folder / "small.bin")
-    assert not (folder / "large.bin").exists()
-    files.get_by_role("listitem").filter(has_text="small.bin").click(button="right")
-    page.get_by_role("menuitem", name=re.compile("Delete|Trash")).click()
-    page.get_by_role("dialog").locator(".jp-mod-accept").click()
-    wait_until(lambda: not (folder / "small.bin").exists())

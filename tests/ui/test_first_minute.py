@@ -16,10 +16,8 @@ from playwright.sync_api import Page, expect
 
 from tests.cluster.plugin import ROOT, jupyter_homes, kept
 from tests.ui.lab import Lab, Notebook, at_rest, running_lab
-from tests.ui.looks import fits, look, look_as_it_is
+from tests.ui.looks import look
 from tests.ui.newcomer import PATIENCE_MS, Newcomer
-
-_NOTHING = "No cluster yet"
 
 
 @pytest.fixture(scope="module")
@@ -45,41 +43,12 @@ def newcomer(page: Page, lab: Lab) -> Newcomer:
     return Newcomer(page)
 
 
-def test_without_a_cluster_every_view_says_so_and_leads_to_the_ways_to_one(
+def test_a_newcomer_comes_from_no_cluster_to_a_finished_job_without_a_terminal(
     newcomer: Newcomer, page: Page
 ) -> None:
     expect(page.get_by_role("button", name="Slurm: no cluster yet")).to_be_visible()
-    main = page.locator("#jp-main-dock-panel")
-    for view in ("Jupyter on a node", "New remote kernel", "Slurm job"):
-        page.keyboard.press("ControlOrMeta+Shift+L")
-        page.locator(".jp-LauncherCard").filter(has_text=view).last.click()
-        expect(main.get_by_text(_NOTHING).last).to_be_visible()
-    for view in ("Slurm queue", "Slurm nodes", "Remote kernels…"):
-        page.keyboard.press("ControlOrMeta+Shift+C")
-        page.get_by_role("textbox", name="SEARCH").fill(view)
-        page.keyboard.press("Enter")
-        expect(main.get_by_role("tab").filter(has_text=view.rstrip("…"))).to_be_visible()
-        expect(main.get_by_text(_NOTHING).last).to_be_visible()
-    for view in ("Slurm job", "Jupyter on a node", "New remote kernel", "Slurm queue", "Remote"):
-        main.get_by_role("tab").filter(has_text=view).first.click()
-        panel = main.get_by_role("tabpanel").filter(visible=True)
-        expect(panel.get_by_role("button", name="Start one on this machine")).to_be_visible()
-        look_as_it_is(page, f"no-cluster-{view.split()[-1]}")
-        panel.get_by_role("button", name="Connect to a cluster…").click()
-        dialog = page.get_by_role("dialog")
-        expect(dialog.get_by_label("Host")).to_be_focused()
-        dialog.get_by_role("button", name="Cancel").click()
-    sidebar = page.get_by_role("region", name="Slurm")
-    for way in ("Connect to a cluster…", "Start one on this machine", "Open the quickstart"):
-        expect(sidebar.get_by_role("button", name=way)).to_be_visible()
-    look(page, "welcome")
-    fits(page, sidebar.locator(".jp-slurm-Welcome"))
-
-
-def test_a_newcomer_comes_from_no_cluster_to_a_finished_job_without_a_terminal(
-    newcomer: Newcomer,
-) -> None:
     sidebar = newcomer.open_sidebar()
+    look(page, "welcome")
     newcomer.press(sidebar, "Start one on this machine")
     newcomer.run_first_job(sidebar, "print('hello from a job')", "hello from a job")
 

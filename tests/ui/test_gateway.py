@@ -10,19 +10,17 @@ import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, Playwright, expect
 
-from tests.cluster.apptainer import ApptainerEngine, exports
 from tests.cluster.image import lean_copy
 from tests.ssh.laptop import Laptop
 from tests.ssh.site import Site
 from tests.ssh.waiting import wait_until
 from tests.ui.conftest import CHROMIUM, launched, new_page
 from tests.ui.lab import Lab, at_rest, running_lab, show_more
-from tests.ui.looks import SCREENSHOTS, look, look_as_it_is
+from tests.ui.looks import SCREENSHOTS, look
 from tests.ui.newcomer import Newcomer
 
 START_MS = 120_000
@@ -48,34 +46,12 @@ def image(ssh_site: Site, demo_image: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def open_nodes() -> dict[str, Any]:
-    """What a profile says of the image's runtime; nothing is in the way between the machines."""
-    return {"runtime": "charliecloud"}
-
-
-@pytest.fixture
-def closed_nodes(ssh_site: Site, apptainer_engine: ApptainerEngine) -> Iterator[dict[str, Any]]:
-    """The same where the login node gets to no port of a node."""
-    engine = apptainer_engine.copied(ssh_site.folder / "apptainer")
-    with ssh_site.closed_nodes():
-        yield {"runtime": "apptainer", "setup": exports(engine.env)}
-    shutil.rmtree(engine.bin.parent)
-
-
-@pytest.fixture
-def nodes(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Those of the two that a test names."""
-    settings: dict[str, Any] = request.getfixturevalue(request.param)
-    return settings
-
-
-@pytest.fixture
-def lab(laptop: Laptop, image: Path, nodes: dict[str, Any]) -> Iterator[Lab]:
+def lab(laptop: Laptop, image: Path) -> Iterator[Lab]:
     """On the laptop, where nobody has logged in yet. The image has no JupyterLab: that of these
     tests, which have the same Python, is mounted into it."""
     packages = Path(sysconfig.get_path("purelib")).relative_to(_THERE)
     laptop.home.write_profile(
-        **nodes,
+        runtime="charliecloud",
         images={"jupyter": str(image)},
         defaults={"image": "jupyter", "mem": "2G"},
         job_env={
@@ -176,8 +152,7 @@ def run(page: Page, cell: Locator, code: str) -> Locator:
     return cell.locator(".jp-Cell-outputArea")
 
 
-@pytest.mark.parametrize("nodes", ["open_nodes"], indirect=True)
-def test_one_code_serves_two_labs_in_an_image_and_a_remote_kernel(
+def test_one_code_serves_a_lab_in_an_image_and_a_remote_kernel(
     laptop: Laptop, lab: Lab, page: Page
 ) -> None:
     site = laptop.site
@@ -193,41 +168,10 @@ def test_one_code_serves_two_labs_in_an_image_and_a_remote_kernel(
     at_rest(room)
     output = run(room, first_cell(room, "Python 3 (ipykernel)"), _WHERE)
     expect(output).to_contain_text(_THAT_IS)
-    look_as_it_is(room, "gateway-notebook")
-
-    page.bring_to_front()
-    another = start(page, "another")
-    another.wait_for_url(ADDRESS, timeout=START_MS)
-    at_rest(another)
 
     page.bring_to_front()
     output = run(page, first_cell(page, "Far away"), _WHERE)
     expect(output).to_contain_text(_THAT_IS, timeout=START_MS)
-    assert (site.gateway.askings(), site.logins()) == (askings + 1, logins + 1)
-
-
-@pytest.mark.parametrize("nodes", ["closed_nodes"], indirect=True)
-def test_a_remote_kernels_cell_has_the_login_that_then_serves_a_lab(
-    laptop: Laptop, lab: Lab, page: Page
-) -> None:
-    site = laptop.site
-    askings, logins = site.gateway.askings(), site.logins()
-    output = run(page, first_cell(page, "Far away"), _WHERE)
-    expect(output).to_contain_text("needs a login")
-    look_as_it_is(page, "gateway-kernel-login")
-    output.get_by_role("button", name="Log in").click()
-    log_in(page, laptop)
-    expect(output).to_contain_text(_THAT_IS, timeout=START_MS)
-    expect(output.get_by_role("button", name="Log in")).to_have_count(0)
-    look_as_it_is(page, "gateway-kernel")
-
-    page.get_by_title("New Launcher", exact=True).click()
-    room = start(page, "mine")
-    room.wait_for_url(ADDRESS, timeout=START_MS)
-    at_rest(room)
-    output = run(room, first_cell(room, "Python 3 (ipykernel)"), _WHERE)
-    expect(output).to_contain_text(_THAT_IS)
-    look_as_it_is(room, "gateway-notebook-closed")
     assert (site.gateway.askings(), site.logins()) == (askings + 1, logins + 1)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from tests.ssh.profile import write_profile
 from tests.ssh.waiting import wait_until
 from tests.ui.lab import Lab, Notebook
 from tests.ui.looks import look, look_as_it_is
-from tests.ui.side import Sbatch, do, open_sidebar, row, runs, waits
+from tests.ui.side import Sbatch, do, row, runs, waits
 
 SECRET = "not to be seen"
 CELL = f"""%%slurm --detach --name from-a-cell --env TOKEN='{SECRET}'
@@ -44,19 +43,6 @@ def menu(page: Page, of: Locator, *path: str) -> None:
 def copied(page: Page) -> str:
     text: str = page.evaluate("navigator.clipboard.readText()")
     return text
-
-
-def test_where_no_job_is_the_queue_says_so_and_the_sidebar_where_to_look(
-    sidebar: Locator, page: Page
-) -> None:
-    sidebar.get_by_role("button", name="Look a day back").click()
-    expect(sidebar.get_by_text("1 day", exact=True)).to_be_visible()
-    sidebar.get_by_role("button", name="Look 7 days back").click()
-    expect(sidebar.get_by_text("7 days", exact=True)).to_be_visible()
-    look(page, "sidebar-empty", sidebar.locator(".jp-slurm-SidebarBody"))
-    sidebar.get_by_role("button", name="Queue", exact=True).click()
-    expect(page.get_by_text("Nobody has a job in this queue.")).to_be_visible()
-    look(page, "queue-empty")
 
 
 def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_the_queue(
@@ -94,7 +80,6 @@ def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_
     menu(page, row(sidebar, "steered"), "Requeue")
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("What it has not saved is lost.")
-    look_as_it_is(page, "dialog-requeue")
     dialog.get_by_role("button", name="End and requeue the job").click()
     expect(shown).to_be_visible()
     # Slurm counts it when the job that is put back has left its node.
@@ -131,7 +116,6 @@ def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_whic
     page.get_by_role("tab", name="Tasks", exact=True).click()
     tasks = page.get_by_role("group", name="Tasks")
     expect(tasks.get_by_role("button")).to_have_text(["✔ 0", "✔ 1", "✖ 2", "▶ 3"])
-    look(page, "job-tasks", tasks)
     tasks.get_by_role("button", name="Task 0 done").click()
     expect(log).to_have_text("I am task 0")
     expect(task).to_have_value("0")
@@ -139,61 +123,8 @@ def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_whic
     page.keyboard.press("ArrowRight")
     one = row(sidebar, "many-tasks [1]")
     expect(one).to_be_visible()
-    look_as_it_is(page, "array-opened")
     one.dblclick()
     expect(log).to_have_text("I am task 1")
-
-
-@contextmanager
-def silent(cluster: SlurmCluster) -> Iterator[None]:
-    """Keep the controller from answering: it takes questions, and answers them afterwards."""
-    cluster.stop_controller()
-    try:
-        yield
-    finally:
-        cluster.cont_controller()
-
-
-def test_all_jobs_that_are_shown_are_cancelled_after_one_question_unless_stopped_and_without_a_page(
-    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page, lab: Lab
-) -> None:
-    kept = sbatch("another", "--hold")
-    for number in range(4):
-        sbatch(f"several-{number}", "--hold")
-    sidebar.get_by_label("Filter my jobs").fill("several")
-    for number in range(4):
-        expect(row(sidebar, f"several-{number}")).to_be_visible()
-    expect(row(sidebar, "another")).to_have_count(0)
-    look(page, "cancel-shown", sidebar.locator(".jp-slurm-SidebarBody"))
-    row(sidebar, "several-0").click()
-    page.keyboard.press("Control+a")
-    expect(sidebar.get_by_text("4 selected")).to_be_visible()
-    page.keyboard.press("Delete")
-    dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Cancel 4 jobs?")
-    expect(dialog.get_by_role("listitem")).to_have_count(4)
-    held = ("squeue", "-h", "-t", "PD", "-o", "%A")
-    far = page.get_by_role("alert").filter(has_text="Cancelling: 0 of 4")
-    with silent(cluster):
-        dialog.get_by_role("button", name="Cancel the jobs").click()
-        expect(far).to_be_visible()
-        look_as_it_is(page, "cancelling")  # the controller is not silent for ever
-        with page.expect_response(re.compile("/stop_action")):
-            far.get_by_role("button", name="Stop").click()
-    told = "Stopped: 0 jobs cancelled. 4 jobs are as they were"
-    expect(page.get_by_role("alert").filter(has_text=told)).to_be_visible()
-    assert len(cluster.run(*held).stdout.split()) == 5
-
-    row(sidebar, "several-0").click()
-    page.keyboard.press("Control+a")
-    page.keyboard.press("Delete")
-    with silent(cluster):
-        dialog.get_by_role("button", name="Cancel the jobs").click()
-        expect(far).to_be_visible()
-        page.goto("about:blank")
-    wait_until(lambda: cluster.run(*held).stdout.split() == [kept])
-    open_sidebar(page, lab)
-    expect(page.get_by_role("alert").filter(has_text="4 jobs cancelled")).to_be_visible()
 
 
 def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
@@ -234,22 +165,3 @@ def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
     page.keyboard.press("Enter")
     page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
     expect(notebook.card(1)).to_contain_text("cancelled")
-
-
-def test_a_folder_that_is_not_among_the_files_here_is_shown_beside_them(
-    opened: Callable[..., Notebook], page: Page, tmp_path: Path
-) -> None:
-    code = f"%%slurm --detach --name elsewhere --chdir {tmp_path}\nopen('mine.txt', 'w').close()"
-    notebook = opened([code])
-    notebook.run(0, 1)
-    expect(notebook.card(1)).to_contain_text("done")
-    page.get_by_role("tab", name="Slurm").click()
-    sidebar = page.get_by_role("region", name="Slurm")
-    menu(page, row(sidebar, "elsewhere"), "Open its folder")
-    files = page.get_by_role("region", name="Files of clusters")
-    expect(files.get_by_text("mine.txt", exact=True)).to_be_visible()
-    page.get_by_role("tab", name="Slurm").click()
-    menu(page, row(sidebar, "elsewhere"), "Forget…")
-    page.get_by_role("dialog").get_by_role("button", name="Forget").click()
-    expect(row(sidebar, "elsewhere")).to_have_count(0)
-    expect(notebook.card(1)).to_have_count(0)

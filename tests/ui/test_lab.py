@@ -53,53 +53,23 @@ def test_a_cell_runs_as_a_job_and_its_outputs_stay_in_the_notebook(opened: Open)
         expect(notebook.output(3)).to_contain_text("15")
 
     all_is_there()
-    look(notebook.page, "fit", card)
     kinds = [one.output_type for one in notebook.saved().cells[2].outputs]
     assert kinds == ["display_data", "stream", "stream", "display_data"]
     notebook.reload()
     all_is_there()
 
 
-def test_an_error_shows_the_cells_own_lines_and_stops_run_all(opened: Open) -> None:
-    code = "%%slurm --name ratio\ndef ratio(a, b):\n    return a / b\n\nratio(1, 0)"
-    notebook = opened([code, "print('never')"])
-    notebook.run_all()
-    output, card = notebook.output(1), notebook.card(1)
-    expect(card).to_contain_text("failed")
-    for told in ("line 4", "return a / b", "ZeroDivisionError: division by zero"):
-        expect(output).to_contain_text(told)
-    notebook.ended(1)
-    notebook.never_ran(2)
-    look(notebook.page, "error", card)
-
-
-def test_an_interrupted_cell_leaves_its_job_and_its_card_alive(
-    opened: Open, tmp_path: Path
-) -> None:
-    notebook = opened([waits("left", tmp_path / "gate"), "%slurm attach", "x"])
-    notebook.run(0, 1)
-    output, card = notebook.output(1), notebook.card(1)
-    expect(output).to_contain_text("has started")
-    notebook.interrupt()
-    expect(output).to_contain_text("KeyboardInterrupt: job")
-    expect(card).to_contain_text("running")
-    look(notebook.page, "interrupted", card)
-    (tmp_path / "gate").touch()
-    expect(card).to_contain_text("done")
-    notebook.run(2, 3)
-    expect(notebook.output(2)).to_contain_text("has ended")
-    expect(notebook.output(3)).to_contain_text("is back")
-
-
-def test_a_cell_run_again_after_a_restart_gets_the_same_job(
+def test_a_cell_that_is_interrupted_and_run_again_after_a_restart_gets_the_same_job(
     opened: Open, cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     notebook = opened([waits("again", tmp_path / "gate"), "x"])
     notebook.run(0, 1)
     output = notebook.output(1)
     expect(output).to_contain_text("has started")
+    notebook.interrupt()
+    expect(output).to_contain_text("KeyboardInterrupt: job")
+    expect(notebook.card(1)).to_contain_text("running")
     notebook.restart()
-    notebook.never_ran(1)
     notebook.run(0, 1, 2)
     expect(output).to_contain_text("attached to it")
     (tmp_path / "gate").touch()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.cluster.plugin import SlurmCluster
 from tests.ui.lab import Lab, at_rest
 from tests.ui.looks import look
-
-WHY = "disk & <b>fan</b>"
 
 
 @pytest.fixture
@@ -23,13 +19,6 @@ def opened(page: Page, lab: Lab) -> Page:
     page.get_by_role("tab", name="Slurm").click()
     expect(page.get_by_role("rowheader", name="debug")).to_be_visible()
     return page
-
-
-@pytest.fixture
-def drained(cluster: SlurmCluster) -> Iterator[None]:
-    cluster.run("scontrol", "update", "nodename=n1", "state=drain", f'reason="{WHY}"')
-    yield
-    cluster.run("scontrol", "update", "nodename=n1", "state=resume")
 
 
 def test_a_node_says_what_is_free_in_partition_picture_and_table(
@@ -53,18 +42,3 @@ def test_a_node_says_what_is_free_in_partition_picture_and_table(
     page.get_by_role("button", name="Picture", exact=True).click()
     look(page, "nodes")
     cluster.run("scancel", job)
-
-
-@pytest.mark.usefixtures("drained")
-def test_a_node_that_is_drained_is_shown_with_the_reason_and_has_nothing_free(
-    opened: Page,
-) -> None:
-    page = opened
-    row = page.get_by_role("row").filter(has_text="<b>fan</b>")
-    expect(row.get_by_role("rowheader", name="n1")).to_be_visible()
-    partition = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="debug"))
-    expect(partition).to_contain_text("0 / 2")
-    expect(page.get_by_role("img", name="n1: unavailable")).to_be_visible()
-    page.get_by_role("button", name="Table", exact=True).click()
-    expect(page.get_by_role("grid").get_by_role("row").nth(1)).to_contain_text(WHY)
-    look(page, "nodes-drained")

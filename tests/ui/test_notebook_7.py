@@ -58,7 +58,6 @@ def test_a_card_is_live_and_a_cell_is_run_by_the_form(
     expect(card).to_contain_text("running")
     card.get_by_role("button", name="Log", exact=True).click()
     expect(card.get_by_role("log", name="Log")).to_contain_text("step 0")
-    look(page, "notebook-7-card", card)
     card.get_by_role("button", name="Open", exact=True).click()
     panel = page.get_by_role("log", name="Output")
     expect(panel).to_contain_text("step 0")
@@ -81,34 +80,4 @@ def test_a_card_is_live_and_a_cell_is_run_by_the_form(
     page.locator(".lm-CommandPalette").get_by_role("textbox").fill("show slurm jobs")
     page.get_by_role("menuitem", name="Show Slurm jobs").click()
     expect(jobs(page).get_by_text("seven").first).to_be_visible()
-    look(page, "notebook-7-sidebar")
     assert [one for one in complaints if one != _OWN] == []
-
-
-@pytest.mark.own_page
-def test_output_that_a_page_has_missed_comes_by_a_button(
-    lab: Lab, page: Page, tmp_path: Path
-) -> None:
-    gate = tmp_path / "gate"
-    waits = _LINGER.format(gate=str(gate)).replace("--detach --name seven", "--name eight")
-    path = lab.write("eight.ipynb", ["%load_ext jupyter_slurm", f"{waits}\nprint('step 1')"])
-    address = f"{lab.url}notebooks/{path.name}?token={lab.token}"
-    page.goto(address)
-    kernel = page.get_by_role("banner").get_by_role("img", name="Python 3")
-    expect(kernel).to_be_visible()
-    cells = page.locator(".jp-Notebook .jp-CodeCell")
-    for at in (0, 1):
-        cells.nth(at).locator(".cm-content").click()
-        page.keyboard.press("Shift+Enter")
-    output = cells.nth(1).locator(".jp-Cell-outputArea")
-    expect(output).to_contain_text("step 0")
-    with page.expect_response(lambda r: "/checkpoints" in r.url and r.request.method == "POST"):
-        page.keyboard.press("Control+s")
-    page.goto(address)
-    expect(output).to_contain_text("running")
-    gate.touch()
-    show_all = output.get_by_role("button", name="Show all output")
-    show_all.click()
-    expect(output).to_contain_text("step 1")
-    expect(show_all).to_have_count(0)
-    assert len(lab.jobs_named("eight")) == 1

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.cluster.plugin import SlurmCluster
-from tests.ui.lab import Lab, at_rest, saves
+from tests.ui.lab import Lab, at_rest
 from tests.ui.looks import look
 
 SELECTED = "true"
@@ -136,47 +136,3 @@ def test_ones_own_jobs_are_chosen_and_steered_nobody_elses_and_no_key_is_lost_wh
     grid.get_by_role("row").nth(1).click()
     expect(actions).to_contain_text("This job is not yours.")
     expect(actions.get_by_role("button", name="Cancel")).to_be_disabled()
-
-    words.fill("name:runs")
-    rows(grid, "runs")
-    grid.get_by_role("row").nth(1).click()
-    page.keyboard.press("Delete")
-    page.get_by_role("dialog").get_by_role("button", name=re.compile("^Cancel ")).click()
-    rows(grid)
-    words.fill("sweep")
-    rows(grid, "sweep")
-    grid.get_by_role("row").nth(1).focus()
-    cluster.run("scancel", jobs["sweep"])
-    rows(grid)
-    page.keyboard.press("End")
-    expect(grid).to_be_focused()
-
-
-def test_columns_are_chosen_sorted_widened_and_remembered(page: Page, grid: Locator) -> None:
-    grid.get_by_role("columnheader", name="Name").get_by_role("button").click()
-    rows(grid, "first one", "runs", "second", "sweep", "theirs", "third one")
-    name = grid.get_by_role("columnheader", name="Name")
-    name.get_by_role("button").press("Alt+ArrowLeft")
-    before = name.bounding_box()
-    name.get_by_role("button").press("Shift+ArrowRight")
-    after = name.bounding_box()
-    assert before
-    assert after
-    assert after["width"] == round(before["width"] + 16)
-    page.get_by_role("button", name="Columns").click()
-    look(page, "queue-columns")
-    page.get_by_role("checkbox", name="Partition").uncheck()
-    # The layout is saved a moment after it has changed.
-    with page.expect_response(lambda one: saves(one, '"qos"')):
-        page.get_by_role("checkbox", name="QOS").check()
-    page.keyboard.press("Escape")
-    heads = grid.get_by_role("columnheader")
-    expect(heads.first).to_contain_text("Name")
-    expect(heads.last).to_contain_text("QOS")
-    page.reload()
-    page.goto(page.url.split("?")[0])
-    expect(page.locator("#jupyterlab-splash")).to_have_count(0)
-    rows(grid, "first one", "runs", "second", "sweep", "theirs", "third one")
-    expect(heads.first).to_contain_text("Name")
-    expect(heads.last).to_contain_text("QOS")
-    expect(grid.get_by_role("columnheader", name="Partition")).to_have_count(0)

@@ -4,7 +4,6 @@ in a tab of a real browser."""
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -14,7 +13,6 @@ from tests.ui.lab import Lab, at_rest, show_more
 from tests.ui.looks import SCREENSHOTS, is_clean, look, look_as_it_is
 from tests.ui.side import do, row
 
-COLOUR = "html => html.style.getPropertyValue('--jslurm-colour')"
 START_MS = 120_000
 """A JupyterLab takes its time to start where others do too."""
 
@@ -103,7 +101,6 @@ def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
     page.get_by_role("tab", name="Slurm").first.click()
     mine = row(page, "mine")
     expect(mine).to_contain_text(re.compile("1 h 5. left"))
-    look(page, "lab-sidebar", mine)
     do(page, "mine", "Copy its link")
     link = page.evaluate("navigator.clipboard.readText()")
     assert tab.url.startswith(link)
@@ -114,7 +111,6 @@ def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
     page.get_by_role("tab", name="Running Terminals and Kernels").click()
     runs = page.get_by_role("region", name="Slurm Section").get_by_role("treeitem", name="mine")
     expect(runs).to_contain_text("n1")
-    look(page, "running", runs)
     runs.hover()
     runs.get_by_title("End").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
@@ -122,53 +118,3 @@ def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
     page.get_by_role("tab", name="Slurm").first.click()
     expect(mine).to_have_accessible_name(re.compile("^mine, done"))
     cluster.wait_for(job_id, "CANCELLED", "")
-
-
-def test_two_labs_are_told_apart(
-    opened_lab: Page, form: Locator, lab: Lab, cluster: SlurmCluster
-) -> None:
-    page = opened_lab
-    lab.write("shared.ipynb", ["'shared'"])
-    tabs = {name: start(page, form, name, Time_limit="2h") for name in ("sum", "train")}
-    for name, tab in tabs.items():
-        tab.wait_for_url(re.compile(r"^http://lab-.*/lab"), timeout=START_MS)
-        at_rest(tab)
-        # Nothing is open that another has open.
-        expect(tab).to_have_title(f"{name} · n1 · JupyterLab")
-        expect(tab.locator(".jp-NotebookPanel")).to_have_count(0)
-        tab.goto(f"{tab.url.rpartition('/lab')[0]}/lab/tree/shared.ipynb")
-        expect(tab.get_by_role("button", name="| Idle")).to_be_visible()
-    last = tabs["train"]
-    look_as_it_is(last, "lab-in-two")
-    size = last.viewport_size
-    assert size
-    last.set_viewport_size({"width": 400, "height": size["height"]})
-    for part in (bar(last), bar(last).get_by_role("button", name="End")):
-        expect(part).to_be_in_viewport(ratio=1)
-    look_as_it_is(last, "lab-in-two-narrow")
-    last.set_viewport_size(size)
-    colours = {tab.locator("html").evaluate(COLOUR) for tab in tabs.values()}
-    assert "" not in colours
-    bar(last).get_by_role("button", name="End").click()
-    with last.expect_event("close"):  # JupyterLab closes a tab that a page has opened
-        last.get_by_role("dialog").get_by_role("button", name="Shut Down").click()
-    cluster.run("scancel", "--user", str(Path.home().owner()), check=False)
-
-
-def test_a_lab_that_cannot_start_says_so_in_its_tab_and_its_form_is_remembered_apart_from_jobs(
-    opened_lab: Page, form: Locator
-) -> None:
-    page = opened_lab
-    choice = {"Time_limit": "77m", "End_when_idle_for": "3h"}
-    tab = start(page, form, "broken", Image="python:3.11", **choice)
-    expect(tab.get_by_role("heading", name="broken on local")).to_be_visible()
-    expect(tab.locator("#why")).to_contain_text("There is no JupyterLab", timeout=START_MS)
-    expect(tab.locator("#why")).to_contain_text("pip install jupyterlab")
-    expect(tab.get_by_role("status")).to_have_text("failed on n1.")
-    look_at_room(tab, "lab-failed")
-    tab.close()
-    page.get_by_text("Jupyter on a node…", exact=True).click()
-    expect(form.get_by_label("Time limit")).to_have_value("77m")
-    expect(form.get_by_label("End when idle for")).to_have_value("3h")
-    expect(form.get_by_label("Name")).to_have_value("")
-    expect(form.locator("code")).to_have_text(re.compile(r"^%slurm lab start .*--idle 3h"))

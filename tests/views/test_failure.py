@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_slurm.views.failure import below_card, failure
+from jupyter_slurm.views.failure import failure
 from jupyter_slurm.wire import JobKind, JobState, Result
 from tests.views.test_card import job
 
@@ -47,29 +47,6 @@ def test_the_remote_traceback_comes_first() -> None:
     lines = failed._render_traceback_()
     assert lines[:2] == ["Traceback …", "ValueError: no"]
     assert "n7" in lines[-1]
-
-
-def test_below_its_card_an_error_repeats_neither_the_card_nor_the_traceback() -> None:
-    killed = job(state=JobState.OUT_OF_MEMORY, why="Out of memory.", advice="Ask for --mem 2G.")
-    by_slurm = failure(Result(job=killed, status="killed"))
-    assert by_slurm is not None
-    shown = below_card(by_slurm, killed)._render_traceback_()
-    assert shown == ["CellFailed: fit ended (out of memory)"]
-    assert "Ask for --mem 2G." in str(by_slurm)
-    raised = Result(
-        job=job(state=JobState.FAILED),
-        status="error",
-        ename="NameError",
-        evalue="name 'data' is not defined",
-        traceback=("NameError: name 'data' is not defined",),
-    )
-    by_code = failure(raised)
-    assert by_code is not None
-    assert below_card(by_code, raised.job)._render_traceback_() == list(raised.traceback)
-    missing = failure(raised, {"data": 1})
-    assert missing is not None
-    *_, last = below_card(missing, raised.job)._render_traceback_()
-    assert "--in data" in last
 
 
 def test_a_name_that_was_not_sent_is_named_with_the_option_that_sends_it() -> None:

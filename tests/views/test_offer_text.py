@@ -76,16 +76,3 @@ def test_what_is_mine_and_what_is_kept_for_others_stands_below() -> None:
     (maintenance,) = said[5:]
     assert maintenance.startswith("Maintenance (`upgrade`), ")
     assert maintenance.endswith(": 2 of gpu nodes.")
-
-
-def test_without_accounting_there_is_one_line() -> None:
-    bare = cluster_info(CPU, accounting=False, enforced=())
-    assert len(list(offer_text.lines(bare, NOW_S))) == 1
-    assert not any("QOS long: " in line for line in offer_text.lines(offered(enforced=()), NOW_S))
-
-
-def test_a_narrow_terminal_has_lines_that_fit() -> None:
-    gpu, cpu = offer_text.fitted(offered(), 60)
-    assert gpu[0] == "gpu (default)"
-    assert "    Time limit: 1 h; Nodes idle: 1 of 2" in gpu
-    assert all(len(line) <= 62 for line in (*gpu, *cpu))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_slurm.views.other_ranks import as_html, as_text, text_of
+from jupyter_slurm.views.other_ranks import as_html, text_of
 from jupyter_slurm.wire import ErrorOutput, Output, Stream
 
 
@@ -12,12 +12,6 @@ def test_each_rank_that_wrote_has_a_fold_of_its_own() -> None:
     assert "<summary>Rank 1: 2 lines</summary>" in html
     assert "<summary>Rank 3: 1 line</summary>" in html
     assert "&lt;b&gt;" in html
-
-
-def test_where_nothing_folds_the_command_is_named() -> None:
-    assert as_text({1: "a\nb", 2: ""}, "abcdefgh") == (
-        "Other ranks wrote, too: 1 (2 lines). `%slurm logs abcdefgh --task RANK` shows it."
-    )
 
 
 def test_a_ranks_traceback_comes_behind_what_it_printed_without_colours() -> None:

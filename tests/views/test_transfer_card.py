@@ -99,9 +99,3 @@ def test_the_bar_is_as_long_as_what_is_done_and_says_so_to_who_cannot_see_it() -
     assert "width:50%" in shown
     assert "progressbar" not in transfer_card.html(BEGUN, 110.0)
     assert "progressbar" not in transfer_card.html(msgspec.structs.replace(half, **DONE), 110.0)
-
-
-def test_the_arrow_points_where_the_files_go() -> None:
-    assert "/home/me/code <b> → arandu:~/code" in transfer_card.plain(BEGUN, 110.0)
-    back = msgspec.structs.replace(BEGUN, direction="pull", remote="~/r", local="/l")
-    assert "arandu:~/r → /l" in transfer_card.plain(back, 110.0)

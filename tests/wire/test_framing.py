@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_slurm.wire.framing import ALIVE, GarbledError, Inbox, frame
+from jupyter_slurm.wire.framing import GarbledError, Inbox, frame
 
 bodies = st.lists(st.tuples(st.sampled_from([b"A", b"D", b"M"]), st.binary(max_size=40)))
 
@@ -23,16 +23,6 @@ def test_frames_in_pieces_are_the_frames_that_were_sent(
     assert found == sent
     assert not inbox.partial
     assert not inbox.ended
-
-
-@pytest.mark.parametrize("size", [1, 4, 5, 6])
-def test_a_part_of_a_frame_is_known_for_one(size: int) -> None:
-    inbox = Inbox(10)
-    whole = frame(b"D", b"12")
-    assert list(inbox.take(frame(ALIVE) + whole[:size])) == [(b"A", b"")]
-    assert inbox.partial
-    assert list(inbox.take(whole[size:])) == [(b"D", b"12")]
-    assert not inbox.partial
 
 
 def test_a_frame_that_is_too_large_for_its_kind_is_refused_at_its_head() -> None:

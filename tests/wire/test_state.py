@@ -19,11 +19,5 @@ def test_ends_that_differ_have_words_that_differ() -> None:
     assert len({*ends}) == len(ends)
 
 
-def test_an_end_is_toned_as_one_and_what_goes_on_is_not() -> None:
-    for one in JobState:
-        assert (one.tone in ("done", "failed")) <= one.final
-        assert one.final <= (one.tone not in ("running", "waiting"))
-
-
 def test_a_state_of_a_newer_slurm_is_said_by_its_own_name() -> None:
     assert state_word("SOMETHING_NEW") == "something new"

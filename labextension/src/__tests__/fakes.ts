@@ -1,21 +1,9 @@
 // Fakes for tests: a job, and a model whose news a test makes up.
-import type { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 import type { Freshness, ISlurmModel } from '../tokens';
-import { speak } from '../translation';
 import type { Action, Cluster, Connection, Job, QueueEntry } from '../wire';
 
 export const NOW_S = 1_790_000_000;
-
-/** What a page says whose texts are these. */
-export function inLanguage<T>(bundle: Partial<TranslationBundle>, said: () => T): T {
-  speak({ load: () => bundle } as unknown as ITranslator);
-  try {
-    return said();
-  } finally {
-    speak(null);
-  }
-}
 
 type Own<T> = T extends unknown ? Partial<T> : never;
 /** Of a job of one kind, as many as are told. */
@@ -109,7 +97,6 @@ export function connection(fields: Partial<Connection> = {}): Connection {
 export class FakeModel implements ISlurmModel {
   clusters: readonly Cluster[] = [];
   hasNoCluster = false;
-  removed: string[] = [];
   connections: ReadonlyMap<string, Connection> = new Map();
   readonly jobs = new Map<string, Job>();
   actions: readonly Action[] = [];
@@ -157,8 +144,8 @@ export class FakeModel implements ISlurmModel {
     };
   }
 
-  isRemoved(cluster: string): boolean {
-    return this.removed.includes(cluster);
+  isRemoved(): boolean {
+    return false;
   }
 
   isSeen(id: string): boolean {

@@ -1,5 +1,5 @@
-import { said, told, toldBeside } from '../messages';
-import type { Message, Problem } from '../wire';
+import { said } from '../messages';
+import type { Message } from '../wire';
 
 function message(text: string, args: Message['args'] = {}): Message {
   return { text, args };
@@ -20,20 +20,3 @@ test.each(['$&', '$1', '%1', '{by}', '[(.*', '\\', '</b><script>'])(
   'a value is copied unchanged: %s',
   by => expect(said(message('Cancelled by {by}.', { by }))).toBe(`Cancelled by ${by}.`)
 );
-
-test('beside a Log in button the hint is left out', () => {
-  const needed: Problem = {
-    code: 'login-needed',
-    message: 'gate asks for an answer that only you can give.',
-    hint: message('Log in: `{slurm} login`.'),
-    detail: null,
-    option: null,
-    transient: true
-  };
-  expect(told(needed)).toBe(
-    'gate asks for an answer that only you can give. Log in: `jupyter slurm login`.'
-  );
-  expect(toldBeside(needed)).toBe(needed.message);
-  const other = { ...needed, code: 'unreachable' };
-  expect(toldBeside(other)).toBe(told(other));
-});

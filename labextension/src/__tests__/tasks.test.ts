@@ -1,4 +1,4 @@
-import { progress, taskCount, ranksOf } from '../tasks';
+import { progress, taskCount } from '../tasks';
 
 test.each([
   ['', 1],
@@ -22,10 +22,3 @@ test('one unfinished task is named by its index, several are counted', () => {
   );
   expect(told({})).toBe('');
 });
-
-test('a job on many nodes has a log for each rank', () =>
-  expect(ranksOf({ state: 'RUNNING' }, 3)).toEqual([
-    [0, 'RUNNING'],
-    [1, 'RUNNING'],
-    [2, 'RUNNING']
-  ]));

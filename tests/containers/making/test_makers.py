@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.containers.image_folder import ImageRecord, read_record
-from jupyter_slurm.containers.making import MAKERS, maker_for, script
+from jupyter_slurm.containers.making import MAKERS, maker_for
 from jupyter_slurm.containers.making.script import Failure, NewImage, read_failure, render
-from jupyter_slurm.containers.pyxis import SRUN, STEP
 from jupyter_slurm.containers.recipe import Kind, read_recipe
 from jupyter_slurm.containers.references import parse_reference
 from jupyter_slurm.errors import RequestError
@@ -41,11 +39,6 @@ def built(
     recipe = read_recipe(text, named, maker.reads, runtime, pushes=pushes)
     found = (base or maker.named(parse_reference(_BASE))) if needs_base else None
     return maker.build(recipe, found, _VERSION)
-
-
-def plain(text: str) -> str:
-    """Without the files that it writes."""
-    return re.sub(r"printf %s .*? >\"\$work\"/\S+\n", "", text, flags=re.DOTALL)
 
 
 def file(text: str, name: str) -> str:
@@ -98,11 +91,6 @@ def test_files_go_along_only_with_a_recipe_that_copies_them_or_with_a_folder_tha
     assert '"$beside"' in built(runtime, pushes=True)
 
 
-def test_a_definition_is_built_where_its_files_are() -> None:
-    text = built("apptainer", "Bootstrap: docker\nFrom: x\n%files\n  a /a\n")
-    assert text.index('cd -- "$beside"\n') < text.index("apptainer build")
-
-
 @pytest.mark.parametrize("runtime", ["docker", "charliecloud"])
 def test_lines_become_a_dockerfile(runtime: str) -> None:
     base = "library/ubuntu:22.04" if runtime == "charliecloud" else "docker.io/library/ubuntu:22.04"
@@ -123,30 +111,6 @@ def test_lines_become_a_definition() -> None:
     assert local.startswith("Bootstrap: localimage\nFrom: /a b/x.sif\n")
 
 
-@pytest.mark.parametrize("runtime", ["pyxis", "enroot"])
-def test_lines_become_a_script(runtime: str) -> None:
-    text = file(built(runtime, _LINES), "setup")
-    assert text.startswith("#!/bin/sh\nset -ex\nPIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip ")
-
-
-@pytest.mark.parametrize(
-    ("runtime", "engine"),
-    [("docker", "docker"), ("sudo-docker", "sudo -n docker"), ("podman", "podman")],
-)
-def test_docker_builds_tags_and_saves(runtime: str, engine: str) -> None:
-    text = plain(built(runtime))
-    assert text[text.index('mkdir "$work/context"') :] == (
-        'mkdir "$work/context"\n'
-        'step "building"\n'
-        f"{engine} build ${{again:+--no-cache}} --network=host --force-rm "
-        f"--tag jupyter-slurm/image:{_VERSION} "
-        '--file "$work/Dockerfile" "$work/context"\n'
-        'step "saving the image"\n'
-        f'{engine} save jupyter-slurm/image:{_VERSION} >"$partial.tar"\n'
-        ': >"${partial%.partial}.tar@$node"\n'
-    )
-
-
 def test_docker_loads_a_base_that_was_made_here() -> None:
     text = built("docker", _LINES, "/our images/b+aaaaaaaaaaaa.tar")
     assert "docker load <'/our images/b+aaaaaaaaaaaa.tar'" in text
@@ -154,64 +118,6 @@ def test_docker_loads_a_base_that_was_made_here() -> None:
     assert "(: >>'/our images/.b+aaaaaaaaaaaa.tar@'\"$node\")" in text
     with pytest.raises(RequestError, match=r"x\.tar"):
         built("docker", _LINES, "/x.tar")
-
-
-def test_pyxis_sets_up_a_container_in_a_step_and_saves_it() -> None:
-    lines = plain(built("pyxis")).splitlines()
-    assert 'step "building"' in lines
-    (asked,) = (line for line in lines if line.startswith("set -- --container-image"))
-    assert asked.startswith(
-        "set -- --container-image=ubuntu:22.04 "
-        '--container-save="$partial.d/made/image.sqsh" --container-writable '
-        "--container-remap-root --no-container-mount-home --no-container-entrypoint "
-        '--container-mounts="$work:/mnt,$work/way/made:/mnt/made" '
-        "-- /bin/sh -c "
-    )
-    assert STEP in built("pyxis")
-    assert lines[-2] == f'{SRUN} "$@"'
-
-
-def test_enroot_alone_sets_up_a_container_that_is_removed_whatever_happens() -> None:
-    assert plain(built("enroot")).splitlines() == [
-        'chmod 755 "$work/setup"',
-        "step pulling docker://ubuntu:22.04",
-        'enroot import --output "$work/base.sqsh" docker://ubuntu:22.04',
-        'name="jslurm-${SLURM_JOB_ID:-login}-image-$$"',
-        'trap \'trap "" TERM; enroot remove --force "$name" >/dev/null 2>&1 || :\' EXIT',
-        "trap 'exit 143' TERM",
-        "export ENROOT_MOUNT_HOME=no ENROOT_LOGIN_SHELL=no",
-        "printf '%s\\n' 'rc() { cd / && exec \"$@\"; }' >\"$work/conf\"",
-        'enroot create --name "$name" "$work/base.sqsh"',
-        'step "building"',
-        'set -- --root --rw --conf "$work/conf" --mount "$work:/mnt:x-create=auto,rbind"',
-        'enroot start "$@" "$name" /mnt/setup',
-        'step "saving the image"',
-        'enroot export --output "$partial.sqsh" "$name"',
-    ]
-    local = built("enroot", base="/a b/x.sqsh")
-    assert "enroot create --name \"$name\" '/a b/x.sqsh'\n" in local
-
-
-@pytest.mark.parametrize("runtime", ["pyxis", "enroot"])
-def test_a_script_with_files_begins_among_them(runtime: str) -> None:
-    text = built(runtime, pushes=True)
-    assert " /bin/sh -c 'cd /mnt/files && exec /mnt/setup'\n" in text
-
-
-def test_charliecloud_is_not_told_that_an_image_is_docker_hubs() -> None:
-    """It would ask docker.io, which is no registry."""
-    text = MAKERS["charliecloud"].pull(parse_reference("ubuntu:22.04"), _VERSION)
-    assert "ch-image pull library/ubuntu:22.04\n" in text
-
-
-def test_apptainer_is_told_a_digest_without_a_tag() -> None:
-    reference = parse_reference(f"a.org/b:c@sha256:{'0' * 64}")
-    assert MAKERS["apptainer"].named(reference) == f"docker://a.org/b@sha256:{'0' * 64}"
-
-
-def test_a_runtime_without_images_is_refused() -> None:
-    with pytest.raises(RequestError, match="none"):
-        maker_for("none")
 
 
 @pytest.mark.parametrize(
@@ -236,9 +142,7 @@ def test_what_a_failed_script_said_is_read_again(step: str, doing: str) -> None:
     [
         ("docker", "on the node's disk where the engine keeps its images"),
         ("apptainer", "in the node's folder for builds"),
-        ("charliecloud", "in the node's folder for builds"),
         ("enroot", "on the node's disk where enroot keeps containers"),
-        ("pyxis", "on the node's disk where enroot keeps containers"),
     ],
 )
 def test_a_command_of_a_recipe_that_finds_no_room_names_the_disk(runtime: str, where: str) -> None:
@@ -250,34 +154,6 @@ def test_a_command_of_a_recipe_that_finds_no_room_names_the_disk(runtime: str, w
     assert found.advice
     earlier = said + "\nline" * 30 + "\nThe command returned a non-zero code: 1\n"
     assert maker_for(runtime).explain(earlier) is None
-
-
-@pytest.mark.real
-def test_a_step_that_takes_long_is_told_of_with_what_it_has_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(script, "_PAUSE_S", 5)
-    image = NewImage(str(tmp_path / "images"), "mine", "x", "0" * 64, None, _VERSION)
-    # The tool says nothing until it was told of.
-    tool = (
-        'step pulling "its image"\nhead -c 3000000 /dev/zero >"$work/layer"\n'
-        f"until grep -q still {tmp_path}/log; do sleep 0.1; done\n"
-        'step "saving the image"\nmv "$work/layer" "$partial.tar"\n'
-    )
-    with (tmp_path / "log").open("wb") as log:
-        env = {**os.environ, "TMPDIR": str(tmp_path)}
-        made = subprocess.run(
-            ["sh", "-c", render(image, (".tar",), tool)], stdout=log, env=env, check=False
-        )
-    told = (tmp_path / "log").read_text()
-    assert made.returncode == 0
-    assert re.search(
-        r"^jupyter-slurm: pulling its image\n"
-        r"jupyter-slurm: still pulling its image after [0-9]+ s, 2 MiB so far\n",
-        told,
-        re.MULTILINE,
-    ), told
-    assert "still saving" not in told
 
 
 @pytest.mark.real
@@ -311,12 +187,3 @@ def test_what_a_killed_build_has_left_on_the_node_goes_with_the_next_and_nothing
     goes_on.terminate()
     goes_on.wait()
     assert list(node.iterdir()) == [somebodys]
-
-
-def test_the_record_is_what_was_said_and_what_the_node_found() -> None:
-    said = '{"name":"a","digest":"b","base":null,"file":"a+1.sif","made_s":12,"size_kib":null}'
-    assert read_record(said.encode()) == ImageRecord(
-        name="a", digest="b", file="a+1.sif", made_s=12
-    )
-    assert read_record(b"{") is None
-    assert read_record(b"\xff") is None

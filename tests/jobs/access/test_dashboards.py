@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,10 +12,10 @@ import psutil
 import pytest
 
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.wire import Job, JobState, LabEntry, SessionSpec, Stream
+from jupyter_slurm.wire import Job, JobState, LabEntry, Stream
 from tests.cluster.plugin import SlurmCluster
 from tests.containers.leftovers import processes, processes_of
-from tests.jobs.conftest import Site, both_ways, spec
+from tests.jobs.conftest import Site, over_ssh, spec
 from tests.lab_visitor import LabVisitor
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
@@ -29,19 +26,6 @@ import pathlib, time
 while not pathlib.Path({path!r}).exists():
     time.sleep(0.05)
 """
-KNOCK = """
-import os, socket, sys
-os.setgroups([]); os.setgid(65534); os.setuid(65534)
-sock = socket.socket(socket.AF_UNIX)
-sock.settimeout(10)
-sock.connect("\\0" + sys.argv[1])
-try:
-    sock.sendall(b"GET / HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n")
-    print(sock.recv(100))
-except OSError:
-    print(b"")
-"""
-"""Another user's program at a door."""
 
 
 @pytest.fixture
@@ -85,7 +69,7 @@ def listening(job: Job) -> set[int]:
     return found
 
 
-@both_ways
+@over_ssh
 def test_tensorboard_runs_beside_a_cell_for_its_user_alone_and_ends_with_it(
     site: Site, tmp_path: Path
 ) -> None:
@@ -116,18 +100,6 @@ def test_tensorboard_runs_beside_a_cell_for_its_user_alone_and_ends_with_it(
         site.service.dashboard_entry(job.id, "tensorboard")
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="to be two users takes root")
-def test_another_user_of_the_node_gets_nothing_from_a_dashboard(site: Site, tmp_path: Path) -> None:
-    end = tmp_path / "end"
-    job = running(site, end, tensorboard="logs")
-    site.service.dashboard_entry(job.id, "tensorboard", STARTS_S)
-    knock = [sys.executable, "-c", KNOCK, f"jslurm-{job.id}-tensorboard"]
-    done = subprocess.run(knock, stdout=subprocess.PIPE, text=True, check=True, timeout=30)
-    assert done.stdout == "b''\n"
-    end.touch()
-    site.wait(job.id)
-
-
 def test_a_python_without_tensorboard_says_so_and_runs_the_cell(site: Site, tmp_path: Path) -> None:
     site.edit_profile(python="/usr/bin/python3")
     site.restart()
@@ -156,24 +128,3 @@ def test_dasks_dashboard_is_at_a_socket_of_its_users_own(site: Site, tmp_path: P
     end.touch()
     assert site.wait(job.id).state is JobState.COMPLETED
     wait_until(lambda: not at.exists())
-
-
-def test_a_session_with_an_engine_has_its_dashboard(site: Site) -> None:
-    wanted = SessionSpec(name="s", launch="dask", idle_s=600, options={"nodes": "2"})
-    job = site.wait(site.service.submit(wanted).id, JobState.RUNNING)
-    entry = site.service.dashboard_entry(job.id, "dask", STARTS_S)
-    one = visitor(entry)
-    one.log_in(entry)
-    assert "Dask Diagnostic UI" in one.get("/status").text
-    site.service.cancel(job.id)
-    site.wait(job.id)
-    wait_until(lambda: not processes_of(site))
-
-
-def test_a_job_without_a_dashboard_has_none(site: Site, tmp_path: Path) -> None:
-    end = tmp_path / "end"
-    job = running(site, end)
-    with pytest.raises(RequestError, match=r"has no dashboard of Ray"):
-        site.service.dashboard_entry(job.id, "ray")
-    end.touch()
-    site.wait(job.id)

@@ -33,14 +33,6 @@ def test_a_terminal_has_the_jobs_gpus_where_steps_can_share_them(
     assert argv[-1] == "prog"
 
 
-def test_a_terminal_asks_for_the_gpus_that_its_job_has_without_asking() -> None:
-    recent, older = SlurmVersion(22, 5, 0), SlurmVersion(21, 8, 0)
-    argv = terminal_argv("12", ["prog"], node="n1", version=recent, gpus=2)
-    assert "--gres=gpu:2" in argv
-    argv = terminal_argv("12", ["prog"], node="n1", version=older, gpus=2)
-    assert [word for word in argv if "--gres" in word] == ["--gres=none"]
-
-
 def test_a_shell_of_its_own_lets_steps_run_beside_it() -> None:
     argv = allocation_argv({"mem": "4G"}, ["prog"], version=SlurmVersion(22, 5, 0))
     assert argv[:4] == ["srun", "--mem=4G", "--overlap", "--pty"]
@@ -58,17 +50,6 @@ def test_a_shell_has_the_gpus_of_a_node_that_is_its_jobs_alone(site: Site) -> No
     close(terminal)
     site.service.cancel(job.id)
     site.wait(job.id)
-
-
-def test_a_shell_that_has_a_node_alone_has_its_gpus(site: Site) -> None:
-    asked = ProgramSpec(
-        id=new_id(), name="shell", code=ANY_SHELL, options={"mem": "100", "exclusive": ""}
-    )
-    terminal = spawned(site.service.shell(asked))
-    prompted(terminal)
-    answered(terminal, "echo $CUDA_VISIBLE_DEVICES", "0,1,2,3\r\n")
-    terminal.sendline("exit 0")
-    assert end(terminal) == 0
 
 
 def test_job_that_waits_has_ended_or_is_not_there_has_no_shell(site: Site) -> None:
@@ -111,13 +92,3 @@ def test_a_shell_of_its_own_begins_in_the_home_and_stages_nothing(site: Site) ->
     terminal.sendline("exit 0")
     assert end(terminal) == 0
     assert site.service.jobs() == []
-
-
-@pytest.mark.parametrize("options", [{"mem": "100"}, {"mem": "100", "exclusive": ""}])
-def test_a_step_starts_from_a_shell_of_its_own(site: Site, options: dict[str, str]) -> None:
-    asked = ProgramSpec(id=new_id(), name="shell", code=ANY_SHELL, options=options)
-    terminal = spawned(site.service.shell(asked))
-    prompted(terminal)
-    answered(terminal, "srun --immediate=10 echo a $((1 + 1))nd step", "a 2nd step")
-    terminal.sendline("exit 0")
-    assert end(terminal) == 0

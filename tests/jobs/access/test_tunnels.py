@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,8 +15,7 @@ from jupyter_slurm.errors import ForwardError, NotFoundError, RequestError
 from jupyter_slurm.jobs.access import node_routes, tunnels
 from jupyter_slurm.transport.connect_callbacks import Answered
 from jupyter_slurm.wire import Job, JobState, Tunnel
-from tests.jobs.conftest import Site, both_ways, over_ssh, spec
-from tests.ssh.sshd import free_port
+from tests.jobs.conftest import Site, over_ssh, spec
 from tests.ssh.waiting import wait_until
 from tests.transport.carrier import Carrier, Carry, echo, everything, sent, service
 
@@ -101,7 +99,7 @@ def relays(site: Site, job: Job) -> list[psutil.Process]:
     return found
 
 
-@both_ways
+@over_ssh
 def test_tunnel_without_a_job_goes_from_the_login_machine(site: Site, network: Network) -> None:
     with service(echo) as port:
         tunnel = site.service.forward("127.0.0.1", port)
@@ -110,11 +108,10 @@ def test_tunnel_without_a_job_goes_from_the_login_machine(site: Site, network: N
     assert (tunnel.host, tunnel.port, tunnel.problem) == ("127.0.0.1", port, None)
 
 
-@both_ways
-@pytest.mark.parametrize("host", ["zzz99999", "nohost", "-x"])
-def test_host_that_the_login_machine_does_not_find_gets_no_tunnel(site: Site, host: str) -> None:
-    with pytest.raises(ForwardError, match=f"`{host}` is neither a job that is known here nor a"):
-        site.service.forward(host, 22)
+@over_ssh
+def test_host_that_the_login_machine_does_not_find_gets_no_tunnel(site: Site) -> None:
+    with pytest.raises(ForwardError, match="nohost"):
+        site.service.forward("nohost", 22)
     assert site.service.tunnels() == []
     assert site.service.forward("localhost", 22).local_port
 
@@ -133,36 +130,13 @@ def test_same_target_gives_the_same_tunnel_until_it_is_closed(site: Site) -> Non
         connected(tunnel)
 
 
-def test_target_that_has_a_tunnel_gets_no_second_local_port(site: Site) -> None:
-    tunnel = site.service.forward("127.0.0.1", 80)
-    with pytest.raises(
-        ForwardError, match=f"127.0.0.1:80 is at port {tunnel.local_port} of this machine"
-    ):
-        site.service.forward("127.0.0.1", 80, local_port=free_port())
-
-
-def test_local_port_that_is_taken_makes_no_tunnel(site: Site) -> None:
-    taken = site.service.forward("127.0.0.1", 80).local_port
-    with pytest.raises(ForwardError, match=f"Port {taken} of this machine"):
-        site.service.forward("127.0.0.1", 81, local_port=taken)
-    assert len(site.service.tunnels()) == 1
-
-
 @pytest.mark.parametrize(
     ("host", "port"),
-    [("", 80), ("c1", 0), ("c1", 65536), ("a b", 80), ("c1\n", 80), ("/a", 80), ("/a\n", 0)],
+    [("", 80), ("c1", 65536), ("a b", 80), ("/a", 80)],
 )
 def test_what_is_no_host_and_port_is_refused(site: Site, host: str, port: int) -> None:
     with pytest.raises(RequestError, match="is not HOST:PORT"):
         site.service.forward(host, port)
-
-
-@both_ways
-def test_closed_service_listens_no_more(site: Site) -> None:
-    tunnel = site.service.forward("127.0.0.1", 80)
-    site.service.close()
-    with pytest.raises(ConnectionRefusedError):
-        connected(tunnel)
 
 
 def test_the_next_service_opens_the_tunnels_at_the_same_ports(
@@ -189,7 +163,7 @@ def test_tunnel_needs_a_job_that_runs(site: Site) -> None:
         site.service.forward("localhost", 80, job_id="nosuchjob")
 
 
-@both_ways
+@over_ssh
 def test_localhost_is_the_nodes_own_and_one_relay_serves_all_tunnels_of_a_job(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:
@@ -207,16 +181,15 @@ def test_localhost_is_the_nodes_own_and_one_relay_serves_all_tunnels_of_a_job(
         far_end.wait(60)
 
 
-@both_ways
-@pytest.mark.parametrize("in_job", [True, False])
-def test_a_unix_socket_of_the_jobs_node_or_the_login_node_is_reached_by_a_relay(
-    site: Site, running: Callable[[], Job], tmp_path: Path, in_job: bool
+@over_ssh
+def test_a_unix_socket_of_the_jobs_node_is_reached_by_a_relay(
+    site: Site, running: Callable[[], Job], tmp_path: Path
 ) -> None:
     path = str(tmp_path / "tool's socket")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
-        tunnel = site.service.forward(path, 0, job_id=running().id if in_job else None)
+        tunnel = site.service.forward(path, 0, job_id=running().id)
         with connected(tunnel) as sock:
             sock.sendall(b"hello")
             with listener.accept()[0] as there:
@@ -229,7 +202,7 @@ def test_a_unix_socket_of_the_jobs_node_or_the_login_node_is_reached_by_a_relay(
     site.service.close_tunnel(tunnel.id)
 
 
-@both_ways
+@over_ssh
 def test_node_that_can_be_reached_is_reached_directly(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:
@@ -243,7 +216,7 @@ def test_node_that_can_be_reached_is_reached_directly(
     assert not relays(site, job)
 
 
-@both_ways
+@over_ssh
 def test_node_that_cannot_be_reached_directly_goes_by_the_relay_as_do_later_ones(
     site: Site, network: Network, running: Callable[[], Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,26 +233,6 @@ def test_node_that_cannot_be_reached_directly_goes_by_the_relay_as_do_later_ones
         wait_until(lambda: now(site, tunnel).route == "relay")
         later = site.service.forward(host, other, job_id=job.id)
         assert later.route == "relay"
-
-
-@both_ways
-def test_port_that_nothing_listens_on_is_told_by_the_one_who_is_nearest(
-    site: Site, network: Network, running: Callable[[], Job]
-) -> None:
-    job, port = running(), free_port()
-    tunnel = site.service.forward("localhost", port, job_id=job.id)
-    assert is_reset(tunnel)
-    problem = now(site, tunnel).problem
-    assert problem is not None
-    assert str(problem.message) == (
-        f"localhost:{port} cannot be reached from {job.nodes[0]}: Connection refused."
-    )
-    assert "direct: " in (problem.detail or "")
-    with socket.create_server(("127.0.0.1", port)) as server, connected(tunnel) as sock:
-        there, _ = server.accept()
-        there.close()
-        assert sock.recv(1) == b""
-    wait_until(lambda: now(site, tunnel).problem is None)
 
 
 @over_ssh
@@ -308,7 +261,7 @@ def test_end_of_the_job_breaks_a_download_and_is_told(
     wait_until(lambda: not relays(site, job))
 
 
-@both_ways
+@over_ssh
 def test_lost_way_to_the_cluster_holds_a_connection_until_it_is_back(
     site: Site, network: Network
 ) -> None:
@@ -324,22 +277,3 @@ def test_lost_way_to_the_cluster_holds_a_connection_until_it_is_back(
             network.lost.clear()
             assert everything(sock) == b"hello"
         wait_until(lambda: now(site, tunnel).problem is None)
-
-
-@over_ssh
-def test_service_leaves_no_thread_of_its_tunnels(
-    site: Site, network: Network, running: Callable[[], Job]
-) -> None:
-    job = running()
-    with service(echo) as port:
-        # The connection has one for all that goes by it.
-        assert echoes(site.service.forward("127.0.0.1", port))
-        before = set(threading.enumerate())
-        for host in ("localhost", "127.0.0.1"):
-            tunnel = site.service.forward(host, port, job_id=job.id)
-            assert echoes(tunnel)
-        for one in site.service.tunnels():
-            site.service.close_tunnel(one.id)
-    for thread in set(threading.enumerate()) - before:
-        thread.join(60)
-        assert not thread.is_alive(), thread.name

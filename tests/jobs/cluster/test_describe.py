@@ -17,12 +17,10 @@ from tests.cluster.plugin import SlurmCluster
 
 @pytest.fixture
 def look(slurm_cluster: SlurmCluster, tmp_path: Path) -> Callable[..., Description]:
-    """`home` is the home folder; `nodes` what Slurm calls the nodes."""
+    """Describe the cluster with this home folder."""
 
-    def look(home: Path, nodes: str | None = None) -> Description:
+    def look(home: Path) -> Description:
         def run(argv: Sequence[str]) -> Completed:
-            if nodes is not None and argv[0] == "sinfo":
-                return Completed(0, nodes.encode(), b"")
             done = subprocess.run(
                 argv,
                 env={**slurm_cluster.env, "HOME": str(home)},
@@ -64,10 +62,3 @@ def test_what_the_login_profile_names_is_found_whatever_its_name(
     (folder,) = [folder for folder in found.folders if folder.name == "$SCRATCH"]
     assert folder.path == str(scratch)
     assert not [folder for folder in found.folders if folder.name == "$WORK"]
-
-
-def test_on_a_file_system_of_its_own_nobody_can_tell_what_nodes_elsewhere_see(
-    look: Callable[..., Description], tmp_path: Path
-) -> None:
-    found = look(tmp_path, nodes="gpu1\ngpu2\n")
-    assert found.folders[0].shared is None

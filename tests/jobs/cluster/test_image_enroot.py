@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from jupyter_slurm.wire import ImageBuild, ImageSpec, JobKind, JobState, Stream
+from jupyter_slurm.wire import ImageBuild, ImageSpec, JobKind, JobState
 from tests.cluster.plugin import SlurmCluster
 from tests.cluster.pyxis import EnrootStandIn
 from tests.containers.leftovers import processes_of
@@ -52,65 +50,24 @@ def site(
     site.service.close()
 
 
-def make(site: Site, recipe: str | None, **changes: Any) -> ImageBuild:
-    changes = {"base": "docker.io/small:1", **changes}
-    name = "mine" if recipe else ""
-    asked = ImageSpec(id=spec("").id, name=name, recipe=recipe, **changes)
+def make(site: Site, recipe: str) -> ImageBuild:
+    asked = ImageSpec(id=spec("").id, name="mine", base="docker.io/small:1", recipe=recipe)
     return site.service.make_image(asked)
-
-
-def made(site: Site, recipe: str | None, **changes: Any) -> str:
-    """What it says, being made."""
-    build = make(site, recipe, **changes)
-    assert build.job is not None
-    job = site.wait(build.job.id, limit_s=180)
-    assert job.state is JobState.COMPLETED, (job.why, site.text(job.id))
-    return site.text(job.id)
 
 
 def test_an_image_is_made_whatever_the_nodes_environment_asks_for(runtime: str, site: Site) -> None:
     script = "#!/bin/sh\nenv | sed 's/=.*//' | sort | tr '\\n' ' '; echo \"it's made\" >/made\n"
-    said = made(site, script)
-    names = set(said.split())
+    build = make(site, script)
+    assert build.job is not None
+    job = site.wait(build.job.id, limit_s=180)
+    assert job.state is JobState.COMPLETED, (job.why, site.text(job.id))
+    names = set(site.text(job.id).split())
     assert ("SLURM_JOB_ID" in names) is (runtime == "pyxis")
     node = {"PYXIS_CONTAINER_IMAGE", "PYTHONPATH", "CONDA_PREFIX", "LD_LIBRARY_PATH"}
     assert names.isdisjoint(node)
     asked = spec("#!/bin/sh\ncat /made", kind=JobKind.PROGRAM, image="mine")
     job = site.wait(site.service.submit(asked).id)
     assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "it's made\n")
-
-
-def test_a_script_begins_in_the_folder_that_was_named_for_it(site: Site, tmp_path: Path) -> None:
-    folder = tmp_path / "beside it"
-    (folder / "code").mkdir(parents=True)
-    (folder / "code" / "ü b").write_text("taken along\n")
-    (folder / "left out").touch()
-    (folder / ".dockerignore").write_text("left*\n")
-    recipe = "#!/bin/sh\nset -e\nls -A\nmkdir -p /srv\ncp 'code/ü b' /srv/\n"
-    said = made(site, recipe, push=str(folder))
-    assert "code\n" in said
-    assert "left out" not in said
-    assert make(site, recipe, push=str(folder)).job is None
-    (folder / "code" / "ü b").write_text("taken along again\n")
-    made(site, recipe, push=str(folder))
-    asked = spec("#!/bin/sh\ncat '/srv/ü b'", kind=JobKind.PROGRAM, image="mine")
-    job = site.wait(site.service.submit(asked).id)
-    assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "taken along again\n")
-
-
-def test_an_image_is_pulled(site: Site, tmp_path: Path) -> None:
-    made(site, None)
-    assert len(list((tmp_path / "our images").glob("*.sqsh"))) == 1
-    assert make(site, None).job is None
-
-
-def test_an_image_that_nobody_has(site: Site) -> None:
-    asked = ImageSpec(id=spec("").id, name="", base="nowhere:1")
-    build = site.service.make_image(asked)
-    assert build.job is not None
-    job = site.wait(build.job.id, limit_s=60)
-    said = r"was not made: it failed while pulling \S*nowhere:1\. The image could not be pulled: "
-    assert re.search(said, str(job.why) or "")
 
 
 def test_one_whose_script_fails_is_not_exported(site: Site) -> None:
@@ -123,19 +80,3 @@ def test_one_whose_script_fails_is_not_exported(site: Site) -> None:
     assert "pyxis: exported container" not in said
     assert (str(job.why or "")).startswith("The image mine was not made: it failed while building.")
     assert "No such file" not in str(job.why or "")
-
-
-def test_one_that_is_cancelled_leaves_nothing(site: Site, tmp_path: Path) -> None:
-    build = make(site, "#!/bin/sh\necho begun\nwhile :; do sleep 1; done\n")
-    assert build.job is not None
-    job_id = build.job.id
-
-    def begun() -> bool:
-        outputs = site.service.logs(job_id, wait_s=1, budget_bytes=None).outputs
-        return "begun" in "".join(one.text for one in outputs if isinstance(one, Stream))
-
-    wait_until(begun, 60)
-    site.service.cancel(job_id)
-    assert site.wait(job_id).state is JobState.CANCELLED
-    folder = tmp_path / "our images"
-    wait_until(lambda: [one.name for one in folder.iterdir()] == [".mine.lock"], 60)

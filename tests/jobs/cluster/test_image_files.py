@@ -39,11 +39,6 @@ def test_the_folder_goes_without_the_notebook_and_what_git_and_jupyter_keep(fold
     assert pushed(folder, "/elsewhere/n [1].ipynb") == {*everything, "n [1].ipynb"}
 
 
-def test_a_gitignore_leaves_nothing_out(folder: Path) -> None:
-    (folder / ".gitignore").write_text("*.csv\ncode/\n")
-    assert {"c.csv", "code/main.py"} <= pushed(folder)
-
-
 @pytest.mark.parametrize(
     ("lines", "left"),
     [

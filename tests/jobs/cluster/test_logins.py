@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 
-from jupyter_slurm.errors import HostKeyError, LoginError
+from jupyter_slurm.errors import LoginError
 from jupyter_slurm.jobs.cluster import logins
 from jupyter_slurm.jobs.cluster.logins import Login, Logins
 from jupyter_slurm.transport.ask import Ask, Prompt
@@ -144,28 +143,6 @@ def test_a_question_is_the_next_ones_once_its_caller_has_gone() -> None:
     login.close()
 
 
-def test_how_a_login_failed_is_told_to_who_asks_later() -> None:
-    way = ScriptedWay(error=HostKeyError("The key has changed."))
-    login = Login("arandu", way, nobody)
-    try:
-        found = login.connect("a", 0.0)
-    except HostKeyError:
-        return
-    assert found.state is ConnectionState.CONNECTING
-    with pytest.raises(HostKeyError):
-        login.connect("a", PATIENCE_S)
-    assert way.opened == 1
-
-
-def test_a_fault_of_ours_is_told_and_the_next_login_works() -> None:
-    way = ScriptedWay(error=ZeroDivisionError("oh"))
-    login = Login("arandu", way, nobody)
-    with pytest.raises(Exception, match="oh"):
-        login.connect("a", PATIENCE_S)
-    way._error = None
-    assert login.connect("a", PATIENCE_S).state is ConnectionState.OPEN
-
-
 def test_closing_ends_a_login_that_waits_for_a_person() -> None:
     way = ScriptedWay("Code: ")
     every = Logins(nobody)
@@ -176,27 +153,3 @@ def test_closing_ends_a_login_that_waits_for_a_person() -> None:
     with pytest.raises(LoginError):
         login.connect("a", PATIENCE_S)
     assert every.asking("none of ours") is None
-
-
-@pytest.mark.parametrize(("prompts", "needs"), [((), False), (("Code: ",), True)])
-def test_only_a_login_that_took_a_person_is_worth_keeping(
-    prompts: tuple[str, ...], needs: bool
-) -> None:
-    every = Logins(nobody)
-    login = every.of("arandu", ScriptedWay(*prompts))
-    found = login.connect("a", PATIENCE_S)
-    if found.question is not None:
-        login.answer(found.question.id, "1", PATIENCE_S)
-    assert every.answered_by_a_person() is needs
-
-
-def test_another_way_to_the_same_cluster_has_a_login_of_its_own() -> None:
-    every = Logins(nobody)
-    way: Callable[[], ScriptedWay] = lambda: ScriptedWay("Code: ")  # noqa: E731
-    first = way()
-    login = every.of("arandu", first)
-    login.connect("a", PATIENCE_S)
-    assert every.of("arandu", first) is login
-    assert every.of("arandu", way()) is not login
-    with pytest.raises(LoginError):
-        login.connect("a", PATIENCE_S)

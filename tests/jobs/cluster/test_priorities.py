@@ -56,9 +56,3 @@ def test_my_waiting_jobs_are_told_with_what_each_factor_gives_and_who_is_before_
     assert str(ran) == f"Job {running} has no priority now, for it is RUNNING."
     counted = site.service.status().commands
     assert not any("sshare" in call for call in counted), "it is asked only where that is low"
-
-
-def test_without_weights_a_sentence_says_so(site: Site) -> None:
-    told = site.service.priorities()
-    assert told.jobs == ()
-    assert "does not weigh priorities" in str(told.said[0])

@@ -45,7 +45,3 @@ def test_of_a_home_only_what_the_tool_can_run_is_an_image(
 def test_without_a_tool_of_the_clusters_own_every_tools_images_are_there(home: Path) -> None:
     found = site_images(LocalTransport(), [str(home)], "none")
     assert [path.name for path in found] == sorted(TOOLS["apptainer"])
-
-
-def test_without_folders_nothing_is_asked() -> None:
-    assert site_images(LocalTransport(["/nowhere"]), [], "charliecloud") == []

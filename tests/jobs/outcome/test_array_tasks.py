@@ -14,9 +14,3 @@ def test_tasks_that_ended_alike_are_told_together_and_those_that_went_well_not_a
         "Task 13 ended while nobody looked, and Slurm has forgotten how.",
     ]
     assert failures({"COMPLETED": "0-9"}, {}) is None
-
-
-def test_of_many_tasks_the_first_are_named() -> None:
-    odd = ",".join(map(str, range(1, 40, 2)))
-    told = str(failures({"TIMEOUT": odd}, {}))
-    assert told == "Tasks 1, 3, 5, 7, 9, 11, 13, 15 and 12 more: timed out."

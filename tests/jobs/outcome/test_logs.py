@@ -27,11 +27,6 @@ def reader(tmp_path: Path) -> LogReader:
     return LogReader(LocalTransport(), JobDir(PurePosixPath(tmp_path)), KINDS[JobKind.CELL])
 
 
-def test_nothing_written_yet_is_an_empty_chunk_at_the_same_place(reader: LogReader) -> None:
-    chunk = reader.read(Cursor(), 1, 1000)
-    assert (list(chunk.outputs), chunk.cursor, chunk.complete) == ([], Cursor(), True)
-
-
 def test_half_a_record_waits_for_its_other_half(reader: LogReader, tmp_path: Path) -> None:
     line = stream("one")
     output = tmp_path / "output.0.jsonl"
@@ -40,19 +35,6 @@ def test_half_a_record_waits_for_its_other_half(reader: LogReader, tmp_path: Pat
     output.write_text(line + line)
     second = reader.read(first.cursor, 1, None)
     assert [len(first.outputs), len(second.outputs)] == [1, 1]
-
-
-def test_lines_that_were_written_one_by_one_are_one_output_of_their_stream(
-    reader: LogReader, tmp_path: Path
-) -> None:
-    lines = [f"{number}\n" for number in range(1000)]
-    records = [*map(stream, lines), stream("bad", "stderr"), stream("a"), stream("b")]
-    (tmp_path / "output.0.jsonl").write_text("".join(records))
-    assert list(reader.read(Cursor(), 1, None).outputs) == [
-        Stream(name="stdout", text="".join(lines)),
-        Stream(name="stderr", text="bad"),
-        Stream(name="stdout", text="ab"),
-    ]
 
 
 def test_lines_of_one_second_are_one_output_that_keeps_its_time(
@@ -96,10 +78,8 @@ def test_the_newest_text_is_kept_within_the_budget_and_displays_always(
     assert chunk.skipped_bytes == 300 + len(lines) - 50
 
 
-@pytest.mark.parametrize("character", ["ü", "語", "😀"])
-def test_a_budget_counts_bytes_and_cuts_at_a_character(
-    reader: LogReader, tmp_path: Path, character: str
-) -> None:
+def test_a_budget_counts_bytes_and_cuts_at_a_character(reader: LogReader, tmp_path: Path) -> None:
+    character = "語"
     text = "x" + character * 1000
     (tmp_path / "output.0.jsonl").write_text(stream("old") + stream(text) + stream("z"))
     width = len(character.encode())
@@ -153,9 +133,8 @@ class CountedTransport(LocalTransport):
         return found
 
 
-@pytest.mark.parametrize("character", ["x", "ü"])
-def test_of_a_long_log_only_its_end_is_read(tmp_path: Path, character: str) -> None:
-    text = "".join(f"{i:08d} {character * 91}\n" for i in range(200_000))
+def test_of_a_long_log_only_its_end_is_read(tmp_path: Path) -> None:
+    text = "".join(f"{i:08d} {'ü' * 91}\n" for i in range(200_000))
     (tmp_path / "log.0").write_text(text)
     transport = CountedTransport()
     reader = LogReader(transport, JobDir(PurePosixPath(tmp_path)), KINDS[JobKind.PROGRAM])
@@ -169,12 +148,7 @@ def test_of_a_long_log_only_its_end_is_read(tmp_path: Path, character: str) -> N
     assert transport.read_bytes < 4_000_000
 
 
-@pytest.mark.parametrize("text", ["x", "1:2", "1:2:3:4:5:6", "a:b:c:d", "-1:0:0:0", "0:-1:0:0"])
+@pytest.mark.parametrize("text", ["x", "1:2", "a:b:c:d", "-1:0:0:0"])
 def test_a_cursor_that_is_none_of_ours_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match="not a cursor"):
         parse_cursor(text)
-
-
-@pytest.mark.parametrize("cursor", [Cursor(1, 2, 3, 4), Cursor(1, 2, 3, 4, 5)])
-def test_a_cursor_reads_back_as_itself(cursor: Cursor) -> None:
-    assert parse_cursor(str(cursor)) == cursor

@@ -19,7 +19,7 @@ from jupyter_slurm.jobs.outcome.variables import (
     read_variables,
     write_variables,
 )
-from jupyter_slurm.jobs.submission.inputs import digest_inputs, holds_code
+from jupyter_slurm.jobs.submission.inputs import digest_inputs
 
 
 def written(path: Path, **values: object) -> Path:
@@ -34,23 +34,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert list(back) == ["b", "a"]
     assert back["a"] == [1, {"é": None}]
     assert back["b"].tolist() == [[0, 1, 2], [3, 4, 5]]
-
-
-def test_arrays_are_views_at_multiples_of_64_bytes_and_outlive_their_file(tmp_path: Path) -> None:
-    path = written(tmp_path / "f", a=np.ones(70_001, np.uint8), b=np.arange(10_000))
-    back: dict[str, Any] = read_variables(path)[0]
-    path.unlink()
-    assert back["b"].ctypes.data % 64 == 0
-    assert not back["b"].flags.owndata
-    back["b"][0] = 9
-    assert back["b"][0] == 9
-
-
-def test_code_by_value_is_noted(tmp_path: Path) -> None:
-    scope: dict[str, Any] = {"__name__": "__main__"}
-    exec("def f(): return 1", scope)
-    for value, is_code in ((scope["f"], True), ("__main__", False), (len, False)):
-        assert holds_code(written(tmp_path / "f", x=value)) is is_code
 
 
 def test_variables_that_cannot_be_sent_are_each_named_with_the_reason(tmp_path: Path) -> None:

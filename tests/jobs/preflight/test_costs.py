@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from jupyter_slurm.jobs.preflight.costs import cost, limit_s, outlook
+from jupyter_slurm.jobs.preflight.costs import cost, outlook
 from jupyter_slurm.jobs.preflight.limits import Judge
-from jupyter_slurm.jobs.preflight.partition_facts import KnownPartition, known_partitions
+from jupyter_slurm.jobs.preflight.partition_facts import known_partitions
 from jupyter_slurm.profiles.profile import ClusterProfile, PartitionLimits
-from jupyter_slurm.views.preview_text import cost_text
 from jupyter_slurm.wire import Check, ClusterInfo, Cost, Reservation
 from tests.jobs.judged import (
     BARE,
@@ -48,12 +47,6 @@ def test_a_part_of_a_node_is_charged_for_its_largest_share() -> None:
     assert (found.cpu_hours, found.gpu_hours) == (6, 1)
 
 
-def test_an_array_costs_all_its_jobs() -> None:
-    found = price("-p long --time 1h --array 1-10")
-    assert (found.units, found.jobs) == (360, 10)
-    assert "360 UA in 1 h for each of 10 jobs" in cost_text(found)
-
-
 def test_billing_is_the_sum_of_what_is_weighed_or_the_largest() -> None:
     weights = {"cpu": 1.0, "mem": 0.25 / 1024, "gres/gpu": 2.0}
     here = partition("small", default=True, billing=weights)
@@ -63,16 +56,6 @@ def test_billing_is_the_sum_of_what_is_weighed_or_the_largest() -> None:
     whole = price("--time 1h --exclusive", BARE, cluster_info(here)).billing_hours
     assert whole == 8 + 4 + 8
     assert price(words, BARE, cluster_info()).billing_hours is None
-
-
-def test_a_job_without_a_time_is_priced_for_what_the_partition_gives_it() -> None:
-    short = cluster_info(partition("small", default=True, default_time_s=600))
-    assert price("", BARE, short).limit_s == 600
-    assert price("-p small").limit_s == 3600
-    endless = cluster_info(partition("small", default=True, limit_s=None))
-    assert cost(job(""), Judge(BARE, endless).partition(job(""))) is None
-    assert limit_s(job("--time 9d"), KnownPartition("a")) == 9 * 86400
-    assert limit_s(job("--time 9d"), Judge(PROFILE).partition(job("-p small"))) == 3600
 
 
 # --- what it would meet -------------------------------------------------------------------------
@@ -120,18 +103,3 @@ def test_maintenance_that_the_time_limit_runs_into_is_told_with_the_time_that_fi
     )
     assert str(check.sentence).endswith("on these a job of 3 h starts after it.")
     assert str(check.hint) == "With --time 01:59:00 or less it can be done before."
-
-
-def test_a_reservation_of_some_nodes_that_has_begun_or_is_ones_own() -> None:
-    _, some = meets("--time 3h", roomy(kept(maintenance=False, partitions={"small": 1})))
-    assert str(some.sentence).startswith(
-        "A reservation (`upgrade`) keeps 1 of the 2 nodes of small"
-    )
-    _, begun = meets("--time 1h", roomy(kept(start_s=NOW_S - 60)))
-    assert " until " in str(begun.sentence)
-    assert begun.hint is None
-    _, soon = meets("--time 1h", roomy(kept(start_s=NOW_S + 70)))
-    assert soon.hint is None
-    for none in (kept(partitions={"other": 1}), kept(end_s=NOW_S - 1, start_s=NOW_S - 9)):
-        assert len(meets("--time 3h", roomy(none))) == 1
-    assert len(meets("--time 3h --reservation upgrade", roomy(kept()))) == 1

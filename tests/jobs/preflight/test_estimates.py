@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 import pytest
@@ -71,12 +70,6 @@ def test_what_slurm_would_refuse_is_a_check_with_its_words(site: Site, kind: Job
     assert check.hint is not None
 
 
-def test_a_scripts_own_lines_count(site: Site) -> None:
-    text = "#!/bin/sh\n#SBATCH --constraint=nosuch\n"
-    preview = site.service.preview(spec(text, kind=JobKind.SCRIPT), estimate=True)
-    assert [check.ok for check in preview.checks].count(False) == 1
-
-
 # --- how often ---
 def test_the_same_question_is_put_once_whatever_the_jobs_id(
     monkeypatch: pytest.MonkeyPatch,
@@ -93,32 +86,6 @@ def test_the_same_question_is_put_once_whatever_the_jobs_id(
     assert len(sbatch.asked) == 3
 
 
-def test_two_who_ask_at_once_are_one() -> None:
-    sbatch, known = Sbatch(), Estimates()
-    with ThreadPoolExecutor(8) as pool:
-        ids = [f"aaaaaaa{letter}" for letter in "abcdefgh"]
-        told = [*pool.map(lambda id_: known.ask(as_cluster(sbatch), submission(id_)), ids)]
-    assert len(set(told)) == len(sbatch.asked) == 1
-
-
-def test_what_a_slow_controller_says_serves_those_who_have_waited_for_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now_s = 0.0
-
-    class Slow(Sbatch):
-        def run(self, argv: Sequence[str], *, stdin: bytes = b"") -> Completed:
-            nonlocal now_s
-            now_s += 60.0
-            return super().run(argv, stdin=stdin)
-
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
-    slow, known = Slow(), Estimates()
-    for id_ in ("aaaaaaaa", "bbbbbbbb"):
-        known.ask(as_cluster(slow), submission(id_))
-    assert len(slow.asked) == 1
-
-
 # --- what it says ---
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_each_release_says(release: str) -> None:
@@ -133,25 +100,6 @@ def test_what_each_release_says(release: str) -> None:
         assert [check.ok for check in told.checks] == [False]
         assert str(told.checks[0].sentence).startswith("Slurm would refuse it: ")
         assert "error:" not in str(told.checks[0].sentence)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "allocation failure: Invalid qos specification\n",
-        "sbatch: error: Batch job submission failed: Invalid qos specification\n",
-    ],
-)
-def test_what_it_says_of_itself_is_left_out(words: str) -> None:
-    told = Estimates().ask(as_cluster(Sbatch(words, 1)), submission("aaaaaaaa"))
-    assert str(told.checks[0].sentence) == "Slurm would refuse it: Invalid qos specification"
-
-
-@pytest.mark.parametrize("words", ["", "sbatch: Job 7 to start at N/A using 1 processors\n"])
-def test_no_word_of_when_is_no_objection(words: str) -> None:
-    told = Estimates().ask(as_cluster(Sbatch(words)), submission("aaaaaaaa"))
-    assert told.start_s is None
-    assert not any(check.ok is False for check in told.checks)
 
 
 def test_a_controller_that_does_not_answer_is_no_objection() -> None:

@@ -26,13 +26,6 @@ def test_where_the_profile_is_out_of_date_it_is_told() -> None:
     ]
 
 
-def test_a_profile_that_agrees_has_no_differences() -> None:
-    here = partition("small", cpus=24, memory_mib=65600, gpus_per_node=2, max_nodes=1)
-    there = partition("long", limit_s=31 * 86400, cpus=24, gpus_per_node=2)
-    assert list(differences(PROFILE, cluster_info(here, there))) == []
-    assert list(differences(PROFILE, cluster_info(here, hidden=("long",)))) == []
-
-
 def test_each_figure_keeps_who_says_it() -> None:
     alone = known_partitions(PROFILE, None)["small"]
     assert alone.limit_s == Figure(3600, Source.PROFILE)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.preflight import spending
 from jupyter_slurm.jobs.preflight.partition_facts import KnownPartition
 from jupyter_slurm.slurm.sacct import SpentRow
@@ -53,18 +52,6 @@ def test_what_i_have_spent_and_what_is_left(
     wait_until(lambda: site.service.spending(None, time.time() - 1e-3).spent == ())
 
 
-def test_without_accounting_nothing_is_asked(site: Site) -> None:
-    told = site.service.spending()
-    assert (told.accounting, told.spent) == (False, ())
-    assert not any("sacct" in call for call in site.service.status().commands)
-
-
-@pytest.mark.parametrize("since_s", [-1.0, 1e18, float("nan")])
-def test_a_time_that_cannot_be_asked_for_is_refused(site: Site, since_s: float) -> None:
-    with pytest.raises(RequestError, match="since"):
-        site.service.spending(None, since_s)
-
-
 def test_jobs_without_a_price_are_counted_apart() -> None:
     def ran(partition: str, **tres: float) -> SpentRow:
         return SpentRow("ana", "lab", partition, 3600, tres)
@@ -78,9 +65,3 @@ def test_jobs_without_a_price_are_counted_apart() -> None:
     assert (mine.units, mine.unpriced, mine.cpu_hours) == (160.0, 2, 42.0)
     [free] = spending._of_accounts(rows[1:], "ana", known)
     assert (free.units, free.unpriced) == (None, 0)
-
-
-def test_an_account_is_told_as_a_whole_where_slurm_shows_others_jobs() -> None:
-    rows = [SpentRow(user, "lab", "p", 3600, {"cpu": 2}) for user in ("ana", "bob")]
-    told = spending._of_accounts(rows, "ana", {})
-    assert [(one.user, one.jobs, one.cpu_hours) for one in told] == [("ana", 1, 2), ("", 2, 4)]

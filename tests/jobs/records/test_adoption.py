@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import JobHandle
-from jupyter_slurm.jobs import service
-from jupyter_slurm.jobs.submission.submit import Submitter
-from jupyter_slurm.transport import Completed
 from jupyter_slurm.views.card import plain
 from jupyter_slurm.wire import JobKind, JobState
-from tests.jobs.conftest import Site, over_ssh, spec
+from tests.jobs.conftest import Site, over_ssh
 from tests.ssh.waiting import wait_until
 
 PATIENCE_S = 60.0
-
-MakeSite = Callable[..., Site]
 
 WAITS_FOR = "echo here; while [ ! -e {gate} ]; do sleep 0.1; done; echo 'ünd $HOME'; exit {code}"
 
@@ -49,102 +42,10 @@ def test_a_job_from_elsewhere_is_watched_to_its_end(site: Site, tmp_path: Path) 
     assert site.service.result(job.id).status == "none"
 
 
-def test_one_that_was_cancelled_as_it_ran_is_not_said_to_have_never_started(
-    site: Site, tmp_path: Path
-) -> None:
-    slurm_id = submitted(site, tmp_path, gate=tmp_path / "gate")
-    job = site.service.adopt(slurm_id)
-    site.wait(job.id, JobState.RUNNING)
-    site.cluster.run("scancel", slurm_id)
-    ended = site.wait(job.id)
-    assert (ended.state, ended.why) == (
-        JobState.CANCELLED,
-        "Cancelled.",
-    )
-
-
-def test_what_is_ours_is_given_back_as_it_is(site: Site, tmp_path: Path) -> None:
-    slurm_id = submitted(site, tmp_path, gate=tmp_path / "gate")
-    job = site.service.adopt(slurm_id)
-    assert site.service.adopt(slurm_id).id == job.id
-    (tmp_path / "gate").touch()
-    ended = site.wait(job.id)
-    assert site.service.adopt(slurm_id) == ended
-    own = site.run("1")
-    assert site.service.adopt(own.slurm_id or "") == own
-    assert len(site.service.jobs()) == 2
-
-
-def test_one_whose_sbatch_has_not_answered_yet_is_ours(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    called, may_answer = threading.Event(), threading.Event()
-    judge = Submitter._judge
-
-    def late(pursuit: Submitter, done: Completed) -> bool:
-        called.set()
-        assert may_answer.wait(PATIENCE_S)
-        return judge(pursuit, done)
-
-    monkeypatch.setattr(Submitter, "_judge", late)
-    monkeypatch.setattr(service, "_PUSH_WAIT_S", 0.0)
-    monkeypatch.setattr(service, "_SUBMIT_WAIT_S", 0.0)
-    own = site.service.submit(spec("1", options={"hold": ""}))
-    assert called.wait(PATIENCE_S)
-    (slurm_id,) = site.slurm_jobs()
-    taken = site.service.adopt(slurm_id)
-    may_answer.set()
-    assert taken.id == own.id
-    assert site.wait(own.id, JobState.PENDING).slurm_id == slurm_id
-    assert len(site.service.jobs()) == 1
-    site.service.cancel(own.id)
-
-
-def test_it_is_still_ours_after_a_restart(site: Site, tmp_path: Path) -> None:
-    job = site.service.adopt(submitted(site, tmp_path, gate=tmp_path / "gate"))
-    site.restart()
-    (tmp_path / "gate").touch()
-    assert site.wait(job.id).state is JobState.COMPLETED
-    assert site.text(job.id) == "here\nünd $HOME\n"
-
-
-def test_it_is_steered_as_any_other(site: Site, tmp_path: Path) -> None:
-    slurm_id = submitted(site, tmp_path, "--hold", gate=tmp_path / "gate")
-    job = site.service.adopt(slurm_id)
-    assert job.state is JobState.PENDING
-    assert site.service.why(job.id).reason == "JobHeldUser"
-    site.service.release(job.id)
-    site.wait(job.id, JobState.RUNNING)
-    site.service.cancel(job.id)
-    assert site.wait(job.id).state is JobState.CANCELLED
-
-
-def test_one_that_was_cancelled_while_it_waited_has_never_begun(site: Site, tmp_path: Path) -> None:
-    slurm_id = submitted(site, tmp_path, "--begin=now+1hour", gate=tmp_path / "gate")
-    site.cluster.run("scancel", slurm_id)
-    ended = site.wait(site.service.adopt(slurm_id).id)
-    assert (ended.state, ended.started_s) == (JobState.CANCELLED, None)
-
-
-def test_of_an_array_it_is_the_whole_that_is_taken(site: Site, tmp_path: Path) -> None:
-    array_id = submitted(site, tmp_path, "--array=1-3", "--hold", gate=tmp_path / "gate")
-    job = site.service.adopt(f"{array_id}_2")
-    assert job.slurm_id == array_id
-    for same in (array_id, f"{array_id}_3", f"{array_id}_[1-3%2]"):
-        assert site.service.adopt(same).id == job.id
-    (tmp_path / "gate").touch()
-    site.service.release(job.id)
-    assert site.wait(job.id).state is JobState.COMPLETED
-
-
-@pytest.mark.parametrize("name", ["%A_%a", "%j", "%3a of %u"])
-def test_each_task_of_an_array_has_its_state_and_its_own_output(
-    site: Site, tmp_path: Path, name: str
-) -> None:
-    """`%j`: by the task's own number in Slurm, which the others' paths do not tell. `%3a`:
-    scontrol leaves it as it is."""
+def test_each_task_of_an_array_has_its_state_and_its_own_output(site: Site, tmp_path: Path) -> None:
+    """`%j`: by the task's own number in Slurm, which the other tasks' paths do not show."""
     code = "#!/bin/sh\necho I am $SLURM_ARRAY_TASK_ID\n[ $SLURM_ARRAY_TASK_ID != 2 ]\n"
-    options = ("--array=1-3,12", f"--output={tmp_path}/{{out}} {name}.txt", "--hold")
+    options = ("--array=1-3,12", f"--output={tmp_path}/{{out}} %j.txt", "--hold")
     job = site.service.adopt(site.cluster.submit(*options, stdin=code))
     wait_until(lambda: site.service.job(job.id).tasks == {"PENDING": "1-3,12"})
     site.service.release(job.id)
@@ -162,14 +63,6 @@ def test_each_task_of_an_array_has_its_state_and_its_own_output(
     with pytest.raises(RequestError, match=r"no task 4\.\nIt has 1-3,12\."):
         handle.task_output(4)
     assert "3 of 4 done, task 2 failed" in plain(ended, 0.0)
-
-
-def test_one_that_has_ended_is_judged(site: Site, tmp_path: Path) -> None:
-    (tmp_path / "gate").touch()
-    slurm_id = submitted(site, tmp_path, gate=tmp_path / "gate", code=7)
-    site.cluster.wait_for(slurm_id, "FAILED")
-    job = site.service.adopt(slurm_id)
-    assert site.wait(job.id).exit_code == 7
 
 
 @over_ssh

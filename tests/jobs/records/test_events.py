@@ -62,14 +62,6 @@ def test_a_short_job_has_begun_also_where_nobody_saw_it_run() -> None:
     assert lived(TAKEN, never)[2:] == [(120, "CANCELLED", "Cancelled by you.")]
 
 
-def test_one_that_had_begun_before_sbatch_answered() -> None:
-    early = {"started_s": 100.5, "nodes": ("n1",)}
-    assert lived(early, {**TAKEN, "state": JobState.RUNNING})[1:] == [
-        (101, "PENDING", "Accepted as job 7."),
-        (101, "RUNNING", "Started on n1."),
-    ]
-
-
 @pytest.mark.parametrize(
     "again",
     [
@@ -91,35 +83,11 @@ def test_one_that_is_put_back_into_the_queue_begins_again(
     ]
 
 
-def test_array_whose_other_tasks_are_held_is_not_back_in_the_queue() -> None:
-    held = {"state": JobState.PENDING, "reason": "JobHeldUser", "why": "On hold."}
-    tasks = {"tasks": {"COMPLETED": "1", "PENDING": "2"}}
-    told = [text for _, _, text in lived(TAKEN, RUNS, tasks | held)]
-    assert told[2:] == ["Started on n1.", "On hold."]
-
-
-def test_one_that_is_cancelled_in_the_queue_the_second_time_has_not_begun_again() -> None:
-    again = {"state": JobState.PENDING, "restarts": 1}
-    ended = {"state": JobState.CANCELLED, "ended_s": 300.0, "why": "Cancelled by you."}
-    assert [state for _, state, _ in lived(TAKEN, RUNS, again, ended)][3:] == [
-        "PENDING",
-        "CANCELLED",
-    ]
-
-
 def test_who_asked_for_its_end_and_whether_that_could_be() -> None:
     told = lived(TAKEN, RUNS, {"cancel_requested_s": 5.0}, {"cancel_requested_s": None})
     assert told[3:] == [
         (202, "RUNNING", "Cancellation requested."),
         (203, "RUNNING", "Could not be cancelled."),
-    ]
-
-
-def test_a_pause_and_its_end() -> None:
-    paused = {"state": JobState.SUSPENDED}
-    assert [text for _, _, text in lived(TAKEN, RUNS, paused, RUNS)][3:] == [
-        "Suspended.",
-        "Resumed.",
     ]
 
 
@@ -141,11 +109,6 @@ def test_what_is_no_event(passing: dict[str, Any]) -> None:
     assert lived(TAKEN, RUNS, passing, RUNS) == before
 
 
-def test_a_reason_that_is_told_in_other_words_is_the_same() -> None:
-    later = {"reason": "Priority", "why": "Others are before it: 17 now."}
-    assert lived(TAKEN, WAITS, later) == lived(TAKEN, WAITS)
-
-
 def test_a_cell_of_a_session() -> None:
     job = msgspec.structs.replace(NEW, session="bbbbbbbb")
     sent = {
@@ -159,15 +122,6 @@ def test_a_cell_of_a_session() -> None:
         "It waits for the cells before.",
         "Started.",
         "It has ended well.",
-    ]
-
-
-def test_one_that_was_submitted_elsewhere() -> None:
-    job = msgspec.structs.replace(NEW, **TAKEN | RUNS)
-    assert lived(ENDED, job=job) == [
-        (101, "PENDING", "Accepted as job 7."),
-        (110, "RUNNING", "Started on n1."),
-        (120, "COMPLETED", "It has ended well."),
     ]
 
 

@@ -9,27 +9,22 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import psutil
 import pytest
 
-from jupyter_slurm.errors import ConnectionLostError, RequestError
-from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.submission import on_login
-from jupyter_slurm.jobs.watching.watcher import Watch
-from jupyter_slurm.slurm.fields import SLURM_ENV
-from jupyter_slurm.wire import ImageSpec, Job, JobKind, JobSpec, JobState
+from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
 from tests.cluster.plugin import SlurmCluster
-from tests.jobs.cluster.test_images import ENDLESS, MADE, Ground, apptainer, charliecloud, docker
-from tests.jobs.conftest import Site, both_ways, over_ssh, spec
+from tests.jobs.cluster.test_images import MADE, Ground, apptainer, charliecloud, docker
+from tests.jobs.conftest import Site, over_ssh, spec
 from tests.ssh.processes import runs, words_of
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
 
 _FOREVER = "#!/bin/sh\necho begun\nwhile :; do sleep 1; done"
 _UNTIL_GO = '#!/bin/sh\necho begun\nwhile [ ! -e "${0%/*}/go" ]; do sleep 0.1; done\n'
-_STUBBORN = "#!/bin/sh\ntrap '' TERM\necho begun\nwhile :; do sleep 1; done"
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +67,7 @@ def processes(job: Job) -> list[psutil.Process]:
     return [one for one in found if runs(one)]
 
 
-@both_ways
+@over_ssh
 def test_it_runs_on_the_login_machine_and_slurm_never_hears_of_it(site: Site) -> None:
     job = site.service.submit(program("#!/bin/sh\necho hello; umask; nice"))
     job = site.wait(job.id)
@@ -93,23 +88,6 @@ def test_it_runs_on_the_login_machine_and_slurm_never_hears_of_it(site: Site) ->
     assert not Path(job.job_dir).exists()
 
 
-@both_ways
-def test_it_gets_the_profiles_environment_and_nothing_of_our_own_calls(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in SLURM_ENV:
-        monkeypatch.delenv(name, raising=False)
-    site.edit_profile(env={"SLURM_CONF": site.cluster.env["SLURM_CONF"], "LC_ALL": "POSIX"})
-    site.restart()
-    job = site.wait(site.service.submit(program("#!/bin/sh\nenv")).id)
-    found = dict(line.split("=", 1) for line in site.text(job.id).splitlines() if "=" in line)
-    assert {name: found.get(name) for name in SLURM_ENV} == {
-        "LC_ALL": "POSIX",
-        "SLURM_BITSTR_LEN": None,
-        "SLURM_TIME_FORMAT": None,
-    }
-
-
 def test_a_program_that_fails_gives_its_exit_code(site: Site) -> None:
     job = site.service.submit(program("#!/bin/sh\necho no >&2; exit 7"))
     job = site.wait(job.id)
@@ -124,50 +102,6 @@ def test_cancelling_ends_all_of_it(site: Site) -> None:
     job = site.wait(job.id)
     assert (job.state, job.why) == (JobState.CANCELLED, "Cancelled by you.")
     wait_until(lambda: not processes(job), 60)
-
-
-def test_what_does_not_end_when_it_is_told_to_is_killed(site: Site) -> None:
-    job = begun(site, _STUBBORN)
-    site.service.cancel(job.id)
-    site.service.cancel(job.id)
-    job = site.wait(job.id)
-    assert (job.state, job.why) == (JobState.CANCELLED, "Cancelled by you.")
-    wait_until(lambda: not processes(job), 60)
-
-
-@over_ssh
-def test_one_that_is_cancelled_before_it_is_begun_never_runs(site: Site) -> None:
-    with ThreadPoolExecutor(1) as pool:
-        asked = program(_FOREVER)
-        answer = pool.submit(site.service.submit, asked)
-        wait_until(lambda: any(one.id == asked.id for one in site.service.jobs()))
-        site.service.cancel(asked.id)
-        answer.result()
-    job = site.wait(asked.id)
-    assert job.state is JobState.CANCELLED
-
-
-def test_a_killed_group_is_told_at_once_and_with_the_reason(site: Site) -> None:
-    job = begun(site)
-    os.killpg(int(words(job)[4]), signal.SIGKILL)
-    job = site.wait(job.id)
-    assert (job.state, job.exit_code) == (JobState.FAILED, 137)
-    host = os.uname().nodename
-    assert str(job.why) == (
-        f"It was ended on the login machine {host} by a signal (SIGKILL), and not from here."
-    )
-    assert job.advice is not None
-    assert 'build_on = "job"' in str(job.advice)
-    wait_until(lambda: not processes(job), 60)
-
-
-def test_one_that_somebody_else_ends_is_not_cancelled(site: Site) -> None:
-    job = begun(site)
-    os.kill(int(words(job)[2]), signal.SIGTERM)
-    job = site.wait(job.id)
-    assert job.state is JobState.FAILED
-    assert job.why is not None
-    assert "(SIGTERM), and not from here" in str(job.why)
 
 
 @over_ssh
@@ -197,19 +131,6 @@ def test_one_of_which_nothing_is_left_is_found_out_by_the_next_agent(site: Site)
     )
 
 
-def test_a_machine_that_was_started_anew_has_none_of_its_processes(site: Site) -> None:
-    job = begun(site)
-    old = [psutil.Process(int(words(job)[at])) for at in (2, 4)]
-    site.service.close()
-    host, _, *rest = words(job)
-    (Path(job.job_dir) / "submitted").write_text(" ".join([host, "another-boot", *rest]) + "\n")
-    site.restart()
-    assert site.wait(job.id).state is JobState.FAILED
-    assert all(one.is_running() for one in old)  # strangers, as far as anybody knows
-    old[1].kill()
-    wait_until(lambda: not old[0].is_running())
-
-
 def say_elsewhere(job: Job) -> None:
     """Have its folder say that another login machine runs it."""
     _, *rest = words(job)
@@ -230,69 +151,6 @@ def test_from_another_login_machine_it_is_waited_for(site: Site) -> None:
     service.cancel(job.id)
     assert "cannot be cancelled" in str(service.job(job.id).why or "")
     assert processes(job)
-    (Path(job.job_dir) / "go").touch()
-    assert site.wait(job.id).state is JobState.COMPLETED
-
-
-@over_ssh
-def test_one_that_is_taken_up_is_looked_at_whenever_its_agent_was_woken(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before its watcher began to watch, too, which then knew nothing of it."""
-    wanted = Watch._files_wanted
-
-    def woken_before(self: Watch) -> Any:
-        self._files_wake.wait(1.0)
-        self._files_wake.clear()
-        return wanted(self)
-
-    job = begun(site, _UNTIL_GO)
-    site.service.close()
-    say_elsewhere(job)
-    monkeypatch.setattr(Watch, "_files_wanted", woken_before)
-    service = site.restart()
-    wait_until(lambda: service.job(job.id).why is not None, 60)
-    (Path(job.job_dir) / "go").touch()
-    assert site.wait(job.id).state is JobState.COMPLETED
-
-
-@over_ssh
-def test_what_a_look_has_shown_stays_when_its_files_are_seen_after_it(site: Site) -> None:
-    """Over SSH an agent that takes one up looks first, and then hears that it has started."""
-    job = begun(site, _UNTIL_GO)
-    say_elsewhere(job)
-    clusters = site.service._clusters
-    cluster = clusters.named(job.cluster)
-    assert on_login.look(site.service._book, cluster) == []
-    shown = site.service.job(job.id)
-    assert "it runs on the login machine" in str(shown.why or "")
-    started = JobDir(PurePosixPath(job.job_dir)).started(0)
-    clusters.watch(cluster)._started(job.id, started)
-    assert site.service.job(job.id) == shown
-    (Path(job.job_dir) / "go").touch()
-    assert site.wait(job.id).state is JobState.COMPLETED
-
-
-@over_ssh
-def test_a_look_that_failed_when_one_was_taken_up_is_repeated(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing has to grow for that, and nobody to wake the agent."""
-    look = on_login.look
-    failures = iter(range(2))
-
-    def failing(*args: Any) -> list[Job]:
-        if next(failures, None) is None:
-            return look(*args)
-        raise ConnectionLostError("The login machine does not answer.")
-
-    job = begun(site, _UNTIL_GO)
-    site.service.close()
-    say_elsewhere(job)
-    monkeypatch.setattr(on_login, "look", failing)
-    service = site.restart()
-    wait_until(lambda: service.job(job.id).why is not None, 60)
-    assert service.job(job.id).problem is None
     (Path(job.job_dir) / "go").touch()
     assert site.wait(job.id).state is JobState.COMPLETED
 
@@ -376,35 +234,3 @@ def one_that_is_not_made_says_where_it_failed(ground: Ground) -> None:
     job = ground.failed(ground.recipe("echo 'no luck' >&2; exit 3"), name="other")
     assert str(job.why).startswith("The image other was not made: it failed while building.")
     assert "no luck" in ground.said(job)
-
-
-@pytest.mark.parametrize("ground", [docker, apptainer], ids=["docker", "apptainer"], indirect=True)
-def test_two_ask_at_once_and_cancelling_ends_the_one_that_is_made(ground: Ground) -> None:
-    recipe = ground.recipe(*ENDLESS)
-    with ThreadPoolExecutor(2) as pool:
-        asked = [ground.image_spec(recipe) for _ in range(2)]
-        first, second = pool.map(ground.site.service.make_image, asked)
-    assert first.job is not None
-    assert second.job is not None
-    job_id = first.job.id
-    assert job_id == second.job.id
-    wait_until(lambda: "\nbegun\n" in ground.so_far(job_id), 120)
-    ground.site.service.cancel(job_id)
-    job = ground.site.wait(job_id)
-    assert job.state is JobState.CANCELLED
-    wait_until(lambda: not processes(job), 60)
-    wait_until(lambda: [one.name for one in ground.folder.iterdir()] == [".mine.lock"], 60)
-
-
-def test_pyxis_makes_its_images_in_jobs_all_the_same(
-    slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site = Site(slurm_cluster, tmp_path, monkeypatch, runtime="pyxis", build_on="login")
-    try:
-        asked = ImageSpec(id=spec("").id, base="ubuntu:22.04", options={"hold": ""})
-        build = site.service.make_image(asked)
-        assert build.job is not None
-        assert build.job.slurm_id is not None
-        site.service.cancel(build.job.id)
-    finally:
-        site.service.close()

@@ -6,7 +6,6 @@ import ast
 import io
 import sys
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -30,10 +29,6 @@ def test_runners_files_are_python_3_6_and_import_only_each_other_and_the_standar
             elif isinstance(node, ast.ImportFrom):
                 assert node.module is not None
                 assert node.module.partition(".")[0] in known
-
-
-def test_files_hide_no_module_of_the_users() -> None:
-    assert all(name.startswith("runner") for name in payload.runner_files())
 
 
 def test_cloudpickle_travels_whole_with_its_licence() -> None:
@@ -72,23 +67,3 @@ def test_name_that_does_not_exist_is_an_error_with_the_nearest(name: str, senten
 def test_code_is_refused_where_the_other_python_is_known_to_differ() -> None:
     with pytest.raises(VariableError, match=r"Python 3\.11 writes them.*cell runs in Python 3\.8"):
         payload.check_python(True, (3, 11), (3, 8))
-
-
-@pytest.mark.parametrize(
-    ("by_value", "theirs"), [(True, (3, 11)), (True, None), (False, (3, 8)), (False, None)]
-)
-def test_other_variables_may_travel(by_value: bool, theirs: tuple[int, int] | None) -> None:
-    payload.check_python(by_value, (3, 11), theirs)
-
-
-def test_only_a_cell_with_variables_gets_what_only_these_import() -> None:
-    of_some = {f"runner_{name}.py" for name in ("ranks", "engine", "usage", "dashboards")}
-    everything = {
-        name: text for name, text in payload.runner_files().items() if name not in of_some
-    }
-    assert payload.needed_files(variables=True) == everything
-    left_out = everything.keys() - payload.needed_files(variables=False).keys()
-    assert {Path(name).name.partition(".")[0] for name in left_out} == {
-        "runner_values",
-        "runner_data",
-    }

@@ -10,7 +10,6 @@ import pytest
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.submission.options import gpus_asked
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
@@ -54,11 +53,9 @@ def test_slurms_own_output_lies_in_the_jobs_folder() -> None:
     ("asked", "kind", "nodes"),
     [
         ({"gpus": "2"}, JobKind.CELL, "1"),
-        ({"gpus": "2"}, JobKind.LAB, "1"),
         ({"gpus": "2", "nodes": "2"}, JobKind.CELL, "2"),
         ({"gpus": "2", "ntasks": "2"}, JobKind.CELL, None),
         ({"gpus": "2"}, JobKind.PROGRAM, None),
-        ({"mem": "2G"}, JobKind.CELL, None),
     ],
 )
 def test_gpus_of_one_process_are_on_its_node(
@@ -91,12 +88,6 @@ def test_what_the_cell_says_wins_over_the_profile() -> None:
     assert "image" not in found
 
 
-def test_one_way_to_ask_for_memory_replaces_the_profiles_other_one() -> None:
-    found = options(prepared(profile={"defaults": {"mem": "8G"}}, options={"mem-per-cpu": "1G"}))
-    assert "mem" not in found
-    assert found["mem-per-cpu"] == "1G"
-
-
 OF_PROFILE = {"gpus": "1", "nodes": "1", "exclusive": ""}
 BY_GPU = {"gres": "gpu:1,tmp:1G", "time-min": "1h", "requeue": "", "ntasks-per-node": "2"}
 
@@ -106,18 +97,12 @@ BY_GPU = {"gres": "gpu:1,tmp:1G", "time-min": "1h", "requeue": "", "ntasks-per-n
     [
         (OF_PROFILE, {"gpus-per-node": "2"}, "nodes exclusive"),
         (OF_PROFILE, {"gres": "gpu:2"}, "nodes exclusive"),
-        (OF_PROFILE, {"gres": "gpu:a100:2"}, "nodes exclusive"),
-        (OF_PROFILE, {"gpus-per-task": "2"}, "nodes exclusive"),
-        (OF_PROFILE, {"gpus-per-socket": "2"}, "nodes exclusive"),
         (OF_PROFILE, {"tres-per-task": "gres/gpu:2"}, "nodes exclusive"),
         (OF_PROFILE, {"oversubscribe": ""}, "gpus nodes"),
         (OF_PROFILE, {"nodelist": "n[1-2]", "gpus": "2"}, "exclusive"),
-        (OF_PROFILE, {"nodefile": "hosts"}, "gpus exclusive"),
         (OF_PROFILE, {"gres": "tmp:1G"}, "gpus nodes exclusive"),
-        (OF_PROFILE, {"tres-per-task": "cpu=2"}, "gpus nodes exclusive"),
         (BY_GPU, {"gpus": "2"}, "time-min requeue ntasks-per-node"),
         (BY_GPU, {"time": "30m", "no-requeue": "", "gres": "tmp:2G"}, "ntasks-per-node"),
-        (BY_GPU, {"ntasks-per-gpu": "1"}, "gres time-min requeue"),
     ],
     ids=str,
 )
@@ -134,45 +119,16 @@ def test_a_default_gives_way_to_an_option_of_its_family(
 
 
 @pytest.mark.parametrize(
-    ("defaults", "asked", "told"),
-    [
-        (OF_PROFILE, {"nodes": "2"}, ["gpus = 1"]),
-        (OF_PROFILE, {"nodelist": "n[1-2]"}, ["gpus = 1"]),
-        ({"exclusive": "", "oversubscribe": ""}, {}, ["exclusive = true", "oversubscribe = true"]),
-        ({"time": "soon"}, {}, ["time = soon"]),
-        ({"time": "soon"}, {"gpus": "1", "nodes": "2"}, ["time = soon"]),
-        ({"time": "1h"}, {"gpus": "1", "nodes": "2"}, []),
-    ],
-    ids=str,
-)
-def test_a_refusal_names_the_defaults_of_the_profile(
-    defaults: dict[str, str], asked: dict[str, str], told: list[str]
-) -> None:
-    with pytest.raises(RequestError) as caught:
-        prepared(profile={"defaults": defaults}, options=asked)
-    hint = str(caught.value.hint or "")
-    assert [default for default in told if default not in hint] == []
-    assert bool(hint) == bool(told)
-
-
-@pytest.mark.parametrize(
     ("asked", "sent", "trap"),
     [
         ("USR1@60", "B:USR1@60", "trap 'hand_on USR1' USR1"),
-        ("B:USR2@60", "B:USR2@60", "trap 'hand_on USR2' USR2"),
         ("HUP@30", "B:HUP@30", "trap 'hand_on USR1' HUP"),
-        ("R:USR1@60", "RB:USR1@60", "trap 'hand_on USR1' USR1"),
     ],
 )
 def test_a_signal_is_for_the_script_which_hands_it_on(asked: str, sent: str, trap: str) -> None:
     submission = prepared(options={"signal": asked})
     assert options(submission)["signal"] == sent
     assert trap in submission.script
-
-
-def test_a_programs_signal_is_handed_on_as_it_is() -> None:
-    submission = prepared(kind=JobKind.PROGRAM, code="#!/bin/sh", options={"signal": "HUP@30"})
-    assert "trap 'hand_on HUP' HUP" in submission.script
 
 
 @pytest.mark.parametrize(
@@ -205,11 +161,6 @@ def test_a_cell_takes_its_inputs_and_what_reads_them() -> None:
     assert {"cloudpickle.zip", "runner.py", "cell.py", "task.json", "key"} <= set(submission.files)
 
 
-def test_a_program_takes_nothing_that_it_does_not_need() -> None:
-    submission = prepared(kind=JobKind.PROGRAM, code="#!/bin/sh\ntrue")
-    assert set(submission.files) == {"job.sh", "program", "enter", "usage.py"}
-
-
 @pytest.mark.parametrize(
     ("script", "comment"),
     [
@@ -224,17 +175,6 @@ def test_a_scripts_own_comment_is_kept_beside_ours(script: str, comment: str) ->
     assert submission.files == {"job.sh": script.encode()}
 
 
-@pytest.mark.parametrize(
-    ("line", "kept"),
-    [("--ntasks=8", False), ("--cpus-per-gpu=6", False), ("--gpus=1", True)],
-)
-def test_who_counts_cores_gets_no_default_of_cores_beside_it(line: str, kept: bool) -> None:
-    script = f"#!/bin/sh\n#SBATCH {line}\ntrue\n"
-    profile = {"defaults": {"cpus-per-task": "8"}}
-    found = options(prepared(kind=JobKind.SCRIPT, code=script, profile=profile))
-    assert ("cpus-per-task" in found) is kept
-
-
 _RULE = {"cpus-per-gpu": "6", "mem-per-gpu": "90G"}
 _WITHOUT = {"cpus-per-task": "2", "mem": "64G"}
 
@@ -244,15 +184,7 @@ _WITHOUT = {"cpus-per-task": "2", "mem": "64G"}
     [
         ({}, _WITHOUT),
         ({"gres": "nvme:1"}, _WITHOUT),
-        *(
-            (one, _RULE)
-            for one in (
-                {"gres": "gpu:2"},
-                {"gpus": "v100:2"},
-                {"gpus-per-node": "2"},
-                {"ntasks": "2", "gpus-per-task": "1"},
-            )
-        ),
+        ({"gres": "gpu:2"}, _RULE),
         ({"gpus": "1", "mem": "8G"}, {"cpus-per-gpu": "6", "mem": "8G"}),
         ({"gpus": "1", "cpus-per-task": "4"}, {"cpus-per-task": "4", "mem-per-gpu": "90G"}),
     ],
@@ -264,24 +196,6 @@ def test_what_a_profile_gives_for_each_gpu_is_for_jobs_with_gpus_instead_of_what
     assert {name: found[name] for name in _WITHOUT | _RULE if name in found} == given
 
 
-@pytest.mark.parametrize(
-    ("asked", "more", "kept"),
-    [
-        ({"nodes": "2", "ntasks-per-node": "2"}, {}, False),
-        ({"nodes": "2"}, {}, False),
-        ({}, {"launch": "torchrun"}, False),
-        ({"time": "10"}, {}, True),
-    ],
-)
-def test_a_default_of_tasks_takes_no_nodes_away_from_a_job_that_asks_for_them(
-    asked: dict[str, str], more: dict[str, Any], kept: bool
-) -> None:
-    profile = {"defaults": {"nodes": "1", "ntasks": "1"}}
-    found = options(prepared(options=asked, profile=profile, **more))
-    assert ("ntasks" in found) is kept
-    assert found["nodes"] == asked.get("nodes", "1")
-
-
 def test_a_profiles_defaults_do_not_change_what_a_script_says_itself() -> None:
     defaults = {"time": "1h", "mem": "8G", "partition": "debug"}
     script = "#!/bin/sh\n#SBATCH -p gpu\n#SBATCH --mem-per-cpu=1G\ntrue\n#SBATCH --time=5\n"
@@ -289,15 +203,6 @@ def test_a_profiles_defaults_do_not_change_what_a_script_says_itself() -> None:
         prepared(kind=JobKind.SCRIPT, code=script, profile={"defaults": defaults}),
     )
     assert set(found) & {"time", "mem", "mem-per-cpu", "partition"} == {"time"}
-
-
-def test_mounts_of_the_profile_come_before_those_of_the_job_where_there_is_an_image() -> None:
-    profile = {"runtime": "apptainer", "mounts": ("/data", "~/set:/set:ro")}
-    asked = ("/scratch:/s",)
-    told = str(prepared(profile=profile, site=IMAGE, image="pytorch", mounts=asked).files["job.sh"])
-    places = [told.index(one) for one in ("/data", "/home/alice/set", "/scratch")]
-    assert places == sorted(places)
-    assert "/data" not in str(prepared(profile=profile).files["job.sh"])
 
 
 @pytest.mark.parametrize(
@@ -324,19 +229,13 @@ def test_a_script_that_names_its_job_keeps_the_name(directive: str) -> None:
         {"kind": JobKind.SCRIPT, "code": "echo"},
         {"kind": JobKind.PROGRAM, "code": "#!/bin/sh\0"},
         {"options": {"output": "x"}},
-        {"options": {"export": "NONE"}},
         {"options": {"mem": "1G", "mem-per-cpu": "1G"}},
         {"env": {"1A": "x"}},
         {"runtime": "charliecloud"},
         {"cwd": "a\0b"},
         {"push": "relative"},
-        {"push_exclude": ("*.pt",)},
-        {"push": "/x", "push_exclude": (" ",)},
-        {"push": "/x", "push_exclude": ("a\\",)},
-        {"fetch": ("*.png",)},
         {"fetch": ("*.png",), "fetch_to": "relative"},
         {"fetch": ("../x",), "fetch_to": "/x"},
-        {"fetch": (" ",), "fetch_to": "/x"},
         {"kind": JobKind.SCRIPT, "code": "#!/bin/sh", "fetch": ("x",), "fetch_to": "/x"},
     ],
     ids=str,
@@ -344,24 +243,6 @@ def test_a_script_that_names_its_job_keeps_the_name(directive: str) -> None:
 def test_what_cannot_be_sent_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(RequestError):
         prepared(**changes)
-
-
-@pytest.mark.parametrize(
-    ("asked", "gpus"),
-    [
-        ({}, 0),
-        ({"gpus": "2"}, 2),
-        ({"gpus": "a100:1,v100:2"}, 3),
-        ({"gres": "gpu:a100:2", "nodes": "3-5"}, 6),
-        ({"gpus-per-node": "4", "nodes": "2"}, 8),
-        ({"gpus-per-task": "2", "ntasks": "3"}, 6),
-        ({"gpus-per-task": "1g.5gb:1", "nodes": "2", "ntasks-per-node": "2"}, 4),
-        ({"tres-per-task": "cpu=2,gres/gpu:3090=1"}, 1),
-        ({"gres": "shard:4"}, 0),
-    ],
-)
-def test_how_many_gpus_were_asked_for(asked: dict[str, str], gpus: int) -> None:
-    assert gpus_asked(asked) == gpus
 
 
 def test_a_lab_below_a_jupyter_knows_its_address_and_takes_no_other_text_for_one() -> None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from jupyter_slurm.jobs.records.store import Record
-from jupyter_slurm.jobs.watching import on_demand
 from jupyter_slurm.jobs.watching.listing import ClusterQueue, Table
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.fields import FIELD_END, RECORD_END
@@ -109,15 +105,6 @@ def test_a_job_of_mine_that_has_ended_is_told_once_and_kept_when_slurm_forgets_i
     assert everyones.ended_since(0) == ()
 
 
-def test_an_id_that_comes_back_is_not_among_those_that_are_gone() -> None:
-    told = Told()
-    told.by(numbered("1"))
-    told.by([])
-    told.by(numbered("1"))
-    _, entries, gone = told.table.since(1)
-    assert ([entry.slurm_id for entry in entries], gone) == (["1"], ())
-
-
 def test_time_that_passes_is_no_change_and_is_told_with_the_next() -> None:
     table = Table()
     assert table.update(squeue.split(listed(2)), {}, 1)
@@ -147,15 +134,6 @@ def test_the_tasks_of_an_array_of_ours_are_ours() -> None:
     assert (entry.slurm_id, entry.array_id, entry.id) == ("7_[1-9%2]", "7", "abcdefgh")
 
 
-def test_gpus_that_squeue_does_not_tell_of_are_known_of_ours() -> None:
-    table = Table()
-    listed = numbered("1", "2", gres="N/A", comment=TOKEN)
-    listed += numbered("3", gres="gres/gpu:2", comment=TOKEN)
-    table.update(listed, {"1": [OURS], "3": [OURS]}, 1)
-    gpus = {entry.slurm_id: entry.gpus for entry in table.since(0).values}
-    assert gpus == {"1": 3, "2": 0, "3": 2}
-
-
 def test_an_entry_has_what_squeue_says() -> None:
     table = Table()
     fields = {"state": "PENDING", "reason": "Resources", "name": "<b>ü", "start": "1795300000"}
@@ -167,62 +145,21 @@ def test_an_entry_has_what_squeue_says() -> None:
     assert (entry.started_s, entry.start_estimate_s) == (None, 1_795_300_000.0)
 
 
-def test_an_entry_that_never_got_a_node_has_not_started() -> None:
-    table = Table()
-    waiting = {"slurm_id": "5", "state": "PENDING", "nodelist": "", "start": "1795300000"}
-    table.update(rows(waiting), {}, 1)
-    table.update(rows({**waiting, "state": "CANCELLED"}), {}, 2)
-    [entry] = table.ended_since(1)
-    assert (entry.started_s, entry.start_estimate_s) == (None, None)
-
-
-def test_whose_listing_is_older_than_what_is_remembered_gets_it_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("jupyter_slurm.jobs.records.journal._GONE_KEPT", 2)
-    told = Told()
-    told.by(numbered("1", "2", "3", "4"))
-    told.by(numbered("1", "2", "3"))
-    told.by(numbered("1", "2"))
-    assert not told.table.since(1).whole
-    told.by(numbered("1"))
-    assert told.table.since(1).whole
-    assert not told.table.since(2).whole
-
-
-def test_only_what_has_changed_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-
-    def counted(row: squeue.RawRow) -> squeue.QueueRow:
-        read.append(row.slurm_id)
-        return squeue.QueueRow._make(original(row))
-
-    original: Callable[[squeue.RawRow], squeue.QueueRow] = squeue.read
-    monkeypatch.setattr(squeue, "read", counted)
-    table = Table()
-    table.update(squeue.split(listed(5_000)), {}, 1)
-    assert len(read) == 5_000
-    read.clear()
-    table.update(squeue.split(listed(5_000, seconds_later=10, changed=3)), {}, 2)
-    assert read == ["1000000", "1000001", "1000002"]
-    assert len(table.since(1).values) == 3
-
-
 # --- who looks ---
 class Desk:
     """A queue, and a thread for each that waits for its changes."""
 
-    def __init__(self, poll_s: float = POLL_S) -> None:
+    def __init__(self) -> None:
         self.begun: list[bool] = []
         self.over = threading.Event()
-        self.listing = ClusterQueue("here", poll_s, self.begun.append, self.over.is_set)
+        self.listing = ClusterQueue("here", POLL_S, self.begun.append, self.over.is_set)
         self.pool = ThreadPoolExecutor(20)
 
     def look(self, cursor: str = "", *, everyone: bool = False) -> Future[QueueChanges]:
         return self.pool.submit(self.listing.changes, cursor, PATIENCE_S, everyone)
 
-    def found(self, *ids: str, everyone: bool = False, **fields: Any) -> None:
-        self.listing.answered(numbered(*ids, **fields), "user0", {}, {}, everyone=everyone)
+    def found(self, *ids: str) -> None:
+        self.listing.answered(numbered(*ids), "user0", {}, {}, everyone=False)
 
 
 @pytest.fixture
@@ -247,29 +184,11 @@ def test_who_looks_first_waits_for_the_first_answer(desk: Desk) -> None:
     assert told.asked_s is not None
 
 
-def test_an_empty_queue_is_an_answer_too(desk: Desk) -> None:
-    waiting = desk.look()
-    wait_until(lambda: bool(desk.begun))
-    desk.found()
-    assert (waiting.result().whole, waiting.result().entries) == (True, ())
-
-
 def test_who_does_not_want_to_wait_is_told_that_nothing_is_known(desk: Desk) -> None:
     told = desk.listing.changes("", 0.0, everyone=False)
     assert (told.whole, told.entries, told.asked_s) == (True, (), None)
     desk.found("1")
     assert ids(desk.listing.changes(told.cursor, 0.0, everyone=False)) == ["1"]
-
-
-def test_twenty_who_wait_are_told_the_same_of_one_answer(desk: Desk) -> None:
-    desk.found("1", "2")
-    cursor = desk.listing.changes("", 0.0, everyone=False).cursor
-    waiting = [desk.look(cursor) for _ in range(20)]
-    desk.found("1", "2")  # nothing new
-    desk.found("1")
-    told = [one.result() for one in waiting]
-    assert {(one.whole, *ids(one), *one.gone) for one in told} == {(False, "2")}
-    assert len(desk.begun) == 1
 
 
 def test_everyone_and_mine_are_two_looks_at_one_listing(desk: Desk) -> None:
@@ -301,52 +220,6 @@ def test_a_cursor_of_another_listing_is_the_beginning(desk: Desk) -> None:
     desk.found("1")
     for cursor in (Desk().listing.changes("", 0.0, everyone=False).cursor, "junk", "a.b.c", "."):
         assert desk.listing.changes(cursor, 0.0, everyone=False).whole
-
-
-def test_between_looking_and_having_looked_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else whoever asks would rest at that moment, and the next look would not wake it."""
-    monotonic, seen = time.monotonic, []
-    one = on_demand.OnDemand(POLL_S, lambda: False)
-    clock = SimpleNamespace(monotonic=monotonic, time=time.time)
-
-    def asked_meanwhile() -> float:
-        clock.monotonic = monotonic
-        seen.append(one.looked_at)
-        return monotonic()
-
-    monkeypatch.setattr(on_demand, "time", clock)
-    with one.look("", 0.0, lambda: None):
-        clock.monotonic = asked_meanwhile
-    assert seen == [True]
-
-
-def test_what_is_old_is_asked_anew_and_shown_if_that_takes_long() -> None:
-    desk = Desk(poll_s=0.0)
-    desk.found("1")
-    told = desk.look().result()
-    assert (desk.begun, ids(told)) == ([True], ["1"])
-
-
-def test_who_comes_back_to_what_is_old_is_told_when_it_was_asked_for_anew() -> None:
-    desk = Desk(poll_s=0.0)
-    desk.found("1")
-    told = desk.look().result()
-    waiting = desk.look(told.cursor)
-    wait_until(lambda: len(desk.begun) == 2)
-    desk.found("1")
-    again = waiting.result()
-    assert (again.whole, again.entries, again.cursor) == (False, (), told.cursor)
-    assert (again.asked_s or 0) > (told.asked_s or 0)
-
-
-def test_an_old_problem_is_not_shown_to_who_comes_later() -> None:
-    desk = Desk(poll_s=0.0)
-    desk.listing.failed(SILENT)
-    waiting = desk.look(everyone=True)
-    wait_until(lambda: bool(desk.begun))
-    desk.found("1", everyone=True)
-    following = desk.listing.changes(waiting.result().cursor, 0.0, everyone=True)
-    assert following.problem is None
 
 
 def test_the_end_of_the_agent_ends_every_look(desk: Desk) -> None:

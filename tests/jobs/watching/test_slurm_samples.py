@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-import msgspec
 import pytest
 
 from jupyter_slurm.errors import CommandError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.watching import slurm_samples
 from jupyter_slurm.jobs.watching.slurm_samples import SlurmSamples
-from jupyter_slurm.wire import JobKind, JobState
+from jupyter_slurm.wire import JobKind
 from tests.specs import known
 
 JOB = known(kind=JobKind.SCRIPT, slurm_id="7", started_s=1000.0)
@@ -82,11 +81,3 @@ def test_a_site_that_samples_nothing_is_a_problem(clock: Clock, says: str | None
     assert problem is not None
     assert problem.code == "not-measured"
     assert samples.due_in_s(JOB) == 30
-
-
-def test_after_its_end_nobody_is_asked() -> None:
-    sstat = Sstat()
-    ended = msgspec.structs.replace(JOB, state=JobState.FAILED)
-    found, problem = SlurmSamples().after(cast("SlurmCluster", sstat), ended, 0)
-    assert (found, sstat.asked) == ([], 0)
-    assert problem is not None

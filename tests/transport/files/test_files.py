@@ -155,19 +155,6 @@ def test_every_name_arrives(far: Watched, tmp_path: Path, move: Mover) -> None:
 
 
 @both_ways
-def test_every_name_of_a_folder_arrives(far: Watched, tmp_path: Path, move: Mover) -> None:
-    source = tmp_path / "source"
-    for name in HOSTILE:
-        write(os.fsencode(source) + b"/" + name + b"/" + name[-200:], name)
-    move(far, source, tmp_path / "target")
-    # Again, into folders that are there.
-    for name in HOSTILE:
-        write(os.fsencode(source) + b"/" + name + b"/" + name[-200:], name + b", newer")
-    move(far, source, tmp_path / "target")
-    assert tree(tmp_path / "target") == tree(source)
-
-
-@both_ways
 def test_modes_times_empty_files_empty_folders_and_links_arrive(
     far: Watched, tmp_path: Path, move: Mover
 ) -> None:
@@ -292,15 +279,6 @@ def test_links_that_lead_outside_are_left_out_and_told(
     assert set(tree(tmp_path / "target")) == {b"d", b"d/a", b"d/in"}
 
 
-@both_ways
-def test_pipes_are_left_out_and_told(far: Watched, tmp_path: Path, move: Mover) -> None:
-    write(tmp_path / "source" / "a")
-    os.mkfifo(tmp_path / "source" / "pipe")
-    outcome = move(far, tmp_path / "source", tmp_path / "target")
-    assert set(outcome.left_out) == {b"pipe"}
-    assert set(tree(tmp_path / "target")) == {b"a"}
-
-
 # --- single files, paths ----------------------------------------------------------------------
 
 
@@ -326,17 +304,6 @@ def test_a_single_file_arrives_under_the_name_or_in_the_folder(
     assert outcome.files == 1
     again = move(far, tmp_path / "a b", tmp_path / "t" / target)
     assert (again.files, again.same) == (0, 1)
-
-
-@both_ways
-def test_a_link_that_is_named_itself_is_the_file_behind_it(
-    far: Watched, tmp_path: Path, move: Mover
-) -> None:
-    write(tmp_path / "real", b"1")
-    (tmp_path / "link").symlink_to("real")
-    move(far, tmp_path / "link", tmp_path / "target")
-    assert not (tmp_path / "target").is_symlink()
-    assert (tmp_path / "target").read_bytes() == b"1"
 
 
 def test_relative_paths_and_tildes_are_meant_from_the_home_there(
@@ -378,16 +345,6 @@ def test_large_files_arrive_in_parts(far: Watched, tmp_path: Path, move: Mover) 
         assert far.verbs.count("receive") >= 2 + 4 + 5
     else:  # four programs, three archives
         assert far.verbs.count("send") <= 4 + 3
-
-
-@both_ways
-@pytest.mark.usefixtures("small_parts")
-def test_many_files_go_in_several_archives(far: Watched, tmp_path: Path, move: Mover) -> None:
-    source = tmp_path / "source"
-    for index in range(40):
-        write(source / f"d{index % 7}" / f"s{index % 3}" / f"{index}", bytes([index]) * 100_000)
-    move(far, source, tmp_path / "target")
-    assert tree(tmp_path / "target") == tree(source)
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -471,21 +428,6 @@ def test_an_archive_that_breaks_off_changes_nothing(far: Watched, tmp_path: Path
     assert tree(tmp_path / "target") == {b"a": (b"old", 0o644)}
 
 
-def test_a_stopped_push_ends(far: Watched, tmp_path: Path) -> None:
-    write(tmp_path / "source" / "a", bytes(8 * MIB))
-    stop = threading.Event()
-
-    def stopped(source: Iterator[bytes]) -> Iterator[bytes]:
-        yield next(source)
-        stop.set()
-        yield from source
-
-    far.before_send = stopped
-    with pytest.raises(ConnectionLostError):
-        push(far, tmp_path / "source", str(tmp_path / "target"), stop=stop)
-    assert not (tmp_path / "target" / "a").exists()
-
-
 class Seen:
     """A Progress that keeps what it was told."""
 
@@ -549,30 +491,6 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
     outcome = push(far, tmp_path / "source", str(tmp_path / "target"))
     assert not outcome.failed
     assert (tmp_path / "target" / "a").read_bytes() == b"2" * size
-
-
-@pytest.mark.parametrize("size", [10, 3 * MIB])
-def test_a_file_that_never_stays_as_it_is_does_not_arrive_and_is_told(
-    far: Watched, tmp_path: Path, size: int
-) -> None:
-    write(tmp_path / "source" / "d" / "a", b"1" * size)
-    write(tmp_path / "source" / "d" / "b", b"1")
-
-    def change(source: Iterator[bytes]) -> Iterator[bytes]:
-        for chunk in source:
-            yield chunk
-            with (tmp_path / "source" / "d" / "a").open("ab") as file:
-                file.write(b"more")
-
-    def change_before(source: Iterator[bytes]) -> Iterator[bytes]:
-        with (tmp_path / "source" / "d" / "a").open("ab") as file:
-            file.write(b"more")
-        yield from source
-
-    far.before_send = change_before if size < MIB else change
-    outcome = push(far, tmp_path / "source", str(tmp_path / "target"))
-    assert outcome.failed == {b"d/a": loads.CHANGED}
-    assert tree(tmp_path / "target") == {b"d": "folder", b"d/b": (b"1", 0o644)}
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -647,36 +565,6 @@ def test_a_file_that_cannot_be_read_is_told_and_the_others_arrive(
     assert set(tree(tmp_path / "target")) == {b"a", b"d"}
 
 
-def test_what_cannot_be_put_in_place_there_is_told_and_the_rest_arrives(
-    far: Watched, tmp_path: Path
-) -> None:
-    write(tmp_path / "source" / "a")
-    write(tmp_path / "source" / "b", b"newer")
-    write(tmp_path / "target" / "b", b"old")
-
-    def spoil(source: Iterator[bytes]) -> Iterator[bytes]:
-        (tmp_path / "target" / "b").unlink()
-        (tmp_path / "target" / "b").mkdir()
-        write(tmp_path / "target" / "b" / "inside")
-        yield from source
-
-    far.before_send = spoil
-    outcome = push(far, tmp_path / "source", str(tmp_path / "target"))
-    assert set(outcome.failed) == {b"b"}
-    assert "folder on the other" in outcome.failed[b"b"]
-    assert (tmp_path / "target" / "a").exists()
-
-
-def test_a_target_that_cannot_be_made_is_an_error_with_the_far_sides_words(
-    far: Watched, tmp_path: Path
-) -> None:
-    write(tmp_path / "source" / "a")
-    write(tmp_path / "file")
-    with pytest.raises((FileAccessError, RequestError)) as caught:
-        push(far, tmp_path / "source", str(tmp_path / "file" / "below"))
-    assert "Not a directory" in (caught.value.detail or "") + str(caught.value)
-
-
 # --- a hostile far side -----------------------------------------------------------------------
 
 
@@ -701,30 +589,6 @@ def test_members_that_nobody_asked_for_are_not_taken(tmp_path: Path) -> None:
     pull(Faked(tmp_path, listing, members), "/somewhere", tmp_path / "target")
     assert set(tree(tmp_path / "target")) == {b"good"}
     assert not (tmp_path / "out").exists()
-
-
-def test_a_link_planted_by_one_pull_is_not_followed_by_the_next(
-    far: Watched, tmp_path: Path
-) -> None:
-    """The first makes a link that stays inside; then the far side has a folder of that name."""
-    source, target = tmp_path / "source", tmp_path / "target"
-    write(source / "real" / "a")
-    (source / "d").symlink_to("real")
-    pull(far, str(source), target)
-    (source / "d").unlink()
-    write(source / "d" / "planted")
-    outcome = pull(far, str(source), target)
-    assert set(outcome.failed) == {b"d"}
-    assert set(tree(target / "real")) == {b"a"}
-
-
-def test_the_users_own_links_are_not_written_through(far: Watched, tmp_path: Path) -> None:
-    write(tmp_path / "source" / "home" / ".bashrc", b"evil")
-    (tmp_path / "home").mkdir()
-    (tmp_path / "target").mkdir()
-    (tmp_path / "target" / "home").symlink_to(tmp_path / "home")
-    pull(far, str(tmp_path / "source"), tmp_path / "target", include=["**"])
-    assert not list((tmp_path / "home").iterdir())
 
 
 def test_set_uid_does_not_arrive(far: Watched, tmp_path: Path) -> None:
@@ -802,42 +666,11 @@ def test_a_pull_brings_what_was_asked_for_and_has_changed_since(
     assert set(tree(tmp_path / "rest")) == {b"other", b".gitignore"}
 
 
-def test_few_names_are_asked_for_so_that_others_need_not_be_listed(
-    far: Watched, tmp_path: Path
-) -> None:
-    write(tmp_path / "source" / "a")
-    listed: list[bytes] = []
-    real = far.run
-
-    def run(argv: Sequence[str], **more: object) -> Completed:
-        done = real(argv, **more)  # type: ignore[arg-type]
-        listed.append(done.stdout)
-        return done
-
-    far.run = run  # type: ignore[method-assign]
-    write(tmp_path / "target" / "results" / "x")
-    push(far, tmp_path / "source", str(tmp_path / "target"))
-    assert b"results" not in listed[0]
-
-
 # --- a mirror ---------------------------------------------------------------------------------
 
 
 def mirrored(far: Watched, source: Path, target: Path, *then: str) -> TransferReport:
     return mirror(far, source, str(target), lock=f"{target}.lock", then=then or ("true",))
-
-
-def test_a_mirror_is_of_now_before_it_is_looked_at(tmp_path: Path) -> None:
-    source, target = tmp_path / "source", tmp_path / "new" / "it's"
-    source.mkdir()
-    far = Watched()
-    mirrored(far, source, target)
-    assert target.stat().st_mode & 0o777 == 0o700
-    os.utime(target, (1, 1))
-    far.verbs.clear()
-    mirrored(far, source, target)
-    assert target.stat().st_mtime > source.stat().st_mtime - 60
-    assert far.verbs == ["run", "run"]
 
 
 def test_a_mirror_holds_what_the_folder_holds_and_nothing_else(
@@ -858,18 +691,6 @@ def test_a_mirror_holds_what_the_folder_holds_and_nothing_else(
     assert tree(target) == tree(source)
 
 
-def test_then_runs_in_the_same_round_trip(far: Watched, tmp_path: Path) -> None:
-    write(tmp_path / "source" / "a")
-    copy = tmp_path / "copy"
-    mirrored(far, tmp_path / "source", tmp_path / "t", "cp", "-a", str(tmp_path / "t"), str(copy))
-    assert far.verbs == ["run", "send"]
-    assert set(tree(copy)) == {b"a"}
-    far.verbs.clear()
-    mirrored(far, tmp_path / "source", tmp_path / "t", "touch", str(tmp_path / "again"))
-    assert far.verbs == ["run", "run"]
-    assert (tmp_path / "again").exists()
-
-
 def test_then_does_not_run_when_something_failed(
     far: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -886,14 +707,6 @@ def test_then_does_not_run_when_something_failed(
     outcome = mirrored(far, tmp_path / "source", tmp_path / "t", "touch", str(tmp_path / "ran"))
     assert set(outcome.failed) == {b"secret"}
     assert not (tmp_path / "ran").exists()
-
-
-def test_a_then_that_fails_is_an_error_with_its_words(far: Watched, tmp_path: Path) -> None:
-    write(tmp_path / "source" / "a")
-    for _ in range(2):  # in the same round trip, and in one of its own
-        with pytest.raises(FileAccessError) as caught:
-            mirrored(far, tmp_path / "source", tmp_path / "t", "ls", "/no/such/place")
-        assert "/no/such/place" in (caught.value.detail or "")
 
 
 # --- other far sides --------------------------------------------------------------------------

@@ -13,7 +13,6 @@ import pytest
 from jupyter_slurm.transport.files import mirror, pull, push
 from jupyter_slurm.transport.ssh.connection import SshConnection
 from jupyter_slurm.transport.ssh.transport import SshTransport
-from tests.ssh.plugin import MakeSshd
 from tests.ssh.sshd import Sshd
 
 MIB = 1 << 20
@@ -54,7 +53,6 @@ def source(tmp_path: Path) -> Path:
     (folder / "empty").mkdir()
     (folder / "link").symlink_to("run.sh")
     (folder / "medium").write_bytes(random.Random(1).randbytes(5 * MIB + 1))
-    (folder / "large").write_bytes(random.Random(2).randbytes(65 * MIB + 7))
     return folder
 
 
@@ -68,35 +66,23 @@ def tree(folder: Path) -> dict[bytes, object]:
     return found
 
 
+@pytest.mark.usefixtures("small_parts")
 def test_a_folder_goes_there_and_comes_back_as_it_was(
     far: SshTransport, source: Path, tmp_path: Path
 ) -> None:
     target = f"{far.home()}/pushed it's -x"
     outcome = push(far, source, target)
-    assert (outcome.failed, outcome.files) == ({}, len(HOSTILE) + 4)
+    assert (outcome.failed, outcome.files) == ({}, len(HOSTILE) + 3)
     assert push(far, source, target).files == 0
     back = pull(far, target, tmp_path / "back")
-    assert (back.failed, back.files) == ({}, len(HOSTILE) + 4)
+    assert (back.failed, back.files) == ({}, len(HOSTILE) + 3)
     assert tree(tmp_path / "back") == tree(source)
     assert pull(far, target, tmp_path / "back").files == 0
 
 
 def test_a_mirror_runs_its_command_there(far: SshTransport, source: Path) -> None:
     target = f"{far.home()}/mirror"
-    (source / "large").unlink()
     script = ["sh", "-c", 'cp -a "$1" "$2"', "copy", target, f"{target}.copy"]
     outcome = mirror(far, source, target, lock=f"{target}.lock", then=script)
     assert not outcome.failed
     assert far.run(["diff", "-r", target, f"{target}.copy"]).returncode == 0
-
-
-@pytest.mark.usefixtures("small_parts")
-@pytest.mark.parametrize("lines", [("MaxSessions 1",), ("MaxSessions 2",)])
-def test_few_sessions_are_enough(
-    make_sshd: MakeSshd, source: Path, tmp_path: Path, lines: tuple[str, ...]
-) -> None:
-    (source / "large").unlink()  # `medium` goes in parts, as that does
-    for far in connected(make_sshd(*lines)):
-        assert not push(far, source, f"{far.home()}/x").failed
-        assert not pull(far, f"{far.home()}/x", tmp_path / "back").failed
-        assert tree(tmp_path / "back") == tree(source)

@@ -33,22 +33,6 @@ def test_patterns_mean_what_they_mean_to_git(
     assert Patterns([pattern]).match(name, folder=folder) is matched
 
 
-def test_a_first_pattern_for_everything_leaves_the_rest_to_the_other_patterns(
-    tmp_path: Path,
-) -> None:
-    for name in ("a/b", "a/c.log", "data/x", ".git/x"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    (tmp_path / ".gitignore").write_text("a\n")
-    found = scan(os.fsencode(tmp_path), Exclusion(("!*", "*.log", "data/")))
-    assert sorted(found.entries) == [b".git", b".git/x", b".gitignore", b"a", b"a/b"]
-
-
-def test_the_last_pattern_that_matches_decides() -> None:
-    assert Patterns(["*.csv", "!one.csv"]).match(b"one.csv", folder=False) is False
-    assert Patterns(["!one.csv", "*.csv"]).match(b"one.csv", folder=False) is True
-
-
 def test_what_is_no_pattern_is_refused_naming_it() -> None:
     with pytest.raises(RequestError, match="'!' is not a pattern"):
         Patterns(["ok", "!"])
@@ -100,9 +84,3 @@ def test_what_was_asked_for_decides_over_a_gitignore(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("")
     found = scan(os.fsencode(tmp_path), Exclusion(["!model.bin", "notes"])).entries
     assert set(found) == {b".gitignore", b"model.bin"}
-
-
-def test_a_gitignore_that_cannot_be_read_leaves_nothing_out(tmp_path: Path) -> None:
-    (tmp_path / ".gitignore").mkdir()
-    (tmp_path / "a").write_text("")
-    assert b"a" in scan(os.fsencode(tmp_path), Exclusion()).entries

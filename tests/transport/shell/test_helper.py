@@ -6,16 +6,13 @@ import os
 import signal
 import stat
 import subprocess
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import cast
 
 import pytest
 
-from jupyter_slurm.errors import RequestError, TransportError
+from jupyter_slurm.errors import RequestError
 from jupyter_slurm.transport import Span
 from jupyter_slurm.transport.shell.delivery_stream import Delivery
 from jupyter_slurm.transport.shell.far_files import (
@@ -23,10 +20,8 @@ from jupyter_slurm.transport.shell.far_files import (
     listing_script,
     read_script,
 )
-from jupyter_slurm.transport.shell.far_shell import FarShell
-from jupyter_slurm.transport.shell.helper import Helper, Helpers, command
+from jupyter_slurm.transport.shell.helper import command
 from jupyter_slurm.transport.shell.words import exports
-from tests.ssh.waiting import wait_until
 from tests.transport.shell.posix import LOOP, PRELUDE
 
 
@@ -103,7 +98,7 @@ def test_a_delivery_is_placed(shell: list[str], tmp_path: Path) -> None:
     assert stat.S_IMODE((folder / "a").stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("brought", [0, 512, 1024, 1500])
+@pytest.mark.parametrize("brought", [512, 1500])
 def test_a_delivery_that_breaks_off_runs_nothing_and_leaves_nothing(
     shell: list[str], tmp_path: Path, brought: int
 ) -> None:
@@ -116,30 +111,6 @@ def test_a_delivery_that_breaks_off_runs_nothing_and_leaves_nothing(
     with begun(shell, delivery, brought, at_its_end="; kill -9 0") as process:  # as helpers do
         heard(process)
     assert names_in(folder) <= {"a"}
-
-
-def test_two_deliveries_into_one_folder_at_once_are_both_placed(
-    shell: list[str], tmp_path: Path
-) -> None:
-    first, second = (
-        Delivery(PurePosixPath(tmp_path), {name: b"1", "both": b"2"}, ["pwd"])
-        for name in ("first", "second")
-    )
-    with begun(shell, first, 512) as process:
-        wait_until(lambda: any(tmp_path.glob(".partial-*")))
-        with begun(shell, second) as other:
-            assert heard(other).endswith(b"KEY:0 0\n")
-        assert heard(process, b"".join(first.stream())[512:]).endswith(b"KEY:0 0\n")
-    assert names_in(tmp_path) == {"first", "second", "both"}
-
-
-def test_what_a_killed_delivery_has_left_goes_after_days(shell: list[str], tmp_path: Path) -> None:
-    for name, age_s in ((".partial-old", 2 * 86400), (".partial-new", 3600)):
-        (tmp_path / name / "in").mkdir(parents=True)
-        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
-    with begun(shell, Delivery(PurePosixPath(tmp_path), {"a": b"1"}, ["pwd"])) as process:
-        assert heard(process).endswith(b"KEY:0 0\n")
-    assert names_in(tmp_path) == {".partial-new", "a"}
 
 
 def test_questions_about_files(shell: list[str], tmp_path: Path) -> None:
@@ -164,43 +135,3 @@ def test_questions_about_files(shell: list[str], tmp_path: Path) -> None:
 def test_a_name_that_no_shell_can_export_is_refused() -> None:
     with pytest.raises(RequestError, match="A-B"):
         exports({"A-B": "1"})
-
-
-class Quiet:
-    """A shell that lives and is never asked anything."""
-
-    alive = True
-
-    def send(self, data: bytes) -> None: ...
-
-    def close(self) -> None: ...
-
-
-def test_another_helper_that_cannot_be_had_is_not_tried_for_again_and_again() -> None:
-    opened, rests = [0], threading.Event()
-
-    def open_shell() -> FarShell:
-        opened[0] += 1
-        if opened[0] > 1:
-            raise TransportError("The line is silent.")
-        return cast("FarShell", Quiet())
-
-    class Changed(threading.Condition):
-        def wait(self, timeout: float | None = None) -> bool:
-            rests.set()
-            return super().wait(None)  # however slow this machine is, it is not tried again
-
-    helpers = Helpers(open_shell, lambda: 2)
-    helpers._changed = Changed()
-    lent: list[Helper] = []
-
-    def second() -> None:
-        with helpers.lent() as helper:
-            lent.append(helper)
-
-    waits = threading.Thread(target=second)
-    with helpers.lent() as first:
-        waits.start()
-        wait_until(lambda: rests.is_set() or opened[0] > 2)
-    waits.join()
-    assert (lent, opened[0]) == ([first], 2)

@@ -6,16 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from jupyter_slurm.errors import HostKeyError, LoginError, LoginNeededError
+from jupyter_slurm.errors import HostKeyError, LoginNeededError
 from jupyter_slurm.transport.ssh import chain
 from jupyter_slurm.transport.ssh.connection import SshConnection
 from jupyter_slurm.transport.ssh.route import Hop
-from jupyter_slurm.wire import QuestionKind
 from tests.ssh.odd_users import Person
 from tests.ssh.plugin import MakeGateway, MakeSshd
-from tests.ssh.sshd import Sshd, make_key
+from tests.ssh.sshd import Sshd
 from tests.transport.ssh.conftest import say
-from tests.transport.ssh.test_login import PASSPHRASE, Answers
+from tests.transport.ssh.test_login import Answers
 
 Connect = Callable[..., SshConnection]
 
@@ -50,21 +49,6 @@ def test_keys_and_codes_let_in_one_hop_behind_the_other(
     assert [link.needs_person for link in connection.links] == [True, False]
 
 
-def test_a_passphrase_is_asked_for(
-    make_sshd: MakeSshd, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sshd = make_sshd()
-    sshd.key.unlink()
-    key = make_key(sshd.key, passphrase=PASSPHRASE)
-    (sshd.folder / "authorized_keys").write_text(key.with_suffix(".pub").read_text())
-    monkeypatch.setenv("HOME", str(sshd.client.folder))
-    asked = Answers(PASSPHRASE)
-    connection = connect(hop(sshd))
-    connection.open(asked)
-    assert say(connection) == "there"
-    assert [prompt.kind for prompt in asked.prompts] == [QuestionKind.PASSPHRASE]
-
-
 def test_an_unknown_key_is_asked_about_and_a_changed_one_refused(
     make_sshd: MakeSshd, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,13 +70,3 @@ def test_an_unknown_key_is_asked_about_and_a_changed_one_refused(
     with pytest.raises(HostKeyError) as caught:
         connect(hop(sshd)).open(Answers())
     assert str(caught.value.detail).count("SHA256:") == 2
-
-
-def test_a_host_that_takes_no_key_of_ours_says_what_it_takes(
-    make_sshd: MakeSshd, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sshd = make_sshd()
-    sshd.key.unlink()
-    monkeypatch.setenv("HOME", str(sshd.client.folder))
-    with pytest.raises(LoginError, match="publickey"):
-        connect(hop(sshd)).open(Answers())

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.errors import (
-    ConnectionLostError,
     HostKeyError,
     JupyterSlurmError,
     LoginError,
@@ -21,7 +20,6 @@ from jupyter_slurm.wire import QuestionKind
 from tests.ssh.odd_users import Person
 from tests.ssh.plugin import MakeGateway, MakeSshd
 from tests.ssh.sshd import Sshd, make_key
-from tests.ssh.waiting import wait_until
 from tests.transport.ssh.conftest import say
 
 Connect = Callable[..., SshConnection]
@@ -94,16 +92,6 @@ def test_a_passphrase_is_asked_for_with_the_keys_name(
     assert person.refused == [False, True]
 
 
-def test_without_a_person_an_encrypted_key_is_no_key(
-    make_sshd: MakeSshd, tmp_path: Path, refused: Refused
-) -> None:
-    sshd = make_sshd()
-    locked = make_key(tmp_path / "locked", passphrase=PASSPHRASE)
-    (sshd.folder / "authorized_keys").write_text(locked.with_suffix(".pub").read_text())
-    error = refused(sshd, nobody, *NO_KEYS, f"IdentityFile {locked}")
-    assert isinstance(error, LoginError)
-
-
 # --- questions ---
 
 
@@ -116,23 +104,6 @@ def test_password_and_code_are_asked_for_in_turn_and_hidden(
     assert {prompt.kind for prompt in asked.prompts} == {QuestionKind.SECRET}
 
 
-def test_a_menu_is_typed_in_sight_and_its_text_is_the_instruction(
-    gateway: MakeGateway, person: Person, logged_in: LogIn
-) -> None:
-    asked = Answers("1", person.password, person.code())
-    logged_in(gateway("menu", "password", "code"), asked, *NO_KEYS)
-    assert asked.texts[0] == "Your choice (1-2):"
-    assert asked.prompts[0].kind is QuestionKind.TEXT
-    assert "2. the other cluster" in str(asked.prompts[0].instruction)
-
-
-def test_a_key_and_then_a_code(gateway: MakeGateway, person: Person, logged_in: LogIn) -> None:
-    sshd = gateway("code", methods="publickey,keyboard-interactive")
-    asked = Answers(person.code())
-    assert logged_in(sshd, asked) is True
-    assert asked.texts == ["Verification code:"]
-
-
 def test_a_password_by_its_own_method(
     make_sshd: MakeSshd, person: Person, logged_in: LogIn
 ) -> None:
@@ -142,34 +113,6 @@ def test_a_password_by_its_own_method(
     assert logged_in(sshd, asked, *NO_KEYS) is True
     assert asked.texts == [f"{sshd.user}@{sshd.host}'s password:"] * 2
     assert asked.refused == [False, True]
-
-
-def test_an_expired_password_is_changed_in_the_dialogue(
-    gateway: MakeGateway, person: Person, logged_in: LogIn
-) -> None:
-    person.expire_password()
-    new = "a quite different one 42"
-    asked = Answers(person.password, person.code(), person.password, new, new)
-    logged_in(gateway(), asked, *NO_KEYS)
-    assert [text.split()[0] for text in asked.texts[2:]] == ["Current", "New", "Retype"]
-    assert "password" in str(asked.prompts[2].instruction).lower()
-    assert not any(asked.refused)
-
-
-def test_a_banner_is_shown_with_the_first_question_only_and_made_harmless(
-    make_sshd: MakeSshd, person: Person, tmp_path: Path, logged_in: LogIn
-) -> None:
-    tmp_path.chmod(0o755)
-    banner = tmp_path / "banner"
-    banner.write_text("\x1b[2J\x1b]0;title\x07Authorised \u202eusers\x08 only.\r\n" + "x" * 9999)
-    lines = ("PasswordAuthentication yes", f"Banner {banner}")
-    asked = Answers("wrong", person.password)
-    logged_in(make_sshd(*lines, account=person.account), asked, *NO_KEYS)
-    first, second = asked.prompts
-    assert "Authorised users" in str(first.instruction)
-    assert not {"\x1b", "\x08", "\u202e"} & set(str(first.instruction))
-    assert len(str(first.instruction)) == 2000
-    assert "only" not in str(second.instruction)
 
 
 def test_an_unknown_key_is_shown_and_remembered_once_it_was_accepted(
@@ -215,40 +158,6 @@ def test_a_code_wrong_three_times(gateway: MakeGateway, person: Person, refused:
     assert person.password not in f"{error}{error.detail}"
 
 
-def test_who_declines_sends_nothing(gateway: MakeGateway, person: Person, refused: Refused) -> None:
-    sshd = gateway()
-
-    def declines(prompt: Prompt) -> str:
-        raise LoginError("Rather not.")
-
-    assert str(refused(sshd, declines, *NO_KEYS).message) == "Rather not."
-    wait_until(lambda: sshd.pids() == [])
-    assert "Failed" not in sshd.log()
-
-
-def test_an_account_that_has_expired_is_told_from_a_wrong_code(
-    gateway: MakeGateway, person: Person, refused: Refused
-) -> None:
-    sshd = gateway()
-    person.expire_account()
-    error = refused(sshd, Answers(*[person.password, person.code()] * 3), *NO_KEYS)
-    assert isinstance(error, LoginError)
-
-
-def test_a_host_that_waits_no_longer_for_an_answer(
-    make_sshd: MakeSshd, person: Person, refused: Refused
-) -> None:
-    sshd = make_sshd("PasswordAuthentication yes", "LoginGraceTime 5", account=person.account)
-
-    def slow(prompt: Prompt) -> str:
-        wait_until(lambda: sshd.pids() == [])
-        return person.password
-
-    error = refused(sshd, slow, *NO_KEYS)
-    assert "ended the connection during the login" in str(error.message)
-    assert "two minutes" in str(error.hint)
-
-
 def test_a_host_that_takes_keys_only_says_so(
     make_sshd: MakeSshd, tmp_path: Path, refused: Refused
 ) -> None:
@@ -256,16 +165,6 @@ def test_a_host_that_takes_keys_only_says_so(
     error = refused(make_sshd(), nobody, *NO_KEYS, f"IdentityFile {stranger}")
     assert "publickey" in str(error.message)
     assert "authorized_keys" in str(error.hint)
-
-
-def test_a_host_that_has_had_enough_is_an_error_with_its_words(
-    make_sshd: MakeSshd, refused: Refused
-) -> None:
-    sshd = make_sshd("MaxAuthTries 1")
-    key = sshd.folder / "host_ed25519"
-    error = refused(sshd, nobody, *NO_KEYS, f"IdentityFile {key}")
-    assert isinstance(error, LoginError)
-    assert "Too many authentication failures" in str(error.detail)
 
 
 @pytest.mark.parametrize("marker", ["", "@revoked "])
@@ -311,13 +210,3 @@ def test_a_login_whose_line_has_died_is_not_taken_up(make_sshd: MakeSshd, connec
     second = connect(sshd.hop())
     second.open()
     assert say(second) == "there"
-
-
-def test_an_ended_connection_is_an_error_of_the_way(make_sshd: MakeSshd, connect: Connect) -> None:
-    sshd = make_sshd()
-    connection = connect(sshd.hop())
-    connection.open()
-    [link] = connection.links
-    sshd.stop()
-    with pytest.raises(ConnectionLostError):
-        link.mux.session("true", 5.0)

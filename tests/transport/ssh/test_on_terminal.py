@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 
 import pexpect  # type: ignore[import-untyped]
-import psutil
 import pytest
 
 from jupyter_slurm.errors import ConfigError
@@ -13,10 +12,8 @@ from jupyter_slurm.transport.ssh import chain
 from jupyter_slurm.transport.ssh.connection import SshConnection
 from jupyter_slurm.transport.ssh.route import Hop
 from jupyter_slurm.transport.ssh.transport import SshTransport
-from tests.on_terminal import close, end, spawned
+from tests.on_terminal import end, spawned
 from tests.ssh.plugin import MakeSshd
-from tests.ssh.sshd import Sshd
-from tests.ssh.waiting import wait_until
 from tests.transport.ssh.test_transport import transport_to
 
 WORD = 'it\'s a "word"\n$HOME !! \\ é'
@@ -25,11 +22,6 @@ WORD = 'it\'s a "word"\n$HOME !! \\ é'
 def opened(transport: SshTransport, *argv: str) -> pexpect.spawn:
     folder = transport.home() / f"on terminal's {secrets.token_hex(4)}"
     return spawned(transport.on_terminal(folder, {}, argv))
-
-
-def programs(sshd: Sshd) -> list[str]:
-    """The names of what runs over there."""
-    return [one.name() for one in sshd.processes() if one.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_it_has_the_terminal_its_words_and_an_exit_code_and_leaves_no_folder(
@@ -43,31 +35,6 @@ def test_it_has_the_terminal_its_words_and_an_exit_code_and_leaves_no_folder(
         terminal.expect_exact(WORD.replace("\n", "\r\n"))
         assert end(terminal) == 7
         assert transport.listing(transport.home()) == before
-
-
-def test_it_outlives_a_process_that_leaves_the_login_and_ends_with_its_terminal(
-    make_sshd: MakeSshd,
-) -> None:
-    sshd = make_sshd()
-    with transport_to(sshd) as transport:
-        transport.run(["true"])
-        (link,) = transport.connection.links
-        terminal = opened(transport, "sh", "-c", "echo here; exec sleep 100188")
-        terminal.expect("here")
-        transport.close()
-        transport.connection.leave()
-        assert link.mux.pid() is not None
-        assert "sleep" in programs(sshd)
-        close(terminal)
-        wait_until(lambda: "sleep" not in programs(sshd))
-        link.close()
-
-
-def test_a_host_that_opens_no_session_for_it_is_named(make_sshd: MakeSshd) -> None:
-    with transport_to(make_sshd("MaxSessions 1")) as transport:
-        terminal = opened(transport, "true")
-        terminal.expect("opens no session for this terminal")
-        assert end(terminal) == 255
 
 
 def test_without_ssh_on_this_machine_it_says_so(

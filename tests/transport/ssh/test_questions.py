@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +59,7 @@ def test_an_answer_arrives_as_it_was_typed(questions: Questions, answer: str) ->
     assert asked(questions, "Password: ", lambda _: answer) == (0, f"{answer}\n")
 
 
-def test_who_declines_has_ssh_ended_before_it_gets_an_empty_answer(questions: Questions) -> None:
+def test_declining_ends_ssh_before_it_gets_an_empty_answer(questions: Questions) -> None:
     def declines(prompt: Prompt) -> str:
         raise LoginError("Rather not.")
 
@@ -68,7 +67,7 @@ def test_who_declines_has_ssh_ended_before_it_gets_an_empty_answer(questions: Qu
         asked(questions, "Password: ", declines)
 
 
-def test_a_security_key_is_to_be_touched_and_nothing_is_answered(questions: Questions) -> None:
+def test_touching_a_security_key_needs_no_answer(questions: Questions) -> None:
     prompts: list[Prompt] = []
 
     def touch(prompt: Prompt) -> str:
@@ -127,18 +126,3 @@ def test_what_was_said_before_is_the_instruction(tmp_path: Path) -> None:
     with Questions(tmp_path / "ask", HOST, prefixes=True, told=lambda: "Welcome\x1b[2J") as asked:
         prompt = asked.prompt(Question("(a@b) Call us.\nPassword: ", "", 1), HOST)
     assert (prompt.instruction, prompt.text) == ("Welcome\nCall us.", "Password:")
-
-
-def test_another_ssh_on_the_way_is_named_by_its_own_words(questions: Questions) -> None:
-    """As in a user's own ProxyCommand."""
-    prompts: list[Prompt] = []
-
-    def ask(prompt: Prompt) -> str:
-        prompts.append(prompt)
-        return "x"
-
-    script = f"import subprocess; subprocess.run([{str(ASKPASS)!r}, 'Password: '])"
-    env = {**os.environ, **questions.environment}
-    with subprocess.Popen([sys.executable, "-c", script, "gateway"], env=env):
-        questions.serve(os.getpid(), ask, lambda: None)
-    assert [prompt.host for prompt in prompts] == ["gateway"]

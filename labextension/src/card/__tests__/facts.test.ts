@@ -1,7 +1,6 @@
 import { connection, job, NOW_S } from '../../__tests__/fakes';
 import type { Job, Problem } from '../../wire';
-import { reasonsLeft } from '../ended';
-import { attaching, facts, notes, now, place, time, waiting } from '../facts';
+import { attaching, facts, notes, place, time } from '../facts';
 
 const FRESH = { asOf: NOW_S, problem: null };
 const PROBLEM: Problem = {
@@ -27,16 +26,6 @@ test('one that runs says for how long, of how long, where and with what', () => 
     '2 min 5 s of 1 h · n1 · 2 GPUs · python:3.11 (apptainer)'
   );
   expect(line({ python: [3, 9, 2] })).toBe('2 min 5 s of 1 h · n1 · 2 GPUs · Python 3.9.2');
-});
-
-test('an array is counted once, and the time of one task is not said of it', () => {
-  const runs = job({ tasks: { COMPLETED: '0', RUNNING: '1' }, gpus: 0 });
-  expect(time(runs, NOW_S)).toEqual(['1 of 2 tasks done', 'task 1 running']);
-  expect([...waiting(runs), ...facts(runs)]).toEqual(['n1']);
-  expect(waiting(job({ state: 'PENDING', tasks: { PENDING: '0-1' } }))).toEqual([
-    '0 of 2 tasks done',
-    '2 waiting'
-  ]);
 });
 
 test('one that waits says since when, for which partition, and when it is to start', () => {
@@ -68,11 +57,6 @@ test('one that has ended says how, and what it used of what it had', () => {
   expect(line({ state: 'TIMEOUT', ended_s: NOW_S, signal: 15 })).not.toContain('signal');
 });
 
-test('one that never started says no span that it has not had', () =>
-  expect(line({ state: 'REJECTED', started_s: null, ended_s: NOW_S, nodes: [] })).toMatch(
-    /^ended /
-  ));
-
 test('why it waits is told, and why it failed as bad news; what went well needs no why', () => {
   const told = { why: 'Others are before it.', advice: 'Ask for less.' };
   expect(said({ state: 'PENDING', ...told })).toEqual(['Others are before it. Ask for less.']);
@@ -81,43 +65,7 @@ test('why it waits is told, and why it failed as bad news; what went well needs 
   expect(said({ state: 'COMPLETED', ...told })).toEqual([]);
 });
 
-test('what matters now stands beside the state, which is not said again', () => {
-  const short = (fields: Partial<Job>): string => now(job(fields), NOW_S).join(' · ');
-  expect(short({})).toBe('57 min left');
-  const waits: Partial<Job> = { state: 'PENDING', started_s: null, nodes: [] };
-  expect(short({ ...waits, reason: 'JobHeldUser' })).toBe('on hold');
-  expect(short({ ...waits, reason: 'Priority', start_estimate_s: NOW_S + 90 })).toMatch(
-    /^priority · ~/
-  );
-  const ended = { ended_s: NOW_S - 25 };
-  expect(short({ ...ended, state: 'COMPLETED' })).toBe('1 min 40 s');
-  expect(short({ ...ended, state: 'FAILED', exit_code: 3 })).toBe('exit code 3 · 1 min 40 s');
-  const why = { text: 'The cell raised {ename}.', args: { ename: 'ValueError' } };
-  expect(short({ ...ended, state: 'FAILED', exit_code: 1, why })).toBe('ValueError · 1 min 40 s');
-});
-
-test('of a reason a card says what its first line and its buttons leave to say', () => {
-  const why = { text: 'Failed (exit code {exit_code}).', args: { exit_code: '3' } };
-  const advice = 'Ask for more.';
-  const failed = job({ state: 'FAILED', why, advice });
-  expect(reasonsLeft(failed, false)).toEqual([null, advice]);
-  expect(reasonsLeft(failed, true)).toEqual([null, null]);
-  const other = job({ state: 'FAILED', why: 'Its node did not boot.', advice });
-  expect(reasonsLeft(other, false)).toEqual(['Its node did not boot.', advice]);
-  const next = 'Next in line, waiting for resources.';
-  expect(reasonsLeft(job({ state: 'PENDING', why: next, advice }), false)).toEqual([]);
-});
-
-test('a card says in time that the site will erase the files, and what copies them', () => {
-  const day = 24 * 3600;
-  const ended: Partial<Job> = { state: 'COMPLETED', ended_s: NOW_S, job_dir: '/scratch/jobs/a' };
-  expect(said({ ...ended, erased_s: NOW_S + 15 * day })).toEqual([]);
-  expect(said({ ...ended, erased_s: NOW_S + 13 * day })).toEqual([
-    expect.stringMatching(/^The site keeps its files until .+; `%slurm pull \/scratch\/jobs\/a`/)
-  ]);
-});
-
-test('what is old is said to be old, and since when, unless it can change no more', () => {
+test('a stale state is shown with its age unless it is final', () => {
   const old = { asOf: NOW_S - 60, problem: PROBLEM };
   expect(said({}, old)).toEqual([
     expect.stringMatching(/^Nothing newer is known since .+: arandu/)
@@ -145,19 +93,14 @@ test('the end of a session is told when it is near: by its limit, its idleness, 
   ]);
 });
 
-test('a cancellation that was asked for is told, and what asking again would do', () => {
-  expect(said({ cancel_requested_s: NOW_S })).toHaveLength(1);
-  expect(said({ cancel_requested_s: NOW_S, session: 'b2b4c6d7' })).toHaveLength(2);
-});
-
-test('an outcome that nobody has had says how to have it', () => {
+test('an undelivered result says how to attach', () => {
   const over = { state: 'COMPLETED', delivered: false } as const;
   expect(attaching(job(over))?.text).toBe('Run `%slurm attach a2b4c6d7` to show its output here.');
   expect(said(over)).toEqual([]);
   expect(attaching(job({ ...over, delivered: true }))).toBeNull();
 });
 
-test('what a cluster says cannot turn the words around it', () => {
+test('control characters from a cluster cannot reverse the text around them', () => {
   expect(place(job({ cluster: 'a\u202eb' }))).toBe('123 on a\ufffdb');
   expect(line({ nodes: ['n\n1'] })).toContain('n 1');
 });

@@ -44,14 +44,3 @@ test('a cluster that needs a login has a button for it, until it is connected', 
   act(() => notice.dispose());
   expect(model.watchers).toHaveLength(0);
 });
-
-test.each([[{ v: 1, cluster: 'elsewhere' }], [{ v: 2, cluster: 'arandu' }], [null]])(
-  'what names no cluster that is known here has no button: %j',
-  async bundle => {
-    const model = new FakeModel();
-    model.connections = new Map([['arandu', connection({ state: 'login-needed' })]]);
-    const { notice } = await shown(model, bundle);
-    expect(notice.node.textContent).toBe(`Saved state:${SAVED}`);
-    expect(notice.node.querySelector('button, b')).toBeNull();
-  }
-);

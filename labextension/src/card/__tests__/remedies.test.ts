@@ -22,13 +22,7 @@ function pressed(
   return [found.map(one => one.label), asked];
 }
 
-test('a job that runs, or that nothing helps, has no button', () => {
-  expect(pressed({})[0]).toEqual([]);
-  expect(pressed({ state: 'FAILED' })[0]).toEqual([]);
-  expect(pressed({ state: 'PENDING', reason: 'JobHeldAdmin' })[0]).toEqual([]);
-});
-
-test('one that waits for a person says what is to be done, and does it', () => {
+test('a job that waits for the user has a button for the next step', () => {
   const lost = connection({ state: 'login-needed' });
   expect(pressed({}, { there: lost })).toEqual([['Log in'], [{ cluster: 'arandu' }]]);
   expect(pressed({ state: 'COMPLETED' }, { there: lost })[0]).toEqual([]);
@@ -38,7 +32,7 @@ test('one that waits for a person says what is to be done, and does it', () => {
   ]);
 });
 
-test('one that had too little is submitted again with more, where its cell is there', () => {
+test('a job that ran out of memory can be submitted again with more', () => {
   expect(pressed(KILLED)).toEqual([
     ['Submit again with --mem 9G'],
     [{ id: 'a2b4c6d7', option: 'mem', value: '9G' }]

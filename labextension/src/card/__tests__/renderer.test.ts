@@ -4,7 +4,7 @@ import { act } from 'react';
 import { drawn } from '../../__tests__/drawn';
 import { FakeModel, job } from '../../__tests__/fakes';
 import type { Job } from '../../wire';
-import { JobCard, jobNamed, MIME } from '../renderer';
+import { JobCard, MIME } from '../renderer';
 
 const NAMES = { v: 1, cluster: 'arandu', id: 'a2b4c6d7' };
 
@@ -34,12 +34,6 @@ async function text(card: JobCard, ms = 50): Promise<string> {
   return card.node.textContent ?? '';
 }
 
-test('only a bundle of ours names a job', () => {
-  expect(jobNamed(NAMES)).toBe('a2b4c6d7');
-  const others = [null, 'a2b4c6d7', [], {}, { ...NAMES, v: 2 }, { v: 1, id: '../a2b4' }, { id: 1 }];
-  expect(others.map(jobNamed)).toEqual(others.map(() => null));
-});
-
 test('what is shown comes from the model, nothing of it from the notebook', async () => {
   const model = new FakeModel();
   model.put(job());
@@ -66,51 +60,6 @@ test('a job that is not known is looked for a while; then its text is shown as t
   expect(await text(card)).toMatch(/is not tracked here/);
   model.put(job());
   expect(await text(card)).toContain('running');
-});
-
-test('where nothing can be known it says why', async () => {
-  const model = new FakeModel();
-  const message = 'The Jupyter server cannot be reached.';
-  model.freshness = {
-    asOf: null,
-    problem: { code: 'x', message, hint: null, detail: null, option: null, transient: true }
-  };
-  const card = shownBy(model, { [MIME]: NAMES, 'text/plain': 'saved' });
-  expect(await text(card, 4_000)).toBe(`Nothing is known of job a2b4c6d7 yet: ${message}`);
-});
-
-test('a job is watched while its card is seen', async () => {
-  const model = new FakeModel();
-  model.put(job());
-  const card = shownBy(model, { [MIME]: NAMES });
-  expect(model.seen).toEqual(['a2b4c6d7']);
-  card.hide();
-  expect([model.seen, model.watchers]).toEqual([[], []]);
-  model.put(job({ state: 'COMPLETED' }));
-  act(() => card.show());
-  expect(model.seen).toEqual(['a2b4c6d7']);
-  expect(await text(card)).toContain('done');
-});
-
-test('a bundle that names no job shows what was saved and asks for nothing', async () => {
-  const model = new FakeModel();
-  const card = shownBy(model, { [MIME]: { v: 99 }, 'text/plain': 'saved' });
-  expect(await text(card)).toMatch(/is not tracked here.*saved$/);
-  expect(model.watchers).toHaveLength(0);
-});
-
-test('one that has ended is not drawn again for the news of others, and costs no clock', async () => {
-  const model = new FakeModel();
-  model.put(job({ state: 'COMPLETED' }));
-  const clock = jest.spyOn(window, 'setInterval');
-  const card = shownBy(model, { [MIME]: NAMES });
-  await text(card);
-  const update = jest.spyOn(card, 'update');
-  model.put(job({ id: 'zzzzzzzz' }));
-  expect(update).not.toHaveBeenCalled();
-  expect(clock).not.toHaveBeenCalled();
-  act(() => card.dispose());
-  expect(model.watchers).toHaveLength(0);
 });
 
 const COMPLETE = { ...NAMES, complete: true };

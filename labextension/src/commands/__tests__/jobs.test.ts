@@ -29,11 +29,6 @@ test('a job is requeued while it runs, where Slurm does that', () => {
   expect(offered(CommandIDs.requeue, refused)).toEqual([false, false]);
 });
 
-test.each(['FINISHING', 'COMPLETING', 'COMPLETED', 'CANCELLED'] as const)(
-  'a job that is %s is not requeued',
-  state => expect(offered(CommandIDs.requeue, { state })[0]).toBe(false)
-);
-
 test.each([
   [CommandIDs.hold, 'PENDING'],
   [CommandIDs.release, 'PENDING'],
@@ -54,13 +49,4 @@ test('an action on several jobs says how many it concerns', () => {
     [CommandIDs.cancel, CommandIDs.hold, CommandIDs.copyId].map(id => commands.label(id, args));
   expect(labels(all)).toEqual(['Cancel (2)', 'Hold (1)', 'Copy the id (3)']);
   expect(labels({ id: '0' })).toEqual(['Cancel', 'Hold', 'Copy the id']);
-});
-
-test.each([
-  [{ notebook: '/lab/x.ipynb', fingerprint: 'f' }, 'Go to its cell'],
-  [{ notebook: '/lab/x.ipynb', fingerprint: null }, 'Go to its notebook']
-])('the job %j has the action "%s"', (fields, label) => {
-  const model = new FakeModel();
-  model.put(job(fields));
-  expect(commandsOf(model).label(CommandIDs.goToCell, { id: job(fields).id })).toBe(label);
 });

@@ -1,18 +1,13 @@
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { ServerConnection } from '@jupyterlab/services';
-import { SlurmError } from '../../server';
 import type { FileEntry } from '../../wire';
 import { base64Of, bytesOf, textOf } from '../bytes';
 import { ClusterDrive } from '../drive';
 
 type Args = Record<string, unknown>;
 
-/** A cluster with one folder, /d, of these files by their base64; what is asked of it is noted. What
- * is in the folder is known `late`, as it was when it was asked for. */
-function cluster(
-  files: Record<string, string>,
-  late: Promise<void> = Promise.resolve()
-): { drive: ClusterDrive; asked: [string, Args][] } {
+/** A cluster with one folder, /d, of these files by their base64; what is asked of it is noted. */
+function cluster(files: Record<string, string>): { drive: ClusterDrive; asked: [string, Args][] } {
   const asked: [string, Args][] = [];
   const entry = (name: string, kind: FileEntry['kind'] = 'file'): FileEntry => ({
     name,
@@ -39,18 +34,7 @@ function cluster(
     clusters: [],
     call: <T>(name: string, args: Args = {}): Promise<T> => {
       asked.push([name, args]);
-      if (args.path === '/none') {
-        const problem = {
-          code: 'not-found',
-          message: 'No.',
-          hint: null,
-          detail: 'a',
-          option: null
-        };
-        return Promise.reject(new SlurmError({ ...problem, transient: false }, 404));
-      }
-      const answered = answer(name, args) as T;
-      return (name === 'list_folder' ? late : Promise.resolve()).then(() => answered);
+      return Promise.resolve(answer(name, args) as T);
     }
   };
   const types = { getFileTypesForPath: () => [] } as Pick<DocumentRegistry, 'getFileTypesForPath'>;
@@ -83,38 +67,12 @@ test('a file is text where it can be, base64 where it cannot, and a notebook is 
   expect(await drive.get('here/d/a', { content: false })).toMatchObject({ content: null });
 });
 
-test('the widgets that a notebook was saved with are not handed over: they may be programs', async () => {
-  const kernelspec = { name: 'python3', display_name: 'Python 3' };
-  const saved = { cells: [], metadata: { widgets: { state: {} }, kernelspec } };
-  const { drive } = cluster({ n: text(JSON.stringify(saved)) });
-  const handed = await drive.get('here/d/n', { type: 'notebook' });
-  expect(handed.content).toEqual({ cells: [], metadata: { kernelspec } });
-});
-
 test('a folder names what is in it by whole paths', async () => {
   const { drive, asked } = cluster({ "it's\n": '' });
   const listed = await drive.get('here/d');
   expect(listed.type).toBe('directory');
   expect((listed.content as { path: string }[]).map(one => one.path)).toEqual(["here/d/it's\n"]);
   expect(asked[0]).toEqual(['file_entry', { path: '/d', cluster: 'here' }]);
-});
-
-test('a look that was under way when something was changed sees the change', async () => {
-  const files: Record<string, string> = { a: '', b: '' };
-  let arrive = (): void => undefined;
-  const late = new Promise<void>(resolve => {
-    arrive = resolve;
-  });
-  const { drive, asked } = cluster(files, late);
-  const looked = drive.get('here/d');
-  while (!asked.some(([name]) => name === 'list_folder')) {
-    await Promise.resolve();
-  }
-  delete files.a;
-  await drive.delete('here/d/a');
-  arrive();
-  const found = (await looked).content as { name: string }[];
-  expect(found.map(one => one.name)).toEqual(['b']);
 });
 
 test('an upload in parts arrives as one file, and another begins anew', async () => {
@@ -142,13 +100,4 @@ test('what is new takes no name that is there', async () => {
   expect(asked.at(-1)).toEqual(['make_folder', { path: '/d/untitled folder1', cluster: 'here' }]);
   await drive.copy('here/d/f.tar.gz', 'here/d');
   expect(asked.at(-1)?.[1]).toMatchObject({ path: '/d/f.tar-Copy1.gz', content: 'AA==' });
-});
-
-test('nothing moves from one cluster to another, and what is missing is told as Jupyter does', async () => {
-  const { drive } = cluster({});
-  await expect(drive.rename('a/d/x', 'b/d/x')).rejects.toThrow('one cluster to another');
-  await expect(drive.get('here/none')).rejects.toMatchObject({
-    message: 'No.\na',
-    response: { status: 404 }
-  });
 });

@@ -69,8 +69,6 @@ beforeEach(() => {
 afterEach(() => {
   act(() => root.unmount());
   host.remove();
-  jest.restoreAllMocks();
-  jest.useRealTimers();
 });
 
 function point(type: string, [x, y]: [number, number], more: MouseEventInit = {}): void {
@@ -94,7 +92,7 @@ function follows(): boolean {
   return box().dataset.follow === 'true';
 }
 
-test('what is measured anew is followed, whoever has just clicked at it', () => {
+test('a log is still followed after a click and a new layout', () => {
   measuredAnew();
   expect([follows(), box().scrollTop]).toEqual([true, 900]);
   point('pointerdown', [50, 50], { buttons: 1 });
@@ -110,23 +108,14 @@ test('what is measured anew is followed, whoever has just clicked at it', () => 
 test.each<[string, () => void]>([
   ['the wheel', () => box().dispatchEvent(new WheelEvent('wheel', { deltaY: -100 }))],
   ['a key', () => box().dispatchEvent(new KeyboardEvent('keydown', { key: 'PageUp' }))],
-  ['a finger', () => box().dispatchEvent(new Event('touchmove'))],
   ['the scrollbar', () => point('pointerdown', [WIDTH + BAR / 2, 20], { buttons: 1 })],
-  [
-    'the scrollbar, let go of already',
-    () => {
-      point('pointerdown', [WIDTH + BAR / 2, 20], { buttons: 1 });
-      point('pointerup', [WIDTH + BAR / 2, 20]);
-    }
-  ],
   [
     'what is selected up to the upper edge',
     () => {
       point('pointerdown', [50, 50], { buttons: 1 });
       point('pointermove', [50, 1], { buttons: 1 });
     }
-  ],
-  ['the middle button', () => point('pointerdown', [50, 50], { button: 1, buttons: 4 })]
+  ]
 ])('who scrolls up by %s stays there', (_, does) => {
   does();
   scrolledTo(600);
@@ -134,69 +123,4 @@ test.each<[string, () => void]>([
   long = 2000;
   resized();
   expect(box().scrollTop).toBe(600);
-});
-
-test('what comes while somebody is about to scroll up does not stop them', () => {
-  jest.useFakeTimers();
-  box().dispatchEvent(new KeyboardEvent('keydown', { key: 'Home' }));
-  long = 2000;
-  resized();
-  scrolledTo(900);
-  expect([follows(), box().scrollTop]).toEqual([true, 900]);
-  scrolledTo(0);
-  expect([follows(), box().scrollTop]).toEqual([false, 0]);
-  jest.advanceTimersByTime(10_000);
-  expect([follows(), box().scrollTop]).toEqual([false, 0]);
-});
-
-test('who did nothing of it in the end goes on following', () => {
-  jest.useFakeTimers();
-  point('pointerdown', [WIDTH + BAR / 2, 20], { buttons: 1 });
-  long = 2000;
-  resized();
-  jest.advanceTimersByTime(10_000);
-  expect([follows(), box().scrollTop]).toEqual([true, 900]);
-  point('pointerup', [WIDTH + BAR / 2, 20]);
-  jest.advanceTimersByTime(10_000);
-  expect([follows(), box().scrollTop]).toEqual([true, 1900]);
-});
-
-test('a page that is too busy to scroll at once scrolls for who asked for it all the same', () => {
-  const frames: (() => void)[] = [];
-  jest
-    .spyOn(window, 'requestAnimationFrame')
-    .mockImplementation(then => frames.push(then as never));
-  const busy = (): void => {
-    jest.spyOn(performance, 'now').mockReturnValue(performance.now() + 60_000);
-  };
-  const passing = (): void => {
-    for (const frame of frames.splice(0)) {
-      frame();
-    }
-  };
-  box().dispatchEvent(new KeyboardEvent('keydown', { key: 'Home' }));
-  busy();
-  passing();
-  scrolledTo(0);
-  expect(follows()).toBe(false);
-  scrolledTo(900);
-  expect(follows()).toBe(true);
-  while (frames.length > 0) {
-    passing();
-  }
-  measuredAnew();
-  expect([follows(), box().scrollTop]).toEqual([true, 900]);
-});
-
-test('a pointer that moves with nothing held scrolls nothing', () => {
-  point('pointerdown', [WIDTH + BAR / 2, 20], { buttons: 1 });
-  scrolledTo(600);
-  expect(follows()).toBe(false);
-  scrolledTo(900);
-  expect(follows()).toBe(true);
-  jest.spyOn(performance, 'now').mockReturnValue(performance.now() + 60_000);
-  // A browser may keep for itself that a scrollbar was let go of.
-  point('pointermove', [50, 50]);
-  measuredAnew();
-  expect([follows(), box().scrollTop]).toEqual([true, 900]);
 });

@@ -1,5 +1,5 @@
 import { pieces } from '../pieces';
-import { asTerminal, openStyle, plain } from '../terminal';
+import { asTerminal, plain } from '../terminal';
 
 const ESC = '\u001b';
 
@@ -18,16 +18,6 @@ describe('what a terminal would show', () => {
     ['a bell and a null', 'a\u0007b\u0000c', 'abc'],
     ['a title that never ends', `${ESC}]0;title\ntext`, `${ESC}]0;title\ntext`]
   ])('%s', (_, text, shown) => expect(asTerminal(text)).toBe(shown));
-
-  test('text that is shown already stays as it is', () => {
-    const shown = asTerminal(`1\r2\n${ESC}[31mx`);
-    expect(asTerminal(shown)).toBe(shown);
-  });
-
-  test('a long line without an end takes no longer than others', () => {
-    const line = 'x'.repeat(1_000_000);
-    expect(asTerminal(`a\rb\n${line}`)).toHaveLength(line.length + 2);
-  });
 });
 
 describe('colours', () => {
@@ -47,11 +37,6 @@ describe('colours', () => {
   ])('%s', (code, color) =>
     expect(pieces('', `${ESC}[${code}mx`)).toMatchObject([{ text: 'x', color, className: '' }])
   );
-
-  test('go on from what is in force before', () => {
-    const style = openStyle(`${ESC}[31m a ${ESC}[0m b ${ESC}[1m${ESC}[32m c`);
-    expect(pieces(style, 'd')).toMatchObject([{ text: 'd', className: 'ansi-green-fg ansi-bold' }]);
-  });
 
   test('markup is text', () =>
     expect(pieces('', `${ESC}[31m<b>&amp;`)).toMatchObject([{ text: '<b>&amp;' }]));

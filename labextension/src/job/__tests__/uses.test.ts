@@ -1,5 +1,5 @@
 import type { GpuSample, Job, UsageSample } from '../../wire';
-import { idleGpus, outliers, share, summed, usesOf } from '../uses';
+import { idleGpus, outliers, usesOf } from '../uses';
 import { job } from './fakes';
 
 const gpu = (utilisation: number | null, memory_mib = 40): GpuSample => ({
@@ -64,32 +64,6 @@ describe('what each node and GPU uses', () => {
     expect(first?.busy.value).toBeCloseTo(0.3);
     expect(first?.memory.value).toBe(70);
   });
-
-  test('is not told of a node that is silent, nor of a run before', () => {
-    const samples = [sample(110, 'b'), sample(110, 'a'), sample(500, 'a')];
-    expect(usesOf(samples, running).map(one => one.busy.value)).toEqual([1, null]);
-    expect(usesOf(samples, { ...running, started_s: 200 })).toHaveLength(1);
-    expect(usesOf(samples, { ...running, started_s: null })).toEqual([]);
-  });
-
-  test('is a sum over nodes, and an average over GPUs', () => {
-    const uses = usesOf([sample(1, 'a', [gpu(0.5)], 3), sample(1, 'b', [gpu(1)])], {
-      ...running,
-      started_s: 0
-    });
-    const nodes = summed(uses.filter(one => one.kind === 'node'));
-    expect(nodes).toEqual({
-      busy: { value: 4, limit: 8 },
-      memory: { value: 4096, limit: 16384 }
-    });
-    const gpus = summed(uses.filter(one => one.kind === 'gpu'));
-    expect(gpus).toEqual({
-      busy: { value: 0.75, limit: 1 },
-      memory: { value: 80, limit: 160 }
-    });
-    expect(share({ value: 9, limit: 8 })).toBe(1);
-    expect(share({ value: 9, limit: null })).toBeNull();
-  });
 });
 
 describe('of many, those stand out', () => {
@@ -110,11 +84,6 @@ describe('of many, those stand out', () => {
     expect(found.map(one => one.index)).toEqual([2, 8]);
     expect(outliers(many(Array.from({ length: 12 }, () => 0.5)))).toEqual([]);
     expect(outliers(many([null, null]))).toEqual([]);
-  });
-
-  test('of which the furthest are shown where they are more than eight', () => {
-    const values = Array.from({ length: 40 }, (_, at) => (at < 12 ? 0.3 - at / 100 : 0.9));
-    expect(outliers(many(values)).map(one => one.index)).toEqual([4, 5, 6, 7, 8, 9, 10, 11]);
   });
 });
 
@@ -156,12 +125,5 @@ describe('idle GPUs', () => {
         over
       )
     ).toBeNull();
-  });
-
-  test('are not told of by two looks alone, nor on a node that is silent', () => {
-    const idle = [100, 700].map(timeS => sample(timeS, 'a', [gpu(0)]));
-    expect(idleGpus(idle, running)).toBeNull();
-    const silent = looks(500, () => [gpu(0)]);
-    expect(idleGpus([...silent, sample(900, 'b')], running)).toBeNull();
   });
 });

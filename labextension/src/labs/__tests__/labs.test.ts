@@ -1,16 +1,14 @@
-// Labs in the browser: the words that start one, when one ends, and that this is told in time.
+// Labs in the browser: when one ends, what its row shows, and the warnings before its end.
 import { Notification } from '@jupyterlab/apputils';
 import { FakeModel, job, NOW_S } from '../../__tests__/fakes';
-import { notes } from '../../card/facts';
 import { endsOf } from '../../ends';
 import { actionsOf } from '../../sidebar/menu';
 import { rowsOf, type JobRow } from '../../sidebar/rows';
 import { facts } from '../../sidebar/hover_words';
-import { lineOf, NO_WISHES, wishesOf } from '../../submit/form';
 import { CommandIDs } from '../../tokens';
 import type { Job } from '../../wire';
 import { Warnings } from '../../warnings';
-import { interpret, type Interpreter } from '../interpreter';
+import { dashboardsOf } from '../dashboards';
 import { endingSoon, isLab } from '../words';
 
 function lab(fields: Partial<Job> = {}): Job {
@@ -22,13 +20,6 @@ function lab(fields: Partial<Job> = {}): Job {
   } as const;
   return job({ kind: 'lab', name: 'mine', lab: place, idle_s: 3600, ...fields });
 }
-
-test('a form says what starts a lab', () => {
-  const wishes = { ...NO_WISHES, cluster: 'arandu', idle: '2h' } as const;
-  expect(lineOf(wishes)).toBe('--cluster arandu --idle 2h');
-  expect(wishesOf('--idle 2h').idle).toBe('2h');
-  expect(lineOf(NO_WISHES)).toBe('');
-});
 
 test('a lab ends with its time or when nobody uses it, whichever is first', () => {
   expect(endsOf(lab())).toBe(NOW_S - 125 + 3600);
@@ -56,26 +47,13 @@ test('a row says how far a lab is, then how long it has left, and opens it', () 
   ]);
 });
 
-test('a card says how far a lab is and when it ends', () => {
-  const told = notes(lab({ limit_s: 200 }), { asOf: NOW_S, problem: null }, undefined, NOW_S);
-  expect(told.map(one => one.text)).toEqual([
-    'JupyterLab is ready.',
-    'The lab ends in 1 min 15 s: save what is open in it.',
-    'It ends after 1 h in which nobody uses it.'
-  ]);
-});
-
-test('what the waiting room says is put into words by whoever is open beside it', () => {
-  const answers: unknown[] = [];
-  const channel: Interpreter = { postMessage: one => answers.push(one), onmessage: null };
-  interpret(channel, 'pt_BR');
-  for (const data of [{ ask: '%1 on %2' }, { ask: 'no such words' }, null, { text: 'x' }]) {
-    channel.onmessage?.(new MessageEvent('message', { data }));
-  }
-  expect(answers).toEqual([
-    { text: '%1 on %2', answer: '%1 on %2', lang: 'pt-BR' },
-    { text: 'no such words', answer: 'no such words', lang: 'pt-BR' }
-  ]);
+test('a job that runs has the dashboard of its engine, and TensorBoard where it was asked for', () => {
+  expect(dashboardsOf(job())).toEqual([]);
+  expect(dashboardsOf(job({ launch: 'torchrun' }))).toEqual([]);
+  expect(dashboardsOf(job({ launch: 'dask' }))).toEqual(['dask']);
+  expect(dashboardsOf(job({ launch: 'ray', tensorboard: 'logs' }))).toEqual(['ray', 'tensorboard']);
+  expect(dashboardsOf(job({ launch: 'ray', state: 'COMPLETED' }))).toEqual([]);
+  expect(dashboardsOf(job({ kind: 'session', launch: 'ray' }))).toEqual(['ray']);
 });
 
 describe('warnings', () => {

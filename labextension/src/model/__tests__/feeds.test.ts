@@ -4,8 +4,6 @@ import { LogFeed } from '../feeds';
 import { WatchSocket } from '../socket';
 import { FakeSocket, hideTab, settings } from './fakes';
 
-const MIB = 1024 * 1024;
-
 let socket: WatchSocket;
 
 beforeEach(() => {
@@ -22,14 +20,14 @@ afterEach(() => {
 });
 
 /** A log that is watched, what has come of it, and its line. */
-function watched(budgetBytes?: number): { feed: LogFeed; heard: LogChunk[]; line: FakeSocket } {
-  const feed = new LogFeed(socket, 'j', budgetBytes);
+function watched(): { feed: LogFeed; heard: LogChunk[]; line: FakeSocket } {
+  const feed = new LogFeed(socket, 'j');
   const heard: LogChunk[] = [];
   feed.chunk.connect((_, one) => heard.push(one));
   return { feed, heard, line: FakeSocket.last.open() };
 }
 
-test('of a log the next chunk is asked for when a frame has come after the last', () => {
+test('the next chunk of a log is requested once the last one is drawn', () => {
   const { heard, line } = watched();
   expect(line.sent).toMatchObject([{ watch: 1, call: 'logs', paced: true }]);
   line.say({ watch: 1, value: chunk(out('one')) });
@@ -39,23 +37,7 @@ test('of a log the next chunk is asked for when a frame has come after the last'
   expect(line.sent.slice(1)).toEqual([{ taken: 1 }]);
 });
 
-test('who asked for much is told of the end alone once that has come', () => {
-  const { line } = watched(16 * MIB);
-  line.say({ watch: 1, value: { ...chunk(out('old')), cursor: 'c1', more: true } });
-  jest.advanceTimersByTime(1_000);
-  expect(line.sent.slice(1)).toEqual([{ taken: 1 }]);
-  line.say({ watch: 1, value: { ...chunk(out('older')), cursor: 'c2' } });
-  jest.advanceTimersByTime(1_000);
-  expect(line.sent.slice(2, 4)).toMatchObject([
-    { watch: 2, cursor: 'c2', args: { job_id: 'j', budget_bytes: MIB }, paced: true },
-    { unwatch: 1 }
-  ]);
-  line.say({ watch: 2, value: { ...chunk(out('new')), cursor: 'c3' } });
-  jest.advanceTimersByTime(1_000);
-  expect(line.sent.at(-1)).toEqual({ taken: 2 });
-});
-
-test('a log that rests asks for nothing, and goes on from its cursor', () => {
+test('a paused log requests nothing and resumes from its cursor', () => {
   const { feed, heard, line } = watched();
   line.say({ watch: 1, value: { ...chunk(out('one')), cursor: 'c1' } });
   feed.rest();
@@ -69,13 +51,4 @@ test('a log that rests asks for nothing, and goes on from its cursor', () => {
   expect(heard.flatMap(one => one.outputs)).toEqual([out('one'), out('two')]);
   jest.advanceTimersByTime(1_000);
   expect(again.sent.slice(1)).toEqual([{ taken: 2 }]);
-});
-
-test('a log that nobody shows any more asks for nothing, and opens nothing', () => {
-  const { feed, line } = watched(16 * MIB);
-  line.say({ watch: 1, value: chunk(out('old')) });
-  feed.dispose();
-  jest.advanceTimersByTime(1_000);
-  expect(line.sent.slice(1)).toEqual([{ unwatch: 1 }]);
-  expect(FakeSocket.all).toHaveLength(1);
 });

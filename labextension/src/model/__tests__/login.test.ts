@@ -98,12 +98,12 @@ afterEach(() => {
   expect(model.watchers).toBe(0);
 });
 
-test('keys that suffice ask nothing', async () => {
+test('a login by key asks no question', async () => {
   model.will(at('connecting'), at('open'));
   expect(await begin()).toBe(true);
 });
 
-test('a secret is never shown, and goes to the one who asks for it', async () => {
+test('a secret is never shown and is sent to the question it answers', async () => {
   model.will(at('asking', {}), at('open'));
   const done = begin();
   const shown = await dialog();
@@ -118,7 +118,7 @@ test('a secret is never shown, and goes to the one who asks for it', async () =>
   expect(model.asked.at(-1)).toEqual(['answer', { question_id: 'q1', text: 'secret', wait_s: 20 }]);
 });
 
-test('a host key is shown in a block of its own, and only a yes is one', async () => {
+test('a host key is shown in its own block and must be confirmed', async () => {
   const key = 'ED25519 SHA256:abc/def+1';
   const question = {
     kind: 'host-key' as const,
@@ -140,7 +140,7 @@ test('a host key is shown in a block of its own, and only a yes is one', async (
   expect(model.asked.at(-1)?.[1].text).toBe('yes');
 });
 
-test('a security key is to be touched, and the dialog goes when it was', async () => {
+test('a security key must be touched, then the dialog closes', async () => {
   const touch = { kind: 'touch' as const, prompt: 'Confirm user presence for key ED25519-SK' };
   model.will(at('asking', touch), at('open'));
   const done = begin();
@@ -149,21 +149,6 @@ test('a security key is to be touched, and the dialog goes when it was', async (
   expect(shown.querySelector('input')).toBeNull();
   press(shown, 'OK');
   expect(await done).toBe(true);
-});
-
-test('news of a question that was answered here already takes no dialog away', async () => {
-  const code = { id: 'q2', kind: 'text' as const, prompt: 'Code:', refused: true };
-  model.will(at('asking', {}), at('asking', code), at('open'));
-  const done = begin();
-  press(await dialog(), 'Answer');
-  await dialog();
-  model.tell(at('asking', {})); // the password, told of late
-  const shown = await dialog();
-  expect(shown.textContent).toContain('Code:');
-  expect(shown.textContent).toContain('That was not right.');
-  press(shown, 'Answer');
-  expect(await done).toBe(true);
-  expect(model.asked.at(-1)?.[1].question_id).toBe('q2');
 });
 
 test('what a host says is text', async () => {
@@ -176,7 +161,7 @@ test('what a host says is text', async () => {
   await done;
 });
 
-test('a host that asks in our own words does not look like us', async () => {
+test('a host that imitates our prompts is still shown as the host', async () => {
   const ours = { kind: 'passphrase' as const, prompt: 'Passphrase of the key /k:' };
   const theirs = { ...ours, id: 'q2', kind: 'secret' as const, names_a_key: true };
   model.will(at('asking', ours), at('asking', theirs), at('open'));
@@ -198,7 +183,7 @@ test('a host that asks in our own words does not look like us', async () => {
   expect(await done).toBe(true);
 });
 
-test('a login that is given up is ended, also where it has ended by then', async () => {
+test('a cancelled login ends, even if it has already failed', async () => {
   const broken = {
     code: 'login',
     message: 'x',
@@ -216,7 +201,7 @@ test('a login that is given up is ended, also where it has ended by then', async
   }
 });
 
-test('a question that another tab has answered disappears, and the end is told here too', async () => {
+test('a question answered in another tab closes, and the login succeeds here too', async () => {
   model.will(at('asking', {}));
   const done = begin();
   await dialog();
@@ -228,13 +213,4 @@ test('a question that another tab has answered disappears, and the end is told h
   model.tell(at('open'));
   expect(await done).toBe(true);
   expect(model.asked).toHaveLength(1);
-});
-
-test('news that are older than the question take nothing away', async () => {
-  model.will(at('asking', {}), at('open'));
-  const done = begin();
-  await dialog();
-  model.tell(at('connecting'));
-  press(await dialog(), 'Answer');
-  expect(await done).toBe(true);
 });

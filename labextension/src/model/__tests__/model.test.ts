@@ -80,7 +80,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-test('what is whole replaces all, and later only what has changed is told', () => {
+test('a whole snapshot replaces all jobs, a diff only those that changed', () => {
   model.watchJobs();
   const socket = FakeSocket.last.open();
   const first = changes({ whole: true, jobs: [job('one', 'RUNNING'), job('two', 'PENDING')] });
@@ -90,7 +90,7 @@ test('what is whole replaces all, and later only what has changed is told', () =
   expect([...model.jobs.values()].map(one => [one.id, one.state])).toEqual([['two', 'RUNNING']]);
 });
 
-test('an agent that was replaced is believed: what it does not know is gone, the rest is news', () => {
+test('after an agent restart unknown jobs are dropped and changed states reported', () => {
   const told: [string, string, string][] = [];
   model.stateChanged.connect((_, { job: now, before }) => told.push([now.id, before, now.state]));
   model.watchJobs();
@@ -108,21 +108,7 @@ test('an agent that was replaced is believed: what it does not know is gone, the
   expect(model.freshness.problem).toBeNull();
 });
 
-test('however much comes in, it is told once a frame', async () => {
-  let told = 0;
-  model.changed.connect(() => (told += 1));
-  model.watchJobs();
-  const socket = FakeSocket.last.open();
-  for (let at = 0; at < 50; at += 1) {
-    socket.say({ watch: 1, value: changes({ jobs: [job(`job${at}`, 'RUNNING')] }) });
-  }
-  expect(told).toBe(0);
-  await jest.advanceTimersByTimeAsync(16);
-  expect(told).toBeLessThanOrEqual(2);
-  expect(model.jobs.size).toBe(50);
-});
-
-test('all who watch the jobs share one watch, which ends with the last of them', () => {
+test('all subscribers share one watch, which ends with the last of them', () => {
   const [one, other] = [model.watchJobs(), model.watchJobs()];
   const socket = FakeSocket.last.open();
   expect(socket.sent.filter(sent => sent.call === 'changes')).toHaveLength(1);
@@ -133,7 +119,7 @@ test('all who watch the jobs share one watch, which ends with the last of them',
   expect(socket.readyState).not.toBe(FakeSocket.OPEN);
 });
 
-test('two views of a queue share one watch; each lets go by itself', () => {
+test('two views of a queue share one watch until both are closed', () => {
   model.watchJobs();
   const [one, other] = [model.queue('a', false), model.queue('a', false)];
   const everyone = model.queue('a', true);
@@ -160,20 +146,7 @@ test('two views of a queue share one watch; each lets go by itself', () => {
   expect(everyone.everyone).toBe(true);
 });
 
-test('of this user’s entries those are listed that somebody looks at', () => {
-  const view = model.queue('a', false);
-  let told = 0;
-  model.listedChanged.connect(() => told++);
-  model.queue('a', true);
-  const socket = FakeSocket.last.open();
-  socket.say({ watch: 1, value: queue({ whole: true, entries: [entry('1')] }) });
-  socket.say({ watch: 2, value: queue({ whole: true, entries: [entry('1'), entry('2')] }) });
-  expect([model.listed.map(one => one.slurm_id), told]).toEqual([['1'], 2]);
-  view.dispose();
-  expect([model.listed, told]).toEqual([[], 3]);
-});
-
-test('who comes back to a queue is told what is new since, and after long all of it', () => {
+test('a reopened queue resumes from its cursor, after an hour from the start', () => {
   model.watchJobs();
   const socket = FakeSocket.last.open();
   const asked = (): unknown =>
@@ -193,7 +166,7 @@ test('who comes back to a queue is told what is new since, and after long all of
   expect(model.queue('a', false).entries.size).toBe(0);
 });
 
-test('a job that somebody sees has its queue asked for, as long as it lives', () => {
+test('a visible job has its queue watched until the job ends', () => {
   const [one, other] = [model.watchJob('one'), model.watchJob('one')];
   const socket = FakeSocket.last.open();
   const queues = (): unknown[] => {
@@ -224,7 +197,7 @@ test('a job that somebody sees has its queue asked for, as long as it lives', ()
   expect(socket.readyState).not.toBe(FakeSocket.OPEN);
 });
 
-test('a queue says as of when it is, and why nothing newer is known', () => {
+test('a queue reports its age and why nothing newer is known', () => {
   const view = model.queue('a', false);
   const socket = FakeSocket.last.open();
   socket.say({ watch: 1, value: queue({ whole: true, entries: [entry('1')], asked_s: 77 }) });
@@ -242,29 +215,7 @@ test('a queue says as of when it is, and why nothing newer is known', () => {
   expect(view.entries.size).toBe(1);
 });
 
-test('nodes that were never asked for successfully do not take away those that were', () => {
-  const view = model.nodes('a');
-  const socket = FakeSocket.last.open();
-  const none = { cluster: 'a', cursor: 'n', partitions: [], reservations: [], problem: null };
-  socket.say({ watch: 1, value: { ...none, nodes: [{ name: 'n1' }], asked_s: 5 } });
-  socket.say({ watch: 1, value: { ...none, nodes: [], asked_s: null } });
-  expect(view.nodes.map(one => one.name)).toEqual(['n1']);
-});
-
-test('samples of use are taken once, whichever come again', () => {
-  const view = model.usage('one');
-  const socket = FakeSocket.last.open();
-  const samples = (...times: number[]): object => ({
-    cursor: 'u',
-    samples: times.map(time_s => ({ time_s })),
-    problem: null
-  });
-  socket.say({ watch: 1, value: samples(1, 2) });
-  socket.say({ watch: 1, value: samples(1, 2, 3) });
-  expect(view.samples.map(one => one.time_s)).toEqual([1, 2, 3]);
-});
-
-test('samples of a node that come later than those of another are taken', () => {
+test('late samples of another node are kept, repeated ones dropped', () => {
   const view = model.usage('one');
   const socket = FakeSocket.last.open();
   const sample = (node: string, time_s: number): object => ({ node, time_s });
@@ -281,7 +232,7 @@ test('samples of a node that come later than those of another are taken', () => 
   ]);
 });
 
-test('a hidden tab keeps what it knew and goes on from there', () => {
+test('a hidden tab keeps its state and resumes from its cursors', () => {
   model.watchJobs();
   const view = model.queue('a', false);
   const first = FakeSocket.last.open();
@@ -303,7 +254,7 @@ test('a hidden tab keeps what it knew and goes on from there', () => {
   expect(view.entries.size).toBe(0);
 });
 
-test('clusters are asked for with the first news, and again when there are others', async () => {
+test('clusters are requested with the first news and again when others appear', async () => {
   const named = (name: string): Cluster => ({ name, default: true }) as Cluster;
   answers.clusters = () => [named('a')];
   model.watchJobs();
@@ -321,45 +272,6 @@ test('clusters are asked for with the first news, and again when there are other
   expect(model.clusters.map(one => one.name)).toEqual(['a', 'b']);
 });
 
-test('of two answers the clusters are the later one, whichever comes last', async () => {
-  const named = (name: string): Cluster => ({ name, default: true }) as Cluster;
-  let late: (clusters: Cluster[]) => void = () => undefined;
-  answers.clusters = () => new Promise<Cluster[]>(resolve => (late = resolve));
-  model.watchJobs();
-  const socket = FakeSocket.last.open();
-  socket.say({ watch: 1, value: changes({ whole: true, connections: [connection('a')] }) });
-  await settled();
-  answers.clusters = () => [named('a'), named('b')];
-  const both = [connection('a'), connection('b')];
-  socket.say({ watch: 1, value: changes({ connections: both }) });
-  await settled();
-  late([named('a')]);
-  await settled();
-  expect(model.clusters.map(one => one.name)).toEqual(['a', 'b']);
-});
-
-test('clusters that could not be asked for are asked for with the next news', async () => {
-  const problem = {
-    code: 'agent',
-    message: 'no',
-    hint: null,
-    detail: null,
-    option: null,
-    transient: true
-  };
-  answers.clusters = () => refuse(problem);
-  model.watchJobs();
-  const socket = FakeSocket.last.open();
-  socket.say({ watch: 1, value: changes({ whole: true }) });
-  await settled();
-  expect(model.freshness.problem?.message).toBe('no');
-  answers.clusters = () => [{ name: 'a' }];
-  socket.say({ watch: 1, value: changes({}) });
-  await settled();
-  expect(model.clusters).toHaveLength(1);
-  expect(model.freshness.problem).toBeNull();
-});
-
 const NEEDED: Problem = {
   code: 'login-needed',
   message: 'log in',
@@ -369,7 +281,7 @@ const NEEDED: Problem = {
   transient: false
 };
 
-test('a call that needs a login is made again after it, and two such log in once', async () => {
+test('calls that need a login are retried after a single login', async () => {
   let logged = false;
   let done: (ok: boolean) => void = () => undefined;
   answers.cancel = () => (logged ? 'cancelled' : refuse(NEEDED));
@@ -387,15 +299,7 @@ test('a call that needs a login is made again after it, and two such log in once
   expect(await both).toEqual(['cancelled', 'cancelled']);
 });
 
-test('a login that is given up is told as that', async () => {
-  answers.cancel = () => refuse(NEEDED);
-  login.mockResolvedValue(false);
-  const failed = await model.callLoggedIn('a', 'cancel').catch((error: unknown) => error);
-  expect(failed).toBeInstanceOf(SlurmError);
-  expect((failed as SlurmError).problem.message).toContain('given up');
-});
-
-test('that there is no cluster is known once the agent has said so, and no longer than it says so', async () => {
+test('no cluster is reported missing before the agent says so', async () => {
   const cluster = { name: 'local' } as Cluster;
   model.watchJobs();
   const socket = FakeSocket.last.open();

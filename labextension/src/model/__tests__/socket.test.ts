@@ -34,18 +34,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-test('nothing is opened before somebody watches, and it is closed after the last', () => {
-  expect(FakeSocket.all).toHaveLength(0);
-  const watch = socket.watch('changes', {}, new Heard());
-  const opened = FakeSocket.last.open();
-  expect(opened.url).toBe('ws://here/jupyter-slurm/api/watch?token=a%20b');
-  watch.dispose();
-  expect(opened.readyState).toBe(3);
-  jest.advanceTimersByTime(120_000);
-  expect(FakeSocket.all).toHaveLength(1);
-});
-
-test('what is new comes to the one who watches it', () => {
+test('news reaches the watch that it belongs to', () => {
   const [jobs, queue] = [new Heard(), new Heard()];
   socket.watch('changes', {}, jobs);
   socket.watch('queue_changes', { cluster: 'a' }, queue);
@@ -60,7 +49,7 @@ test('what is new comes to the one who watches it', () => {
   expect(queue.values).toEqual([{ cursor: 'q1' }]);
 });
 
-test('a line that breaks is told, and taken up from where it was', () => {
+test('a lost connection is reported and resumed from its cursor', () => {
   const heard = new Heard();
   socket.watch('changes', {}, heard);
   FakeSocket.last.open().say({ watch: 1, value: { cursor: 'c9' } });
@@ -71,7 +60,7 @@ test('a line that breaks is told, and taken up from where it was', () => {
   expect(FakeSocket.last.open().sent).toMatchObject([{ watch: 1, cursor: 'c9' }]);
 });
 
-test('a server that stays away is asked ever less often', () => {
+test('an unreachable server is retried less and less often', () => {
   socket.watch('changes', {}, new Heard());
   for (let minute = 0; minute < 10; minute += 1) {
     for (let second = 0; second < 60; second += 1) {
@@ -82,7 +71,7 @@ test('a server that stays away is asked ever less often', () => {
   expect(FakeSocket.all.length).toBeLessThan(60);
 });
 
-test('a line that says nothing for long is taken for broken, as after a sleep', () => {
+test('a silent connection is treated as lost, as after a sleep', () => {
   const heard = new Heard();
   socket.watch('changes', {}, heard);
   const first = FakeSocket.last.open();
@@ -95,20 +84,6 @@ test('a line that says nothing for long is taken for broken, as after a sleep', 
   expect(first.readyState).toBe(3);
 });
 
-test('while the tab is hidden nothing is watched, and then all from where it was', () => {
-  const heard = new Heard();
-  socket.watch('changes', {}, heard);
-  const first = FakeSocket.last.open();
-  first.say({ watch: 1, value: { cursor: 'c1' } });
-  hideTab(true);
-  expect(first.readyState).toBe(3);
-  jest.advanceTimersByTime(600_000);
-  expect(FakeSocket.all).toHaveLength(1);
-  hideTab(false);
-  expect(FakeSocket.last.open().sent).toMatchObject([{ watch: 1, cursor: 'c1' }]);
-  expect(heard.problems).toEqual([]);
-});
-
 test('what is watched in the background goes on while the tab is hidden', () => {
   socket.watch('changes', {}, new Heard(), { background: true });
   socket.watch('queue_changes', {}, new Heard());
@@ -118,22 +93,4 @@ test('what is watched in the background goes on while the tab is hidden', () => 
   expect(opened.sent.at(-1)).toEqual({ unwatch: 2 });
   hideTab(false);
   expect(opened.sent.at(-1)).toMatchObject({ watch: 2 });
-});
-
-test('an agent that is gone is told by the server, and the next news take it back', () => {
-  const heard = new Heard();
-  socket.watch('changes', {}, heard);
-  const opened = FakeSocket.last.open();
-  const problem = {
-    code: 'agent',
-    message: 'gone',
-    hint: null,
-    detail: null,
-    option: null,
-    transient: true
-  };
-  opened.say({ watch: 1, problem });
-  opened.say({ watch: 1, value: { cursor: 'new' } });
-  expect(heard.problems).toEqual([problem]);
-  expect(heard.values).toEqual([{ cursor: 'new' }]);
 });

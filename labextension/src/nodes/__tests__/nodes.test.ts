@@ -1,10 +1,7 @@
-import { ordered } from '../../grid/order';
 import { testOf } from '../../grid/terms';
-import type { Node, Partition } from '../../wire';
+import type { Node } from '../../wire';
 import { columnsOf } from '../columns';
-import { lookOf, usualLook } from '../look';
-import { byName, condition, freeGpus, kindsOf, usedPart } from '../nodes';
-import { canHave } from '../partitions';
+import { condition, freeGpus, kindsOf } from '../nodes';
 
 const COLUMNS = columnsOf();
 
@@ -38,11 +35,6 @@ test('GPUs of a node that takes no jobs are not free', () => {
   expect(freeGpus(node('n', { gpus: 4 }))).toBeNull();
 });
 
-test('a node is used by its GPUs, where it has some', () => {
-  expect(usedPart(node('n', { cpus_used: 8, gpus: 4, gpus_used: 1 }))).toBe(0.25);
-  expect(usedPart(node('n', { cpus_used: 2 }))).toBe(0.25);
-});
-
 test('free GPUs are told by their kind', () => {
   const a100 = { gpus: 4, gpus_used: 1, gpu_type: 'a100' };
   const kinds = kindsOf([
@@ -60,14 +52,6 @@ test('free GPUs are told by their kind', () => {
   ]);
 });
 
-test('nodes are counted as people count', () => {
-  const nodes = ['n10', 'n2', 'a3'].map(name => node(name));
-  expect([...nodes].sort(byName).map(({ name }) => name)).toEqual(['a3', 'n2', 'n10']);
-  const [first] = COLUMNS;
-  const sorted = ordered([], nodes, first, { column: 'node', down: false }, byName);
-  expect(sorted.map(({ name }) => name)).toEqual(['a3', 'n2', 'n10']);
-});
-
 test('a filter finds nodes by what is free, and by why they are not', () => {
   const nodes = [
     node('n1', { gpus: 4, gpus_used: 4 }),
@@ -79,40 +63,4 @@ test('a filter finds nodes by what is free, and by why they are not', () => {
   expect(found('gpus>0')).toEqual(['n2']);
   expect(found('why:disk')).toEqual(['n3']);
   expect(found('state:idle')).toEqual(['n1', 'n2']);
-});
-
-test('what a job can have in a partition is told in words', () => {
-  const partition: Partition = {
-    name: 'p',
-    default: true,
-    up: true,
-    limit_s: 60,
-    nodes: 4,
-    idle_nodes: 4,
-    gpu_types: [],
-    gpus: 0,
-    free_gpus: 0,
-    gpus_by_type: {},
-    qos: null,
-    cost: null,
-    about: '',
-    cpus: 8,
-    memory_mib: 2048,
-    gpus_per_node: 1,
-    max_nodes: 1,
-    default_time_s: null,
-    exclusive: true,
-    allow_qos: [],
-    allow_accounts: ['a', 'b'],
-    billing: {}
-  };
-  expect(canHave(partition)).toBe(
-    '1 node · 8 CPUs each · 1 GPU · 2.0 GiB · whole nodes only · accounts: a, b'
-  );
-});
-
-test('a look is remembered', () => {
-  const look = { ...usualLook(), as: 'table' as const };
-  expect(lookOf(look)).toEqual(look);
-  expect(lookOf(undefined)).toEqual(usualLook());
 });

@@ -3,9 +3,7 @@ import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 import { drawn } from '../../__tests__/drawn';
 import { connection, FakeModel, job, NOW_S } from '../../__tests__/fakes';
-import { CommandIDs } from '../../tokens';
 import type { Cluster, ConnectionState } from '../../wire';
-import { ACTIONS } from '../menu';
 import { SlurmSidebar } from '../widget';
 
 const MANY = 5_000;
@@ -68,27 +66,7 @@ test('the sidebar draws only the rows in sight of 5,000 jobs, and redraws only t
   expect(second?.textContent).toContain('other');
 });
 
-test('a hidden sidebar watches nothing and draws nothing until it is shown', async () => {
-  const { model, sidebar } = await opened();
-  expect(model.watchers).toHaveLength(1);
-  await drawn(() => sidebar.hide());
-  expect(model.watchers).toEqual([]);
-  const news = job({ id: 'late', name: 'late' });
-  const drawnThen = await changed(sidebar, () => model.put(news));
-  expect(drawnThen.size).toBe(0);
-  await drawn(() => sidebar.show());
-  await drawn();
-  expect(sidebar.node.textContent).toContain('Running 5,001');
-});
-
-test('a sidebar that is shown has the focus, at the row that had it last', async () => {
-  const { sidebar } = await opened();
-  sidebar.activate();
-  await drawn();
-  expect(document.activeElement).toBe(sidebar.node.querySelector('[role=row][tabindex="0"]'));
-});
-
-test('what only the queue knows stays while its cluster is lost, and goes at a logout', async () => {
+test('foreign jobs stay while their cluster is lost and disappear at logout', async () => {
   const theirs = {
     slurm_id: '99999',
     name: 'theirs',
@@ -138,30 +116,4 @@ test('the trouble of a cluster stands in its line where there are several, else 
   };
   expect(await told('far', 'near')).toEqual(['!farNo answerConnect', '○nearnot connectedConnect']);
   expect(await told('far')).toEqual([expect.stringMatching(/^!far.*Connect$/), 'No answer']);
-});
-
-test('what can be done to the selected jobs has one order, Cancel last', async () => {
-  const { model, sidebar } = await opened();
-  for (const [id, state] of [
-    ['job4999', 'PENDING'],
-    ['job0', 'COMPLETED']
-  ] as const) {
-    await drawn(() => model.put(job({ id, name: id, state, slurm_id: '1', revision: 2 })));
-  }
-  for (const id of Object.values(CommandIDs)) {
-    sidebar.commands.addCommand(id, { label: id, execute: () => null });
-  }
-  const grid = sidebar.node.querySelector('[role=treegrid]');
-  await drawn(() => {
-    grid
-      ?.querySelector('[role=row][tabindex="0"]')
-      ?.dispatchEvent(new KeyboardEvent('keydown', { key: 'a', ctrlKey: true, bubbles: true }));
-  });
-  const chosen = sidebar.node.querySelector('.jp-slurm-Chosen');
-  expect(chosen?.querySelector('[role=status]')?.textContent).toMatch(/ selected$/);
-  const labels = [...(chosen?.querySelectorAll<HTMLElement>('[data-command]') ?? [])].map(
-    one => one.title
-  );
-  expect(labels).toEqual(ACTIONS.filter(id => labels.includes(id)));
-  expect(labels.at(-1)).toBe(CommandIDs.cancel);
 });

@@ -1,17 +1,9 @@
-import { connection, FakeModel, inLanguage, job } from '../../__tests__/fakes';
+import { connection, FakeModel, job } from '../../__tests__/fakes';
 import { stateCounts } from '../../queue/listing';
 import { JobIndex } from '../../sidebar/job_index';
 import { linesOf } from '../../sidebar/tree';
 import type { QueueEntry } from '../../wire';
 import { summary } from '../item';
-import { notifySettings, translated } from '../settings';
-
-interface Schema {
-  title: string;
-  properties: Record<string, { default: string | boolean | string[]; oneOf?: { const: string }[] }>;
-}
-
-const schema = jest.requireActual<Schema>('../../../schema/plugin.json');
 
 test('it counts what runs and what waits, and nothing that has ended', () => {
   const model = new FakeModel();
@@ -78,16 +70,6 @@ test('jobs that were submitted elsewhere count while a queue tells of them', () 
   expect(head).toMatchObject({ group: 'running', count: 2 });
 });
 
-test('the status bar says that it counts jobs submitted here while no queue is watched', () => {
-  const model = new FakeModel();
-  model.listsAll = false;
-  model.put(job({ id: 'aaaaaaaa' }));
-  expect(summary(model)).toEqual({
-    text: 'Slurm 1 ▶ 0 ◷',
-    told: 'Submitted here: 1 job runs'
-  });
-});
-
 test('a cluster with jobs that wants a login is told of, one without is not', () => {
   const model = new FakeModel();
   model.connections = new Map([['arandu', connection({ state: 'login-needed' })]]);
@@ -97,45 +79,4 @@ test('a cluster with jobs that wants a login is told of, one without is not', ()
     text: 'Slurm 1 ▶ 0 ◷ ⚠',
     told: '1 job runs, arandu wants a login'
   });
-});
-
-test('the summary names the problem', () => {
-  const other = { __: (text: string) => `«${text}»` };
-  const model = new FakeModel();
-  const message = 'The controller (or its database) does not answer.';
-  const problem = {
-    code: 'controller',
-    message,
-    hint: null,
-    detail: null,
-    transient: true,
-    option: null
-  };
-  model.freshness = { asOf: null, problem };
-  expect(inLanguage(other, () => summary(model)).told).toBe(`«no job runs or waits», ${message}`);
-});
-
-test('settings are the schema’s, and whatever else is written there is none', () => {
-  const defaults: Record<string, string | boolean | string[]> = {};
-  for (const [name, one] of Object.entries(schema.properties)) {
-    defaults[name] = one.default;
-  }
-  const usual = notifySettings(defaults);
-  expect(usual).toEqual({
-    start: true,
-    end: 'always',
-    mutedKinds: new Set(),
-    quiet: false,
-    browser: false
-  });
-  expect(notifySettings({})).toEqual(usual);
-  expect(notifySettings({ notifyEnd: 7, quiet: 'yes' })).toEqual(usual);
-});
-
-test('the settings’ page is in the user’s language, and its values are not', () => {
-  const other = { __: (text: string) => `«${text}»` };
-  const { title, properties } = inLanguage(other, () => translated(schema));
-  expect(title).toBe('«Slurm»');
-  expect(properties.notifyEnd?.oneOf?.[0]).toEqual({ const: 'always', title: '«Always»' });
-  expect(properties.notifyEnd?.default).toBe('always');
 });

@@ -56,10 +56,3 @@ test('what was asked for is in the fields, and the rest as it would be typed', (
       "--module gcc --module cuda --exclusive --container-remap-root --mount '/a b:/c' --in a --in b"
   );
 });
-
-test('a lab ends when it has been idle for as long', () => {
-  const spec = { ...COMMON, kind: 'lab', idle_s: 1800, env: {} };
-  const wishes = wishesOfJob(spec as unknown as JobSpec, 'far');
-  expect(wishes.idle).toBe('1800s');
-  expect(wishes.more).toBe("--exclusive --container-remap-root --mount '/a b:/c'");
-});

@@ -2,7 +2,7 @@ import { Signal } from '@lumino/signaling';
 import { SlurmError } from '../../server';
 import type { ISlurmModel } from '../../tokens';
 import type { Job } from '../../wire';
-import { ExecutedCopies, isHeadless } from '../executed';
+import { ExecutedCopies } from '../executed';
 import { Latest, PAUSE_MS } from '../latest';
 import { Memory } from '../memory';
 import { NO_WISHES } from '../form';
@@ -81,7 +81,7 @@ describe('a submission', () => {
     });
   });
 
-  test('that nobody knows of is sent again under its id; the next one has another', async () => {
+  test('is retried under its own id; the next one gets another', async () => {
     const model = new FakeModel();
     const sender = new Sender(model.asModel);
     model.answer = () => {
@@ -96,14 +96,6 @@ describe('a submission', () => {
     expect(ids[0]).toMatch(/^[a-z2-7]{8}$/);
     expect(ids[1]).toBe(ids[0]);
     expect(ids[2]).not.toBe(ids[0]);
-  });
-
-  test('of a text is what the line makes of it', async () => {
-    const model = new FakeModel();
-    model.answer = name => ({ name });
-    await new Sender(model.asModel).submit('here', '--gpus 1', { code: 'x' });
-    expect(model.calls.map(([name]) => name)).toEqual(['spec', 'submit']);
-    expect(model.calls[1]?.[1]).toEqual({ spec: { name: 'spec' } });
   });
 });
 
@@ -127,16 +119,7 @@ describe('executed copies', () => {
   });
   beforeEach(() => jest.resetAllMocks());
 
-  test('are of notebooks that were submitted as a whole', () => {
-    expect(isHeadless(job())).toBe(true);
-    expect(isHeadless(job({ fingerprint: 'x' }))).toBe(false);
-    expect(isHeadless(job({ session: 'bbbbbbbb' }))).toBe(false);
-    expect(isHeadless(job({ kind: 'program' }))).toBe(false);
-    expect(isHeadless(job({ notebook: '/lab/x.py' }))).toBe(false);
-    expect(isHeadless(job({ notebook: null }))).toBe(false);
-  });
-
-  test('come once, when the job has ended, unless they were had', async () => {
+  test('are fetched once, when the job has ended, unless already delivered', async () => {
     const model = new FakeModel();
     model.answer = () => ({ path: 'x.slurm-1.ipynb' });
     model.jobs.set('bbbbbbbb', job({ id: 'bbbbbbbb', delivered: true }));
@@ -151,38 +134,9 @@ describe('executed copies', () => {
     expect(model.calls).toEqual([['executed', { job_id: 'aaaaaaaa' }]]);
     expect(told.written.mock.calls).toEqual([[job(), 'x.slurm-1.ipynb']]);
   });
-
-  test.each([
-    ['request', 0],
-    ['internal', 1]
-  ])('that cannot be had (%s) are told of %i times', async (code, times) => {
-    const model = new FakeModel();
-    model.answer = () => {
-      throw failing(code);
-    };
-    model.jobs.set('aaaaaaaa', job());
-    new ExecutedCopies(model.asModel, told).begin();
-    await new Promise(resolve => setTimeout(resolve, 0));
-    expect(told.failed).toHaveBeenCalledTimes(times);
-  });
-
-  test('are asked for again where a login was needed', async () => {
-    jest.useFakeTimers();
-    const model = new FakeModel();
-    model.answer = () => {
-      throw failing('login-needed');
-    };
-    model.jobs.set('aaaaaaaa', job());
-    new ExecutedCopies(model.asModel, told).begin();
-    await jest.advanceTimersByTimeAsync(0);
-    model.answer = () => ({ path: 'x' });
-    await jest.advanceTimersByTimeAsync(60_000);
-    expect(told.written).toHaveBeenCalledTimes(1);
-    jest.useRealTimers();
-  });
 });
 
-test('the last choice is remembered by cluster, without a name; what else lies there is not', async () => {
+test('the last choice is remembered by cluster, without name and environment', async () => {
   const kept = new Map<string, unknown>();
   const state = {
     fetch: (key: string) => Promise.resolve(kept.get(key)),

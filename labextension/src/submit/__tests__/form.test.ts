@@ -1,4 +1,4 @@
-import { cellText, isRunnable, saysOtherwise, withLine } from '../cell';
+import { cellText, withLine } from '../cell';
 import { lineOf, magicFor, NO_WISHES, type Wishes, wishesOf } from '../form';
 import { quoted, split } from '../words';
 
@@ -73,18 +73,4 @@ test('a cell with and without a line', () => {
   expect(magicFor('#!/bin/sh\necho "#SBATCH"', NO_WISHES)).toBe('%%slurm');
   expect(magicFor('#!/bin/sh\n', array)).toBe('%%sbatch');
   expect(magicFor('#SBATCH', array)).toBe('%%slurm');
-});
-
-test('what can be run', () => {
-  expect(['x', '%%slurm\nx', '%%bash\nls'].every(isRunnable)).toBe(true);
-  expect(['', ' \n', '%%slurm --gpus 1\n ', '%%slurm_image x\nFROM y'].some(isRunnable)).toBe(
-    false
-  );
-});
-
-test('the form recognises an option that none of its fields can hold', () => {
-  const otherwise = ['--mem-per-cpu 4G', '--gpus 1 --mem {m}', '--mem={m}', "--mem '4 G'", '--mem'];
-  expect(otherwise.map(line => saysOtherwise(line, 'mem'))).toEqual(otherwise.map(() => true));
-  const plainly = ['', '--mem 4G', '--mem=4G --gpus 1', '--time 5'];
-  expect(plainly.map(line => saysOtherwise(line, 'mem'))).toEqual(plainly.map(() => false));
 });

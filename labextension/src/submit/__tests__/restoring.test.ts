@@ -29,13 +29,6 @@ test.each([
   expect(found).toEqual({ name: 'n', subject, wishes });
 });
 
-test('what another version kept is read as far as it can be', () => {
-  const one = { name: 'n', subject: { kind: 'lab' }, wishes: { time: '2h', gone: 'x', nodes: 2 } };
-  expect(readKept(one)?.wishes).toEqual({ ...NO_WISHES, time: '2h' });
-  expect(readKept({ ...one, subject: { kind: 'later' } })).toBeNull();
-  expect(readKept({ subject: { kind: 'lab' } })).toBeNull();
-});
-
 test('the values of variables, which may be secret, are not kept', () => {
   const wishes = { ...NO_WISHES, env: 'TOKEN=a=b\nB', more: "--in x --env 'C=d e' --env=F=g" };
   const text = JSON.stringify(kept('n', { kind: 'lab' }, wishes, ''));

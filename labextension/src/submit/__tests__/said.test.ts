@@ -1,18 +1,7 @@
 import type { Check, Partition, Preview, Problem } from '../../wire';
 import { NO_WISHES, type Wishes } from '../form';
-import { seconds, told, unusable } from '../partitions';
-import { fieldOf, sorted } from '../sentences';
-
-test.each([
-  ['time', 'time'],
-  ['mem', 'mem'],
-  ['job-name', 'name'],
-  ['chdir', 'chdir'],
-  ['idle', 'idle'],
-  ['gups', 'more'],
-  ['', 'more'],
-  [null, null]
-])('a message about --%s appears at %s', (option, field) => expect(fieldOf(option)).toBe(field));
+import { seconds, unusable } from '../partitions';
+import { sorted } from '../sentences';
 
 const check = (ok: boolean | null, sentence: string, option: string | null = 'time'): Check => ({
   ok,
@@ -37,12 +26,6 @@ test('what is wrong stands at its field, the others below', () => {
     text: '--mem: `x`',
     ok: false
   });
-});
-
-test('the field of the partition alone says what is free', () => {
-  const checks = [check(null, 'debug at 12:04:03: 2 of 2 nodes idle', 'partition')];
-  const { byField, others } = sorted({ checks } as unknown as Preview, null);
-  expect([[...byField], others]).toEqual([[], []]);
 });
 
 test.each([
@@ -98,9 +81,3 @@ test.each<[Partial<Partition>, Partial<Wishes>, string | null]>([
 ])('%j with %j: %s', (partition, wishes, why) =>
   expect(unusable({ ...gpu, ...partition }, { ...NO_WISHES, ...wishes })).toBe(why)
 );
-
-test('a choice says what there is, or why it cannot be', () => {
-  expect(told(gpu, null)).toBe('gpu — max 2 h, 3 of 4 GPUs free');
-  expect(told({ ...gpu, gpus: 0, limit_s: null }, null)).toBe('gpu — 1 of 2 nodes idle');
-  expect(told(gpu, 'down')).toBe('gpu — down');
-});

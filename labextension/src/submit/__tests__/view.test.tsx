@@ -5,12 +5,11 @@ import { act } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 import { SlurmError } from '../../server';
 import { CommandIDs, type ISlurmModel } from '../../tokens';
-import { SeenContext } from '../../watching';
 import type { Connection } from '../../wire';
 import { NO_WISHES } from '../form';
 import { Memory } from '../memory';
 import type { Source } from '../source';
-import { SubmitView, type Draft, type SubmitProps } from '../view';
+import { SubmitView, type SubmitProps } from '../view';
 
 Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
 
@@ -30,7 +29,6 @@ class FakeModel {
   connections = new Map([['far', { cluster: 'far', state: 'login-needed' } as Connection]]);
   readonly calls: string[] = [];
   answers: Record<string, unknown> = {};
-  listedS: number | null = null;
 
   async call(name: string): Promise<unknown> {
     this.calls.push(name);
@@ -45,7 +43,7 @@ class FakeModel {
     return {
       cluster: 'far',
       partitions: [],
-      freshness: { asOf: this.listedS, problem: null },
+      freshness: { asOf: null, problem: null },
       changed: new Signal(this),
       dispose: () => undefined
     };
@@ -90,26 +88,15 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-async function show(
-  model: FakeModel,
-  seen = true,
-  source?: Source,
-  draft: Draft = { wishes: { ...NO_WISHES, cluster: 'far' }, code: 'x' }
-): Promise<void> {
+async function show(model: FakeModel, source: Source = { kind: 'code', code: 'x' }): Promise<void> {
   const all: SubmitProps = {
     ...props,
     model: model as unknown as ISlurmModel,
-    source: source ?? { kind: 'code', code: 'x' },
-    draft,
+    source,
+    draft: { wishes: { ...NO_WISHES, cluster: 'far' }, code: 'x' },
     memory: new Memory(null)
   };
-  act(() =>
-    root.render(
-      <SeenContext.Provider value={seen}>
-        <SubmitView {...all} />
-      </SeenContext.Provider>
-    )
-  );
+  act(() => root.render(<SubmitView {...all} />));
   await act(async () => {
     await jest.advanceTimersByTimeAsync(1000);
   });
@@ -145,7 +132,7 @@ async function type(name: string, value: string): Promise<void> {
   });
 }
 
-test('a cluster that needs a login: nobody is asked before they want it, and the way back', async () => {
+test('a cluster that needs a login starts none before Log in is pressed', async () => {
   const model = new FakeModel();
   await show(model);
   expect(host.querySelector('[role=alert]')?.textContent).toContain('far needs a login.');
@@ -166,13 +153,7 @@ test('a cluster that needs a login: nobody is asked before they want it, and the
   expect(props.submit).toHaveBeenCalledTimes(1);
 });
 
-test('a form that nobody looks at asks for nothing', async () => {
-  const model = new FakeModel();
-  await show(model, false);
-  expect(model.calls).toEqual([]);
-});
-
-test('what is refused is not sent, a problem of sending is said, and two clicks are one job', async () => {
+test('a rejected job is not sent, an error is shown, and two clicks submit one job', async () => {
   const model = new FakeModel();
   const check = { ok: false, sentence: '9d is more than it allows.', hint: null, option: 'time' };
   const outlook = {
@@ -214,7 +195,7 @@ test("a cell's line may hold what only its kernel knows", async () => {
     transient: false
   };
   model.answers = { cluster_info: info, images: [], outlook: new SlurmError(problem, 400) };
-  await show(model, true, {
+  await show(model, {
     kind: 'cell',
     cell: 'c',
     notebook: 'a.ipynb',
@@ -225,34 +206,7 @@ test("a cell's line may hold what only its kernel knows", async () => {
   expect(props.submit.mock.calls[0]?.slice(1)).toEqual(['--cluster far', 'y']);
 });
 
-test('what is free is shown as the newest listing says, and its age where it is old', async () => {
-  const model = new FakeModel();
-  const gpu = { name: 'gpu', default: true, up: true, limit_s: null, nodes: 2, idle_nodes: 1 };
-  const partition = { ...gpu, gpus: 2, free_gpus: 1, gpu_types: [], gpus_by_type: {} };
-  const nowS = Date.now() / 1000;
-  const outlook = { checks: [], script: '', sbatch: [], cost: null };
-  model.answers = {
-    cluster_info: { ...info, partitions: [partition], asked_s: nowS - 300 },
-    images: [],
-    outlook: { ...outlook, start_estimate_s: 1 }
-  };
-  await show(model);
-  expect(host.textContent).toContain('1 of 2 GPUs free · 5 min ago');
-  model.listedS = nowS;
-  act(() => root.unmount());
-  root = createRoot(host);
-  await show(model);
-  expect(host.textContent).toContain('1 of 2 GPUs free');
-  expect(host.textContent).not.toContain('ago');
-  await act(async () => {
-    await jest.advanceTimersByTimeAsync(120_000);
-  });
-  const status = host.querySelector('[role=status]');
-  expect(status?.textContent).toBe('Expected to start immediately');
-  expect(status?.parentElement?.textContent).toMatch(/immediately · 2 min ago$/);
-});
-
-test('Submit says what it waits for, and what was typed last is checked before it is sent', async () => {
+test('Submit shows why it waits, and the latest input is checked before it is sent', async () => {
   const model = new FakeModel();
   const outlook = { checks: [], script: '', sbatch: [], cost: null, start_estimate_s: 1 };
   const wrong = { ok: false, sentence: 'No.', hint: null, option: null };
@@ -279,28 +233,6 @@ test('Submit says what it waits for, and what was typed last is checked before i
   expect(props.submit).toHaveBeenCalledTimes(1);
 });
 
-test.each([
-  [{ kind: 'code', code: 'x' }, 'Array jobs need a script: start the code with #!'],
-  [{ kind: 'file', path: 'a.py' }, 'Array jobs need a script'],
-  [{ kind: 'code', code: '#!/bin/sh' }, 'No such index. Use 1-3.']
-] as const)('the form explains why %j cannot be an array', async (source, words) => {
-  const message =
-    source.kind === 'code' && source.code !== 'x' ? 'No such index.' : 'Not in a cell.';
-  const problem = { code: 'request', message, hint: 'Use 1-3.', detail: null };
-  const model = new FakeModel();
-  model.answers = {
-    cluster_info: info,
-    images: [],
-    outlook: new SlurmError({ ...problem, option: 'array', transient: false }, 400)
-  };
-  const code = source.kind === 'code' ? source.code : '';
-  await show(model, true, source, { wishes: { ...NO_WISHES, cluster: 'far', array: '1-3' }, code });
-  const array = field('Array');
-  expect(array.getAttribute('aria-invalid')).toBe('true');
-  const told = document.getElementById(array.getAttribute('aria-describedby') ?? '');
-  expect(told?.textContent).toContain(words);
-});
-
 test('a favourite is saved by a name, filled in again, and removed', async () => {
   const model = new FakeModel();
   await show(model);
@@ -323,26 +255,4 @@ test('a favourite is saved by a name, filled in again, and removed', async () =>
   expect(field('Name').value).toBe('mine');
   await press('Remove favourite');
   expect(offered()).toEqual(['Custom', 'Cluster defaults']);
-});
-
-test('accounts and QOS are chosen from what the cluster has for its user', async () => {
-  const model = new FakeModel();
-  const check = { ok: false, sentence: 'It is not for you.', hint: null, option: 'qos' };
-  const outlook = { checks: [check], script: '', sbatch: [], cost: null };
-  model.answers = {
-    cluster_info: { ...info, accounts: ['physics', 'biology'], qos: ['normal', 'long'] },
-    images: [],
-    outlook: { ...outlook, start_estimate_s: null }
-  };
-  await show(model);
-  const labels = [...host.querySelectorAll('label')];
-  const choice = (name: string): HTMLSelectElement | null =>
-    host.querySelector(`select[id="${labels.find(one => one.textContent === name)?.htmlFor}"]`);
-  expect([...(choice('Account')?.options ?? [])].map(one => one.value)).toEqual([
-    '',
-    'physics',
-    'biology'
-  ]);
-  expect(choice('QOS')?.getAttribute('aria-invalid')).toBe('true');
-  expect(host.textContent).toContain('It is not for you.');
 });

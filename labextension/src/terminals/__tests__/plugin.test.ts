@@ -45,12 +45,4 @@ describe('a terminal in a job', () => {
     expect(call).toHaveBeenCalledWith('arandu', 'terminal', { job_id: 'abcdefgh', node });
     expect(opened).toEqual(['3']);
   });
-
-  test('is not opened where no node is chosen', async () => {
-    const { call, opened, open } = started(['n1', 'n2']);
-    chosen(null);
-    await open();
-    expect(call).not.toHaveBeenCalled();
-    expect(opened).toEqual([]);
-  });
 });

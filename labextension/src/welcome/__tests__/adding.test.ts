@@ -3,7 +3,6 @@ import { SlurmError } from '../../server';
 import type { ISlurmModel } from '../../tokens';
 import type { Problem } from '../../wire';
 import { addCluster, type Found, type Ways } from '../adding';
-import { nameOf } from '../dialogs';
 
 type Body = Dialog.IBodyWidget<unknown> & { node: HTMLElement };
 interface Launched {
@@ -124,7 +123,7 @@ test('nothing is kept when the login or what was found is given up', async () =>
   expect(steps().slice(-2)).toEqual(['cluster_found', 'cluster_drop']);
 });
 
-test('a way that leads nowhere is asked for again, with what was typed and why', async () => {
+test('a failed connection reopens the form with its values and the error', async () => {
   users = [typesHost, givesUp];
   connect.mockRejectedValue(new SlurmError(NOT_THERE, 502));
   expect(await addCluster(model)).toBeNull();
@@ -150,21 +149,4 @@ test('a template asks its own questions, and for nothing of what was found', asy
   expect(await addCluster(model)).toBe('arandu');
   expect(calls[1]?.[1]).toMatchObject({ template: 'arandu', answers: { user: 'ana' }, host: '' });
   expect(calls.at(-1)).toEqual(['cluster_keep', { name: 'arandu' }]);
-});
-
-test('a name that the user typed is not replaced by one that is proposed', async () => {
-  users = [
-    node => {
-      type(node, 'Name', 'mine');
-      return typesHost(node);
-    },
-    agrees
-  ];
-  expect(await addCluster(model)).toBe('mine');
-});
-
-test('a name that is proposed is one that a cluster can have', () => {
-  expect(nameOf('ana@login.example.org:22')).toBe('login');
-  expect(nameOf('127.0.0.1')).toBe('127.0.0.1');
-  expect(nameOf('-_x y')).toBe('x-y');
 });

@@ -2,12 +2,10 @@ import type { CommandRegistry } from '@lumino/commands';
 import { act } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 import { SlurmError } from '../../server';
-import { CommandIDs, type ISlurmModel } from '../../tokens';
-import { quickstart } from '../quickstart';
+import type { ISlurmModel } from '../../tokens';
 import { Welcome } from '../view';
 
 Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
-const execute = jest.fn();
 const call = jest.fn<Promise<unknown>, [string]>();
 let root: Root;
 let host: HTMLElement;
@@ -20,7 +18,7 @@ beforeEach(async () => {
     root.render(
       <Welcome
         model={{ call } as unknown as ISlurmModel}
-        commands={{ execute } as unknown as CommandRegistry}
+        commands={{} as unknown as CommandRegistry}
       />
     );
     await Promise.resolve();
@@ -42,7 +40,7 @@ async function press(label: string): Promise<void> {
 
 const status = (): string => host.querySelector('[role=status]')?.textContent ?? '';
 
-test('it is started once, tells how far that is, and has the agent look at its end', async () => {
+test('a private cluster is started once and shows its progress', async () => {
   const answers: ((start: object) => void)[] = [];
   call.mockImplementation(name =>
     name === 'up' ? new Promise(resolve => answers.push(resolve)) : Promise.resolve([])
@@ -80,16 +78,4 @@ test('the packages that are missing are named with what installs them, and it ca
   expect(status()).toBe('');
   await press('Start one');
   expect(call).toHaveBeenCalledTimes(2);
-});
-
-test('the quickstart is a command', async () => {
-  await press('quickstart');
-  expect(execute).toHaveBeenCalledWith(CommandIDs.openQuickstart);
-});
-
-test('the quickstart starts a cluster where there is none, and nowhere else', () => {
-  const sources = (starts: boolean): string => JSON.stringify(quickstart(starts));
-  expect(sources(true)).toContain('jupyter_slurm up');
-  expect(sources(false)).not.toContain('jupyter_slurm up');
-  expect(sources(false)).toContain('%%slurm --in numbers --out total');
 });
