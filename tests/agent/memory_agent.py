@@ -10,6 +10,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Literal
 
@@ -191,6 +192,8 @@ class MemoryService(FileSide, JobSide, QueueSide):
     def submit(self, spec: JobSpec) -> Job:
         if spec.options.get("time") == "never":
             raise SubmitError("sbatch refused the job.", hint="Give a time.", detail="sbatch: no")
+        if "gate" in spec.options:
+            _wait_at(Path(spec.options["gate"]))
         with self._changed:
             if spec.id not in self._jobs:
                 self._code[spec.id] = spec.code
@@ -355,6 +358,13 @@ def _echo(sock: socket.socket) -> None:
     with sock:
         while data := sock.recv(1 << 16):
             sock.sendall(data)
+
+
+def _wait_at(gate: Path) -> None:
+    """Says that a call has come to the `gate`, and waits until the file `gate`.open is there."""
+    gate.touch()
+    while not gate.with_suffix(".open").exists():
+        time.sleep(0.01)
 
 
 if __name__ == "__main__":
