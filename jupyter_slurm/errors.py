@@ -37,8 +37,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from jupyter_slurm.readable import coloured, visible_lines
-from jupyter_slurm.wire import Problem, Text, filled, said, together
+from jupyter_slurm.readable import coloured, joined, visible_lines
+from jupyter_slurm.wire import Problem
 
 
 class JupyterSlurmError(Exception):
@@ -52,29 +52,21 @@ class JupyterSlurmError(Exception):
 
     def __init__(
         self,
-        message: Text,
+        message: str,
         *,
-        hint: Text | None = None,
+        hint: str | None = None,
         detail: str | None = None,
         option: str | None = None,
-        **args: object,
     ) -> None:
-        """Initialize the error. `args`: what stands in the places of `message` and `hint`, where
-        these are literals."""
-        self.message = filled(message, args)
-        self.hint = hint and filled(hint, args)
-        super().__init__(said(self.message))
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
         self.detail = detail
         self.option = option
 
     def __str__(self) -> str:
-        return visible_lines(said(self.text))
-
-    @property
-    def text(self) -> Text:
-        """Return what `str()` says, as a message."""
         detail = self.detail and self.detail.strip()
-        return together(self.message, detail, self.hint, between="\n")
+        return visible_lines(joined(self.message, detail, self.hint, between="\n"))
 
     def problem(self) -> Problem:
         """Return the error in the form that goes over the wire."""
@@ -113,21 +105,20 @@ class CodeError(RequestError):
 
     def __init__(
         self,
-        message: Text,
+        message: str,
         *,
-        hint: Text | None = None,
+        hint: str | None = None,
         detail: str | None = None,
         option: str | None = None,
         traceback: tuple[str, ...] = (),
-        **args: object,
     ) -> None:
-        super().__init__(message, hint=hint, detail=detail, option=option, **args)
+        super().__init__(message, hint=hint, detail=detail, option=option)
         self.traceback = traceback
 
     def _render_traceback_(self) -> list[str]:
         if not self.traceback:
             return super()._render_traceback_()
-        return [*self.traceback, "", said(self.message)]
+        return [*self.traceback, "", self.message]
 
 
 class NotFoundError(JupyterSlurmError):
@@ -231,16 +222,15 @@ class CellFailed(JupyterSlurmError):
 
     def __init__(
         self,
-        message: Text,
+        message: str,
         *,
-        hint: Text | None = None,
+        hint: str | None = None,
         detail: str | None = None,
         option: str | None = None,
         traceback: tuple[str, ...] = (),
         job_id: str | None = None,
-        **args: object,
     ) -> None:
-        super().__init__(message, hint=hint, detail=detail, option=option, **args)
+        super().__init__(message, hint=hint, detail=detail, option=option)
         self.traceback = traceback
         self.job_id = job_id
         self.left_to_say: str | None = None

@@ -63,17 +63,13 @@ def check_json(data: bytes, most_bytes: int = MOST_BYTES) -> None:
     >>> check_json(b'{"a": "[[[[", "b": [1, 2]}')
     """
     if len(data) > most_bytes:
-        raise MalformedError(
-            "JSON of {data} bytes is more than the {most_bytes} allowed.",
-            data=len(data),
-            most_bytes=most_bytes,
-        )
+        raise MalformedError(f"JSON of {len(data)} bytes is more than the {most_bytes} allowed.")
     openings = data.count(b"[") + data.count(b"{")
     if openings <= MOST_DEPTH and data.count(b",") <= MOST_VALUES - openings:
         return
     plain = data.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NOT_SHAPE)
     shape = _STRING.sub(b"", plain).replace(b'"', b"")
     if len(shape) - shape.count(b"]") - shape.count(b"}") > MOST_VALUES:
-        raise MalformedError("JSON of more than {most} values is not read.", most=MOST_VALUES)
+        raise MalformedError(f"JSON of more than {MOST_VALUES} values is not read.")
     if max(accumulate(map(_DEEPER.__getitem__, shape)), default=0) > MOST_DEPTH:
-        raise MalformedError("JSON nested more than {most} deep is not read.", most=MOST_DEPTH)
+        raise MalformedError(f"JSON nested more than {MOST_DEPTH} deep is not read.")

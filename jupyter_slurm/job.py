@@ -41,14 +41,12 @@ from jupyter_slurm.wire import (
     JobState,
     LabSpec,
     LogChunk,
-    Message,
     Output,
     Result,
     SpecT,
     Stream,
     Transfer,
     TransferState,
-    said,
 )
 
 if TYPE_CHECKING:
@@ -90,7 +88,7 @@ def pushed_from(here: Path, push: str | None) -> str | None:
         return None
     folder = (here / Path(push).expanduser()).absolute()
     if not folder.is_dir():
-        raise NotFoundError("--push: there is no folder {folder}.", folder=folder)
+        raise NotFoundError(f"--push: there is no folder {folder}.")
     return str(folder)
 
 
@@ -147,13 +145,7 @@ class JobHandle:
         while not job.state.final:
             left_s = until_s - time.monotonic()
             if left_s <= 0:
-                told = said(
-                    "Job {id} is {state} after {span}.",
-                    id=self.id,
-                    state=Message(job.state.word),
-                    span=f"{timeout:g} s",
-                )
-                raise TimeoutError(told)
+                raise TimeoutError(f"Job {self.id} is {job.state.word} after {timeout:g} s.")
             changes = self._api.changes(cursor, wait_s=min(_WAIT_S, left_s))
             cursor = changes.cursor
             job = next((one for one in changes.jobs if one.id == self.id), job)
@@ -187,7 +179,7 @@ class JobHandle:
             except JupyterSlurmError as exc:
                 if failed is None:
                     raise
-                failed.add_note(said("Its files did not come: {why}", why=exc))
+                failed.add_note(f"Its files did not come: {exc}")
         self._job = self._api.delivered(self.id)
         return variables, failed
 
@@ -360,11 +352,11 @@ def unfetched(api: Api, words: Iterable[str]) -> list[Job]:
     return [job for job in found if has_unseen_output(job) and not kind_of(job).is_as_written]
 
 
-def forgetting(jobs: Sequence[Job]) -> Message:
+def forgetting(jobs: Sequence[Job]) -> str:
     """Say what would be lost with these jobs."""
-    return Message.of(
-        "Output and variables of {jobs} have not been fetched and will be lost.",
-        jobs=", ".join(title(job) for job in jobs),
+    return (
+        f"Output and variables of {', '.join(title(job) for job in jobs)} have not been fetched "
+        "and will be lost."
     )
 
 
@@ -374,7 +366,7 @@ def forget_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | Jup
         try:
             before = api.job(word)
             api.forget(word)
-            yield word, said("{job}: forgotten", job=title(before))
+            yield word, f"{title(before)}: forgotten"
         except JupyterSlurmError as exc:
             yield word, exc
 
@@ -423,18 +415,13 @@ def _error_of(job: Job, action: Action | JupyterSlurmError | None) -> JupyterSlu
 
 def _told_done(verb: ActionVerb, before: Job, job: Job) -> str:
     if verb != "requeue":
-        told = "{job}: held ({state})" if verb == "hold" else "{job}: released ({state})"
-        return said(told, job=title(before), state=Message(job.state.word))
+        done = "held" if verb == "hold" else "released"
+        return f"{title(before)}: {done} ({job.state.word})"
     # While Slurm ends the run, the job is COMPLETING, which does not tell what becomes of it.
-    return said(
-        "{job}: its run of {span} on {nodes} was ended, what it had not saved is lost; it is in "
-        "the queue again"
-        if before.started_s and before.nodes
-        else "{job}: its run was ended, what it had not saved is lost; it is in the queue again",
-        job=title(before),
-        span=duration(time.time() - (before.started_s or 0.0)),
-        nodes=", ".join(before.nodes),
-    )
+    run = ""
+    if before.started_s and before.nodes:
+        run = f" after {duration(time.time() - before.started_s)} on {', '.join(before.nodes)}"
+    return f"{title(before)}: stopped{run} and requeued; unsaved work is lost"
 
 
 def wait_for_transfer(api: Api, transfer: Transfer) -> Transfer:

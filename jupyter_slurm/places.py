@@ -39,18 +39,14 @@ def private_dir(path: Path) -> Path:
         info = path.stat()
     except OSError as exc:
         raise ConfigError(
-            "The folder {path} cannot be made: {strerror}.",
+            f"The folder {path} cannot be made: {exc.strerror}.",
             hint="Remove what is in its place, or make room for it; or point JUPYTER_DATA_DIR and "
             "JUPYTER_RUNTIME_DIR elsewhere.",
-            path=path,
-            strerror=exc.strerror,
         ) from exc
     if info.st_uid != os.getuid():
         raise ConfigError(
-            "{path} belongs to another user (uid {st_uid}).",
+            f"{path} belongs to another user (uid {info.st_uid}).",
             hint="Remove it, or point JUPYTER_DATA_DIR and JUPYTER_RUNTIME_DIR elsewhere.",
-            path=path,
-            st_uid=info.st_uid,
         )
     if stat.S_IMODE(info.st_mode) & 0o077:
         path.chmod(0o700)

@@ -157,6 +157,24 @@ def size(size_bytes: float) -> str:
     return f"{size_bytes / 1000:.1f} TB"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return the count with its noun, which takes an s in the plural.
+
+    >>> counted(1, "GPU"), counted(2000, "file")
+    ('1 GPU', '2,000 files')
+    """
+    return f"{count:,} {noun if count == 1 else f'{noun}s'}"
+
+
+def joined(*texts: str | None, between: str = " ") -> str:
+    """Join the texts that are not empty.
+
+    >>> joined("Cancelled.", None, "It had not begun.")
+    'Cancelled. It had not begun.'
+    """
+    return between.join(filter(None, texts))
+
+
 def reasons_told(reasons: Mapping[str, str], count: int) -> list[str]:
     """Return a line for each reason, and one for how many more there are of `count`.
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import sys
 
-from jupyter_slurm.wire import RAISED, SAID_BY_STATE, JobState
+from jupyter_slurm.wire import RAISED, SAID_BY_CARD, SAID_BY_STATE, JobState
 
 
 def main() -> None:
     states = {
         one.value: {"word": one.word, "tone": one.tone, "final": one.final} for one in JobState
     }
-    reasons = {"RAISED": RAISED, "SAID_BY_STATE": sorted(SAID_BY_STATE)}
+    reasons = {
+        "RAISED": RAISED,
+        "SAID_BY_STATE": sorted(SAID_BY_STATE),
+        "SAID_BY_CARD": SAID_BY_CARD,
+    }
     sys.stdout.write(json.dumps({"STATES": states, **reasons}))
 
 

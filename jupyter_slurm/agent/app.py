@@ -216,10 +216,8 @@ def idle_s(text: str | None) -> float:
         value = math.nan
     if not 0 < value < math.inf:
         raise ConfigError(
-            "{variable} is {text}, which is not a number of seconds.",
+            f"{IDLE_VARIABLE} is {text!r}, which is not a number of seconds.",
             hint="Give the seconds without a unit, e.g. 1200.",
-            variable=IDLE_VARIABLE,
-            text=repr(text),
         )
     return value
 

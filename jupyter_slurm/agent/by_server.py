@@ -88,10 +88,8 @@ class ServerLink:
                     raise may_be_done(name, exc) from exc
                 failed = exc
         raise AgentError(
-            "This kernel's Jupyter server at {url} cannot be reached: {failed}.",
+            f"This kernel's Jupyter server at {self._server.url} cannot be reached: {failed}.",
             hint="The agent is on the server's machine, and its socket cannot be used from here.",
-            url=self._server.url,
-            failed=failed,
         ) from failed
 
     def stream(self, name: str, body: bytes, timeout_s: float) -> socket.socket | tuple[int, bytes]:
@@ -137,9 +135,8 @@ class ServerLink:
             )
         if not answer.startswith((b"{", b"[", b'"', b"null")):
             raise AgentError(
-                "This kernel's Jupyter server at {url} knows no jupyter-slurm (status {number}).",
+                f"This kernel's Jupyter server at {self._server.url} knows no jupyter-slurm "
+                f"(status {status}).",
                 hint="Install jupyter-slurm where the Jupyter server runs, and restart that.",
-                url=self._server.url,
-                number=status,
             )
         return status, answer

@@ -57,9 +57,7 @@ class AgentConnection(http.client.HTTPConnection):
         self.sock.settimeout(self.timeout)
         self.sock.connect(os.fspath(self._path))
         if (uid := peer_uid(self.sock)) != os.getuid():
-            raise AgentError(
-                "{path} is served by another user (uid {uid}).", path=self._path, uid=uid
-            )
+            raise AgentError(f"{self._path} is served by another user (uid {uid}).")
 
     def post(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
         """Return the answer's status and body. One of `GONE`, or AgentError after `timeout_s`."""
@@ -68,11 +66,8 @@ class AgentConnection(http.client.HTTPConnection):
             status, answer = self._exchange("POST", name, body)
         except TimeoutError as exc:
             raise AgentError(
-                "The agent (pid {pid}) has not answered {name} in {timeout_s} s.",
+                f"The agent (pid {self.hello.pid}) has not answered {name} in {timeout_s:.0f} s.",
                 hint="The cluster may be slow: try again. `jupyter slurm status` shows the agent.",
-                pid=self.hello.pid,
-                name=name,
-                timeout_s=f"{timeout_s:.0f}",
             ) from exc
         if status == 503 and _is_retiring(answer):
             raise NotDoneError("the agent is about to end")
@@ -94,12 +89,10 @@ class AgentConnection(http.client.HTTPConnection):
             status, answer = self._exchange(verb, name, body)
         except TimeoutError as exc:
             raise AgentError(
-                "Something listens at {path}, but has not answered for {seconds} s.",
-                hint="If it hangs, end the process whose id is in {file}; `{slurm} doctor` says "
-                "more.",
-                path=self._path,
-                seconds=f"{_HELLO_TIMEOUT_S:.0f}",
-                file=self._path.parent / "agent.lock",
+                f"Something listens at {self._path}, but has not answered for "
+                f"{_HELLO_TIMEOUT_S:.0f} s.",
+                hint="If it hangs, end the process whose id is in "
+                f"{self._path.parent / 'agent.lock'}; `%slurm doctor` says more.",
             ) from exc
         if status != 200:
             raise ConnectionResetError(f"the agent answered {name} with {status}")

@@ -46,10 +46,8 @@ class InstanceLock:
         except OSError as exc:
             listener.close()
             raise AgentError(
-                "The agent cannot listen at {path}: {exc}.",
+                f"The agent cannot listen at {self.path}: {exc}.",
                 hint="Set JUPYTER_RUNTIME_DIR to a folder of yours on a local disk.",
-                path=self.path,
-                exc=exc,
             ) from exc
         self._socket_id = _identity(self.path)
         return listener
@@ -89,10 +87,8 @@ def take(path: Path, wait_s: float) -> InstanceLock | None:
         if time.monotonic() > give_up_s:
             pid = _lock_path(path).read_text().strip()
             raise AgentError(
-                "Another agent (pid {pid}) holds {lock_path} and does not answer.",
-                hint="End it with: kill {pid}",
-                pid=pid,
-                lock_path=_lock_path(path),
+                f"Another agent (pid {pid}) holds {_lock_path(path)} and does not answer.",
+                hint=f"End it with: kill {pid}",
             )
         time.sleep(_RETRY_S)
 
@@ -102,10 +98,8 @@ def _opened(lock: Path) -> int:
         return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as exc:
         raise AgentError(
-            "The agent cannot open its lock {lock}: {strerror}.",
+            f"The agent cannot open its lock {lock}: {exc.strerror}.",
             hint="Remove what is in its place, or make room for it.",
-            lock=lock,
-            strerror=exc.strerror,
         ) from exc
 
 
@@ -117,10 +111,8 @@ def _locked(fd: int, path: Path) -> bool:
     except OSError as exc:
         os.close(fd)
         raise AgentError(
-            "{lock_path} cannot be locked: {strerror}.",
+            f"{_lock_path(path)} cannot be locked: {exc.strerror}.",
             hint="Set JUPYTER_RUNTIME_DIR to a folder on a local disk.",
-            lock_path=_lock_path(path),
-            strerror=exc.strerror,
         ) from exc
     # Locking a file that was removed since we opened it would let a second agent sit.
     return _identity(_lock_path(path)) == _fd_identity(fd)

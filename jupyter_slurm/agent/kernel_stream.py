@@ -73,7 +73,7 @@ def _job_id(body: bytes) -> str:
     try:
         return msgspec.json.decode(body, type=KernelRequest).job_id
     except NOT_JSON as exc:
-        raise RequestError("{name}: {exc}.", name=KERNEL, exc=exc) from exc
+        raise RequestError(f"{KERNEL}: {exc}.") from exc
 
 
 def _hand_over(stream: IOStream, far: socket.socket) -> None:

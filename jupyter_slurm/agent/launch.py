@@ -99,25 +99,18 @@ def _run(argv: list[str], timeout_s: float) -> None:
             check=False,
         )
     except OSError as exc:
-        raise AgentError(
-            "The agent's program {argv} cannot be run: {strerror}.",
-            argv=argv[0],
-            strerror=exc.strerror,
-        ) from exc
+        raise AgentError(f"The agent's program {argv[0]} cannot be run: {exc.strerror}.") from exc
     except subprocess.TimeoutExpired as exc:
         raise AgentError(
-            "The agent did not start within {timeout_s} s.",
-            hint="Its log: {log_path}",
+            f"The agent did not start within {timeout_s:.0f} s.",
+            hint=f"Its log: {log_path()}",
             detail=_log_tail(),
-            timeout_s=f"{timeout_s:.0f}",
-            log_path=log_path(),
         ) from exc
     if done.returncode != 0:
         raise AgentError(
             "The agent could not be started.",
-            hint="Its log: {log_path}",
+            hint=f"Its log: {log_path()}",
             detail=done.stderr.decode(errors="replace")[-_LOG_TAIL_BYTES:] or _log_tail(),
-            log_path=log_path(),
         )
 
 

@@ -92,12 +92,9 @@ class Link:
             else:
                 return connection, answer
         raise AgentError(
-            "The agent ended {times} times while it was asked for {name}.",
-            hint="Its log: {log_path}",
+            f"The agent ended {len(_PAUSES_S)} times while it was asked for {name}.",
+            hint=f"Its log: {log_path()}",
             detail=repr(gone),
-            times=len(_PAUSES_S),
-            name=name,
-            log_path=log_path(),
         ) from gone
 
     def close(self) -> None:
@@ -135,12 +132,9 @@ class Link:
         left_s = deadline_s - time.monotonic()
         if left_s <= 0:
             raise AgentError(
-                "No agent has answered at {path} for {seconds} s.",
-                hint="Its log: {log_path}",
+                f"No agent has answered at {self._path} for {_RECOVERY_S:.0f} s.",
+                hint=f"Its log: {log_path()}",
                 detail=str(gone),
-                path=self._path,
-                seconds=f"{_RECOVERY_S:.0f}",
-                log_path=log_path(),
             ) from gone
         return left_s
 
@@ -153,10 +147,8 @@ class Link:
             raise
         except OSError as exc:  # no rights, a path too long for a socket
             raise AgentError(
-                "The agent's socket {path} cannot be used: {exc}.",
+                f"The agent's socket {self._path} cannot be used: {exc}.",
                 hint="Set JUPYTER_RUNTIME_DIR to a folder of yours on a local disk.",
-                path=self._path,
-                exc=exc,
             ) from exc
         if self._replaces and is_older(connection.hello):
             # Once: the version on disk may be older than the one this process has loaded.
@@ -167,12 +159,10 @@ class Link:
         if connection.hello.protocol != PROTOCOL:
             connection.close()
             raise AgentError(
-                "The agent (version {version}) and this process (version {ours}) do "
-                "not understand each other.",
-                hint="Restart the kernel, or the Jupyter server, so that it loads the version "
-                "that is installed now.",
-                version=connection.hello.version,
-                ours=version(),
+                f"The agent (version {connection.hello.version}) and this process (version "
+                f"{version()}) do not understand each other.",
+                hint="Restart the kernel, or the Jupyter server, so that it loads the "
+                "version that is installed now.",
             )
         return connection
 

@@ -77,10 +77,8 @@ def open_log(path: Path) -> LogFile:
         log_file = LogFile(path)
     except OSError as exc:
         raise AgentError(
-            "The agent cannot write its log {path}: {strerror}.",
+            f"The agent cannot write its log {path}: {exc.strerror}.",
             hint="Remove what is in its place, or make room for it.",
-            path=path,
-            strerror=exc.strerror,
         ) from exc
     logging.getLogger().addHandler(log_file)
     logging.getLogger("jupyter_slurm").setLevel(logging.INFO)

@@ -38,18 +38,14 @@ def check_socket_file(path: Path) -> None:
     folder = path.parent.stat()
     if folder.st_uid != os.getuid() or stat.S_IMODE(folder.st_mode) & 0o077:
         raise AgentError(
-            "The agent's folder {parent} is not yours alone (uid {st_uid}, mode {mode}).",
-            hint="If it is yours: chmod 700 '{parent}'. Otherwise unset JUPYTER_SLURM_AGENT "
+            f"The agent's folder {path.parent} is not yours alone (uid {folder.st_uid}, mode "
+            f"{stat.S_IMODE(folder.st_mode):04o}).",
+            hint=f"If it is yours: chmod 700 '{path.parent}'. Otherwise unset JUPYTER_SLURM_AGENT "
             "and set JUPYTER_RUNTIME_DIR to a folder of yours.",
-            parent=path.parent,
-            st_uid=folder.st_uid,
-            mode=f"{stat.S_IMODE(folder.st_mode):04o}",
         )
     info = path.lstat()
     if info.st_uid != os.getuid() or not stat.S_ISSOCK(info.st_mode):
         raise AgentError(
-            "{path} is not a socket of yours (uid {st_uid}).",
+            f"{path} is not a socket of yours (uid {info.st_uid}).",
             hint="Remove it.",
-            path=path,
-            st_uid=info.st_uid,
         )

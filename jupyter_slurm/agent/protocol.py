@@ -87,10 +87,9 @@ an answer by its question's, and a transfer does not send files again that are t
 def may_be_done(name: str, gone: Exception) -> AgentError:
     """Return the error to raise if the answer of such a call was lost."""
     return AgentError(
-        "The answer to {name} was lost: it may have been done.",
+        f"The answer to {name} was lost: it may have been done.",
         hint="Look how it stands before you ask again.",
         detail=repr(gone),
-        name=name,
     )
 
 
@@ -115,18 +114,14 @@ class Call:
             body = msgspec.json.encode(named)
         except (UnicodeEncodeError, TypeError, msgspec.MsgspecError) as exc:
             raise RequestError(
-                "The arguments of {name} cannot be sent: {exc}.",
+                f"The arguments of {self.name} cannot be sent: {exc}.",
                 hint="Text must be valid Unicode, without half surrogate pairs.",
-                name=self.name,
-                exc=exc,
             ) from exc
         if len(body) > MAX_BODY_BYTES:
             raise RequestError(
-                "{name} would send {body} MiB, and the agent takes {most} MiB at most.",
+                f"{self.name} would send {len(body) / 2**20:.0f} MiB, and the agent takes "
+                f"{MAX_BODY_BYTES / 2**20:.0f} MiB at most.",
                 hint="Put large data into variables or files instead of the cell's text.",
-                name=self.name,
-                body=f"{len(body) / 2**20:.0f}",
-                most=f"{MAX_BODY_BYTES / 2**20:.0f}",
             )
         return body
 
@@ -135,7 +130,7 @@ class Call:
         try:
             given = msgspec.json.decode(body or b"{}", type=self.arguments)
         except NOT_JSON as exc:
-            raise RequestError("{name}: {exc}.", name=self.name, exc=exc) from exc
+            raise RequestError(f"{self.name}: {exc}.") from exc
         named: dict[str, Any] = {name: getattr(given, name) for name in given.__struct_fields__}
         if "wait_s" in named:
             named["wait_s"] = min(named["wait_s"], LONGEST_WAIT_S)
@@ -186,11 +181,8 @@ def error_of(name: str, status: int, answer: bytes) -> JupyterSlurmError:
 
 def _not_understood(name: str, status: int, exc: Exception) -> AgentError:
     return AgentError(
-        "The agent's answer to {name} (status {number}) is not understood: {exc}.",
+        f"The agent's answer to {name} (status {status}) is not understood: {exc}.",
         hint="If jupyter-slurm was just installed anew, restart the kernel.",
-        name=name,
-        number=status,
-        exc=exc,
     )
 
 

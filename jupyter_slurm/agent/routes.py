@@ -19,7 +19,7 @@ from tornado.web import Application, RequestHandler
 
 from jupyter_slurm.agent.protocol import NOT_JSON, PREFIX, Call, Hello, body_of, calls, retiring
 from jupyter_slurm.errors import AgentError, JupyterSlurmError
-from jupyter_slurm.wire import Message, Problem
+from jupyter_slurm.wire import Problem
 
 _THREADS = 256
 """The most threads, made on demand, one for each request under way: most wait in long polls."""
@@ -120,22 +120,15 @@ class Desk:
     def _internal(self, name: str, exc: Exception) -> Problem:
         return Problem(
             code="internal",
-            message=Message.of(
-                "{call} failed inside the agent, which is a bug: {error}.",
-                call=name,
-                error=type(exc).__name__,
-            ),
-            hint=Message.of(
-                "The agent goes on; its log says more: {path}", path=str(self._log_path)
-            ),
+            message=f"{name} failed inside the agent, which is a bug: {type(exc).__name__}.",
+            hint=f"The agent goes on; its log says more: {self._log_path!s}",
         )
 
 
 def _unknown(name: str) -> Response:
     error = AgentError(
-        "The agent knows no call {name}.",
+        f"The agent knows no call {name!r}.",
         hint="If jupyter-slurm was just installed anew, restart the kernel.",
-        name=repr(name),
     )
     return Response(404, body_of(error))
 
@@ -163,13 +156,7 @@ class _Handler(RequestHandler):
 
     def write_error(self, status_code: int, **kwargs: object) -> None:
         """Give Tornado's own refusals (wrong method, malformed request) the form of ours."""
-        self.finish(
-            body_of(
-                AgentError(
-                    "{method} {path}: refused.", method=self.request.method, path=self.request.path
-                )
-            )
-        )
+        self.finish(body_of(AgentError(f"{self.request.method} {self.request.path}: refused.")))
 
 
 class _NoSuchPath(_Handler):

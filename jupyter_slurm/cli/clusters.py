@@ -8,11 +8,11 @@ from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import check_text
 from jupyter_slurm.cli.say import say, tell
-from jupyter_slurm.cli.table import as_json, table
+from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.profiles import save
-from jupyter_slurm.wire import CellSpec, said
+from jupyter_slurm.wire import CellSpec
 
 _HELLO = (
     "import platform, sys\n"
@@ -35,10 +35,10 @@ def listed(args: Arguments, connect: Connect) -> int:
         [
             "*" if one.default else "",
             one.name,
-            one.host or said("this machine"),
+            one.host or "this machine",
             one.runtime,
             ", ".join(one.images),
-            said(one.problem.message) if one.problem else one.origin,
+            in_words_of_a_terminal(one.problem.message) if one.problem else one.origin,
         ]
         for one in known
     ]
@@ -50,7 +50,7 @@ def test(args: Arguments, connect: Connect) -> int:
     """Print what doctor finds, then run a tiny job. Return 1 when something is wrong."""
     api = connect()
     checks = api.doctor(args.name)
-    say("".join(map(check_text, checks)))
+    tell("\n".join(map(check_text, checks)))
     sys.stdout.flush()
     job = api.submit(
         CellSpec(
@@ -63,21 +63,21 @@ def test(args: Arguments, connect: Connect) -> int:
     code = follow.follow(api, job)
     if code == 0:
         api.forget(job.id)
-        tell("✔ A job went to `{cluster}` and came back.", cluster=job.cluster)
+        tell(f"✔ A job went to `{job.cluster}` and came back.")
     return code or (1 if any(check.ok is False for check in checks) else 0)
 
 
 def remove(args: Arguments, connect: Connect) -> int:
     del connect
     path = save.remove_profile(args.name)
-    tell("`{name}` is removed: {path}. Its jobs go on.", name=args.name, path=path)
+    tell(f"`{args.name}` is removed: {path}. Its jobs go on.")
     return 0
 
 
 def default(args: Arguments, connect: Connect) -> int:
     del connect
     path = save.set_default(args.name)
-    tell("Jobs that name no cluster go to `{name}` now ({path}).", name=args.name, path=path)
+    tell(f"Jobs that name no cluster go to `{args.name}` now ({path}).")
     return 0
 
 

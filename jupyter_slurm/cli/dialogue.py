@@ -12,7 +12,6 @@ from jupyter_slurm.cli.say import say, tell
 from jupyter_slurm.client.login import is_yes
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.readable import visible
-from jupyter_slurm.wire import Text, said
 
 
 class Dialogue:
@@ -21,8 +20,8 @@ class Dialogue:
     def __init__(self, *, asks: bool) -> None:
         self._asks = asks
 
-    def say(self, text: Text, /, **args: object) -> None:
-        tell(text, **args)
+    def say(self, text: str) -> None:
+        tell(text)
 
     def text(self, question: str, default: str = "", *, option: str = "") -> str:
         """Return the line that the user types, or else the default. `option` is the one that would
@@ -30,7 +29,7 @@ class Dialogue:
         if not self._asks:
             return default
         shown = f" [{visible(default)}]" if default else ""
-        return self._read(f"{said(question)}{shown}: ", option) or default
+        return self._read(f"{question}{shown}: ", option) or default
 
     def choice(self, question: str, choices: Sequence[str], default: str, *, option: str) -> str:
         """Return one of `choices`, given by name or number, or another text."""
@@ -43,16 +42,16 @@ class Dialogue:
             return choices[int(answer) - 1]
         return answer
 
-    def agreed(self, question: Text) -> bool:
+    def agreed(self, question: str) -> bool:
         """Return True unless the user says no."""
         if not self._asks:
             return True
-        answer = self._read(f"{said(question)} [{said('yes')}]: ", "--yes")
+        answer = self._read(f"{question} [yes]: ", "--yes")
         return not answer or is_yes(answer)
 
-    def wanted(self, question: Text) -> bool:
+    def wanted(self, question: str) -> bool:
         """Return False unless the user says yes."""
-        return self._asks and is_yes(self._read(f"{said(question)} [{said('no')}]: ", ""))
+        return self._asks and is_yes(self._read(f"{question} [no]: ", ""))
 
     def _read(self, prompt: str, option: str) -> str:
         say(prompt)
@@ -62,7 +61,7 @@ class Dialogue:
             say("\n")
             raise RequestError(
                 "This needs an answer, and there is nobody to ask.",
-                hint="Give {option}." if option else "Give --yes to take what is proposed.",
+                hint=f"Give {option}." if option else "Give --yes to take what is proposed.",
                 option=option,
             )
         return line.strip()

@@ -20,7 +20,7 @@ from jupyter_slurm.job import read_whole_log, text_of
 from jupyter_slurm.views import card
 from jupyter_slurm.views.failure import failure
 from jupyter_slurm.views.trusted_output import trusted_as
-from jupyter_slurm.wire import Job, JobState, Output, Result, Show, said
+from jupyter_slurm.wire import Job, JobState, Output, Result, Show
 
 _WAIT_S = 20.0
 _TICK_S = 2.0
@@ -49,7 +49,7 @@ def follow(api: Api, job: Job) -> int:
         except JupyterSlurmError as exc:
             if failed is None:
                 raise
-            terminal.note(said("Its files did not come: {why}", why=exc))
+            terminal.note(f"Its files did not come: {exc}")
     api.delivered(last.id)
     return 0 if failed is None else exit_code(result)
 
@@ -73,11 +73,9 @@ def print_all_text(api: Api, job: Job, task: int | None = None) -> None:
 
 def come_back(job: Job) -> str:
     """Return the sentence for a user who leaves a job that goes on."""
-    return said(
-        "{job} goes on: `jupyter slurm attach {id}` shows its output, `jupyter slurm cancel {id}` "
-        "stops it.",
-        job=card.title(job),
-        id=job.id,
+    return (
+        f"{card.title(job)} goes on: `jupyter slurm attach {job.id}` shows its output, `jupyter "
+        f"slurm cancel {job.id}` stops it."
     )
 
 
@@ -117,9 +115,7 @@ class _Follower:
         elif marker.error is not None:
             self._terminal.output(marker.error.output())
         elif marker.cell is not None:
-            told = said(
-                "cell {number} of {count}", number=marker.cell + 1, count=self._executed.cells
-            )
+            told = f"cell {marker.cell + 1} of {self._executed.cells}"
             self._terminal.note(f"── {told}")
 
     def _save(self, job: Job) -> None:
@@ -133,8 +129,6 @@ class _Follower:
             part.write_text(text, encoding="utf-8", errors="replace")
             part.replace(path)
         except OSError as exc:
-            self._terminal.note(
-                said("{path} cannot be written: {why}.", path=path, why=exc.strerror)
-            )
+            self._terminal.note(f"{path} cannot be written: {exc.strerror}.")
         else:
-            self._terminal.note(said("The executed notebook is {path}.", path=path))
+            self._terminal.note(f"The executed notebook is {path}.")

@@ -19,7 +19,6 @@ from jupyter_slurm.profiles.reading import load_profiles
 from jupyter_slurm.profiles.save import Setting, toml_text
 from jupyter_slurm.profiles.templates import Template
 from jupyter_slurm.slurm.options import suggest
-from jupyter_slurm.wire import Message, said
 
 
 def listed(args: Arguments, connect: Connect) -> int:
@@ -28,7 +27,7 @@ def listed(args: Arguments, connect: Connect) -> int:
     if args.json:
         say(as_json(known))
     else:
-        say(table(["Name", "Cluster"], [[name, said(about)] for name, about in known.items()]))
+        say(table(["Name", "Cluster"], [[name, about] for name, about in known.items()]))
         tell("To use one: jupyter slurm clusters add NAME --template NAME")
     return 0
 
@@ -36,7 +35,7 @@ def listed(args: Arguments, connect: Connect) -> int:
 def add(args: Arguments, talk: Dialogue) -> bool:
     """Write the profile if the user agrees; return whether they did. RequestError, ConfigError."""
     template = _named(args.template)
-    talk.say("{about}.", about=Message(template.about))
+    talk.say(f"{template.about}.")
     settings = _settings(args, template, talk)
     path = save.profile_path(args.name)
     say(f"\n{path}:\n\n{toml_text(settings)}\n")
@@ -51,7 +50,7 @@ def add(args: Arguments, talk: Dialogue) -> bool:
         raise
     if hint:
         talk.say(hint)
-        talk.say("To log in: jupyter slurm login {name}", name=args.name)
+        talk.say(f"To log in: jupyter slurm login {args.name}")
     return True
 
 
@@ -61,13 +60,8 @@ def _named(name: str) -> Template:
         return templates.read(name)
     near = suggest(name, known)
     raise RequestError(
-        "There is no template `{name}`; did you mean `{near}`?"
-        if near
-        else "There is no template `{name}`.",
-        hint="Templates: {known}.",
-        name=name,
-        near=near,
-        known=", ".join(known),
+        f"There is no template `{name}`{f'; did you mean `{near}`?' if near else '.'}",
+        hint=f"Templates: {', '.join(known)}.",
     )
 
 
@@ -105,11 +99,8 @@ def _variables(pairs: list[str], template: Template) -> dict[str, str]:
         name, equals, value = pair.partition("=")
         if not equals or name not in known:
             raise RequestError(
-                "--var: `{pair}` is not NAME=VALUE of the template.",
-                hint="It has: {known}." if known else "`{template}` has none.",
-                pair=pair,
-                known=", ".join(known),
-                template=template.name,
+                f"--var: `{pair}` is not NAME=VALUE of the template.",
+                hint=f"It has: {', '.join(known)}." if known else f"`{template.name}` has none.",
             )
         variables[name] = value
     return variables

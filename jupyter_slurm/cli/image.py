@@ -25,7 +25,7 @@ from jupyter_slurm.commands.submitting import IMAGE_BUILD, IMAGE_PULL
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import pushed_from
 from jupyter_slurm.readable import moment
-from jupyter_slurm.wire import Image, ImageSpec, new_id, said
+from jupyter_slurm.wire import Image, ImageSpec, new_id
 
 
 def listed(args: Arguments, connect: Connect) -> int:
@@ -46,7 +46,7 @@ def build(args: Arguments, connect: Connect) -> int:
     here = packages_here.read() if request.env_from_here else None
     if here is not None and here.left_out:
         names = ", ".join(here.left_out)
-        remark("Only on this machine, and so left out: {names}.", names=names)
+        remark(f"Only on this machine, and so left out: {names}.")
     text = _recipe(request)
     folder = (
         Path.cwd() if request.file in (None, "-") else Path(str(request.file)).absolute().parent
@@ -73,7 +73,7 @@ def _make(request: ImageRequest, spec: ImageSpec, connect: Connect) -> int:
     api = connect()
     made = api.make_image(msgspec.structs.replace(spec, cluster=cluster))
     if made.job is None:
-        tell("The image {name} is there: {path}", name=made.image.name, path=made.image.path)
+        tell(f"The image {made.image.name} is there: {made.image.path}")
         return 0
     if request.request.detach:
         say(f"{made.job.id}\n")
@@ -91,21 +91,19 @@ def _recipe(request: ImageRequest) -> str:
     if request.file not in (None, "-"):
         path = Path(str(request.file))
         if not path.is_file():
-            raise NotFoundError("There is no file {path}.", path=path)
+            raise NotFoundError(f"There is no file {path}.")
         return path.read_text(encoding="utf-8", errors="replace")
     if request.file is None and (request.env_from_here or sys.stdin.isatty()):
         if request.env_from_here:
             return ""
-        raise RequestError(
-            "Which recipe?", hint="`%slurm {usage}`", usage=IMAGE_BUILD.usage("terminal")
-        )
+        raise RequestError("Which recipe?", hint=f"`%slurm {IMAGE_BUILD.usage('terminal')}`")
     return sys.stdin.read()
 
 
 def _row(one: Image) -> list[str]:
     return [
         one.name,
-        said(one.origin),
+        one.origin,
         one.base or "",
         f"{one.size_mib:.0f} MiB" if one.size_mib is not None else "",
         moment(one.made_s, time.time()) if one.made_s else "",

@@ -25,7 +25,7 @@ from jupyter_slurm.job import forget_each, forgetting, steer_each, unfetched
 from jupyter_slurm.readable import duration, visible, width
 from jupyter_slurm.views import card, offer_text, spending_text
 from jupyter_slurm.views.preview_text import MARKS
-from jupyter_slurm.wire import ActionVerb, Check, Job, Message, QueueEntry, said, state_word
+from jupyter_slurm.wire import ActionVerb, Check, Job, QueueEntry, state_word
 
 
 def cluster_name(asked: str | None) -> str | None:
@@ -37,14 +37,18 @@ def cluster_name(asked: str | None) -> str | None:
 def doctor(args: Arguments, connect: Connect) -> int:
     """Print the checks; return 1 when something is wrong."""
     checks = connect().doctor(cluster_name(args.cluster))
-    say(as_json(checks) if args.json else "".join(map(check_text, checks)))
+    if args.json:
+        say(as_json(checks))
+    else:
+        tell("\n".join(map(check_text, checks)))
     return 1 if any(check.ok is False for check in checks) else 0
 
 
 def jobs(args: Arguments, connect: Connect) -> int:
     api = connect()
     known = api.jobs(args.cluster)
-    note("".join(map(check_text, api.status().checks)))
+    for check in api.status().checks:
+        remark(check_text(check))
     if args.json:
         say(as_json(known))
     elif known:
@@ -119,10 +123,14 @@ def why(args: Arguments, connect: Connect) -> int:
     note_ended_earlier(job, args.id)
     if args.priority:
         told = api.priorities(job_id=job.id)
-        lines = in_words_of_a_terminal("".join(f"{said(one)}\n" for one in told.said))
-        say(as_json(told) if args.json else lines)
-        return 0
-    say(as_json(job) if args.json else in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
+        if args.json:
+            say(as_json(told))
+        else:
+            tell("\n".join(told.said))
+    elif args.json:
+        say(as_json(job))
+    else:
+        tell(card.plain(job, time.time()))
     return 0
 
 
@@ -137,7 +145,7 @@ def forget(args: Arguments, connect: Connect) -> int:
         told = forgetting(jobs)
         if not sys.stdin.isatty():
             raise RequestError(told, hint="Add --yes to forget them anyway.")
-        if not Dialogue(asks=True).wanted(Message.of("{told} Forget them?", told=told)):
+        if not Dialogue(asks=True).wanted(f"{told} Forget them?"):
             return 1
     return _report_each(forget_each(api, args.ids))
 
@@ -155,19 +163,19 @@ def _report_each(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> int
 
 def check_text(check: Check) -> str:
     """Return a line for the check, and one for its hint."""
-    hint = f"    {said(check.hint)}\n" if check.hint else ""
-    return in_words_of_a_terminal(f"{MARKS[check.ok]} {said(check.sentence)}\n{hint}")
+    hint = f"\n    {check.hint}" if check.hint else ""
+    return f"{MARKS[check.ok]} {check.sentence}{hint}"
 
 
 def _job_row(job: Job) -> list[str]:
     begun_s = job.started_s or job.submitted_s or job.created_s
-    note = in_words_of_a_terminal(said(job.problem.message) if job.problem else card.note(job))
+    note = in_words_of_a_terminal(job.problem.message if job.problem else card.note(job))
     return [
         job.id,
         job.slurm_id or "",
         job.cluster,
         job.name,
-        said(job.state.word),
+        job.state.word,
         duration((job.ended_s or time.time()) - begun_s),
         ",".join(job.nodes),
         note,
@@ -181,11 +189,11 @@ def _queue_row(entry: QueueEntry) -> list[str]:
         entry.user,
         entry.partition,
         entry.name,
-        said(state_word(entry.state)),
+        state_word(entry.state),
         duration(entry.elapsed_s) if entry.elapsed_s else "",
         str(entry.gpus or ""),
         entry.nodes or "",
-        said(entry.why) if entry.why else entry.reason or "",
+        in_words_of_a_terminal(entry.why or entry.reason or ""),
     ]
 
 

@@ -12,7 +12,7 @@ from jupyter_slurm.kernel import spec
 
 def add(args: Arguments, connect: Connect) -> int:
     made = spec.add(spec.meant(args, connect().clusters()))
-    tell("{title} is in Jupyter's picker, as `{name}`.", title=made.display_name, name=made.name)
+    tell(f"{made.display_name} is in Jupyter's picker, as `{made.name}`.")
     return 0
 
 
@@ -28,9 +28,8 @@ def listed(args: Arguments, _connect: Connect) -> int:
         tell("There are no kernels in jobs: `jupyter slurm kernel add`")
     for name in spec.exposed():
         remark(
-            "Other users of this machine can read the values of --env of {name}: make it again, "
-            "with `jupyter slurm kernel add --name {name}` and its options.",
-            name=name,
+            f"Other users of this machine can read the values of --env of {name}: make it again, "
+            f"with `jupyter slurm kernel add --name {name}` and its options."
         )
     return 0
 
@@ -38,7 +37,7 @@ def listed(args: Arguments, _connect: Connect) -> int:
 def remove(args: Arguments, _connect: Connect) -> int:
     for name in args.names:
         spec.remove(name)
-        tell("{name} is no longer in Jupyter's picker.", name=name)
+        tell(f"{name} is no longer in Jupyter's picker.")
     return 0
 
 

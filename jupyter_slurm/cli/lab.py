@@ -21,7 +21,7 @@ from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.job import log_pages, placed, until_ready
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import Job, JobKind, LabSpec, LabStep, Message, Output, new_id
+from jupyter_slurm.wire import Job, JobKind, LabSpec, LabStep, Output, new_id
 
 _WAIT_S = 20.0
 _TICK_S = 2.0
@@ -37,12 +37,7 @@ def start(args: Arguments, connect: Connect) -> int:
         return 0
     job = api.submit(spec)
     if request.detach:
-        remark(
-            "{job} is {state}: `jupyter slurm lab open {id}`",
-            job=card.title(job),
-            state=Message(job.state.word),
-            id=job.id,
-        )
+        remark(f"{card.title(job)} is {job.state.word}: `jupyter slurm lab open {job.id}`")
         say(f"{job.id}\n")
         return 0
     return open_lab(api, job, browser=not args.no_browser)
@@ -60,25 +55,23 @@ def open_lab(api: Api, job: Job, *, browser: bool) -> int:
         job, unsaid = ready(api, job)
     except KeyboardInterrupt:
         note("\n")
-        remark(
-            "{job} goes on; `jupyter slurm lab stop {id}` ends it.", job=card.title(job), id=job.id
-        )
+        remark(f"{card.title(job)} goes on; `jupyter slurm lab stop {job.id}` ends it.")
         raise
     if job.state.final or job.lab is None:
         terminal = Terminal(sys.stdout, sys.stderr)
         for output in unsaid:
             terminal.output(output)
         terminal.close()
-        note(card.plain(job, time.time()) + "\n")
+        remark(card.plain(job, time.time()))
         return 1
     if (place := labs.below_a_hub(job)) is not None:
-        say(f"{place}\n")
+        tell(place)
         return 0
     page = lab_page.write(job, api.lab_entry(job.id))
     say(f"{job.lab.url}\n")
     sys.stdout.flush()
     if not (browser and lab_page.show(page)):
-        remark("Open {page} in a browser of this machine: it logs in there.", page=page)
+        remark(f"Open {page} in a browser of this machine: it logs in there.")
     return 0
 
 
@@ -118,7 +111,7 @@ def stop(args: Arguments, connect: Connect) -> int:
     api = connect()
     jobs, cluster = api.jobs(), cluster_name(args.cluster)
     for job in [labs.named(jobs, name, cluster) for name in args.names or (None,)]:
-        say(f"{card.told_to_end(api.cancel(job.id))}\n")
+        tell(card.told_to_end(api.cancel(job.id)))
     lab_page.remove_old(api.jobs())
     return 0
 
@@ -127,7 +120,7 @@ def extend(args: Arguments, connect: Connect) -> int:
     api = connect()
     job = labs.named(api.jobs(), args.name, cluster_name(args.cluster))
     job = api.extend(job.id, args.time)
-    say(labs.extended(job, time.time()) + "\n")
+    tell(labs.extended(job, time.time()))
     return 0
 
 

@@ -15,9 +15,9 @@ from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.errors import AgentError, RequestError
 from jupyter_slurm.local_cluster import LocalStatus
-from jupyter_slurm.readable import duration, memory
+from jupyter_slurm.readable import counted, duration, memory
 from jupyter_slurm.slurm.units import parse_memory_mib
-from jupyter_slurm.wire import AgentStatus, Text, said
+from jupyter_slurm.wire import AgentStatus
 
 _SHAPE = ("nodes", "cpus", "gpu_type", "accounting", "runtime")
 
@@ -33,22 +33,22 @@ def up(args: Arguments, connect: Connect) -> int:
     status = local_cluster.up(spec, _say)
     tell(_sentence(status))
     tell("In a notebook: `%load_ext jupyter_slurm`, then cells that begin with `%%slurm`.")
-    tell("Slurm's own commands: {command}", command=f"SLURM_CONF={status.conf} squeue")
-    tell("To stop it: {command}", command=f"jupyter slurm down{_name_option(status)}")
+    tell(f"Slurm's own commands: SLURM_CONF={status.conf} squeue")
+    tell(f"To stop it: jupyter slurm down{_name_option(status)}")
     return 0
 
 
 def down(args: Arguments, connect: Connect) -> int:
     if local_cluster.status(args.name) is None:
-        tell("There is no private cluster `{name}`.", name=args.name)
+        tell(f"There is no private cluster `{args.name}`.")
         return 0
     local_cluster.down(args.name, purge=args.purge, say=_say)
     if args.purge:
         _forget_jobs(args.name, connect)
-        tell("`{name}` is gone, with all its files.", name=args.name)
+        tell(f"`{args.name}` is gone, with all its files.")
         _remove_kernels(args.name)
     else:
-        tell("`{name}` is stopped. `jupyter slurm up` brings its queue back.", name=args.name)
+        tell(f"`{args.name}` is stopped. `jupyter slurm up` brings its queue back.")
     return 0
 
 
@@ -59,7 +59,7 @@ def _remove_kernels(cluster: str) -> None:
     for kernel in spec.listed():
         if kernel.cluster == cluster:
             spec.remove(kernel.name)
-            tell("The kernel {title} is no longer in the launcher.", title=kernel.display_name)
+            tell(f"The kernel {kernel.display_name} is no longer in the launcher.")
 
 
 def _forget_jobs(cluster: str, connect: Connect) -> None:
@@ -83,11 +83,11 @@ def status(args: Arguments, connect: Connect) -> int:
     if cluster:
         tell(_sentence(cluster))
     else:
-        tell("There is no private cluster `{name}`.", name=args.name)
+        tell(f"There is no private cluster `{args.name}`.")
     for daemon in cluster.daemons if cluster else ():
         name = f"{daemon.program} {daemon.node or ''}".rstrip()
-        say(f"  {name}: {f'pid {daemon.pid}' if daemon.running else said('not running')}\n")
-    say(_agent_text(found))
+        say(f"  {name}: {f'pid {daemon.pid}' if daemon.running else 'not running'}\n")
+    tell(_agent_text(found))
     return 0
 
 
@@ -97,11 +97,13 @@ def agent(args: Arguments, connect: Connect) -> int:
     found = _agent()
     if args.what == "stop" and found is not None:
         if found.host != places.host():
-            raise AgentError("The agent runs on {host}; stop it there.", host=found.host)
+            raise AgentError(f"The agent runs on {found.host}; stop it there.")
         os.kill(found.pid, signal.SIGTERM)
         tell("The agent is stopping. Jobs go on.")
+    elif args.json:
+        say(as_json(found))
     else:
-        say(as_json(found) if args.json else _agent_text(found))
+        tell(_agent_text(found))
     return 0
 
 
@@ -114,42 +116,32 @@ def _agent() -> AgentStatus | None:
 
 def _agent_text(agent: AgentStatus | None) -> str:
     if agent is None:
-        return said("The agent does not run; the next command that needs it starts it.") + "\n"
-    told = said(
-        "The agent runs (pid {pid}, version {version}) for {span}: {jobs} unfinished jobs, "
-        "{memory}, {cpu} of CPU. Its log: {log}",
-        pid=agent.pid,
-        version=agent.version,
-        span=duration(time.time() - agent.started_s),
-        jobs=agent.live_jobs,
-        memory=f"{agent.memory_mib:.0f} MiB",
-        cpu=f"{agent.cpu_s:.1f} s",
-        log=agent.log,
+        return "The agent is not running. The next command that needs it starts it."
+    return (
+        f"The agent (pid {agent.pid}, version {agent.version}) has run for "
+        f"{duration(time.time() - agent.started_s)}: {counted(agent.live_jobs, 'unfinished job')}, "
+        f"{memory(agent.memory_mib)}, {agent.cpu_s:.1f} s of CPU. Its log: {agent.log}"
     )
-    return f"{told}\n"
 
 
 def _sentence(cluster: LocalStatus) -> str:
     spec = cluster.spec
     if cluster.running:
-        state = "The cluster `{name}` is up: {version}, {nodes}."
+        state = "up"
     elif cluster.stopped:
-        state = "The cluster `{name}` is down: {version}, {nodes}."
+        state = "down"
     else:
-        state = "The cluster `{name}` is not all up: {version}, {nodes}."
-    cpus = said("1 CPU" if spec.cpus == 1 else "{count} CPUs", count=spec.cpus)
+        state = "partly up"
+    cpus = counted(spec.cpus, "CPU")
     real = os.cpu_count() or spec.cpus
     if spec.cpus > real:
-        cpus = said("{cpus} (this machine has {count})", cpus=cpus, count=real)
+        cpus = f"{cpus} (this machine has {real})"
     what = f"{cpus}, {memory(spec.memory_mib)}"
     if gpus := spec.gpus_text():
-        what = said("{these} and {this}", these=what, this=gpus)
-    nodes = said(
-        "1 node with {what}" if spec.nodes == 1 else "{count} nodes, each with {what}",
-        count=spec.nodes,
-        what=what,
-    )
-    return said(state, name=spec.name, version=cluster.version, nodes=nodes)
+        what = f"{what} and {gpus}"
+    each = " with" if spec.nodes == 1 else ", each with"
+    nodes = f"{counted(spec.nodes, 'node')}{each} {what}"
+    return f"The cluster `{spec.name}` is {state}: {cluster.version}, {nodes}."
 
 
 def _name_option(status: LocalStatus) -> str:
@@ -160,10 +152,10 @@ def _memory_mib(text: str) -> int:
     try:
         return parse_memory_mib(text)
     except ValueError as exc:
-        raise RequestError("--memory: {why}", why=exc) from exc
+        raise RequestError(f"--memory: {exc}") from exc
 
 
-def _say(text: Text) -> None:
+def _say(text: str) -> None:
     remark(text)
     sys.stderr.flush()
 

@@ -32,9 +32,9 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.profiles import save
 from jupyter_slurm.profiles.save import Setting, toml_text
 from jupyter_slurm.profiles.ssh_hosts import ssh_hosts
-from jupyter_slurm.readable import duration, memory
+from jupyter_slurm.readable import counted, duration, memory
 from jupyter_slurm.views.connections import connected
-from jupyter_slurm.wire import ClusterInfo, Description, Folder, Message, Partition, said
+from jupyter_slurm.wire import ClusterInfo, Description, Folder, Partition
 
 
 def add(args: Arguments, connect: Connect) -> int:
@@ -77,7 +77,7 @@ def add(args: Arguments, connect: Connect) -> int:
                 api.disconnect(args.name)
             path.unlink(missing_ok=True)
     _make_default(api, args.name, talk)
-    talk.say("`{name}` is there. To try it: jupyter slurm clusters test {name}", name=args.name)
+    talk.say(f"`{args.name}` is there. To try it: jupyter slurm clusters test {args.name}")
     return 0
 
 
@@ -137,28 +137,25 @@ def _look(api: Api, name: str) -> tuple[Description, ClusterInfo]:
 
 def _tell(talk: Dialogue, found: Description, info: ClusterInfo) -> None:
     talk.say(
-        "Slurm {version} ({sbatch}), with accounting."
-        if info.accounting
-        else "Slurm {version} ({sbatch}), without accounting.",
-        version=info.slurm_version,
-        sbatch=found.sbatch,
+        f"Slurm {info.slurm_version} ({found.sbatch}), "
+        f"{'with' if info.accounting else 'without'} accounting."
     )
     for partition in info.partitions:
         say(f"  {_partition_text(partition)}\n")
     if info.accounts:
-        talk.say("Accounts: {names}", names=", ".join(info.accounts))
+        talk.say(f"Accounts: {', '.join(info.accounts)}")
     if info.qos:
-        talk.say("QOS: {names}", names=", ".join(info.qos))
-    tools = [*found.runtimes, *([said("environment modules")] if found.modules else [])]
+        talk.say(f"QOS: {', '.join(info.qos)}")
+    tools = [*found.runtimes, *(["environment modules"] if found.modules else [])]
     talk.say(
-        "Found on the login node: {tools}." if tools else "No container tool on the login node.",
-        tools=", ".join(tools),
+        f"Found on the login node: {', '.join(tools)}."
+        if tools
+        else "No container tool on the login node."
     )
     talk.say(
-        "Python there: {python}."
+        f"Python there: {found.python}."
         if found.python
-        else "Python there: none that runs; the nodes may have one.",
-        python=found.python,
+        else "Python there: none that runs; the nodes may have one."
     )
     for folder in found.folders:
         say(f"  {_folder_text(folder)}\n")
@@ -167,15 +164,14 @@ def _tell(talk: Dialogue, found: Description, info: ClusterInfo) -> None:
 
 
 def _partition_text(partition: Partition) -> str:
-    told = [said("1 node" if partition.nodes == 1 else "{count} nodes", count=partition.nodes)]
+    told = [counted(partition.nodes, "node")]
     limit_s = partition.limit_s
-    told.append(said("no time limit") if limit_s is None else duration(limit_s))
+    told.append("no time limit" if limit_s is None else duration(limit_s))
     if partition.gpus:
         types = f" ({', '.join(partition.gpu_types)})" if partition.gpu_types else ""
-        gpus = said("1 GPU" if partition.gpus == 1 else "{count} GPUs", count=partition.gpus)
-        told.append(gpus + types)
+        told.append(counted(partition.gpus, "GPU") + types)
     if not partition.up:
-        told.append(said("down"))
+        told.append("down")
     star = "*" if partition.default else ""
     return f"{partition.name}{star}: {', '.join(told)}"
 
@@ -183,9 +179,9 @@ def _partition_text(partition: Partition) -> str:
 def _folder_text(folder: Folder) -> str:
     free = ""
     if folder.free_mib is not None:
-        free = ", " + said("{amount} free", amount=memory(folder.free_mib))
-    seen = said("seen by every node" if folder.shared else "the nodes may not see it")
-    write = "" if folder.writable else f", {said('you cannot write there')}"
+        free = f", {memory(folder.free_mib)} free"
+    seen = "seen by every node" if folder.shared else "the nodes may not see it"
+    write = "" if folder.writable else ", not writable by you"
     return f"{folder.name} = {folder.path} ({folder.file_system}{free}; {seen}{write})"
 
 
@@ -237,7 +233,7 @@ def _make_default(api: Api, name: str, talk: Dialogue) -> None:
         return
     default = next((one.name for one in known if one.default), None)
     if default is None or talk.wanted(
-        Message.of("Shall jobs that name no cluster go there instead of `{name}`?", name=default)
+        f"Shall jobs that name no cluster go there instead of `{default}`?"
     ):
         save.set_default(name)
 

@@ -32,13 +32,16 @@ def login(args: Arguments, connect: Connect) -> int:
     """Log in, for every terminal and notebook."""
     cluster = cluster_name(args.cluster)
     connection = log_in(connect(), cluster, TerminalAnswerer(), secrets.token_hex(8))
-    say(as_json(connection) if args.json else connected(connection) + "\n")
+    if args.json:
+        say(as_json(connection))
+    else:
+        tell(connected(connection))
     return 0
 
 
 def logout(args: Arguments, connect: Connect) -> int:
     connection = connect().disconnect(cluster_name(args.cluster))
-    tell("Logged out of {cluster}. Jobs continue.", cluster=connection.cluster)
+    tell(f"Logged out of {connection.cluster}. Jobs continue.")
     return 0
 
 
@@ -58,19 +61,22 @@ def tunnel(args: Arguments, connect: Connect) -> int:
     api = connect()
     for tunnel_id in args.close:
         api.close_tunnel(tunnel_id)
-        tell("Tunnel {id} is closed.", id=tunnel_id)
+        tell(f"Tunnel {tunnel_id} is closed.")
     aim = None if args.target is None else dashboard_aim(api, args.target)
     if aim is not None:
         page, address = lab_page.of_dashboard(api, *aim)
         say(f"{address}\n")
         if not lab_page.show(page):
-            remark("Open {page} in a browser of this machine: it logs in there.", page=page)
+            remark(f"Open {page} in a browser of this machine: it logs in there.")
     elif args.target is not None:
         ends = tunnel_ends(api, args.target, args.local_port)
         opened = api.forward(
             ends.host, ends.port, cluster_name(args.cluster), ends.job_id, ends.local_port
         )
-        say(as_json(opened) if args.json else reach(opened) + "\n")
+        if args.json:
+            say(as_json(opened))
+        else:
+            tell(reach(opened))
     elif not args.close:
         _list(args, connect)
     return 0
@@ -90,7 +96,7 @@ def _list(args: Arguments, connect: Connect) -> None:
 def push(args: Arguments, connect: Connect) -> int:
     local = Path(args.local).expanduser().absolute()
     if not local.exists():
-        raise NotFoundError("There is no {path}.", path=local)
+        raise NotFoundError(f"There is no {local}.")
     remote = args.remote or _named(local.resolve().name, "REMOTE")
     api = connect()
     begun = api.push(str(local), remote, cluster_name(args.cluster), tuple(args.exclude))
@@ -110,9 +116,7 @@ def pull(args: Arguments, connect: Connect) -> int:
 
 def _named(name: str, word: str) -> str:
     if not name:
-        raise RequestError(
-            "Say {word} too: there is no name to take from the other side.", word=word
-        )
+        raise RequestError(f"Say {word} too: there is no name to take from the other side.")
     return name
 
 

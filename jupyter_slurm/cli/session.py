@@ -17,7 +17,7 @@ from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.job import placed, until_ready
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import Job, JobKind, Message, SessionSpec, new_id, said
+from jupyter_slurm.wire import Job, JobKind, SessionSpec, new_id
 
 
 def start(args: Arguments, connect: Connect) -> int:
@@ -28,16 +28,16 @@ def start(args: Arguments, connect: Connect) -> int:
         say(preview_text(api.preview(spec)))
         return 0
     job = api.submit(spec)
-    remark("{job} is {state}.", job=card.title(job), state=Message(job.state.word))
+    remark(f"{card.title(job)} is {job.state.word}.")
     try:
         if not request.detach:
             for chunk in until_ready(api, job, sessions.is_ready):
                 job = chunk.job
     except KeyboardInterrupt:
         note("\n")
-        remark("{job} goes on; `jupyter slurm session stop` ends it.", job=card.title(job))
+        remark(f"{card.title(job)} goes on; `jupyter slurm session stop` ends it.")
         raise
-    note(card.plain(job, time.time()) + "\n")
+    remark(card.plain(job, time.time()))
     say(f"{job.id}\n")
     return 1 if job.state.final else 0
 
@@ -48,7 +48,7 @@ def stop(args: Arguments, connect: Connect) -> int:
     cluster = cluster_name(args.cluster)
     meant = [sessions.named(jobs, name, owner, cluster) for name in args.names]
     for one in meant or [sessions.newest(jobs, owner, cluster)]:
-        say(f"{card.told_to_end(api.cancel(one.id))}\n")
+        tell(card.told_to_end(api.cancel(one.id)))
     return 0
 
 
@@ -70,7 +70,7 @@ def _row(job: Job) -> list[str]:
         job.id,
         job.slurm_id or "",
         job.cluster,
-        said(job.state.word),
+        job.state.word,
         ",".join(job.nodes),
         sessions.ends(job, time.time()),
     ]

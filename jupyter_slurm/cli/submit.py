@@ -27,14 +27,14 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.slurm.directives import has_directives, ignored_directive
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import Job, JobSpec, new_id, said
+from jupyter_slurm.wire import Job, JobSpec, new_id
 
 
 def submit(args: Arguments, connect: Connect) -> int:
     """Submit a file and, unless `--detach`, follow the job; return its exit code."""
     file, request = Path(args.file), headless.request(args.words)
     if not file.is_file():
-        raise NotFoundError("There is no file {path}.", path=file)
+        raise NotFoundError(f"There is no file {file}.")
     api = None
     if request.session is not None:
         api = connect()
@@ -62,8 +62,8 @@ def _done(api: Api, spec: JobSpec, request: line.Request) -> int:
     if request.detach:
         say(f"{job.id}\n")
         if job.problem is not None:
-            note(f"{card.told_problem(job.problem)}\n")
-        note(follow.come_back(job) + "\n")
+            remark(card.told_problem(job.problem))
+        remark(follow.come_back(job))
         return 0
     return _follow(api, job, _cancel if request.on_interrupt == "cancel" else _leave)
 
@@ -83,7 +83,7 @@ def _submit(api: Api, spec: JobSpec) -> Job:
         raise
     except KeyboardInterrupt:
         note("\n")
-        remark("Whether job {id} was submitted: `jupyter slurm why {id}`", id=spec.id)
+        remark(f"Whether job {spec.id} was submitted: `jupyter slurm why {spec.id}`")
         raise
 
 
@@ -91,7 +91,7 @@ def _follow(api: Api, job: Job, interrupted: Callable[[Api, Job], str]) -> int:
     try:
         return follow.follow(api, job)
     except LoginDeclined:
-        note(f"{_leave(api, job)}\n")
+        remark(_leave(api, job))
         raise
     except KeyboardInterrupt:
         note(f"\n{interrupted(api, job)}\n")
@@ -104,7 +104,7 @@ def _leave(_: Api, job: Job) -> str:
 
 def _cancel(api: Api, job: Job) -> str:
     api.cancel(job.id)
-    return said("{job} is being cancelled.", job=card.title(job))
+    return f"{card.title(job)} is being cancelled."
 
 
 def _check_syntax(api: Api, file: Path, text: str, spec: JobSpec) -> None:
@@ -118,16 +118,13 @@ def _remark_on_directives(file: Path, text: str) -> None:
     """Warn of `#SBATCH` lines in Python that do not apply."""
     if has_directives(text):
         remark(
-            "{file} has #SBATCH lines and no `#!` line, so they do not apply. Begin it with "
-            "`#!/usr/bin/env python3`.",
-            file=file,
+            f"{file} has #SBATCH lines and no `#!` line, so they do not apply. Begin it with "
+            "`#!/usr/bin/env python3`."
         )
     elif line := ignored_directive(text):
         remark(
-            "`{line}` follows the first command, so it does not apply. Move it to the top of "
-            "{file}.",
-            line=line,
-            file=file,
+            f"`{line}` follows the first command, so it does not apply. Move it to the top of "
+            f"{file}."
         )
 
 
@@ -147,11 +144,9 @@ def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as exc:
-        raise RequestError(
-            "{path} is not UTF-8 text (byte {byte}).", path=file, byte=exc.start
-        ) from exc
+        raise RequestError(f"{file} is not UTF-8 text (byte {exc.start}).") from exc
     except OSError as exc:
-        raise RequestError("{path} cannot be read: {why}.", path=file, why=exc.strerror) from exc
+        raise RequestError(f"{file} cannot be read: {exc.strerror}.") from exc
 
 
 COMMANDS = by_words(submit=submit, run=run, attach=attach)

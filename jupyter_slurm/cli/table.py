@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from jupyter_slurm.readable import padded, visible, width
-from jupyter_slurm.wire import Message
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e\n]+")
 
@@ -41,25 +40,10 @@ def in_words_of_a_terminal(text: str) -> str:
 def as_json(value: Any) -> str:
     """Return the value as wire JSON, indented, with a newline at its end.
 
-    Messages become text. Unprintable characters are escaped, so that they cannot control a
-    terminal."""
-    raw = msgspec.json.encode(_with_texts(value), enc_hook=str)
+    Unprintable characters are escaped, so that they cannot control a terminal."""
+    raw = msgspec.json.encode(value, enc_hook=str)
     text = msgspec.json.format(raw, indent=2).decode()
     return _NOT_ASCII.sub(_escaped, text) + "\n"
-
-
-def _with_texts(value: Any) -> Any:
-    match value:
-        case Message():
-            return in_words_of_a_terminal(str(value))
-        case msgspec.Struct():
-            parts = {name: getattr(value, name) for name in value.__struct_fields__}
-            return msgspec.structs.replace(value, **_with_texts(parts))
-        case dict():
-            return {key: _with_texts(one) for key, one in value.items()}
-        case list() | tuple():
-            return [_with_texts(one) for one in value]
-    return value
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -26,8 +26,6 @@ from jupyter_slurm.wire import (
     JobState,
     Output,
     Stream,
-    Text,
-    said,
 )
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -59,8 +57,8 @@ class Terminal:
         """Whether a line can change; the time in it does."""
         self._colours = stderr.isatty() and not os.environ.get("NO_COLOR")
         self._line = ""
-        self._said: tuple[JobState, Text | None, Text | None] | None = None
-        self._warned: Text | None = None
+        self._said: tuple[JobState, str | None, str | None] | None = None
+        self._warned: str | None = None
         self._midline = False
 
     def output(self, output: Output) -> None:
@@ -77,7 +75,7 @@ class Terminal:
     def progress(self, job: Job) -> None:
         """Say how the job stands, and its warning, unless that has been said."""
         if job.warning is not None and job.warning != self._warned:
-            self.note(said(job.warning))
+            self.note(job.warning)
             self._warned = job.warning
         if job.state.final:
             return
@@ -126,14 +124,14 @@ def _headline(job: Job) -> str:
     now_s = time.time()
     headline = card.headline(job, now_s)
     if job.transfer is not None:
-        headline = said("pushing, {progress}", progress=progress_text(job.transfer, now_s))
+        headline = f"pushing, {progress_text(job.transfer, now_s)}"
     parts = [f"{card.symbol(job.state)} {card.title(job)}: {headline}"]
     if job.why:
-        parts.append(said(job.why))
+        parts.append(job.why)
     if job.start_estimate_s and job.started_s is None:
-        parts.append(said("starts about {time}", time=moment(job.start_estimate_s, now_s)))
+        parts.append(f"starts about {moment(job.start_estimate_s, now_s)}")
     if job.nodes:
-        parts.append(said("on {node}", node=", ".join(job.nodes)))
+        parts.append(f"on {', '.join(job.nodes)}")
     if job.problem:
         parts.append(card.told_problem(job.problem))
     return visible(" · ".join(parts))
@@ -143,4 +141,4 @@ def _as_text(data: dict[str, Any]) -> str:
     text = data.get("text/plain")
     if text is not None:
         return str(text)
-    return f"[{said('{what}: shown in a notebook', what=', '.join(data))}]"
+    return f"[{', '.join(data)}: shown in a notebook]"

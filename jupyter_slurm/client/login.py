@@ -22,13 +22,7 @@ from jupyter_slurm.agent.protocol import calls
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, LoginError, LoginNeededError, from_problem
 from jupyter_slurm.readable import visible
-from jupyter_slurm.wire import (
-    Connection,
-    ConnectionState,
-    Question,
-    QuestionKind,
-    said,
-)
+from jupyter_slurm.wire import Connection, ConnectionState, Question, QuestionKind
 
 _R = TypeVar("_R")
 
@@ -97,7 +91,7 @@ class Attended:
             in_front = threading.current_thread() is threading.main_thread()
             if not (in_front and self._answerer.there()):
                 raise
-            self._answerer.say(visible(said(exc.message)))
+            self._answerer.say(visible(exc.message))
         self.log_in(cluster())
         return act()
 
@@ -127,12 +121,8 @@ def log_in(api: Api, cluster: str | None, answerer: Answerer, caller: str) -> Co
     try:
         return _Conversation(api, cluster, answerer, caller).run()
     except (KeyboardInterrupt, EOFError):
-        told = (
-            "the login on {cluster} was broken off; nothing else was done"
-            if cluster
-            else "the login was broken off; nothing else was done"
-        )
-        raise LoginDeclined(said(told, cluster=cluster)) from None
+        to = f" to {cluster}" if cluster else ""
+        raise LoginDeclined(f"login{to} cancelled; nothing else was done") from None
 
 
 class _Conversation:
@@ -166,16 +156,13 @@ class _Conversation:
         if not self._is_anothers:
             self._is_anothers = True
             self._answerer.say(
-                said(
-                    "Waiting for the login on {cluster} in another window: answer there. ■ or "
-                    "Ctrl-C stops waiting.",
-                    cluster=connection.cluster,
-                )
+                f"Waiting for the login on {connection.cluster} in another window: answer "
+                "there. ■ or Ctrl-C stops waiting."
             )
 
     def _answer(self, question: Question) -> Connection:
         if question.refused:
-            told = said("{host} has not taken that answer, and asks again.", host=question.host)
+            told = f"{question.host} rejected that answer. Try again."
             self._answerer.say(told)
         try:
             answer = _ask(question, self._answerer)
@@ -208,23 +195,21 @@ def typed_unseen(prompt: str) -> str:
 def _not_open(connection: Connection) -> JupyterSlurmError:
     if connection.problem is not None:
         return from_problem(connection.problem)
-    return LoginError(
-        "The login on {cluster} came to nothing.", hint="Log in again.", cluster=connection.cluster
-    )
+    return LoginError(f"Login to {connection.cluster} failed.", hint="Log in again.")
 
 
 def _ask(question: Question, answerer: Answerer) -> str:
     """Put the question so that its form says where the answer goes: what a host says stands behind
     a mark or the host's name, and begins no line, so it cannot look like ours."""
-    prompt = visible(said(question.prompt)).strip()
+    prompt = visible(question.prompt).strip()
     match question.kind:
         case QuestionKind.HOST_KEY:
-            for line in said(question.instruction).splitlines():
+            for line in question.instruction.splitlines():
                 answerer.say(visible(line))
-            asked = said("{question} (yes/no)", question=prompt)
+            asked = f"{prompt} (yes/no)"
             return "yes" if is_yes(answerer.confirm(f"{asked} ")) else "no"
         case QuestionKind.PASSPHRASE:
-            return answerer.secret(said("Stays on this machine. {question}", question=prompt) + " ")
+            return answerer.secret(f"Stays on this machine. {prompt} ")
         case QuestionKind.TOUCH:
             answerer.say(prompt)
             return ""
@@ -236,24 +221,21 @@ def _ask(question: Question, answerer: Answerer) -> str:
 
 def _quoted(question: Question, prompt: str, answerer: Answerer) -> str:
     """Return what to ask with, after showing the rest of what the host says as the host's."""
-    lines = said(question.instruction).splitlines()
+    lines = question.instruction.splitlines()
     if len(prompt) > _SHORT_PROMPT:
         # A terminal would break it, and the host choose what begins the next line.
-        lines, prompt = [*lines, prompt], said("Your answer:")
+        lines, prompt = [*lines, prompt], "Your answer:"
     if any(line.strip() for line in lines):
-        answerer.say(said("{host} says:", host=question.host))
+        answerer.say(f"{question.host} says:")
     for line in lines:
         for part in textwrap.wrap(visible(line), _QUOTED_WIDTH):
             answerer.say(f"  | {part}")
     if question.names_a_key:
         answerer.say(
-            said(
-                "Careful: this is a question of {host}, which has no need of the passphrase of "
-                "your key. Your answer is sent there.",
-                host=question.host,
-            )
+            f"Careful: this is a question of {question.host}, which has no need of the "
+            "passphrase of your key. Your answer is sent there."
         )
-    return said("{host} asks: {question}", host=question.host, question=prompt) + " "
+    return f"{question.host} asks: {prompt} "
 
 
 class TerminalAnswerer:

@@ -79,19 +79,16 @@ def find(words: list[str], place: Place) -> tuple[Command, list[str]]:
             typed = " ".join(("%slurm", *(found.words if found else ())))
             if word in _OF_SLURM and found is None:
                 raise RequestError(
-                    "`{word}` is Slurm's word for an allocation, and is not run from here.",
-                    hint="`%slurm shell OPTIONS` opens a terminal in an allocation, "
-                    "`%slurm session start OPTIONS` keeps one for the cells of a notebook.",
-                    word=word,
+                    f"`{word}` is Slurm's word for an allocation, and is not run from here.",
+                    hint="`%slurm shell OPTIONS` opens a terminal in an allocation, `%slurm "
+                    "session start OPTIONS` keeps one for the cells of a notebook.",
                 )
             near = suggest(word, tuple(there))
             raise RequestError(
-                "`{typed} {word}`: there is no such word.",
-                hint="Did you mean `{typed} {near}`?" if near in there else "There are: {there}.",
-                typed=typed,
-                word=word,
-                near=near,
-                there=", ".join(there),
+                f"`{typed} {word}`: there is no such word.",
+                hint=f"Did you mean `{typed} {near}`?"
+                if near in there
+                else f"There are: {', '.join(there)}.",
             )
         found, words = there[word], words[1:]
         there = below(found.words, place)
@@ -109,11 +106,8 @@ def read_arguments(command: Command, words: Sequence[str], place: Place = "termi
     for name, option in known.items():
         if option.required and getattr(args, _field(name)) is None:
             raise RequestError(
-                "`{command}` needs --{name} {value}.",
+                f"`{command.name}` needs --{name} {option.metavar}.",
                 hint=_usage(command, place),
-                command=command.name,
-                name=name,
-                value=option.metavar,
             )
     return args
 
@@ -133,9 +127,7 @@ def _take(
         elif command.of_job:
             args.words += item.words
         else:
-            raise RequestError(
-                "`%slurm {name}` has no option `{words}`.", name=command.name, words=item.words[0]
-            )
+            raise RequestError(f"`%slurm {command.name}` has no option `{item.words[0]}`.")
     is_needed = any(argument.is_needed for argument in command.arguments)
     if not plain and is_needed and _may_lack_value(args.words[-2:-1]):
         plain = [args.words.pop()]  # `submit --session FILE`: the session needs no name
@@ -201,23 +193,19 @@ def _unset(option: OurOption) -> Any:
 def _set(args: Arguments, name: str, option: OurOption, text: str | None) -> None:
     if not option.metavar:
         if text is not None:
-            raise RequestError(
-                "--{name} takes no value, not `{text}`.", option=name, name=name, text=text
-            )
+            raise RequestError(f"--{name} takes no value, not `{text}`.", option=name)
         setattr(args, _field(name), True)
         return
     if text is None:
         raise RequestError(
-            "--{name} needs a value: --{name} {metavar}.",
+            f"--{name} needs a value: --{name} {option.metavar}.",
             option=name,
-            name=name,
-            metavar=option.metavar,
         )
     read: Callable[[str], Any] = option.read
     try:
         value = read(text)
     except ValueError as exc:
-        raise RequestError("--{name}: {exc}", option=name, name=name, exc=exc) from exc
+        raise RequestError(f"--{name}: {exc}", option=name) from exc
     args.typed[name] = text
     before = getattr(args, _field(name))
     setattr(args, _field(name), (*before, value) if option.repeated else value)
@@ -231,20 +219,15 @@ def _place(args: Arguments, plain: Sequence[str], command: Command, place: Place
         if not given and argument.is_needed:
             if command.is_cell_magic:
                 raise RequestError(
-                    "`%%{name}` needs {usage}.",
+                    f"`%%{command.name}` needs {argument.usage}.",
                     hint=usage,
-                    name=command.name,
-                    usage=argument.usage,
                 )
             raise RequestError(
-                "Missing {what}.",
+                f"Missing {'job ID' if argument.of == 'job' else argument.usage}.",
                 hint=usage,
-                what="job ID" if argument.of == "job" else argument.usage,
             )
         if argument.choices and given[0] not in argument.choices:
-            raise RequestError(
-                "`{given}` is not {usage}.", hint=usage, given=given[0], usage=argument.usage
-            )
+            raise RequestError(f"`{given[0]}` is not {argument.usage}.", hint=usage)
         if argument.is_many:
             setattr(args, argument.name, given)
         elif given or not hasattr(args, argument.name):
@@ -252,7 +235,7 @@ def _place(args: Arguments, plain: Sequence[str], command: Command, place: Place
     if left:
         if command.of_job:
             of_job(command, args.words)  # an unknown option explains more than the word behind it
-        raise RequestError("`{left}` is one word too many.", hint=usage, left=left[0])
+        raise RequestError(f"`{left[0]}` is one word too many.", hint=usage)
 
 
 def _usage(command: Command, place: Place) -> str:

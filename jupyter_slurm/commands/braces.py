@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.readable import joined
 from jupyter_slurm.slurm.options import suggest
-from jupyter_slurm.wire import Message, together
 
 _FIELD = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]*\])*(?::[^{}]*)?"
 """`x`, `job.id`, `rates[0]`, `rate:.2f`; the browser's side (form.ts) has the same."""
@@ -45,10 +45,9 @@ def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
         if kept is not None:
             return f"{{{kept}}}"
         raise RequestError(
-            "`{{text}}`: nothing is calculated in an option.",
-            hint="Put the value into a variable first. Write `{{{text}}}` for these very "
-            "characters.",
-            text=text,
+            f"`{{{text}}}`: nothing is calculated in an option.",
+            hint=f"Put the value into a variable first. Write `{{{{{text}}}}}` "
+            "for these very characters.",
         )
 
     return [_BRACES.sub(value, word) for word in words]
@@ -56,18 +55,16 @@ def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
 
 def _value_of(field: str, namespace: Mapping[str, object]) -> str:
     """Return the text for a field in braces. RequestError."""
-    as_text = Message.of("Write `{{{field}}}` for these very characters.", field=field)
+    as_text = f"Write `{{{{{field}}}}}` for these very characters."
     path, colon, form = field.partition(":")
     match = re.match(r"\w+", path)
     name = unicodedata.normalize("NFKC", match[0] if match else "")
     if name not in namespace:
         near = suggest(name, tuple(namespace))
-        like = Message.of("Did you mean `{name}`?", name=near) if near in namespace else None
+        like = f"Did you mean `{near}`?" if near in namespace else None
         raise RequestError(
-            "`{{field}}`: there is no variable `{name}` here.",
-            hint=together(like, as_text),
-            field=field,
-            name=name,
+            f"`{{{field}}}`: there is no variable `{name}` here.",
+            hint=joined(like, as_text),
         )
     value = namespace[name]
     try:
@@ -75,19 +72,15 @@ def _value_of(field: str, namespace: Mapping[str, object]) -> str:
             value = getattr(value, attribute) if attribute else cast("Any", value)[_item(item)]
         return format(value, form) if colon else str(value)
     except Exception as exc:  # any object's attribute may raise any exception
-        raise RequestError(
-            "`{{field}}` has no value: {exc}.", hint=as_text, field=field, exc=exc
-        ) from exc
+        raise RequestError(f"`{{{field}}}` has no value: {exc}.", hint=as_text) from exc
 
 
 def _item(text: str) -> object:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError) as exc:
-        told = Message.of(
-            "`[{text}]` is not a number or a quoted text; a text's own quotes stay where there are "
-            """quotes around the word, as in `'{example}'`""",
-            text=text,
-            example='{a["b"]}',
+        told = (
+            f"`[{text}]` is not a number or a quoted text; a text's own quotes stay where there "
+            "are quotes around the word, as in `'{a[\"b\"]}'`"
         )
         raise ValueError(told) from exc

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from jupyter_slurm.slurm.units import parse_time_s
-from jupyter_slurm.wire import Message
 
 Place = Literal["terminal", "notebook"]
 """`jupyter slurm …` or `%slurm …`."""
@@ -133,7 +132,7 @@ def by_words(**each: T) -> Mapping[str, T]:
 
 def number(text: str) -> int:
     if not text.isdecimal():
-        raise ValueError(Message.of("it takes a number, not `{text}`.", text=text))
+        raise ValueError(f"it takes a number, not `{text}`.")
     return int(text)
 
 
@@ -144,11 +143,7 @@ def since(text: str) -> date | timedelta:
     with suppress(ValueError):
         if not text.isdecimal() and (seconds := parse_time_s(text)):
             return timedelta(seconds=seconds)
-    raise ValueError(
-        Message.of(
-            "it takes a day such as 2026-01-31 or a time such as 7d, not `{text}`.", text=text
-        )
-    )
+    raise ValueError(f"it takes a day such as 2026-01-31 or a time such as 7d, not `{text}`.")
 
 
 def since_s(when: date | timedelta, now_s: float) -> float:
@@ -164,14 +159,12 @@ def gpus(text: str) -> int | str:
 
 def lines(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise ValueError(Message.of("it takes a number of lines, not `{text}`.", text=text))
+        raise ValueError(f"it takes a number of lines, not `{text}`.")
     return int(text)
 
 
 def idle_s(text: str) -> int:
     seconds = parse_time_s(text)
     if not seconds:
-        raise ValueError(
-            Message.of("`{text}` is not a length of time, such as 30m or 2h.", text=text)
-        )
+        raise ValueError(f"`{text}` is not a length of time, such as 30m or 2h.")
     return seconds

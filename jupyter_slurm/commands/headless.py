@@ -78,9 +78,8 @@ def file_spec(
         code = of_python(text, path, given)
     else:
         raise RequestError(
-            "{file} is neither a notebook (.ipynb), nor Python (.py), nor a script.",
+            f"{file} is neither a notebook (.ipynb), nor Python (.py), nor a script.",
             hint="A script begins with `#!`, e.g. `#!/bin/bash`.",
-            file=file,
         )
     # Give the file as a notebook: `line.spec` makes a valid job's name of that.
     named = line.spec(made, request, code, job_id=job_id, notebook=str(file.with_suffix("")))
@@ -103,9 +102,8 @@ def own_program(
 def _refuse_arguments(file: PurePath, arguments: Sequence[str]) -> None:
     if arguments:
         raise RequestError(
-            "{file} takes no arguments after `--`; Python files and scripts do.",
+            f"{file} takes no arguments after `--`; Python files and scripts do.",
             hint="`--env NAME=VALUE` gives it a variable.",
-            file=file,
         )
 
 

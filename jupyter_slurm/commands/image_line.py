@@ -16,7 +16,7 @@ from jupyter_slurm.commands.line import Request
 from jupyter_slurm.commands.packages_here import Here
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm import options as sbatch
-from jupyter_slurm.wire import ImageRemoval, ImageSpec, said
+from jupyter_slurm.wire import ImageRemoval, ImageSpec
 
 _WHOLE = re.compile(r"#!|(?:from|arg|bootstrap:)\s", re.IGNORECASE)
 _SHARED = ("partition", "account", "qos", "reservation", "constraint", "clusters")
@@ -103,10 +103,8 @@ def _defaults(request: Request) -> list[str]:
 def removed(name: str, done: ImageRemoval) -> str:
     """Say that an image was removed, and on which nodes an engine still holds it."""
     if not done.held_on:
-        return said("{name}: removed", name=name)
-    return said(
-        "{name}: removed. Docker (or Podman) on {nodes} still holds it; the next job there in "
-        "another image that was built or pulled here removes it.",
-        name=name,
-        nodes=", ".join(done.held_on),
+        return f"{name}: removed"
+    return (
+        f"{name}: removed. Docker (or Podman) on {', '.join(done.held_on)} still holds it; the "
+        "next job there in another image that was built or pulled here removes it."
     )

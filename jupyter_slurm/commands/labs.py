@@ -13,16 +13,9 @@ from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views.card import headline, title
-from jupyter_slurm.wire import Job, JobKind, LabEntry, LabStep, Message, said
+from jupyter_slurm.wire import Job, JobKind, LabEntry, LabStep
 
 HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
-_NONE = {
-    (True, True): Message.of("There is no lab `{name}` on {cluster}."),
-    (True, False): Message.of("There is no lab `{name}`."),
-    (False, True): Message.of("There is no lab on {cluster}."),
-    (False, False): Message.of("There is no lab."),
-}
-"""By whether a name, and whether a cluster was asked for."""
 _START_ONE = "`%slurm lab start [OPTIONS]` starts one."
 STEPS = {
     LabStep.STARTING: "JupyterLab starts.",
@@ -45,35 +38,26 @@ def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> 
         found = [job for job in named if cluster in (None, job.cluster)]
         if not found:
             there = _those([job for job in named if not job.state.final])
+            called = f" `{name}`" if name else ""
+            on = f" on {cluster}" if cluster else ""
             raise NotFoundError(
-                _NONE[bool(name), bool(cluster)].text,
-                hint="There is {there}: its id means it everywhere." if there else _START_ONE,
-                name=name,
-                cluster=cluster,
-                there=there,
+                f"There is no lab{called}{on}.",
+                hint=f"There is {there}. Give the ID of one." if there else _START_ONE,
             )
     live = [job for job in found if not job.state.final]
     if name is not None and len(live) > 1:
-        raise RequestError(
-            "`{name}` names {those}.", hint="Give the id of one.", name=name, those=_those(live)
-        )
+        raise RequestError(f"`{name}` names {_those(live)}.", hint="Give the id of one.")
     return (live or found)[0]
 
 
 def _those(jobs: Iterable[Job]) -> str:
-    return ", ".join(said("lab {id} on {cluster}", id=job.id, cluster=job.cluster) for job in jobs)
+    return ", ".join(f"lab {job.id} on {job.cluster}" for job in jobs)
 
 
 def extended(job: Job, now_s: float) -> str:
     left_s = sessions.left_s(job, now_s)
-    return said(
-        "{job} is {state}."
-        if left_s is None
-        else "{job} is {state} and ends in {span} at the latest.",
-        job=title(job),
-        state=Message(job.state.word),
-        span=duration(left_s or 0.0),
-    )
+    ends = "" if left_s is None else f" and ends in {duration(left_s)} at the latest"
+    return f"{title(job)} is {job.state.word}{ends}."
 
 
 def is_ready(job: Job) -> bool:
@@ -82,15 +66,13 @@ def is_ready(job: Job) -> bool:
 
 def step(job: Job) -> str | None:
     """Return how far the lab is, once its job runs; None: the job's state says all."""
-    step = None if job.lab is None else STEPS.get(job.lab.step)
-    return None if step is None else said(step)
+    return None if job.lab is None else STEPS.get(job.lab.step)
 
 
 def row(job: Job, now_s: float) -> tuple[str, ...]:
     """Return the lab's row under `HEAD`."""
     address = "" if job.lab is None else job.lab.url
     state = job.lab.step if job.lab is not None and job.started_s is not None else job.state.word
-    state = said(state)
     nodes = ",".join(job.nodes)
     return (
         job.name,
@@ -109,15 +91,14 @@ def below_a_hub(job: Job) -> str | None:
     port."""
     if job.lab is None or job.lab.base_url == "/":
         return None
-    return said(
-        "It is at {path} of this Jupyter's own address; the sidebar and the job's card open it "
-        "there.",
-        path=f"{job.lab.base_url}lab",
+    return (
+        f"Open {job.lab.base_url}lab on this Jupyter server, or use the button in the sidebar or "
+        "on the job's card."
     )
 
 
 def ended(job: Job, now_s: float) -> str:
-    return f"{title(job)}: {headline(job, now_s)}. {said(job.why or '')}".strip()
+    return f"{title(job)}: {headline(job, now_s)}. {job.why or ''}".strip()
 
 
 def page(entry: LabEntry, name: str) -> str:

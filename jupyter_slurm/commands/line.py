@@ -25,16 +25,7 @@ from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.readable import brief
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.directives import read_directives
-from jupyter_slurm.wire import (
-    CellSpec,
-    Engine,
-    OutFormat,
-    ProgramSpec,
-    ScriptSpec,
-    SpecT,
-    Text,
-    filled,
-)
+from jupyter_slurm.wire import CellSpec, Engine, OutFormat, ProgramSpec, ScriptSpec, SpecT
 
 
 class Reuse(StrEnum):
@@ -96,19 +87,16 @@ def split(line: str) -> list[str]:
     """
     if len(line) > _LONGEST:
         raise RequestError(
-            "This line has {count} characters, and {most} are the most.",
+            f"This line has {len(line):,} characters, and {_LONGEST:,} are the most.",
             hint="Put what is long into a file, or into the cell.",
-            count=f"{len(line):,}",
-            most=f"{_LONGEST:,}",
         )
     try:
         return shlex.split(line)
     except ValueError as exc:
         raise _wrong(
             "",
-            "This line cannot be split into words: {why}.",
+            f"This line cannot be split into words: {str(exc).lower()}.",
             "Close every quote; write a backslash before a quote that is meant as itself.",
-            why=str(exc).lower(),
         ) from exc
 
 
@@ -290,9 +278,8 @@ def _check_in_session(request: Request, kind: Kind[Any], options: Mapping[str, s
     for name in (*options, *(name for name, given in ours.items() if given)):
         raise _wrong(
             name,
-            "--{name} is not for a cell of a session.",
+            f"--{name} is not for a cell of a session.",
             "The session has what it was started with: `%slurm help`.",
-            name=name,
         )
 
 
@@ -319,12 +306,11 @@ def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
             values.append(item.value or "")
         elif option.metavar:
             if not item.value:
-                told = "--{name} needs a value: --{name} {metavar}."
-                raise _wrong(item.name, told, name=item.name, metavar=option.metavar)
+                told = f"--{item.name} needs a value: --{item.name} {option.metavar}."
+                raise _wrong(item.name, told)
             values.append(item.value)
         elif item.value is not None:
-            told = "--{name} takes no value, not `{value}`."
-            raise _wrong(item.name, told, name=item.name, value=item.value)
+            raise _wrong(item.name, f"--{item.name} takes no value, not `{item.value}`.")
     return ours, theirs
 
 
@@ -347,18 +333,17 @@ def _unknown(exc: sbatch.OptionError) -> RequestError:
     """Return the error with the nearest of all options: sbatch's table does not have ours."""
     word = exc.word.partition("=")[0]
     if word in _OF_PYXIS:
-        told = "`{word}` is pyxis's word, and not taken here."
-        return _wrong(exc.option, told, _OF_PYXIS[word], word=word)
+        return _wrong(exc.option, f"Do not use pyxis's `{word}` here.", _OF_PYXIS[word])
     if not word.startswith("-"):
         return _wrong("", exc.message, "Code goes below the line; options begin with `--`.")
     near = exc.suggestion
     if word.startswith("--") and word[2:] not in sbatch.OPTIONS:
         near = sbatch.suggest(word, tuple(CELL.options))
-    return _wrong(exc.option, exc.message, "Did you mean `{near}`?" if near else None, near=near)
+    return _wrong(exc.option, exc.message, f"Did you mean `{near}`?" if near else None)
 
 
-def _wrong(about: str, message: Text, hint: Text | None = None, /, **args: object) -> RequestError:
-    return RequestError(filled(message, args), hint=hint and filled(hint, args), option=about)
+def _wrong(about: str, message: str, hint: str | None = None) -> RequestError:
+    return RequestError(message, hint=hint, option=about)
 
 
 def _names(values: Sequence[str]) -> tuple[str, ...]:
@@ -382,9 +367,8 @@ def _not_nodes(text: str) -> RequestError:
     """Return the error for an --exclude beside --push that looks like a pattern of files."""
     return _wrong(
         "exclude",
-        "--exclude names nodes, as for sbatch, and `{text}` does not.",
-        "Files stay behind with `--push-exclude '{text}'`.",
-        text=text,
+        f"--exclude names nodes, as for sbatch, and `{text}` does not.",
+        f"Files stay behind with `--push-exclude '{text}'`.",
     )
 
 
@@ -396,9 +380,8 @@ def _patterns(values: Sequence[str]) -> tuple[str, ...]:
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
             raise _wrong(
                 "fetch",
-                "--fetch: `{pattern}` is outside of the folder where the job runs.",
+                f"--fetch: `{pattern}` is outside of the folder where the job runs.",
                 "Give patterns relative to it, e.g. `out/*.csv`; `%slurm pull` brings any file.",
-                pattern=pattern,
             )
     return patterns
 
@@ -411,10 +394,8 @@ def _variables(option: str, values: Sequence[str]) -> tuple[str, ...]:
         if not name.isidentifier():
             raise _wrong(
                 option,
-                "--{word}: `{name}` is not the name of a variable.",
+                f"--{option}: `{name}` is not the name of a variable.",
                 "Give names, separated by commas: `--in data,weights`.",
-                word=option,
-                name=name,
             )
     return names
 
@@ -426,9 +407,8 @@ def _environment(values: Sequence[str]) -> dict[str, str]:
         if not equals or not _ENV_NAME.fullmatch(name):
             raise _wrong(
                 "env",
-                "--env: `{text}` is not NAME=VALUE.",
+                f"--env: `{text}` is not NAME=VALUE.",
                 "For a value with blanks quote the whole: --env 'GREETING=good day'.",
-                text=text,
             )
         env[name] = value
     return env
@@ -438,10 +418,8 @@ def _job_name(name: str | None, option: str = "name") -> str | None:
     if name is not None and not _JOB_NAME.fullmatch(name):
         raise _wrong(
             option,
-            "--{word}: `{name}` cannot be a job's name.",
+            f"--{option}: `{brief(name)}` cannot be a job's name.",
             "Up to 64 letters, digits, `.`, `_` and `-`.",
-            word=option,
-            name=brief(name),
         )
     return name
 
@@ -450,8 +428,8 @@ def _one_name(ours: str | None, theirs: str | None) -> str | None:
     """Return the job's name by `--name` or sbatch's `--job-name`; the latter may be a batch
     script's, for which any text is valid. RequestError."""
     if ours is not None and theirs not in (None, ours):
-        told = "`--name {name}` and `--job-name {other}` both name the job."
-        raise _wrong("job-name", told, "Leave one of them out.", name=ours, other=brief(theirs))
+        told = f"`--name {ours}` and `--job-name {brief(theirs)}` both name the job."
+        raise _wrong("job-name", told, "Leave one of them out.")
     return ours or (theirs if theirs and _JOB_NAME.fullmatch(theirs) else None)
 
 
@@ -474,16 +452,14 @@ def _one_of(name: str, value: str | None) -> Any:
     """Return `value`, one of those in the option's metavar; None: not given. RequestError."""
     choices = CELL.options[name].metavar.split("|")
     if value not in (None, *choices):
-        told = "--{name} is one of {choices}, not `{value}`."
         known = ", ".join(f"`{one}`" for one in choices)
-        raise _wrong(name, told, name=name, choices=known, value=value)
+        raise _wrong(name, f"--{name} is one of {known}, not `{value}`.")
     return value
 
 
 def _count(name: str, value: str | None) -> int:
     if value is not None and not value.isdecimal():
-        told = "--{name} is a number from 0 on, not `{value}`."
-        raise _wrong(name, told, name=name, value=value)
+        raise _wrong(name, f"--{name} is a number from 0, not `{value}`.")
     return int(value or 0)
 
 

@@ -32,7 +32,7 @@ def way(
         raise RequestError("The cluster's host is missing.", option="host")
     match = _ADDRESS.fullmatch(address)
     if match is None:
-        raise RequestError("`{address}` is not [user@]host[:port].", option="host", address=address)
+        raise RequestError(f"`{address}` is not [user@]host[:port].", option="host")
     found: dict[str, Setting] = {
         "host": match["host"].strip("[]"),
         "user": user or match["user"] or "",
@@ -49,7 +49,7 @@ def commands(folders: Sequence[str], pairs: Sequence[str]) -> dict[str, Setting]
     given = [pair for pair in pairs if pair.strip()]
     for pair in given:
         if not _VARIABLE.match(pair):
-            raise RequestError("`{pair}` is not NAME=VALUE.", option="env", pair=pair)
+            raise RequestError(f"`{pair}` is not NAME=VALUE.", option="env")
     env = dict(pair.split("=", 1) for pair in given)
     return {"path": tuple(filter(None, folders)), "env": env}
 
@@ -68,10 +68,7 @@ def by_template(
         is_variable = name in template.variables()
         if not answer:
             raise RequestError(
-                "The template `{template}` needs {word}: {question}.",
-                template=template.name,
-                word=asked_by(template, name),
-                question=question,
+                f"The template `{template.name}` needs {asked_by(template, name)}: {question}."
             )
         if is_variable:
             variables[name] = answer
@@ -87,7 +84,7 @@ def asked_by(template: Template, name: str) -> str:
 
 def _port(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 2**16:
-        raise RequestError("`{port}` is not the number of a port.", port=text)
+        raise RequestError(f"`{text}` is not the number of a port.")
     return int(text)
 
 
@@ -101,7 +98,7 @@ def check_slurm(found: Description) -> None:
     if found.sbatch is None:
         raise ConfigError(
             "Slurm's commands are not found there.",
-            hint="Is it the login node? `--path DIR` of `{slurm} clusters add`, or *More* in "
+            hint="Is it the login node? `--path DIR` of `%slurm clusters add`, or *More* in "
             "JupyterLab's dialog, names the folder of these commands.",
         )
 

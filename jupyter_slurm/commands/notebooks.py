@@ -47,22 +47,17 @@ def _checked(text: str, name: str) -> dict[str, Any]:
     try:
         notebook = json.loads(text)
     except ValueError as exc:
-        raise RequestError("{name} is not a notebook: {exc}.", name=name, exc=exc) from exc
+        raise RequestError(f"{name} is not a notebook: {exc}.") from exc
     if not isinstance(notebook, dict) or notebook.get("nbformat") != 4:
         raise RequestError(
-            "{name} is not a notebook of format 4.",
+            f"{name} is not a notebook of format 4.",
             hint="Open and save it in Jupyter once.",
-            name=name,
         )
     language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python")
     if language != "python":
-        raise RequestError(
-            "{name} is written in {language}; only Python runs.", name=name, language=language
-        )
+        raise RequestError(f"{name} is written in {language}; only Python runs.")
     if not _has_cells(notebook):
-        raise RequestError(
-            "{name} is not a notebook: its cells are not what they should be.", name=name
-        )
+        raise RequestError(f"{name} is not a notebook: its cells are not what they should be.")
     return notebook
 
 

@@ -81,12 +81,11 @@ def check_list(option: Item | None, item: Item) -> None:
     if option is None or option.value is None or word.startswith("-"):
         return
     if option.value.endswith(",") or word.startswith(","):
+        joined = f"{' '.join(option.words)}{word}".rstrip(",")
         raise RequestError(
-            "`{typed}` has a blank in its list.",
-            hint="Write it without blanks: `{joined}`.",
+            f"`{' '.join((*option.words, word))}` has a blank in its list.",
+            hint=f"Write it without blanks: `{joined}`.",
             option=option.name or "",
-            typed=" ".join((*option.words, word)),
-            joined=f"{' '.join(option.words)}{word}".rstrip(","),
         )
 
 
@@ -146,10 +145,9 @@ def _with_value(text: str, variables: Mapping[str, str]) -> str:
         return text
     if text not in variables:
         raise RequestError(
-            "--env: this shell exports no variable `{text}`.",
-            hint="`export` it, or say NAME=VALUE, which other users of this machine can see while "
-            "the command runs.",
+            f"--env: this shell exports no variable `{text}`.",
+            hint="`export` it, or say NAME=VALUE, which other users of this machine can "
+            "see while the command runs.",
             option="env",
-            text=text,
         )
     return f"{text}={variables[text]}"

@@ -11,25 +11,12 @@ from dataclasses import dataclass
 
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.kinds import jobs_of, kind_of
-from jupyter_slurm.readable import duration
-from jupyter_slurm.wire import CellJob, Job, JobKind, JobState, Message, said, together
+from jupyter_slurm.readable import duration, joined
+from jupyter_slurm.wire import CellJob, Job, JobKind, JobState
 
 SOON_S = 300.0
 """How long before a session's end to warn of it."""
 _FEW = 3
-_NONE = {
-    (True, True, True): Message.of(
-        "There is no session `{name}` outside of notebooks on {cluster}."
-    ),
-    (True, True, False): Message.of("There is no session `{name}` outside of notebooks."),
-    (True, False, True): Message.of("There is no session outside of notebooks on {cluster}."),
-    (True, False, False): Message.of("There is no session outside of notebooks."),
-    (False, True, True): Message.of("This notebook has no session `{name}` on {cluster}."),
-    (False, True, False): Message.of("This notebook has no session `{name}`."),
-    (False, False, True): Message.of("This notebook has no session on {cluster}."),
-    (False, False, False): Message.of("This notebook has no session."),
-}
-"""By whether those of terminals are meant, a name, and a cluster was asked for."""
 _START_ANOTHER = "`%slurm session start [OPTIONS]` starts one."
 
 
@@ -59,19 +46,13 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
     live = [job for job in mine if not job.state.final]
     if len({job.cluster for job in live}) > 1:
         told = _those(live, owner)
-        raise RequestError(
-            "`{name}` names {told}.", hint="Give the id of one, or --cluster.", name=name, told=told
-        )
+        raise RequestError(f"`{name}` names {told}.", hint="Give the id of one, or --cluster.")
     if not mine:
         others = [job for job in found if not job.state.final]
-        there = Message.of(
-            "`{name}` is {those}: its id means it everywhere.",
-            name=name,
-            those=_those(others, owner),
-        )
+        there = f"`{name}` is {_those(others, owner)}. Give the ID of one."
         raise NotFoundError(
             _none(owner, cluster, name),
-            hint=there if others else "`%slurm session` lists those there are.",
+            hint=there if others else "`%slurm session` lists your sessions.",
         )
     return (live or mine)[0]
 
@@ -83,11 +64,8 @@ def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job
     mine = [job for job in sessions if owner.has(job) and cluster in (None, job.cluster)]
     if not mine:
         others = [job for job in sessions if not job.state.final]
-        told = (
-            Message.of("`{name}` is {those}.", name=job.name, those=_those([job], owner))
-            for job in others[:_FEW]
-        )
-        raise NotFoundError(_none(owner, cluster), hint=together(_START_ANOTHER, *told))
+        told = (f"`{job.name}` is {_those([job], owner)}." for job in others[:_FEW])
+        raise NotFoundError(_none(owner, cluster), hint=joined(_START_ANOTHER, *told))
     return mine[0]
 
 
@@ -100,12 +78,8 @@ def check_cluster(job: Job, cluster: str | None) -> None:
     """Raise RequestError if the session does not run on the cluster that the user named."""
     if cluster not in (None, job.cluster):
         raise RequestError(
-            "The session {name} ({id}) runs on {cluster}, not on {wanted}.",
+            f"The session {job.name} ({job.id}) runs on {job.cluster}, not on {cluster}.",
             hint="Leave out --cluster.",
-            name=job.name,
-            id=job.id,
-            cluster=job.cluster,
-            wanted=cluster,
         )
 
 
@@ -113,32 +87,29 @@ def ends(job: Job, now_s: float) -> str:
     """Return when it ends at the latest, or why it waits."""
     left = left_s(job, now_s)
     if left is None:
-        return said(job.why or "")
-    return said("in {span} at the latest", span=duration(left))
+        return job.why or ""
+    return f"in {duration(left)} at the latest"
 
 
-def _none(owner: Owner, cluster: str | None, name: str = "") -> Message:
-    told = _NONE[owner.notebook is None, bool(name), bool(cluster)]
-    return Message.of(told.text, name=name, cluster=cluster)
+def _none(owner: Owner, cluster: str | None, name: str = "") -> str:
+    called = f" `{name}`" if name else ""
+    on = f" on {cluster}" if cluster else ""
+    if owner.notebook is None:
+        return f"There is no session{called} outside of notebooks{on}."
+    return f"This notebook has no session{called}{on}."
 
 
 def _those(jobs: Sequence[Job], owner: Owner) -> str:
     """Return each session's id, owner and cluster, as text."""
     return ", ".join(
-        said(
-            "session {id} of {owner} on {cluster}",
-            id=job.id,
-            owner=_whose(job, owner),
-            cluster=job.cluster,
-        )
-        for job in jobs[:_FEW]
+        f"session {job.id} of {_whose(job, owner)} on {job.cluster}" for job in jobs[:_FEW]
     )
 
 
 def _whose(job: Job, owner: Owner) -> str:
     if job.notebook is None:
-        return said("a terminal")
-    return said("this notebook") if job.notebook == owner.notebook else job.notebook
+        return "a terminal"
+    return "this notebook" if job.notebook == owner.notebook else job.notebook
 
 
 def left_s(job: Job, now_s: float) -> float | None:

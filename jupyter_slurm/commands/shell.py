@@ -56,10 +56,8 @@ def parse(args: Arguments, before: Sequence[str] = ()) -> Shell:
     if args.job is not None:
         if args.words:
             raise RequestError(
-                "`{word}` is for a new allocation, and --job names a running job.",
-                hint="`%slurm {usage}`",
-                word=args.words[0],
-                usage=SHELL.usage("terminal"),
+                f"`{args.words[0]}` is for a new allocation, and --job names a running job.",
+                hint=f"`%slurm {SHELL.usage('terminal')}`",
             )
     else:
         request = line.parse(line.after(before, args.words))

@@ -42,10 +42,9 @@ def runtime_named(name: str) -> Runtime:
         return RUNTIMES[name]
     near = difflib.get_close_matches(name, RUNTIMES, n=1)
     raise RequestError(
-        "There is no runtime {name}.",
-        hint="Did you mean {near}? Known: {known}." if near else "Known: {known}.",
+        f"There is no runtime {name!r}.",
+        hint=f"Did you mean {''.join(near)}? Known: {', '.join(RUNTIMES)}."
+        if near
+        else f"Known: {', '.join(RUNTIMES)}.",
         option="runtime",
-        name=repr(name),
-        near="".join(near),
-        known=", ".join(RUNTIMES),
     )

@@ -126,13 +126,9 @@ def _mount(mount: Mount) -> str:
     dst = without_nul(mount.dst, NUL_IN_DST)
     for path in (src, dst):
         if not posixpath.isabs(path):
-            raise RequestError(
-                "Apptainer needs absolute paths to mount, not {path}.", path=repr(path)
-            )
+            raise RequestError(f"Apptainer needs absolute paths to mount, not {path!r}.")
     if posixpath.normpath(dst) == "/":
-        raise RequestError(
-            "{src} cannot be mounted at {dst}.", hint="Say --mount SRC:/mnt/NAME.", src=src, dst=dst
-        )
+        raise RequestError(f"{src} cannot be mounted at {dst}.", hint="Say --mount SRC:/mnt/NAME.")
     if not _NOT_FOR_BIND.search(src + dst):
         return f"--bind={src}:{dst}{':ro' if mount.read_only else ''}"
     fields = ["type=bind", f"source={src}", f"destination={dst}"]

@@ -20,7 +20,6 @@ from jupyter_slurm.containers.failures import (
     uncoloured,
 )
 from jupyter_slurm.containers.runtime import Explained
-from jupyter_slurm.wire import Message
 
 _LAST_LINES = 5
 _ERRORS = re.compile(
@@ -68,11 +67,9 @@ _KNOWN = (
     (
         r"[Nn]o space left|disk quota exceeded",
         NO_ROOM,
-        Message.of(
-            "It takes two or three times its size: name roomy folders with APPTAINER_TMPDIR and "
-            "APPTAINER_CACHEDIR in the profile's `setup`, or pull it once for every node "
-            "(`{slurm} image pull`)."
-        ),
+        "It takes two or three times its size: name roomy folders with APPTAINER_TMPDIR and "
+        "APPTAINER_CACHEDIR in the profile's `setup`, or pull it once for every node "
+        "(`%slurm image pull`).",
     ),
     (
         r"image targets|image's architecture|exec format error|no image found in .* for arch",

@@ -137,14 +137,11 @@ class Charliecloud:
 def _bind(src: str, dst: str) -> str:
     if ":" in src:
         raise RequestError(
-            "Charliecloud cannot mount {src}: its path has a colon.",
+            f"Charliecloud cannot mount {src}: its path has a colon.",
             hint="Make a symbolic link without one and name that.",
-            src=src,
         )
     if not posixpath.isabs(src):
-        raise RequestError(
-            "Charliecloud needs an absolute path to mount, not {src}.", src=repr(src)
-        )
+        raise RequestError(f"Charliecloud needs an absolute path to mount, not {src!r}.")
     return f"--bind={without_nul(src, NUL_IN_SRC)}:{without_nul(dst, NUL_IN_DST)}"
 
 
@@ -152,14 +149,12 @@ def _destination(mount: Mount) -> str:
     dst = posixpath.normpath(mount.dst)
     if mount.read_only:
         raise RequestError(
-            "Charliecloud cannot mount {src} read-only.", hint="Leave `:ro` off.", src=mount.src
+            f"Charliecloud cannot mount {mount.src} read-only.", hint="Leave `:ro` off."
         )
     if dst in {"/", "/mnt"} or (dst + "/").startswith(_JOB_DIR + "/"):
         raise RequestError(
-            "{src} cannot be mounted at {dst}.",
+            f"{mount.src} cannot be mounted at {mount.dst}.",
             hint="Say --mount SRC:/mnt/NAME.",
-            src=mount.src,
-            dst=mount.dst,
         )
     return dst
 

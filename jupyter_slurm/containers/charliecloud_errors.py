@@ -16,7 +16,6 @@ from jupyter_slurm.containers.failures import (
     known,
 )
 from jupyter_slurm.containers.runtime import Explained
-from jupyter_slurm.wire import Message
 
 _RUN = re.compile(r"^ch-run\[\d+\]: error: (.*?)(?: \(\S+\.c:\d+(?: \d+)?\))?$", re.MULTILINE)
 _NO_RUN = re.compile(
@@ -31,7 +30,7 @@ _URLLIB = re.compile(r"HTTPS?ConnectionPool\(host='([^']+)', port=(\d+)\).*\] ([
 """The error of Python's library for a connection, with the one part that is of use."""
 
 _FAILURES_OF_RUN = (
-    (r"can't stat", Message.of("Look whether the image is there: `{slurm} doctor`.")),
+    (r"can't stat", "Look whether the image is there: `%slurm doctor`."),
     (r"source not found", "What is to be mounted must exist on the node."),
     (
         r"destination not found|can't mkdir",

@@ -123,10 +123,8 @@ class Docker:
         tag = docker_tag(image)
         if tag is None and image.startswith("/"):
             raise RequestError(
-                "{name} takes images by name, not the file {image}.",
+                f"{self.name} takes images by name, not the file {image}.",
                 hint="Load it on the node (`docker load`, `podman load`), and say its name.",
-                name=self.name,
-                image=image,
             )
         return (tag, image) if tag else (image, "")
 

@@ -138,25 +138,19 @@ def enroot_name(reference: Reference) -> str:
 def check_destination(mount: Mount) -> None:
     """Raise RequestError if enroot cannot mount there, or if that would hide the job's folder."""
     if not posixpath.isabs(mount.src):
-        raise RequestError(
-            "enroot needs an absolute path to mount, not {src}.", src=repr(mount.src)
-        )
+        raise RequestError(f"enroot needs an absolute path to mount, not {mount.src!r}.")
     dst = posixpath.normpath(without_nul(mount.dst, NUL_IN_DST))
     if not is_plain(dst):
         raise RequestError(
-            "{src} cannot be mounted at {dst}: enroot reads blanks, commas, colons, "
+            f"{mount.src} cannot be mounted at {mount.dst}: enroot reads blanks, commas, colons, "
             "quotes, $ and \\ there as its own.",
-            hint="What is mounted may be called anything; say a plain name behind it: "
-            "--mount SRC:/mnt/NAME.",
-            src=mount.src,
-            dst=mount.dst,
+            hint="What is mounted may be called anything; say a plain name behind it: --mount "
+            "SRC:/mnt/NAME.",
         )
     if dst in {"/", "/mnt"} or (dst + "/").startswith(JOB_DIR + "/"):
         raise RequestError(
-            "{src} cannot be mounted at {dst}.",
+            f"{mount.src} cannot be mounted at {mount.dst}.",
             hint="Say --mount SRC:/mnt/NAME.",
-            src=mount.src,
-            dst=mount.dst,
         )
 
 

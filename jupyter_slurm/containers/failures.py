@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable
 
 from jupyter_slurm.containers.runtime import Explained
-from jupyter_slurm.wire import Text
 
 _PULLED = "The image could not be pulled: "
 
@@ -53,14 +52,14 @@ def full_disk(log_tail: str) -> str | None:
     return str(found[-1]).strip().rstrip(".") if found else None
 
 
-def without_room(where: tuple[str, Text], log_tail: str) -> Explained | None:
+def without_room(where: tuple[str, str], log_tail: str) -> Explained | None:
     """Explain that a disk was full (`where`: a sentence's beginning, an advice); None: it was
     not."""
     words = full_disk(log_tail)
     return None if words is None else Explained(f"{where[0]}: {words}.", where[1])
 
 
-def known(failures: Iterable[tuple[str, str, Text]], words: str) -> Explained | None:
+def known(failures: Iterable[tuple[str, str, str]], words: str) -> Explained | None:
     """Return the first of `failures` (a pattern, a sentence's beginning, an advice) that `words`
     tell of; they end the sentence."""
     stop = "" if words.endswith(("?", "!")) else "."

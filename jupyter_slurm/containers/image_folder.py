@@ -56,9 +56,8 @@ def check_name(name: str) -> None:
     """Raise RequestError if an image cannot have that name (it must be valid for every tool)."""
     if not _BUILT.fullmatch(name) or len(name) > _LONGEST:
         raise RequestError(
-            "{name} is not a name for an image that is built here.",
+            f"{name!r} is not a name for an image that is built here.",
             hint="Small letters and digits, with `.`, `_` or `-` between them: my-pytorch.",
-            name=repr(name),
         )
 
 

@@ -68,24 +68,21 @@ def find_image(
     offered = sorted({*aliases, *there()})
     is_path = reference.startswith(("/", "~/"))
     raise NotFoundError(
-        "There is no file {file} on this cluster."
+        f"There is no file {tried} on this cluster."
         if is_path
-        else "There is no image {image} on this cluster.",
+        else f"There is no image {reference!r} on this cluster.",
         hint=_hint(reference, offered),
         detail=f"Looked for {tried}." if tried and not is_path else None,
         option="image",
-        file=tried,
-        image=repr(reference),
     )
 
 
 def _container(wanted: str, *, has_containers: bool) -> str:
     if not has_containers:
         raise RequestError(
-            "{wanted} names a container that a node has, and this runtime keeps none.",
+            f"{wanted!r} names a container that a node has, and this runtime keeps none.",
             hint="pyxis and enroot do; for all others name the image: --image NAME.",
             option="image",
-            wanted=repr(wanted),
         )
     return wanted
 
@@ -93,15 +90,12 @@ def _container(wanted: str, *, has_containers: bool) -> str:
 def check_name(reference: str) -> None:
     """Raise RequestError for an empty name, a relative path, or more than a line of text."""
     if not reference or "\0" in reference or "\n" in reference:
-        raise RequestError(
-            "{reference} is not the name of an image.", option="image", reference=repr(reference)
-        )
+        raise RequestError(f"{reference!r} is not the name of an image.", option="image")
     if reference.startswith("."):
         raise RequestError(
-            "The image {reference} is a relative path.",
+            f"The image {reference!r} is a relative path.",
             hint="Give its absolute path on the cluster, or one that begins with ~/.",
             option="image",
-            reference=repr(reference),
         )
 
 
@@ -139,4 +133,4 @@ def _hint(reference: str, offered: Sequence[str]) -> str:
     there = f"There are: {', '.join(offered)}." if offered else "The cluster has none yet."
     if reference.startswith(("/", "~/")):
         return f"{start}{there}"
-    return f"{start}{there} `{{slurm}} image pull {reference}` brings it from a registry."
+    return f"{start}{there} `%slurm image pull {reference}` pulls it from a registry."

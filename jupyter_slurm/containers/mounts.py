@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from jupyter_slurm.containers.runtime import Mount, without_nul
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.wire import Message
 
 _FORM = "Say --mount SRC, SRC:DST or SRC:DST:ro."
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})(/.*)?")
@@ -73,35 +72,28 @@ def parse_mount(text: str, home: str, here: str) -> Mount:
 
     RequestError: not of that form, or a path is relative. There is no escape for a colon.
     """
-    has_nul = Message.of("There is a NUL character in --mount.")
+    has_nul = "There is a NUL character in --mount."
     src, *rest = without_nul(text, has_nul).split(":")
     dst = rest[0] if rest else None
     mode = rest[1] if len(rest) > 1 else "rw"
     if not src or dst == "" or mode not in {"ro", "rw"} or len(rest) > 2:
-        raise RequestError(
-            "--mount {text} is not understood.", hint=_FORM, option="mount", text=repr(text)
-        )
+        raise RequestError(f"--mount {text!r} is not understood.", hint=_FORM, option="mount")
     src = home_expanded(src, home)
     if src == "." or src.startswith("./"):
         src = posixpath.normpath(posixpath.join(here, src))
     if dst is None and _VARIABLE.fullmatch(src):
         raise RequestError(
-            "--mount {text} does not say where the folder is to be seen in the image.",
-            hint="Add it: --mount '{src}:/mnt/NAME'. Only the node knows the variable's value.",
+            f"--mount {text!r} does not say where the folder is to be seen in the image.",
+            hint=f"Add it: --mount '{src}:/mnt/NAME'. Only the node knows the variable's value.",
             option="mount",
-            text=repr(text),
-            src=src,
         )
     for path in (src, dst or src):
         if not posixpath.isabs(path) and not (path is src and _VARIABLE.fullmatch(path)):
             raise RequestError(
-                "--mount {text}: {path} is not an absolute path.",
-                hint="{form} SRC may begin with ~/, your home on the cluster, with ./, the folder "
-                "in which the job runs, or with $NAME, a variable of the node.",
+                f"--mount {text!r}: {path} is not an absolute path.",
+                hint=f"{_FORM} SRC may begin with ~/, your home on the cluster, with ./, the "
+                "folder in which the job runs, or with $NAME, a variable of the node.",
                 option="mount",
-                text=repr(text),
-                path=path,
-                form=_FORM,
             )
     return Mount(src, dst or src, read_only=mode == "ro")
 

@@ -25,17 +25,15 @@ class NoContainer:
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
         if box.image is not None:
             raise RequestError(
-                "Runtime none runs on the node itself and cannot use the image {image}.",
+                f"Runtime none runs on the node itself and cannot use the image {box.image}.",
                 hint="Leave --image off, or name a container tool: --runtime charliecloud.",
                 option="image",
-                image=box.image,
             )
         if box.mounts:
             raise RequestError(
-                "Runtime none sees the node's own files; {src} cannot be mounted.",
+                f"Runtime none sees the node's own files; {box.mounts[0].src} cannot be mounted.",
                 hint="Leave --mount off and use the path as it is.",
                 option="mount",
-                src=box.mounts[0].src,
             )
         return Launch(argv=in_workdir(argv, box, box.job_dir))
 

@@ -254,10 +254,9 @@ def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:
     """Return the value of `--container-mounts`, and the lines that make the links it needs."""
     if not is_plain(box.job_dir):
         raise RequestError(
-            "pyxis cannot mount {job_dir}: it reads blanks, commas, colons, quotes, $ "
-            "and \\ as its own.",
+            f"pyxis cannot mount {box.job_dir}: it reads blanks, commas, colons, quotes, $ and \\ "
+            "as its own.",
             hint="Give the cluster's profile a `job_root` without them.",
-            job_dir=box.job_dir,
         )
     words, links = [], []
     for number, mount in enumerate(box.mounts):

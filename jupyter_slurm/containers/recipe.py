@@ -91,13 +91,9 @@ def read_recipe(
     kind = _kind(text)
     if kind not in (Kind.LINES, reads):
         raise RequestError(
-            "The runtime {runtime} does not read {given}.",
-            hint="Write {reads}. Or write lines for every container tool, with --from IMAGE: "
-            "{lines}.",
-            runtime=runtime,
-            given=_NOUNS[kind],
-            reads=_NOUNS[reads],
-            lines=_LINES,
+            f"The runtime {runtime} does not read {_NOUNS[kind]}.",
+            hint=f"Write {_NOUNS[reads]}. Or write lines for every container tool, "
+            f"with --from IMAGE: {_LINES}.",
         )
     names_base = kind in (Kind.DOCKERFILE, Kind.DEFINITION)
     if names_base and base is not None:
@@ -114,8 +110,7 @@ def read_recipe(
     if kind is Kind.LINES and pushes:
         raise RequestError(
             "Lines of packages take no files along, so --push means nothing.",
-            hint="Leave --push off, or write {reads}.",
-            reads=_NOUNS[reads],
+            hint=f"Leave --push off, or write {_NOUNS[reads]}.",
         )
     copies = kind in _COPIES and _COPIES[kind].search(text) is not None
     return Recipe(kind, text, base, has_files=pushes or copies)
@@ -158,10 +153,8 @@ def _packages(text: str) -> list[tuple[str, tuple[str, ...]]]:
             listed += _listed(section, content.removeprefix("- "))
         else:
             raise RequestError(
-                "Line {number} of the recipe is not understood: {content}",
+                f"Line {number} of the recipe is not understood: {content}",
                 hint=FORMS,
-                number=number,
-                content=content,
             )
     if section is not None:
         found.append((section, tuple(listed)))
@@ -182,24 +175,21 @@ def _split(words: str, number: int) -> list[str]:
         return shlex.split(words)
     except ValueError as exc:
         raise RequestError(
-            "Line {number} of the recipe cannot be split into words: {exc}.",
-            number=number,
-            exc=str(exc).lower(),
+            f"Line {number} of the recipe cannot be split into words: {str(exc).lower()}."
         ) from exc
 
 
 def _check(tool: str, words: Sequence[str]) -> None:
     if not words:
-        raise RequestError("The recipe installs nothing with {tool}.", hint=FORMS, tool=tool)
+        raise RequestError(f"The recipe installs nothing with {tool}.", hint=FORMS)
     for word, following in zip(words, (*words[1:], ""), strict=True):
         named = following if word in ("-r", "--requirement", "-e", "--editable") else word
         local = named.startswith(("./", "../", "/", "~")) and not named.startswith("//")
         if local or word in ("-r", "--requirement", "-e", "--editable"):
             raise RequestError(
-                "The recipe names a file, {named}, and lines of packages take none along.",
+                f"The recipe names a file, {named}, and lines of packages take none along.",
                 hint="Write the packages themselves into the recipe, or write a recipe of the "
                 "container tool's own, which can copy files.",
-                named=named,
             )
 
 

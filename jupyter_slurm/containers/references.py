@@ -70,10 +70,9 @@ def parse_reference(text: str) -> Reference:
     )
     if not good:
         raise RequestError(
-            "{text} is not the name of an image.",
+            f"{text!r} is not the name of an image.",
             hint="Say NAME:TAG, REGISTRY/NAME:TAG, or an absolute path on the cluster.",
             option="image",
-            text=repr(text),
         )
     if registry is None:
         registry, name, tag = _short(name, tag)

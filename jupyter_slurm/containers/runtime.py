@@ -13,10 +13,9 @@ from typing import Protocol, runtime_checkable
 
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.wire import Message, Text
 
-NUL_IN_SRC = Message.of("There is a NUL character in the path to mount.")
-NUL_IN_DST = Message.of("There is a NUL character in the mount point.")
+NUL_IN_SRC = "There is a NUL character in the path to mount."
+NUL_IN_DST = "There is a NUL character in the mount point."
 
 _ENTER_FOLDER = (
     'case $1 in /*) ;; *) cd ;; esac && cd -- "$1" || '
@@ -89,8 +88,8 @@ class Launch:
 class Explained:
     """The reason why a container did not start, and the remedy."""
 
-    sentence: Text
-    advice: Text
+    sentence: str
+    advice: str
 
 
 class Runtime(Protocol):
@@ -145,10 +144,9 @@ def launch_own(runtime: Runtime, arguments: Sequence[str], box: Box) -> Launch:
     if isinstance(runtime, RunsOwnProgram):
         return runtime.launch_own(arguments, box)
     raise RequestError(
-        "The runtime {runtime} does not know the program that an image itself names.",
+        f"The runtime {runtime.name} does not know the program that an image itself names.",
         hint="Name the program in a cell or a file that begins with `#!`.",
         option="runtime",
-        runtime=runtime.name,
     )
 
 
@@ -199,15 +197,14 @@ def image_of(box: Box, runtime: str) -> str:
     """Return the box's image. RequestError: it has none."""
     if box.image is None:
         raise RequestError(
-            "The runtime {runtime} needs an image.",
+            f"The runtime {runtime} needs an image.",
             hint="Say --image NAME, or --runtime none for the node's own Python.",
             option="image",
-            runtime=runtime,
         )
-    return without_nul(box.image, Message.of("There is a NUL character in the image's name."))
+    return without_nul(box.image, "There is a NUL character in the image's name.")
 
 
-def without_nul(text: str, sentence: Message) -> str:
+def without_nul(text: str, sentence: str) -> str:
     """Return `text`. RequestError, which says the sentence: it has NUL, the one character that no
     argument can have."""
     if "\0" in text:
@@ -216,7 +213,7 @@ def without_nul(text: str, sentence: Message) -> str:
 
 
 def _folder(workdir: str | None) -> str:
-    has_nul = Message.of("There is a NUL character in the working folder.")
+    has_nul = "There is a NUL character in the working folder."
     folder = without_nul(workdir or ".", has_nul).removeprefix("~/")
     if folder in {".", "~"}:
         return "."

@@ -32,16 +32,7 @@ from jupyter_slurm.jobs.watching.queue_rows import is_same
 from jupyter_slurm.slurm import scancel, scontrol, squeue, states
 from jupyter_slurm.slurm.rejections import explain_requeue, message, refused
 from jupyter_slurm.slurm.units import indices
-from jupyter_slurm.wire import (
-    Action,
-    ActionState,
-    ActionVerb,
-    Job,
-    Message,
-    Problem,
-    Refusal,
-    Text,
-)
+from jupyter_slurm.wire import Action, ActionState, ActionVerb, Job, Problem, Refusal
 
 _AT_ONCE = 500
 """Jobs that one command names: a command line has an end, and whoever stops it waits for it."""
@@ -162,7 +153,7 @@ class Actions:
     def _find(self, action_id: str) -> _Running:
         one = self._known.get(action_id)
         if one is None:
-            raise NotFoundError("There is no action {action_id}.", action_id=repr(action_id))
+            raise NotFoundError(f"There is no action {action_id!r}.")
         return one
 
     def _forget_oldest(self) -> None:
@@ -182,12 +173,7 @@ class Actions:
                 wanted.refusals.append(Refusal(job=job_id, why=exc.problem().message))
                 continue
             if job.cluster != cluster:
-                why = Message.of(
-                    "Job {id} is on {other}, not on {name}.",
-                    id=job.id,
-                    other=job.cluster,
-                    name=cluster,
-                )
+                why = f"Job {job.id} is on {job.cluster}, not on {cluster}."
                 wanted.refusals.append(Refusal(job=job.id, why=why))
             elif job.slurm_id is not None and not job.state.final and job.session is None:
                 wanted.by_slurm_id[job.slurm_id] = job
@@ -198,7 +184,7 @@ class Actions:
         try:
             wanted.by_slurm_id.update(dict.fromkeys(scancel.checked(slurm_ids)))
         except ValueError as exc:
-            raise RequestError("{exc}.", exc=exc) from exc
+            raise RequestError(f"{exc}.") from exc
         return wanted
 
     # --- in the action's thread ---
@@ -213,7 +199,7 @@ class Actions:
             problem = exc.problem()
         except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
             _log.exception("the action %s stumbled", one.value.id)
-            sentence = Message.of("A fault of ours: {exc}.", exc=repr(exc))
+            sentence = f"Internal error: {exc!r}."
             problem = Problem(code="error", message=sentence)
         finally:
             if one.wanted.by_slurm_id:
@@ -284,7 +270,7 @@ class Actions:
 
     def _ask(
         self, cluster: SlurmCluster, verb: ActionVerb, some: Mapping[str, Job | None]
-    ) -> dict[str, Text]:
+    ) -> dict[str, str]:
         """Return those that Slurm refuses, by its ids, with the reason."""
         argv = scancel.cancel_argv(some) if verb == "cancel" else scontrol.update_argv(verb, some)
         try:
@@ -310,10 +296,10 @@ class Actions:
 
     def _refused(
         self, exc: CommandError, verb: ActionVerb, some: Mapping[str, Job | None]
-    ) -> dict[str, Text]:
+    ) -> dict[str, str]:
         said = exc.detail or ""
         words = refused(said, some) or dict.fromkeys(some, message(said))
-        found: dict[str, Text] = {}
+        found: dict[str, str] = {}
         for slurm_id, why in words.items():
             if verb == "cancel" and scancel.is_already_gone(why):
                 continue
@@ -321,7 +307,7 @@ class Actions:
             job = some[slurm_id]
             if never is not None and job is not None:
                 self._book.change(job.id, no_requeue=never)
-            found[slurm_id] = never or Message.of("Slurm refused: {words}.", words=why)
+            found[slurm_id] = never or f"Slurm refused: {why}."
         return found
 
     def _tell(self, one: _Running, done: int, refusals: Sequence[Refusal]) -> None:
@@ -343,7 +329,7 @@ class Actions:
             self._book.nudge()
 
 
-def _refusal(job: Job, why: Text) -> Refusal:
+def _refusal(job: Job, why: str) -> Refusal:
     return Refusal(job=job.slurm_id or job.id, why=why)
 
 

@@ -389,9 +389,7 @@ class Service:
     def _tell(self, job: Job, error: Exception) -> None:
         if not isinstance(error, JupyterSlurmError):
             _log.exception("%s could not be taken up", job.id)
-            error = TransportError(
-                "The agent could not take this job up: {error}.", error=repr(error)
-            )
+            error = TransportError(f"The agent could not take this job up: {error!r}.")
         since_s = job.problem_since_s or self._started_s
         with suppress(NotFoundError, OSError):  # forgotten meanwhile; a disk that is full
             self._book.found(job, problem=error.problem(), problem_since_s=since_s)

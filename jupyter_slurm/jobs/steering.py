@@ -19,7 +19,7 @@ from jupyter_slurm.jobs.submission import on_login
 from jupyter_slurm.jobs.submission.submit import withdraw
 from jupyter_slurm.slurm import scancel, scontrol
 from jupyter_slurm.slurm.rejections import explain_requeue
-from jupyter_slurm.wire import CommandOutput, Job, JobState, Message
+from jupyter_slurm.wire import CommandOutput, Job, JobState
 
 
 class Steering:
@@ -91,34 +91,27 @@ class Steering:
             if refused is None:
                 raise
             self._book.change(job_id, no_requeue=refused)
-            raise RequestError(
-                "Job {job} goes on. {refused}", detail=exc.detail, job=job_id, refused=refused
-            ) from exc
+            raise RequestError(f"Job {job_id} goes on. {refused}", detail=exc.detail) from exc
 
     def extend(self, job_id: str, limit: str) -> Job:
         job = self._book.job(job_id)
         if job.state.final or job.slurm_id is None:
-            raise RequestError(
-                "Job {id} is {state}: it has no time limit to change.", id=job.id, state=job.state
-            )
+            raise RequestError(f"Job {job.id} is {job.state}: it has no time limit to change.")
         try:
             argv = scontrol.time_limit_argv(job.slurm_id, limit.strip())
         except ValueError as exc:
-            raise RequestError(
-                "{exc}.", hint="As in `+1h`, or `4h` for all of it.", exc=exc
-            ) from exc
+            raise RequestError(f"{exc}.", hint="As in `+1h`, or `4h` for all of it.") from exc
         try:
             self._steer(job, argv)
         except CommandError as exc:
             if not scontrol.is_denied(exc.detail or ""):
                 raise
             raise CommandError(
-                "Slurm does not let you change the time limit of job {slurm_id} to that.",
+                f"Slurm does not let you change the time limit of job {job.slurm_id} to that.",
                 hint="Most clusters let their users only lower it. Ask the cluster's support to "
-                "raise it while the job runs, or save what you have and start another with more "
-                "--time.",
+                "raise it while the job runs, or save what you have and start "
+                "another with more --time.",
                 detail=exc.detail,
-                slurm_id=job.slurm_id,
             ) from exc
         # Not from a listing: one may be under way that is older.
         answer = self._clusters.named(job.cluster).ask(scontrol.job_argv(job.slurm_id))
@@ -183,10 +176,8 @@ class Steering:
             return
         if not job.state.final:
             raise RequestError(
-                "Job {id} has not ended: it is {state}.",
+                f"Job {job.id} has not ended: it is {job.state}.",
                 hint="Cancel it first.",
-                id=job.id,
-                state=job.state,
             )
         folder, mirror = JobDir(PurePosixPath(job.job_dir)), record.mirror
         self._transfers.remove(
@@ -204,27 +195,12 @@ class Steering:
 def gone(job: Job) -> NotFoundError:
     """Return the error for a job that Slurm has forgotten."""
     return NotFoundError(
-        "Slurm knows nothing of job {id} any more.",
-        hint="Job {slurm_id} of {name}, if there is one, is another.",
-        id=job.id,
-        slurm_id=job.slurm_id,
-        name=job.cluster,
+        f"Slurm knows nothing of job {job.id} any more.",
+        hint=f"Job {job.slurm_id} of {job.cluster}, if there is one, is another.",
     )
 
 
-def nothing_to(verb: queue.Verb, job: Job) -> Message:
-    """Return the refusal: a whole sentence for each verb, as a catalogue needs it."""
-    match verb:
-        case "hold":
-            text = Message.of(
-                "Job {id} is {state}: there is nothing to hold.", id=job.id, state=job.state
-            )
-        case "release":
-            text = Message.of(
-                "Job {id} is {state}: there is nothing to release.", id=job.id, state=job.state
-            )
-        case "requeue":
-            text = Message.of(
-                "Job {id} is {state}: there is nothing to requeue.", id=job.id, state=job.state
-            )
-    return text
+def nothing_to(verb: queue.Verb, job: Job) -> str:
+    """Return the refusal."""
+    done = {"hold": "held", "release": "released", "requeue": "requeued"}[verb]
+    return f"Job {job.id} is {job.state} and cannot be {done}."

@@ -55,10 +55,8 @@ def read_connection_file(path: Path) -> ConnectionFile:
         )
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise ConfigError(
-            "{path} is not a connection file of Jupyter's: {exc}.",
+            f"{path} is not a connection file of Jupyter's: {exc!r}.",
             hint="This program is started by Jupyter, as a kernel.",
-            path=path,
-            exc=repr(exc),
         ) from exc
 
 
@@ -88,9 +86,7 @@ class Channels:
             except zmq.ZMQError as exc:
                 self.close()
                 raise ConfigError(
-                    "The kernel cannot listen at {address}: {exc}.",
-                    address=connection.address(name),
-                    exc=exc,
+                    f"The kernel cannot listen at {connection.address(name)}: {exc}."
                 ) from exc
             self._poller.register(sock, zmq.POLLIN)
 

@@ -165,16 +165,14 @@ class Far:
             except JupyterSlurmError as exc:
                 self._tell(Cut(exc))
             except Exception as exc:  # noqa: BLE001 - a worker never dies silently
-                self._tell(
-                    Cut(TransportError("The way to the kernel failed: {exc}.", exc=repr(exc)))
-                )
+                self._tell(Cut(TransportError(f"The way to the kernel failed: {exc!r}.")))
             else:
                 line = NodeLine(sock)
                 error = TransportError("The line to the kernel was cut.")
                 try:
                     worked = self._talk(line)
                 except (ValueError, KeyError, struct.error, zlib.error) as exc:
-                    error = TransportError("The kernel's line is garbled: {exc}.", exc=repr(exc))
+                    error = TransportError(f"The kernel's line is garbled: {exc!r}.")
                     worked = False
                 finally:
                     sock.close()

@@ -142,7 +142,7 @@ def opened(
     name = connection_file.stem
     lock = _locked(folder / f"{name}.lock", _LOCK_S)
     if lock is None:
-        raise ConfigError("Another process runs the kernel {name} already.", name=name)
+        raise ConfigError(f"Another process runs the kernel {name} already.")
     record = KernelRecord(name, folder, lock, words)
     if record.kernel is None:
         for left in _left_behind(folder, words, notebook, notebook_of):

@@ -211,9 +211,7 @@ def _hindrance(connection: Connection) -> JupyterSlurmError | None:
     where = connection.cluster
     match connection.state:
         case ConnectionState.LOGIN_NEEDED | ConnectionState.ASKING:
-            return LoginNeededError(
-                "The connection to {where} is closed until you log in again.", where=where
-            )
+            return LoginNeededError(f"The connection to {where} is closed until you log in again.")
         case ConnectionState.LOST:
-            return TransportError(told or "The connection to {name} was lost.", name=where)
+            return TransportError(told or f"The connection to {where} was lost.")
     return None

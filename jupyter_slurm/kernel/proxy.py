@@ -28,7 +28,7 @@ from jupyter_slurm.kernel.known import KernelRecord
 from jupyter_slurm.kernel.life import Life
 from jupyter_slurm.kernel.messages import UNSIGNED, Message
 from jupyter_slurm.kernel.waiting import Waiting
-from jupyter_slurm.wire import Job, JobState, said
+from jupyter_slurm.wire import Job, JobState
 
 _TICK_S = 2.0
 _HEIR_S = 10.0
@@ -313,12 +313,10 @@ class Proxy:
                     first = words.hindrance(error, self._cluster)
                     self._waiting.tell(words.waiting(self._job, time.time(), first))
             case far_end.Taken():
-                self._end(said(words.TAKEN), said(words.AGAIN))
+                self._end(words.TAKEN, words.AGAIN)
             case far_end.Said(text):
                 if not self._up and self._job is not None:
-                    self._waiting.tell(
-                        words.waiting(self._job, time.time(), words.noted(said(text)))
-                    )
+                    self._waiting.tell(words.waiting(self._job, time.time(), words.noted(text)))
 
     def _opened(self, far: Far, opened: far_end.Opened) -> None:
         self._line_open = True

@@ -81,9 +81,7 @@ def meant(args: Arguments, clusters: Iterable[Cluster]) -> RemoteKernel:
     )
     cluster = request.cluster or usual
     if cluster is None or cluster not in known:
-        raise NotFoundError(
-            "There is no cluster `{name}`.", hint="`jupyter slurm clusters`", name=cluster
-        )
+        raise NotFoundError(f"There is no cluster `{cluster}`.", hint="`jupyter slurm clusters`")
     if request.cluster is None:
         words = ["--cluster", cluster, *words]
     shown = args.display_name or display_name(request, cluster)
@@ -155,7 +153,7 @@ def remove(name: str) -> None:
     """Remove a kernelspec; kernels that run go on. NotFoundError: none of ours has that name."""
     if name not in [one.name for one in listed()]:
         raise NotFoundError(
-            "There is no kernel `{name}` in a job.", hint="`jupyter slurm kernel list`", name=name
+            f"There is no kernel `{name}` in a job.", hint="`jupyter slurm kernel list`"
         )
     shutil.rmtree(_folder() / name)
     _remove_values()
@@ -197,17 +195,15 @@ def _folder_for(name: str) -> Path:
     there."""
     if not re.fullmatch(r"[a-z0-9._-]{1,64}", name) or name.strip(".") == "":
         raise RequestError(
-            "`{name}` is not a name for a kernel.",
+            f"`{name}` is not a name for a kernel.",
             hint="Up to 64 of a-z, 0-9, `.`, `_` and `-`.",
             option="name",
-            name=name,
         )
     folder = _folder() / name
     if folder.exists() and _read(folder) is None:
         raise RequestError(
-            "There is a kernel `{name}` already, which is not of this kind.",
+            f"There is a kernel `{name}` already, which is not of this kind.",
             option="name",
-            name=name,
         )
     return folder
 
@@ -217,10 +213,8 @@ def _read_values(file: Path) -> dict[str, str]:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
         raise RequestError(
-            "The values of this kernel's --env cannot be read from {path}: {exc}.",
+            f"The values of this kernel's --env cannot be read from {file}: {exc}.",
             hint="Make the kernel again: `jupyter slurm kernel add`, with its name.",
-            path=file,
-            exc=exc,
         ) from exc
 
 

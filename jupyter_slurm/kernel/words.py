@@ -7,24 +7,24 @@ from html import escape
 from typing import Any
 
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
-from jupyter_slurm.readable import duration, size
+from jupyter_slurm.readable import counted, duration, joined, size
 from jupyter_slurm.views import card
 from jupyter_slurm.views.failure import ended
-from jupyter_slurm.wire import Job, JobState, Message, Text, filled, said, together
+from jupyter_slurm.wire import Job, JobState
 
-AGAIN = "Restart the kernel to submit another job; nothing is submitted by itself."
+AGAIN = "Restart the kernel to submit another job."
 LOGIN_MIME = "application/vnd.jupyter-slurm.login+json"
 """Where JupyterLab has our extension, it shows a button that logs in to the cluster named there."""
 STARTING = "The job runs; its kernel is starting."
 TAKEN = (
-    "Another client has this job's kernel now: the same notebook was opened elsewhere. "
-    "Restart the kernel to have it back here."
+    "Another client took over this job's kernel: the same notebook was opened elsewhere. "
+    "Restart the kernel to use it here again."
 )
 
 
 def begun() -> dict[str, Any]:
     """Return what a cell shows before anything is known."""
-    return noted(said("The kernel's job is being submitted."))
+    return noted("The kernel's job is being submitted.")
 
 
 def noted(text: str) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def waiting(job: Job, now_s: float, first: Mapping[str, Any] | None = None) -> d
     hinders."""
     data = card.bundle(job, now_s)
     if first is None and job.state is JobState.RUNNING:
-        first = noted(said(STARTING))
+        first = noted(STARTING)
     if first is None:
         return data
     # The live card would hide the sentence that comes first.
@@ -51,14 +51,12 @@ def hindered(error: JupyterSlurmError, cluster: str | None) -> str:
     """Return what a person can do about the error. The kernel goes on by itself then."""
     if isinstance(error, LoginNeededError):
         where = f" {cluster}" if cluster else ""
-        how = Message.of(
-            "Log in with `{in_terminal}` in a terminal, `{in_notebook}` in another notebook, or in "
-            "the sidebar; this goes on by itself then.",
-            in_terminal=f"jupyter slurm login{where}",
-            in_notebook=f"%slurm login{where}",
+        return (
+            f"{error.message} Log in with `jupyter slurm login{where}` in a terminal, "
+            f"`%slurm login{where}` in another notebook, or in the sidebar. The kernel then "
+            "continues by itself."
         )
-        return said(together(error.message, how))
-    return f"{error} {said('It is tried again by itself.')}"
+    return f"{error} The kernel retries by itself."
 
 
 def hindrance(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
@@ -68,9 +66,9 @@ def hindrance(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
 
 def over(job: Job) -> tuple[str, str]:
     """Return why nothing runs any more, and what to do."""
-    state = Message(job.state.word)
-    error = ended(job, card.title(job), Message.of("it is {state}.", state=state))
-    return said(error.message), _advice(job.advice)
+    state = job.state.word
+    error = ended(job, card.title(job), f"it is {state}.")
+    return error.message, _advice(job.advice)
 
 
 def refused(error: JupyterSlurmError) -> tuple[str, str]:
@@ -80,85 +78,72 @@ def refused(error: JupyterSlurmError) -> tuple[str, str]:
 
 def stumbled(error: Exception) -> tuple[str, str]:
     """Return that nothing runs because of a bug of ours."""
-    told = said("The kernel stumbled over a bug of its own: {error}.", error=repr(error))
-    return told, _advice(None)
+    return f"Internal error in the kernel: {error!r}.", _advice(None)
 
 
 def forgotten(job_id: str) -> tuple[str, str]:
-    told = said("Nothing is known any more of job {id}, which this kernel ran in.", id=job_id)
-    return told, _advice(None)
+    return f"The agent no longer knows job {job_id}, which ran this kernel.", _advice(None)
 
 
 def died(status: int, *, again: bool) -> str:
     """Return a sentence about a process that has ended; `status` is subprocess's return code."""
     if status >= 0:
-        how = "The kernel on the node has ended with exit code {code}; its variables are gone."
+        how = f"exited with code {status}"
     elif status == -9:
-        how = (
-            "The kernel on the node has ended by signal {code} (out of memory, perhaps); its "
-            "variables are gone."
-        )
+        how = "was killed by signal 9, possibly because it ran out of memory"
     else:
-        how = "The kernel on the node has ended by signal {code}; its variables are gone."
-    after = "It is started anew in the same job." if again else "It is not started again."
-    return said(together(filled(how, {"code": abs(status)}), after))
+        how = f"was killed by signal {-status}"
+    after = "It restarts in the same job." if again else "It does not restart."
+    return f"The kernel on the node {how}. Its variables are lost. {after}"
 
 
 def interrupted() -> str:
-    return said("the cell was waiting for its job, and was interrupted")
+    return "interrupted while the cell was waiting for its job"
 
 
 def another() -> str:
-    return said("Slurm has started the kernel's job anew, so its variables are gone.")
+    return "Slurm restarted the kernel's job, so its variables are lost."
 
 
 def queued_again() -> str:
-    return said("Slurm has put the kernel's job back into the queue, so its variables are gone.")
+    return "Slurm requeued the kernel's job, so its variables are lost."
 
 
 def left_out(messages: int, size_bytes: int) -> str:
-    told = said(
-        "{count} messages of output ({size}) were left out: one of them was too large to be sent, "
-        "or more had come than could be kept while the line was slow or cut",
-        count=messages,
-        size=size(size_bytes),
+    told = (
+        f"{counted(messages, 'message')} of output ({size(size_bytes)}) left out: too large to "
+        "send, or too many to keep while the connection was slow or down"
     )
     return f"[{told}]\n"
 
 
 def too_large(kind: str, most_bytes: int) -> str:
-    return said(
-        "The {kind} was not sent to the job's kernel: it is larger than {size}.",
-        kind=kind,
-        size=size(most_bytes),
+    return (
+        f"The {kind} was not sent to the job's kernel because it is larger than {size(most_bytes)}."
     )
 
 
 def ending(signal: str) -> str:
-    return f"[{said('Slurm has sent the job {signal}: it is being ended', signal=signal)}]\n"
+    return f"[Slurm sent the job {signal} and is ending it]\n"
 
 
 def warned(signal: str) -> str:
-    return f"[{said('Slurm has sent the job {signal}', signal=signal)}]\n"
+    return f"[Slurm sent the job {signal}]\n"
 
 
 def cut(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
     """Return what a running cell shows while nothing comes from its job."""
-    told = said(
-        "Nothing comes from the kernel's job now; the cell runs on there, and its output will come."
-    )
+    told = "The connection to the kernel's job is down. The cell keeps running; its output follows."
     return noted(f"{told} {hindered(error, cluster)}") | _login(error, cluster)
 
 
 def mended(cut_s: float) -> dict[str, Any]:
     span = duration(cut_s)
-    return noted(
-        said("The line to the kernel's job was cut for {span}; nothing is lost.", span=span)
-    )
+    return noted(f"The connection to the kernel's job was down for {span}. No output was lost.")
 
 
-def _advice(advice: Text | None) -> str:
-    return said(together(advice, AGAIN))
+def _advice(advice: str | None) -> str:
+    return joined(advice, AGAIN)
 
 
 def _login(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:

@@ -13,18 +13,17 @@ from collections.abc import Callable
 
 from jupyter_slurm.errors import LocalClusterError
 from jupyter_slurm.local_cluster.daemons import Daemons
-from jupyter_slurm.wire import Message, Text
 
 ACCOUNT = "default"
 
 
-def start(daemons: Daemons, user: str, say: Callable[[Text], None]) -> None:
+def start(daemons: Daemons, user: str, say: Callable[[str], None]) -> None:
     """Start the database and slurmdbd; add the cluster, an account and `user` to it.
 
     LocalClusterError with the program's own words when one of them refuses.
     """
     if not (daemons.places.database / "mysql").exists():
-        say(Message.of("Making the accounting database …"))
+        say("Making the accounting database …")
         _make_database(daemons, user)
     daemons.start_mariadbd(
         "--no-defaults",
@@ -83,8 +82,6 @@ def _associate(daemons: Daemons, user: str) -> None:
         words = done.stdout + done.stderr
         if done.returncode and "Nothing new added" not in words and "lready exist" not in words:
             raise LocalClusterError(
-                "sacctmgr cannot add the {kind} {name}.",
+                f"sacctmgr cannot add the {entity[0]} {entity[1]}.",
                 detail=words,
-                kind=entity[0],
-                name=entity[1],
             )

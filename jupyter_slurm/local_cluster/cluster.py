@@ -29,9 +29,9 @@ from jupyter_slurm.local_cluster.places import (
 from jupyter_slurm.local_cluster.software import Software
 from jupyter_slurm.local_cluster.spec import LocalSpec, LocalStatus
 from jupyter_slurm.places import host, write_private
-from jupyter_slurm.wire import Message, Text
+from jupyter_slurm.readable import counted
 
-Say = Callable[[Text], None]
+Say = Callable[[str], None]
 
 _PORTS = range(20_000, 32_000)  # below Linux's range for outgoing connections
 _CANCEL_S = 10.0
@@ -45,7 +45,7 @@ class _ClusterFile(msgspec.Struct, frozen=True):
     software: Software
 
 
-def silent(_: Text) -> None:
+def silent(_: str) -> None:
     """Say nothing."""
 
 
@@ -94,7 +94,7 @@ def down(name: str = "local", purge: bool = False, say: Say = silent) -> None:
         known = _load(places)
         if known is not None:
             daemons = _daemons(known, places)
-            say(Message.of("Stopping {name} …", name=name))
+            say(f"Stopping {name} …")
             if daemons.find("slurmctld") is not None:
                 daemons.wake("slurmctld")
                 with suppress(subprocess.TimeoutExpired):
@@ -132,7 +132,7 @@ def _load(places: Places) -> _ClusterFile | None:
         return None
     except msgspec.DecodeError as error:
         raise LocalClusterError(
-            "{path} cannot be read.", hint="Remove its folder.", detail=str(error), path=path
+            f"{path} cannot be read.", hint="Remove its folder.", detail=str(error)
         ) from error
 
 
@@ -158,15 +158,11 @@ def _refuse_another_shape(known: _ClusterFile, spec: LocalSpec) -> None:
     if not _status(daemons).stopped:
         was = known.spec
         raise LocalClusterError(
-            "The private cluster {name} is up with another shape: {nodes} node(s), each with "
-            "{cpus} CPUs and {memory} MiB, {gpus}, accounting {accounting}.",
+            f"The private cluster {spec.name!r} is up with another shape: "
+            f"{counted(was.nodes, 'node')}, each with {counted(was.cpus, 'CPU')} and "
+            f"{was.memory_mib} MiB, {was.gpus_text() or 'no GPU'}, accounting "
+            f"{'on' if was.accounting else 'off'}.",
             hint="Stop it first (`jupyter slurm down`), or give this one another name.",
-            name=repr(spec.name),
-            nodes=was.nodes,
-            cpus=was.cpus,
-            memory=was.memory_mib,
-            gpus=was.gpus_text() or "no GPU",
-            accounting="on" if was.accounting else "off",
         )
 
 
@@ -206,9 +202,8 @@ def _user() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         raise ConfigError(
-            "The user id {uid} has no name on this machine, and Slurm wants one.",
+            f"The user id {os.getuid()} has no name on this machine, and Slurm wants one.",
             hint="Run as a user that `id` knows by name.",
-            uid=os.getuid(),
         ) from None
 
 
@@ -247,7 +242,7 @@ def _write(daemons: Daemons) -> None:
 
 def _start(daemons: Daemons, say: Say) -> None:
     spec = daemons.spec
-    say(Message.of("Starting {software} …", software=daemons.software.version_text))
+    say(f"Starting {daemons.software.version_text} …")
     daemons.start_munged()
     if spec.accounting:
         accounting.start(daemons, _user(), say)

@@ -116,7 +116,7 @@ class Daemons:
                 return
             processes.kill(found)
         pids = ", ".join(str(one.pid) for one in found)
-        raise LocalClusterError("Processes of jobs cannot be killed: {pids}.", pids=pids)
+        raise LocalClusterError(f"Processes of jobs cannot be killed: {pids}.")
 
     def _job_processes(self) -> list[Process]:
         steps = processes.with_open_file("slurmstepd", self.places.folder)
@@ -162,15 +162,11 @@ class Daemons:
         deadline = time.monotonic() + _START_S
         while not ready():
             if self.find(name) is None:
-                raise LocalClusterError(
-                    "{name} did not start.", detail=self._last_words(name), name=name
-                )
+                raise LocalClusterError(f"{name} did not start.", detail=self._last_words(name))
             if time.monotonic() > deadline:
                 raise LocalClusterError(
-                    "{name} is not ready after {seconds} s.",
+                    f"{name} is not ready after {_START_S:.0f} s.",
                     detail=self._last_words(name),
-                    name=name,
-                    seconds=f"{_START_S:.0f}",
                 )
             time.sleep(_TICK_S)
 

@@ -9,13 +9,12 @@ import subprocess
 from collections.abc import Callable
 
 from jupyter_slurm.local_cluster.spec import GPU_TYPE_CHARACTERS, Gpu
-from jupyter_slurm.wire import Message, Text
 
 _LIMIT_S = 60.0
 """nvidia-smi first wakes every GPU, which takes seconds for each if nothing keeps the driver."""
 
 
-def own_gpus(say: Callable[[Text], None]) -> tuple[Gpu, ...]:
+def own_gpus(say: Callable[[str], None]) -> tuple[Gpu, ...]:
     """Return this machine's GPUs that the caller may use; () if there are none. Say why an existing
     nvidia-smi reports none.
 
@@ -38,12 +37,12 @@ def own_gpus(say: Callable[[Text], None]) -> tuple[Gpu, ...]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
-        say(Message.of("No GPU of this machine can be used: {why}", why=exc))
+        say(f"No GPU of this machine can be used: {exc}")
         return ()
     gpus = parse(told.stdout)
     if not gpus:  # nvidia-smi reports errors on stdout too
         words = (told.stdout + told.stderr).strip()
-        say(Message.of("nvidia-smi tells of no GPU: {words}", words=words))
+        say(f"nvidia-smi tells of no GPU: {words}")
     return gpus
 
 

@@ -16,7 +16,6 @@ from jupyter_slurm.errors import LocalClusterError
 from jupyter_slurm.local_cluster import software
 from jupyter_slurm.local_cluster.software import Software
 from jupyter_slurm.places import make_private
-from jupyter_slurm.wire import Message, Text
 
 WANTED = ("slurm-wlm", "munge")
 
@@ -26,7 +25,7 @@ def available() -> bool:
     return all(shutil.which(tool) for tool in ("apt-get", "dpkg-deb"))
 
 
-def unpacked(place: Path, say: Callable[[Text], None]) -> Software:
+def unpacked(place: Path, say: Callable[[str], None]) -> Software:
     """Return the Slurm in the folder `place`; fetch it first if it is not there yet.
 
     LocalClusterError, with apt's words, if apt cannot fetch it.
@@ -34,7 +33,7 @@ def unpacked(place: Path, say: Callable[[Text], None]) -> Software:
     root = place / "root"
     if not root.exists():
         shutil.rmtree(place, ignore_errors=True)
-        say(Message.of("Fetching the distribution's Slurm into a private folder …"))
+        say("Fetching the distribution's Slurm into a private folder …")
         _fetch(place)
         part = place / "part"
         for package in sorted((place / "packages").glob("*.deb")):
@@ -102,8 +101,7 @@ def _run(argv: list[str], cwd: Path | None = None) -> str:
     if done.returncode:
         raise LocalClusterError(
             "The distribution's packages of Slurm cannot be fetched.",
-            hint="Install them: {command}",
+            hint=f"Install them: {software.command(WANTED)}",
             detail=done.stdout + done.stderr,
-            command=software.command(WANTED),
         )
     return done.stdout

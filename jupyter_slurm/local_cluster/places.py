@@ -122,10 +122,8 @@ class Places:
             self.base.symlink_to(self.folder)
         if self.base.lstat().st_uid != os.getuid() or self.base.readlink() != self.folder:
             raise LocalClusterError(
-                "{path} is in the way: it is not this cluster's link to {folder}.",
+                f"{self.base} is in the way: it is not this cluster's link to {self.folder}.",
                 hint="Remove it, or ask its owner to.",
-                path=self.base,
-                folder=self.folder,
             )
 
     def unlink(self) -> None:

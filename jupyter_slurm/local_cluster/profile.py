@@ -33,10 +33,8 @@ def check(name: str) -> None:
     path = profile_path(name)
     if path.exists() and not _is_ours(path):
         raise LocalClusterError(
-            "A cluster named {name} is configured already, in {path}.",
+            f"A cluster named {name!r} is configured already, in {path}.",
             hint="Give the private cluster another name.",
-            name=repr(name),
-            path=path,
         )
 
 

@@ -10,7 +10,6 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.local_cluster.cluster import silent, status
 from jupyter_slurm.local_cluster.gpus import own_gpus
 from jupyter_slurm.local_cluster.spec import LocalSpec, LocalStatus
-from jupyter_slurm.wire import Text
 
 Gpus = int | Literal["own"] | None
 """The number of GPUs to pretend; "own": use this machine's; None: use those that it has, if any."""
@@ -20,7 +19,7 @@ def shape(
     name: str = "local",
     gpus: Gpus = None,
     asked: Mapping[str, Any] | None = None,
-    say: Callable[[Text], None] = silent,
+    say: Callable[[str], None] = silent,
 ) -> LocalSpec:
     """Return the shape for the cluster `name`; `asked` has fields of `LocalSpec`. RequestError:
     this machine's GPUs are asked for, and it has none."""
@@ -32,7 +31,7 @@ def shape(
 
 
 def _gpus(
-    asked: Gpus, gpu_type: str | None, known: LocalStatus | None, say: Callable[[Text], None]
+    asked: Gpus, gpu_type: str | None, known: LocalStatus | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Return the GPUs of the shape. Look for this machine's anew whenever the cluster comes up:
     some may have come or gone."""

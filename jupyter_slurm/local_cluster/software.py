@@ -61,9 +61,7 @@ class Software:
         """Return (22, 5) for "slurm-wlm 22.05.8". ConfigError."""
         found = re.search(r"(\d+)\.(\d+)", self.version_text)
         if found is None:
-            raise ConfigError(
-                "slurmctld -V said {words}, which is not a version.", words=repr(self.version_text)
-            )
+            raise ConfigError(f"slurmctld -V said {self.version_text!r}, which is not a version.")
         return int(found[1]), int(found[2])
 
     @property
@@ -109,10 +107,8 @@ def not_installed(*, accounting: bool = False) -> ConfigError:
     """Return the error that says what to install."""
     missing = missing_packages(accounting=accounting)
     return ConfigError(
-        "A private Slurm needs packages that are not on this machine: {packages}.",
-        hint="Install them: {command}",
-        packages=", ".join(missing),
-        command=command(missing),
+        f"A private Slurm needs packages that are not on this machine: {', '.join(missing)}.",
+        hint=f"Install them: {command(missing)}",
     )
 
 
@@ -127,5 +123,5 @@ def version_of(slurmctld: Path, env: dict[str, str]) -> str:
         [slurmctld, "-V"], env=os.environ | env, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise ConfigError("{program} does not run.", detail=done.stderr, program=slurmctld)
+        raise ConfigError(f"{slurmctld} does not run.", detail=done.stderr)
     return done.stdout.strip()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from jupyter_slurm.errors import ConfigError
-from jupyter_slurm.wire import said
+from jupyter_slurm.readable import counted
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 GPU_TYPE_CHARACTERS = "A-Za-z0-9_.-"
@@ -64,9 +64,8 @@ class LocalSpec:
             if _GPU_TYPE.fullmatch(kind):
                 continue
             raise ConfigError(
-                "{kind} cannot be a GPU type.",
+                f"{kind!r} cannot be a GPU type.",
                 hint="Use letters, digits, '_', '.' and '-', with a letter or digit first.",
-                kind=repr(kind),
             )
         for what, number, least, most in (
             ("nodes", self.nodes, 1, 64),
@@ -76,12 +75,8 @@ class LocalSpec:
         ):
             if not least <= number <= most:
                 raise ConfigError(
-                    "{what}={number} is not possible in a private cluster.",
-                    hint="Choose a number from {least} to {most}.",
-                    what=what,
-                    number=number,
-                    least=least,
-                    most=most,
+                    f"{what}={number} is not possible in a private cluster.",
+                    hint=f"Choose a number from {least} to {most}.",
                 )
         if any("\n" in line for line in self.extra_conf):
             raise ConfigError("A line of extra_conf holds a line break.", hint="Give two lines.")
@@ -101,27 +96,19 @@ class LocalSpec:
     def gpus_text(self) -> str:
         """Return the GPUs in words for a sentence; "": there are none."""
         if not self.own_gpus:
-            told = "1 simulated GPU" if self.gpus == 1 else "{count} simulated GPUs"
-            return f"{said(told, count=self.gpus)} ({self.gpu_type})" if self.gpus else ""
+            told = f"{counted(self.gpus, 'simulated GPU')} ({self.gpu_type})"
+            return told if self.gpus else ""
         kinds = ", ".join(dict.fromkeys(gpu.type for gpu in self.own_gpus))
-        count = len(self.own_gpus)
-        own = said(
-            "1 GPU of this machine's ({kinds})"
-            if count == 1
-            else "{count} GPUs of this machine's ({kinds})",
-            count=count,
-            kinds=kinds,
-        )
-        return f"{own} {said('on {node}', node=self.node_names()[0])}" if self.nodes > 1 else own
+        own = f"{counted(len(self.own_gpus), 'GPU')} of this machine ({kinds})"
+        return f"{own} on {self.node_names()[0]}" if self.nodes > 1 else own
 
 
 def check_name(name: str) -> None:
     """Raise ConfigError unless `name` can name a folder, a Slurm cluster and a file of ours."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            "{name} cannot be the name of a private cluster.",
+            f"{name!r} cannot be the name of a private cluster.",
             hint="A name is small letters, digits, '_' and '-', starts with a letter, 32 at most.",
-            name=repr(name),
         )
 
 

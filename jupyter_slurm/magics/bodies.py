@@ -67,10 +67,8 @@ class Bodies:
         output = self._session.api.command(argv, self._session.cluster)
         if output.returncode != 0:
             raise CommandError(
-                "`{command}` ended with exit code {code}.",
+                f"`{command}` ended with exit code {output.returncode}.",
                 detail=output.stderr or output.stdout,
-                command=command,
-                code=output.returncode,
             )
         if output.stderr.strip():
             warn(output.stderr.rstrip("\n"))

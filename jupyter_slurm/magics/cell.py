@@ -34,12 +34,13 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.magics import sessions
 from jupyter_slurm.magics.follow import CallThread, Following
-from jupyter_slurm.magics.frontend import answerer, page, show, tell, warn
+from jupyter_slurm.magics.frontend import answerer, page, say, show, warn
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.transfer import follow_transfer
+from jupyter_slurm.readable import counted
 from jupyter_slurm.views import other_ranks
 from jupyter_slurm.views.card import ended_earlier
 from jupyter_slurm.views.failure import below_card, failure, left_out
@@ -51,25 +52,23 @@ from jupyter_slurm.wire import (
     Job,
     JobSpec,
     JobState,
-    Message,
     Result,
     ScriptSpec,
     new_id,
-    said,
 )
 
 _CANCEL_WAIT_S = 5.0
 _RANK_BYTES = 20_000
 """So much is shown of the output of a rank that is not the cell's."""
-_OTHER: Mapping[InputPart, Message] = MappingProxyType(
+_OTHER: Mapping[InputPart, str] = MappingProxyType(
     {
-        "options": Message.of("other options"),
-        "folder": Message.of("another working folder"),
-        "image": Message.of("another image"),
-        "in": Message.of("other values of --in"),
-        "in?": Message.of("perhaps other values of --in"),
-        "push": Message.of("other files of --push"),
-        "kernel": Message.of("another kernel"),
+        "options": "other options",
+        "folder": "another working folder",
+        "image": "another image",
+        "in": "other values of --in",
+        "in?": "perhaps other values of --in",
+        "push": "other files of --push",
+        "kernel": "another kernel",
     }
 )
 
@@ -114,9 +113,8 @@ def run(
     if notebook is None and is_new and not state.told_unnamed and answerer().there():
         state.told_unnamed = True
         warn(
-            "Not in a saved notebook: to get this job back after restarting, run "
-            "`%slurm attach {id}`.",
-            id=job.id,
+            "Not in a saved notebook: to get this job back after restarting, run `%slurm attach "
+            f"{job.id}`."
         )
     return JobHandle(state.api, job) if is_script else brought(state, request, job)
 
@@ -233,12 +231,7 @@ def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
             _say_attached(request, job, other)
             return job
         if not job.state.final:
-            tell(
-                "Job {id} runs this code with {other}, and goes on; {ways}.",
-                id=job.id,
-                other=other,
-                ways=_ways(job.id),
-            )
+            say(f"Job {job.id} runs this code with {other}, and goes on; {_ways(job.id)}.")
     if request.reuse is Reuse.ATTACH:
         raise NotFoundError(
             "There is no job of this cell to attach to.",
@@ -263,7 +256,7 @@ def _find_without(
     job = _earlier_without(state, request, spec)
     if job is not None:
         names = _listed([f"`{name}`" for name in absent])
-        with_what = said("what {names} held when it was submitted", names=names)
+        with_what = f"what {names} held when it was submitted"
         _say_attached(request, job, with_what)
     return job
 
@@ -278,34 +271,27 @@ def _earlier_without(state: MagicsState, request: Request, spec: JobSpec) -> Job
 def _say_attached(request: Request, job: Job, other: str) -> None:
     """Say that the cell is attached to its job, which has `other` than the cell has now; "": the
     same."""
-    told = (
-        "This cell's job {id} has ended meanwhile: attached to it{how}."
-        if job.state.final
-        else "This cell's job {id} is {state}: attached to it{how}."
-    )
-    how = said(", with {other}", other=other) if other else ""
+    state = "has ended meanwhile" if job.state.final else f"is {job.state.word}"
+    how = f", with {other}" if other else ""
     if request.reuse is not Reuse.ATTACH:
-        how += said(" (--fresh submits another)")
-    tell(told, id=job.id, state=Message(job.state.word), how=how)
+        how += " (--fresh submits another)"
+    say(f"This cell's job {job.id} {state}: attached to it{how}.")
 
 
 def _listed(words: Sequence[str]) -> str:
     """Return the words as `a, b and c`."""
     *most, last = words or [""]
-    return said("{these} and {this}", these=", ".join(most), this=last) if most else last
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _submit(state: MagicsState, worker: CallThread, request: Request, spec: JobSpec) -> Job:
     try:
         return worker(lambda: state.api.submit(spec))
     except AgentError:  # its answer is lost, or has not come in time
+        again = "" if request.reuse is Reuse.FRESH else ", and this cell, run again, attaches"
         warn(
-            "Job {id} may be submitted all the same: `%slurm jobs` lists it if so, `%slurm cancel "
-            "{id}` stops it."
-            if request.reuse is Reuse.FRESH
-            else "Job {id} may be submitted all the same: `%slurm jobs` lists it if so, `%slurm "
-            "cancel {id}` stops it, and this cell, run again, attaches.",
-            id=spec.id,
+            f"Job {spec.id} may have been submitted all the same. If so, `%slurm jobs` lists it, "
+            f"`%slurm cancel {spec.id}` stops it{again}."
         )
         raise
     except (JupyterSlurmError, LoginDeclined) as exc:  # there is no job, and will be none
@@ -319,9 +305,9 @@ def _submit(state: MagicsState, worker: CallThread, request: Request, spec: JobS
         on_interrupt = request.on_interrupt or state.settings.on_interrupt
         if on_interrupt == "cancel":
             worker.post(lambda: state.api.cancel(spec.id))
-            told = said("job {id} is cancelled as soon as Slurm has it", id=spec.id)
+            told = f"job {spec.id} is cancelled as soon as Slurm has it"
             raise Detached(told) from None
-        told = said("job {id} is still being submitted; {ways}", id=spec.id, ways=_ways(spec.id))
+        told = f"job {spec.id} is still being submitted; {_ways(spec.id)}"
         raise Detached(told) from None
 
 
@@ -388,7 +374,7 @@ def bring(
     if failed is not None and raise_on_failure:
         raise failed
     if isinstance(failed, VariableError):
-        warn(failed.text)
+        warn(str(failed))
 
 
 def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterSlurmError | None:
@@ -409,7 +395,7 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
         except JupyterSlurmError as exc:
             if failed is None:
                 raise
-            warn("Its files did not come: {why}", why=exc)
+            warn(f"Its files did not come: {exc}")
     _note_sent(state, worker, card)
     return failed
 
@@ -440,17 +426,14 @@ def _show_other_ranks(state: MagicsState, worker: CallThread, job: Job) -> None:
         left = job.ranks - len(ranks) - 1
         more = ""
         if left:
-            more = said("{count} more ranks: `%slurm logs {id} --task RANK`", count=left, id=job.id)
+            more = f"{counted(left, 'more rank')}: `%slurm logs {job.id} --task RANK`"
         html, plain = other_ranks.as_html(texts, more), other_ranks.as_text(texts, job.id)
         show({"text/html": html, "text/plain": plain}, {})
 
 
 def _remark(result: Result) -> None:
     if result.status == "ok" and result.interrupted_by:
-        warn(
-            "The cell was told to end by {signal} and ended in good order.",
-            signal=result.interrupted_by,
-        )
+        warn(f"{result.interrupted_by} interrupted the cell, which then finished normally.")
 
 
 def _left(state: MagicsState, card: LiveCard, *, waits_for_login: bool = False) -> Detached:
@@ -459,15 +442,14 @@ def _left(state: MagicsState, card: LiveCard, *, waits_for_login: bool = False) 
     job = card.job
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
     if job.state is JobState.SUBMITTING:
-        goes = _after_login() if waits_for_login else said("is being submitted")
+        goes = _after_login() if waits_for_login else "is being submitted"
     else:
-        goes = said("has ended" if job.state.final else "goes on")
-    job_id = f"{job.id}{slurm}"
-    return Detached(said("job {id} {goes}; {ways}", id=job_id, goes=goes, ways=_ways(job.id)))
+        goes = "has ended" if job.state.final else "goes on"
+    return Detached(f"job {job.id}{slurm} {goes}; {_ways(job.id)}")
 
 
 def _after_login() -> str:
-    return said("is submitted by itself after the login, and this cell, run again, attaches to it")
+    return "is submitted by itself after the login, and this cell, run again, attaches to it"
 
 
 def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Detached:
@@ -481,8 +463,8 @@ def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Deta
         except KeyboardInterrupt:
             return _left(state, card)
     state.live.add(card)
-    ended = Message(card.job.state.word)
-    return Detached(said("job {id} was asked to end and is {state}", id=job_id, state=ended))
+    ended = card.job.state.word
+    return Detached(f"job {job_id} was asked to end and is {ended}")
 
 
 def _give_up(
@@ -494,11 +476,11 @@ def _give_up(
     if isinstance(exc, on_the_way) or exc.transient or not card.job.state.final:
         state.live.add(card)
         waits = isinstance(exc, LoginNeededError) and card.job.state is JobState.SUBMITTING
-        goes = _after_login() if waits else said("is not affected")
-        warn("Job {id} {goes}; {ways}.", id=card.job.id, goes=goes, ways=_ways(card.job.id))
+        goes = _after_login() if waits else "is not affected"
+        warn(f"Job {card.job.id} {goes}; {_ways(card.job.id)}.")
     else:
         _note_sent(state, worker, card)
 
 
 def _ways(job_id: str) -> str:
-    return said("`%slurm attach {id}` brings it back, `%slurm cancel {id}` stops it", id=job_id)
+    return f"`%slurm attach {job_id}` brings it back, `%slurm cancel {job_id}` stops it"

@@ -24,16 +24,16 @@ from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import forget_each, forgetting, read_whole_log, steer_each, unfetched
 from jupyter_slurm.magics import image, lab, remote, sessions
 from jupyter_slurm.magics.cell import attach, run_image, warn_ended_earlier
-from jupyter_slurm.magics.frontend import in_place, say, tell, warn
+from jupyter_slurm.magics.frontend import in_place, say, warn
 from jupyter_slurm.magics.manual import line_help
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
-from jupyter_slurm.readable import duration, moment
+from jupyter_slurm.readable import counted, duration, moment
 from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.views import offer_text, priority_text, spending_text
 from jupyter_slurm.views.card import has_unseen_output, headline, note, symbol
 from jupyter_slurm.views.preview_text import MARKS
-from jupyter_slurm.wire import ActionVerb, Job, JobState, QueueEntry, said, state_word
+from jupyter_slurm.wire import ActionVerb, Job, JobState, QueueEntry, state_word
 
 
 def _shell(state: MagicsState, args: Arguments) -> None:
@@ -43,7 +43,7 @@ def _shell(state: MagicsState, args: Arguments) -> None:
     wanted = parse_shell(args, before)
     if in_place():
         words = command_line(args, before)
-        tell("A notebook has no terminal. Open one and type `{words}`.", words=words)
+        say(f"A notebook has no terminal. Open one and type `{words}`.")
         return
     # Front ends otherwise share only the Api; here they share all that is done with it.
     from jupyter_slurm.cli.shell import prepared  # noqa: PLC0415
@@ -79,7 +79,7 @@ def show_queue(state: MagicsState) -> object:
 
 def _jobs(state: MagicsState, args: Arguments) -> Table:
     jobs = state.api.jobs(args.cluster or state.used_cluster)
-    unread = [said(check.sentence) for check in state.api.status().checks]
+    unread = [check.sentence for check in state.api.status().checks]
     now_s = time.time()
     return Table(
         ("ID", "Name", "Cluster", "Slurm", "State", "Node", "Note"),
@@ -96,13 +96,13 @@ def _jobs(state: MagicsState, args: Arguments) -> Table:
             for job in jobs
         ),
         caption="\n".join(filter(None, (*unread, _to_fetch(jobs))))
-        or ("" if jobs else said("No jobs yet.")),
+        or ("" if jobs else "No jobs yet."),
     )
 
 
 def _note(job: Job) -> str:
     told = "" if job.state is JobState.COMPLETED else note(job)
-    return told or (said("not fetched") if has_unseen_output(job) else "")
+    return told or ("not fetched" if has_unseen_output(job) else "")
 
 
 def _to_fetch(jobs: Sequence[Job]) -> str:
@@ -110,20 +110,18 @@ def _to_fetch(jobs: Sequence[Job]) -> str:
     unseen = [job for job in jobs if has_unseen_output(job)]
     if not unseen:
         return ""
-    told = (
-        "The output of 1 job has not been fetched. `%slurm attach {id}` shows it."
-        if len(unseen) == 1
-        else "The output of {count} jobs has not been fetched. `%slurm attach {id}` shows that of "
-        "the newest."
+    shown = "it" if len(unseen) == 1 else "that of the newest"
+    return (
+        f"The output of {counted(len(unseen), 'job')} has not been fetched. `%slurm attach "
+        f"{unseen[0].id}` shows {shown}."
     )
-    return said(told, count=len(unseen), id=unseen[0].id)
 
 
 def show_priorities(state: MagicsState) -> Table:
     """Return what `%sprio` without arguments shows: this user's waiting jobs."""
     told = state.api.priorities(state.cluster)
     columns, rows = priority_text.table(told)
-    return Table(columns, tuple(rows), caption="\n".join(map(said, told.said)))
+    return Table(columns, tuple(rows), caption="\n".join(told.said))
 
 
 def _queue(state: MagicsState, args: Arguments) -> Table:
@@ -132,21 +130,21 @@ def _queue(state: MagicsState, args: Arguments) -> Table:
     return Table(
         ("Slurm", "User", "Name", "Partition", "State", "Time", "GPUs", "Node or reason", "ID"),
         tuple(_queue_row(entry, now_s) for entry in entries),
-        caption="" if entries else said("The queue is empty."),
+        caption="" if entries else "The queue is empty.",
     )
 
 
 def _queue_row(entry: QueueEntry, now_s: float) -> tuple[str, ...]:
-    waits = said(entry.why) if entry.why else entry.reason or ""
+    waits = entry.why or entry.reason or ""
     if entry.start_estimate_s is not None:
         at = moment(entry.start_estimate_s, now_s)
-        waits += f" ({said('starts about {time}', time=at)})"
+        waits += f" (starts about {at})"
     return (
         entry.slurm_id,
         entry.user,
         entry.name.removesuffix(f".{entry.id}"),
         entry.partition,
-        said(state_word(entry.state)),
+        state_word(entry.state),
         duration(entry.elapsed_s) if entry.elapsed_s else "",
         str(entry.gpus or ""),
         entry.nodes or waits,
@@ -178,12 +176,12 @@ def _clusters(state: MagicsState, _args: Arguments) -> Table:
         ("Cluster", "Host", "Runtime", "Images", "From", "Problem"),
         tuple(
             (
-                said("{name} (default)", name=cluster.name) if cluster.default else cluster.name,
-                cluster.host or said("this machine"),
+                f"{cluster.name} (default)" if cluster.default else cluster.name,
+                cluster.host or "this machine",
                 cluster.runtime,
                 ", ".join(cluster.images),
                 cluster.origin,
-                said(cluster.problem.message) if cluster.problem else "",
+                cluster.problem.message if cluster.problem else "",
             )
             for cluster in state.api.clusters()
         ),
@@ -193,9 +191,9 @@ def _clusters(state: MagicsState, _args: Arguments) -> Table:
 def _doctor(state: MagicsState, args: Arguments) -> None:
     """Say in sentences what works on the cluster and what does not."""
     for check in state.api.doctor(args.cluster or state.cluster):
-        say(f"{MARKS[check.ok]} {said(check.sentence)}")
+        say(f"{MARKS[check.ok]} {check.sentence}")
         if check.hint:
-            say(f"  {said(check.hint)}")
+            say(f"  {check.hint}")
 
 
 def _use(state: MagicsState, args: Arguments) -> None:
@@ -204,18 +202,13 @@ def _use(state: MagicsState, args: Arguments) -> None:
     if cluster not in known:
         near = suggest(cluster, tuple(known))
         raise RequestError(
-            "There is no cluster `{name}`.",
-            hint="Did you mean `{near}`?" if near in known else "There are: {known}.",
-            name=cluster,
-            near=near,
-            known=", ".join(known),
+            f"There is no cluster `{cluster}`.",
+            hint=f"Did you mean `{near}`?" if near in known else f"There are: {', '.join(known)}.",
         )
     parse(options)
     state.use(cluster, options)
-    tell(
-        "Cells go to {cluster} with {options}." if options else "Cells go to {cluster}.",
-        cluster=cluster,
-        options=" ".join(options),
+    say(
+        f"Cells go to {cluster} with {' '.join(options)}." if options else f"Cells go to {cluster}."
     )
 
 
@@ -224,7 +217,7 @@ def _why(state: MagicsState, args: Arguments) -> None:
     job = state.api.job(args.id) if args.priority else state.api.why(args.id)
     warn_ended_earlier(job, args.id)
     if args.priority:
-        say("\n".join(map(said, state.api.priorities(job_id=job.id).said)))
+        say("\n".join(state.api.priorities(job_id=job.id).said))
     else:
         state.show_card(job)
 
@@ -238,7 +231,7 @@ def _logs(state: MagicsState, args: Arguments) -> None:
         with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
             for part in read_whole_log(state.api, job_id, task):
                 file.write(part)
-        tell("Written to {path}.", path=path)
+        say(f"Written to {path}.")
         return
     say(_last(state, job_id, args.lines, task))
 
@@ -261,9 +254,8 @@ def _last(state: MagicsState, job_id: str, lines: int | None, task: int | None) 
         return "\n".join(text.rstrip("\n").split("\n")[-lines:])
     if left_out:
         warn(
-            "The first {size} are left out: `%slurm logs {id} --to FILE`.",
-            size=f"{left_out / 1e6:.1f} MB",
-            id=job_id,
+            f"The first {left_out / 1e6:.1f} MB are left out. `%slurm logs {job_id} --to FILE` "
+            "saves the whole log."
         )
     return text.removesuffix("\n")
 
@@ -291,7 +283,7 @@ def _report_each(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> Non
         if isinstance(one, str):
             say(one)
         elif len(told) > 1:
-            warn("{job}: {why}", job=word, why=one)
+            warn(f"{word}: {one}")
     if failed:
         raise failed[-1]
 

@@ -21,7 +21,7 @@ from jupyter_slurm.job import until_ready
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.views.card import title
-from jupyter_slurm.wire import Job, LogChunk, Message, said
+from jupyter_slurm.wire import Job, LogChunk
 
 T = TypeVar("T")
 
@@ -91,12 +91,7 @@ def wait_until_ready(
             card.update(chunk.job)
             show(chunk)
     except KeyboardInterrupt:
-        told = said(
-            "{job} is {state} and goes on; `{stop}` ends it",
-            job=title(card.job),
-            state=Message(card.job.state.word),
-            stop=stop,
-        )
+        told = f"{title(card.job)} is {card.job.state.word} and goes on; `{stop}` ends it"
         raise KeyboardInterrupt(told) from None
 
 

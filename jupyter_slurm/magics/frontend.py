@@ -19,7 +19,6 @@ from jupyter_slurm.client.login import Answerer, TerminalAnswerer
 from jupyter_slurm.errors import LoginNeededError
 from jupyter_slurm.readable import coloured, visible_lines
 from jupyter_slurm.views.card import CARDS_VARIABLE
-from jupyter_slurm.wire import Text, said
 
 _VS_CODE = "__vsc_ipynb_file__"
 
@@ -118,14 +117,9 @@ def say(text: str) -> None:
     sys.stdout.write(visible_lines(text) + "\n")
 
 
-def tell(text: Text, /, **args: object) -> None:
-    """Write a sentence to the cell's output."""
-    say(said(text, **args))
-
-
-def warn(text: Text, /, **args: object) -> None:
-    """Write the same to the cell's error output."""
-    sys.stderr.write(visible_lines(said(text, **args)) + "\n")
+def warn(text: str) -> None:
+    """Write a line to the cell's error output."""
+    sys.stderr.write(visible_lines(text) + "\n")
 
 
 def show(

@@ -17,11 +17,11 @@ from jupyter_slurm.commands.submitting import IMAGE_CELL, IMAGE_PULL
 from jupyter_slurm.job import JobHandle, pushed_from
 from jupyter_slurm.magics.cell import brought
 from jupyter_slurm.magics.follow import CallThread
-from jupyter_slurm.magics.frontend import say, tell
+from jupyter_slurm.magics.frontend import say
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import moment
-from jupyter_slurm.wire import ImageSpec, Message, new_id, said
+from jupyter_slurm.wire import ImageSpec, new_id
 
 
 def build(state: MagicsState, line: str, text: str) -> JobHandle | None:
@@ -31,7 +31,7 @@ def build(state: MagicsState, line: str, text: str) -> JobHandle | None:
     here = packages_here.read() if request.env_from_here else None
     if here is not None and here.left_out:
         names = ", ".join(here.left_out)
-        tell("Only on this machine, and so left out: {names}.", names=names)
+        say(f"Only on this machine, and so left out: {names}.")
     folder, push = str(_folder(state.notebook)), pushed_from(Path.cwd(), request.push)
     spec = request.build_spec(new_id(), text, here, state.notebook, folder, push)
     return _make(state, request, spec)
@@ -52,11 +52,7 @@ def _make(state: MagicsState, request: ImageRequest, spec: ImageSpec) -> JobHand
     with CallThread(state.person, spec.cluster) as worker:
         made = worker(lambda: state.api.make_image(spec))
     if made.job is None:
-        tell(
-            "The image {name} is there, and nothing has changed: {path}",
-            name=made.image.name,
-            path=made.image.path,
-        )
+        say(f"The image {made.image.name} is there, and nothing has changed: {made.image.path}")
         return None
     return brought(state, request.request, made.job)
 
@@ -69,16 +65,14 @@ def listed(state: MagicsState, args: Arguments) -> Table:
         tuple(
             (
                 one.name,
-                said("{origin} from {base}", origin=Message(one.origin), base=one.base)
-                if one.base
-                else said(one.origin),
+                f"{one.origin} from {one.base}" if one.base else one.origin,
                 f"{one.size_mib:.0f} MiB" if one.size_mib is not None else "",
                 moment(one.made_s, now_s) if one.made_s else "",
                 one.path,
             )
             for one in found
         ),
-        caption="" if found else said("No images yet: %%slurm_image builds one."),
+        caption="" if found else "No images yet: %%slurm_image builds one.",
     )
 
 

@@ -14,14 +14,14 @@ from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.magics.follow import CallThread, wait_until_ready
-from jupyter_slurm.magics.frontend import say, tell
+from jupyter_slurm.magics.frontend import say
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.views.card import title, told_to_end
 from jupyter_slurm.views.failure import ended
-from jupyter_slurm.wire import Job, JobKind, LabSpec, Message, new_id, said
+from jupyter_slurm.wire import Job, JobKind, LabSpec, new_id
 
 
 def start(state: MagicsState, args: Arguments) -> None:
@@ -54,15 +54,15 @@ def _wait_and_open(state: MagicsState, worker: CallThread, job: Job, *, waits: b
     if not waits:
         return
     if job.state.final or job.lab is None:
-        raise ended(job, title(job), Message.of("It left no word of why."))
+        raise ended(job, title(job), "No exit record found.")
     if (place := labs.below_a_hub(job)) is not None:
         say(place)
         return
     page = lab_page.write(job, state.api.lab_entry(job.id))
     if lab_page.show(page):
-        tell("It is open in the browser.")
+        say("It is open in the browser.")
     else:
-        tell("Opening {page} in a browser of this machine logs in there.", page=page)
+        say(f"Opening {page} in a browser of this machine logs in there.")
 
 
 def stop(state: MagicsState, args: Arguments) -> None:
@@ -86,7 +86,7 @@ def listed(state: MagicsState, _args: Arguments) -> Table:
     return Table(
         labs.HEAD[:-1],
         tuple(labs.row(job, now_s)[:-1] for job in found),
-        caption="" if found else said("No labs yet: %slurm lab start [OPTIONS]"),
+        caption="" if found else "No labs yet: %slurm lab start [OPTIONS]",
     )
 
 

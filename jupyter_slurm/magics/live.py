@@ -143,11 +143,7 @@ class LiveCards:
                 cursor = ""  # every job anew, so that the cards take it back
                 time.sleep(_RETRY_S)
             except Exception as exc:  # noqa: BLE001 - nobody else would hear of it
-                self._say(
-                    JupyterSlurmError(
-                        "This card is no longer kept up to date: {error}", error=repr(exc)
-                    )
-                )
+                self._say(JupyterSlurmError(f"This card is no longer kept up to date: {exc!r}"))
                 with self._lock:
                     self._cards.clear()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError
 from jupyter_slurm.job import text_of
-from jupyter_slurm.wire import Job, Message, said
+from jupyter_slurm.wire import Job
 
 _LOG_BYTES = 16_384
 _WAIT_S = 15.0
@@ -53,19 +53,14 @@ class OpenLog:
         """Return what the log would look like in a terminal, without its colours."""
         lines = _ESCAPES.sub("", self._written).split("\n")
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
-        return text or said("It has written nothing yet.")
+        return text or "It has written nothing yet."
 
     @property
     def title(self) -> str:
         job = self._job
         if job is None:
             return ""
-        return said(
-            "{name} ({state}); into a cell: %slurm attach {id}",
-            name=job.name,
-            state=Message(job.state.word),
-            id=job.id,
-        )
+        return f"{job.name} ({job.state.word}); into a cell: %slurm attach {job.id}"
 
     @property
     def closed(self) -> bool:

@@ -6,15 +6,15 @@ import shlex
 
 from jupyter_slurm.magics.frontend import in_place, say, show
 from jupyter_slurm.views.preview_text import preview_html, preview_lines
-from jupyter_slurm.wire import Preview, said
+from jupyter_slurm.wire import Preview
 
 
 def show_preview(preview: Preview) -> None:
     """Show the preview as HTML in a notebook; as text in a terminal or if HTML cannot be shown."""
     told = (
         *preview_lines(preview),
-        said("Cluster {cluster}, job dir {path}", cluster=preview.cluster, path=preview.job_dir),
-        said("Files: {files}", files=", ".join(preview.files)),
+        f"Cluster {preview.cluster}, job dir {preview.job_dir}",
+        f"Files: {', '.join(preview.files)}",
         f"$ {shlex.join(preview.sbatch)}",
         preview.script,
     )

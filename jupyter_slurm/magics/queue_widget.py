@@ -21,10 +21,10 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
 from jupyter_slurm.magics.open_log import OpenLog
 from jupyter_slurm.magics.table import Table
-from jupyter_slurm.readable import duration, moment
+from jupyter_slurm.readable import duration, joined, moment
 from jupyter_slurm.views.card import colour, headline, note, symbol
 from jupyter_slurm.views.transfer_card import progress_text
-from jupyter_slurm.wire import Job, JobState, Message, QueueEntry, said, state_word, together
+from jupyter_slurm.wire import Job, JobState, QueueEntry, state_word
 
 _EVERYONE_EVERY_S = 10.0
 _MINE_EVERY_S = 15.0
@@ -156,13 +156,13 @@ class QueueWidget(anywidget.AnyWidget):
                 jobs = self._api.jobs(self._cluster)
                 rows = [_row_of_job(job, now_s) for job in jobs[:_MOST_ROWS]]
                 more = len(jobs) - len(rows)
-            at = said("as of {time}", time=moment(now_s, now_s))
+            at = f"as of {moment(now_s, now_s)}"
             if more:
-                at += said(", and {count} more: %slurm queue, %slurm jobs", count=more)
+                at += f", and {more} more: %slurm queue, %slurm jobs"
             with self._rows_lock:
                 if number > self._shown_read:
                     self._shown_read = number
-                    self.rows, self.as_of = rows, at if rows else said("No jobs, {time}", time=at)
+                    self.rows, self.as_of = rows, at if rows else f"No jobs, {at}"
 
         return self._try(read, "as_of")
 
@@ -170,14 +170,8 @@ class QueueWidget(anywidget.AnyWidget):
         call: Callable[[str], Job] = getattr(self._api, verb)
         job = call(job_id)
         self._refresh()
-        self.message = said(
-            "Job {name} ({id}) is {state} and asked to end."
-            if verb == "cancel" and not job.state.final
-            else "Job {name} ({id}) is {state}.",
-            name=job.name,
-            id=job.id,
-            state=Message(job.state.word),
-        )
+        asked = " and asked to end" if verb == "cancel" and not job.state.final else ""
+        self.message = f"Job {job.name} ({job.id}) is {job.state.word}{asked}."
 
     def _open_log(self, job_id: str) -> None:
         """Open the end of the job's log; `%slurm attach` brings the whole log into a cell."""
@@ -211,14 +205,13 @@ class QueueWidget(anywidget.AnyWidget):
             call()
         except LoginNeededError as exc:  # nobody is asked from here: no cell runs
             cluster = f" {self._cluster}" if self._cluster else ""
-            how = Message.of("Log in: {command}", command=f"%slurm login{cluster}")
-            self.set_trait(told, said(together(exc.message, how)))
+            self.set_trait(told, f"{exc.message} Log in: %slurm login{cluster}")
             return False
         except JupyterSlurmError as exc:
             self.set_trait(told, str(exc))
             return False
         except Exception as exc:  # noqa: BLE001 - in a thread nobody else would hear of it
-            self.set_trait(told, said("Unexpected: {error}", error=repr(exc)))
+            self.set_trait(told, f"Unexpected: {exc!r}")
             return False
         return True
 
@@ -226,18 +219,18 @@ class QueueWidget(anywidget.AnyWidget):
 def _words() -> dict[str, str | list[str]]:
     """Return the words by what they stand on; of a button its label and its name."""
     return {
-        "everyone": said("Everybody's jobs"),
-        "jobs": said("Jobs"),
-        "head": [said("Job"), said("State"), said("Where"), said("Actions")],
-        "log": [said("Log"), said("Log of job {name} ({id})")],
-        "hold": [said("Hold"), said("Hold job {name} ({id}): keep it from starting")],
-        "release": [said("Release"), said("Release job {name} ({id}): let it start")],
-        "cancel": [said("Cancel"), said("Cancel job {name} ({id})")],
-        "confirm": [said("Cancel it"), said("Cancel it: end job {name} ({id})")],
-        "keep": [said("Keep"), said("Keep job {name} ({id})")],
-        "log_of": said("Log of {title}"),
-        "end_of_log": said("End of the log"),
-        "close": [said("Close"), said("Close the log")],
+        "everyone": "Everybody's jobs",
+        "jobs": "Jobs",
+        "head": ["Job", "State", "Where", "Actions"],
+        "log": ["Log", "Log of job {name} ({id})"],
+        "hold": ["Hold", "Hold job {name} ({id}): keep it from starting"],
+        "release": ["Release", "Release job {name} ({id}): let it start"],
+        "cancel": ["Cancel", "Cancel job {name} ({id})"],
+        "confirm": ["Cancel it", "Cancel it: end job {name} ({id})"],
+        "keep": ["Keep", "Keep job {name} ({id})"],
+        "log_of": "Log of {title}",
+        "end_of_log": "End of the log",
+        "close": ["Close", "Close the log"],
     }
 
 
@@ -260,23 +253,22 @@ def _row_of_job(job: Job, now_s: float) -> Row:
 def _note(job: Job, now_s: float) -> str:
     """Return why nothing newer is known, or else why the job waits or how it ended."""
     if job.transfer is not None:
-        return f"{said('Pushing')}: {progress_text(job.transfer, now_s)}"
+        return f"Pushing: {progress_text(job.transfer, now_s)}"
     if job.problem is not None and not job.state.final:
-        how = None
-        if job.problem.code == LoginNeededError.code:
-            how = Message.of("Log in: {command}", command=f"%slurm login {job.cluster}")
-        return said(together(job.problem.message, how))
+        needs_login = job.problem.code == LoginNeededError.code
+        how = f"Log in: %slurm login {job.cluster}" if needs_login else None
+        return joined(job.problem.message, how)
     return "" if job.state is JobState.COMPLETED else note(job)
 
 
 def _row_of_entry(entry: QueueEntry, now_s: float) -> Row:
-    waits = said(entry.why) if entry.why else entry.reason or ""
+    waits = entry.why or entry.reason or ""
     if entry.start_estimate_s is not None:
         at = moment(entry.start_estimate_s, now_s)
-        waits += " " + said("Starts about {time}.", time=at)
-    told = said(state_word(entry.state))
+        waits += f" Starts about {at}."
+    told = state_word(entry.state)
     if entry.elapsed_s:
-        told = said("{state} for {span}", state=told, span=duration(entry.elapsed_s))
+        told = f"{told} for {duration(entry.elapsed_s)}"
     state = JobState.__members__.get(entry.state)
     sign = f"{symbol(state)} " if state else ""
     return {

@@ -15,7 +15,7 @@ from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.command import by_words
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.magics.follow import CallThread
-from jupyter_slurm.magics.frontend import say, tell
+from jupyter_slurm.magics.frontend import say
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.magics.transfer import follow_transfer
@@ -29,7 +29,7 @@ from jupyter_slurm.views.connections import (
     tunnel_ends,
     tunnel_row,
 )
-from jupyter_slurm.wire import Transfer, said
+from jupyter_slurm.wire import Transfer
 
 
 def login(state: MagicsState, args: Arguments) -> None:
@@ -39,7 +39,7 @@ def login(state: MagicsState, args: Arguments) -> None:
 
 def logout(state: MagicsState, args: Arguments) -> None:
     closed = state.api.disconnect(args.cluster or state.cluster)
-    tell("Logged out of {cluster}. Jobs continue.", cluster=closed.cluster)
+    say(f"Logged out of {closed.cluster}. Jobs continue.")
 
 
 def connections(state: MagicsState, _args: Arguments) -> Table:
@@ -51,7 +51,7 @@ def connections(state: MagicsState, _args: Arguments) -> Table:
 def push(state: MagicsState, args: Arguments) -> None:
     path = _here(args.local)
     if not path.exists():
-        raise NotFoundError("There is no {path}.", path=path)
+        raise NotFoundError(f"There is no {path}.")
     cluster = args.cluster or state.cluster
     there = args.remote or path.resolve().name or _no_name("REMOTE")
     _follow(state, cluster, lambda: state.agent.push(str(path), there, cluster, args.exclude))
@@ -68,18 +68,17 @@ def tunnel(state: MagicsState, args: Arguments) -> Table | None:
     """Open a tunnel or a dashboard, close some, or list them."""
     for tunnel_id in args.close:
         state.api.close_tunnel(tunnel_id)
-        tell("Tunnel {id} is closed.", id=tunnel_id)
+        say(f"Tunnel {tunnel_id} is closed.")
     if args.target is None:
         return None if args.close else tunnels(state, args)
     if (aim := dashboard_aim(state.api, args.target)) is not None:
         page, _ = lab_page.of_dashboard(state.api, *aim)
         opens = lab_page.show(page)
         # Its address stays out of the notebook, as a lab's does.
-        tell(
+        say(
             "It is open in the browser."
             if opens
-            else "Opening {page} in a browser of this machine logs in there.",
-            page=page,
+            else f"Opening {page} in a browser of this machine logs in there."
         )
         return None
     ends = tunnel_ends(state.api, args.target, args.local_port)
@@ -91,7 +90,7 @@ def tunnel(state: MagicsState, args: Arguments) -> Table | None:
 
 def tunnels(state: MagicsState, _args: Arguments) -> Table:
     found = state.api.tunnels()
-    caption = "" if found else said("No tunnel is open.")
+    caption = "" if found else "No tunnel is open."
     return Table(TUNNEL_HEAD, tuple(map(tunnel_row, found)), caption=caption)
 
 
@@ -106,7 +105,7 @@ def _here(path: str) -> Path:
 
 
 def _no_name(word: str) -> str:
-    raise RequestError("Say {word} too: there is no name to take from the other side.", word=word)
+    raise RequestError(f"Say {word} too: there is no name to take from the other side.")
 
 
 COMMANDS = by_words(

@@ -27,7 +27,6 @@ from jupyter_slurm.wire import (
     Show,
     Stream,
     UpdateDisplayData,
-    said,
 )
 
 _MESSAGES_PER_S = 10.0
@@ -197,10 +196,9 @@ class _Tail:
         self._partial = partial[-_TAIL_BYTES:]
 
     def show(self) -> None:
-        head = said(
-            "… {size} more; the last lines are here, the whole log: %slurm logs {id} --to FILE",
-            size=f"{self._more_bytes / 1e6:.1f} MB",
-            id=self._job_id,
+        head = (
+            f"… {self._more_bytes / 1e6:.1f} MB more. These are the last lines. "
+            f"`%slurm logs {self._job_id} --to FILE` saves the whole log."
         )
         lines = [*self._lines, _last_of_overwritten(self._partial)]
         text = "\n".join([head, *lines]).encode("utf-8", "replace").decode()

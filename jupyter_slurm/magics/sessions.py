@@ -15,7 +15,7 @@ from jupyter_slurm.commands.line import Request
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.magics.follow import CallThread, wait_until_ready
-from jupyter_slurm.magics.frontend import say, tell, warn
+from jupyter_slurm.magics.frontend import say, warn
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
@@ -23,7 +23,7 @@ from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.views.card import headline, symbol, title, told_to_end
 from jupyter_slurm.views.failure import ended
-from jupyter_slurm.wire import Job, JobKind, Message, SessionSpec, new_id, said
+from jupyter_slurm.wire import Job, JobKind, SessionSpec, new_id
 
 
 def resolve(state: MagicsState, request: Request) -> Request:
@@ -76,7 +76,7 @@ def start(state: MagicsState, args: Arguments) -> None:
         finally:
             state.live.add(card)
     if card.job.state.final:
-        raise ended(card.job, title(card.job), Message.of("It left no word of why."))
+        raise ended(card.job, title(card.job), "No exit record found.")
 
 
 def _remind(state: MagicsState) -> None:
@@ -84,10 +84,8 @@ def _remind(state: MagicsState) -> None:
     for job in state.api.jobs():
         if job.id == state.used_session and not job.state.final:
             warn(
-                "{job} is {state} and goes on; `{stop}` ends it",
-                job=title(job),
-                state=Message(job.state.word),
-                stop=f"%slurm session stop {job.id}",
+                f"{title(job)} is {job.state.word} and continues; `%slurm session stop {job.id}` "
+                "stops it"
             )
 
 
@@ -102,8 +100,8 @@ def _wait(state: MagicsState, worker: CallThread, card: LiveCard) -> None:
 def stop(state: MagicsState, args: Arguments) -> None:
     for job in [_named(state, name, args.cluster) for name in args.names or ("",)]:
         if job.state.final:
-            why = said(job.why or job.state.word)
-            tell("{job} has ended already: {why}", job=title(job), why=why)
+            why = job.why or job.state.word
+            say(f"{title(job)} has ended already: {why}")
         else:
             say(told_to_end(state.api.cancel(job.id)))
 
@@ -111,11 +109,7 @@ def stop(state: MagicsState, args: Arguments) -> None:
 def use(state: MagicsState, args: Arguments) -> None:
     job = _named(state, args.name, args.cluster)
     state.used_session = job.id
-    tell(
-        "`%%slurm --session` cells go to {job}, which is {state}.",
-        job=title(job),
-        state=Message(job.state.word),
-    )
+    say(f"`%%slurm --session` cells go to {title(job)}, which is {job.state.word}.")
 
 
 def listed(state: MagicsState, _args: Arguments) -> Table:
@@ -127,9 +121,7 @@ def listed(state: MagicsState, _args: Arguments) -> Table:
         ("Name", "ID", "Cluster", "Slurm", "State", "Node", "Cells", "Ends", "Notebook"),
         tuple(
             (
-                said("{name} (in use)", name=job.name)
-                if job.id == state.used_session
-                else job.name,
+                f"{job.name} (in use)" if job.id == state.used_session else job.name,
                 job.id,
                 job.cluster,
                 job.slurm_id or "",
@@ -141,7 +133,7 @@ def listed(state: MagicsState, _args: Arguments) -> Table:
             )
             for job in found
         ),
-        caption="" if found else said("No sessions yet: %slurm session start [OPTIONS]"),
+        caption="" if found else "No sessions yet: %slurm session start [OPTIONS]",
     )
 
 

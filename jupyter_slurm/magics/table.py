@@ -12,7 +12,6 @@ from html import escape
 from typing import Any
 
 from jupyter_slurm.readable import padded, visible, width
-from jupyter_slurm.wire import said
 
 _CELL = "text-align:left;vertical-align:top;padding:2px 8px"
 _SENTENCE = 32
@@ -33,13 +32,8 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in self.values]
 
     @property
-    def _head(self) -> tuple[str, ...]:
-        """Return the columns as people read them; programs name them in English."""
-        return tuple(map(said, self.columns))
-
-    @property
     def text(self) -> str:
-        lines = [tuple(map(visible, line)) for line in (self._head, *self.values)]
+        lines = [tuple(map(visible, line)) for line in (self.columns, *self.values)]
         widths = [max(width(line[column]) for line in lines) for column in range(len(self.columns))]
         told = ["  ".join(map(padded, line, widths)).rstrip() for line in lines]
         return "\n".join([*told, *([self.caption] if self.caption else [])])
@@ -55,7 +49,7 @@ class Table:
 
     def _repr_html_(self) -> str:
         style = f"{_CELL};white-space:pre"
-        head = "".join(f'<th style="{style}">{escape(name)}</th>' for name in self._head)
+        head = "".join(f'<th style="{style}">{escape(name)}</th>' for name in self.columns)
         body = "".join("<tr>" + "".join(map(_html, row)) + "</tr>" for row in self.values)
         caption = (
             f'<div style="white-space:pre-line">{escape(self.caption)}</div>'
@@ -92,8 +86,8 @@ class SlurmText:
         """Return a DataFrame of text. ValueError: the text is not a table."""
         if self.table is None:
             raise ValueError(
-                "This output may not be a table: ask for one with a separator, "
-                "e.g. `%sacct -P` or `%squeue -o '%i|%j|%T'`."
+                "This output may not be a table: ask for one with a separator, e.g. `%sacct -P` "
+                "or `%squeue -o '%i|%j|%T'`."
             )
         return self.table.to_pandas()
 

@@ -21,7 +21,7 @@ import msgspec
 from jupyter_slurm import places
 from jupyter_slurm.errors import ConfigError, NotFoundError
 from jupyter_slurm.profiles.profile import SLURM_CONFS, UP_ORIGIN, ClusterProfile
-from jupyter_slurm.profiles.table import TableReading, nearest
+from jupyter_slurm.profiles.table import TableReading, did_you_mean
 from jupyter_slurm.profiles.templates import laid_over
 from jupyter_slurm.profiles.toml_file import TomlFile, tables_of
 
@@ -70,23 +70,18 @@ class Profiles:
         if name is not None:
             return self.get(name)
         if self.wanted is not None:
-            near = nearest(self.wanted, self.clusters)
             raise ConfigError(
-                "{wanted_by}: the default cluster `{wanted}` is not defined; did you mean `{near}`?"
-                if near
-                else "{wanted_by}: the default cluster `{wanted}` is not defined.",
+                f"{self.wanted_by}: the default cluster `{self.wanted}` is not defined"
+                f"{did_you_mean(self.wanted, self.clusters)}",
                 hint=self._known(),
-                wanted_by=self.wanted_by,
-                wanted=self.wanted,
-                near=near,
             )
         if not self.clusters:
             raise ConfigError(_NO_CLUSTER, hint=self._known())
         raise ConfigError(
-            "There are several clusters and none is the default: {names}.",
-            hint='Say which with --cluster, or write `default = "NAME"` at the top of {user_file}.',
-            names=", ".join([*self.clusters, *self.broken]),
-            user_file=_user_file(),
+            "There are several clusters and none is the default: "
+            f"{', '.join([*self.clusters, *self.broken])}.",
+            hint='Say which with --cluster, or write `default = "NAME"` at the top of '
+            f"{_user_file()}.",
         )
 
     def get(self, name: str | None = None) -> ClusterProfile:
@@ -99,15 +94,10 @@ class Profiles:
         error = self.broken.get(name, self.unread)
         if error is not None:
             raise _another(error)
-        near = nearest(name, self.clusters)
         raise NotFoundError(
-            "There is no cluster `{name}`; did you mean `{near}`?"
-            if near
-            else "There is no cluster `{name}`.",
+            f"There is no cluster `{name}`{did_you_mean(name, self.clusters)}",
             hint=self._known(),
             option="cluster",
-            name=name,
-            near=near,
         )
 
     def _default_name(self) -> str | None:

@@ -40,9 +40,8 @@ def profile_path(name: str) -> Path:
     for an invalid name."""
     if not _NAME.fullmatch(name):
         raise RequestError(
-            "{name} cannot be a cluster's name.",
+            f"{name!r} cannot be a cluster's name.",
             hint="Letters, digits, `.`, `_` and `-` can; it begins with a letter or a digit.",
-            name=repr(name),
         )
     return places.user_config_dir() / "clusters.d" / f"{name}.toml"
 
@@ -54,10 +53,8 @@ def check_new(name: str) -> None:
     if path.exists() or (name in known and known.get(name).origin == str(_main_file())):
         origin = known.get(name).origin if name in known else str(path)
         raise RequestError(
-            "There is a cluster `{name}` already, in {origin}.",
-            hint="`jupyter slurm clusters remove {name}` removes it; or choose another name.",
-            name=name,
-            origin=origin,
+            f"There is a cluster `{name}` already, in {origin}.",
+            hint=f"`jupyter slurm clusters remove {name}` removes it; or choose another name.",
         )
 
 
@@ -76,16 +73,13 @@ def remove_profile(name: str) -> Path:
     profile = load_profiles().get(name)
     if profile.origin == UP_ORIGIN:
         raise RequestError(
-            "`{name}` is the private cluster of this machine.",
-            hint="`jupyter slurm down --purge --name {name}` removes it.",
-            name=name,
+            f"`{name}` is the private cluster of this machine.",
+            hint=f"`jupyter slurm down --purge --name {name}` removes it.",
         )
     if not path.exists():
         raise RequestError(
-            "`{name}` is defined in {origin}, which others may need.",
-            hint="Remove [{name}] from that file by hand.",
-            name=name,
-            origin=profile.origin,
+            f"`{name}` is defined in {profile.origin}, which others may need.",
+            hint=f"Remove [{name}] from that file by hand.",
         )
     path.unlink()
     return path
@@ -101,7 +95,7 @@ def set_default(name: str) -> Path:
     try:
         document = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
     except tomlkit.exceptions.TOMLKitError as exc:
-        raise ConfigError("{path} is not valid TOML: {exc}.", path=path, exc=exc) from exc
+        raise ConfigError(f"{path} is not valid TOML: {exc}.") from exc
     document["default"] = name
     places.write_private(path, tomlkit.dumps(document))
     return path

@@ -39,19 +39,13 @@ class TomlFile:
             text = path.read_text(encoding="utf-8")
             return cls(path, tomllib.loads(text), _key_lines(text))
         except OSError as exc:
-            raise ConfigError(
-                "{path} cannot be read: {strerror}.", path=path, strerror=exc.strerror
-            ) from exc
+            raise ConfigError(f"{path} cannot be read: {exc.strerror}.") from exc
         except UnicodeDecodeError as exc:
-            raise ConfigError(
-                "{path} is not UTF-8 text (byte {start}).", path=path, start=exc.start
-            ) from exc
+            raise ConfigError(f"{path} is not UTF-8 text (byte {exc.start}).") from exc
         except (ValueError, RecursionError) as exc:  # not every malformed text is a TOMLDecodeError
             raise ConfigError(
-                "{path} is not valid TOML: {exc}.",
+                f"{path} is not valid TOML: {exc}.",
                 hint="Text needs quotes, and a line is `key = value` or `[table]`.",
-                path=path,
-                exc=exc,
             ) from exc
 
     def place(self, *keys: str) -> str:
@@ -63,7 +57,7 @@ class TomlFile:
 
     def fail(self, keys: tuple[str, ...], message: str, hint: str | None = None) -> NoReturn:
         """Raise ConfigError with `message` after the place of `keys`."""
-        raise ConfigError("{place}: {words}", hint=hint, place=self.place(*keys), words=message)
+        raise ConfigError(f"{self.place(*keys)}: {message}", hint=hint)
 
 
 def tables_of(path: Path) -> list[str]:
@@ -113,19 +107,16 @@ def _check_owner(path: Path) -> None:
     uid = os.getuid()
     if info.st_uid not in (0, uid):
         raise ConfigError(
-            "{path} belongs to another user (uid {st_uid}) and is not trusted.",
+            f"{path} belongs to another user (uid {info.st_uid}) and is not trusted.",
             hint="Make a copy that is yours, and remove this one.",
-            path=path,
-            st_uid=info.st_uid,
         )
     is_open = info.st_mode & stat.S_IWOTH
     if info.st_mode & stat.S_IWGRP and not _is_private_group(info.st_gid, uid):
         is_open = True
     if is_open:
         raise ConfigError(
-            "{path} can be written by others and is not trusted.",
-            hint="chmod go-w '{path}'",
-            path=path,
+            f"{path} can be written by others and is not trusted.",
+            hint=f"chmod go-w '{path}'",
         )
 
 

@@ -45,8 +45,7 @@ _READ, _WRITE, EXECUTE = Right("read"), Right("write"), Right("execute")
 RULES: Mapping[str, Rule] = MappingProxyType(
     dict.fromkeys(
         "clusters cluster_info connections tunnels jobs job details history images queue status "
-        "priorities spending describe doctor result transfer "
-        "action".split(),
+        "priorities spending describe doctor result transfer action".split(),
         Rule((_READ,), get=True),
     )
     | dict.fromkeys(
@@ -113,7 +112,7 @@ def packed_query(name: str, arguments: Mapping[str, str]) -> bytes:
     try:
         given = msgspec.convert(arguments, type=call.arguments, strict=False)
     except msgspec.ValidationError as exc:
-        raise RequestError("{name}: {exc}.", name=name, exc=exc) from exc
+        raise RequestError(f"{name}: {exc}.") from exc
     return msgspec.json.encode(given)
 
 

@@ -194,8 +194,7 @@ def _position(answer: AgentAnswer) -> _Position | bytes:
     except msgspec.MsgspecError as exc:
         return body_of(
             AgentError(
-                "The agent's answer is not understood: {exc}.",
+                f"The agent's answer is not understood: {exc}.",
                 hint="If jupyter-slurm was just installed anew, restart the Jupyter server.",
-                exc=exc,
             )
         )

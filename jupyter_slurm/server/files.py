@@ -96,7 +96,7 @@ class Folders:
         """Return the path on this machine. RequestError: it leads out of the root."""
         parts = [part for part in path.split("/") if part]
         if ".." in parts:
-            raise RequestError("{path} leads out of the folder that this server shows.", path=path)
+            raise RequestError(f"{path} leads out of the folder that this server shows.")
         return self.root.joinpath(*parts)
 
     def shown(self, path: str) -> str:
@@ -105,10 +105,8 @@ class Folders:
             return Path(path).relative_to(self.root).as_posix()
         except ValueError as exc:
             raise RequestError(
-                "{path} is not in the folder that this server shows.",
-                hint="It is {root}.",
-                path=path,
-                root=self.root,
+                f"{path} is not in the folder that this server shows.",
+                hint=f"It is {self.root}.",
             ) from exc
 
     def placed(self, spec: JobSpec, folder: Path) -> JobSpec:
@@ -195,7 +193,7 @@ def executed(api: Api, folders: Folders, job_id: str) -> tuple[str, dict[str, An
     text = copy.text()
     if text is None or job.notebook is None:
         raise RequestError(
-            "Job {job} has not run a notebook.", hint="It may not have begun yet.", job=job_id
+            f"Job {job_id} has not run a notebook.", hint="It may not have begun yet."
         )
     notebook = PurePosixPath(folders.shown(job.notebook))
     content: dict[str, Any] = msgspec.json.decode(text)

@@ -57,7 +57,7 @@ class Handler(Guarded, APIHandler):
         try:
             return msgspec.json.decode(self.request.body or b"{}", type=kind)
         except NOT_JSON as exc:
-            raise RequestError("{exc}.", exc=exc) from exc
+            raise RequestError(f"{exc}.") from exc
 
     def give_value(self, value: object) -> None:
         self.finish(msgspec.json.encode(value))
@@ -73,10 +73,8 @@ class Handler(Guarded, APIHandler):
     async def ask(self, name: str, body: bytes) -> AgentAnswer:
         if len(body) > MAX_BODY_BYTES:
             raise RequestError(
-                "{name} would send {body} MiB, and the agent takes {most} MiB at most.",
-                name=name,
-                body=f"{len(body) / 2**20:.0f}",
-                most=f"{MAX_BODY_BYTES / 2**20:.0f}",
+                f"{name} would send {len(body) / 2**20:.0f} MiB, and the agent takes "
+                f"{MAX_BODY_BYTES / 2**20:.0f} MiB at most."
             )
         return await self.relay.ask(name, body, wait_s(body))
 

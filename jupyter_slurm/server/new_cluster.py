@@ -160,7 +160,7 @@ class NewClusters:
     def _way(self, name: str) -> dict[str, Setting]:
         way = self._ways.get(name)
         if way is None:
-            raise NotFoundError("No page is adding a cluster `{name}`.", name=name)
+            raise NotFoundError(f"No page is adding a cluster `{name}`.")
         return way
 
 
@@ -170,7 +170,7 @@ def _way(wish: Way) -> dict[str, Setting]:
         commands = new_cluster.commands([wish.path.strip()], wish.env.splitlines())
         return new_cluster.way(wish.host, wish.user, jump=jump) | commands
     if wish.template not in templates.names():
-        raise NotFoundError("There is no template `{name}`.", name=wish.template)
+        raise NotFoundError(f"There is no template `{wish.template}`.")
     return new_cluster.by_template(templates.read(wish.template), {}, wish.answers)
 
 

@@ -13,7 +13,6 @@ from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.handlers import StatefulHandler
 from jupyter_slurm.server.kernels import Nothing
 from jupyter_slurm.server.relay import in_thread
-from jupyter_slurm.wire import Text
 
 _WAIT_S = 1.0
 """How long an answer waits for the end: a page asks again, and shows meanwhile how far it is."""
@@ -22,7 +21,7 @@ _WAIT_S = 1.0
 class Start(msgspec.Struct, frozen=True):
     """How far the start is."""
 
-    said: tuple[Text, ...]
+    said: tuple[str, ...]
     """The steps so far, the latest last."""
     done: bool
 
@@ -31,7 +30,7 @@ class PrivateCluster:
     """The private cluster, started once for all pages that ask for it at the same time."""
 
     def __init__(self) -> None:
-        self._said: list[Text] = []
+        self._said: list[str] = []
         self._start: asyncio.Future[LocalStatus] | None = None
 
     async def up(self) -> Start:
@@ -39,7 +38,7 @@ class PrivateCluster:
         until it is done, which is safe. ConfigError: packages are missing; LocalClusterError."""
         start = self._start
         if start is None or start.done():
-            said: list[Text] = []
+            said: list[str] = []
             self._said = said
             self._start = start = in_thread(
                 lambda: local_cluster.up(local_cluster.shape(say=said.append), said.append)

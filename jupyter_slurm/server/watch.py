@@ -75,9 +75,7 @@ class Client:
         try:
             wish = msgspec.json.decode(message, type=_Wish)
         except NOT_JSON as exc:
-            self._put_problem(
-                b'{"problem":%b}' % body_of(RequestError("Not understood: {exc}.", exc=exc))
-            )
+            self._put_problem(b'{"problem":%b}' % body_of(RequestError(f"Not understood: {exc}.")))
             return
         if wish.unwatch is not None:
             self._leave(wish.unwatch)
@@ -119,11 +117,9 @@ class Client:
 
     def _refusal(self, wish: _Wish) -> RequestError | None:
         if wish.call not in WATCHED:
-            return RequestError("{call} cannot be watched.", call=repr(wish.call))
+            return RequestError(f"{wish.call!r} cannot be watched.")
         if len(self._watches) >= _WATCHES:
-            return RequestError(
-                "A page cannot watch more than {most} things at once.", most=_WATCHES
-            )
+            return RequestError(f"A page cannot watch more than {_WATCHES} things at once.")
         return None
 
     def _leave(self, number: int) -> None:

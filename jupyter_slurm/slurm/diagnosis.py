@@ -9,8 +9,6 @@ import signal as signals
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from jupyter_slurm.wire import Message, Text
-
 from .reasons import Explanation
 
 
@@ -273,10 +271,6 @@ def _by_number(exit_code: int | None, signal: int | None) -> Explanation | None:
     try:
         known = signals.Signals(number)
     except ValueError:
-        return Explanation(
-            "signal", Message.of("It was ended by signal {number}.", number=number), _LOOK
-        )
-    sentence: Text = _SIGNALS.get(
-        known, Message.of("It was ended by a signal ({name}).", name=known.name)
-    )
+        return Explanation("signal", f"It was ended by signal {number}.", _LOOK)
+    sentence: str = _SIGNALS.get(known, f"It was ended by a signal ({known.name}).")
     return Explanation("signal", sentence, _LOOK)

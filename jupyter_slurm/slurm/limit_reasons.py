@@ -50,10 +50,9 @@ def explain_limit(reason: str) -> Meaning | None:
     if match is None:
         return None
     thing = THINGS[match["resource"].lower()]
-    meaning = (
-        _owned(match, thing) if match.re is _OWNED else _per_owner(match["unit"], match["who"])
-    )
-    return meaning._replace(thing=thing)
+    if match.re is _OWNED:
+        return _owned(match, thing)
+    return _per_owner(thing, match["unit"], match["who"])
 
 
 def _owned(match: re.Match[str], thing: str) -> Meaning:
@@ -61,7 +60,7 @@ def _owned(match: re.Match[str], thing: str) -> Meaning:
     unit = match["unit"] or ""
     if match["scope"] == "Min":
         return Meaning(
-            f"It asks for less {{thing}} than {owner} demands.",
+            f"It asks for less {thing} than {owner} demands.",
             "Ask for more, or submit it again with another --qos.",
             never_starts=True,
         )
@@ -70,16 +69,15 @@ def _owned(match: re.Match[str], thing: str) -> Meaning:
     return _own(thing, owner, unit)
 
 
-def _per_owner(unit: str | None, who: str) -> Meaning:
+def _per_owner(thing: str, unit: str | None, who: str) -> Meaning:
     whose = "your jobs" if who == "User" else "the jobs of the account{account}"
     if unit:
         return Meaning(
-            f"The time that {whose} may still run, counted in {{thing}}, is used up by running "
-            "ones.",
+            f"The time that {whose} may still run, counted in {thing}, is used up by running ones.",
             "Wait for some of them to end, or ask for a shorter --time.",
         )
     return Meaning(
-        f"The limit on {{thing}} for {whose} together is reached in the QOS{{qos}}.",
+        f"The limit on {thing} for {whose} together is reached in the QOS{{qos}}.",
         "Wait for some of them to end, or use another --qos.",
     )
 
@@ -87,20 +85,18 @@ def _per_owner(unit: str | None, who: str) -> Meaning:
 def _shared(thing: str, owner: str, unit: str) -> Meaning:
     if unit == "Minutes" or thing == "run time":
         return Meaning(
-            f"The budget of {owner} ({{thing}} over time) is used up.",
+            f"The budget of {owner} ({thing} over time) is used up.",
             "It will not start without a new allocation: ask who is in charge of the project, or "
             "use another --account.",
             never_starts=True,
         )
     if unit == "RunMinutes":
         return Meaning(
-            f"The running jobs of {owner} have reserved all that it may use of {{thing}} over "
-            "time.",
+            f"The running jobs of {owner} have reserved all that it may use of {thing} over time.",
             "Wait for some of them to end, or ask for a shorter --time.",
         )
     return Meaning(
-        f"Everyone in {owner} together, your own jobs included, uses all the {{thing}} it may "
-        "have.",
+        f"Everyone in {owner} together, your own jobs included, uses all the {thing} it may have.",
         "Wait for some of those jobs to end.",
     )
 
@@ -114,21 +110,21 @@ def _own(thing: str, owner: str, unit: str) -> Meaning:
         )
     if thing in ("running jobs", "jobs in the queue"):
         return Meaning(
-            f"You have as many {{thing}} as {owner} allows.",
+            f"You have as many {thing} as {owner} allows.",
             "Wait for some of them to end; many small tasks go better into one array.",
         )
     if unit == "PerUser":
         return Meaning(
-            f"Your running jobs already use all the {{thing}} that {owner} gives to one user.",
+            f"Your running jobs already use all the {thing} that {owner} gives to one user.",
             "Wait for your own jobs to end, ask for less, or use another --qos.",
         )
     if unit == "RunMinutes":
         return Meaning(
-            f"Running jobs have reserved all that {owner} allows of {{thing}} over time.",
+            f"Running jobs have reserved all that {owner} allows of {thing} over time.",
             "Wait for some of them to end, or ask for a shorter --time.",
         )
     each = {"PerNode": "on one node", "MinutesPerJob": "times its time limit"}.get(unit, "")
-    asked = f"more {{thing}} {each}".rstrip()
+    asked = f"more {thing} {each}".rstrip()
     return Meaning(
         f"It asks for {asked} than {owner} allows to one job.",
         "Submit it again and ask for less, or use another --qos.",

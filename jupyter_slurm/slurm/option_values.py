@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from jupyter_slurm.wire import Message
-
 from .units import (
     format_memory,
     format_time,
@@ -67,11 +65,7 @@ _BEGIN = re.compile(
 def _bounded(value: str, limit_bytes: int) -> str:
     size = len(value.encode("utf-8", "surrogateescape"))
     if size > limit_bytes:
-        raise ValueError(
-            Message.of(
-                "it is {size} bytes long; Slurm takes {most} at most", size=size, most=limit_bytes
-            )
-        )
+        raise ValueError(f"it is {size} bytes long; Slurm takes {limit_bytes} at most")
     return value
 
 
@@ -81,7 +75,7 @@ def _text(value: str) -> str:
 
 def _path(value: str) -> str:
     if not value:
-        raise ValueError(Message.of("a path is missing"))
+        raise ValueError("a path is missing")
     return _bounded(value, MAX_PATH_BYTES)
 
 
@@ -93,7 +87,7 @@ def _memory(value: str) -> str:
     return format_memory(parse_memory_mib(value))
 
 
-def _matched(pattern: re.Pattern[str], value: str, remedy: Message) -> str:
+def _matched(pattern: re.Pattern[str], value: str, remedy: str) -> str:
     word = value.strip()
     if not pattern.fullmatch(word):
         raise ValueError(remedy)
@@ -101,19 +95,19 @@ def _matched(pattern: re.Pattern[str], value: str, remedy: Message) -> str:
 
 
 def _count(value: str) -> str:
-    return _matched(_COUNT, value, Message.of("write a whole number from 1"))
+    return _matched(_COUNT, value, "write a whole number from 1")
 
 
 def _number(value: str) -> str:
-    return _matched(re.compile(r"[0-9]+"), value, Message.of("write a whole number"))
+    return _matched(re.compile(r"[0-9]+"), value, "write a whole number")
 
 
 def _signed(value: str) -> str:
-    return _matched(re.compile(r"[+-]?[0-9]+"), value, Message.of("write a whole number, or none"))
+    return _matched(re.compile(r"[+-]?[0-9]+"), value, "write a whole number, or none")
 
 
 def _priority(value: str) -> str:
-    return _matched(re.compile(r"[0-9]+|TOP"), value, Message.of("write a whole number or TOP"))
+    return _matched(re.compile(r"[0-9]+|TOP"), value, "write a whole number or TOP")
 
 
 def _nodes(value: str) -> str:
@@ -121,21 +115,17 @@ def _nodes(value: str) -> str:
     if match := _NODES.fullmatch(word):
         low, dash, high = match[0].partition("-")
         if dash and low.isdigit() and high.isdigit() and int(high) < int(low):
-            raise ValueError(
-                Message.of("the range ends ({high}) before it begins ({low})", high=high, low=low)
-            )
+            raise ValueError(f"the range ends ({high}) before it begins ({low})")
         return word
-    return _matched(
-        _NODE_SIZES, value, Message.of("write a number (2), a range (2-4) or sizes (1,2,4)")
-    )
+    return _matched(_NODE_SIZES, value, "write a number (2), a range (2-4) or sizes (1,2,4)")
 
 
 def _range(value: str) -> str:
-    return _matched(_RANGE, value, Message.of("write a whole number or a range (2-4)"))
+    return _matched(_RANGE, value, "write a whole number or a range (2-4)")
 
 
 def _geometry(value: str) -> str:
-    return _matched(_GEOMETRY, value, Message.of("write sockets[:cores[:threads]], like 2:16"))
+    return _matched(_GEOMETRY, value, "write sockets[:cores[:threads]], like 2:16")
 
 
 def _array(value: str) -> str:
@@ -146,34 +136,32 @@ def _array(value: str) -> str:
 def _nodelist(value: str) -> str:
     word = value.strip()
     if "/" not in word and not parse_nodelist(word):
-        raise ValueError(Message.of("write node names, like n[1-4],gpu1"))
+        raise ValueError("write node names, like n[1-4],gpu1")
     return word
 
 
 def _gpus(value: str) -> str:
-    return _matched(_GPUS, value, Message.of("write a number (2) or a type and a number (a100:2)"))
+    return _matched(_GPUS, value, "write a number (2) or a type and a number (a100:2)")
 
 
 def _gres(value: str) -> str:
     word = value.strip()
     if not all(_GRES_ITEM.fullmatch(item) for item in word.split(",")):
-        raise ValueError(Message.of("write name[:type][:count], like gpu:2 or gpu:a100:2"))
+        raise ValueError("write name[:type][:count], like gpu:2 or gpu:a100:2")
     return _bounded(word, MAX_TEXT_BYTES)
 
 
 def _signal(value: str) -> str:
     match = _SIGNAL.fullmatch(value.strip().upper())
-    remedy = Message.of("write a signal and the seconds before the end, like USR1@120 or B:TERM@60")
+    remedy = "write a signal and the seconds before the end, like USR1@120 or B:TERM@60"
     if match is None:
         raise ValueError(remedy)
     name = match["signal"].removeprefix("SIG")
     is_number = name.isdigit() and 0 < int(name) <= 64
     if not is_number and name not in _SIGNALS:
-        raise ValueError(
-            Message.of("there is no signal {name}; {remedy}", name=match["signal"], remedy=remedy)
-        )
+        raise ValueError(f"there is no signal {match['signal']}; {remedy}")
     if match["before"] and int(match["before"]) > 65535:
-        raise ValueError(Message.of("the time before the end is 65535 seconds at most"))
+        raise ValueError("the time before the end is 65535 seconds at most")
     to = f"{match['to']}:" if match["to"] else ""
     return f"{to}{name}" + (f"@{match['before']}" if match["before"] else "")
 
@@ -191,7 +179,7 @@ def _dependency(value: str) -> str:
     return _matched(
         _DEPENDENCY,
         value,
-        Message.of("write afterok:123, afterany:12:13 or singleton; join them by , or ?"),
+        "write afterok:123, afterany:12:13 or singleton; join them by , or ?",
     )
 
 
@@ -199,16 +187,14 @@ def _begin(value: str) -> str:
     return _matched(
         _BEGIN,
         value,
-        Message.of("write 16:00, now+1hour, tomorrow, 2026-01-20 or 2026-01-20T12:34"),
+        "write 16:00, now+1hour, tomorrow, 2026-01-20 or 2026-01-20T12:34",
     )
 
 
 def _switches(value: str) -> str:
     match = _SWITCHES.fullmatch(value.strip())
     if match is None:
-        raise ValueError(
-            Message.of("write a number, and maybe how long to wait for it, like 1@30m")
-        )
+        raise ValueError("write a number, and maybe how long to wait for it, like 1@30m")
     return match[1] + (f"@{_time(match[2])}" if match[2] else "")
 
 

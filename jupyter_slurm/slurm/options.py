@@ -7,8 +7,6 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from jupyter_slurm.wire import Message, Text
-
 from .option_table import ALIASES, EXCLUSIVE, OPTIONS, Option
 from .option_values import CHECKS
 from .units import gpus_in_tres, gpus_of_option, parse_nodelist
@@ -51,7 +49,7 @@ class OptionError(ValueError):
     def __init__(
         self,
         word: str,
-        message: Text,
+        message: str,
         suggestion: str | None = None,
         together: Sequence[str] = (),
     ) -> None:
@@ -84,9 +82,7 @@ def parse_options(words: Sequence[str]) -> dict[str, str]:
         elif word.startswith("-") and len(word) > 1 and word != "--":
             found = list(_short(word, rest))
         else:
-            raise OptionError(
-                word, Message.of("`{word}` belongs to no option of sbatch.", word=word)
-            )
+            raise OptionError(word, f"`{word}` belongs to no option of sbatch.")
         for name, value in found:
             options[name] = check_option(name, value)
     return options
@@ -114,15 +110,13 @@ def _long(word: str, rest: Iterator[str]) -> tuple[str, str]:
     option = _option(f"--{given}", ALIASES.get(given, given))
     if option.kind == "flag":
         if equals:
-            raise OptionError(
-                word, Message.of("--{name} takes no value, not `{value}`.", name=given, value=value)
-            )
+            raise OptionError(word, f"--{given} takes no value, not `{value}`.")
         return option.name, ""
     if equals:
         if not value and option.value_optional:
             raise OptionError(
                 word,
-                Message.of("--{name}= has no value: write one, or --{name} alone.", name=given),
+                f"--{given}= has no value: write one, or --{given} alone.",
             )
         return option.name, value
     if option.value_optional:  # by getopt(3), the next word is never its value
@@ -137,9 +131,7 @@ def _short(word: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
         letter, letters = letters[0], letters[1:]
         name = next((option.name for option in OPTIONS.values() if option.short == letter), None)
         if name is None:
-            raise OptionError(
-                word, Message.of("sbatch has no option `{word}`.", word=f"-{letter}"), suggest(word)
-            )
+            raise OptionError(word, f"sbatch has no option `-{letter}`.", suggest(word))
         option = OPTIONS[name]
         if option.kind == "flag":
             yield name, ""
@@ -154,16 +146,14 @@ def _short(word: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
 def _next(word: str, rest: Iterator[str]) -> str:
     value = next(rest, None)
     if value is None:
-        raise OptionError(word, Message.of("`{word}` needs a value.", word=word))
+        raise OptionError(word, f"`{word}` needs a value.")
     return value
 
 
 def _option(word: str, name: str) -> Option:
     option = OPTIONS.get(name)
     if option is None:
-        raise OptionError(
-            word, Message.of("sbatch has no option `{word}`.", word=word), suggest(word)
-        )
+        raise OptionError(word, f"sbatch has no option `{word}`.", suggest(word))
     return option
 
 
@@ -178,26 +168,20 @@ def check_option(name: str, value: str) -> str:
     if option.reserved is not None:
         raise OptionError(
             word,
-            Message.of(
-                "--{name} cannot be used here: {why}", name=name, why=Message(option.reserved)
-            ),
+            f"--{name} cannot be used here: {option.reserved}",
         )
     if "\0" in value:
-        raise OptionError(
-            word, Message.of("--{name}: a value cannot hold a NUL character.", name=name)
-        )
+        raise OptionError(word, f"--{name}: a value cannot hold a NUL character.")
     try:
         return _checked(option, value)
     except ValueError as exc:
-        raise OptionError(
-            word, Message.of("--{name}={value}: {why}.", name=name, value=value, why=exc)
-        ) from exc
+        raise OptionError(word, f"--{name}={value}: {exc}.") from exc
 
 
 def _checked(option: Option, value: str) -> str:
     if option.kind == "flag":
         if value:
-            raise ValueError(Message.of("this option takes no value"))
+            raise ValueError("this option takes no value")
         return ""
     if not value and option.value_optional:
         return ""
@@ -212,7 +196,7 @@ def _choice(option: Option, value: str) -> str:
     for choice in option.choices:
         if choice.lower() == value.strip().lower():
             return choice
-    raise ValueError(Message.of("write one of {choices}", choices=", ".join(option.choices)))
+    raise ValueError(f"write one of {', '.join(option.choices)}")
 
 
 def left_of(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
@@ -242,16 +226,13 @@ def check_together(options: Mapping[str, str]) -> None:
         if len(given) > 1:
             raise OptionError(
                 given[-1],
-                Message.of(
-                    "{options} exclude each other: leave all but one out.",
-                    options=", ".join(given),
-                ),
+                f"{', '.join(given)} exclude each other: leave all but one out.",
                 together=group,
             )
     if gpus_in_tres(options.get("gres", "")) and "gpus-per-node" in options:
         raise OptionError(
             "--gpus-per-node",
-            Message.of("--gres=gpu and --gpus-per-node exclude each other: leave one out."),
+            "--gres=gpu and --gpus-per-node exclude each other: leave one out.",
             together=("gres", "gpus-per-node"),
         )
     least, nodelist = re.match(r"[0-9]+", options.get("nodes", "")), options.get("nodelist", "")
@@ -260,12 +241,8 @@ def check_together(options: Mapping[str, str]) -> None:
     if 0 < gpus < nodes:
         raise OptionError(
             f"--gpus={options['gpus']}",
-            Message.of(
-                "--gpus {gpus} is fewer than one for each of {nodes} nodes: --gpus counts for the "
-                "whole job, --gpus-per-node for each node.",
-                gpus=gpus,
-                nodes=nodes,
-            ),
+            f"--gpus {gpus} is fewer than one for each of {nodes} nodes: --gpus counts for "
+            "the whole job, --gpus-per-node for each node.",
             together=("gpus", "nodes", "nodelist"),
         )
 
@@ -316,9 +293,7 @@ def _directive(name: str, value: str) -> str:
     if any(char in value for char in "\n\r\0"):
         raise OptionError(
             f"--{name}",
-            Message.of(
-                "--{name}: a line of #SBATCH cannot hold a newline or NUL character.", name=name
-            ),
+            f"--{name}: a line of #SBATCH cannot hold a newline or NUL character.",
         )
     if not value:
         return f"--{name}"

@@ -15,8 +15,6 @@ class Meaning(NamedTuple):
     sentence: str
     advice: str
     never_starts: bool = False
-    thing: str = ""
-    """The text for `{thing}` in the sentence: a resource that is limited."""
 
 
 _WAIT: Final = "Wait; it starts by itself."
@@ -48,7 +46,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
     "Priority": Meaning(
         "Other jobs are ahead of it in the queue.",
         "A shorter time limit or fewer resources may let it start sooner. See its priority: "
-        "`{slurm} why {job} --priority`.",
+        "`%slurm why {job} --priority`.",
     ),
     "Resources": Meaning(
         "Next in line, waiting for resources.",

@@ -8,8 +8,6 @@ slurm_protocol_defs.c up to 24.05) of 20.11 to 26.05; free texts: `state_desc` i
 import re
 from dataclasses import dataclass
 
-from jupyter_slurm.wire import Message, Text, filled
-
 from .limit_reasons import explain_limit
 from .reason_table import PREFIXES, REASONS, Meaning
 
@@ -26,8 +24,8 @@ class Explanation:
     """
 
     code: str
-    sentence: Text
-    advice: Text
+    sentence: str
+    advice: str
     never_starts: bool = False
     known: bool = True
     suggested: bool = False
@@ -46,11 +44,11 @@ def explain(
 
     `dependency` is squeue's `%E`. Return an unknown reason as it is, with known=False.
 
-    >>> str(explain("Dependency", dependency="afterok:12").sentence)
+    >>> explain("Dependency", dependency="afterok:12").sentence
     'It waits for another job (afterok:12).'
     """
     text = reason.strip().strip("()")
-    words: dict[str, str | Message] = {
+    words = {
         "job": job_id or "JOBID",
         "partition": f" {partition}" if partition else "",
         "qos": f" {qos}" if qos else "",
@@ -61,19 +59,18 @@ def explain(
     if found is None and "," in text:  # an array's tasks may wait for several reasons
         found = _find(text.partition(",")[0])
     if found is not None:
-        words["thing"] = Message(found.thing)
         return Explanation(
             text or "None",
-            filled(found.sentence, words),
-            filled(found.advice, words),
+            found.sentence.format_map(words),
+            found.advice.format_map(words),
             found.never_starts,
         )
     if match := _EXIT_SIGNAL.match(text):
-        ended = Message.of("It was ended by signal {number}.", number=match[1])
+        ended = f"It was ended by signal {match[1]}."
         return Explanation(text, ended, "Look at the end of its output for the cause.")
     return Explanation(
         text,
-        Message.of("Slurm says: {text}.", text=text) if text else "Slurm gives no reason.",
+        f"Slurm says: {text}." if text else "Slurm gives no reason.",
         "Ask the cluster's support what it means, with the job's id.",
         known=False,
     )

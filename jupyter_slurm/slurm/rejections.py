@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from jupyter_slurm.wire import Text, together
+from jupyter_slurm.readable import joined
 
 Category = Literal["definitive", "transient", "ambiguous"]
 
@@ -25,8 +25,8 @@ class Rejection:
     """
 
     category: Category
-    sentence: Text
-    advice: Text
+    sentence: str
+    advice: str
     text: str
     known: bool = True
     option: str | None = None
@@ -37,11 +37,11 @@ class _Case(NamedTuple):
     text: str
     category: Category
     sentence: str
-    advice: Text
+    advice: str
     option: str | None = None
 
 
-def _no(text: str, sentence: str, advice: Text, option: str | None = None) -> _Case:
+def _no(text: str, sentence: str, advice: str, option: str | None = None) -> _Case:
     return _Case(text, "definitive", sentence, advice, option)
 
 
@@ -142,13 +142,13 @@ _CASES: Final = (
     _no(
         "Invalid account or account/partition combination",
         "The account does not exist, is not yours, or may not use this partition.",
-        together("Give another --account or --partition.", _ASSOC),
+        joined("Give another --account or --partition.", _ASSOC),
         "account",
     ),
     _no(
         "Invalid qos specification",
         "The QOS does not exist, is not yours, or may not be used in this partition.",
-        together("Give another --qos.", _ASSOC),
+        joined("Give another --qos.", _ASSOC),
         "qos",
     ),
     _no(

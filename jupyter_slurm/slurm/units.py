@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Final
 
 from jupyter_slurm.foreign import LATEST_S
-from jupyter_slurm.wire import Message
 
 from .fields import optional_int
 
@@ -57,11 +56,8 @@ def parse_time_s(text: str) -> int | None:
         pairs = zip(match.groups(), _UNIT_S.values(), strict=True)
         return sum(int(count) * unit for count, unit in pairs if count)
     raise ValueError(
-        Message.of(
-            "{text} is not a time: write minutes (30), H:MM:SS (1:00:00), D-HH (1-12), units (30m, "
-            "2h, 1d12h) or UNLIMITED",
-            text=repr(text),
-        )
+        f"{text!r} is not a time: write minutes (30), H:MM:SS (1:00:00), D-HH (1-12), "
+        "units (30m, 2h, 1d12h) or UNLIMITED"
     )
 
 
@@ -106,11 +102,7 @@ def parse_memory_mib(text: str) -> int:
     """
     match = _MEMORY.fullmatch(text.strip())
     if match is None:
-        raise ValueError(
-            Message.of(
-                "{text} is not a memory size: write 500M, 64G or 1T (no unit: MiB)", text=repr(text)
-            )
-        )
+        raise ValueError(f"{text!r} is not a memory size: write 500M, 64G or 1T (no unit: MiB)")
     number, unit = match.groups()
     return -int(-(float(number) * _MIB[unit.upper() or "M"]) // 1)
 
@@ -161,9 +153,7 @@ def _split_outside_brackets(text: str) -> list[str]:
             parts.append(text[start:at])
             start = at + 1
     if depth:
-        raise ValueError(
-            Message.of("{text} is not a node list: its brackets do not match", text=repr(text[:60]))
-        )
+        raise ValueError(f"{text[:60]!r} is not a node list: its brackets do not match")
     return [part for part in (*parts, text[start:]) if part]
 
 
@@ -171,7 +161,7 @@ def _expand(part: str, room: int) -> list[str]:
     """Return the names of `a[1-3]b[2,4]`, at most `room`."""
     pieces = re.split(r"[][]", part)
     if len(pieces) > _MAX_PIECES or not all(map(_LETTERS.fullmatch, pieces[::2])):
-        raise ValueError(Message.of("{text} does not name nodes", text=repr(part[:60])))
+        raise ValueError(f"{part[:60]!r} does not name nodes")
     names = [""]
     for at, piece in enumerate(pieces):
         texts = _numbers(piece, part, room) if at % 2 else [piece]
@@ -179,7 +169,7 @@ def _expand(part: str, room: int) -> list[str]:
             raise ValueError(f"the node list holds more than {_MAX_NODES} names: {part[:60]!r}")
         names = [name + text for name in names for text in texts]
     if not re.fullmatch(NODE_NAME, names[-1]):
-        raise ValueError(Message.of("{text} does not name nodes", text=repr(part[:60])))
+        raise ValueError(f"{part[:60]!r} does not name nodes")
     return names
 
 
@@ -205,11 +195,7 @@ def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:
     >>> parse_array("1-7:2,20%4")
     ((1, 3, 5, 7, 20), 4)
     """
-    complaint = ValueError(
-        Message.of(
-            "{text} is not an array: write 1-8, 0-15:4 or 1,3,7, then maybe %4", text=repr(text)
-        )
-    )
+    complaint = ValueError(f"{text!r} is not an array: write 1-8, 0-15:4 or 1,3,7, then maybe %4")
     items, percent, limit = text.strip().partition("%")
     if percent and not (re.fullmatch(r"[0-9]{1,9}", limit) and int(limit) > 0):
         raise complaint

@@ -43,12 +43,11 @@ class TimedOutError(Exception):
 def not_private(folder: PurePosixPath, told: str) -> FileAccessError:
     """Return `deliver`'s error for a folder open to others; `told`: as `ls -ldn`."""
     return FileAccessError(
-        "The folder {folder} is not this user's alone, so nothing was put into it.",
+        f"The folder {folder} is not this user's alone, so nothing was put into it.",
         hint="A job's folder holds its code and the key that its result is signed with. Where the "
         "file system does not keep what `chmod 700` sets, set `job_root` of the cluster to a "
         "folder on another; else somebody else has made this one.",
         detail=told or None,
-        folder=folder,
     )
 
 

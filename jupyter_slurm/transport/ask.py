@@ -10,7 +10,7 @@ import unicodedata
 from typing import NamedTuple, Protocol
 
 from jupyter_slurm.errors import LoginNeededError
-from jupyter_slurm.wire import QuestionKind, Text
+from jupyter_slurm.wire import QuestionKind
 
 _KEY = re.compile(
     r"pass\W?phrase|\b(?:private|rsa|dsa|ecdsa|ed25519)\W?key|\.ssh\b"
@@ -23,9 +23,9 @@ class Prompt(NamedTuple):
     kind: QuestionKind
     host: str
     """`user@host` of the hop that this is about."""
-    text: Text
+    text: str
     """The host's own words, made fit to be shown; ours for a passphrase or a host key."""
-    instruction: Text = ""
+    instruction: str = ""
     refused: bool = False
     """The answer before was not right: a host that only asks more says nothing against it."""
 
@@ -47,7 +47,6 @@ class Ask(Protocol):
 def nobody(prompt: Prompt) -> str:
     """Refuse to answer, for what happens by itself, e.g. coming back after a lost connection."""
     raise LoginNeededError(
-        "{host} asks for an answer that only you can give.",
-        hint="Log in: `{slurm} login`.",
-        host=prompt.host,
+        f"{prompt.host} asks for an answer that only you can give.",
+        hint="Log in: `%slurm login`.",
     )

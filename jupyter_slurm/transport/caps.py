@@ -25,24 +25,16 @@ FILES = 250_000
 
 def too_much_output(program: str, stream: str, most_bytes: int) -> TooMuchError:
     return TooMuchError(
-        "`{program}` printed more than {most_bytes} on its {stream}, so it was ended.",
+        f"`{program}` printed more than {size(most_bytes)} on its {stream}, so it was ended.",
         hint="Ask for less at once; or is something wrong on that machine?",
-        program=program,
-        most_bytes=size(most_bytes),
-        stream=stream,
     )
 
 
 def too_large(path: object, most_bytes: int) -> FileAccessError:
-    return FileAccessError(
-        "{path} is larger than {most_bytes}, so it was not read.",
-        path=path,
-        most_bytes=size(most_bytes),
-    )
+    return FileAccessError(f"{path} is larger than {size(most_bytes)}, so it was not read.")
 
 
 def no_file(path: object) -> NotAFileError:
     return NotAFileError(
-        "{path} is a pipe, a device or a folder where a file should be, so it was not read.",
-        path=path,
+        f"{path} is a pipe, a device or a folder where a file should be, so it was not read."
     )

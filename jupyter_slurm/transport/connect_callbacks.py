@@ -30,7 +30,7 @@ def call_back(connect: Callable[[], None], answered: Answered) -> None:
             answered(exc)
         except Exception as exc:  # noqa: BLE001 (nobody waits for an answer in vain)
             _log.exception("a connection stumbled")
-            answered(ForwardError("The connection failed: {exc}.", exc=exc))
+            answered(ForwardError(f"The connection failed: {exc}."))
         else:
             answered(None)
 

@@ -174,9 +174,7 @@ class Forward:
         try:
             self._accept(selector, listener)
         except OSError as exc:  # this process has too many files open, e.g.
-            self.problem = ForwardError(
-                "No connection is taken: {reason}.", reason=exc.strerror
-            ).problem()
+            self.problem = ForwardError(f"No connection is taken: {exc.strerror}.").problem()
             time.sleep(_FIRST_PAUSE_S)
 
     def _accept(self, selector: selectors.BaseSelector, listener: socket.socket) -> None:
@@ -278,7 +276,7 @@ class Forward:
             self._answered(arrival, exc)
         except Exception as exc:  # noqa: BLE001 (the thread never dies silently)
             _log.exception("a connection to port %d stumbled", self.local_port)
-            self._answered(arrival, ForwardError("The connection failed: {exc}.", exc=exc))
+            self._answered(arrival, ForwardError(f"The connection failed: {exc}."))
 
     # --- in any thread ---
 

@@ -95,11 +95,9 @@ class LocalTransport:
                 _place(f"{target}/{name}", content, ending)
         except OSError as exc:
             raise FileAccessError(
-                "The job's files cannot be written to {target}: {strerror}.",
-                hint="Is the disk full, or over quota? `job_root` of the cluster says where jobs "
-                "live.",
-                target=target,
-                strerror=exc.strerror or exc,
+                f"The job's files cannot be written to {target}: {exc.strerror or exc}.",
+                hint="Is the disk full, or over quota? `job_root` of the "
+                "cluster says where jobs live.",
             ) from exc
         own = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
         return self._run(argv, target, own | self._env, b"", timeout_s)
@@ -131,9 +129,7 @@ class LocalTransport:
         except IsADirectoryError:
             raise caps.no_file(path) from None
         except OSError as exc:
-            raise FileAccessError(
-                "{path} cannot be read: {strerror}.", path=path, strerror=exc.strerror or exc
-            ) from exc
+            raise FileAccessError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
         if limit is None and len(data) > caps.FILE_BYTES:
             raise caps.too_large(path, caps.FILE_BYTES)
         return data
@@ -260,14 +256,11 @@ class LocalTransport:
             )
         except FileNotFoundError as exc:
             raise TransportError(
-                "There is no program `{argv}` on this machine.",
+                f"There is no program `{argv[0]}` on this machine.",
                 hint="`path` of the cluster's profile names the folders of Slurm's commands.",
-                argv=argv[0],
             ) from exc
         except OSError as exc:
-            raise TransportError(
-                "`{argv}` cannot be run: {strerror}.", argv=argv[0], strerror=exc.strerror or exc
-            ) from exc
+            raise TransportError(f"`{argv[0]}` cannot be run: {exc.strerror or exc}.") from exc
 
 
 def _connect(sock: socket.socket, host: str, port: int) -> None:
@@ -275,12 +268,7 @@ def _connect(sock: socket.socket, host: str, port: int) -> None:
         there = socket.create_connection((host, port), _CONNECT_S)
     except (OSError, UnicodeError) as exc:  # UnicodeError: no name that a resolver could be asked
         words = getattr(exc, "strerror", None) or str(exc)
-        raise ForwardError(
-            "{host}:{port} cannot be reached from this machine: {words}.",
-            host=host,
-            port=port,
-            words=words,
-        ) from exc
+        raise ForwardError(f"{host}:{port} cannot be reached from this machine: {words}.") from exc
     there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     there.settimeout(None)
     sock.settimeout(None)

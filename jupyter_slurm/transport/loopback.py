@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from jupyter_slurm.errors import ForwardError
-from jupyter_slurm.wire import Message, together
+from jupyter_slurm.readable import joined
 
 _BACKLOG = 128
 _NUMBERS = 64
@@ -41,10 +41,9 @@ def listeners(port: int) -> list[socket.socket]:
         else:
             return [first, second]
     raise ForwardError(
-        "Other programs listen at ::1, on the number of every port that was free "
-        "at 127.0.0.1: {tried} were tried.",
+        "Other programs listen at ::1, on the number of every port that was free at 127.0.0.1: "
+        f"{_NUMBERS} were tried.",
         hint="`ss -ltnp` shows who listens.",
-        tried=_NUMBERS,
     )
 
 
@@ -62,21 +61,16 @@ def _listener(address: str, port: int) -> socket.socket:
             raise _NoLoopbackError from exc
         reason = getattr(exc, "strerror", None) or str(exc)
         owner = _owner(port) if number == errno.EADDRINUSE else None
-        told = Message.of(
-            "Port {port} of this machine cannot be used at {address}: {reason}.",
-            port=port,
-            address=address,
-            reason=reason,
-        )
-        by = Message.of("A program of {owner} listens there.", owner=owner) if owner else None
+        told = f"Port {port} of this machine cannot be used at {address}: {reason}."
+        by = f"A program of {owner} listens there." if owner else None
         raise ForwardError(
-            together(told, by), hint="Leave the local port out, and a free one is taken."
+            joined(told, by), hint="Leave the local port out, and a free one is taken."
         ) from exc
     listener.setblocking(False)
     return listener
 
 
-def _owner(port: int) -> Message | None:
+def _owner(port: int) -> str | None:
     """Return the user whose program listens at the port; None: not told here (proc(5))."""
     for table in ("/proc/net/tcp6", "/proc/net/tcp"):
         with suppress(OSError):
@@ -88,7 +82,7 @@ def _owner(port: int) -> Message | None:
     return None
 
 
-def _user(uid: int) -> Message:
+def _user(uid: int) -> str:
     with suppress(KeyError):
-        return Message.of("the user {name}", name=pwd.getpwuid(uid).pw_name)
-    return Message.of("the user {name}", name=uid)
+        return f"the user {pwd.getpwuid(uid).pw_name}"
+    return f"the user {uid}"

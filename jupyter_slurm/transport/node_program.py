@@ -109,10 +109,9 @@ def _after_first_word(channel: socket.socket, first: bytes, last: bytes) -> byte
                 return bytes(after)
             if len(said) > caps.WORDS_BYTES:
                 raise ForwardError(
-                    "The relay could not be started on the cluster: more than {most} came before "
-                    "its first word.",
+                    "The relay could not be started on the cluster: more than "
+                    f"{size(caps.WORDS_BYTES)} came before its first word.",
                     hint="Does a prolog on the node print without end?",
-                    most=size(caps.WORDS_BYTES),
                 )
     words = said.partition(last)[2].decode(errors="replace").strip()
     raise ForwardError(
@@ -128,5 +127,5 @@ def _received(channel: socket.socket, deadline_s: float) -> bytes:
         return channel.recv(1 << 16)
     except TimeoutError as exc:
         raise ForwardError(
-            "The relay on the cluster did not answer within {seconds} s.", seconds=f"{_START_S:g}"
+            f"The relay on the cluster did not answer within {_START_S:g} s."
         ) from exc

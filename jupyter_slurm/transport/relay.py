@@ -72,16 +72,12 @@ class Relay:
                 reason = str(exc)  # or it had run idle, or was cut off: a new one may do
             except ForwardError as exc:
                 raise NobodyListensError(
-                    "{target} cannot be reached from {node}: {words}.",
+                    f"{host if host.startswith((_DOOR, '/')) else f'{host}:{port}'} cannot be "
+                    f"reached from {self._node}: {exc.message}.",
                     hint="Does the program there listen already?",
-                    target=host if host.startswith((_DOOR, "/")) else f"{host}:{port}",
-                    node=self._node,
-                    words=exc.message,
                 ) from exc
         if reason:
-            raise ForwardError(
-                "The relay in the job is not what was sent there: {reason}.", reason=reason
-            )
+            raise ForwardError(f"The relay in the job is not what was sent there: {reason}.")
         raise ForwardError("The relay in the job ended while it was connecting.")
 
     def start(self) -> None:
@@ -128,7 +124,7 @@ class Relay:
             channel.sendall(_STAY)
         except (OSError, ValueError) as exc:
             channel.close()
-            raise ForwardError("The relay ended as it began: {reason}.", reason=exc) from exc
+            raise ForwardError(f"The relay ended as it began: {exc}.") from exc
         return Streams(channel, after)
 
     def _by_port(self, port: int, ours: bytes, theirs: bytes) -> socket.socket | None:

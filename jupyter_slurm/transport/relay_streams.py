@@ -112,9 +112,7 @@ class Streams:
             if not stream.opened.cancel():  # it was answered in the last moment
                 return stream.opened.result()
             self._post(lambda: self._give_up(stream))
-            raise ForwardError(
-                "there was no answer within {seconds} s", seconds=f"{_OPEN_S:g}"
-            ) from None
+            raise ForwardError(f"there was no answer within {_OPEN_S:g} s") from None
 
     def close(self) -> None:
         """Break off every connection and let the far end go."""
@@ -176,7 +174,7 @@ class Streams:
 
     def _begin(self, stream: _RelayStream, target: bytes) -> None:
         if len(self._streams) >= _MOST_STREAMS:
-            _answer(stream, ForwardError("{most} connections are open already", most=_MOST_STREAMS))
+            _answer(stream, ForwardError(f"{_MOST_STREAMS} connections are open already"))
             return
         self._streams[stream.number] = stream
         self._send(b"O", stream.number, target)

@@ -21,20 +21,18 @@ import msgspec
 from jupyter_slurm.commands.sessions import SOON_S
 from jupyter_slurm.commands.sessions import left_s as left_of_session_s
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.readable import date_and_time, duration, memory, moment, visible
+from jupyter_slurm.readable import counted, date_and_time, duration, joined, memory, moment, visible
 from jupyter_slurm.slurm.units import indices
 from jupyter_slurm.views.transfer_card import done_fraction, progress_text
 from jupyter_slurm.wire import (
     RAISED,
+    SAID_BY_CARD,
     SAID_BY_STATE,
     Job,
     JobState,
-    Message,
     Problem,
     Usage,
-    said,
     state_word,
-    together,
 )
 
 MIME = "application/vnd.jupyter-slurm.job+json"
@@ -89,7 +87,7 @@ def bundle(job: Job, now_s: float, *, is_complete: bool = False) -> dict[str, An
         job = msgspec.structs.replace(job, delivered=True)
     text = _lines(job, saved_headline(job), now_s, date_and_time)
     if not job.state.final:
-        text += "\n  " + said("as of {time}", time=date_and_time(now_s))
+        text += f"\n  as of {date_and_time(now_s)}"
     return {
         MIME: {"v": 1, "cluster": job.cluster, "id": job.id}
         | ({"complete": True} if is_complete else {}),
@@ -100,7 +98,7 @@ def bundle(job: Job, now_s: float, *, is_complete: bool = False) -> dict[str, An
 
 def plain(job: Job, now_s: float) -> str:
     """Return a few lines, to be read now."""
-    head = said(job.state.word) if job.state.final else headline(job, now_s)
+    head = job.state.word if job.state.final else headline(job, now_s)
     return _lines(job, head, now_s, lambda at_s: moment(at_s, now_s))
 
 
@@ -110,8 +108,8 @@ def _lines(job: Job, headline: str, now_s: float, when: Callable[[float], str]) 
     if reasons := _reasons(job, between=" "):
         lines.append(f"  {reasons}")
     if job.warning:
-        lines.append("  " + " ".join(said(job.warning).splitlines()))
-    notes = [f"{said(note.label).lower()} {note.text}" for note in _notes(job, now_s) if note.brief]
+        lines.append("  " + " ".join(job.warning.splitlines()))
+    notes = [f"{note.label.lower()} {note.text}" for note in _notes(job, now_s) if note.brief]
     if notes:
         lines.append("  " + ", ".join(notes))
     if job.problem is not None and not job.state.final:
@@ -131,7 +129,7 @@ def html(job: Job, now_s: float) -> str:
     cell = f'{_ROW}<td colspan="2" style="{_CELL};padding:1px 12px">'
     head = (f"{cell}{line}</td></tr>" for line in lines)
     body = (
-        f'{_ROW}<th scope="row" style="{_LABEL}">{escape(said(note.label))}</th>'
+        f'{_ROW}<th scope="row" style="{_LABEL}">{escape(note.label)}</th>'
         f'<td style="{_VALUE}">{note.html(ours)}</td></tr>'
         for note in (*_notes(job, now_s), *_as_of(job, now_s))
     )
@@ -145,71 +143,50 @@ def ended_earlier(job: Job, word: str, now_s: float) -> str | None:
     if word == job.id or not job.state.final:
         return None
     ago = duration(now_s - job.created_s)
-    return said(
-        "{word} was the Slurm id of job {id}, submitted {ago} ago, which has ended.",
-        word=word,
-        id=job.id,
-        ago=ago,
-    )
+    return f"{word} was the Slurm id of job {job.id}, submitted {ago} ago, which has ended."
 
 
 def told_to_end(job: Job) -> str:
     """Return what to say of a job after `cancel`, whose state until then is old news."""
     if job.state.final:
-        return said("{job} has ended: it is {state}", job=title(job), state=Message(job.state.word))
+        return f"{title(job)} has ended: it is {job.state.word}"
     # Before it is known whether the cluster has the job, `why` says what becomes of the wish.
     why = job.why if job.state is JobState.SUBMITTING else None
-    return said(together(Message.of("{job}: asked to end", job=title(job)), why, between=". "))
+    return joined(f"{title(job)}: asked to end", why, between=". ")
 
 
 def no_longer_listed(job: Job) -> str:
     """Return what to say of a job after `cancel`, of which nothing is left in Slurm's queue."""
-    return said(
-        "{job}: Slurm's queue does not list it any more, so nothing was cancelled; how it has "
-        "ended is being found out",
-        job=title(job),
+    return (
+        f"{title(job)}: Slurm's queue does not list it any more, so nothing was cancelled; how it "
+        "has ended is being found out"
     )
 
 
 def title(job: Job) -> str:
     """Return `job k3j9x2m1 (Slurm 123) on arandu`, `job k3j9x2m1 in session a2b4c6d7 on arandu`."""
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
-    return said(
-        "{noun} {id} in session {session} on {cluster}"
-        if job.session
-        else "{noun} {id} on {cluster}",
-        noun=Message(kind_of(job).noun),
-        id=f"{job.id}{slurm}",
-        session=job.session,
-        cluster=job.cluster,
-    )
+    session = f" in session {job.session}" if job.session else ""
+    return f"{kind_of(job).noun} {job.id}{slurm}{session} on {job.cluster}"
 
 
 def headline(job: Job, now_s: float) -> str:
     """Return the state and since when: a span while it changes, a moment once it does not."""
     if job.state.final:
-        return f"{said(job.state.word)} {moment(job.ended_s or job.state_since_s, now_s)}"
-    return said(
-        "{state} for {span}",
-        state=Message(job.state.word),
-        span=duration(now_s - job.state_since_s),
-    )
+        return f"{job.state.word} {moment(job.ended_s or job.state_since_s, now_s)}"
+    return f"{job.state.word} for {duration(now_s - job.state_since_s)}"
 
 
 def told_problem(problem: Problem) -> str:
     """Return the problem's sentence and its hint, as one text."""
-    return said(together(problem.message, problem.hint))
+    return joined(problem.message, problem.hint)
 
 
 def saved_headline(job: Job) -> str:
     """Return the state for a person who reads it on another day, and since when it lasts."""
     if job.state.final:
-        return said(job.state.word)
-    return said(
-        "{state} since {time}",
-        state=Message(job.state.word),
-        time=date_and_time(job.state_since_s),
-    )
+        return job.state.word
+    return f"{job.state.word} since {date_and_time(job.state_since_s)}"
 
 
 def tasks(by_state: Mapping[str, str]) -> str:
@@ -217,24 +194,23 @@ def tasks(by_state: Mapping[str, str]) -> str:
     total = sum(len(indices(some)) for some in by_state.values())
     done = len(indices(by_state.get("COMPLETED")))
     rest = {state: some for state, some in by_state.items() if state != "COMPLETED"}
-    named = [f"{_named(some)} {said(state_word(state))}" for state, some in rest.items()]
-    return ", ".join([said("{done} of {total} done", done=done, total=total), *named])
+    named = [f"{_named(some)} {state_word(state)}" for state, some in rest.items()]
+    return ", ".join([f"{done} of {total} done", *named])
 
 
 def _named(some: str) -> str:
     """Return `task 3`, `tasks 8-9`: an index alone reads as a number of tasks."""
     shown = some if len(some) <= _NAMED_TASKS else f"{some[:_NAMED_TASKS]}…"
-    return said("task {index}" if len(indices(some)) == 1 else "tasks {index}", index=shown)
+    return f"task {shown}" if len(indices(some)) == 1 else f"tasks {shown}"
 
 
 def note(job: Job) -> str:
     """Return what a job's row in a table says of it: how far an array is that goes on, and why the
     job waits or how it ended."""
     far = tasks(job.tasks) if job.tasks and not job.state.final else None
-    code = _code(job)
     # A row has the state's word beside it, and nothing of what a card tells in other places.
-    is_said = job.state.final and code in SAID_BY_STATE and "{" not in code
-    return said(together(far, None if is_said else job.why, between="; "))
+    is_said = job.state.final and job.why in SAID_BY_STATE
+    return joined(far, None if is_said else job.why, between="; ")
 
 
 def symbol(state: JobState) -> str:
@@ -287,11 +263,11 @@ def _how(job: Job) -> str:
     """Return by what a job that failed ended; "": its state says so."""
     if job.state is not JobState.FAILED:
         return ""  # code and signal only say how Slurm ended it, and how far it had begun by then
-    if isinstance(job.why, Message) and job.why.text == RAISED:
-        return str(job.why.args.get("ename", ""))
+    if raised := re.fullmatch(RAISED, job.why or ""):
+        return raised[1]
     if job.signal:
-        return said("killed by signal {signal}", signal=job.signal)
-    return said("exit code {code}", code=job.exit_code) if job.exit_code else ""
+        return f"killed by signal {job.signal}"
+    return f"exit code {job.exit_code}" if job.exit_code else ""
 
 
 def _facts(job: Job, now_s: float, when: Callable[[float], str]) -> Iterator[str]:
@@ -301,31 +277,33 @@ def _facts(job: Job, now_s: float, when: Callable[[float], str]) -> Iterator[str
         yield tasks(job.tasks)
     if job.nodes:
         where = f"{', '.join(job.nodes)} ({job.partition})" if job.partition else job.nodes[0]
-        yield said("login machine {name}", name=where) if job.on_login else where
+        yield f"login machine {where}" if job.on_login else where
     elif job.partition:
-        yield said("partition {name}", name=job.partition)
+        yield f"partition {job.partition}"
     if job.gpus:
-        yield said("1 GPU" if job.gpus == 1 else "{count} GPUs", count=job.gpus)
+        yield counted(job.gpus, "GPU")
     if job.image:
         yield f"{job.image} ({job.runtime})"
     if job.python:
         version = ".".join(map(str, job.python))
         path = f" ({job.python_path})" if job.python_path else ""
-        told = "Python {version}" if job.image else "Python {version} of the node"
-        yield said(told, version=version) + path
+        yield f"Python {version}{'' if job.image else ' of the node'}{path}"
     yield from _time(job, now_s)
     if job.state.final:
-        yield said("ended {time}", time=when(job.ended_s or job.state_since_s))
+        yield f"ended {when(job.ended_s or job.state_since_s)}"
         if job.usage is not None:
             yield from _usage(job.usage)
 
 
 def _reasons(job: Job, between: str) -> str:
     """Return why the job waits or how it ended, and what to do, as far as that is left to say."""
-    is_said = job.state.final and _code(job) in SAID_BY_STATE
     if job.state is JobState.COMPLETED:
         return ""
-    return said(together(None if is_said else job.why, job.advice, between=between))
+    why = job.why or ""
+    is_said = job.state.final and (
+        why in SAID_BY_STATE or any(re.fullmatch(one, why) for one in SAID_BY_CARD)
+    )
+    return joined(None if is_said else why, job.advice, between=between)
 
 
 def has_unseen_output(job: Job) -> bool:
@@ -334,28 +312,20 @@ def has_unseen_output(job: Job) -> bool:
     return job.state.final and not (job.delivered or never_ran or kind_of(job).ends_by_request)
 
 
-def _code(job: Job) -> str:
-    return job.why.text if isinstance(job.why, Message) else job.why or ""
-
-
 def _notes(job: Job, now_s: float) -> Iterator[_Note]:
     yield from _news(job, now_s)
     if not job.state.final:
         return
     if job.inferred:
-        yield _Note(
-            "Note", said("The end was concluded from traces: neither the job nor Slurm said it.")
-        )
+        yield _Note("Note", "The end was concluded from traces: neither the job nor Slurm said it.")
     if has_unseen_output(job):
-        brings = ", ".join([said("its output"), *job.names_out])
-        text = said("`%slurm attach {id}` brings {what}", id=job.id, what=brings)
+        brings = ", ".join(["its output", *job.names_out])
+        text = f"`%slurm attach {job.id}` brings {brings}"
         yield _Note("Not seen yet", text)
     if job.erased_s is not None:
-        kept = said(
-            "{time}, then the site erases them; `%slurm pull {job_dir}` copies them to this "
-            "machine",
-            time=date_and_time(job.erased_s),
-            job_dir=quote(job.job_dir),
+        kept = (
+            f"{date_and_time(job.erased_s)}, then the site erases them; `%slurm pull "
+            f"{quote(job.job_dir)}` copies them to this machine"
         )
         soon = job.erased_s - now_s < _ERASED_SOON_S
         yield _Note("Files kept until", kept, brief=soon)
@@ -376,21 +346,19 @@ def _news(job: Job, now_s: float) -> Iterator[_Note]:
     if job.start_estimate_s is not None and job.started_s is None and not job.state.final:
         left = duration(job.start_estimate_s - now_s)
         at = moment(job.start_estimate_s, now_s)
-        yield _Note("Starts about", said("{time} (in {left})", time=at, left=left), brief=True)
+        yield _Note("Starts about", f"{at} (in {left})", brief=True)
     if job.cancel_requested_s is not None and not job.state.final:
-        told = (
-            "asked for at {time}; asked again, its process ends, and what the session holds is lost"
-            if job.session
-            else "asked for at {time}"
-        )
-        yield _Note("Cancelled", said(told, time=moment(job.cancel_requested_s, now_s)))
+        told = f"requested at {moment(job.cancel_requested_s, now_s)}"
+        if job.session:
+            told += "; cancelling again ends the session's process and loses its variables"
+        yield _Note("Cancelled", told)
     if job.warning:
-        yield _Note("Warning", said(job.warning))
+        yield _Note("Warning", job.warning)
     yield from _session(job, now_s)
     if job.problem is not None and not job.state.final:  # of one that was refused it is the reason
         since = ""
         if job.problem_since_s:
-            since = said("Since {time}.", time=moment(job.problem_since_s, now_s))
+            since = f"Since {moment(job.problem_since_s, now_s)}."
         known = told_problem(job.problem)
         yield _Note("No news", f"{since} {known}".strip())
 
@@ -401,19 +369,16 @@ def _session(job: Job, now_s: float) -> Iterator[_Note]:
     if job.state.final:
         return
     if left_s is not None and left_s < SOON_S:
-        told = (
-            "The session ends in {span}: what it holds is lost then"
-            if job.session
-            else "It ends in {span}: what it holds is lost then"
-        )
-        yield _Note("Ends soon", said(told, span=duration(max(0.0, left_s))), brief=True)
+        what = "The session" if job.session else "It"
+        told = f"{what} ends in {duration(max(0.0, left_s))}; what it holds is then lost"
+        yield _Note("Ends soon", told, brief=True)
     if job.idle_s is not None:
         since = ""
         if job.idle_since_s is not None:
             span = duration(max(0.0, now_s - job.idle_since_s))
-            since = " " + said("(now idle for {span})", span=span)
-        without = Message(kind_of(job).idle_without)
-        text = said("ends after {span} {without}", span=duration(job.idle_s), without=without)
+            since = f" (now idle for {span})"
+        without = kind_of(job).idle_without
+        text = f"ends after {duration(job.idle_s)} {without}"
         yield _Note("Idle", text + since)
 
 
@@ -421,30 +386,22 @@ def _time(job: Job, now_s: float) -> Iterator[str]:
     used_s = max(0.0, (job.ended_s or now_s) - job.started_s) if job.started_s is not None else 0.0
     if job.started_s is None or (used_s < 1 and not job.state.final):
         if job.limit_s is not None and not job.state.final:
-            yield said("time limit {span}", span=duration(job.limit_s))
+            yield f"time limit {duration(job.limit_s)}"
         return
     if job.limit_s is None:
         yield duration(used_s)
         return
-    of = said("{part} of {whole}", part=duration(used_s), whole=duration(job.limit_s))
+    of = f"{duration(used_s)} of {duration(job.limit_s)}"
     left_s = job.limit_s - used_s
-    yield of if job.state.final else f"{of}, {said('{span} left', span=duration(left_s))}"
+    yield of if job.state.final else f"{of}, {duration(left_s)} left"
 
 
 def _usage(usage: Usage) -> Iterator[str]:
     if usage.peak_memory_mib is not None:
-        share = usage.peak_memory_mib / usage.memory_mib if usage.memory_mib else 0.0
-        yield said(
-            "peak memory {peak} of {asked} asked for ({share})"
-            if usage.memory_mib
-            else "peak memory {peak}",
-            peak=memory(usage.peak_memory_mib),
-            asked=memory(usage.memory_mib or 0),
-            share=f"{share:.0%}",
-        )
+        peak = f"peak memory {memory(usage.peak_memory_mib)}"
+        if usage.memory_mib:
+            share = usage.peak_memory_mib / usage.memory_mib
+            peak += f" of {memory(usage.memory_mib)} requested ({share:.0%})"
+        yield peak
     if usage.cpu_efficiency is not None:
-        yield said(
-            "{share} of 1 CPU" if usage.cpus == 1 else "{share} of {count} CPUs",
-            share=f"{usage.cpu_efficiency:.0%}",
-            count=usage.cpus,
-        )
+        yield f"{usage.cpu_efficiency:.0%} of {counted(usage.cpus or 0, 'CPU')}"

@@ -9,18 +9,14 @@ from typing import NamedTuple
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.readable import duration
+from jupyter_slurm.readable import duration, joined
 from jupyter_slurm.wire import (
     DASHBOARDS,
     Connection,
     ConnectionState,
     DashboardName,
     Job,
-    Message,
-    Text,
     Tunnel,
-    said,
-    together,
 )
 
 
@@ -36,15 +32,11 @@ class TunnelEnds(NamedTuple):
 def connected(connection: Connection) -> str:
     """Return the sentence after a login."""
     if connection.state is ConnectionState.LOCAL:
-        return said("{cluster} is on this machine: no login is needed.", cluster=connection.cluster)
+        return f"{connection.cluster} is on this machine: no login is needed."
     how = [ways(connection)] if connection.hosts else []
     if connection.round_trip_s is not None:
-        how.append(said("{ms} ms there and back", ms=f"{connection.round_trip_s * 1000:.0f}"))
-    return said(
-        "Connected to {cluster}: {how}." if how else "Connected to {cluster}.",
-        cluster=connection.cluster,
-        how=", ".join(how),
-    )
+        how.append(f"{connection.round_trip_s * 1000:.0f} ms there and back")
+    return f"Connected to {connection.cluster}{': ' if how else ''}{', '.join(how)}."
 
 
 def ways(connection: Connection) -> str:
@@ -64,7 +56,7 @@ def connection_row(connection: Connection, now_s: float) -> tuple[str, ...]:
         duration(now_s - connection.since_s),
         ways(connection),
         f"{trip_s * 1000:.0f} ms" if trip_s is not None else "",
-        said(connection.problem.message) if connection.problem else "",
+        connection.problem.message if connection.problem else "",
     )
 
 
@@ -81,7 +73,7 @@ def tunnel_row(tunnel: Tunnel) -> tuple[str, ...]:
         tunnel.job_id or "",
         tunnel.route,
         str(tunnel.connections),
-        said(tunnel.problem.message) if tunnel.problem else "",
+        tunnel.problem.message if tunnel.problem else "",
     )
 
 
@@ -110,17 +102,13 @@ def dashboard_aim(api: Api, aim: str) -> tuple[Job, DashboardName] | None:
 
 def reach(tunnel: Tunnel) -> str:
     """Return the sentence for a tunnel that is open."""
-    aim: Text = _target(tunnel)
+    aim = _target(tunnel)
     if tunnel.job_id and tunnel.port:
-        aim = Message.of("port {port} of job {job}", port=tunnel.port, job=tunnel.job_id)
-    told = Message.of(
-        "{here} leads to {aim} on {cluster} (tunnel {id}).",
-        here=f"127.0.0.1:{tunnel.local_port}",
-        aim=aim,
-        cluster=tunnel.cluster,
-        id=tunnel.id,
+        aim = f"port {tunnel.port} of job {tunnel.job_id}"
+    told = (
+        f"127.0.0.1:{tunnel.local_port} forwards to {aim} on {tunnel.cluster} (tunnel {tunnel.id})."
     )
-    return said(together(told, tunnel.problem.message if tunnel.problem else None))
+    return joined(told, tunnel.problem.message if tunnel.problem else None)
 
 
 def _target(tunnel: Tunnel) -> str:
@@ -136,5 +124,5 @@ def _job_id(api: Api, word: str) -> str | None:
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= 65_535):
-        raise RequestError("`{text}` is not a port: a number from 1 to 65535.", text=text)
+        raise RequestError(f"`{text}` is not a port: a number from 1 to 65535.")
     return int(text)

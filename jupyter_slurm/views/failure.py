@@ -12,7 +12,7 @@ from jupyter_slurm.errors import CellFailed, VariableError
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.readable import visible_lines
 from jupyter_slurm.views.card import title
-from jupyter_slurm.wire import Job, JobState, Message, Result, said
+from jupyter_slurm.wire import Job, JobState, Result
 
 _NO_NAME = re.compile(r"name '([^']+)' is not defined")
 
@@ -35,14 +35,13 @@ def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
         )
     exited = result.ename == "SystemExit"  # which is not an exception to a user that calls sys.exit
     return CellFailed(
-        "{job} exited with code {exit}." if exited else "{error} in {job}",
+        f"{_where(job)} exited with code {job.exit_code}."
+        if exited
+        else f"{result.ename or 'Error'} in {_where(job)}",
         detail=None if result.traceback else result.evalue,
         hint=_missing(result, known) or _keyboard(result) or job.advice,
         traceback=result.traceback,
         job_id=job.id,
-        job=_where(job),
-        exit=job.exit_code,
-        error=result.ename or "Error",
     )
 
 
@@ -50,11 +49,8 @@ def below_card(failed: CellFailed, job: Job) -> CellFailed:
     """Return the error of a job whose card is shown above it: it repeats nothing that the card
     says, nor what the traceback does."""
     if failed.traceback or failed.detail is None:
-        hint = "" if failed.hint in (None, job.advice) else said(failed.hint)
-        ended = ""
-        if not failed.traceback:
-            told = said("{job} ended ({state})", job=job.name, state=Message(job.state.word))
-            ended = f"CellFailed: {told}"
+        hint = "" if failed.hint in (None, job.advice) else failed.hint
+        ended = "" if failed.traceback else f"CellFailed: {job.name} ended ({job.state.word})"
         failed.left_to_say = visible_lines("\n".join(filter(None, (ended, hint))))
     return failed
 
@@ -65,11 +61,9 @@ def left_out(job: Job, failed: Mapping[str, str]) -> VariableError | None:
     if not failed:
         return None
     return VariableError(
-        "The cell succeeded, but {names} did not come back.",
+        f"The cell succeeded, but {', '.join(f'`{name}`' for name in failed)} did not come back.",
         detail="\n".join(f"{name}: {reason}." for name, reason in failed.items()),
-        hint="The job's files are in {job_dir}." if job.job_dir else None,
-        names=", ".join(f"`{name}`" for name in failed),
-        job_dir=job.job_dir,
+        hint=f"The job's files are in {job.job_dir}." if job.job_dir else None,
     )
 
 
@@ -78,48 +72,44 @@ def _slurm_did(job: Job) -> CellFailed:
     return ended(job, _where(job), _exit(job))
 
 
-def ended(job: Job, named: str, otherwise: Message) -> CellFailed:
+def ended(job: Job, named: str, otherwise: str) -> CellFailed:
     """Return the error of a job that has ended; `otherwise`: why, where the agent does not say."""
-    why = Message(job.why) if isinstance(job.why, str) and job.why else job.why
     return CellFailed(
-        "{job} ended ({state}): {why}",
+        f"{named} ended ({job.state.word}): {job.why or otherwise}",
         hint=job.advice,
         job_id=job.id,
-        job=named,
-        state=Message(job.state.word),
-        why=why or otherwise,
     )
 
 
-def _exit(job: Job) -> Message:
+def _exit(job: Job) -> str:
     if job.signal:
-        return Message.of("it was killed by signal {signal}.", signal=job.signal)
+        return f"it was killed by signal {job.signal}."
     if job.exit_code is not None:
-        return Message.of("its exit code was {code}.", code=job.exit_code)
-    return Message.of("it left no word of how it went.")
+        return f"its exit code was {job.exit_code}."
+    return "no exit record found."
 
 
 def _where(job: Job) -> str:
     if len(job.nodes) != 1:
         return title(job)
-    return said("{job}, node {node}", job=title(job), node=job.nodes[0])
+    return f"{title(job)}, node {job.nodes[0]}"
 
 
-def _keyboard(result: Result) -> Message | None:
+def _keyboard(result: Result) -> str | None:
     """Return a hint where the code waited for input: `input`, `getpass`, `breakpoint`."""
     asked = result.ename == "EOFError" and (
         result.evalue == "EOF when reading a line" or "getpass" in "".join(result.traceback)
     )
     if not asked and result.ename != "BdbQuit":
         return None
-    return Message.of(
+    return (
         "A job has no keyboard. Pass values with --in or as arguments; debug in a remote kernel, "
         "a session or `jupyter slurm shell`."
     )
 
 
-def _missing(result: Result, known: Container[str]) -> Message | None:
+def _missing(result: Result, known: Container[str]) -> str | None:
     match = _NO_NAME.search(result.evalue or "") if result.ename == "NameError" else None
     if match is None or match[1] not in known:
         return None
-    return Message.of("`{name}` exists here but was not sent: add `--in {name}`.", name=match[1])
+    return f"`{match[1]}` exists here but was not sent: add `--in {match[1]}`."

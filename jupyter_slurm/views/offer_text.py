@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from jupyter_slurm.readable import duration, memory, moment
-from jupyter_slurm.wire import Association, ClusterInfo, Limits, Partition, said
+from jupyter_slurm.readable import counted, duration, memory, moment
+from jupyter_slurm.wire import Association, ClusterInfo, Limits, Partition
 
 HEAD = ("Partition", "Time limit", "Nodes idle", "GPUs free", "A node has", "Cost", "Note")
 
@@ -24,29 +24,23 @@ def fitted(info: ClusterInfo, width: int) -> Sequence[tuple[str, ...]]:
     """Return the rows as lines for a narrow terminal: a partition, then what it has."""
     lines = []
     for row in rows(info):
-        told = [
-            f"{said(what)}: {value}" for what, value in zip(HEAD[1:], row[1:], strict=True) if value
-        ]
+        told = [f"{what}: {value}" for what, value in zip(HEAD[1:], row[1:], strict=True) if value]
         lines.append((row[0], *told))
     return [tuple(_wrapped(one, width)) for one in lines]
 
 
 def lines(info: ClusterInfo, now_s: float) -> Iterator[str]:
     """Yield what is not of one partition: versions, what is mine, what is kept for others."""
-    yield said(
-        "{cluster} at {time}: Slurm {version}, with accounting."
-        if info.accounting
-        else "{cluster} at {time}: Slurm {version}, without accounting.",
-        cluster=info.name,
-        time=moment(info.asked_s, now_s),
-        version=info.slurm_version,
+    yield (
+        f"{info.name} at {moment(info.asked_s, now_s)}: Slurm {info.slurm_version}, "
+        f"{'with' if info.accounting else 'without'} accounting."
     )
     if info.accounts:
         default = {one.account for one in info.associations if one.default}
-        yield said("Your accounts: {names}.", names=_names(info.accounts, default))
+        yield f"Your accounts: {_names(info.accounts, default)}."
     if info.qos:
         default = {one.default_qos for one in info.associations if one.default_qos}
-        yield said("Your QOS: {names}.", names=_names(info.qos, default))
+        yield f"Your QOS: {_names(info.qos, default)}."
     if "limits" in info.enforced:
         for qos in info.qos_limits:
             if told := limits_text(qos):
@@ -61,33 +55,21 @@ def lines(info: ClusterInfo, now_s: float) -> Iterator[str]:
 def _what_is_had(info: ClusterInfo) -> Iterator[str]:
     for use in info.in_use:
         gpus = use.tres.get("gres/gpu", 0)
-        yield said(
-            "You have {running} running and {waiting} waiting in {partition} (QOS {qos}), {gpus}."
-            if gpus
-            else "You have {running} running and {waiting} waiting in {partition} (QOS {qos}).",
-            running=use.jobs,
-            waiting=use.queued - use.jobs,
-            partition=use.partition,
-            qos=use.qos,
-            gpus=_count_of_gpus(gpus),
+        has = f", {counted(round(gpus), 'GPU')}" if gpus else ""
+        yield (
+            f"You have {use.jobs} running and {use.queued - use.jobs} waiting in {use.partition} "
+            f"(QOS {use.qos}){has}."
         )
 
 
 def _what_is_kept(info: ClusterInfo, now_s: float) -> Iterator[str]:
     for kept in info.reservations:
         if kept.end_s > now_s:
-            where = ", ".join(
-                said("{count} of {name}", count=count, name=name)
-                for name, count in kept.partitions.items()
-            )
-            yield said(
-                "Maintenance (`{name}`), {start} to {end}: {where} nodes."
-                if kept.maintenance
-                else "Reserved (`{name}`), {start} to {end}: {where} nodes.",
-                name=kept.name,
-                start=moment(kept.start_s, now_s),
-                end=moment(kept.end_s, now_s),
-                where=where or "0",
+            where = ", ".join(f"{count} of {name}" for name, count in kept.partitions.items())
+            yield (
+                f"{'Maintenance' if kept.maintenance else 'Reserved'} (`{kept.name}`), "
+                f"{moment(kept.start_s, now_s)} to {moment(kept.end_s, now_s)}: {where or '0'} "
+                "nodes."
             )
 
 
@@ -99,11 +81,11 @@ def limits_text(limits: Limits) -> str:
     """
     job = [duration(limits.limit_s)] if limits.limit_s is not None else []
     parts = {
-        said("a job"): job + _amounts(limits.per_job),
-        said("a user"): _amounts(limits.per_user)
+        "a job": job + _amounts(limits.per_job),
+        "a user": _amounts(limits.per_user)
         + _running(limits.jobs_per_user)
         + _queued(limits.queued_per_user),
-        said("in all"): _amounts(limits.in_all)
+        "in all": _amounts(limits.in_all)
         + _running(limits.jobs_in_all)
         + _queued(limits.queued_in_all),
     }
@@ -111,15 +93,15 @@ def limits_text(limits: Limits) -> str:
 
 
 def _row(one: Partition, info: ClusterInfo) -> tuple[str, ...]:
-    down = "" if one.up else f", {said('down')}"
+    down = "" if one.up else ", down"
     return (
-        (said("{name} (default)", name=one.name) if one.default else one.name) + down,
-        said("none") if one.limit_s is None else duration(one.limit_s),
-        said("{part} of {whole}", part=one.idle_nodes, whole=one.nodes),
+        (f"{one.name} (default)" if one.default else one.name) + down,
+        "none" if one.limit_s is None else duration(one.limit_s),
+        f"{one.idle_nodes} of {one.nodes}",
         _gpus(one),
         _node(one),
         _cost(one, info),
-        "; ".join(filter(None, (said(one.about), _only(one)))),
+        "; ".join(filter(None, (one.about, _only(one)))),
     )
 
 
@@ -127,16 +109,16 @@ def _gpus(one: Partition) -> str:
     """Return `a100 3 of 8, v100 0 of 4`."""
     kinds = one.gpus_by_type or ({"": (one.gpus, one.free_gpus)} if one.gpus else {})
     told = {
-        kind: total if free is None else said("{part} of {whole}", part=free, whole=total)
+        kind: total if free is None else f"{free} of {total}"
         for kind, (total, free) in kinds.items()
     }
     return ", ".join(f"{kind} {count}".strip() for kind, count in told.items())
 
 
 def _node(one: Partition) -> str:
-    has = [said("1 CPU" if one.cpus == 1 else "{count} CPUs", count=one.cpus)] if one.cpus else []
+    has = [counted(one.cpus, "CPU")] if one.cpus else []
     has += [memory(one.memory_mib)] if one.memory_mib else []
-    has += [_count_of_gpus(one.gpus_per_node)] if one.gpus_per_node else []
+    has += [counted(round(one.gpus_per_node), "GPU")] if one.gpus_per_node else []
     return ", ".join(has)
 
 
@@ -144,66 +126,53 @@ def _cost(one: Partition, info: ClusterInfo) -> str:
     """Say what an hour costs by the profile, and by Slurm."""
     told = []
     if one.cost is not None:
-        told.append(said("{cost} a node", cost=f"{one.cost:g} {info.cost_unit}".rstrip()))
+        told.append(f"{f'{one.cost:g} {info.cost_unit}'.rstrip()} a node")
     weights = (
-        said("{weight} a {thing}", weight=f"{weight * 1024:g}", thing="GiB")
-        if name == "mem"
-        else said("{weight} a {thing}", weight=f"{weight:g}", thing=_resource(name))
+        f"{weight * 1024:g} a GiB" if name == "mem" else f"{weight:g} a {_resource(name)}"
         for name, weight in one.billing.items()
     )
     if billing := ", ".join(weights):
-        most = "billing {weights} (the most of these)" if info.max_tres else "billing {weights}"
-        told.append(said(most, weights=billing))
+        most = " (the most of these)" if info.max_tres else ""
+        told.append(f"billing {billing}{most}")
     return "; ".join(told)
 
 
 def _only(one: Partition) -> str:
     """Say whom the partition is for."""
-    told = [said("whole nodes")] if one.exclusive else []
+    told = ["whole nodes"] if one.exclusive else []
     if one.allow_qos:
-        told.append(said("QOS {names} only", names=", ".join(one.allow_qos)))
+        told.append(f"QOS {', '.join(one.allow_qos)} only")
     if one.allow_accounts:
-        told.append(said("accounts {names} only", names=", ".join(one.allow_accounts)))
+        told.append(f"accounts {', '.join(one.allow_accounts)} only")
     return "; ".join(told)
 
 
 def _names(names: Sequence[str], default: set[str]) -> str:
-    return ", ".join(
-        said("{name} (default)", name=name) if name in default else name for name in names
-    )
+    return ", ".join(f"{name} (default)" if name in default else name for name in names)
 
 
 def _whose(one: Association) -> str:
-    where = said(" in {partition}", partition=one.partition) if one.partition else ""
-    told = "Account {account}" if one.whole else "You with account {account}"
-    return said(told, account=one.account) + where
+    where = f" in {one.partition}" if one.partition else ""
+    return f"{'Account' if one.whole else 'You with account'} {one.account}{where}"
 
 
 def _amounts(tres: Mapping[str, float]) -> list[str]:
     return [
-        said("{amount} of memory", amount=memory(count))
-        if name == "mem"
-        else f"{count:.0f} {_resource(name)}"
+        f"{memory(count)} of memory" if name == "mem" else f"{count:.0f} {_resource(name)}"
         for name, count in tres.items()
     ]
 
 
 def _resource(name: str) -> str:
-    return said(SHORT.get(name, name))
-
-
-def _count_of_gpus(count: float) -> str:
-    return said("1 GPU" if count == 1 else "{count} GPUs", count=f"{count:.0f}")
+    return SHORT.get(name, name)
 
 
 def _running(count: int | None) -> list[str]:
-    told = "1 running job" if count == 1 else "{count} running jobs"
-    return [] if count is None else [said(told, count=count)]
+    return [] if count is None else [counted(count, "running job")]
 
 
 def _queued(count: int | None) -> list[str]:
-    told = "1 queued job" if count == 1 else "{count} queued jobs"
-    return [] if count is None else [said(told, count=count)]
+    return [] if count is None else [counted(count, "queued job")]
 
 
 def _wrapped(parts: Sequence[str], width: int) -> Iterator[str]:

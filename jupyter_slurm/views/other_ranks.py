@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from jupyter_slurm.readable import visible_lines
-from jupyter_slurm.wire import ErrorOutput, Output, Stream, said
+from jupyter_slurm.readable import counted, visible_lines
+from jupyter_slurm.wire import ErrorOutput, Output, Stream
 
 MOST = 32
 """So many ranks are shown in a cell; the panel and `%slurm logs` show any."""
@@ -29,7 +29,7 @@ def text_of(outputs: Iterable[Output]) -> str:
 def as_html(texts: Mapping[int, str], more: str) -> str:
     """Return one fold for each rank that has text, and `more`, where the others are."""
     folds = [
-        f"<details><summary>{escape(said('Rank {rank}', rank=rank))}: {_lines(text)}</summary>"
+        f"<details><summary>Rank {rank}: {_lines(text)}</summary>"
         f'<pre style="margin:0 0 0 1.5em">{escape(text)}</pre></details>'
         for rank, text in texts.items()
         if text
@@ -40,13 +40,8 @@ def as_html(texts: Mapping[int, str], more: str) -> str:
 def as_text(texts: Mapping[int, str], job_id: str) -> str:
     """Return the same for front ends that cannot fold."""
     told = ", ".join(f"{rank} ({_lines(text)})" for rank, text in texts.items() if text)
-    return said(
-        "Other ranks wrote, too: {ranks}. `%slurm logs {id} --task RANK` shows it.",
-        ranks=told,
-        id=job_id,
-    )
+    return f"Other ranks wrote, too: {told}. `%slurm logs {job_id} --task RANK` shows it."
 
 
 def _lines(text: str) -> str:
-    count = text.count("\n") + 1
-    return said("1 line" if count == 1 else "{count} lines", count=count)
+    return counted(text.count("\n") + 1, "line")

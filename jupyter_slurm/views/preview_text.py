@@ -11,7 +11,7 @@ from html import escape
 
 from jupyter_slurm.readable import duration, visible
 from jupyter_slurm.views.card import marked_up
-from jupyter_slurm.wire import Cost, Preview, said
+from jupyter_slurm.wire import Cost, Preview
 
 MARKS = {True: "✔", False: "✖", None: "·"}
 """Before a sentence of `Check`, by its `ok`."""
@@ -24,9 +24,9 @@ def preview_lines(preview: Preview) -> Iterator[str]:
     if preview.cost is not None:
         yield cost_text(preview.cost)
     for check in preview.checks:
-        yield f"{MARKS[check.ok]} {visible(said(check.sentence))}"
+        yield f"{MARKS[check.ok]} {visible(check.sentence)}"
         if check.hint:
-            yield f"    {visible(said(check.hint))}"
+            yield f"    {visible(check.hint)}"
     if preview.variables:
         yield visible(_variables(preview))
 
@@ -35,14 +35,9 @@ def preview_html(preview: Preview) -> str:
     """Return the same, with script and sbatch's command line folded away below."""
     told = "".join(f"<div>{line}</div>" for line in _html_lines(preview))
     files = ", ".join(preview.files)
-    where = said(
-        "Cluster {cluster}, job dir {job_dir}. Files: {files}.",
-        cluster=preview.cluster,
-        job_dir=preview.job_dir,
-        files=files,
-    )
+    where = f"Cluster {preview.cluster}, job dir {preview.job_dir}. Files: {files}."
     script = f"$ {shlex.join(preview.sbatch)}\n\n{preview.script}"
-    summary = f"<summary>{escape(said('What would be sent'))}</summary>"
+    summary = "<summary>What would be sent</summary>"
     return (
         f"{told}<details>{summary}<div>{escape(where)}</div>"
         f'<pre style="{_PRE}">{escape(script)}</pre></details>'
@@ -53,16 +48,16 @@ def _html_lines(preview: Preview) -> Iterator[str]:
     if preview.cost is not None:
         yield f"<b>{escape(cost_text(preview.cost))}</b>"
     for check in preview.checks:
-        told = marked_up(said(check.hint)) if check.hint else ""
+        told = marked_up(check.hint) if check.hint else ""
         hint = f'<br><span style="opacity:.75">{told}</span>' if told else ""
-        yield f"{MARKS[check.ok]} {marked_up(said(check.sentence))}{hint}"
+        yield f"{MARKS[check.ok]} {marked_up(check.sentence)}{hint}"
     if preview.variables:
         yield escape(_variables(preview))
 
 
 def _variables(preview: Preview) -> str:
     names = ", ".join(preview.variables)
-    return said("With {names} in its environment, from a file that only you can read.", names=names)
+    return f"With {names} in its environment, from a file that only you can read."
 
 
 def cost_text(cost: Cost) -> str:
@@ -73,28 +68,23 @@ def cost_text(cost: Cost) -> str:
     """
     charged = [] if cost.units is None else [f"{number(cost.units)} {cost.unit}".rstrip()]
     if cost.billing_hours is not None:
-        charged.append(said("{n} billing-hours", n=number(cost.billing_hours)))
+        charged.append(f"{number(cost.billing_hours)} billing-hours")
     used = []
     if cost.node_hours:
-        nodes = number(cost.node_hours)
-        used.append(said("{n} node-hour" if nodes == "1" else "{n} node-hours", n=nodes))
+        used.append(_hours(cost.node_hours, "node"))
     if cost.cpu_hours:
-        cpus = number(cost.cpu_hours)
-        used.append(said("{n} CPU-hour" if cpus == "1" else "{n} CPU-hours", n=cpus))
+        used.append(_hours(cost.cpu_hours, "CPU"))
     if cost.gpu_hours:
-        gpus = number(cost.gpu_hours)
-        used.append(said("{n} GPU-hour" if gpus == "1" else "{n} GPU-hours", n=gpus))
-    most = said(
-        "Up to {amount} in {span} for each of {jobs} jobs"
-        if cost.jobs > 1
-        else "Up to {amount} in {span}",
-        amount=said("{one} or {other}", one=charged[0], other=charged[1])
-        if len(charged) == 2
-        else ", ".join(charged or used),
-        span=duration(cost.limit_s),
-        jobs=f"{cost.jobs:,}",
-    )
+        used.append(_hours(cost.gpu_hours, "GPU"))
+    amount = " or ".join(charged) if charged else ", ".join(used)
+    each = f" for each of {cost.jobs:,} jobs" if cost.jobs > 1 else ""
+    most = f"Up to {amount} in {duration(cost.limit_s)}{each}"
     return f"{most}: {', '.join(used)}" if charged else most
+
+
+def _hours(value: float, of: str) -> str:
+    hours = number(value)
+    return f"{hours} {of}-hour{'' if hours == '1' else 's'}"
 
 
 def number(value: float) -> str:
@@ -104,4 +94,4 @@ def number(value: float) -> str:
     ('36', '0.25', '12,346')
     """
     text = f"{value:,.0f}" if value >= 100 else f"{value:.2f}".rstrip("0").rstrip(".")
-    return text if text != "0" or not value else said("less than 0.01")
+    return text if text != "0" or not value else "less than 0.01"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jupyter_slurm.wire import JobPriority, Priorities, said
+from jupyter_slurm.wire import JobPriority, Priorities
 
 HEAD = ("ID", "Slurm", "Name", "Partition", "Priority", "Before it")
 _FACTORS = "age fairshare jobsize partition qos association site tres nice".split()
@@ -25,5 +25,5 @@ def _row(one: JobPriority, factors: Sequence[str]) -> tuple[str, ...]:
         one.partition,
         str(one.priority),
         *(f"{one.given.get(name, 0):.0f}" for name in factors),
-        said("{part} of {whole}", part=one.before, whole=one.waiting - 1),
+        f"{one.before} of {one.waiting - 1}",
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from jupyter_slurm.readable import moment
 from jupyter_slurm.views.preview_text import number
-from jupyter_slurm.wire import Quota, Spending, Spent, said
+from jupyter_slurm.wire import Quota, Spending, Spent
 
 HOURS: Mapping[str, str] = {"cpu": "CPU-hours", "gres/gpu": "GPU-hours", "node": "node-hours"}
 
@@ -25,29 +25,22 @@ def lines(told: Spending) -> Iterator[str]:
     """Yield from when on that is, what is not in it, and what is left."""
     since = moment(told.since_s, told.asked_s)
     if not told.accounting:
-        yield said(
-            "{cluster} keeps no accounting, so Slurm does not know what ended jobs have used.",
-            cluster=told.cluster,
+        yield (
+            f"{told.cluster} keeps no accounting, so Slurm does not know what ended jobs have used."
         )
-        yield said("Its administrators can switch that on (slurmdbd, `AccountingStorageType`).")
+        yield "Its administrators can switch that on (slurmdbd, `AccountingStorageType`)."
         return
     if not told.spent:
-        yield said("Nothing was spent on {cluster} since {time}.", cluster=told.cluster, time=since)
+        yield f"Nothing was spent on {told.cluster} since {since}."
     else:
-        yield said(
-            "Spent on {cluster} since {time}, by what the jobs had, used or not.",
-            cluster=told.cluster,
-            time=since,
-        )
+        yield f"Spent on {told.cluster} since {since}, by what the jobs had, used or not."
     unpriced = sum(one.unpriced for one in told.spent if one.user) or sum(
         one.unpriced for one in told.spent
     )
     if unpriced:
-        yield said(
-            "The profile has no price for the partitions of {count} of the jobs, which are not in "
-            "the {unit}.",
-            count=unpriced,
-            unit=told.unit or said("cost"),
+        yield (
+            f"The profile has no price for the partitions of {unpriced} of the jobs, which are "
+            f"not in the {told.unit or 'cost'}."
         )
     yield from map(_left, told.quotas)
 
@@ -62,7 +55,7 @@ def _row(one: Spent, told: Spending) -> tuple[str, ...]:
     units = ("" if one.units is None else number(one.units),) if _units(told) else ()
     return (
         one.account,
-        one.user or said("all who are shown"),
+        one.user or "all who are shown",
         f"{one.jobs:,}",
         number(one.cpu_hours),
         number(one.gpu_hours),
@@ -78,15 +71,11 @@ def _left(one: Quota) -> str:
     'Account lab: 750 of 1,000 CPU-hours are left, as Slurm counts them.'
     """
     left = max(0.0, one.limit_hours - one.used_hours)
-    what = said("MiB-hours of memory")
+    what = "MiB-hours of memory"
     if one.tres != "mem":
-        what = said(HOURS.get(one.tres, f"{one.tres}-hours"))
-    return said(
-        "You with account {account}: {left} of {limit} {hours} are left, as Slurm counts them."
-        if one.user
-        else "Account {account}: {left} of {limit} {hours} are left, as Slurm counts them.",
-        account=one.account,
-        left=number(left),
-        limit=number(one.limit_hours),
-        hours=what,
+        what = HOURS.get(one.tres, f"{one.tres}-hours")
+    whose = "You with account" if one.user else "Account"
+    return (
+        f"{whose} {one.account}: {number(left)} of {number(one.limit_hours)} {what} are left, as "
+        "Slurm counts them."
     )

@@ -11,8 +11,8 @@ from html import escape
 from types import MappingProxyType
 from typing import Any
 
-from jupyter_slurm.readable import duration, reasons_told, size, visible
-from jupyter_slurm.wire import Transfer, TransferState, said
+from jupyter_slurm.readable import counted, duration, reasons_told, size, visible
+from jupyter_slurm.wire import Transfer, TransferState
 
 _BAR = (
     "display:inline-block;width:12em;height:.6em;border-radius:.3em;margin-right:.7em;"
@@ -29,6 +29,7 @@ _COLOURS: Mapping[TransferState, str] = MappingProxyType(
 """As the card's: a contrast of at least 3:1 on white and on JupyterLab's dark background."""
 _RATE_AFTER_S = 1.0
 """A rate of less than this long is a guess."""
+_RESUMES = "the next transfer resumes from there"
 
 
 def bundle(transfer: Transfer, now_s: float) -> dict[str, Any]:
@@ -67,14 +68,10 @@ def progress_text(transfer: Transfer, now_s: float) -> str:
         case TransferState.DONE:
             return _all(transfer)
         case TransferState.FAILED:
-            told = (
-                "failed after {done}; the next goes on from there"
-                if _may_go_on(transfer)
-                else "failed after {done}"
-            )
-            return said(told, done=_so_far(transfer))
+            resumes = f"; {_RESUMES}" if _may_go_on(transfer) else ""
+            return f"failed after {_so_far(transfer)}{resumes}"
         case TransferState.STOPPED:
-            return said("stopped after {done}; the next goes on from there", done=_so_far(transfer))
+            return f"stopped after {_so_far(transfer)}; {_RESUMES}"
         case TransferState.RUNNING:
             return _running(transfer, now_s)
 
@@ -93,37 +90,33 @@ def done_fraction(transfer: Transfer) -> float | None:
 def _running(transfer: Transfer, now_s: float) -> str:
     fraction = done_fraction(transfer)
     if fraction is None:
-        return said("comparing both sides")
+        return "comparing both sides"
     past_s = now_s - transfer.began_s
-    files = _of(f"{transfer.files_done:,}", _files(transfer.files or 0))
-    moved = _of(size(transfer.bytes_done), size(transfer.bytes or 0))
+    files = f"{transfer.files_done:,} of {counted(transfer.files or 0, 'file')}"
+    moved = f"{size(transfer.bytes_done)} of {size(transfer.bytes or 0)}"
     parts = [f"{fraction:.0%}, {files}, {moved}"]
     if past_s >= _RATE_AFTER_S and transfer.bytes_done:
         rate = transfer.bytes_done / past_s
         left_s = ((transfer.bytes or 0) - transfer.bytes_done) / rate
-        parts.append(f"{size(rate)}/s, {said('{span} left', span=duration(left_s + 0.5))}")
+        parts.append(f"{size(rate)}/s, {duration(left_s + 0.5)} left")
     return ", ".join(parts)
 
 
 def _all(transfer: Transfer) -> str:
     same = ""
     if transfer.files_same:
-        same = said("{files} the same already", files=_files(transfer.files_same))
+        same = f"{counted(transfer.files_same, 'file')} already the same"
     if not transfer.files_done:
-        return f"{said('nothing to do')}, {same}" if same else said("no files to transfer")
+        return f"nothing to do, {same}" if same else "no files to transfer"
     lasted_s = (transfer.ended_s or transfer.began_s) - transfer.began_s
-    sent = said(
-        "{done} in {span}" if lasted_s >= 1 else "{done} in under a second",
-        done=_so_far(transfer),
-        span=duration(lasted_s),
-    )
+    sent = f"{_so_far(transfer)} in {duration(lasted_s) if lasted_s >= 1 else 'under a second'}"
     return f"{sent}, {same}" if same else sent
 
 
 def _behind(transfer: Transfer) -> Iterator[str]:
     for what, behind in (
-        (said("did not arrive"), transfer.failed),
-        (said("left out"), transfer.left_out),
+        ("did not arrive", transfer.failed),
+        ("left out", transfer.left_out),
     ):
         if behind is not None:
             yield f"{what}:"
@@ -131,15 +124,7 @@ def _behind(transfer: Transfer) -> Iterator[str]:
 
 
 def _so_far(transfer: Transfer) -> str:
-    return f"{_files(transfer.files_done)} ({size(transfer.bytes_done)})"
-
-
-def _files(count: int) -> str:
-    return said("1 file" if count == 1 else "{count} files", count=f"{count:,}")
-
-
-def _of(part: str, whole: str) -> str:
-    return said("{part} of {whole}", part=part, whole=whole)
+    return f"{counted(transfer.files_done, 'file')} ({size(transfer.bytes_done)})"
 
 
 def _way(transfer: Transfer) -> str:

@@ -12,7 +12,6 @@ from jupyter_slurm.wire.image import *
 from jupyter_slurm.wire.job import *
 from jupyter_slurm.wire.kernel import *
 from jupyter_slurm.wire.lab import *
-from jupyter_slurm.wire.message import *
 from jupyter_slurm.wire.output import *
 from jupyter_slurm.wire.priority import *
 from jupyter_slurm.wire.problem import *

@@ -7,7 +7,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-from jupyter_slurm.wire.message import Text
 from jupyter_slurm.wire.problem import Problem
 
 __all__ = ["Action", "ActionState", "ActionVerb", "Refusal"]
@@ -27,7 +26,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
     job: str
     """Slurm's id; ours where the job has none."""
-    why: Text
+    why: str
 
 
 class Action(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,6 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from jupyter_slurm.wire.message import Text
 from jupyter_slurm.wire.problem import Problem
 
 __all__ = [
@@ -83,7 +82,7 @@ class Partition(Struct, frozen=True, kw_only=True):
     """TRESBillingWeights: for each `cpu`, MiB of `mem`, `gres/gpu` …; {}: none are set."""
     cost: float | None = None
     """The price of a node for an hour, in `ClusterInfo.cost_unit`; None: the profile has none."""
-    about: Text = ""
+    about: str = ""
     """The profile's description of it for users."""
 
 
@@ -226,7 +225,7 @@ class QueueEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     qos: str | None = None
     priority: int | None = None
     reason: str | None = None
-    why: Text | None = None
+    why: str | None = None
     nodes: str | None = None
     node_count: int | None = None
     gpus: int = 0
@@ -316,8 +315,8 @@ class Check(Struct, frozen=True, kw_only=True):
 
     ok: bool | None
     """None: neither good nor bad, for information."""
-    sentence: Text
-    hint: Text | None = None
+    sentence: str
+    hint: str | None = None
     option: str | None = None
     """The option it is about, as in `Problem`."""
 

@@ -7,7 +7,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-from jupyter_slurm.wire.message import Text
 from jupyter_slurm.wire.problem import Problem
 
 __all__ = [
@@ -40,9 +39,9 @@ class Question(Struct, frozen=True, kw_only=True):
     host: str
     """The asking host: `alice@gateway.example.org`."""
     kind: QuestionKind
-    prompt: Text
+    prompt: str
     """The host's own words, or ours for a passphrase or a host key."""
-    instruction: Text = ""
+    instruction: str = ""
     """The host's words before the prompt; for a host key its type and fingerprint."""
     names_a_key: bool = False
     """Whether the host's words mention a passphrase or a private key, which no host needs: the

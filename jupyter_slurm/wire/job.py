@@ -12,7 +12,6 @@ from msgspec import Struct, field
 
 from jupyter_slurm.wire.connection import Transfer
 from jupyter_slurm.wire.lab import Lab
-from jupyter_slurm.wire.message import Text
 from jupyter_slurm.wire.problem import Problem
 from jupyter_slurm.wire.state import JobState
 from jupyter_slurm.wire.usage import Usage, UsageSample
@@ -238,11 +237,11 @@ class _Job(_KindDefaults, frozen=True, kw_only=True):
     restarts: int = 0
     reason: str | None = None
     """Slurm's reason word or text."""
-    why: Text | None = None
+    why: str | None = None
     """The reason as a sentence; after the end, what became of the job."""
-    advice: Text | None = None
+    advice: str | None = None
     """What the user can do about it."""
-    warning: Text | None = None
+    warning: str | None = None
     problem: Problem | None = None
     """Why nothing newer is known: the cluster has not answered since `problem_since_s`."""
     problem_since_s: float | None = None
@@ -272,7 +271,7 @@ class _Job(_KindDefaults, frozen=True, kw_only=True):
     tasks: dict[str, str] = field(default_factory=dict)
     """For an array: Slurm's state -> the tasks in it, in the notation of `--array` (`0-3,7`);
     UNKNOWN: they ended unobserved. {}: it is not an array, or has too many to follow."""
-    no_requeue: Text | None = None
+    no_requeue: str | None = None
     """Why Slurm would not put it back into the queue; None: it would, or that is not known yet."""
     inferred: bool = False
     """Whether the end was inferred from traces, since neither the job nor Slurm reported it."""
@@ -382,7 +381,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
     time_s: float
     state: JobState
     """The job's state from then on."""
-    text: Text | None = None
+    text: str | None = None
     """A sentence for it: why the job waits, on which node it began, who asked for its end."""
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from jupyter_slurm.wire.message import Text
-
 __all__ = ["JobPriority", "Priorities"]
 
 
@@ -32,5 +30,5 @@ class Priorities(Struct, frozen=True, kw_only=True):
     """This user's waiting jobs, the highest priority first, and what is to be said of them."""
 
     jobs: tuple[JobPriority, ...]
-    said: tuple[Text, ...] = ()
+    said: tuple[str, ...] = ()
     """Sentences: of one job, if one was asked for; else why there is none."""

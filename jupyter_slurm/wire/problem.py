@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from jupyter_slurm.wire.message import Text
-
 __all__ = ["Problem"]
 
 
@@ -13,8 +11,8 @@ class Problem(Struct, frozen=True, kw_only=True):
     """An error on its way to a person: see `errors.py` for the codes."""
 
     code: str
-    message: Text
-    hint: Text | None = None
+    message: str
+    hint: str | None = None
     detail: str | None = None
     transient: bool = False
     option: str | None = None

@@ -7,7 +7,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal
 
-__all__ = ["RAISED", "SAID_BY_STATE", "JobState", "state_word"]
+__all__ = ["RAISED", "SAID_BY_CARD", "SAID_BY_STATE", "JobState", "state_word"]
 
 Tone = Literal["waiting", "running", "done", "failed", "ended", "unknown"]
 """How a job goes, for colours and signs; `ended` is neither well nor badly."""
@@ -102,23 +102,21 @@ STATE_WORDS: Mapping[str, str] = MappingProxyType(
 )
 """A state -> its word in sidebar, card, tables, `%slurm` and terminal."""
 
-RAISED = "The cell raised {ename}."
-"""The text of the reason of which a card shows the exception's name alone."""
-
 SAID_BY_STATE = frozenset(
     {
         "Cancelled.",
-        "Failed (exit code {exit_code}).",
         "Next in line, waiting for resources.",
         "On hold (by you).",
         "Other jobs are ahead of it in the queue.",
-        "Out of memory (peak {peak} of {memory}).",
         "Out of memory.",
-        RAISED,
         "Time limit reached.",
     }
 )
-"""The texts of reasons that say no more than a card does beside its state's word."""
+"""The reasons that say no more than the state's word."""
+
+RAISED = r"The cell raised ([^ ]+)\."
+SAID_BY_CARD = (r"Failed \(exit code [0-9]+\)\.", r"Out of memory \(peak [^)]+\)\.", RAISED)
+"""Patterns of reasons that say no more than a card shows beside its state's word."""
 
 _FINAL = frozenset(
     JobState(name)

@@ -35,6 +35,6 @@ export function dotted(facts: readonly string[]): string {
 }
 
 /** Joins the sentences that are not empty; no blank follows a Japanese full stop. */
-export function together(parts: readonly string[]): string {
+export function together(parts: readonly (string | null)[]): string {
   return parts.filter(Boolean).join(' ').replace(/。 /g, '。');
 }

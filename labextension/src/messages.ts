@@ -1,35 +1,15 @@
-// The agent's messages as text: why a job waits, what can be done, how it ended. Pure.
+// Problems in words. Pure.
 import { together } from './language';
-import type { Message, Problem } from './wire';
-
-/** A text that varies in nothing, or a message. */
-export type Text = string | Message;
-
-/** The prefix of a command in a terminal. */
-const COMMAND = 'jupyter slurm';
-
-/** Returns the text with its arguments filled in. */
-export function said(text: Text): string {
-  if (typeof text === 'string') {
-    return text;
-  }
-  const words: Message['args'] = { slurm: COMMAND, ...text.args };
-  return text.text.replace(/\{(\w+)\}/g, (place, name: string) => said(words[name] ?? place));
-}
-
-/** Returns the text without its arguments. */
-export function codeOf(text: Text): string {
-  return typeof text === 'string' ? text : text.text;
-}
+import type { Problem } from './wire';
 
 /** Makes the problem that is found here, not by the agent. */
-export function problem(code: string, message: Text, more: Partial<Problem> = {}): Problem {
+export function problem(code: string, message: string, more: Partial<Problem> = {}): Problem {
   return { code, message, hint: null, detail: null, option: null, transient: false, ...more };
 }
 
 /** What is wrong, and what can be done. */
 export function told({ message, hint }: Problem): string {
-  return together([message, hint ?? ''].map(said));
+  return together([message, hint]);
 }
 
 /** The same beside a button that logs in where that is what is needed: the hint names other ways. */
@@ -42,12 +22,7 @@ export function isSame(
   one: Problem | null | undefined,
   other: Problem | null | undefined
 ): boolean {
-  return JSON.stringify(one?.message) === JSON.stringify(other?.message);
-}
-
-/** Of what another page has sent. */
-export function isText(value: unknown): value is Text {
-  return typeof value === 'string' || typeof (Object(value) as Partial<Message>).text === 'string';
+  return one?.message === other?.message;
 }
 
 export function needsLogin({ code }: Problem): boolean {

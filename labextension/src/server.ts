@@ -1,7 +1,7 @@
 // The way to the Jupyter server: calls, and what is watched over one WebSocket. Knows no view.
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
-import { problem, said } from './messages';
+import { problem } from './messages';
 import type { Problem } from './wire';
 
 /** An error that the agent or the server has put into words. */
@@ -10,7 +10,7 @@ export class SlurmError extends Error {
     readonly problem: Problem,
     readonly status: number
   ) {
-    super(said(problem.message));
+    super(problem.message);
     this.name = 'SlurmError';
   }
 }

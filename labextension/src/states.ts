@@ -32,15 +32,17 @@ export const STATES = {
   PREEMPTED: { word: 'preempted', tone: 'failed', final: true },
   OUT_OF_MEMORY: { word: 'out of memory', tone: 'failed', final: true }
 } as const;
-export const RAISED = 'The cell raised {ename}.' as const;
+export const RAISED = 'The cell raised ([^ ]+)\\.' as const;
 export const SAID_BY_STATE = [
   'Cancelled.',
-  'Failed (exit code {exit_code}).',
   'Next in line, waiting for resources.',
   'On hold (by you).',
   'Other jobs are ahead of it in the queue.',
-  'Out of memory (peak {peak} of {memory}).',
   'Out of memory.',
-  'The cell raised {ename}.',
   'Time limit reached.'
+] as const;
+export const SAID_BY_CARD = [
+  'Failed \\(exit code [0-9]+\\)\\.',
+  'Out of memory \\(peak [^)]+\\)\\.',
+  'The cell raised ([^ ]+)\\.'
 ] as const;

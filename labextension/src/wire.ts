@@ -51,7 +51,6 @@ export interface Wire {
   Action?: Action;
   ActionState?: ActionState;
   Refusal?: Refusal;
-  Message?: Message;
   Problem?: Problem;
   AgentStatus?: AgentStatus;
   Check?: Check;
@@ -154,24 +153,15 @@ export interface Action {
  */
 export interface Refusal {
   job: string;
-  why: string | Message;
-}
-/**
- * A sentence, or a part of one, and what varies in it.
- */
-export interface Message {
-  text: string;
-  args: {
-    [k: string]: string | Message;
-  };
+  why: string;
 }
 /**
  * An error on its way to a person: see `errors.py` for the codes.
  */
 export interface Problem {
   code: string;
-  message: string | Message;
-  hint: string | Message | null;
+  message: string;
+  hint: string | null;
   detail: string | null;
   transient: boolean;
   option: string | null;
@@ -201,8 +191,8 @@ export interface AgentStatus {
  */
 export interface Check {
   ok: boolean | null;
-  sentence: string | Message;
-  hint: string | Message | null;
+  sentence: string;
+  hint: string | null;
   option: string | null;
 }
 /**
@@ -249,9 +239,9 @@ export interface CellJob {
   slurm_id: string | null;
   restarts: number;
   reason: string | null;
-  why: string | Message | null;
-  advice: string | Message | null;
-  warning: string | Message | null;
+  why: string | null;
+  advice: string | null;
+  warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
@@ -277,7 +267,7 @@ export interface CellJob {
   tasks: {
     [k: string]: string;
   };
-  no_requeue: string | Message | null;
+  no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
   notebook: string | null;
@@ -394,9 +384,9 @@ export interface ProgramJob {
   slurm_id: string | null;
   restarts: number;
   reason: string | null;
-  why: string | Message | null;
-  advice: string | Message | null;
-  warning: string | Message | null;
+  why: string | null;
+  advice: string | null;
+  warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
@@ -422,7 +412,7 @@ export interface ProgramJob {
   tasks: {
     [k: string]: string;
   };
-  no_requeue: string | Message | null;
+  no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
   notebook: string | null;
@@ -448,9 +438,9 @@ export interface ScriptJob {
   slurm_id: string | null;
   restarts: number;
   reason: string | null;
-  why: string | Message | null;
-  advice: string | Message | null;
-  warning: string | Message | null;
+  why: string | null;
+  advice: string | null;
+  warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
@@ -476,7 +466,7 @@ export interface ScriptJob {
   tasks: {
     [k: string]: string;
   };
-  no_requeue: string | Message | null;
+  no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
   notebook: string | null;
@@ -498,9 +488,9 @@ export interface SessionJob {
   slurm_id: string | null;
   restarts: number;
   reason: string | null;
-  why: string | Message | null;
-  advice: string | Message | null;
-  warning: string | Message | null;
+  why: string | null;
+  advice: string | null;
+  warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
@@ -526,7 +516,7 @@ export interface SessionJob {
   tasks: {
     [k: string]: string;
   };
-  no_requeue: string | Message | null;
+  no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
   notebook: string | null;
@@ -551,9 +541,9 @@ export interface KernelJob {
   slurm_id: string | null;
   restarts: number;
   reason: string | null;
-  why: string | Message | null;
-  advice: string | Message | null;
-  warning: string | Message | null;
+  why: string | null;
+  advice: string | null;
+  warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
@@ -579,7 +569,7 @@ export interface KernelJob {
   tasks: {
     [k: string]: string;
   };
-  no_requeue: string | Message | null;
+  no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
   notebook: string | null;
@@ -603,9 +593,9 @@ export interface LabJob {
   slurm_id: string | null;
   restarts: number;
   reason: string | null;
-  why: string | Message | null;
-  advice: string | Message | null;
-  warning: string | Message | null;
+  why: string | null;
+  advice: string | null;
+  warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
@@ -631,7 +621,7 @@ export interface LabJob {
   tasks: {
     [k: string]: string;
   };
-  no_requeue: string | Message | null;
+  no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
   notebook: string | null;
@@ -675,8 +665,8 @@ export interface Question {
   cluster: string;
   host: string;
   kind: QuestionKind;
-  prompt: string | Message;
-  instruction: string | Message;
+  prompt: string;
+  instruction: string;
   names_a_key: boolean;
   refused: boolean;
 }
@@ -746,7 +736,7 @@ export interface Partition {
     [k: string]: number;
   };
   cost: number | null;
-  about: string | Message;
+  about: string;
 }
 export interface Qos {
   limit_s: number | null;
@@ -1147,7 +1137,7 @@ export interface LabSpec {
 export interface JobEvent {
   time_s: number;
   state: JobState;
-  text: string | Message | null;
+  text: string | null;
 }
 /**
  * A waiting job of this user's in one of its partitions; an array is one job.
@@ -1277,7 +1267,7 @@ export interface Preview {
  */
 export interface Priorities {
   jobs: JobPriority[];
-  said: (string | Message)[];
+  said: string[];
 }
 /**
  * What a cluster's queue has come to since a cursor.
@@ -1307,7 +1297,7 @@ export interface QueueEntry {
   qos?: string | null;
   priority?: number | null;
   reason?: string | null;
-  why?: string | Message | null;
+  why?: string | null;
   nodes?: string | null;
   node_count?: number | null;
   gpus?: number;

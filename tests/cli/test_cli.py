@@ -606,7 +606,7 @@ def test_forget_asks_before_output_is_lost(
     [
         ("hold", "held (waiting)"),
         ("release", "released (waiting)"),
-        ("requeue", "it is in the queue again"),
+        ("requeue", "requeued; unsaved work is lost"),
         ("forget", "forgotten"),
     ],
 )

@@ -173,7 +173,7 @@ def test_the_cluster_and_the_agent_are_described(shell: Shell) -> None:
     status = json.loads(shell.ok("status", "--json"))
     assert status["local"] is None
     assert status["agent"]["pid"] > 0
-    assert "The agent runs (pid" in shell.ok("agent", "status")
+    assert "The agent (pid" in shell.ok("agent", "status")
 
 
 @pytest.mark.real

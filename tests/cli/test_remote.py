@@ -76,7 +76,7 @@ def test_login_asks_and_says_how_the_cluster_is_reached(run: Run) -> None:
         f"Connected to fake: {HOST} → alice@login1, 12 ms there and back.\n",
     )
     assert run.prompts == [f"{HOST} asks: Password: "] * 2
-    assert "has not taken that answer" in err
+    assert "rejected that answer" in err
 
 
 def test_a_command_that_needs_a_login_asks_for_it_and_goes_on(run: Run) -> None:
@@ -95,7 +95,7 @@ def test_ctrl_c_at_the_prompt_is_130_and_a_sentence(run: Run, tmp_path: Path) ->
         run.typed = [KeyboardInterrupt()]
         code, _, err = run(*words)
         assert code == 130
-        assert "was broken off; nothing else was done" in err
+        assert "cancelled; nothing else was done" in err
         assert "Whether job" not in err
     assert run.api.given == [None, None]
 
@@ -133,7 +133,7 @@ def test_ctrl_c_stops_a_transfer(run: Run, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("jupyter_slurm.cli.progress.time.sleep", interrupt)
     code, _, err = run("push", str(tmp_path))
     assert code == 130
-    assert "the next goes on from there" in err
+    assert "the next transfer resumes from there" in err
 
 
 def test_a_submitted_file_takes_its_folder_and_brings_its_files(run: Run, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_files_that_do_not_come_fail_a_job_that_went_well_and_no_other(
 def test_tunnels_are_opened_listed_and_closed(run: Run) -> None:
     assert run("tunnel")[1] == "No tunnel is open.\n"
     code, out, _ = run("tunnel", "gpu7:8888", "--local-port", "9999")
-    assert (code, out) == (0, "127.0.0.1:9999 leads to gpu7:8888 on fake (tunnel t1).\n")
+    assert (code, out) == (0, "127.0.0.1:9999 forwards to gpu7:8888 on fake (tunnel t1).\n")
     assert json.loads(run("tunnel", "80", "--json")[1])["port"] == 80
     assert "t1" in run("tunnel")[1]
     assert len(json.loads(run("tunnel", "--json")[1])) == 2

@@ -85,7 +85,7 @@ def test_a_wrong_answer_is_shown_as_such_and_asked_again(api: FakeApi) -> None:
     api.need_login(PASSWORD)
     person = Person("wrong", "s3cret")
     attend(api, person).queue()
-    assert f"{HOST} has not taken that answer, and asks again." in person.said
+    assert f"{HOST} rejected that answer. Try again." in person.said
 
 
 @pytest.mark.parametrize(("typed", "given"), [("YES", "yes"), ("", "no")])
@@ -106,7 +106,7 @@ def test_a_host_key_is_shown_with_its_fingerprint_and_taken_by_yes_alone(
 
 def test_ctrl_c_at_the_prompt_ends_the_login_for_everybody(api: FakeApi) -> None:
     api.need_login(PASSWORD)
-    with pytest.raises(LoginDeclined, match="broken off"):
+    with pytest.raises(LoginDeclined, match="cancelled"):
         attend(api, Person(KeyboardInterrupt)).queue()
     assert api.given == [None]
 

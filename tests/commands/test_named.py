@@ -1,4 +1,4 @@
-"""What those below the front ends say of commands: none is named as one front end has it."""
+"""The commands named in messages from below the front ends exist where they are shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jupyter_slurm.commands.command import Place
 
 BELOW = "agent jobs transport containers slurm profiles wire".split()
 PLACES: tuple[Place, ...] = ("terminal", "notebook")
-NAMED = re.compile(r"(%slurm|\{slurm\}|jupyter slurm) ([a-z {}]+)")
+NAMED = re.compile(r"(?<!%)(%slurm|jupyter slurm) ([a-z ]+)")
 
 
 def literals() -> Iterator[tuple[str, str]]:
@@ -37,13 +37,12 @@ def places_of(words: str) -> set[Place]:
     return there[max(known, key=len)] if known else set()
 
 
-def test_a_command_in_a_message_is_named_by_a_place_of_its_own() -> None:
+def test_a_command_in_a_message_exists_in_every_front_end_that_shows_it() -> None:
     named = [(found, file) for text, file in literals() for found in NAMED.findall(text)]
     wrong = [
         (file, before, words)
         for (before, words), file in named
-        if "{" not in words  # as `{verb}`, which is pull or push
-        if places_of(words) != (set(PLACES) if before == "{slurm}" else {"terminal"})
+        if places_of(words) != (set(PLACES) if before == "%slurm" else {"terminal"})
     ]
     assert named
     assert wrong == []

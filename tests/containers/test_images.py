@@ -99,7 +99,7 @@ def test_what_is_not_there_is_named_with_what_is() -> None:
     assert detail.endswith(" in /images.")
     assert str(caught.value.hint) == (
         "Did you mean pytorch:22.11? There are: jax, pytorch:22.11. "
-        "`%slurm image pull pytorch:22.1` brings it from a registry."
+        "`%slurm image pull pytorch:22.1` pulls it from a registry."
     )
 
 

@@ -39,7 +39,7 @@ def test_a_file_is_made_read_changed_renamed_and_removed_under_any_name(
     to = folder / "-n"
     assert api.rename_file(str(path), str(to), "local").name == "-n"
     assert names(api, folder) == {"-n"}
-    with pytest.raises(FileAccessError, match="cannot be removed"):
+    with pytest.raises(FileAccessError):
         api.remove_file(str(folder), "local")
     api.remove_file(str(to), "local")
     assert api.list_folder(str(folder), "local").entries == ()
@@ -72,9 +72,9 @@ def test_nothing_is_overwritten_by_a_new_name(api: Api, tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="is there already"):
         api.rename_file(str(tmp_path / "a"), str(tmp_path / "b"), "local")
     assert (tmp_path / "b").is_symlink()
-    with pytest.raises(FileAccessError, match="cannot be made"):
+    with pytest.raises(FileAccessError):
         api.make_folder(str(tmp_path / "a"), "local")
-    with pytest.raises(FileAccessError, match="cannot be written"):
+    with pytest.raises(FileAccessError):
         api.write_file(str(tmp_path), b"", "local")
 
 

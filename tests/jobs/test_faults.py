@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.job import steer_each
 from jupyter_slurm.wire import JobKind, JobState
 from tests.jobs.conftest import IMPATIENT, Site, over_ssh, spec
@@ -261,7 +262,7 @@ def test_a_disk_that_is_full_when_a_job_is_submitted(
     site = Site(slurm_cluster, tmp_path / "s", monkeypatch, job_root=str(small_disk / "jobs"))  # type: ignore[arg-type]
     (small_disk / "filler").write_bytes(b"x" * (300 << 10))
     asked = spec("'" + "x" * 100_000 + "'")
-    with pytest.raises(Exception, match="cannot be written"):
+    with pytest.raises(JupyterSlurmError):
         site.service.submit(asked)
     assert site.slurm_jobs() == []
     site.service.close()

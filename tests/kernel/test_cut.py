@@ -65,9 +65,9 @@ def test_one_display_says_why_then_that_a_login_is_needed_then_that_all_is_well(
     notice.look(CELL, "arandu", 600.0)
     notice.line_open(601.0)
     why, login, line, well = cell.texts()
-    assert "There is no route. It is tried again by itself." in why
+    assert "There is no route. The kernel retries by itself." in why
     assert "`jupyter slurm login arandu`" in login
     assert "The line was cut." in line, "the cluster is reached, the kernel not yet"
-    assert well == "The line to the kernel's job was cut for 10 min 1 s; nothing is lost."
+    assert well == "The connection to the kernel's job was down for 10 min 1 s. No output was lost."
     assert [update for update, _ in cell.shown] == [False, True, True, True]
     assert len(cell.ids) == 1

@@ -29,7 +29,7 @@ def test_a_job_that_is_put_back_into_the_queue_is_told_at_once(home: Home) -> No
     home.cluster.run("scontrol", "requeuehold", slurm_id)
     reply = kernel.reply(request)
     assert reply.content["ename"] == "KernelDied"
-    assert "back into the queue, so its variables are gone" in reply.content["evalue"]
+    assert "requeued the kernel's job, so its variables are lost" in reply.content["evalue"]
     waits = kernel.start("print('again')")
     kernel.until_shown(waits, "held")
     home.cluster.run("scontrol", "release", slurm_id)
@@ -65,12 +65,12 @@ def test_a_line_that_falls_silent_is_told_in_the_cell_that_runs_and_goes_on(
     )
     kernel.until(lambda m: m["msg_type"] == "stream" and "on" in m["content"]["text"])
     line.freeze()
-    shown = kernel.until_shown(request, "Nothing comes from the kernel's job now")
-    assert "the cell runs on there" in shown["content"]["data"]["text/plain"]
+    shown = kernel.until_shown(request, "The connection to the kernel's job is down")
+    assert "The cell keeps running" in shown["content"]["data"]["text/plain"]
     go.touch()
     line.thaw()
     reply = kernel.reply(request)
     assert reply.text == "on\noff\n"
-    assert "nothing is lost" in kernel.shown(request)[-1]["text/plain"]
+    assert "No output was lost" in kernel.shown(request)[-1]["text/plain"]
     assert len({m["content"]["transient"]["display_id"] for m in reply.displays()}) == 1
     assert len(home.jobs()) == 1

@@ -33,7 +33,6 @@ from jupyter_slurm.local_cluster import (
     status,
     up,
 )
-from jupyter_slurm.wire import Text
 from tests.cluster.plugin import SlurmCluster, jupyter_homes, kept
 
 pytestmark = pytest.mark.real
@@ -76,7 +75,7 @@ def pids(where: LocalStatus) -> list[int | None]:
 
 
 def test_up_gives_a_cluster_that_runs_jobs(home: Path) -> None:
-    said: list[Text] = []
+    said: list[str] = []
     made = up(LocalSpec(nodes=2, gpus=8, cpus=4, memory_mib=2048), said.append)
     assert made.running
     assert [(one.program, one.node) for one in made.daemons] == [

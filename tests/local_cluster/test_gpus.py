@@ -10,7 +10,6 @@ import pytest
 
 from jupyter_slurm.cli import main
 from jupyter_slurm.local_cluster import Gpu, LocalSpec, LocalStatus, gpus, own_gpus, status, up
-from jupyter_slurm.wire import Text
 from tests.cluster.plugin import jupyter_homes, kept
 from tests.local_cluster.test_cluster import slurm
 
@@ -48,7 +47,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield tmp_path
 
 
-def nothing_to_say(text: Text) -> None:
+def nothing_to_say(text: str) -> None:
     pytest.fail(str(text))
 
 
@@ -74,7 +73,7 @@ def test_the_machines_gpus_are_those_of_nvidia_smi(nvidia_smi: NvidiaSmi) -> Non
 
 def test_why_there_is_none_is_said(nvidia_smi: NvidiaSmi) -> None:
     nvidia_smi("NVIDIA-SMI has failed because it couldn't communicate with the driver.", 9)
-    said: list[Text] = []
+    said: list[str] = []
     assert own_gpus(said.append) == ()
     assert "couldn't communicate" in str(said[0])
 
@@ -138,7 +137,7 @@ def test_up_takes_the_machines_gpus_and_a_job_finds_its_own(
 ) -> None:
     nvidia_smi(MIXED)
     out = printed(capsys, "up", "--cpus", "4", "--memory", "2G")
-    assert f"and 3 GPUs of this machine's ({H100}, {L4})." in out
+    assert f"and 3 GPUs of this machine ({H100}, {L4})." in out
     known = status()
     assert known is not None
     assert seen(known, f"--gpus={L4}:1") == "[1]"

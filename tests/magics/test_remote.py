@@ -140,7 +140,7 @@ def test_a_cell_whose_submission_got_no_answer_says_so_and_finds_its_job(
     monkeypatch.setattr(api, "submit", unanswered)
     ran = shell.run("%%slurm\n1")
     assert isinstance(ran.error, AgentError)
-    assert f"Job {api.jobs()[0].id} may be submitted all the same" in ran.err
+    assert f"Job {api.jobs()[0].id} may have been submitted all the same" in ran.err
     assert shell.run("%%slurm\n1").error is None
     assert len(api.jobs()) == 1
 
@@ -241,7 +241,7 @@ def test_interrupting_a_transfer_stops_it_and_says_that_the_next_goes_on(
     monkeypatch.setattr("jupyter_slurm.magics.transfer.time.sleep", interrupt)
     ran = shell.run(f"%slurm push {tmp_path} x")
     assert isinstance(ran.error, Stopped)
-    assert "the next goes on from there" in str(ran.error)
+    assert "the next transfer resumes from there" in str(ran.error)
     assert ran.error._render_traceback_() == [f"KeyboardInterrupt: {ran.error}"]
     assert "⊘" in ran.shown[-1].data["text/plain"]
 
@@ -327,7 +327,7 @@ def test_a_tunnel_leads_to_the_login_node_a_host_or_a_jobs_node(shell: Shell, ap
     shell.run("%%slurm --detach\nlinger()")
     job = api.jobs()[0]
     ran = shell.run("%slurm tunnel 8888 --local-port 9999")
-    assert ran.out == "127.0.0.1:9999 leads to localhost:8888 on fake (tunnel t1).\n"
+    assert ran.out == "127.0.0.1:9999 forwards to localhost:8888 on fake (tunnel t1).\n"
     shell.run("%slurm tunnel gpu7:8888 --cluster other")
     shell.run("%slurm tunnel [::1]:80")
     ran = shell.run(f"%slurm tunnel {job.slurm_id}:8888")

@@ -120,9 +120,23 @@ def test_an_ended_job_tells_its_exit_memory_and_efficiency() -> None:
         names_out=("model",),
     )
     told = Text(html(ended, NOW_S)).text
-    for part in ("exit code 3", "1.5 GiB of 2.0 GiB asked for (75%)", "75% of 2 CPUs", "attach"):
+    for part in ("exit code 3", "1.5 GiB of 2.0 GiB requested (75%)", "75% of 2 CPUs", "attach"):
         assert part in told
     assert "attach" not in html(msgspec.structs.replace(ended, delivered=True), NOW_S)
+
+
+@pytest.mark.parametrize(
+    ("why", "how", "shown"),
+    [
+        ("The cell raised ValueError.", "ValueError", False),
+        ("Failed (exit code 3).", "exit code 3", False),
+        ("Failed (exit code 3). That was on n2 only.", "exit code 3", True),
+    ],
+)
+def test_a_reason_that_the_headline_tells_is_not_repeated(why: str, how: str, shown: bool) -> None:
+    failed = job(state=JobState.FAILED, exit_code=3, ended_s=NOW_S, why=why)
+    assert f"failed · {how} · fit" in plain(failed, NOW_S)
+    assert (why in plain(failed, NOW_S)) == shown
 
 
 def test_silence_of_the_cluster_is_told_with_its_reason() -> None:

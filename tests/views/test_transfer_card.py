@@ -35,13 +35,13 @@ DONE: dict[str, Any] = {"state": TransferState.DONE, "ended_s": 104.0}
         ({**DONE, "files_done": 1, "bytes_done": 12}, "1 file (12 B) in 4 s"),
         (
             {**DONE, "ended_s": 100.2, "files_done": 2, "bytes_done": 12, "files_same": 4998},
-            "2 files (12 B) in under a second, 4,998 files the same already",
+            "2 files (12 B) in under a second, 4,998 files already the same",
         ),
-        ({**DONE, "files_same": 5}, "nothing to do, 5 files the same already"),
+        ({**DONE, "files_same": 5}, "nothing to do, 5 files already the same"),
         (DONE, "no files to transfer"),
         (
             {"state": TransferState.STOPPED, "files_done": 3, "bytes_done": 1500},
-            "stopped after 3 files (1.5 kB); the next goes on from there",
+            "stopped after 3 files (1.5 kB); the next transfer resumes from there",
         ),
         (
             {
@@ -56,7 +56,7 @@ DONE: dict[str, Any] = {"state": TransferState.DONE, "ended_s": 104.0}
                 "problem": Problem(code="x", message="The line broke.", transient=True),
                 "files_done": 3,
             },
-            "failed after 3 files (0 B); the next goes on from there",
+            "failed after 3 files (0 B); the next transfer resumes from there",
         ),
     ],
 )

@@ -76,10 +76,8 @@ def maker_for(runtime: str) -> Maker:
     if runtime in MAKERS:
         return MAKERS[runtime]
     raise RequestError(
-        "Runtime {runtime} has no images to make.",
-        hint="Name a container tool with --runtime: {tools}.",
-        runtime=runtime,
-        tools=", ".join(MAKERS),
+        f"Runtime {runtime} has no images to make.",
+        hint=f"Name a container tool with --runtime: {', '.join(MAKERS)}.",
     )
 
 

@@ -94,8 +94,7 @@ def _own(path: str) -> str:
     tag = docker_tag(path)
     if tag is None:
         raise RequestError(
-            "Docker takes images by name, not the file {path}.",
+            f"Docker takes images by name, not the file {path}.",
             hint="Load it where the image is to be made (`docker load`), and say its name.",
-            path=path,
         )
     return tag

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from jupyter_slurm.containers import image_folder
 from jupyter_slurm.containers.failures import without_room
 from jupyter_slurm.containers.runtime import Explained
-from jupyter_slurm.wire import Message
 
 _PAUSE_S, _LONGEST_PAUSE_S = 10, 60
 """How many seconds the script waits before it first says that a step still runs: each later wait is
@@ -26,10 +25,8 @@ _SAVING = "saving the image"
 _BEGINNING = "beginning"
 _IN_IMAGES = (
     "There is no room for it in the folder of images",
-    Message.of(
-        "Remove what is not needed there (`{slurm} image rm`), or name another folder: "
-        "`image_dir` of the cluster's profile."
-    ),
+    "Remove what is not needed there (`%slurm image rm`), or name another folder: `image_dir` of "
+    "the cluster's profile.",
 )
 SAVING = f'step "{_SAVING}"\n'
 """Sh text: from here on, a lack of room is one for the image in its folder."""

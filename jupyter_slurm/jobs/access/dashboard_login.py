@@ -17,7 +17,6 @@ from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.jobs.access import lab_host
 from jupyter_slurm.jobs.access.lab_host import NotThisLabError
 from jupyter_slurm.transport.relay_streams import break_off
-from jupyter_slurm.wire import Message
 
 PATH = "/jupyter-slurm-login"
 _COOKIE = b"jupyter-slurm"
@@ -103,8 +102,8 @@ class Guard:
 _REFUSED = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
-def _again() -> Message:
-    return Message.of("Open it again: from the job's card, or with `{slurm} tunnel`.")
+def _again() -> str:
+    return "Open it again: from the job's card, or with `%slurm tunnel`."
 
 
 def _cookies(head: bytes) -> list[bytes]:

@@ -111,13 +111,10 @@ class Dashboards:
         job = self._book.job(job_id)
         whose = DASHBOARDS[name]
         if name not in kind_of(job).dashboards(job):
-            raise RequestError("Job {id} has no dashboard of {whose}.", id=job.id, whose=whose)
+            raise RequestError(f"Job {job.id} has no dashboard of {whose}.")
         if job.state is not JobState.RUNNING:
             raise RequestError(
-                "Job {id} is {state}, so its dashboard of {whose} does not run.",
-                id=job.id,
-                state=job.state,
-                whose=whose,
+                f"Job {job.id} is {job.state}, so its dashboard of {whose} does not run."
             )
         return job
 
@@ -136,10 +133,8 @@ class Dashboards:
                     return found
                 if found is not None:
                     raise RequestError(
-                        "The dashboard of {whose} does not run in job {id}.",
+                        f"The dashboard of {DASHBOARDS[name]} does not run in job {job.id}.",
                         detail=visible(found.problem or ""),
-                        whose=DASHBOARDS[name],
-                        id=job.id,
                     )
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
@@ -147,10 +142,8 @@ class Dashboards:
             transport.grown({path: len(data)}, wait_s=left_s, wake=threading.Event())
             self._running(job.id, name)
         raise NotFoundError(
-            "The dashboard of {whose} does not answer yet in job {id}.",
+            f"The dashboard of {DASHBOARDS[name]} does not answer yet in job {job.id}.",
             hint="Try again in some seconds: it starts with the job's code.",
-            whose=DASHBOARDS[name],
-            id=job.id,
         )
 
     # --- the ports ---

@@ -35,7 +35,7 @@ def kernel_line(book: Book, tunnels: Tunnels, job_id: str) -> socket.socket:
     """
     job = book.job(job_id)
     if not kind_of(job).listens:
-        raise RequestError("Job {id} has no kernel.", id=job.id)
+        raise RequestError(f"Job {job.id} has no kernel.")
     place_of(job)
     name = socket_name(job.id)
     tunnels.prepare(job.id, name)

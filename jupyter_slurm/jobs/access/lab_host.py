@@ -10,8 +10,8 @@ from __future__ import annotations
 import socket
 
 from jupyter_slurm.errors import ForwardError
+from jupyter_slurm.readable import joined
 from jupyter_slurm.transport.relay_streams import break_off
-from jupyter_slurm.wire import Message, Text
 
 MISDIRECTED = "421 Misdirected Request"
 UNAVAILABLE = "503 Service Unavailable"
@@ -50,14 +50,14 @@ def is_meant(host: str, first: bytes, port: int) -> bool:
         raise NotThisLabError(
             "This is not the address of a lab, or no longer: it changes whenever the agent of "
             "jupyter-slurm is started anew, and what runs in the lab goes on.",
-            hint=Message.of("Open the lab again: `{slurm} lab open`."),
+            hint="Open the lab again: `%slurm lab open`.",
         )
     return True
 
 
-def answer(sock: socket.socket, status: str, *sentences: Text | None) -> None:
+def answer(sock: socket.socket, status: str, *sentences: str | None) -> None:
     """Take over `sock`, whose client has sent the head of a request, and answer with plain text."""
-    text = " ".join(str(one) for one in sentences if one).encode()
+    text = joined(*sentences).encode()
     head = (
         f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
         f"Content-Length: {len(text)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"

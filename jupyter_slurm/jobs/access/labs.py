@@ -41,7 +41,7 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.lab import door_name
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.transport.forward import Forward
-from jupyter_slurm.wire import Job, JobState, Lab, LabEntry, LabStep, Message, Text
+from jupyter_slurm.wire import Job, JobState, Lab, LabEntry, LabStep
 
 _LOOK_S = 60.0
 _NAME_BYTES = 10
@@ -97,21 +97,14 @@ class Labs:
         lab, or the lab is not ready."""
         job = self._book.job(job_id)
         if not kind_of(job).is_web_server:
-            raise RequestError(
-                "Job {id} is not a lab.", hint="`{slurm} lab list` lists yours.", id=job.id
-            )
+            raise RequestError(f"Job {job.id} is not a lab.", hint="`%slurm lab list` lists yours.")
         key = self._book.store.key(job.id)
         if job.state.final or job.lab is None or key is None:
-            raise RequestError(
-                "The lab {id} has ended: it is {state}.", hint=job.why, id=job.id, state=job.state
-            )
+            raise RequestError(f"The lab {job.id} has ended: it is {job.state}.", hint=job.why)
         if job.lab.step is not LabStep.READY:
             raise RequestError(
-                "The lab {id} is not ready: it is {step}, its job {state}.",
-                hint=job.why or Message.of("`{slurm} lab open {job}` waits for it.", job=job.id),
-                id=job.id,
-                step=job.lab.step,
-                state=job.state,
+                f"The lab {job.id} is not ready: it is {job.lab.step}, its job {job.state}.",
+                hint=job.why or f"`%slurm lab open {job.id}` waits for it.",
             )
         # As node/lab.py makes it.
         token = hmac.new(key.strip(), b"lab", hashlib.sha256).hexdigest()
@@ -241,7 +234,7 @@ class Labs:
             self._book.change(job_id, lab=None, idle_since_s=None)
 
 
-def why_not(job: Job, error: JupyterSlurmError) -> tuple[Text | None, ...]:
+def why_not(job: Job, error: JupyterSlurmError) -> tuple[str | None, ...]:
     """Return the sentences for a client that `error` keeps out of a lab."""
     if job.state is JobState.RUNNING:
         return error.message, error.hint, "The lab goes on running meanwhile."

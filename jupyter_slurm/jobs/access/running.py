@@ -12,13 +12,10 @@ _RUNS = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobStat
 def place_of(job: Job) -> tuple[str, str]:
     """Return Slurm's ID and the node where the job's script runs. RequestError: it does not run."""
     if job.state.final or job.state is JobState.FINISHING:
-        raise RequestError("Job {id} has ended: it is {state}.", id=job.id, state=job.state)
+        raise RequestError(f"Job {job.id} has ended: it is {job.state}.")
     if job.state not in _RUNS or not job.nodes or job.slurm_id is None:
         raise RequestError(
-            "Job {id} does not run: it is {state}.",
-            hint="`{slurm} why {job}` says what it waits for.",
-            id=job.id,
-            state=job.state,
-            job=job.id,
+            f"Job {job.id} does not run: it is {job.state}.",
+            hint=f"`%slurm why {job.id}` says what it waits for.",
         )
     return job.slurm_id, job.nodes[0]

@@ -82,6 +82,6 @@ class Sessions:
         job = self._book.job(session_id)
         if not kind_of(job).takes_cells:
             raise RequestError(
-                "Job {id} is not a session.", hint="`{slurm} session list` lists yours.", id=job.id
+                f"Job {job.id} is not a session.", hint="`%slurm session list` lists yours."
             )
         return job

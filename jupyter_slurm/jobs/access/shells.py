@@ -80,11 +80,8 @@ class Shells:
                 nodes = tuple(name for row in rows for name in parse_nodelist(row.nodelist or ""))
         if node not in nodes:
             raise RequestError(
-                "Job {id} does not run on {node}.",
-                hint="It runs on: {nodes}.",
-                id=job.id,
-                node=node,
-                nodes=", ".join(nodes or job.nodes),
+                f"Job {job.id} does not run on {node}.",
+                hint=f"It runs on: {', '.join(nodes or job.nodes)}.",
             )
         return node
 

@@ -104,7 +104,7 @@ class Tunnels:
         else:
             valid = 1 <= port <= 65535 and bool(host) and host.isprintable() and " " not in host
         if not valid:
-            raise RequestError("`{host}:{port}` is not HOST:PORT.", host=host, port=port)
+            raise RequestError(f"`{host}:{port}` is not HOST:PORT.")
         job = None if job_id is None else self._running(job_id)
         name = self._clusters.named(cluster if job is None else job.cluster).name
         target = _TunnelTarget(name, host, port, None if job is None else job.id)
@@ -118,12 +118,8 @@ class Tunnels:
                 known = self._open[target] = _Open(self, target, local_port)
         if local_port not in (0, known.forward.local_port):
             raise ForwardError(
-                "{host}:{port} is at port {local_port} of this machine already.",
-                hint="Use that one, or close tunnel {id} first.",
-                host=host,
-                port=port,
-                local_port=known.forward.local_port,
-                id=known.id,
+                f"{host}:{port} is at port {known.forward.local_port} of this machine already.",
+                hint=f"Use that one, or close tunnel {known.id} first.",
             )
         self._keep()
         self._tidy()
@@ -182,7 +178,7 @@ class Tunnels:
         with self._lock:
             found = next((one for one in self._open.values() if one.id == tunnel_id), None)
             if found is None:
-                raise NotFoundError("There is no tunnel {tunnel_id}.", tunnel_id=repr(tunnel_id))
+                raise NotFoundError(f"There is no tunnel {tunnel_id!r}.")
             del self._open[found.target]
         self._keep()
         found.forward.close()
@@ -249,24 +245,20 @@ class Tunnels:
         done = transport.run(["sh", "-c", 'exec getent ahosts "$1"', "sh", target.host])
         if target.host.startswith("-") or done.returncode == _NOT_FOUND:
             raise ForwardError(
-                "`{host}` is neither a job that is known here nor a host that the login "
-                "machine of {cluster} finds.",
-                hint="`{slurm} jobs` lists jobs; a host is named as the login machine knows it.",
-                host=target.host,
-                cluster=target.cluster,
+                f"`{target.host}` is neither a job that is known here nor a host that the login "
+                f"machine of {target.cluster} finds.",
+                hint="`%slurm jobs` lists jobs; a host is named as the login machine knows it.",
             )
 
     def _running(self, job_id: str) -> Job:
         """Return the job. NotFoundError; ForwardError: it does not run."""
         job = self._book.job(job_id)
         if job.state.final or job.state is JobState.FINISHING:
-            raise ForwardError("Job {id} has ended: it is {state}.", id=job.id, state=job.state)
+            raise ForwardError(f"Job {job.id} has ended: it is {job.state}.")
         if job.state not in _RUNS or not job.nodes or job.slurm_id is None:
             raise ForwardError(
-                "Job {id} does not run: it is {state}.",
+                f"Job {job.id} does not run: it is {job.state}.",
                 hint="A tunnel into a job works as soon as the job runs.",
-                id=job.id,
-                state=job.state,
             )
         return job
 

@@ -24,12 +24,12 @@ from jupyter_slurm.jobs.cluster.probe import (
 )
 from jupyter_slurm.jobs.preflight.partition_facts import differences
 from jupyter_slurm.profiles.profile import ClusterProfile, Storage
-from jupyter_slurm.readable import date_and_time, size, visible
+from jupyter_slurm.readable import counted, date_and_time, size, visible
 from jupyter_slurm.slurm import scontrol, sinfo, versions
 from jupyter_slurm.slurm.fields import optional_int
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import TimedOutError
-from jupyter_slurm.wire import Check, ClusterInfo, Message, Text, together
+from jupyter_slurm.wire import Check, ClusterInfo
 
 _NEEDED = ("sbatch", "squeue", "scontrol", "scancel", "sinfo")
 _PROGRAMS = (
@@ -54,7 +54,7 @@ def examine(profile: ClusterProfile, run: Run) -> list[Check]:
     except LoginNeededError:
         raise
     except (JupyterSlurmError, TimedOutError) as exc:
-        sentence = Message.of("The cluster cannot be reached: {error}", error=_told(exc))
+        sentence = f"The cluster cannot be reached: {exc}"
         return [Check(ok=False, sentence=sentence, hint=_hint(profile))]
     checks = list(_commands(found))
     alone = False
@@ -80,11 +80,8 @@ def examine_records(set_aside: Sequence[Path]) -> Iterator[Check]:
     for path in set_aside:
         yield Check(
             ok=False,
-            sentence=Message.of(
-                "The record of job {id} cannot be read, so that the job is not shown: {path}.",
-                id=path.name.split(".")[0],
-                path=path,
-            ),
+            sentence=f"The record of job {path.name.split('.')[0]} cannot be read, so that the "
+            f"job is not shown: {path}.",
             hint="Restore the file, which is read again when the agent starts, or remove it. The "
             "job itself goes on; `squeue` on its cluster shows it.",
         )
@@ -97,14 +94,11 @@ def examine_partitions(profile: ClusterProfile, info: ClusterInfo) -> Iterator[C
         yield Check(
             ok=None,
             sentence=sentence,
-            hint=Message.of(
-                "Change it in {origin}; a job is judged by what the cluster says.",
-                origin=profile.origin,
-            ),
+            hint=f"Change it in {profile.origin}; a job is judged by what the cluster says.",
         )
     if profile.partitions and not found:
         names = ", ".join(profile.partitions)
-        sentence = Message.of("The profile's partitions are as it says: {names}.", names=names)
+        sentence = f"The profile's partitions are as it says: {names}."
         yield Check(ok=True, sentence=sentence)
 
 
@@ -116,14 +110,12 @@ def _commands(found: Found) -> Iterator[Check]:
     if missing:
         yield Check(
             ok=False,
-            sentence=Message.of(
-                "Slurm's commands are not found: {names}.", names=", ".join(missing)
-            ),
+            sentence=f"Slurm's commands are not found: {', '.join(missing)}.",
             hint="Put their folder into `path` of the cluster's profile.",
         )
     else:
         where = found.facts["program"]["sbatch"]
-        sentence = Message.of("Slurm's commands are there ({where}).", where=where)
+        sentence = f"Slurm's commands are there ({where})."
         yield Check(ok=True, sentence=sentence)
 
 
@@ -131,7 +123,7 @@ def _controller(profile: ClusterProfile, run: Run) -> Check:
     try:
         done = run(["scontrol", "ping"])
     except (JupyterSlurmError, TimedOutError) as exc:
-        sentence = Message.of("slurmctld does not answer: {error}.", error=_told(exc))
+        sentence = f"slurmctld does not answer: {exc}."
         return Check(ok=False, sentence=sentence, hint=_hint(profile))
     text = (done.stdout + done.stderr).decode("utf-8", "replace")
     if " is UP" in text:
@@ -139,22 +131,15 @@ def _controller(profile: ClusterProfile, run: Run) -> Check:
     known = explain_rejection(text)
     if known is not None and known.known:
         return Check(ok=False, sentence=known.sentence, hint=profile.hint or known.advice)
-    sentence = Message.of("slurmctld does not answer: {words}", words=" ".join(text.split()))
+    sentence = f"slurmctld does not answer: {' '.join(text.split())}"
     return Check(ok=False, sentence=sentence, hint=_hint(profile))
 
 
-def _told(error: Exception) -> Text:
-    return error.text if isinstance(error, JupyterSlurmError) else str(error)
-
-
-def _hint(profile: ClusterProfile) -> Text:
+def _hint(profile: ClusterProfile) -> str:
     conf = profile.env.get("SLURM_CONF")
-    return profile.hint or Message.of(
-        "On a private cluster: `jupyter slurm up`. Elsewhere wait, or ask the administrators; "
-        "SLURM_CONF is {conf}."
-        if conf
-        else "On a private cluster: `jupyter slurm up`. Elsewhere wait, or ask the administrators.",
-        conf=conf or "",
+    return profile.hint or (
+        "On a private cluster: `jupyter slurm up`. Elsewhere wait, or ask the administrators"
+        f"{f'; SLURM_CONF is {conf}' if conf else ''}."
     )
 
 
@@ -180,18 +165,14 @@ def _configuration(profile: ClusterProfile, run: Run) -> Iterator[Check]:
 def _version(text: str) -> Check:
     version = versions.parse_version(text)
     if version is None:
-        version_text = text or Message.of("not said")
-        sentence = Message.of("Slurm's version is not known ({version}).", version=version_text)
-        return Check(ok=None, sentence=sentence)
+        return Check(ok=None, sentence=f"Slurm's version is unknown ({text or 'not reported'}).")
     if version < _OLDEST:
         return Check(
             ok=None,
-            sentence=Message.of(
-                "Slurm is {version}, older than what this was tested with (20.11).", version=text
-            ),
+            sentence=f"Slurm is {text}, older than what this was tested with (20.11).",
             hint="It may well work; newer options of sbatch do not.",
         )
-    return Check(ok=True, sentence=Message.of("Slurm is {version}.", version=text))
+    return Check(ok=True, sentence=f"Slurm is {text}.")
 
 
 def _memory_of_jobs(
@@ -206,15 +187,9 @@ def _memory_of_jobs(
         return
     yield Check(
         ok=True if accounting else None,
-        sentence=Message.of(
-            "Slurm forgets a job {age} s after it ends (MinJobAge), and the agent asks Slurm every "
-            "{every} s. Accounting fills the gap."
-            if accounting
-            else "Slurm forgets a job {age} s after it ends (MinJobAge), and the agent asks Slurm "
-            "every {every} s. The job's own files fill the gap.",
-            age=seconds,
-            every=f"{profile.poll_s:g}",
-        ),
+        sentence=f"Slurm forgets a job {seconds} s after it ends (MinJobAge), and the agent asks "
+        f"Slurm every {profile.poll_s:g} s. "
+        f"{'Accounting fills' if accounting else 'Job files fill'} the gap.",
     )
 
 
@@ -224,7 +199,7 @@ def _nodes(run: Run) -> Iterator[Check]:
     up = [row.name + ("*" if row.is_default else "") for row in partitions if row.is_up]
     if up:
         names = ", ".join(dict.fromkeys(up))
-        sentence = Message.of("Partitions: {names} (*: default).", names=names)
+        sentence = f"Partitions: {names} (*: default)."
         yield Check(ok=True, sentence=sentence)
     else:
         yield Check(ok=False, sentence="No partition is open to you.", hint="See `sinfo -a`.")
@@ -237,18 +212,13 @@ def _nodes(run: Run) -> Iterator[Check]:
         some = ", ".join(out[:5]) + (" …" if len(out) > 5 else "")
         yield Check(
             ok=None if len(out) < len(nodes) else False,
-            sentence=Message.of(
-                "{count} of {nodes} nodes cannot be used now: {names}.",
-                count=len(out),
-                nodes=len(nodes),
-                names=some,
-            ),
+            sentence=f"{len(out)} of {len(nodes)} nodes cannot be used now: {some}.",
             hint="`sinfo -R` says why.",
         )
     gpus = sum(row.gpus or 0 for row in nodes.values())
     yield Check(
         ok=True if gpus else None,
-        sentence=Message.of("GPUs on {nodes} node(s): {gpus}.", nodes=len(nodes), gpus=gpus)
+        sentence=f"GPUs on {counted(len(nodes), 'node')}: {gpus}."
         if gpus
         else "No node has a GPU.",
     )
@@ -260,7 +230,7 @@ def _job_root(found: Found, alone: bool) -> Iterator[Check]:
     if not found.one("writable"):
         yield Check(
             ok=False,
-            sentence=Message.of("Jobs live in {root}, which you cannot write.", root=root),
+            sentence=f"Jobs live in {root}, which you cannot write.",
             hint="Set `job_root` in the cluster's profile to a folder that you can write and that "
             "every node sees.",
         )
@@ -269,22 +239,17 @@ def _job_root(found: Found, alone: bool) -> Iterator[Check]:
     if free_kib is not None and free_kib < 1024 * 1024:
         yield Check(
             ok=False,
-            sentence=Message.of("{root} has only {mib} MiB left.", root=root, mib=free_kib // 1024),
+            sentence=f"{root} has only {free_kib // 1024} MiB left.",
             hint="Remove old files there, or set another `job_root`.",
         )
     if alone or kind.startswith(SHARED):
-        sentence = Message.of(
-            "Jobs live in {root}, which every node sees ({kind}).", root=root, kind=kind
-        )
+        sentence = f"Jobs live in {root}, which every node sees ({kind})."
         yield Check(ok=True, sentence=sentence)
     else:
         yield Check(
             ok=None,
-            sentence=Message.of(
-                "Jobs live in {root}, on a file system ({kind}) that other machines may not see.",
-                root=root,
-                kind=kind or Message.of("unknown"),
-            ),
+            sentence=f"Jobs live in {root}, on a file system ({kind or 'unknown'}) that "
+            "other machines may not see.",
             hint="Unless the nodes mount it, set `job_root` to a shared folder.",
         )
 
@@ -300,17 +265,11 @@ def _others_in_job_root(found: Found) -> Iterator[Check]:
         by_all = letters[8:9] == "w"
         if owner in (uid, "0") and (letters[9:10] in ("t", "T") or not (by_group or by_all)):
             continue
-        who = Message.of("Everybody there" if by_all else "Its group" if by_group else "Its owner")
+        who = "Everybody there" if by_all else "Its group" if by_group else "Its owner"
         yield Check(
             ok=False if by_all else None,
-            sentence=Message.of(
-                "{who} can put another folder in the place of {root}, and what lies in that would "
-                "run as you: {folder} is {letters}.",
-                who=who,
-                root=root,
-                folder=folder,
-                letters=letters,
-            ),
+            sentence=f"{who} can put another folder in the place of {root}, and what lies in that "
+            f"would run as you: {folder} is {letters}.",
             hint="Set `job_root` to a folder that only you can write, as those above it; where "
             "others have to write, `chmod +t` keeps them from what is yours.",
         )
@@ -318,20 +277,14 @@ def _others_in_job_root(found: Found) -> Iterator[Check]:
     if last[10:11] == "+":
         yield Check(
             ok=None,
-            sentence=Message.of(
-                "{root} has an ACL ({letters}): a job's folder is made so that it lets nobody in, "
-                "whatever is inherited.",
-                root=root,
-                letters=last.split()[0],
-            ),
+            sentence=f"{root} has an ACL ({last.split()[0]}): a job's folder is made so that it "
+            "lets nobody in, whatever is inherited.",
             hint="`getfacl` shows it. Files that jobs write elsewhere are as the ACL says.",
         )
     if found.one("filesystem") == "afs":
         yield Check(
             ok=None,
-            sentence=Message.of(
-                "{root} is on AFS, where `chmod` does not say who may read.", root=root
-            ),
+            sentence=f"{root} is on AFS, where `chmod` does not say who may read.",
             hint="`fs listacl` shows who may: the key of each job lies there.",
         )
 
@@ -341,19 +294,12 @@ def _erased_soon(storage: Storage, found: Found) -> Iterator[Check]:
     old_days = due_days(storage)
     for scratch, told in found.facts.get("old", {}).items():
         count, size_bytes, cut = (optional_int(one) or 0 for one in told.split())
-        rule = Message.of(
-            "The site erases files in {folder} {days} days after their last change",
-            folder=scratch,
-            days=storage.purge_days,
+        rule = (
+            f"The site erases files in {scratch} {storage.purge_days} days after their last change"
         )
         if not count:
-            sentence = Message.of(
-                "{rule}; as far as 10 s were enough to look, none is {days} days old."
-                if cut
-                else "{rule}; none is {days} days old.",
-                rule=rule,
-                days=old_days,
-            )
+            found_none = "a search of 10 s found none that is" if cut else "none is"
+            sentence = f"{rule}; {found_none} {old_days} days old."
             yield Check(ok=None if cut else True, sentence=sentence)
             continue
         path, changed_s = next(iter(found.facts["oldest"].items()))
@@ -361,50 +307,28 @@ def _erased_soon(storage: Storage, found: Found) -> Iterator[Check]:
         folder = shlex.quote(visible(str(PurePosixPath(path).parent)))
         yield Check(
             ok=None,
-            sentence=Message.of(
-                "{rule}. {count} files ({size}) there are more than {days} days old; the first to "
-                "go is {path}, on {time}."
-                if count > 1
-                else "{rule}. {count} file ({size}) there is more than {days} days old; the first "
-                "to go is {path}, on {time}.",
-                rule=rule,
-                count=Message.of("At least {count}", count=count) if cut else count,
-                size=size(size_bytes),
-                days=old_days,
-                path=visible(path),
-                time=date_and_time(erased_s),
-            ),
-            hint=Message.of(
-                "`{slurm} pull {folder}` copies a folder to this machine.", folder=folder
-            ),
+            sentence=f"{rule}. Older than {old_days} days: "
+            f"{'at least ' if cut else ''}{counted(count, 'file')} ({size(size_bytes)}). The first "
+            f"to go is {visible(path)}, on {date_and_time(erased_s)}.",
+            hint=f"`%slurm pull {folder}` copies a folder to this machine.",
         )
 
 
 def _runtimes(profile: ClusterProfile, found: Found, alone: bool) -> Iterator[Check]:
-    there: list[Text] = [
-        name for name, tool in RUNTIMES.items() if found.programs(tool.programs[:1])
-    ]
+    there = [name for name, tool in RUNTIMES.items() if found.programs(tool.programs[:1])]
     if found.one("module"):
-        there.append(Message.of("environment modules"))
+        there.append("environment modules")
     yield Check(
         ok=True if there else None,
-        sentence=Message.of("Found here: {tools}.", tools=together(*there, between=", "))
-        if there
-        else "No container tool is found here.",
+        sentence=f"Found here: {', '.join(there)}." if there else "Found no container tool here.",
     )
     yield _python(profile, found, alone)
     programs = RUNTIMES[profile.runtime].programs if profile.runtime in RUNTIMES else ()
     if programs and not found.programs(programs):
-        names: Text = programs[0]
-        for other in programs[1:]:
-            names = Message.of("{one} or {other}", one=names, other=other)
+        names = " or ".join(programs)
         yield Check(
             ok=False if alone else None,
-            sentence=Message.of(
-                "The runtime {runtime} of this cluster is not found here ({programs}).",
-                runtime=profile.runtime,
-                programs=names,
-            ),
+            sentence=f"The runtime {profile.runtime} of this cluster is not found here ({names}).",
             hint=None if alone else "If the nodes have it, all is well.",
         )
     if profile.modules and not found.one("module"):
@@ -418,22 +342,13 @@ def _python(profile: ClusterProfile, found: Found, alone: bool) -> Check:
         old = tuple(part or 0 for part in parts) < _OLDEST_PYTHON
         return Check(
             ok=not old,
-            sentence=Message.of(
-                "Cells without an image run in {python} (Python {version} here), which is too old: "
-                "3.6 is needed."
-                if old
-                else "Cells without an image run in {python} (Python {version} here).",
-                python=profile.python,
-                version=text,
-            ),
+            sentence=f"Cells without an image run in {profile.python} (Python {text} here)"
+            f"{', which is too old: 3.6 is needed' if old else ''}.",
             hint="Set `python` in the cluster's profile." if old else None,
         )
     return Check(
         ok=False if alone else None,
-        sentence=Message.of(
-            "`{python}`, in which cells without an image run, does not run here.",
-            python=profile.python,
-        ),
+        sentence=f"`{profile.python}`, in which cells without an image run, does not run here.",
         hint="Set `python` in the cluster's profile to an interpreter that the nodes have.",
     )
 
@@ -444,17 +359,13 @@ def _images(profile: ClusterProfile, found: Found) -> Iterator[Check]:
         if reference in file_paths(profile) and reference not in there:
             yield Check(
                 ok=False,
-                sentence=Message.of(
-                    "The image `{alias}` is not where the profile says: {path}.",
-                    alias=alias,
-                    path=reference,
-                ),
+                sentence=f"The image `{alias}` is not where the profile says: {reference}.",
                 hint="Build or copy it there, or change `images` in the profile.",
             )
     for folder in profile.image_dirs:
         if folder.startswith(("/", "~")) and folder not in there:
-            sentence = Message.of("There is no image folder {folder}.", folder=folder)
+            sentence = f"There is no image folder {folder}."
             yield Check(ok=False, sentence=sentence)
     if profile.images:
         names = ", ".join(sorted(profile.images))
-        yield Check(ok=True, sentence=Message.of("Images by name: {names}.", names=names))
+        yield Check(ok=True, sentence=f"Images by name: {names}.")

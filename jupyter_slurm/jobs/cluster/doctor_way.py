@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jupyter_slurm.readable import counted
 from jupyter_slurm.transport.ssh.route import NO_SSH, has_openssh
-from jupyter_slurm.wire import Check, Connection, ConnectionState, Message
+from jupyter_slurm.wire import Check, Connection, ConnectionState
 
 _FEW_SESSIONS = 4
 
@@ -19,29 +20,18 @@ def examine_way(
         return
     hops = " → ".join(connection.hosts)
     trip = connection.round_trip_s
-    there = "" if trip is None else Message.of(", {ms} ms there and back", ms=f"{trip * 1000:.0f}")
+    there = "" if trip is None else f", {trip * 1000:.0f} ms there and back"
     yield Check(
         ok=connection.state is ConnectionState.OPEN,
-        sentence=Message.of(
-            "The connection is {state}: {hops}{there}.",
-            state=Message(connection.state.value),
-            hops=hops,
-            there=there,
-        ),
+        sentence=f"The connection is {connection.state.value}: {hops}{there}.",
         hint=connection.problem.message if connection.problem else None,
     )
     if sessions is not None and sessions < _FEW_SESSIONS:
         yield Check(
             ok=None,
-            sentence=Message.of(
-                "Its sshd allows {sessions} sessions at a time on a connection (MaxSessions): what "
-                "needs more waits its turn."
-                if sessions > 1
-                else "Its sshd allows {sessions} session at a time on a connection (MaxSessions): "
-                "what needs more waits its turn.",
-                sessions=sessions,
-            ),
-            hint="Everything works, large transfers and many logs at once are slower.",
+            sentence=f"Its sshd allows {counted(sessions, 'session')} at a time on a connection "
+            "(MaxSessions). More have to wait.",
+            hint="Everything works, but large transfers and many logs at once are slower.",
         )
     if not has_openssh():
         yield Check(ok=None, sentence=NO_SSH)

@@ -15,7 +15,7 @@ from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.slurm.fields import optional_float
 from jupyter_slurm.transport import Completed, Transport
-from jupyter_slurm.wire import FileContent, FileEntry, FileListing, Message
+from jupyter_slurm.wire import FileContent, FileEntry, FileListing
 
 MOST_BYTES = 40_000_000
 """The most of one file: it travels and is held whole, in base64, within what the agent takes."""
@@ -55,7 +55,7 @@ class Files:
         told = _find(over_there, path, ["-maxdepth", "1"])
         folder, *entries = told
         if folder.kind != "folder":
-            raise RequestError("{path} is not a folder.", path=path)
+            raise RequestError(f"{path} is not a folder.")
         return FileListing(folder=folder, entries=tuple(entries))
 
     def file_entry(self, path: str, cluster: str | None = None) -> FileEntry:
@@ -65,7 +65,7 @@ class Files:
         over_there = self._to(cluster)
         entry = _entry(over_there, path)
         if entry.kind != "file":
-            raise RequestError("{path} is not a file that can be read.", path=path)
+            raise RequestError(f"{path} is not a file that can be read.")
         content = None
         if entry.size_bytes <= MOST_BYTES:
             content = over_there.read(_absolute(path), 0, MOST_BYTES + 1)
@@ -83,7 +83,7 @@ class Files:
         _done(
             over_there.send(argv, [content]),
             path,
-            Message.of("{path} cannot be written over there.", path=path),
+            f"Cannot write {path} on the cluster.",
         )
         return _entry(over_there, path)
 
@@ -92,7 +92,7 @@ class Files:
         _done(
             over_there.run(["mkdir", "--", str(_absolute(path))]),
             path,
-            Message.of("{path} cannot be made over there.", path=path),
+            f"Cannot create {path} on the cluster.",
         )
         return _entry(over_there, path)
 
@@ -102,8 +102,8 @@ class Files:
         argv = ["/bin/sh", "-c", code, "sh", str(_absolute(path)), str(_absolute(to))]
         done = over_there.run(argv)
         if done.returncode == _TAKEN:
-            raise RequestError("{to} is there already.", to=to)
-        _done(done, path, Message.of("{path} cannot be renamed over there.", path=path))
+            raise RequestError(f"{to} is there already.")
+        _done(done, path, f"Cannot rename {path} on the cluster.")
         return _entry(over_there, to)
 
     def remove_file(self, path: str, cluster: str | None = None) -> None:
@@ -112,7 +112,7 @@ class Files:
         _done(
             self._to(cluster).run(argv),
             path,
-            Message.of("{path} cannot be removed over there.", path=path),
+            f"Cannot remove {path} on the cluster.",
         )
 
     def _to(self, cluster: str | None) -> Transport:
@@ -122,7 +122,7 @@ class Files:
 def _absolute(path: str) -> PurePosixPath:
     """Return the path. RequestError: it is not absolute, or holds `..` or a NUL."""
     if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
-        raise RequestError("{path} is not an absolute path.", path=repr(path))
+        raise RequestError(f"{path!r} is not an absolute path.")
     return PurePosixPath(path)
 
 
@@ -137,7 +137,7 @@ def _find(over_there: Transport, path: str, how: Sequence[str]) -> list[FileEntr
     entries = [one for one in told if one is not None]
     # What cannot be looked at in a folder is not shown, and no reason to show nothing.
     if not entries or (done.returncode != 0 and len(entries) == 1):
-        _done(done, path, Message.of("{path} cannot be looked at over there.", path=path))
+        _done(done, path, f"Cannot read {path} on the cluster.")
         raise _missing(path)
     return entries
 
@@ -160,7 +160,7 @@ def _read(told: bytes) -> FileEntry | None:
     )
 
 
-def _done(done: Completed, path: str, refusal: Message) -> None:
+def _done(done: Completed, path: str, refusal: str) -> None:
     if done.returncode == 0:
         return
     words = done.stderr.decode(errors="replace").strip()
@@ -170,14 +170,11 @@ def _done(done: Completed, path: str, refusal: Message) -> None:
 
 
 def _missing(path: str) -> NotFoundError:
-    return NotFoundError("There is no {path} over there.", path=path)
+    return NotFoundError(f"There is no {path} on the cluster.")
 
 
 def _too_large(path: str, verb: str) -> RequestError:
     return RequestError(
-        "{path} is larger than {most} MB, which is too much for a browser.",
-        hint="`{slurm} {verb}` takes files of any size.",
-        path=path,
-        most=MOST_BYTES // 1000000,
-        verb=verb,
+        f"{path} is larger than {MOST_BYTES // 1000000} MB, which is too much for a browser.",
+        hint=f"`%slurm {verb}` takes files of any size.",
     )

@@ -51,12 +51,9 @@ def files_in(folder: str | None, notebook: str | None) -> Files:
     total = sum(entry.size_bytes for entry in found.entries.values() if entry.kind == "file")
     if total > _MOST_BYTES:
         raise RequestError(
-            "{folder} has {total}, and an image takes at most {most} along.",
+            f"{top} has {size(total)}, and an image takes at most {size(_MOST_BYTES)} along.",
             hint="Name a folder with what the image needs, --push DIR, or leave the rest out in "
             ".dockerignore.",
-            folder=top,
-            total=size(total),
-            most=size(_MOST_BYTES),
         )
     return Files(str(top), tuple(exclude), _digest(top, found))
 
@@ -97,10 +94,8 @@ def _digest(top: Path, found: Listing) -> str:
                     content = hashlib.file_digest(file, "sha256").digest()
             except OSError as exc:
                 raise FileAccessError(
-                    "{path} cannot be read: {reason}.",
+                    f"{top / os.fsdecode(name)} cannot be read: {exc.strerror or exc}.",
                     hint="Make it readable, or leave it out in .dockerignore.",
-                    path=top / os.fsdecode(name),
-                    reason=exc.strerror or exc,
                 ) from exc
         whole.update(repr((name, entry.kind, runs, content)).encode())
     return whole.hexdigest()

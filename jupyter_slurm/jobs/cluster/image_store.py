@@ -82,8 +82,7 @@ class ImageStore:
         done = self._transport.run(argv, timeout_s=_REMOVE_S)
         if done.returncode != 0:
             raise FileAccessError(
-                "The image {name} cannot be removed.",
+                f"The image {name} cannot be removed.",
                 detail=done.stderr.decode(errors="replace"),
-                name=name,
             )
         return image_folder.nodes_with(entries, name)

@@ -116,9 +116,8 @@ class Images:
         }
         if not found:
             raise NotFoundError(
-                "There is no image {name} that was built or pulled here.",
-                hint="`{slurm} image ls` lists them; those of the site cannot be removed.",
-                name=repr(name),
+                f"There is no image {name!r} that was built or pulled here.",
+                hint="`%slurm image ls` lists them; those of the site cannot be removed.",
             )
         nodes: set[str] = set()
         for tool, one in found:

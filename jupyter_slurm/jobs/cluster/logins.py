@@ -233,7 +233,7 @@ class Login:
             error = exc
         except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
             _log.exception("the login on %s stumbled", self._cluster)
-            error = TransportError("The login stumbled over a fault of ours: {exc}.", exc=repr(exc))
+            error = TransportError(f"Internal error during login: {exc!r}.")
         with self._changed:
             attempt.ended, attempt.error, attempt.question = True, error, None
             if error is None and answered:
@@ -270,16 +270,16 @@ class Login:
             self._on_change()
             answer, attempt.answer = attempt.answer, None
         if unanswered:
-            raise LoginError("Nobody has answered {host}.", hint="Log in again.", host=prompt.host)
+            raise LoginError(
+                f"Login to {prompt.host} timed out waiting for an answer.", hint="Log in again."
+            )
         if answer is None:
             raise _broken_off(prompt)
         return answer
 
 
 def _broken_off(prompt: Prompt) -> LoginError:
-    return LoginError(
-        "The login on {host} was broken off.", hint="Nothing was done.", host=prompt.host
-    )
+    return LoginError(f"Login to {prompt.host} cancelled.", hint="Nothing was done.")
 
 
 class Logins:

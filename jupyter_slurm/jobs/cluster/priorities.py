@@ -12,10 +12,11 @@ from contextlib import suppress
 from jupyter_slurm.errors import CommandError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.watching.listing import Ours
+from jupyter_slurm.readable import joined
 from jupyter_slurm.slurm import sprio, sshare
 from jupyter_slurm.slurm.sprio import PriorityRow
 from jupyter_slurm.slurm.sshare import ShareRow
-from jupyter_slurm.wire import Job, JobPriority, JobState, Message, Priorities, Text, together
+from jupyter_slurm.wire import Job, JobPriority, JobState, Priorities
 
 _LOW = 0.5
 """A fairshare factor (0 to 1) below this takes half of its weight from the job: then ask sshare
@@ -28,7 +29,7 @@ def of_mine(cluster: SlurmCluster, ours: Ours) -> Priorities:
     if rows is None:
         return Priorities(jobs=(), said=(_unweighted(cluster),))
     told = _told(rows, cluster.transport.user(), ours)
-    none = Message.of("None of your jobs waits with a priority.")
+    none = "None of your jobs waits with a priority."
     return Priorities(jobs=tuple(told), said=() if told else (none,))
 
 
@@ -100,117 +101,87 @@ def _my_share(cluster: SlurmCluster, row: PriorityRow) -> ShareRow | None:
     return None
 
 
-def _unweighted(cluster: SlurmCluster) -> Text:
-    return Message.of(
-        "{name} does not weigh priorities (`PriorityType=priority/basic`): the jobs of a partition "
-        "are tried in the order in which they came.",
-        name=cluster.name,
+def _unweighted(cluster: SlurmCluster) -> str:
+    return (
+        f"{cluster.name} does not weigh priorities (`PriorityType=priority/basic`): the jobs of a "
+        "partition are tried in the order in which they came."
     )
 
 
-def _no_priority(job: Job) -> Text:
-    none = Message.of(
-        "Job {id} has no priority now, for it is {state}.", id=job.id, state=job.state
-    )
+def _no_priority(job: Job) -> str:
+    none = f"Job {job.id} has no priority now, for it is {job.state}."
     if job.state.final or job.slurm_id is None or job.state is not JobState.PENDING:
         return none
-    waits = Message.of(
-        "Job {id} has no priority now: Slurm gives one only to jobs that could start, not to those "
-        "that are held or wait for another job or a time.",
-        id=job.id,
+    waits = (
+        f"Job {job.id} has no priority now: Slurm gives one only to jobs that could start, not to "
+        "those that are held or wait for another job or a time."
     )
-    return together(waits, job.why)
+    return joined(waits, job.why)
 
 
-def _sum(one: JobPriority) -> Text:
+def _sum(one: JobPriority) -> str:
     parts = sorted(one.given.items(), key=lambda part: -abs(part[1]))
     if parts:
-        return Message.of(
-            "Its priority in {partition} is {priority}: {given}.",
-            partition=one.partition,
-            priority=one.priority,
-            given=", ".join(f"{name} {given:.0f}" for name, given in parts),
+        return (
+            f"Its priority in {one.partition} is {one.priority}: "
+            f"{', '.join((f'{name} {given:.0f}' for name, given in parts))}."
         )
     if one.priority > 1:
-        return Message.of(
-            "Its priority in {partition} is {priority}, which somebody has set (inferred: no "
-            "factor gives anything to it).",
-            partition=one.partition,
-            priority=one.priority,
+        return (
+            f"Its priority in {one.partition} is {one.priority}, which somebody has set "
+            "(inferred: no factor gives anything to it)."
         )
-    return Message.of(
-        "Its priority in {partition} is {priority}: no factor gives anything to it.",
-        partition=one.partition,
-        priority=one.priority,
-    )
+    return f"Its priority in {one.partition} is {one.priority}: no factor gives anything to it."
 
 
-def _place(one: JobPriority) -> Text:
+def _place(one: JobPriority) -> str:
     if one.before == 0:
-        return Message.of(
-            "None of the jobs that wait in {partition} and that Slurm shows you is before it.",
-            partition=one.partition,
+        return (
+            f"None of the jobs that wait in {one.partition} and that Slurm shows you is before it."
         )
     if one.before == 1:
-        return Message.of(
-            "One of the {waiting} jobs that wait in {partition} is before it.",
-            waiting=one.waiting,
-            partition=one.partition,
-        )
-    return Message.of(
-        "{before} of the {waiting} jobs that wait in {partition} are before it.",
-        before=one.before,
-        waiting=one.waiting,
-        partition=one.partition,
-    )
+        return f"One of the {one.waiting} jobs that wait in {one.partition} is before it."
+    return f"{one.before} of the {one.waiting} jobs that wait in {one.partition} are before it."
 
 
-def _fairshare(row: PriorityRow, mine: ShareRow | None) -> Text:
-    gives = _of_most("fairshare", row) or Message.of("Fairshare gives nothing.")
+def _fairshare(row: PriorityRow, mine: ShareRow | None) -> str:
+    gives = _of_most("fairshare", row) or "Fairshare gives nothing."
     if mine is None:
-        why = Message.of(
+        why = (
             "You or your account have used much of late (inferred); fairshare rises as Slurm "
             "forgets that use."
         )
     elif mine.used > mine.share:
-        why = Message.of(
-            "With the account `{account}` you have used {used} of late, and your share is {share}; "
-            "fairshare rises as Slurm forgets that use.",
-            account=mine.account,
-            used=_percent(mine.used),
-            share=_percent(mine.share),
+        why = (
+            f"With the account `{mine.account}` you have used {_percent(mine.used)} of late, and "
+            f"your share is {_percent(mine.share)}; fairshare rises as Slurm forgets that use."
         )
     else:
-        why = Message.of(
-            "With the account `{account}` you have used {used} of late, and your share is {share}: "
-            "others in the account have used more than theirs (inferred).",
-            account=mine.account,
-            used=_percent(mine.used),
-            share=_percent(mine.share),
+        why = (
+            f"With the account `{mine.account}` you have used {_percent(mine.used)} of late, and "
+            f"your share is {_percent(mine.share)}: others in the account have used more than "
+            "theirs (inferred)."
         )
-    return together(gives, why)
+    return joined(gives, why)
 
 
-def _rest(row: PriorityRow) -> Iterator[Text]:
+def _rest(row: PriorityRow) -> Iterator[str]:
     if 0 < row.shares["age"] < 1:
-        grows = Message.of("Age gives more the longer the job waits.")
-        yield together(_of_most("age", row), grows)
+        grows = "Age gives more the longer the job waits."
+        yield joined(_of_most("age", row), grows)
     if row.given["nice"] < 0:
-        yield Message.of(
-            "The job's --nice takes {count} from its priority.",
-            count=f"{-row.given['nice']:.0f}",
-        )
+        yield f"The job's --nice takes {-row.given['nice']:.0f} from its priority."
 
 
-def _of_most(factor: str, row: PriorityRow) -> Text | None:
+def _of_most(factor: str, row: PriorityRow) -> str | None:
     """Say what a factor gives of its weight; None: nothing, so that the weight is not known."""
     share = row.shares[factor]
     if not share:
         return None
     given, most = f"{row.given[factor]:.0f}", f"{row.given[factor] / share:.0f}"
     if factor == "age":
-        return Message.of("Age gives {given} of at most {most}.", given=given, most=most)
-    return Message.of("Fairshare gives {given} of at most {most}.", given=given, most=most)
+        return f"Age gives {given} of at most {most}."
+    return f"Fairshare gives {given} of at most {most}."
 
 
 def _percent(part: float) -> str:

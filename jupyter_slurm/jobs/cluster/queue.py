@@ -40,11 +40,7 @@ def entries(cluster: SlurmCluster, ours: Ours) -> list[QueueEntry]:
 def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[QueueEntry]:
     """Return what `Api.history` does. `ours`: our records by Slurm's id."""
     if not 0 < days <= _MOST_DAYS:
-        raise RequestError(
-            "{days} days of history cannot be asked for: 0 to {most} can.",
-            days=f"{days:g}",
-            most=_MOST_DAYS,
-        )
+        raise RequestError(f"{days:g} days of history cannot be asked for: 0 to {_MOST_DAYS} can.")
     since_s = time.time() - days * 86400
     argv = sacct.mine_argv(cluster.transport.user(), since_s)
     try:
@@ -91,18 +87,13 @@ def command(cluster: SlurmCluster, argv: list[str]) -> CommandOutput:
         word = argv[0] if argv else ""
         near = suggest(word, _COMMANDS)
         raise RequestError(
-            "{word} is not one of Slurm's commands that can be run from here.",
-            hint="Did you mean `{near}`?" if near else "There are: {commands}.",
-            word=repr(word),
-            near=near,
-            commands=", ".join(_COMMANDS),
+            f"{word!r} is not one of Slurm's commands that can be run from here.",
+            hint=f"Did you mean `{near}`?" if near else f"There are: {', '.join(_COMMANDS)}.",
         )
     if not cluster.profile.allow_commands:
         raise RequestError(
-            "The profile of {name} does not allow Slurm's own commands.",
-            hint="`allow_commands = true` in {origin} does.",
-            name=cluster.name,
-            origin=cluster.profile.origin,
+            f"The profile of {cluster.name} does not allow Slurm's own commands.",
+            hint=f"`allow_commands = true` in {cluster.profile.origin} does.",
         )
     done = cluster.run_as_written(argv)
     return CommandOutput(

@@ -116,13 +116,10 @@ class SlurmCluster:
         than ours. `slurm_conf`: SLURM_CONF where the user submits; None: it is not set there."""
         if slurm_conf is not None and self.profile.misses(slurm_conf):
             raise RequestError(
-                "SLURM_CONF is {slurm_conf} where you submit, and the profile of {name} "
+                f"SLURM_CONF is {slurm_conf} where you submit, and the profile of {self.name} "
                 "says nothing of it: the job would not go where your sbatch goes.",
                 hint="Describe that cluster: `jupyter slurm clusters add NAME --host '' --env "
-                "SLURM_CONF={quoted}`.",
-                slurm_conf=slurm_conf,
-                name=self.name,
-                quoted=shlex.quote(slurm_conf),
+                f"SLURM_CONF={shlex.quote(slurm_conf)}`.",
             )
 
     def find_image(
@@ -196,12 +193,9 @@ class SlurmCluster:
         if rejection is not None and rejection.category == "ambiguous":
             raise _silent(self.name, argv, words)
         raise CommandError(
-            "`{argv}` failed on {name} (exit code {returncode}).",
+            f"`{argv[0]}` failed on {self.name} (exit code {done.returncode}).",
             detail=words or None,
             hint=rejection.advice if rejection is not None and rejection.known else None,
-            argv=argv[0],
-            name=self.name,
-            returncode=done.returncode,
         )
 
     def deliver(
@@ -260,19 +254,16 @@ class SlurmCluster:
 
 def _silent(name: str, argv: Sequence[str], words: str) -> ControllerError:
     return ControllerError(
-        "Slurm's controller on {name} does not answer `{argv}`.",
+        f"Slurm's controller on {name} does not answer `{argv[0]}`.",
         hint="Nothing is lost, it is asked again. `scontrol ping` tells whether it is up.",
         detail=words or None,
-        name=name,
-        argv=argv[0],
     )
 
 
 def silent_sbatch(name: str, said: str) -> ControllerError:
     """Return the error for an sbatch that was called and tries on."""
     return ControllerError(
-        "The `sbatch` on {name} has not answered yet.",
+        f"The `sbatch` on {name} has not answered yet.",
         hint="It tries for some minutes. `scontrol ping` tells whether the controller is up.",
         detail=said or None,
-        name=name,
     )

@@ -25,10 +25,10 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.jobs.layout import SCRIPT, JobDir
 from jupyter_slurm.jobs.submission.staging import lock_of, mirror_of, snapshot_argv
-from jupyter_slurm.readable import reasons_told
+from jupyter_slurm.readable import counted, reasons_told
 from jupyter_slurm.transport import Transport, files
 from jupyter_slurm.transport.files.loads import shown
-from jupyter_slurm.wire import Behind, Job, Message, Problem, Transfer, TransferState
+from jupyter_slurm.wire import Behind, Job, Problem, Transfer, TransferState
 
 _KEPT = 100
 """Transfers that have ended and can still be asked for."""
@@ -92,9 +92,8 @@ class Transfers:
         """
         if not job.fetch or job.fetch_to is None:
             raise RequestError(
-                "Job {id} was not told which files to give back.",
+                f"Job {job.id} was not told which files to give back.",
                 hint="Say it when it is submitted, --fetch 'results/**', or use pull.",
-                id=job.id,
             )
         folder, local = JobDir(PurePosixPath(job.job_dir)), job.fetch_to
 
@@ -203,9 +202,7 @@ class Transfers:
         with self._lock:
             one = self._running.get(transfer_id)
         if one is None:
-            raise NotFoundError(
-                "There is no transfer {transfer_id}.", transfer_id=repr(transfer_id)
-            )
+            raise NotFoundError(f"There is no transfer {transfer_id!r}.")
         return one
 
     def _begin(self, one: _Running, work: Callable[[_Running], files.TransferReport]) -> Transfer:
@@ -294,7 +291,7 @@ class _Running:
             self._end(exc.problem(), None)
         except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
             _log.exception("the transfer %s stumbled", self.id)
-            sentence = Message.of("A fault of ours: {exc}.", exc=repr(exc))
+            sentence = f"Internal error: {exc!r}."
             self._end(Problem(code="error", message=sentence), None)
 
     def _end(self, problem: Problem | None, outcome: files.TransferReport | None) -> None:
@@ -368,9 +365,7 @@ def _behind(reasons: Mapping[bytes, str]) -> Behind | None:
 def _not_arrived(failed: Behind) -> Problem:
     return Problem(
         code=FileAccessError.code,
-        message=Message.of("1 file did not arrive.")
-        if failed.count == 1
-        else Message.of("{count} files did not arrive.", count=f"{failed.count:,}"),
+        message=f"{counted(failed.count, 'file')} did not arrive.",
         detail="\n".join(reasons_told(failed.reasons, failed.count)),
     )
 
@@ -380,14 +375,11 @@ def pushed_folder(local: str) -> Path:
     a folder to push."""
     folder = Path(_absolute(local))
     if not folder.is_dir():
-        raise NotFoundError(
-            "There is no folder {local} on this machine, to run the job in.", local=local
-        )
+        raise NotFoundError(f"There is no folder {local} on this machine, to run the job in.")
     if folder in (Path.home(), Path("/")):
         raise RequestError(
-            "{local} as a whole cannot be pushed with a job.",
+            f"{local} as a whole cannot be pushed with a job.",
             hint="Put what the job needs into a folder of its own, and name that: --push DIR.",
-            local=local,
         )
     return folder
 
@@ -395,8 +387,7 @@ def pushed_folder(local: str) -> Path:
 def _absolute(local: str) -> str:
     if not Path(local).is_absolute():
         raise RequestError(
-            "{local} is a relative path.",
+            f"{local!r} is a relative path.",
             hint="Say where it is on this machine, from / on.",
-            local=repr(local),
         )
     return local

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from jupyter_slurm.jobs.kinds.kind import Explained, Kind
-from jupyter_slurm.wire import Message, SpecT
+from jupyter_slurm.wire import SpecT
 
 _NO_PYTHON = re.compile(
     r"^\S*sh: .*exec: (?:line \d+: )?(?P<python>.+?): (?:not found|.*No such file)", re.MULTILINE
@@ -25,13 +25,11 @@ class ByPython(Kind[SpecT]):
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
         missing, old = _NO_PYTHON.search(log_tail), _OLD_PYTHON.search(log_tail)
         if old:
-            why = Message.of(
-                "A cell needs Python 3.6 or later, and this is {python}.", python=old["python"]
-            )
+            why = f"A cell needs Python 3.6 or later, and this is {old['python']}."
         elif missing and bare:
-            why = Message.of("The node has no {python}.", python=missing["python"])
+            why = f"The node has no {missing['python']}."
         elif missing:
-            why = Message.of("The image has no Python.")
+            why = "The image has no Python."
         else:
             return None
         if bare:

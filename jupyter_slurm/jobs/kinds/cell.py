@@ -18,7 +18,7 @@ from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, RANKED, Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.readable import moment
 from jupyter_slurm.slurm.units import NODE_NAME
-from jupyter_slurm.wire import CellJob, CellSpec, DashboardName, Job, Message
+from jupyter_slurm.wire import CellJob, CellSpec, DashboardName, Job
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -73,19 +73,15 @@ class Cell(ByPython[CellSpec]):
                 return {"ranks": read_json(line, _LaunchProgress, PROGRESS_BYTES).ranks}
         return {}
 
-    def cause(self, evidence: Evidence) -> Message | None:
+    def cause(self, evidence: Evidence) -> str | None:
         losses = list(_losses(evidence.progress))
         lost = [one for one in losses if one.was_lost]
         until_s = evidence.exit.time_s if evidence.exit else 0.0
         nodes = ", ".join(f"{one.node} ({moment(one.time_s, until_s)})" for one in lost or losses)
         if lost:
-            return Message.of(
-                "The job lost {nodes}, which is the probable cause (inferred).", nodes=nodes
-            )
+            return f"The job lost {nodes}, which is the probable cause (inferred)."
         if losses:
-            return Message.of(
-                "The engine ended on {nodes}, which is the probable cause (inferred).", nodes=nodes
-            )
+            return f"The engine ended on {nodes}, which is the probable cause (inferred)."
         return None
 
 
@@ -120,10 +116,9 @@ def _check_launch(spec: CellSpec) -> None:
         )
     if both := sorted({*spec.names_gather} & {*spec.names_out}):
         raise RequestError(
-            "{name} is named by --out and by --gather.",
+            f"{both[0]} is named by --out and by --gather.",
             hint="--out brings that of rank 0 alone, --gather a list over all ranks.",
             option="gather",
-            name=both[0],
         )
     if spec.max_restarts and spec.launch != "torchrun":
         raise RequestError(

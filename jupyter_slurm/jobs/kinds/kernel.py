@@ -13,7 +13,7 @@ from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import RANKED, Explained, Files, socket_name
 from jupyter_slurm.readable import duration
-from jupyter_slurm.wire import KernelJob, KernelSpec, Message, Text
+from jupyter_slurm.wire import KernelJob, KernelSpec
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -49,10 +49,9 @@ class Kernel(ByPython[KernelSpec]):
     def check(self, spec: KernelSpec) -> None:
         if spec.launch in RANKED:
             raise RequestError(
-                "`--launch {engine}` runs code in many ranks, and a kernel is one process.",
+                f"`--launch {spec.launch}` runs code in many ranks, and a kernel is one process.",
                 hint="Use it for a cell or a session. A kernel can have Ray or Dask.",
                 option="launch",
-                engine=spec.launch,
             )
 
     def completed(self, spec: KernelSpec, profile: ClusterProfile) -> KernelSpec:
@@ -62,14 +61,11 @@ class Kernel(ByPython[KernelSpec]):
         task = {"socket": socket_name(spec.id), "idle_s": spec.idle_s}
         return {**super().files(spec, job), layout.TASK: msgspec.json.encode(task)}
 
-    def why_well(self, evidence: Evidence) -> Text:
+    def why_well(self, evidence: Evidence) -> str:
         idle = _IDLE.search(evidence.log_tail)
         if idle is None:
             return super().why_well(evidence)
-        return Message.of(
-            "Nobody had been connected to its kernel for {time}.",
-            time=duration(float(idle["time_s"])),
-        )
+        return f"Nobody had been connected to its kernel for {duration(float(idle['time_s']))}."
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
         found = super().missing(log_tail, exit_code, bare=bare)
@@ -79,17 +75,9 @@ class Kernel(ByPython[KernelSpec]):
         if exit_code == _NO_IPYKERNEL_EXIT and lacks:
             python, packages = lacks["python"], lacks["packages"]
             if bare:
-                why = Message.of(
-                    "The node's Python has no ipykernel: {python} lacks {packages}.",
-                    python=python,
-                    packages=packages,
-                )
+                why = f"The node's Python has no ipykernel: {python} lacks {packages}."
             else:
-                why = Message.of(
-                    "The image's Python has no ipykernel: {python} lacks {packages}.",
-                    python=python,
-                    packages=packages,
-                )
+                why = f"The image's Python has no ipykernel: {python} lacks {packages}."
             return why, (
                 "Take an image that has it, build one (`%%slurm_image NAME --from IMAGE` with the "
                 "line `pip install ipykernel`), or load a module that has it (--module)."

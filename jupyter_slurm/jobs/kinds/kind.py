@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.wire import DashboardName, Job, JobSpec, JobState, Message, SpecT, Text
+from jupyter_slurm.wire import DashboardName, Job, JobSpec, JobState, SpecT
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Files = Mapping[str, bytes | Path]
 """Name in the job's folder -> content, or a local file to move there."""
-Explained = tuple[Text, Text]
+Explained = tuple[str, str]
 """Why a job failed, and what to do."""
 RANKED = ("torchrun", "mpi")
 """The engines that run the code in each of many ranks; with the others it runs once."""
@@ -146,11 +146,11 @@ class Kind(Generic[SpecT]):
         """Return what the queue's having it again makes of it: fields of `Job`."""
         return {}
 
-    def why_well(self, evidence: Evidence) -> Text:
+    def why_well(self, evidence: Evidence) -> str:
         """Say why it is over, of one that has ended well."""
         return "It has ended well."
 
-    def cause(self, evidence: Evidence) -> Message | None:
+    def cause(self, evidence: Evidence) -> str | None:
         """Return the probable cause of the code's failure, as far as the job has told it. None: it
         has told none."""
         return None

@@ -17,7 +17,7 @@ from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, SHUT_DOWN, Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.readable import duration
-from jupyter_slurm.wire import Job, JobSpec, LabJob, LabSpec, LabStep, Message, Text
+from jupyter_slurm.wire import Job, JobSpec, LabJob, LabSpec, LabStep
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -72,9 +72,7 @@ class Lab(ByPython[LabSpec]):
             raise RequestError("A lab cannot end as it begins: --idle is a time.")
         base_url = spec.jupyter_base_url
         if base_url is not None and not _BASE_URL.fullmatch(base_url):
-            raise RequestError(
-                "{base_url} is not a base URL of a Jupyter server.", base_url=repr(base_url)
-            )
+            raise RequestError(f"{base_url!r} is not a base URL of a Jupyter server.")
 
     def completed(self, spec: LabSpec, profile: ClusterProfile) -> LabSpec:
         return replace(
@@ -116,15 +114,12 @@ class Lab(ByPython[LabSpec]):
             "idle_since_s": None,
         }
 
-    def why_well(self, evidence: Evidence) -> Text:
+    def why_well(self, evidence: Evidence) -> str:
         line, idle_s = _last_line(evidence.progress), evidence.idle_s
         if line is None:
             return super().why_well(evidence)
         if line.step == "idle" and idle_s is not None:
-            return Message.of(
-                "Nobody did anything in it for {time}, so it has ended by itself.",
-                time=duration(idle_s),
-            )
+            return f"Nobody did anything in it for {duration(idle_s)}, so it has ended by itself."
         return SHUT_DOWN
 
 

@@ -25,7 +25,7 @@ class Script(Kind[ScriptSpec]):
         if spec.fetch and spec.push is None:
             raise RequestError(
                 "This batch script has no pushed folder, so `--fetch` has nothing to copy.",
-                hint="Add `--push DIR`, or fetch them yourself with `{slurm} pull`.",
+                hint="Add `--push DIR`, or fetch them yourself with `%slurm pull`.",
             )
         if not spec.code.startswith("#!"):
             raise RequestError(
@@ -47,8 +47,7 @@ class Script(Kind[ScriptSpec]):
         ):
             if given:
                 raise RequestError(
-                    "A batch script is handed to sbatch as it is, without --{name}.",
+                    f"A batch script is handed to sbatch as it is, without --{option}.",
                     hint="Do it in the script itself, or run a cell that begins with `#!`.",
                     option=option,
-                    name=option,
                 )

@@ -11,7 +11,7 @@ from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.cell import runner_files
 from jupyter_slurm.jobs.kinds.kind import Files
-from jupyter_slurm.wire import SessionJob, SessionSpec, Text
+from jupyter_slurm.wire import SessionJob, SessionSpec
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -45,7 +45,7 @@ class Session(ByPython[SessionSpec]):
         own = {layout.CELL: b"", layout.TASK: task(spec), layout.KEY: b""}
         return {**own, **runner_files(variables=True), **super().files(spec, job)}
 
-    def why_well(self, evidence: Evidence) -> Text:
+    def why_well(self, evidence: Evidence) -> str:
         told = evidence.result.evalue if evidence.result else None
         return told or super().why_well(evidence)
 

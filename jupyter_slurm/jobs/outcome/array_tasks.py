@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from jupyter_slurm.readable import joined
 from jupyter_slurm.slurm import scontrol, states
 from jupyter_slurm.slurm.scontrol import ControlRow
 from jupyter_slurm.slurm.units import format_array, indices
-from jupyter_slurm.wire import JobState, Message, Text, together
+from jupyter_slurm.wire import JobState
 from jupyter_slurm.wire.state import state_word
 
 MOST = 100_000
@@ -111,7 +112,7 @@ def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | No
     return scontrol.fill_in(pattern.format(task, id=own_id), values)
 
 
-def failures(tasks: Mapping[str, str], codes: Mapping[str | None, int | None]) -> Text | None:
+def failures(tasks: Mapping[str, str], codes: Mapping[str | None, int | None]) -> str | None:
     """Return how those tasks ended that did not end well: `Tasks 2, 5 failed: exit code 3.` None:
     all ended well. `codes`: exit codes by index, as far as they are known."""
     by_end: dict[tuple[str, int | None], list[int]] = {}
@@ -120,28 +121,24 @@ def failures(tasks: Mapping[str, str], codes: Mapping[str | None, int | None]) -
             code = codes.get(str(task)) if state == JobState.FAILED else None
             if state != JobState.COMPLETED:
                 by_end.setdefault((state, code or None), []).append(task)
-    return together(*(_ended(some, *end) for end, some in by_end.items())) or None
+    return joined(*(_ended(some, *end) for end, some in by_end.items())) or None
 
 
-def _ended(tasks: list[int], state: str, code: int | None) -> Message:
+def _ended(tasks: list[int], state: str, code: int | None) -> str:
     some = _named(tasks)
     if code is not None:
-        return Message.of("{tasks} failed: exit code {code}.", tasks=some, code=code)
+        return f"{some} failed: exit code {code}."
     if state == JobState.FAILED:
-        return Message.of("{tasks} failed.", tasks=some)
+        return f"{some} failed."
     if state == UNSEEN:
-        return Message.of(
-            "{tasks} ended while nobody looked, and Slurm has forgotten how.", tasks=some
-        )
-    return Message.of("{tasks}: {state}.", tasks=some, state=Message(state_word(state)))
+        return f"{some} ended unobserved, and Slurm no longer knows how."
+    return f"{some}: {state_word(state)}."
 
 
-def _named(tasks: list[int]) -> Message:
+def _named(tasks: list[int]) -> str:
     parts = format_array(tasks).split(",")
     shown = ", ".join(parts[:_NAMED])
     if len(parts) > _NAMED:
         more = len(tasks) - sum(len(indices(part)) for part in parts[:_NAMED])
-        return Message.of("Tasks {tasks} and {more} more", tasks=shown, more=more)
-    if len(tasks) == 1:
-        return Message.of("Task {tasks}", tasks=shown)
-    return Message.of("Tasks {tasks}", tasks=shown)
+        return f"Tasks {shown} and {more} more"
+    return f"{'Task' if len(tasks) == 1 else 'Tasks'} {shown}"

@@ -180,9 +180,7 @@ class Delivery:
         job, heading = record.job, ""
         if not job.tasks or not kind_of(job).is_as_written:
             raise RequestError(
-                "Job {id} is not an array as far as is known, so it has no task {task}.",
-                id=job.id,
-                task=task,
+                f"Job {job.id} is not an array as far as is known, so it has no task {task}."
             )
         if task is None:
             task = array_tasks.first(job.tasks)
@@ -190,22 +188,17 @@ class Delivery:
         state = None if task is None else array_tasks.state_of(job.tasks, task)
         if task is None or state is None:
             raise RequestError(
-                "The array {slurm_id} has no task {task}.",
-                hint="It has {every}.",
-                slurm_id=job.slurm_id,
-                task=task,
-                every=array_tasks.every(job.tasks),
+                f"The array {job.slurm_id} has no task {task}.",
+                hint=f"It has {array_tasks.every(job.tasks)}.",
             )
         if state == JobState.PENDING:
             return None, None, heading
         path = known_path(record, task) or self._ask_path(record, cluster, task)
         if path is None:
             raise RequestError(
-                "Slurm has forgotten where task {task} of job {slurm_id} wrote.",
+                f"Slurm has forgotten where task {task} of job {job.slurm_id} wrote.",
                 hint="Its script's --output says it; without one it is "
-                "slurm-{slurm_id}_{task}.out in the folder where it was submitted.",
-                task=task,
-                slurm_id=job.slurm_id,
+                f"slurm-{job.slurm_id}_{task}.out in the folder where it was submitted.",
             )
         return path, error_path(record, task), heading
 
@@ -226,7 +219,7 @@ class Delivery:
     def result(self, job_id: str) -> Result:
         job = self._book.job(job_id)
         if not job.state.final:
-            raise RequestError("Job {id} has not ended: it is {state}.", id=job.id, state=job.state)
+            raise RequestError(f"Job {job.id} has not ended: it is {job.state}.")
         if job.state is JobState.LOST:
             raise JobLostError(job.why or "Nobody knows how it ended.", hint=job.advice)
         deadline_s = time.monotonic() + _RESULT_PATIENCE_S
@@ -296,11 +289,8 @@ def _rank(job: Job, task: int | None) -> int | None:
         return None
     if task >= job.ranks:
         raise RequestError(
-            "Job {id} has no rank {task}.",
-            hint="It has {ranks}, from 0 on.",
-            id=job.id,
-            task=task,
-            ranks=job.ranks,
+            f"Job {job.id} has no rank {task}.",
+            hint=f"It has {job.ranks}, from 0 on.",
         )
     return task
 

@@ -65,7 +65,7 @@ def parse_cursor(text: str) -> Cursor:
     if not text:
         return Cursor()
     if not _CURSOR.fullmatch(text):
-        raise RequestError("{text} is not a cursor of a log.", text=repr(text[:100]))
+        raise RequestError(f"{text[:100]!r} is not a cursor of a log.")
     return Cursor(*map(int, text.split(":")))
 
 

@@ -117,11 +117,10 @@ def check_asked(names: Iterable[str], asked: Collection[str]) -> None:
     if unasked:
         told = brief(", ".join(one if one.isidentifier() else repr(one) for one in unasked))
         raise SignatureError(
-            "The result holds variables that were not asked for ({told}), so nothing "
-            "of it was read.",
+            f"The result holds variables that were not asked for ({told}), so nothing of it was "
+            "read.",
             hint="The cell's own Python gives back what `--out` names and no more: something else "
             "has written this, with the key that lies in the job's folder.",
-            told=told,
         )
 
 

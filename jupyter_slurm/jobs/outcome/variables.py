@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_slurm.errors import SignatureError, VariableError
-from jupyter_slurm.wire import Message, OutFormat, together
+from jupyter_slurm.readable import joined
+from jupyter_slurm.wire import OutFormat
 
 if TYPE_CHECKING:  # by the names that they have on the node
     import runner_data
@@ -31,12 +32,9 @@ def write_variables(path: Path, names: Sequence[str], namespace: Mapping[str, ob
         raise
     if failed:
         path.unlink()
-        reasons = [
-            Message.of("{name} cannot be sent: {why}.", name=repr(name), why=why)
-            for name, why in failed.items()
-        ]
+        reasons = [f"{name!r} cannot be sent: {why}." for name, why in failed.items()]
         raise VariableError(
-            together(*reasons),
+            joined(*reasons),
             hint="Send what it is made from (a path, an array, a dict) and build it in the cell.",
         )
 
@@ -45,9 +43,8 @@ def check_signature(path: Path, key: bytes, signature: str | None) -> None:
     """Raise SignatureError where the job has not signed this file of variables with its key."""
     if not hmac.compare_digest(runner_values.sign(str(path), key.strip()), signature or ""):
         raise SignatureError(
-            "The variables in {name} are not what the job wrote, so they were not read.",
+            f"The variables in {path.name} are not what the job wrote, so they were not read.",
             hint="The file was changed or cut off on its way: fetch the result again.",
-            name=path.name,
         )
 
 
@@ -66,5 +63,5 @@ def read_variables(
         return runner_values.read(str(path), names)
     except Exception as exc:
         raise VariableError(
-            "{name} is not a complete file of variables.", detail=str(exc), name=path.name
+            f"{path.name} is not a complete file of variables.", detail=str(exc)
         ) from exc

@@ -18,10 +18,10 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import SHUT_DOWN
 from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
 from jupyter_slurm.jobs.submission.script import FAILURES, NO_ROOM_EXIT, SETUP_EXIT
-from jupyter_slurm.readable import brief, memory
+from jupyter_slurm.readable import brief, joined, memory
 from jupyter_slurm.slurm import diagnosis
 from jupyter_slurm.slurm.reasons import Explanation
-from jupyter_slurm.wire import JobKind, JobState, Message, Text, Usage, together
+from jupyter_slurm.wire import JobKind, JobState, Usage
 
 CANCEL_NOTED = "It is cancelled as soon as it is known whether the cluster has it."
 
@@ -41,7 +41,7 @@ class SlurmVerdict:
     does not leave."""
     failed_node: tuple[str, str] | None = None
     """The node on which Slurm failed to begin the job, and its reason."""
-    tasks: Text | None = None
+    tasks: str | None = None
     """Which tasks of an array did not end well, and how; None: it is not an array, or all did."""
 
 
@@ -50,7 +50,7 @@ class SessionEnd:
     """How the session ended that a cell was in, and with it the cell."""
 
     state: JobState
-    why: Text
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +86,9 @@ class Evidence:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     state: JobState
-    why: Text
-    advice: Text | None = None
-    warning: Text | None = None
+    why: str
+    advice: str | None = None
+    warning: str | None = None
     exit_code: int | None = None
     signal: int | None = None
     inferred: bool = False
@@ -191,17 +191,17 @@ def _without_exit_file(evidence: Evidence, slurm: SlurmVerdict | None) -> Verdic
     return _nobody_knows(evidence)
 
 
-def _where(log_tail: str) -> Text | None:
+def _where(log_tail: str) -> str | None:
     """Name the nodes of a job on many that failed where others did not (node/launch.py)."""
     found = _ON_NODES.search(log_tail)
-    return None if found is None else Message.of("That was on {nodes} only.", nodes=found[1])
+    return None if found is None else f"That was on {found[1]} only."
 
 
 def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     verdict, result = _of_code(evidence, exit_code), evidence.result
     if exit_code == 0 or (result is not None and result.ename in _OF_THE_LAUNCHER):
         return verdict
-    return replace(verdict, why=together(verdict.why, kind_of(evidence).cause(evidence)))
+    return replace(verdict, why=joined(verdict.why, kind_of(evidence).cause(evidence)))
 
 
 def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
@@ -212,9 +212,9 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
     # An MPI that cannot begin ends the process itself, which is killed then; its cause is known.
     of_launcher = result is not None and result.ename in _OF_THE_LAUNCHER and result.evalue
     if result is not None and result.ename and (of_launcher or result.status == "error"):
-        why = of_launcher or Message.of("The cell raised {ename}.", ename=result.ename)
+        why = of_launcher or f"The cell raised {result.ename}."
         if result.ename == "SystemExit":
-            why = Message.of("Failed (exit code {exit_code}).", exit_code=exit_code)
+            why = f"Failed (exit code {exit_code})."
         return Verdict(
             state=JobState.FAILED, why=why, warning=_warning(result), exit_code=exit_code
         )
@@ -222,28 +222,24 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
     if exit_code in ours:
         why, advice = ours[exit_code]
         told = _OUR_WORDS.findall(evidence.log_tail) if exit_code == SETUP_EXIT else []
-        why = together(why, Message.of("{words}.", words=told[-1].rstrip("."))) if told else why
+        why = joined(why, f"{told[-1].rstrip('.')}.") if told else why
         return Verdict(state=JobState.FAILED, why=why, advice=advice, exit_code=exit_code)
     if result is None and evidence.runtime != "none":
         container = runtime_named(evidence.runtime).explain(evidence.log_tail)
         if container is not None:
             return Verdict(
                 state=JobState.FAILED,
-                why=together(container.sentence, _where(evidence.log_tail)),
+                why=joined(container.sentence, _where(evidence.log_tail)),
                 advice=container.advice,
                 exit_code=exit_code,
             )
     image = read_failure(evidence.log_tail) if kind.makes_images else None
     if image is not None:
         tool = making.explained(image, evidence.log_tail)
-        why = Message.of(
-            "The image {name} was not made: it failed while {doing}.",
-            name=image.name,
-            doing=image.doing,
-        )
+        why = f"The image {image.name} was not made: it failed while {image.doing}."
         return Verdict(
             state=JobState.FAILED,
-            why=together(why, tool.sentence if tool else None, _stopped(evidence.log_tail)),
+            why=joined(why, tool.sentence if tool else None, _stopped(evidence.log_tail)),
             advice=tool.advice if tool else "What the tool said is in the job's output.",
             exit_code=exit_code,
         )
@@ -258,8 +254,8 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
         state=JobState.FAILED,
         why=_diagnosed(found, exit_code)
         if found
-        else together(
-            Message.of("Failed (exit code {exit_code}).", exit_code=exit_code),
+        else joined(
+            f"Failed (exit code {exit_code}).",
             _where(evidence.log_tail),
         ),
         advice=found.advice if found else None,
@@ -268,47 +264,39 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
     )
 
 
-def _stopped(log_tail: str) -> Message | None:
+def _stopped(log_tail: str) -> str | None:
     line = stopped_at(log_tail)
-    return None if line is None else Message.of("It stopped at `{line}`.", line=brief(line))
+    return None if line is None else f"It stopped at `{brief(line)}`."
 
 
-def interrupted_at(evidence: Evidence) -> Message | None:
+def interrupted_at(evidence: Evidence) -> str | None:
     """Name the line of the recipe at which a job was stopped that was to make an image."""
     made_none = kind_of(evidence).makes_images and read_failure(evidence.log_tail)
     return _stopped(evidence.log_tail) if made_none else None
 
 
-def _diagnosed(found: Explanation, exit_code: int | None) -> Text:
+def _diagnosed(found: Explanation, exit_code: int | None) -> str:
     """Return the diagnosis. A program's own words only suggest why it failed."""
     if not found.suggested:
         return found.sentence
-    suggests = Message.of(
-        "Failed (exit code {exit_code}); its output suggests the cause.", exit_code=exit_code
-    )
-    return together(suggests, found.sentence)
+    suggests = f"Failed (exit code {exit_code}); its output suggests the cause."
+    return joined(suggests, found.sentence)
 
 
-def _warning(result: RunnerResult | None) -> Text | None:
+def _warning(result: RunnerResult | None) -> str | None:
     if result is not None and result.lost_output_bytes:
-        return Message.of(
-            "{lost_output} bytes of its output are lost: they could not be written into "
-            "the job's folder. Is the disk full, or over quota?",
-            lost_output=result.lost_output_bytes,
+        return (
+            f"{result.lost_output_bytes} bytes of its output are lost: they could not be written "
+            "into the job's folder. Is the disk full, or over quota?"
         )
     if result is not None and result.interrupted_by:
-        return Message.of(
-            "It was interrupted ({interrupted_by}), and ended in good order.",
-            interrupted_by=result.interrupted_by,
-        )
+        return f"It was interrupted ({result.interrupted_by}), and ended in good order."
     return None
 
 
 def _completed_all_the_same(verdict: Verdict, slurm: SlurmVerdict) -> Verdict:
     """Return COMPLETED with a warning: Slurm names a cause, of a child or afterwards."""
-    warning = _ALL_THE_SAME.get(
-        slurm.state, Message.of("It has ended well, though Slurm says {state}.", state=slurm.state)
-    )
+    warning = _ALL_THE_SAME.get(slurm.state, f"It has ended well, though Slurm says {slurm.state}.")
     return Verdict(state=JobState.COMPLETED, why=verdict.why, warning=warning, exit_code=0)
 
 
@@ -319,7 +307,7 @@ def _by_cause(
     found = diagnosis.diagnose(
         state.value, exit_code, slurm.signal, evidence.slurm_out + evidence.log_tail
     )
-    why = found.sentence if found else Message.of("Slurm ended it: {state}.", state=state)
+    why = found.sentence if found else f"Slurm ended it: {state}."
     advice = found.advice if found else None
     if state is JobState.CANCELLED and evidence.cancel_requested and not inferred:
         has_begun = evidence.started is not None or slurm.nodelist is not None
@@ -329,12 +317,12 @@ def _by_cause(
         forgotten = inferred and not evidence.slurm_goes_on
         why, advice = _cancelled_by(evidence, slurm, forgotten=forgotten)
     elif state is JobState.NODE_FAIL and (gone := _GONE.findall(evidence.log_tail)):
-        why = together(why, Message.of("That was {nodes}.", nodes=", ".join(gone)))
+        why = joined(why, f"That was {', '.join(gone)}.")
     elif inferred and not _TRACES[state].search(evidence.slurm_out):
         why = "It left no word of its end; its time limit has gone by, which has likely ended it."
     return Verdict(
         state=state,
-        why=slurm.tasks or together(why, interrupted_at(evidence)),
+        why=slurm.tasks or joined(why, interrupted_at(evidence)),
         advice=advice,
         exit_code=exit_code,
         signal=diagnosis.real_signal(slurm.signal),
@@ -358,22 +346,20 @@ def _without_folder(slurm: SlurmVerdict | None) -> Verdict:
 def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
     """Judge a cell by its session's end: CANCELLED where that ended in good order."""
     known = session.state in _CAUSES | {JobState.FAILED, JobState.LOST}
-    why = together("Its session ended while it ran.", session.why)
+    why = joined("Its session ended while it ran.", session.why)
     if evidence.started is None:
-        why = together("Its session ended before it began.", session.why)
+        why = joined("Its session ended before it began.", session.why)
     return Verdict(
         state=session.state if known else JobState.CANCELLED,
         why=why,
-        advice=Message.of(
-            "`{slurm} session start [OPTIONS]` starts another; what this one held is gone."
-        ),
+        advice="`%slurm session start [OPTIONS]` starts another; what this one held is gone.",
         exit_code=evidence.exit.exit_code if evidence.exit is not None else None,
     )
 
 
 def _cancelled_by(
     evidence: Evidence, slurm: SlurmVerdict, *, forgotten: bool
-) -> tuple[Text, Text | None]:
+) -> tuple[str, str | None]:
     """Tell who cancelled it, as far as anybody says so, and how to find out more."""
     started = evidence.started is not None or slurm.nodelist is not None
     if evidence.cancel_requested:
@@ -382,8 +368,8 @@ def _cancelled_by(
         return _never_started(*slurm.failed_node)
     by = slurm.cancelled_by
     if by:
-        before = Message.of("Cancelled by {by} before it started.", by=by)
-        return Message.of("Cancelled by {by}.", by=by) if started else before, None
+        before = f"Cancelled by {by} before it started."
+        return f"Cancelled by {by}." if started else before, None
     if forgotten:
         return (
             "It was ended on its node, and Slurm no longer knows it.",
@@ -417,9 +403,9 @@ def _traced(evidence: Evidence) -> JobState | None:
     return None
 
 
-def _never_started(node: str, reason: str) -> tuple[Text, Text]:
+def _never_started(node: str, reason: str) -> tuple[str, str]:
     return (
-        Message.of("The job never started: {node} reports {reason}.", node=node, reason=reason),
+        f"The job never started: {node} reports {reason}.",
         "Run it again; Slurm uses other nodes meanwhile. Report the node to the cluster's support.",
     )
 
@@ -451,21 +437,17 @@ def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
     )
 
 
-def _bare(slurm: SlurmVerdict) -> Text:
+def _bare(slurm: SlurmVerdict) -> str:
     if slurm.state is JobState.FAILED and slurm.exit_code:
-        return Message.of("Failed (exit code {exit_code}).", exit_code=slurm.exit_code)
-    return Message.of("Slurm ended it: {state}.", state=slurm.state)
+        return f"Failed (exit code {slurm.exit_code})."
+    return f"Slurm ended it: {slurm.state}."
 
 
-def measured(why: Text, usage: Usage | None) -> Text:
+def measured(why: str, usage: Usage | None) -> str:
     """Return the reason with how much memory was used, where it is that none was left."""
     if why != diagnosis.OUT_OF_MEMORY or not (usage and usage.peak_memory_mib and usage.memory_mib):
         return why
-    return Message.of(
-        "Out of memory (peak {peak} of {memory}).",
-        peak=memory(usage.peak_memory_mib),
-        memory=memory(usage.memory_mib),
-    )
+    return f"Out of memory (peak {memory(usage.peak_memory_mib)} of {memory(usage.memory_mib)})."
 
 
 def _nobody_knows(evidence: Evidence) -> Verdict:

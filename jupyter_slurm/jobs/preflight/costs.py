@@ -14,7 +14,7 @@ from jupyter_slurm.jobs.preflight.partition_facts import Figure, KnownPartition
 from jupyter_slurm.jobs.preflight.resources import Resources
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.slurm.units import format_time
-from jupyter_slurm.wire import Check, ClusterInfo, Cost, Message, Partition, Reservation, Text
+from jupyter_slurm.wire import Check, ClusterInfo, Cost, Partition, Reservation
 
 _START_S = 60.0
 """Seconds that a job may take to start, if it is to end before something."""
@@ -112,94 +112,30 @@ def outlook(
         if not count or not meets or one.name == job.reservation:
             continue
         nodes = phrases.nodes_of(live.name, count, live.nodes)
-        keeps = _maintenance if one.maintenance else _reservation
         left_s = int((one.start_s - now_s - _START_S) // 60 * 60)
         yield Check(
             ok=None,
-            sentence=keeps(one, nodes, span_s, now_s),
-            hint=Message.of(
-                "With --time {left} or less it can be done before.", left=format_time(left_s)
-            )
+            sentence=_reserved(one, nodes, span_s, now_s),
+            hint=f"With --time {format_time(left_s)} or less it can be done before."
             if left_s > 0
             else None,
         )
 
 
-def _free(live: Partition, about: Text, asked_s: float, now_s: float) -> Text:
-    name: Text = live.name
-    if about:
-        told = about if isinstance(about, Message) else Message(about)
-        name = Message.of("{name} ({about})", name=live.name, about=told)
-    at, idle = moment(asked_s, now_s), live.idle_nodes
+def _free(live: Partition, about: str, asked_s: float, now_s: float) -> str:
+    name = f"{live.name} ({about})" if about else live.name
+    gpus = ""
     if live.gpus and live.free_gpus is not None:
-        return Message.of(
-            "{name} at {at}: {idle} of {nodes} nodes idle, {free_gpus} of {gpus} GPUs free.",
-            name=name,
-            at=at,
-            idle=idle,
-            nodes=live.nodes,
-            free_gpus=live.free_gpus,
-            gpus=live.gpus,
-        )
-    return Message.of(
-        "{name} at {at}: {idle} of {nodes} nodes idle.",
-        name=name,
-        at=at,
-        idle=idle,
-        nodes=live.nodes,
+        gpus = f", {live.free_gpus} of {live.gpus} GPUs free"
+    return (
+        f"{name} at {moment(asked_s, now_s)}: {live.idle_nodes} of {live.nodes} nodes idle{gpus}."
     )
 
 
-def _maintenance(one: Reservation, nodes: Message, span_s: float | None, now_s: float) -> Text:
+def _reserved(one: Reservation, nodes: str, span_s: float | None, now_s: float) -> str:
+    what = f"{'Maintenance' if one.maintenance else 'A reservation'} (`{one.name}`) keeps {nodes}"
     start, end = moment(one.start_s, now_s), moment(one.end_s, now_s)
     if one.start_s <= now_s:
-        return Message.of(
-            "Maintenance (`{name}`) keeps {nodes} until {end}.", name=one.name, nodes=nodes, end=end
-        )
-    if span_s:
-        return Message.of(
-            "Maintenance (`{name}`) keeps {nodes} from {start} to {end}: on these a job of "
-            "{span} starts after it.",
-            name=one.name,
-            nodes=nodes,
-            start=start,
-            end=end,
-            span=duration(span_s),
-        )
-    return Message.of(
-        "Maintenance (`{name}`) keeps {nodes} from {start} to {end}: on these a job "
-        "without a time limit starts after it.",
-        name=one.name,
-        nodes=nodes,
-        start=start,
-        end=end,
-    )
-
-
-def _reservation(one: Reservation, nodes: Message, span_s: float | None, now_s: float) -> Text:
-    start, end = moment(one.start_s, now_s), moment(one.end_s, now_s)
-    if one.start_s <= now_s:
-        return Message.of(
-            "A reservation (`{name}`) keeps {nodes} until {end}.",
-            name=one.name,
-            nodes=nodes,
-            end=end,
-        )
-    if span_s:
-        return Message.of(
-            "A reservation (`{name}`) keeps {nodes} from {start} to {end}: on these a job "
-            "of {span} starts after it.",
-            name=one.name,
-            nodes=nodes,
-            start=start,
-            end=end,
-            span=duration(span_s),
-        )
-    return Message.of(
-        "A reservation (`{name}`) keeps {nodes} from {start} to {end}: on these a job "
-        "without a time limit starts after it.",
-        name=one.name,
-        nodes=nodes,
-        start=start,
-        end=end,
-    )
+        return f"{what} until {end}."
+    job = f"a job of {duration(span_s)}" if span_s else "a job without a time limit"
+    return f"{what} from {start} to {end}: on these {job} starts after it."

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from jupyter_slurm.errors import ControllerError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.submission.prepare import Submission
+from jupyter_slurm.readable import joined
 from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.slurm.rejections import explain_rejection, message
-from jupyter_slurm.wire import Check, Message, together
+from jupyter_slurm.wire import Check
 
 KEPT_S = 15.0
 _FAILURES = ("allocation failure: ", "Batch job submission failed: ")
@@ -67,11 +68,8 @@ def _estimate(cluster: SlurmCluster, argv: list[str], script: str) -> Outlook:
     try:
         done = cluster.run(argv, stdin=script.encode())
     except ControllerError as exc:
-        return Outlook(
-            checks=(
-                Check(ok=None, sentence=Message.of("Slurm could not be asked: {error}", error=exc)),
-            )
-        )
+        unknown = f"Cannot ask Slurm: {exc.message}"
+        return Outlook(checks=(Check(ok=None, sentence=unknown, hint=exc.hint),))
     words = done.stderr.decode(errors="replace").strip()
     estimate = sbatch.parse_test_only(words)
     if done.returncode == 0 and estimate is not None:
@@ -89,9 +87,9 @@ def _refused(words: str) -> Check:
     if rejection.category != "definitive":
         return Check(
             ok=None,
-            sentence=Message.of("Slurm does not say when it would start: {said}", said=said),
+            sentence=f"Slurm does not say when it would start: {said}",
         )
     known = (rejection.sentence,) if rejection.known else ()
-    hint = together(*known, rejection.advice)
-    sentence = Message.of("Slurm would refuse it: {said}", said=said)
+    hint = joined(*known, rejection.advice)
+    sentence = f"Slurm would refuse it: {said}"
     return Check(ok=False, sentence=sentence, hint=hint, option=rejection.option)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.partition_facts import Source
 from jupyter_slurm.jobs.preflight.syntax import is_alike
-from jupyter_slurm.wire import Job, JobSpec, Message
+from jupyter_slurm.wire import Job, JobSpec
 
 _LACKS = re.compile(r"(?:--launch \w+|torchrun) needs ")
 """In words of `node/launch_engine.py` and `node/launch_torchrun.py`."""
@@ -24,7 +24,7 @@ def objections(spec: JobSpec, jobs: Iterable[Job]) -> Iterator[Objection]:
     newest = max(ended, key=lambda one: one.ended_s or 0.0, default=None)
     if newest is not None and _LACKS.search(str(newest.why)):
         yield Objection(
-            Message.of("It may fail as job {id} did there: {why}", id=newest.id, why=newest.why),
+            f"It may fail as job {newest.id} did there: {newest.why}",
             "Name an image, a module or a Python that has it; if it was put there since, go on.",
             certain=False,
             by=Source.PROFILE,

@@ -22,12 +22,14 @@ from jupyter_slurm.jobs.preflight.partition_facts import (
 )
 from jupyter_slurm.jobs.preflight.resources import Resources
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.readable import duration, memory
+from jupyter_slurm.readable import duration, joined, memory
 from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.slurm.units import format_memory, format_time
-from jupyter_slurm.wire import ClusterInfo, Message, Text, together
+from jupyter_slurm.wire import ClusterInfo
 
 _FEW = 3
+_WORDS = {"qos": "QOS", "account": "account"}
+"""Words for the values of options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,48 +69,34 @@ class Judge:
         if known and not (self.info and name in self.info.hidden):
             near = suggest(name, known)
             yield Objection(
-                Message.of(
-                    "There is no partition `{name}`; did you mean `{near}`?", name=name, near=near
-                )
-                if near
-                else Message.of("There is no partition `{name}`.", name=name),
-                Message.of("Partitions: {known}.", known=", ".join(known)),
+                f"There is no partition `{name}`{_did_you_mean(near)}",
+                f"Partitions: {', '.join(known)}.",
                 certain=self._enforced("requests", Source.CLUSTER),
                 option="partition",
             )
 
     def _of_partition(self, job: Resources, known: KnownPartition) -> Iterator[Objection]:
         if known.live and not known.live.up:
-            sentence = Message.of("The partition {name} is down.", name=known.name)
+            sentence = f"The partition {known.name} is down."
             yield Objection(sentence, "Jobs wait.", certain=False, option="partition")
         yield from self._of_time(job, known)
         name = known.name
         if (most := self._max_nodes(job, known)) and job.nodes > most.value:
-            sentence = Message.of(
-                "{nodes} nodes are more than {name} has for a job: {most}.",
-                nodes=job.nodes,
-                name=name,
-                most=_with_source(most),
+            sentence = (
+                f"{job.nodes} nodes are more than {name} has for a job: {_with_source(most)}."
             )
             yield self._too_much(sentence, most, "nodes")
         yield from self._of_gpus(job, known)
         if (most := known.cpus) and job.cpus_per_node > most.value:
-            sentence = Message.of(
-                "{cpus_per_node} CPUs are more than {name} has on a node: {most}.",
-                cpus_per_node=job.cpus_per_node,
-                name=name,
-                most=_with_source(most),
+            sentence = (
+                f"{job.cpus_per_node} CPUs are more than {name} has on a node: "
+                f"{_with_source(most)}."
             )
             yield self._too_much(sentence, most, "cpus-per-task")
         mib = job.memory_per_node_mib or 0
         if (most := known.memory_mib) and mib > most.value:
             asked, told = format_memory(mib), phrases.with_source(memory(most.value), most.by)
-            sentence = Message.of(
-                "{asked} of memory are more than {name} has on a node: {told}.",
-                asked=asked,
-                name=name,
-                told=told,
-            )
+            sentence = f"{asked} of memory are more than {name} has on a node: {told}."
             yield self._too_much(sentence, most, "mem", memory(most.value))
 
     def _max_nodes(self, job: Resources, known: KnownPartition) -> Figure | None:
@@ -137,13 +125,8 @@ class Judge:
         asked = format_time(None if wanted_s == math.inf else wanted_s)
         most = phrases.with_source(duration(limit.value), limit.by)
         yield Objection(
-            Message.of(
-                "--time {asked} is more than {name} allows: {most}.",
-                asked=asked,
-                name=known.name,
-                most=most,
-            ),
-            together(_shorter(format_time(limit.value), names), self._remedy(limit.by)),
+            f"--time {asked} is more than {known.name} allows: {most}.",
+            joined(_shorter(format_time(limit.value), names), self._remedy(limit.by)),
             certain=self._enforced("requests", limit.by),
             by=limit.by,
             option="time",
@@ -154,58 +137,37 @@ class Judge:
         if live and live.gpus == 0 and job.gpus:
             others = [one.name for one in self.info.partitions if one.gpus] if self.info else []
             yield Objection(
-                Message.of("{name} has no GPUs.", name=known.name),
-                Message.of("Partitions with GPUs: {others}.", others=", ".join(others))
-                if others
-                else "Partitions with GPUs: none.",
+                f"{known.name} has no GPUs.",
+                f"Partitions with GPUs: {', '.join(others) or 'none'}.",
                 certain=self._enforced("requests", Source.CLUSTER),
                 option="gpus",
             )
         elif figure and job.gpus_per_node > figure.value:
             asked, most = job.gpus_per_node, _with_source(figure)
-            sentence = Message.of(
-                "{asked} GPUs are more than {name} has on a node: {most}.",
-                asked=asked,
-                name=known.name,
-                most=most,
-            )
+            sentence = f"{asked} GPUs are more than {known.name} has on a node: {most}."
             yield self._too_much(sentence, figure, "gpus")
         elif live and job.gpus > live.gpus:
-            sentence = Message.of(
-                "{gpus} GPUs are more than {name} has in all: {all}.",
-                gpus=job.gpus,
-                name=known.name,
-                all=live.gpus,
-            )
+            sentence = f"{job.gpus} GPUs are more than {known.name} has in all: {live.gpus}."
             yield self._too_much(sentence, Figure(live.gpus, Source.CLUSTER), "gpus")
         types = live.gpu_types if live else ()
         for kind in job.gpu_types if types else ():
             if kind.lower() not in {one.lower() for one in types}:
                 near = suggest(kind, types)
                 yield Objection(
-                    Message.of(
-                        "{name} has no GPU of the type `{kind}`; did you mean `{near}`?",
-                        name=known.name,
-                        kind=kind,
-                        near=near,
-                    )
-                    if near
-                    else Message.of(
-                        "{name} has no GPU of the type `{kind}`.", name=known.name, kind=kind
-                    ),
-                    Message.of("It has: {types}.", types=", ".join(types)),
+                    f"{known.name} has no GPU of the type `{kind}`{_did_you_mean(near)}",
+                    f"It has: {', '.join(types)}.",
                     certain=self._enforced("requests", Source.CLUSTER),
                     option="gpus",
                 )
 
     def _too_much(
-        self, sentence: Text, figure: Figure, option: str, most: str | None = None
+        self, sentence: str, figure: Figure, option: str, most: str | None = None
     ) -> Objection:
         """Return the objection. `most`: the figure in words; None: as a number."""
         most = f"{figure.value:.0f}" if most is None else most
         return Objection(
             sentence,
-            together(Message.of("Ask for {most} or less.", most=most), self._remedy(figure.by)),
+            joined(f"Ask for {most} or less.", self._remedy(figure.by)),
             certain=self._enforced("requests", figure.by),
             by=figure.by,
             option=option,
@@ -250,19 +212,15 @@ class Judge:
         if known and word not in known:
             yield Objection(
                 _unknown(option, word, suggest(word, known), phrases.with_source("", by)),
-                together(
-                    Message.of("There are: {known}.", known=", ".join(known)), self._remedy(by)
-                ),
+                joined(f"There are: {', '.join(known)}.", self._remedy(by)),
                 certain=self._enforced(kind, by),
                 by=by,
                 option=option,
             )
         elif allowed and word not in allowed:
             yield Objection(
-                Message.of("The partition does not take the QOS `{word}`.", word=word)
-                if option == "qos"
-                else Message.of("The partition does not take the account `{word}`.", word=word),
-                Message.of("It takes: {allowed}.", allowed=", ".join(allowed)),
+                f"The partition does not allow the {_WORDS[option]} `{word}`.",
+                f"It allows: {', '.join(allowed)}.",
                 certain=self._enforced(kind, Source.CLUSTER),
                 option=option,
             )
@@ -274,12 +232,10 @@ class Judge:
             return self.info is not None and kind in self.info.enforced
         return by is Source.PROFILE
 
-    def _remedy(self, by: Source) -> Text:
+    def _remedy(self, by: Source) -> str:
         if by is Source.CLUSTER:
             return ""
-        return Message.of(
-            "If that is out of date, change it in {origin}.", origin=self.profile.origin
-        )
+        return f"If that is out of date, change it in {self.profile.origin}."
 
 
 def of_inputs(job: Resources) -> Iterator[Objection]:
@@ -287,12 +243,8 @@ def of_inputs(job: Resources) -> Iterator[Objection]:
     mib = job.memory_per_node_mib
     if mib and job.inputs_mib >= mib:
         yield Objection(
-            Message.of(
-                "The variables of --in take {inputs} or more, and the job asks for {mib} of "
-                "memory.",
-                inputs=memory(job.inputs_mib),
-                mib=memory(mib),
-            ),
+            f"The variables of --in take {memory(job.inputs_mib)} or more, and the job asks "
+            f"for {memory(mib)} of memory.",
             "Where the cluster enforces --mem, Slurm ends the job: ask for more.",
             certain=False,
             option="mem",
@@ -303,48 +255,20 @@ def _gravity(objections: Sequence[Objection]) -> tuple[bool, int]:
     return any(one.certain for one in objections), len(objections)
 
 
-def _with_source(figure: Figure) -> Text:
+def _with_source(figure: Figure) -> str:
     return phrases.with_source(f"{figure.value:.0f}", figure.by)
 
 
-def _shorter(most: str, partitions: Sequence[str]) -> Text:
+def _shorter(most: str, partitions: Sequence[str]) -> str:
     """Return the remedy. `partitions`: up to three that allow the time that was asked for."""
-    match partitions:
-        case [one]:
-            return Message.of("Ask for --time {most} or less, or take {one}.", most=most, one=one)
-        case [one, two]:
-            return Message.of(
-                "Ask for --time {most} or less, or take {one} or {two}.",
-                most=most,
-                one=one,
-                two=two,
-            )
-        case [one, two, three]:
-            return Message.of(
-                "Ask for --time {most} or less, or take {one} or {two} or {three}.",
-                most=most,
-                one=one,
-                two=two,
-                three=three,
-            )
-    return Message.of("Ask for --time {most} or less.", most=most)
+    other = f", or use {' or '.join(partitions)}" if partitions else ""
+    return f"Ask for --time {most} or less{other}."
 
 
-def _unknown(option: str, word: str, near: str | None, told: Text) -> Text:
-    if option == "qos":
-        if near:
-            return Message.of(
-                "There is no QOS `{word}` for you{told}; did you mean `{near}`?",
-                word=word,
-                told=told,
-                near=near,
-            )
-        return Message.of("There is no QOS `{word}` for you{told}.", word=word, told=told)
-    if near:
-        return Message.of(
-            "There is no account `{word}` for you{told}; did you mean `{near}`?",
-            word=word,
-            told=told,
-            near=near,
-        )
-    return Message.of("There is no account `{word}` for you{told}.", word=word, told=told)
+def _unknown(option: str, word: str, near: str | None, told: str) -> str:
+    return f"You have no {_WORDS[option]} `{word}`{told}{_did_you_mean(near)}"
+
+
+def _did_you_mean(near: str | None) -> str:
+    """Return the end of a sentence about an unknown word."""
+    return f"; did you mean `{near}`?" if near else "."

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jupyter_slurm.jobs.preflight.partition_facts import Source
-from jupyter_slurm.wire import Check, Text, together
+from jupyter_slurm.readable import joined
+from jupyter_slurm.wire import Check
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,8 +14,8 @@ class Objection:
     """Why a job would not run as asked, `by` whose word. `certain`: sbatch refuses it, or
     Slurm lets it wait for ever."""
 
-    sentence: Text
-    hint: Text
+    sentence: str
+    hint: str
     certain: bool
     by: Source = Source.CLUSTER
     option: str | None = None
@@ -23,8 +24,8 @@ class Objection:
     """It depends on what else runs now: worth a word before the job is sent, not on the job."""
 
     @property
-    def text(self) -> Text:
-        return together(self.sentence, self.hint)
+    def text(self) -> str:
+        return joined(self.sentence, self.hint)
 
     def check(self) -> Check:
         ok = False if self.certain else None

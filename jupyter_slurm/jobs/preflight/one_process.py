@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.resources import Resources
 from jupyter_slurm.slurm.options import OPTIONS
-from jupyter_slurm.wire import Message
 
 
 def objections(wanted: Resources, options: Iterable[str]) -> Iterator[Objection]:
@@ -19,25 +18,22 @@ def objections(wanted: Resources, options: Iterable[str]) -> Iterator[Objection]
     nodes, tasks = wanted.nodes, wanted.tasks
     if nodes > 1:
         yield Objection(
-            Message.of("Its code runs once, on the first of {nodes} nodes.", nodes=nodes),
+            f"Its code runs once, on the first of {nodes} nodes.",
             "`--launch torchrun`, `mpi`, `ray` or `dask` uses them all; else ask for --nodes 1.",
             certain=False,
             option="nodes",
         )
     elif tasks > 1:
         yield Objection(
-            Message.of("Its code runs once, not {tasks} times.", tasks=tasks),
-            Message.of(
-                "For more CPUs give --cpus-per-task {tasks}; `--launch mpi` runs it in each task.",
-                tasks=tasks,
-            ),
+            f"Its code runs once, not {tasks} times.",
+            f"For more CPUs give --cpus-per-task {tasks}; `--launch mpi` runs it in each task.",
             certain=False,
             option="ntasks",
         )
     for name in options:
         if OPTIONS[name].of_steps:
             yield Objection(
-                Message.of("`--{name}` counts only for what `srun` starts.", name=name),
+                f"`--{name}` counts only for what `srun` starts.",
                 "Leave it out, unless the code itself calls `srun`.",
                 certain=False,
                 option=name,

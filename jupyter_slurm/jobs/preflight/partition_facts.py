@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from jupyter_slurm.profiles.profile import ClusterProfile, PartitionLimits
-from jupyter_slurm.readable import duration, memory
+from jupyter_slurm.readable import duration, joined, memory
 from jupyter_slurm.slurm.units import parse_time_s
-from jupyter_slurm.wire import ClusterInfo, Message, Partition, Text, together
+from jupyter_slurm.wire import ClusterInfo, Partition
 
 
 class Source(StrEnum):
@@ -45,7 +45,7 @@ class KnownPartition:
     exclusive: bool = False
     cost: float | None = None
     """The cost of a node for an hour."""
-    about: Text = ""
+    about: str = ""
     """Its GPUs and what it is for, as the profile tells people."""
     live: Partition | None = None
     """As the cluster tells of it."""
@@ -86,7 +86,7 @@ def _known(name: str, profile: ClusterProfile, live: Partition | None) -> KnownP
         gpus=first(live.gpus_per_node if live else None, "gpus", told.gpus),
         exclusive=live.exclusive or told.exclusive if live else told.exclusive,
         cost=told.cost,
-        about=together(told.gpu, told.note, between="; "),
+        about=joined(told.gpu, told.note, between="; "),
         live=live,
     )
 
@@ -104,43 +104,35 @@ def _least(one: int | None, two: int) -> int:
     return two if one is None else min(one, two)
 
 
-def differences(profile: ClusterProfile, info: ClusterInfo) -> Iterator[Message]:
+def differences(profile: ClusterProfile, info: ClusterInfo) -> Iterator[str]:
     """Yield a sentence for each difference between the profile's partitions and the cluster's."""
     live = {one.name: one for one in info.partitions}
     gone = [name for name in profile.partitions if name not in {*live, *info.hidden}]
     if gone:
         names = ", ".join(f"`{name}`" for name in gone)
-        yield Message.of("The cluster does not have what the profile names: {names}.", names=names)
+        yield f"The cluster does not have what the profile names: {names}."
     for name, told in profile.partitions.items():
         if name in live:
             yield from _other(name, told, live[name])
 
 
-def _other(name: str, told: PartitionLimits, now: Partition) -> Iterator[Message]:
+def _other(name: str, told: PartitionLimits, now: Partition) -> Iterator[str]:
     for what, said, there in (
-        (Message.of("a time limit of"), _span(limit_s(told)), _span(_or_no_limit(now.limit_s))),
-        (Message.of("GPUs on a node:"), told.gpus, now.gpus_per_node),
-        (Message.of("CPUs on a node:"), told.cpus, now.cpus),
-        (Message.of("nodes for a job:"), told.nodes, _least(now.max_nodes, now.nodes)),
+        ("a time limit of", _span(limit_s(told)), _span(_or_no_limit(now.limit_s))),
+        ("GPUs on a node:", told.gpus, now.gpus_per_node),
+        ("CPUs on a node:", told.cpus, now.cpus),
+        ("nodes for a job:", told.nodes, _least(now.max_nodes, now.nodes)),
     ):
         if said and there is not None and said != there:
-            yield Message.of(
-                "`{name}` has {what} {there}, not {said}, as the profile says.",
-                name=name,
-                what=what,
-                there=there,
-                said=said,
-            )
+            yield f"`{name}` has {what} {there}, not {said}, as the profile says."
     if told.memory_mib and now.memory_mib and now.memory_mib < told.memory_mib:
-        yield Message.of(
-            "`{name}` has {there} on a node, not {said}, as the profile says.",
-            name=name,
-            there=memory(now.memory_mib),
-            said=memory(told.memory_mib),
+        yield (
+            f"`{name}` has {memory(now.memory_mib)} on a node, not {memory(told.memory_mib)}, as "
+            "the profile says."
         )
 
 
-def _span(seconds: float | None) -> Text:
+def _span(seconds: float | None) -> str:
     if seconds is None:
         return ""
-    return Message.of("none") if seconds == math.inf else duration(seconds)
+    return "none" if seconds == math.inf else duration(seconds)

@@ -1,100 +1,57 @@
-"""PURE. What stands inside the sentences of limits, policies and costs: how much, whose, where.
-
-Each is a message of its own, put into its sentence.
-"""
+"""PURE. Phrases inside the sentences of limits, policies and costs: amounts, owners, places."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from jupyter_slurm.jobs.preflight.partition_facts import Source
-from jupyter_slurm.readable import memory
-from jupyter_slurm.wire import Message, Text
+from jupyter_slurm.readable import counted, memory
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
     """The name of a QOS or an account that sets limits."""
 
-    within: Message
-    first: Message
+    within: str
+    first: str
     """The form that begins a sentence."""
 
 
 def qos(name: str, partition: str | None) -> Name:
     """Name a QOS. `partition`: whose QOS it is; None: that of the job."""
-    if partition is None:
-        return Name(
-            Message.of("the QOS `{name}`", name=name), Message.of("The QOS `{name}`", name=name)
-        )
-    return Name(
-        Message.of("the QOS `{name}` of {partition}", name=name, partition=partition),
-        Message.of("The QOS `{name}` of {partition}", name=name, partition=partition),
-    )
+    of = f" of {partition}" if partition else ""
+    return Name(f"the QOS `{name}`{of}", f"The QOS `{name}`{of}")
 
 
 def account(name: str, *, whole: bool) -> Name:
     """Name an account. `whole`: all of it, not the user's part."""
     if whole:
-        return Name(
-            Message.of("the account `{name}`", name=name),
-            Message.of("The account `{name}`", name=name),
-        )
-    return Name(
-        Message.of("your account `{name}`", name=name),
-        Message.of("Your account `{name}`", name=name),
-    )
+        return Name(f"the account `{name}`", f"The account `{name}`")
+    return Name(f"your account `{name}`", f"Your account `{name}`")
 
 
-def amount(tres: str, count: float) -> Message:
+def amount(tres: str, count: float) -> str:
     """Say how much of `cpu`, `node`, `mem` (MiB), `gres/gpu`, `gres/gpu:TYPE`. KeyError."""
     _, _, kind = tres.partition("gpu:")
     if kind:
-        return (
-            Message.of("1 GPU of the type {kind}", kind=kind)
-            if count == 1
-            else Message.of("{count} GPUs of the type {kind}", count=f"{count:.0f}", kind=kind)
-        )
-    return {
-        "cpu": Message.of("1 CPU")
-        if count == 1
-        else Message.of("{count} CPUs", count=f"{count:.0f}"),
-        "node": Message.of("1 node")
-        if count == 1
-        else Message.of("{count} nodes", count=f"{count:.0f}"),
-        "gres/gpu": Message.of("1 GPU")
-        if count == 1
-        else Message.of("{count} GPUs", count=f"{count:.0f}"),
-        "mem": Message.of("{count} of memory", count=memory(count)),
-    }[tres]
+        return f"{counted(round(count), 'GPU')} of the type {kind}"
+    if tres == "mem":
+        return f"{memory(count)} of memory"
+    return counted(round(count), {"cpu": "CPU", "node": "node", "gres/gpu": "GPU"}[tres])
 
 
-def jobs(count: int) -> Message:
-    return Message.of("1 job") if count == 1 else Message.of("{count} jobs", count=count)
-
-
-def running_jobs(count: int) -> Message:
-    return (
-        Message.of("1 running job")
-        if count == 1
-        else Message.of("{count} running jobs", count=count)
-    )
-
-
-def nodes_of(partition: str, count: int, of: int) -> Message:
+def nodes_of(partition: str, count: int, of: int) -> str:
     if count >= of:
-        return Message.of("all {count} nodes of {partition}", count=count, partition=partition)
-    return Message.of(
-        "{count} of the {of} nodes of {partition}", count=count, of=of, partition=partition
-    )
+        return f"all {count} nodes of {partition}"
+    return f"{count} of the {of} nodes of {partition}"
 
 
-def with_source(value: str, by: Source) -> Text:
+def with_source(value: str, by: Source) -> str:
     """Add whose word it is, unless it is the cluster's; also where that stands alone (`""`)."""
     match by:
         case Source.CLUSTER:
             return value
         case Source.PROFILE:
-            return Message.of("{value} (the profile says)", value=value)
+            return f"{value} (the profile says)"
         case Source.TEMPLATE:
-            return Message.of("{value} (the template says)", value=value)
+            return f"{value} (the template says)"

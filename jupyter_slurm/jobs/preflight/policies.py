@@ -15,19 +15,9 @@ from dataclasses import dataclass
 from jupyter_slurm.jobs.preflight import phrases
 from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.resources import Resources
-from jupyter_slurm.readable import duration
+from jupyter_slurm.readable import counted, duration, joined
 from jupyter_slurm.slurm.units import format_time
-from jupyter_slurm.wire import (
-    Association,
-    ClusterInfo,
-    InUse,
-    Limits,
-    Message,
-    Partition,
-    Qos,
-    Text,
-    together,
-)
+from jupyter_slurm.wire import Association, ClusterInfo, InUse, Limits, Partition, Qos
 
 _OPTIONS: Mapping[str, str] = {"cpu": "cpus-per-task", "node": "nodes", "mem": "mem"}
 """The option that asks for each; for GPUs of any type `gpus`."""
@@ -146,13 +136,9 @@ def _too_long(
     given_s = (partition.default_time_s or 0) if partition else 0
     if (job.limit_s if job.limit_s is not None else given_s) > limit_s:
         yield Objection(
-            Message.of(
-                "A job of {within} can run for {limit}.",
-                within=owner.name.within,
-                limit=duration(limit_s),
-            ),
-            together(
-                Message.of("Ask for --time {limit} or less.", limit=format_time(limit_s)),
+            f"A job of {owner.name.within} can run for {duration(limit_s)}.",
+            joined(
+                f"Ask for --time {format_time(limit_s)} or less.",
                 _else_waits(certain=certain),
             ),
             certain,
@@ -176,13 +162,8 @@ def _too_much(
             yield (
                 tres,
                 Objection(
-                    Message.of(
-                        "A job of {name} can have {can}, not {asked}.",
-                        name=name,
-                        can=can,
-                        asked=asked,
-                    ),
-                    together(
+                    f"A job of {name} can have {can}, not {asked}.",
+                    joined(
                         "Ask for less, or take another QOS or account.",
                         _else_waits(certain=certain),
                     ),
@@ -209,25 +190,10 @@ def _too_many(job: Resources, owners: list[_Owner]) -> Iterator[Objection]:
         return
 
 
-def _queue_full(owner: _Owner, kind: str, most: int, *, never: bool) -> Text:
-    name, jobs = owner.name.first, phrases.jobs(most)
-    if kind == "queued_per_user":
-        if never:
-            return Message.of("{name} lets {jobs} of a user be in the queue.", name=name, jobs=jobs)
-        return Message.of(
-            "{name} lets {jobs} of a user be in the queue, and you have {queued}.",
-            name=name,
-            jobs=jobs,
-            queued=owner.queued,
-        )
-    if never:
-        return Message.of("{name} lets {jobs} be in the queue.", name=name, jobs=jobs)
-    return Message.of(
-        "{name} lets {jobs} be in the queue, and you have {queued}.",
-        name=name,
-        jobs=jobs,
-        queued=owner.queued,
-    )
+def _queue_full(owner: _Owner, kind: str, most: int, *, never: bool) -> str:
+    each = " of a user" if kind == "queued_per_user" else ""
+    have = "" if never else f", and you have {owner.queued}"
+    return f"{owner.name.first} allows {counted(most, 'job')}{each} in the queue{have}."
 
 
 def _must_wait(
@@ -244,46 +210,20 @@ def _must_wait(
             if have and wanted and have + wanted > most:
                 name = owner.name.within
                 can, use = phrases.amount(tres, most), phrases.amount(tres, have)
-                yield _waits(
-                    Message.of(
-                        "It will wait: {name} allows {can} a user, and you use {use}.",
-                        name=name,
-                        can=can,
-                        use=use,
-                    )
-                    if kind == "per_user"
-                    else Message.of(
-                        "It will wait: {name} allows {can} in all, and you use {use}.",
-                        name=name,
-                        can=can,
-                        use=use,
-                    )
-                )
+                each = "a user" if kind == "per_user" else "in all"
+                yield _waits(f"It will wait: {name} allows {can} {each}, and you use {use}.")
                 return
     for kind in ("jobs_per_user", "jobs_in_all"):
         first = next((one for one in owners if getattr(one.limits, kind) is not None), None)
         most_jobs = getattr(first.limits, kind) if first else None
         if first is not None and most_jobs is not None and first.jobs >= most_jobs:
-            name, can = first.name.within, phrases.running_jobs(most_jobs)
-            yield _waits(
-                Message.of(
-                    "It will wait: {name} allows {can} of a user, and you have {jobs}.",
-                    name=name,
-                    can=can,
-                    jobs=first.jobs,
-                )
-                if kind == "jobs_per_user"
-                else Message.of(
-                    "It will wait: {name} allows {can} in all, and you have {jobs}.",
-                    name=name,
-                    can=can,
-                    jobs=first.jobs,
-                )
-            )
+            name, can = first.name.within, counted(most_jobs, "running job")
+            each = "of a user" if kind == "jobs_per_user" else "in all"
+            yield _waits(f"It will wait: {name} allows {can} {each}, and you have {first.jobs}.")
             return
 
 
-def _waits(sentence: Text) -> Objection:
+def _waits(sentence: str) -> Objection:
     return Objection(
         sentence,
         "It starts when some of that has ended.",
@@ -309,5 +249,5 @@ def _wanted(job: Resources) -> dict[str, float]:
     return wanted | {f"gres/gpu:{one.lower()}": job.gpus for one in job.gpu_types[:1]}
 
 
-def _else_waits(*, certain: bool) -> Text:
-    return "" if certain else "Else the job waits for ever."
+def _else_waits(*, certain: bool) -> str:
+    return "" if certain else "Otherwise the job waits forever."

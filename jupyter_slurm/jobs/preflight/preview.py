@@ -34,19 +34,9 @@ from jupyter_slurm.jobs.preflight.resources import Resources, resources_of
 from jupyter_slurm.jobs.submission.prepare import prepare
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.readable import joined
 from jupyter_slurm.slurm.directives import ignored_directive
-from jupyter_slurm.wire import (
-    CellSpec,
-    Check,
-    ClusterInfo,
-    Job,
-    JobSpec,
-    Message,
-    Preview,
-    Spending,
-    Text,
-    together,
-)
+from jupyter_slurm.wire import CellSpec, Check, ClusterInfo, Job, JobSpec, Preview, Spending
 
 _INFO_KEPT_S = 30.0
 """Seconds for which figures of free nodes and GPUs are shown without another question."""
@@ -117,7 +107,7 @@ class Preflight:
             start_estimate_s=outlook.start_s,
         )
 
-    def judge(self, job: Resolved, cluster: SlurmCluster) -> Text | None:
+    def judge(self, job: Resolved, cluster: SlurmCluster) -> str | None:
         """Return what to warn the user of. SubmitError: sbatch would refuse it, and need not be
         asked; RequestError: it would by what the profile says; CodeError: it does not compile."""
         fault = self._compiled(job.spec, cluster.name)
@@ -144,13 +134,13 @@ class Preflight:
         objections += _of_one_process(job, wanted)
         objections += lacking.objections(job.spec, self._jobs(cluster.name))
         warnings = (one.text for one in objections if not one.passing)
-        return together(*warnings, between="\n") or None
+        return joined(*warnings, between="\n") or None
 
-    def judge_cell(self, spec: CellSpec, memory_mib: int | None) -> Text | None:
+    def judge_cell(self, spec: CellSpec, memory_mib: int | None) -> str | None:
         """Return what a cell of a session that has so much memory should be warned of."""
         cell = _with_inputs(Resources(memory_per_node_mib=memory_mib), spec)
         found = [*self._compiled(spec, None), *of_inputs(cell)]
-        return together(*(one.text for one in found), between="\n") or None
+        return joined(*(one.text for one in found), between="\n") or None
 
     def _compiled(self, spec: JobSpec, cluster: str | None) -> list[Objection]:
         """Return what to warn of in the code. CodeError: the job's Python cannot compile it."""
@@ -200,11 +190,8 @@ class Preflight:
         except LoginNeededError:
             raise
         except JupyterSlurmError as exc:
-            return [
-                Check(
-                    ok=None, sentence=Message.of("The cluster could not be asked: {exc}", exc=exc)
-                )
-            ], None
+            unknown = f"Cannot ask the cluster: {exc.message}"
+            return [Check(ok=None, sentence=unknown, hint=exc.hint)], None
 
 
 def check_previewable(spec: JobSpec) -> None:
@@ -212,7 +199,7 @@ def check_previewable(spec: JobSpec) -> None:
     if spec.session is not None:
         raise RequestError(
             "A cell of a session is not submitted by itself, so there is nothing to preview.",
-            hint="`{slurm} session start … --dry-run` shows how its session would be submitted.",
+            hint="`%slurm session start … --dry-run` shows how its session would be submitted.",
         )
 
 
@@ -240,7 +227,7 @@ def _missing_folder(job: Resolved, cluster: SlurmCluster) -> Objection | None:
     if cluster.transport.exists(home / folder[2:] if folder[0] == "~" else PurePosixPath(folder)):
         return None
     return Objection(
-        Message.of("There is no folder {folder} on {name}.", folder=folder, name=cluster.name),
+        f"There is no folder {folder} on {cluster.name}.",
         "Create it there, or name another. If only the nodes have it, change to it in the code.",
         certain=True,
         option="chdir",
@@ -256,7 +243,7 @@ def _of_ignored_lines(spec: JobSpec) -> Iterator[Objection]:
     """Yield that sbatch ignores options of the script."""
     if kind_of(spec).takes_arguments and (line := ignored_directive(spec.code)):
         yield Objection(
-            Message.of("sbatch ignores `{line}`: it follows the first command.", line=line),
+            f"sbatch ignores `{line}`: it follows the first command.",
             "Move it to the top of the script.",
             certain=False,
             by=Source.PROFILE,
@@ -271,17 +258,11 @@ def _of_many_nodes(job: Resolved, wanted: Resources) -> Iterator[Objection]:
     if job.spec.launch is None or asked is None or wanted.nodes < 2:
         return
     kind, colon, _ = asked.partition(",")[0].rpartition(":")
+    each = max(1, wanted.gpus // wanted.nodes)
     yield Objection(
-        Message.of(
-            "Of --gpus {gpus} Slurm may give each of the {nodes} nodes another number, and then "
-            "--launch cannot use all of them.",
-            gpus=asked,
-            nodes=wanted.nodes,
-        ),
-        Message.of(
-            "Ask for --gpus-per-node {each}.",
-            each=f"{kind}{colon}{max(1, wanted.gpus // wanted.nodes)}",
-        ),
+        f"With --gpus {asked}, Slurm may give each of the {wanted.nodes} nodes another number of "
+        "GPUs, and then --launch cannot use all of them.",
+        f"Ask for --gpus-per-node {kind}{colon}{each}.",
         certain=True,
         by=Source.PROFILE,
         option="gpus",
@@ -310,8 +291,6 @@ def _interpreter(job: Resolved) -> list[Check]:
     """Say which Python runs the code, where no image says so."""
     if not job.kind.has_records or job.in_image:
         return []
-    sentence = Message.of(
-        "Without an image the cell runs in `{python}` of the node.", python=job.profile.python
-    )
+    sentence = f"Without an image the cell runs in `{job.profile.python}` of the node."
     hint = "For another one set `python` in the cluster's profile, or load a module (--module)."
     return [Check(ok=None, sentence=sentence, hint=hint)]

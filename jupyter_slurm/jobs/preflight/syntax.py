@@ -18,7 +18,7 @@ from pathlib import PurePath
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import CodeError
-from jupyter_slurm.wire import Job, JobSpec, Message, Text
+from jupyter_slurm.wire import Job, JobSpec
 
 _IN_EVERY_PYTHON = re.compile(
     "was never closed|unmatched|does not match opening|expected ':'|Missing parentheses in call"
@@ -114,23 +114,17 @@ def check(
     return f"{shown}\n{newer()}"
 
 
-def sentence(error: SyntaxError) -> Text:
+def sentence(error: SyntaxError) -> str:
     """Return where the error is and what it is, in a line."""
-    name = Message.of("the code") if error.filename == THE_CODE else error.filename
-    return Message.of(
-        "Line {line} of {file} is not valid Python: {error}.",
-        line=error.lineno,
-        file=name,
-        error=error.msg,
-    )
+    name = "the code" if error.filename == THE_CODE else error.filename
+    return f"Line {error.lineno} of {name} is not valid Python: {error.msg}."
 
 
-def newer() -> Text:
+def newer() -> str:
     """Return why a job is submitted whose code has an error for the Python that is here."""
-    return Message.of(
-        "Python {here}, which runs here, does not understand this. The job is "
-        "submitted, because its Python may be newer.",
-        here=HERE,
+    return (
+        f"Python {HERE}, which runs here, does not understand this. The job is submitted, because "
+        "its Python may be newer."
     )
 
 

@@ -42,9 +42,8 @@ class Adoption:
         match = _SLURM_ID.fullmatch(slurm_id)
         if match is None:
             raise RequestError(
-                "{slurm_id} is not a job id of Slurm's.",
+                f"{slurm_id!r} is not a job id of Slurm's.",
                 hint="123 is one.",
-                slurm_id=repr(slurm_id),
             )
         known = self._clusters.named(cluster)
         whole_id = match[1] if match[2] else slurm_id
@@ -76,20 +75,15 @@ def _listed(cluster: SlurmCluster, slurm_id: str) -> QueueRow:
     rows = squeue.parse(_output_of(cluster, squeue.one_argv(slurm_id)))
     if not rows:
         raise NotFoundError(
-            "Slurm knows no job {slurm_id} on {name}.",
+            f"Slurm knows no job {slurm_id} on {cluster.name}.",
             hint="It forgets a job some minutes after its end.",
-            slurm_id=slurm_id,
-            name=cluster.name,
         )
     user = cluster.transport.user()
     others = sorted({visible(row.user) for row in rows} - {user})
     if others:
         raise RequestError(
-            "Job {slurm_id} is {others}'s.",
-            hint="Only jobs of {user} can be taken over.",
-            slurm_id=slurm_id,
-            others=others[0],
-            user=user,
+            f"Job {slurm_id} is {others[0]}'s.",
+            hint=f"Only jobs of {user} can be taken over.",
         )
     return leading(rows)
 

@@ -97,16 +97,14 @@ class Book:
             same = [r for r in self._records.values() if r.job.slurm_id == whole_id]
         if not same:
             raise NotFoundError(
-                "There is no job {job} here.", hint="`{slurm} jobs` lists yours.", job=repr(job_id)
+                f"There is no job {job_id!r} here.", hint="`%slurm jobs` lists yours."
             )
         same = [record for record in same if not record.job.state.final] or same
         if len({record.job.cluster for record in same}) > 1:
             jobs = ", ".join(f"{one.job.id} on {one.job.cluster}" for one in same)
             raise RequestError(
-                "{job} is Slurm's id of jobs of several clusters: {jobs}.",
+                f"{job_id} is Slurm's id of jobs of several clusters: {jobs}.",
                 hint="The id of eight letters means one of them.",
-                job=job_id,
-                jobs=jobs,
             )
         return max(same, key=lambda record: record.job.created_s)
 

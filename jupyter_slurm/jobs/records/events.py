@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jupyter_slurm.jobs.outcome import array_tasks
-from jupyter_slurm.wire import Job, JobEvent, JobState, Message, Text
+from jupyter_slurm.wire import Job, JobEvent, JobState
 
 MOST = 100
 """The most events kept of a job. Beyond it, the oldest go first that only say why it waited."""
@@ -85,9 +85,9 @@ def _found(last: JobEvent | None, old: Job | None, new: Job, now_s: float) -> It
         yield JobEvent(time_s=new.ended_s or now_s, state=new.state, text=new.why)
 
 
-def _taken(old: Job | None, new: Job) -> Text | None:
+def _taken(old: Job | None, new: Job) -> str | None:
     if new.slurm_id is not None and (old is None or old.slurm_id is None):
-        return Message.of("Accepted as job {slurm_id}.", slurm_id=new.slurm_id)
+        return f"Accepted as job {new.slurm_id}."
     if new.session is not None and new.submitted_s and (old is None or old.submitted_s is None):
         return "Accepted by its session."
     return None
@@ -102,15 +102,11 @@ def _has_begun(state: JobState, old: Job | None, new: Job) -> bool:
     return new.state in _RUNS
 
 
-def _began(job: Job) -> Text:
+def _began(job: Job) -> str:
     if not job.nodes or job.session is not None:
         return "Started."
     first, others = job.nodes[0], len(job.nodes) - 1
-    return (
-        Message.of("Started on {first} and {others} more.", first=first, others=others)
-        if others
-        else Message.of("Started on {first}.", first=first)
-    )
+    return f"Started on {first} and {others} more." if others else f"Started on {first}."
 
 
 def _cancel_text(old: Job | None, new: Job) -> str | None:
@@ -120,6 +116,6 @@ def _cancel_text(old: Job | None, new: Job) -> str | None:
     return "Cancellation requested." if before is None else "Could not be cancelled."
 
 
-def _waits_for(job: Job) -> Text | None:
+def _waits_for(job: Job) -> str | None:
     """Return what tells one reason from another: the sentence may hold times and numbers, too."""
     return job.reason or job.why

@@ -17,7 +17,7 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.readable import brief
 from jupyter_slurm.transport.files.ignore import Patterns
-from jupyter_slurm.wire import JobSpec, Message
+from jupyter_slurm.wire import JobSpec
 
 _ID = re.compile(r"[a-z2-7]{8}")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -27,22 +27,8 @@ _SHELLS = re.compile(
     r"|FUNCNAME|DIRSTACK|HISTCMD|SHELLOPTS|BASH(?!_ENV$).*"
 )
 """Variables that dash or bash set themselves, refuse to set, or compute with."""
-_HAS_NUL = {
-    "code": Message.of("The cell holds a NUL byte, which no program could read."),
-    "cwd": Message.of("The folder holds a NUL byte, which no program could read."),
-    "": Message.of("Its {field} holds a NUL byte, which no program could read."),
-}
-_HAS_HALF = {
-    "code": Message.of(
-        "The cell holds half a character ({text}, at {start}), which cannot be sent."
-    ),
-    "cwd": Message.of(
-        "The folder holds half a character ({text}, at {start}), which cannot be sent."
-    ),
-    "": Message.of(
-        "Its {field} holds half a character ({text}, at {start}), which cannot be sent."
-    ),
-}
+_PARTS = {"code": "The cell", "cwd": "The folder"}
+"""Fields of a spec in the user's words."""
 _LONGEST_VALUE_BYTES = 128 * 1024
 """MAX_ARG_STRLEN of Linux, for `NAME=value` and the NUL behind it (execve(2))."""
 _LARGEST_ENVIRONMENT_BYTES = 1024 * 1024
@@ -55,15 +41,12 @@ def check_spec(spec: JobSpec) -> None:
     for what, text in _texts(msgspec.structs.asdict(spec), ""):
         _check_text(what, text, kind)
     if not _ID.fullmatch(spec.id):
-        raise RequestError(
-            "{brief} is not a job id: eight characters of a-z and 2-7.", brief=repr(brief(spec.id))
-        )
+        raise RequestError(f"{brief(spec.id)!r} is not a job id: eight characters of a-z and 2-7.")
     if not _NAME.fullmatch(spec.name):
         raise RequestError(
-            "{brief} is not a name for a job.",
+            f"{brief(spec.name)!r} is not a name for a job.",
             hint="Letters, digits, `.`, `_` and `-`, at most 64: `squeue --name` splits at others.",
             option="name",
-            brief=repr(brief(spec.name)),
         )
     _check_files(spec)
     kind.check(spec)
@@ -71,9 +54,7 @@ def check_spec(spec: JobSpec) -> None:
 
 def _check_files(spec: JobSpec) -> None:
     if spec.push is not None and not spec.push.startswith("/"):
-        raise RequestError(
-            "--push {push} is not the full path of a folder here.", push=repr(spec.push)
-        )
+        raise RequestError(f"--push {spec.push!r} is not the full path of a folder here.")
     if spec.push_exclude:
         _check_exclusion(spec)
     if spec.fetch and (spec.fetch_to is None or not spec.fetch_to.startswith("/")):
@@ -81,9 +62,8 @@ def _check_files(spec: JobSpec) -> None:
     for pattern in spec.fetch:
         if not pattern.strip() or ".." in pattern.split("/"):
             raise RequestError(
-                "--fetch {pattern} names nothing in the folder that the job runs in.",
+                f"--fetch {pattern!r} names nothing in the folder that the job runs in.",
                 hint="Patterns are those of .gitignore: results/**, *.png, /model.pt.",
-                pattern=repr(pattern),
             )
 
 
@@ -101,25 +81,21 @@ def check_environment(env: Mapping[str, str]) -> None:
     total_bytes = 0
     for name, value in env.items():
         if not _VARIABLE.fullmatch(name):
-            raise RequestError(
-                "{name} is not a name for an environment variable.", option="env", name=repr(name)
-            )
+            raise RequestError(f"{name!r} is not a name for an environment variable.", option="env")
         if _SHELLS.fullmatch(name):
             raise RequestError(
-                "The environment variable {name} cannot be set: the node's shell has its own.",
+                f"The environment variable {name} cannot be set: the node's shell has its own.",
                 hint="Take another name.",
                 option="env",
-                name=name,
             )
         size_bytes = len(f"{name}={value}".encode()) + 1
         total_bytes += size_bytes
         if size_bytes > _LONGEST_VALUE_BYTES or total_bytes > _LARGEST_ENVIRONMENT_BYTES:
             raise RequestError(
-                "The environment variable {name} makes the environment too large: Linux "
-                "takes 128 KiB for one variable, and 1 MiB are taken here for all.",
+                f"The environment variable {name} makes the environment too large: Linux takes "
+                "128 KiB for one variable, and 1 MiB are taken here for all.",
                 hint="Pass large values as variables (--in) or in a file.",
                 option="env",
-                name=name,
             )
 
 
@@ -140,15 +116,14 @@ def _texts(value: Any, what: str) -> Iterator[tuple[str, str]]:
 
 
 def _check_text(what: str, text: str, kind: Kind[Any]) -> None:
+    part = _PARTS.get(what, f"The job's {what}")
     if "\0" in text and (what != "code" or not kind.is_python):
-        raise RequestError(_HAS_NUL.get(what, _HAS_NUL[""]).text, field=what)
+        raise RequestError(f"{part} contains a NUL byte, which no program can read.")
     try:
         text.encode()
     except UnicodeEncodeError as exc:
         raise RequestError(
-            _HAS_HALF.get(what, _HAS_HALF[""]).text,
+            f"{part} contains half a character ({text[exc.start]!r}, at {exc.start}), which "
+            "cannot be sent.",
             hint="Text must be valid Unicode; names of files that are not UTF-8 cannot be used.",
-            field=what,
-            text=f"{text[exc.start]}",
-            start=exc.start,
         ) from exc

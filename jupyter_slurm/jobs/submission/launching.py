@@ -34,10 +34,10 @@ def launch(job: Resolved) -> Launch:
     """Return how the script starts the launcher. RequestError: MPI cannot work in the runtime."""
     if job.spec.launch == "mpi" and not job.runtime.has_mpi:
         raise RequestError(
-            "`--launch mpi` does not work with {name}: in its containers MPI does not find Slurm.",
+            f"`--launch mpi` does not work with {job.runtime.name}: in its containers MPI does "
+            "not find Slurm.",
             hint="`--launch torchrun` does, and other runtimes can do both.",
             option="launch",
-            name=job.runtime.name,
         )
     folder = str(job.job_dir.path)
     words = [job.profile.python, "-uBS", f"{folder}/{layout.LAUNCHER}", folder, "{attempt}"]

@@ -17,8 +17,9 @@ from jupyter_slurm.jobs.outcome.verdict import Evidence, Verdict
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission.prepare import Submission
 from jupyter_slurm.jobs.submission.submit import Submitter
+from jupyter_slurm.readable import joined
 from jupyter_slurm.transport import Completed, TimedOutError
-from jupyter_slurm.wire import Job, JobState, together
+from jupyter_slurm.wire import Job, JobState
 
 _TIMEOUT_S = 30.0
 _GRACE_S = 20
@@ -127,11 +128,10 @@ class LoginSubmitter(Submitter):
             return self._settle(host)
         return self._reject(
             SubmitError(
-                "It could not be begun on the login machine of {name}.",
-                hint="Is the disk full, or over quota? `job_root` of the cluster's profile says "
-                "where jobs live.",
+                f"It could not be begun on the login machine of {self._cluster.name}.",
+                hint="Is the disk full, or over quota? `job_root` of the cluster's "
+                "profile says where jobs live.",
                 detail=done.stderr.decode(errors="replace").strip() or None,
-                name=self._cluster.name,
             )
         )
 
@@ -181,7 +181,7 @@ def judge(evidence: Evidence) -> Verdict:
     ended = evidence.exit
     exit_code = ended.exit_code if ended is not None else None
     if evidence.cancel_requested:
-        why = together("Cancelled by you.", verdict.interrupted_at(evidence))
+        why = joined("Cancelled by you.", verdict.interrupted_at(evidence))
         return Verdict(state=JobState.CANCELLED, why=why, exit_code=exit_code)
     by_itself = ended is not None and ended.signal is None
     if evidence.folder_gone or evidence.unstarted_claim or by_itself:
@@ -215,6 +215,4 @@ def _unseen(job: Job, state: str, here: str) -> str:
 
 
 def _silent(cluster: SlurmCluster, error: TimedOutError) -> ConnectionLostError:
-    return ConnectionLostError(
-        "The login machine of {name} does not answer: {error}.", name=cluster.name, error=error
-    )
+    return ConnectionLostError(f"The login machine of {cluster.name} does not answer: {error}.")

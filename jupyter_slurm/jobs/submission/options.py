@@ -10,11 +10,11 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import RANKED
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.profiles.table import nearest
+from jupyter_slurm.profiles.table import did_you_mean
 from jupyter_slurm.slurm import options as sbatch_options
 from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.slurm.units import gpus_in_tres, gpus_of_option
-from jupyter_slurm.wire import JobSpec, Message
+from jupyter_slurm.wire import JobSpec
 
 _TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
 """Before our id in a job's comment, by which a job is found again whose id was never heard."""
@@ -97,13 +97,10 @@ def _one_node(options: Mapping[str, str]) -> dict[str, str]:
     return {"nodes": "1"} if not says and gpus_of_option(options.get("gpus", "")) else {}
 
 
-def _of_profile(profile: ClusterProfile, defaults: Mapping[str, str]) -> Message:
+def _of_profile(profile: ClusterProfile, defaults: Mapping[str, str]) -> str:
     """Name the defaults that the user has not typed and may not know of."""
-    return Message.of(
-        "The profile of {cluster} sets {defaults}. An option that you give replaces it.",
-        cluster=profile.name,
-        defaults=", ".join(f"`{name} = {value or 'true'}`" for name, value in defaults.items()),
-    )
+    told = ", ".join(f"`{name} = {value or 'true'}`" for name, value in defaults.items())
+    return f"The profile of {profile.name} sets {told}. An option that you give replaces it."
 
 
 def _has_gpus(options: Mapping[str, str]) -> bool:
@@ -113,16 +110,12 @@ def _has_gpus(options: Mapping[str, str]) -> bool:
 def _check_defaults(profile: ClusterProfile) -> None:
     for name in profile.defaults:
         if name not in _OURS and name not in sbatch_options.OPTIONS:
-            near = "" if name in _ELSEWHERE else nearest(name, (*sbatch_options.OPTIONS, *_OURS))
+            known = (*sbatch_options.OPTIONS, *_OURS)
             raise RequestError(
-                "`{name}` in the profile's defaults is not an option of sbatch; did you mean "
-                "`{near}`?"
-                if near
-                else "`{name}` in the profile's defaults is not an option of sbatch.",
+                f"`{name}` in the profile's defaults is not an option of sbatch"
+                f"{'.' if name in _ELSEWHERE else did_you_mean(name, known)}",
                 hint=_ELSEWHERE.get(name),
                 option=name,
-                name=name,
-                near=near,
             )
 
 
@@ -153,9 +146,7 @@ def _refuse_of_scripts(options: Mapping[str, str]) -> None:
         if name == "job-name":
             instead = "`--name NAME` says what the job is called."
         if instead is not None:
-            raise RequestError(
-                "`--{name}` cannot be used with a cell.", hint=instead, option=name, name=name
-            )
+            raise RequestError(f"`--{name}` cannot be used with a cell.", hint=instead, option=name)
 
 
 def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[str, str]:

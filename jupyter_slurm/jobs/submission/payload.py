@@ -72,18 +72,17 @@ def check_names(names: Iterable[str], namespace: Mapping[str, object]) -> None:
     for name in names:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise VariableError(
-                "{name} is not the name of a variable.",
+                f"{name!r} is not the name of a variable.",
                 hint="Give names, separated by commas: --in data,labels",
-                name=repr(name),
             )
         if name not in namespace:
             known = [one for one, value in namespace.items() if not isinstance(value, ModuleType)]
             near = difflib.get_close_matches(name, known, n=1)
             raise VariableError(
-                "There is no variable {name} in this notebook.",
-                hint="Did you mean {near}?" if near else "Run the cell that sets it first.",
-                name=repr(name),
-                near="".join(map(repr, near)),
+                f"There is no variable {name!r} in this notebook.",
+                hint=f"Did you mean {''.join(map(repr, near))}?"
+                if near
+                else "Run the cell that sets it first.",
             )
 
 
@@ -94,10 +93,9 @@ def check_python(by_value: bool, ours: tuple[int, int], theirs: tuple[int, int] 
     """
     if by_value and theirs is not None and ours != theirs:
         raise VariableError(
-            "The variables hold functions or classes that this notebook defines, as "
-            "Python {ours} writes them, and the cell runs in Python "
-            "{theirs}, which cannot read them.",
-            hint="Define them in the cell, import them from a module, or run it in Python {ours}.",
-            ours="{}.{}".format(*ours),
-            theirs="{}.{}".format(*theirs),
+            "The variables hold functions or classes that this notebook defines, as Python "
+            f"{'{}.{}'.format(*ours)} writes them, and the cell runs in Python "
+            f"{'{}.{}'.format(*theirs)}, which cannot read them.",
+            hint="Define them in the cell, import them from a module, or run it in Python "
+            f"{'{}.{}'.format(*ours)}.",
         )

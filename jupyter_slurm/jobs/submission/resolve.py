@@ -78,18 +78,15 @@ def _job(book: Book, job_id: str) -> Job:
         return book.job(job_id)
     except JupyterSlurmError as exc:
         raise RequestError(
-            "There is no job `{job}` here, so `--dependency` cannot wait for it.",
-            hint="`{slurm} jobs` lists yours; any other is named by Slurm's number.",
+            f"There is no job `{job_id}` here, so `--dependency` cannot wait for it.",
+            hint="`%slurm jobs` lists yours; any other is named by Slurm's number.",
             option=_DEPENDENCY,
-            job=job_id,
         ) from exc
 
 
 def _refused(job_id: str, why: str) -> RequestError:
     return RequestError(
-        "`--dependency` cannot wait for the job {job}: {why}",
+        f"`--dependency` cannot wait for the job {job_id}: {why}",
         hint="Name jobs that are in the queue of the same cluster.",
         option=_DEPENDENCY,
-        job=job_id,
-        why=why,
     )

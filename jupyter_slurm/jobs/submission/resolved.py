@@ -22,7 +22,7 @@ from jupyter_slurm.jobs.submission.checks import check_environment, check_spec
 from jupyter_slurm.jobs.submission.options import gpus_asked, merged_options
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm.directives import read_directives
-from jupyter_slurm.wire import JobSpec, Message
+from jupyter_slurm.wire import JobSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +143,9 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
     _check_container(spec, runtime)
     if not runtime.takes_image and spec.image:
         raise RequestError(
-            "The runtime {name} takes no image, but {image} was asked for.",
+            f"The runtime {runtime.name} takes no image, but {spec.image!r} was asked for.",
             hint="Leave out --image, or name a container runtime with --runtime.",
             option="image",
-            name=runtime.name,
-            image=repr(spec.image),
         )
     directives = read_directives(spec.code) if kind.is_as_written else {}
     mounts = (*(profile.mounts if runtime.takes_image else ()), *spec.mounts)
@@ -196,18 +194,16 @@ def _check_container(spec: JobSpec, runtime: containers.Runtime) -> None:
     """Raise RequestError for an option that the runtime cannot follow."""
     if spec.container_remap_root and not isinstance(runtime, EnrootContainers):
         raise RequestError(
-            "--container-remap-root needs pyxis or enroot, and the runtime is {runtime}.",
+            f"--container-remap-root needs pyxis or enroot, and the runtime is {runtime.name}.",
             hint="What only root can install belongs into an image: `%%slurm_image` makes one.",
             option="container-remap-root",
-            runtime=runtime.name,
         )
     if spec.container_name is not None and runtime.name != "pyxis":
         raise RequestError(
-            "--container-name needs pyxis, and the runtime is {runtime}.",
-            hint="Build an image with what the container would have: "
-            "`%%slurm_image NAME --from IMAGE`, then --image NAME.",
+            f"--container-name needs pyxis, and the runtime is {runtime.name}.",
+            hint="Build an image with what the container would have: `%%slurm_image NAME --from "
+            "IMAGE`, then --image NAME.",
             option="container-name",
-            runtime=runtime.name,
         )
 
 
@@ -217,43 +213,11 @@ def _check_places(job: Resolved) -> None:
     _check_seen(
         job.profile,
         [
-            (
-                Message.of(
-                    "The job's folder, {path}, lies in {hidden}, which the nodes of {name} "
-                    "do not see."
-                ),
-                str(job.job_dir.path),
-            ),
-            (
-                Message.of(
-                    "The folder of --chdir, {path}, lies in {hidden}, which the nodes of {name} "
-                    "do not see."
-                ),
-                chdir,
-            ),
-            (
-                Message.of(
-                    "The folder of the notebook, {path}, lies in {hidden}, which the nodes of "
-                    "{name} do not see."
-                ),
-                None if job.runs_in_work or chdir else job.spec.cwd,
-            ),
-            (
-                Message.of(
-                    "The image, {path}, lies in {hidden}, which the nodes of {name} do not see."
-                ),
-                job.site.image_file,
-            ),
-            *(
-                (
-                    Message.of(
-                        "The mounted folder, {path}, lies in {hidden}, which the nodes of {name} "
-                        "do not see."
-                    ),
-                    mount.src,
-                )
-                for mount in job.mounts
-            ),
+            ("The job's folder", str(job.job_dir.path)),
+            ("The folder of --chdir", chdir),
+            ("The notebook's folder", None if job.runs_in_work or chdir else job.spec.cwd),
+            ("The image", job.site.image_file),
+            *(("The mounted folder", mount.src) for mount in job.mounts),
         ],
     )
 
@@ -263,23 +227,17 @@ def _check_output(job: Resolved) -> None:
     which Slurm opens before it runs the script."""
     if job.effective_options.get("output", "").startswith("/"):
         return
-    sentence = Message.of(
-        "The folder of the batch script (--chdir), {path}, lies in {hidden}, which the nodes of "
-        "{name} do not see."
-    )
-    _check_seen(job.profile, [(sentence, job.script_folder)])
+    _check_seen(job.profile, [("The batch script's folder (--chdir)", job.script_folder)])
 
 
-def _check_seen(profile: ClusterProfile, places: Iterable[tuple[Message, str | None]]) -> None:
-    """Check `places`, each a path and before it its sentence, as `_check_places` does."""
-    for sentence, path in places:
+def _check_seen(profile: ClusterProfile, places: Iterable[tuple[str, str | None]]) -> None:
+    """Check `places`, each the name of a path and the path, as `_check_places` does."""
+    for place, path in places:
         for hidden in profile.storage.hidden:
             if path is not None and PurePosixPath(path).is_relative_to(hidden):
                 raise RequestError(
-                    sentence.text,
+                    f"{place}, {path}, is in {hidden}, which the nodes of {profile.name} do not "
+                    "see.",
                     hint="Name a folder that they see. `storage.hidden` and `job_root` are in the "
                     "cluster's profile.",
-                    path=path,
-                    hidden=hidden,
-                    name=profile.name,
                 )

@@ -23,8 +23,9 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell, with_key
 from jupyter_slurm.jobs.submission.submit import Submitter
+from jupyter_slurm.readable import joined
 from jupyter_slurm.transport import TimedOutError
-from jupyter_slurm.wire import CellSpec, Job, JobState, Message, Text, together
+from jupyter_slurm.wire import CellSpec, Job, JobState
 
 # Runs in the cell's folder. A line that was cut off (full disk) must not swallow this one, so it
 # begins with a newline. Nobody may be behind the FIFO: opened both ways it takes what is written.
@@ -42,7 +43,7 @@ def ask(cluster: SlurmCluster, folder: JobDir, verb: str, cell_id: str) -> None:
     try:
         done = cluster.transport.run(argv, timeout_s=_TIMEOUT_S)
     except TimedOutError as exc:
-        raise TransportError("The session's folder does not answer: {exc}.", exc=exc) from exc
+        raise TransportError(f"The session's folder does not answer: {exc}.") from exc
     if done.returncode != 0:
         raise _not_written(folder, done.stderr)
 
@@ -50,21 +51,16 @@ def ask(cluster: SlurmCluster, folder: JobDir, verb: str, cell_id: str) -> None:
 def ended(session: Job) -> SubmitError:
     why = f" {session.why}" if session.why else ""
     return SubmitError(
-        "The session {name} ({id}) has ended ({state}).{why}",
-        hint="`{slurm} session start [OPTIONS]` starts another; what this one held is gone.",
-        name=session.name,
-        id=session.id,
-        state=Message(session.state.word),
-        why=why,
+        f"The session {session.name} ({session.id}) has ended ({session.state.word}).{why}",
+        hint="`%slurm session start [OPTIONS]` starts another; what this one held is gone.",
     )
 
 
 def _not_written(folder: JobDir, words: bytes) -> FileAccessError:
     return FileAccessError(
-        "The session's folder {parent} cannot be written.",
+        f"The session's folder {folder.path.parent} cannot be written.",
         hint="Is the disk full, or over quota?",
         detail=words.decode(errors="replace").strip() or None,
-        parent=folder.path.parent,
     )
 
 
@@ -106,7 +102,7 @@ class CellSubmitter(Submitter):
                 self._dir.path, files, argv, timeout_s=_TIMEOUT_S
             )
         except TimedOutError as exc:
-            raise TransportError("The session's folder does not answer: {exc}.", exc=exc) from exc
+            raise TransportError(f"The session's folder does not answer: {exc}.") from exc
         except ConnectionLostError:  # it may have been sent
             raise
         except TransportError:
@@ -135,9 +131,9 @@ class CellSubmitter(Submitter):
         return any(r.job.session == session.id and r.job.id != self._id for r in live)
 
 
-def _waits_for(session: Job, others: bool) -> Text | None:
+def _waits_for(session: Job, others: bool) -> str | None:
     if session.state is not JobState.RUNNING:
-        return together("Its session does not run yet.", session.why)
+        return joined("Its session does not run yet.", session.why)
     return "It waits for the cells before it in its session." if others else None
 
 

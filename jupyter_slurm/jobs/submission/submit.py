@@ -41,11 +41,11 @@ from jupyter_slurm.jobs.submission.prepare import Outputs, Submission, prepare, 
 from jupyter_slurm.jobs.submission.resolve import resolve
 from jupyter_slurm.jobs.submission.sbatch_call import sbatch_call, sbatch_call_as_typed
 from jupyter_slurm.jobs.watching.queue_rows import bears_id
-from jupyter_slurm.readable import reasons_told
+from jupyter_slurm.readable import joined, reasons_told
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed
-from jupyter_slurm.wire import CellSpec, JobSpec, JobState, TransferState, together
+from jupyter_slurm.wire import CellSpec, JobSpec, JobState, TransferState
 
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 30.0
@@ -147,9 +147,7 @@ class Submitter:
 
     def give_up(self, error: Exception) -> None:
         """Note a fault of ours: nothing more is tried until the next start of the agent."""
-        self._trouble(
-            TransportError("The submission stumbled over a fault: {error}.", error=repr(error))
-        )
+        self._trouble(TransportError(f"Internal error during submission: {error!r}."))
 
     def _step(self) -> bool:
         """Take the next step; return whether the submission is settled now."""
@@ -303,7 +301,7 @@ class Submitter:
             raise from_problem(now.problem)
         if now.left_out is not None:
             told = ["Not pushed:", *reasons_told(now.left_out.reasons, now.left_out.count)]
-            warning = together(job.warning, *told, between="\n")
+            warning = joined(job.warning, *told, between="\n")
             self._book.change(self._id, warning=warning)
         return now.state is TransferState.DONE and job.cancel_requested_s is None
 
@@ -321,9 +319,9 @@ class Submitter:
             detail = words if rejection is not None and rejection.known else None
             return self._reject(SubmitError(sentence, hint=hint, detail=detail))
         raise ControllerError(
-            "sbatch got no clear answer on {name}; whether the job was taken is being found out.",
+            f"sbatch got no clear answer on {self._cluster.name}; whether the job was taken is "
+            "being found out.",
             detail=words or None,
-            name=self._cluster.name,
         )
 
     def _look_up(self) -> str | None:
@@ -373,7 +371,7 @@ class Submitter:
                 state = JobState.RUNNING if job.started_s is not None else JobState.PENDING
                 changes |= {"state": state, "problem": None, "problem_since_s": None, "why": None}
             if warning:
-                changes["warning"] = together(job.warning, warning, between="\n")
+                changes["warning"] = joined(job.warning, warning, between="\n")
             job = self._book.change(self._id, **changes)
         if job.cancel_requested_s is not None and not job.state.final:
             self._cancel(answer)

@@ -13,7 +13,7 @@ from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.preflight import offers
 from jupyter_slurm.jobs.watching.on_demand import OnDemand, backed_off_s
-from jupyter_slurm.wire import Message, NodeChanges, Problem
+from jupyter_slurm.wire import NodeChanges, Problem
 
 _SELDOMER = 5.0
 """Than the queue is asked."""
@@ -108,7 +108,7 @@ class Nodes:
             return exc.problem()
         except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
             _log.exception("the nodes of %s could not be read", self._cluster.name)
-            sentence = Message.of("The nodes cannot be read: {exc}.", exc=repr(exc))
+            sentence = f"The nodes cannot be read: {exc!r}."
             return Problem(code="internal", message=sentence)
         with self._shown.lock:
             changed = found != self._found

@@ -14,7 +14,7 @@ from jupyter_slurm.slurm import reasons, states
 from jupyter_slurm.slurm.reason_table import OF_ANYBODY
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
-from jupyter_slurm.wire import Job, JobState, QueueEntry, Text
+from jupyter_slurm.wire import Job, JobState, QueueEntry
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.records.store import Record
@@ -143,7 +143,7 @@ def waits_for(row: QueueRow) -> dict[str, object]:
 
 
 @lru_cache(maxsize=1024)
-def _why(reason: str, *, is_mine: bool) -> Text:
+def _why(reason: str, *, is_mine: bool) -> str:
     """Explain the reason, cached: in a listing many jobs wait for the same."""
     of_anybody = None if is_mine else OF_ANYBODY.get(reason)
     return of_anybody or reasons.explain(reason).sentence

@@ -69,7 +69,7 @@ def parse_cursor(text: str) -> UsageCursor:
     if not text:
         return UsageCursor()
     if not _CURSOR.fullmatch(text):
-        raise RequestError("{text} is not a cursor of a job's usage.", text=repr(text[:100]))
+        raise RequestError(f"{text[:100]!r} is not a cursor of a job's usage.")
     attempt, offsets, since_ms = text.split(":")
     return UsageCursor(int(attempt), tuple(map(int, offsets.split(","))), int(since_ms))
 

@@ -38,7 +38,6 @@ from jupyter_slurm.transport.files.manifest import (
     scan,
 )
 from jupyter_slurm.transport.files.upload import Upload
-from jupyter_slurm.wire import Message
 
 __all__ = ["Progress", "TransferReport", "mirror", "pull", "push"]
 
@@ -141,7 +140,7 @@ def mirror(
     outcome.failed |= again
     if not done and not outcome.failed:
         ran = _run(transport, ["sh", "-c", _LOCKED_SH, "then", lock, *then])
-        succeeded(ran, Message.of("The files in {remote} cannot be copied.", remote=remote))
+        succeeded(ran, f"The files in {remote} cannot be copied.")
     return outcome
 
 
@@ -176,10 +175,8 @@ def pull(
                 break
     except OSError as exc:
         raise FileAccessError(
-            "The files cannot be written to {local}: {strerror}.",
+            f"The files cannot be written to {local}: {exc.strerror or exc}.",
             hint="Is the disk full, or over quota? May you write there?",
-            local=local,
-            strerror=exc.strerror or exc,
         ) from exc
     outcome.failed |= again
     return outcome
@@ -208,12 +205,10 @@ def _sides_of_push(
         names = _few([name for name in wanted.entries if b"/" not in name])
         there = _list(transport, path, names, known=len(wanted.entries))
         if there.top not in (None, "folder"):
-            raise RequestError(
-                "{remote} is a file there, and {local} is a folder.", remote=remote, local=local
-            )
+            raise RequestError(f"{remote} is a file there, and {local} is a folder.")
         return _Sides(path, there.entries, wanted, here)
     if not os.path.exists(here):  # noqa: PTH110 (bytes)
-        raise NotFoundError("There is no {local} on this machine.", local=local)
+        raise NotFoundError(f"There is no {local} on this machine.")
     name = here.rpartition(b"/")[2]
     there = _list(transport, path, [name])
     entries = there.entries
@@ -247,12 +242,10 @@ def _sides_of_pull(transport: Transport, remote: str, local: Path, since: str) -
     here = os.fsencode(local.expanduser())
     is_folder = os.path.isdir(here)  # noqa: PTH112 (bytes)
     if listing.top is None:
-        raise NotFoundError("There is no {remote} on the cluster.", remote=remote)
+        raise NotFoundError(f"There is no {remote} on the cluster.")
     if listing.top == "folder":
         if not is_folder and os.path.exists(here):  # noqa: PTH110 (bytes)
-            raise RequestError(
-                "{local} is a file, and {remote} is a folder.", local=local, remote=remote
-            )
+            raise RequestError(f"{local} is a file, and {remote} is a folder.")
         return _Sides(path, listing.entries, listing, here)
     path, last = posixpath.split(path)
     name = os.fsencode(last)
@@ -347,22 +340,18 @@ def _list(
     try:
         most_bytes = caps.OUTPUT_BYTES + known * _LISTED_BYTES
         done = _run(transport, [*before, *listing_argv(path, names, since)], most_bytes)
-        succeeded(done, Message.of("{path} cannot be read there.", path=path))
+        succeeded(done, f"{path} cannot be read there.")
         return parse_listing(done.stdout, done.stderr, most_files=most_files)
     except (TooManyError, TooMuchError) as exc:
         raise FileAccessError(
-            "There are more than {most_files} files in {path}, or their names are too "
-            "long, so nothing was copied.",
+            f"There are more than {most_files:,} files in {path}, or their names are too long, so "
+            "nothing was copied.",
             hint="Copy the folders in it one after the other, or pack them there: `tar -cf`.",
             detail=str(exc) or None,
-            most_files=f"{most_files:,}",
-            path=path,
         ) from exc
     except ValueError as exc:
         words = done.stderr.decode(errors="backslashreplace")
-        raise FileAccessError(
-            "{path} cannot be listed there: {exc}.", detail=words, path=path, exc=exc
-        ) from exc
+        raise FileAccessError(f"{path} cannot be listed there: {exc}.", detail=words) from exc
 
 
 def _run(
@@ -371,4 +360,4 @@ def _run(
     try:
         return transport.run(argv, timeout_s=_TIMEOUT_S, most_bytes=most_bytes)
     except TimedOutError as exc:
-        raise FileAccessError("The files there do not answer: {exc}.", exc=exc) from exc
+        raise FileAccessError(f"The files there do not answer: {exc}.") from exc

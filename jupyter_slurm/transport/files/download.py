@@ -47,7 +47,6 @@ from jupyter_slurm.transport.files.manifest import (
     parse_listing,
     same,
 )
-from jupyter_slurm.wire import Message
 
 _NAMES_BYTES = 48 * 1024
 """Names go in the command, of which Linux takes 128 KiB in one word, quotes included."""
@@ -196,10 +195,8 @@ class Download:
             try:
                 arrived = set(self._unpack(archive, believed))
             except ustar.DamagedError as exc:
-                succeeded(done, Message.of("The files cannot be read in {root}.", root=self._root))
-                raise FileAccessError(
-                    "The files of {root} came damaged: {exc}.", root=self._root, exc=exc
-                ) from exc
+                succeeded(done, f"The files cannot be read in {self._root}.")
+                raise FileAccessError(f"The files of {self._root} came damaged: {exc}.") from exc
         words = shown(done.stderr).strip()
         with self._lock:
             self.again |= dict.fromkeys(asked.keys() - believed.keys(), CHANGED)
@@ -259,13 +256,11 @@ class Download:
 
     def _list(self, names: Sequence[bytes]) -> Listing:
         done = self._transport.run(listing_argv(self._root, names))
-        succeeded(done, Message.of("{root} cannot be listed.", root=self._root))
+        succeeded(done, f"{self._root} cannot be listed.")
         try:
             return parse_listing(done.stdout)
         except ValueError as exc:
-            raise FileAccessError(
-                "{root} cannot be listed there: {exc}.", root=self._root, exc=exc
-            ) from exc
+            raise FileAccessError(f"{self._root} cannot be listed there: {exc}.") from exc
 
     # --- large files ---
 
@@ -341,9 +336,9 @@ class Download:
             return self._transport.receive(argv, sink, most_bytes=most_bytes, stop=self._stop)
         except TooMuchError as exc:
             raise FileAccessError(
-                "More came of the files in {root} than was listed of them, so they were not taken.",
+                f"More came of the files in {self._root} than was listed of them, so they were "
+                "not taken.",
                 hint="Do they grow now? Copy them once nobody writes to them.",
-                root=self._root,
             ) from exc
         finally:
             self._tell()

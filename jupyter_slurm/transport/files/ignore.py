@@ -32,13 +32,10 @@ class Patterns:
                 self._spec += GitIgnoreSpec.from_lines([line])
             except ValueError as exc:
                 raise RequestError(
-                    "{line} is not a pattern ({source}): {exc}."
+                    f"{line!r} is not a pattern ({source}): {exc}."
                     if source
-                    else "{line} is not a pattern: {exc}.",
+                    else f"{line!r} is not a pattern: {exc}.",
                     hint="Patterns are those of .gitignore, e.g. `*.pyc`, `data/`, `!data/keep`.",
-                    line=repr(line),
-                    source=source,
-                    exc=exc,
                 ) from exc
 
     def match(self, name: bytes, *, folder: bool) -> bool | None:

@@ -16,7 +16,6 @@ from typing import Protocol
 from jupyter_slurm.errors import ConnectionLostError, FileAccessError, RequestError
 from jupyter_slurm.transport import Completed, Transport
 from jupyter_slurm.transport.files.manifest import ManifestEntry
-from jupyter_slurm.wire import Message
 
 MIB = 1 << 20
 BIG_BYTES = 64 * MIB
@@ -136,7 +135,7 @@ def check_stop(stop: threading.Event | None) -> None:
         raise ConnectionLostError("The transfer was stopped.")
 
 
-def succeeded(done: Completed, sentence: Message) -> Completed:
+def succeeded(done: Completed, sentence: str) -> Completed:
     """Raise FileAccessError, which says the sentence, with the far side's own words."""
     if done.returncode == 0:
         return done
@@ -151,9 +150,7 @@ def succeeded(done: Completed, sentence: Message) -> Completed:
 def absolute(transport: Transport, path: str) -> str:
     """Return a path there, without a last slash: relative ones and `~/…` are from the home."""
     if path.startswith("~") and path != "~" and not path.startswith("~/"):
-        raise RequestError(
-            "{path}: homes of others cannot be named so.", hint="Say /home/NAME/…", path=path
-        )
+        raise RequestError(f"{path}: homes of others cannot be named so.", hint="Say /home/NAME/…")
     if "\0" in path:
         raise RequestError("There is a NUL character in a path.")
     below = path.removeprefix("~").lstrip("/") if path.startswith("~") else path

@@ -93,9 +93,7 @@ def scan(root: bytes, exclusion: Exclusion) -> Listing:
                         folders.append(name)
         except OSError as exc:
             if not folder:
-                raise FileAccessError(
-                    "{shown} cannot be read: {strerror}.", shown=_shown(root), strerror=exc.strerror
-                ) from exc
+                raise FileAccessError(f"{_shown(root)} cannot be read: {exc.strerror}.") from exc
             found.unread[folder] = exc.strerror or str(exc)
     return found
 

@@ -38,7 +38,6 @@ from jupyter_slurm.transport.files.loads import (
     succeeded,
 )
 from jupyter_slurm.transport.files.manifest import ManifestEntry
-from jupyter_slurm.wire import Message
 
 _NAMES_BYTES = 4 * MIB
 
@@ -141,7 +140,7 @@ class Upload:
         argv = ["sh", "-c", _SEND_SH, "push", self._root, name, lock, *then]
         done = self._transport.send(argv, self._unless_stopped(archive.stream()), stop=self._stop)
         if done.returncode:
-            succeeded(done, Message.of("The files cannot be written to {root}.", root=self._root))
+            succeeded(done, f"The files cannot be written to {self._root}.")
         told = done.stdout.split(b"\0")
         left = {one.removeprefix(b"files/") for one in told if one.startswith(b"files/")}
         if b"bad" in told and not (left or archive.changed or archive.failed):
@@ -162,7 +161,7 @@ class Upload:
             return missing
         keys = {key_of(name, entry): (name, entry) for name, entry in files}
         done = self._transport.run(["sh", "-c", _OPEN_SH, "open", self._root, *keys])
-        succeeded(done, Message.of("The files cannot be written to {root}.", root=self._root))
+        succeeded(done, f"The files cannot be written to {self._root}.")
         for line in done.stdout.decode(errors="replace").splitlines():
             key, *arrived = line.split(" ")
             if key in keys:
@@ -185,9 +184,7 @@ class Upload:
                 names = " and ".join(dict.fromkeys(shown(part.name) for part in begun))
                 succeeded(
                     done,
-                    Message.of(
-                        "{names} cannot be written to {root}.", names=names, root=self._root
-                    ),
+                    f"{names} cannot be written to {self._root}.",
                 )
 
     def _next(self, parts: deque[Part]) -> Part | None:
@@ -266,7 +263,7 @@ class Upload:
         archive = b"".join([*stamps, *member(b"place.sh", place), ustar.END])
         argv = ["sh", "-c", _SEND_SH, "push", self._root, secrets.token_hex(8), lock]
         done = self._transport.send(argv, [archive], stop=self._stop)
-        succeeded(done, Message.of("The files cannot be put in place in {root}.", root=self._root))
+        succeeded(done, f"The files cannot be put in place in {self._root}.")
         left = set(done.stdout.split(b"\0")) & {name for name, _ in ready}
         self.again |= dict.fromkeys(left, _last_words(done))
         self._outcome.files += len(ready) - len(left)

@@ -112,13 +112,9 @@ def _size(content: bytes | Path) -> int | None:
     except FileNotFoundError:
         return None
     except OSError as exc:
-        raise FileAccessError(
-            "{content} cannot be read: {strerror}.", content=content, strerror=exc.strerror or exc
-        ) from exc
+        raise FileAccessError(f"{content} cannot be read: {exc.strerror or exc}.") from exc
     if size > _LARGEST_BYTES:
-        raise FileAccessError(
-            "{content} is larger than the 8 GiB that can travel with a job.", content=content
-        )
+        raise FileAccessError(f"{content} is larger than the 8 GiB that can travel with a job.")
     return size
 
 
@@ -134,11 +130,9 @@ def _chunks(path: Path, size: int) -> Iterator[bytes]:
                 left -= len(chunk)
                 yield chunk
     except OSError as exc:
-        raise FileAccessError(
-            "{path} cannot be read: {strerror}.", path=path, strerror=exc.strerror or exc
-        ) from exc
+        raise FileAccessError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
     if left:
-        raise FileAccessError("{path} became shorter while it was sent.", path=path)
+        raise FileAccessError(f"{path} became shorter while it was sent.")
 
 
 def _work(

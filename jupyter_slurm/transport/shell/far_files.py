@@ -54,7 +54,7 @@ def read_answer(span: Span, answer: ShellAnswer) -> bytes | None:
     if any(words in said for words in _MISSING):
         return None
     words = answer.stderr.decode(errors="replace").strip()
-    raise FileAccessError("{path} cannot be read over there.", detail=words or None, path=span.path)
+    raise FileAccessError(f"Cannot read {span.path} on the cluster.", detail=words or None)
 
 
 def exists_script(path: PurePosixPath) -> bytes:

@@ -318,20 +318,16 @@ def completed(answer: ShellAnswer, program: str) -> Completed:
     ConnectionLostError: the answer does not say how it has ended."""
     if answer.status == "missing":
         raise TransportError(
-            "There is no program `{program}` on the cluster's machine.",
+            f"There is no program `{program}` on the cluster's machine.",
             hint="`path` of the cluster's profile names the folders of Slurm's commands.",
-            program=program,
         )
     if answer.status == "denied":
         words_ = answer.stderr.decode(errors="replace").strip()
-        raise TransportError(
-            "`{program}` cannot be run there.", detail=words_ or None, program=program
-        )
+        raise TransportError(f"`{program}` cannot be run there.", detail=words_ or None)
     if not _STATUS.fullmatch(answer.status):
         raise ConnectionLostError(
-            "The shell on the cluster's machine does not say how `{program}` has ended.",
+            f"The shell on the cluster's machine does not say how `{program}` has ended.",
             detail=shown_line(answer.status) or None,
-            program=program,
         )
     status = int(answer.status)
     if status in _SIGNALS:

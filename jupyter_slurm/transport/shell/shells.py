@@ -109,10 +109,9 @@ class Shells:
                 return self._again(work)
         except TimedOutError as exc:
             raise TransportError(
-                "{label} did not look at its files within {timeout_s} s.",
+                f"{self._connection.hops[-1].label} did not look at its files within "
+                f"{timeout_s:g} s.",
                 hint="A file system there may hang.",
-                label=self._connection.hops[-1].label,
-                timeout_s=f"{timeout_s:g}",
             ) from exc
 
     def _again(self, work: Callable[[Helper], _T]) -> _T:
@@ -131,9 +130,8 @@ class Shells:
     def lost(self) -> ConnectionLostError:
         problem = self._connection.problem
         return ConnectionLostError(
-            "The connection to {name} broke before there was an answer.",
+            f"The connection to {self._connection.name} broke before there was an answer.",
             detail=str(problem.message) if problem else None,
-            name=self._connection.name,
         )
 
     # --- shells ---

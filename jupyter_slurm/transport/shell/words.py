@@ -58,9 +58,8 @@ def exports(env: Mapping[str, str] | None) -> bytes:
     for name in env or {}:
         if not _NAME.fullmatch(name):
             raise RequestError(
-                "{name} cannot be the name of an environment variable on another machine.",
+                f"{name!r} cannot be the name of an environment variable on another machine.",
                 hint="Letters, digits and _, not a digit first.",
-                name=repr(name),
             )
     return b"".join(
         b"export " + name.encode() + b"=" + quote(value) + b"; "

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from jupyter_slurm.errors import TransportError
+from jupyter_slurm.readable import joined
 from jupyter_slurm.transport.ask import Ask
 from jupyter_slurm.transport.ssh.master import Master
 from jupyter_slurm.transport.ssh.route import Hop, has_openssh
-from jupyter_slurm.wire import together
 
 _PING_S = 3.0
 
@@ -53,7 +53,7 @@ class Chain:
                 self._add(self._link(hop, previous, ask, begun))
             except TransportError as exc:
                 if previous is None and self._hint and type(exc) is TransportError:
-                    exc.hint = together(self._hint, exc.hint)
+                    exc.hint = joined(self._hint, exc.hint)
                 raise
         return self._links != before
 

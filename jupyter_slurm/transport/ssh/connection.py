@@ -168,16 +168,15 @@ class SshConnection:
         """Raise LoginNeededError where nothing goes before a person has logged in."""
         if self.state is ConnectionState.LOGIN_NEEDED:
             raise LoginNeededError(
-                "The connection to {name} is closed until you log in again.",
-                hint="Log in: `{slurm} login`.",
+                f"The connection to {self.name} is closed until you log in again.",
+                hint="Log in: `%slurm login`.",
                 detail=str(self.problem.message) if self.problem else None,
-                name=self.name,
             )
 
     def _as_lost(self) -> TransportError:
         problem = self.problem
         if problem is None:
-            return ConnectionLostError("The connection to {name} was lost.", name=self.name)
+            return ConnectionLostError(f"The connection to {self.name} was lost.")
         return TransportError(problem.message, hint=problem.hint, detail=problem.detail)
 
     def _try(self, attempt: _RunningLogin) -> None:
@@ -188,14 +187,13 @@ class SshConnection:
             attempt.error = exc
         except Exception as exc:  # noqa: BLE001 (whatever it is, others wait for its end)
             attempt.error = TransportError(
-                "The login to {name} failed unexpectedly.",
+                f"The login to {self.name} failed unexpectedly.",
                 hint="This is a defect of jupyter-slurm; its authors want to know of it.",
                 detail=f"{type(exc).__name__}: {exc}",
-                name=self.name,
             )
             attempt.error.__cause__ = exc
         except BaseException:
-            attempt.error = TransportError("The login to {name} was given up.", name=self.name)
+            attempt.error = TransportError(f"The login to {self.name} was given up.")
             raise
         finally:
             self._finish(attempt)
@@ -206,7 +204,7 @@ class SshConnection:
         error = attempt.error
         with self._changed:  # `close` comes before or after all of this
             if attempt.cancelled:
-                error = attempt.error = TransportError("{name} was disconnected.", name=self.name)
+                error = attempt.error = TransportError(f"{self.name} was disconnected.")
                 state = self._closed_as
             elif error is None:
                 state = ConnectionState.OPEN

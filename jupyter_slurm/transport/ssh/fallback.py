@@ -354,7 +354,7 @@ def _check_host_key(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
         )
     if ask is nobody:
         raise LoginNeededError(
-            f"Nobody has vouched for the key of {hop.label} yet.", hint="Log in: `{slurm} login`."
+            f"Nobody has vouched for the key of {hop.label} yet.", hint="Log in: `%slurm login`."
         )
     answer = ask(
         Prompt(

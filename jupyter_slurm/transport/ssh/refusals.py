@@ -186,7 +186,7 @@ def _host_key(hop: Hop, log: str, *, person: bool) -> JupyterSlurmError | None:
         )
     if not person:
         return LoginNeededError(
-            f"Nobody has vouched for the key of {hop.label} yet.", hint="Log in: `{slurm} login`."
+            f"Nobody has vouched for the key of {hop.label} yet.", hint="Log in: `%slurm login`."
         )
     return HostKeyError(f"The key of {hop.label} was not accepted.", detail=shown(news(log)))
 
@@ -247,7 +247,7 @@ def _refused(hop: Hop, said: str, methods: str, *, asked: int, person: bool) -> 
     if not person and {"password", "keyboard-interactive"} & set(methods.split(",")):
         return LoginNeededError(
             f"{hop.label} asks for an answer that only you can give.",
-            hint="Log in: `{slurm} login`.",
+            hint="Log in: `%slurm login`.",
         )
     if "gssapi" in methods and hop.settings.get("gssapiauthentication") == "yes":
         return LoginError(
@@ -273,25 +273,24 @@ def _found(
 ) -> JupyterSlurmError | None:
     for pattern, sentence, hint in table:
         if pattern.search(said):
-            filled = _filled(sentence, hop).replace("{gateway}", gateway.label)
-            return error(filled, hint=hint, detail=shown(said, _MOST_DETAIL) or None)
+            message = _filled(sentence, hop, gateway)
+            return error(message, hint=hint, detail=shown(said, _MOST_DETAIL) or None)
     return None
 
 
-def _filled(text: str, hop: Hop) -> str:
+def _filled(text: str, hop: Hop, gateway: Hop | None = None) -> str:
     port = "" if hop.port == 22 else f" -p {hop.port}"
     host = f"[{hop.host}]" if ":" in hop.host else hop.host
     alias = f" ({hop.alias})" if hop.alias != hop.host else ""
     place = (host if hop.port == 22 else f"{host}:{hop.port}") + alias
-    for name, value in (
-        ("{host}", hop.label),
-        ("{name}", repr(hop.host)),
-        ("{place}", place),
-        ("{seconds}", str(hop.connect_timeout_s)),
-        ("{ssh}", f"ssh{port} {hop.user}@{hop.alias}"),
-    ):
-        text = text.replace(name, value)
-    return text
+    return text.format(
+        gateway=gateway.label if gateway else "",
+        host=hop.label,
+        name=repr(hop.host),
+        place=place,
+        seconds=hop.connect_timeout_s,
+        ssh=f"ssh{port} {hop.user}@{hop.alias}",
+    )
 
 
 def _one_line(text: str) -> str:

@@ -44,10 +44,9 @@ class Sessions:
         ConnectionLostError."""
         if not link.sessions:
             raise TransportError(
-                "{label} lets nobody run commands over SSH.",
+                f"{link.hop.label} does not allow SSH sessions.",
                 hint="Is it a gateway only? Its administrators allow sessions (MaxSessions), or "
                 "name the host that is meant for logins.",
-                label=link.hop.label,
             )
         session = self._open(link, command, timeout_s)
         try:
@@ -91,11 +90,9 @@ class Sessions:
         if not link.alive:
             raise self._broken()
         raise TransportError(
-            "{label} allows {limit} commands at a time over one connection, and none "
-            "of them has ended in time.",
-            hint="Commands that hang there keep their places. `{slurm} logout` ends them.",
-            label=link.hop.label,
-            limit=self.limit,
+            f"{link.hop.label} allows {self.limit} commands at a time over one connection, and "
+            "none of them has ended in time.",
+            hint="Commands that hang there keep their places. `%slurm logout` ends them.",
         )
 
     def _take(self, timeout_s: float) -> bool:
@@ -124,6 +121,4 @@ class Sessions:
             self._changed.notify_all()  # the slot may be the only one, and is free
 
     def _broken(self) -> ConnectionLostError:
-        return ConnectionLostError(
-            "The connection to {name} broke while it was used.", name=self._name
-        )
+        return ConnectionLostError(f"The connection to {self._name} broke while it was used.")

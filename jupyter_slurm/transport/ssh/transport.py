@@ -106,11 +106,10 @@ class SshTransport:
             raise not_private(folder, said)
         if answer.status == NOT_PLACED:
             raise FileAccessError(
-                "The job's files cannot be written to {folder} over there.",
-                hint="Is the disk full, or over quota? `job_root` of the cluster says where jobs "
-                "live.",
+                f"Cannot write the job's files to {folder} on the cluster.",
+                hint="Is the disk full, or over quota? `job_root` of the "
+                "cluster says where jobs live.",
                 detail=said or None,
-                folder=folder,
             )
         for upload in delivery.uploads:
             upload.unlink(missing_ok=True)
@@ -152,12 +151,8 @@ class SshTransport:
         free_bytes = shutil.disk_usage(places.spool_dir()).free
         if most_bytes > free_bytes:
             raise FileAccessError(
-                "{path} has {most_bytes}, and {free_bytes} are free on this machine.",
-                hint="Make room in {spool_dir}.",
-                path=path,
-                most_bytes=size(most_bytes),
-                free_bytes=size(free_bytes),
-                spool_dir=places.spool_dir(),
+                f"{path} has {size(most_bytes)}, and {size(free_bytes)} are free on this machine.",
+                hint=f"Make room in {places.spool_dir()}.",
             )
         name = hashlib.sha256(f"{self.connection.name}\0{path}".encode(errors="surrogateescape"))
         target = places.spool_dir() / f"{name.hexdigest()[:32]}.fetched"
@@ -173,7 +168,7 @@ class SshTransport:
     def _download(self, path: PurePosixPath, file: BinaryIO, most_bytes: int) -> None:
         head = self.read(path, 0, _SMALL_BYTES)
         if head is None:
-            raise FileAccessError("{path} is not there.", path=path)
+            raise FileAccessError(f"{path} is not there.")
         left_bytes = most_bytes - len(head)
         if left_bytes < 0:
             raise caps.too_large(path, most_bytes)
@@ -187,9 +182,7 @@ class SshTransport:
             raise caps.too_large(path, most_bytes) from exc
         if done.returncode != 0:
             words = done.stderr.decode(errors="replace").strip()
-            raise FileAccessError(
-                "{path} cannot be read over there.", detail=words or None, path=path
-            )
+            raise FileAccessError(f"Cannot read {path} on the cluster.", detail=words or None)
 
     # --- streams ---
 
@@ -231,8 +224,7 @@ class SshTransport:
         if not isinstance(master, Master):
             raise ConfigError(
                 "A terminal over SSH needs the program `ssh`, which this machine lacks.",
-                hint="Install OpenSSH's client and log in again: `{slurm} logout`, "
-                "`{slurm} login`.",
+                hint="Install OpenSSH's client and log in again: `%slurm logout`, `%slurm login`.",
             )
         text = script(str(folder), argv, exports(self._shells.environment()))
         self.deliver(folder, {**files, START: text}, ["true"])
@@ -272,12 +264,7 @@ class SshTransport:
             if self.connection.standing() is not by:
                 raise self._shells.lost()
             gateway = self.connection.hops[-1].label
-            raise ForwardError(
-                "{host}:{port} did not answer {gateway} in time.",
-                host=host,
-                port=port,
-                gateway=gateway,
-            )
+            raise ForwardError(f"{host}:{port} did not answer {gateway} in time.")
 
         by.carry(sock, host, port, _CARRY_S, on_carried)
 
@@ -285,17 +272,14 @@ class SshTransport:
         gateway = self.connection.hops[-1].label
         if "administratively prohibited" in said:
             return ForwardError(
-                "{gateway} forwards no ports.",
-                hint="Its administrators allow it (AllowTcpForwarding, PermitOpen), or choose "
-                "another route.",
+                f"{gateway} forwards no ports.",
+                hint="Its administrators allow it (AllowTcpForwarding, "
+                "PermitOpen), or choose another route.",
                 detail=shown(said) or None,
-                gateway=gateway,
             )
         return ForwardError(
-            "{target} cannot be reached from {gateway}.",
+            f"{target} cannot be reached from {gateway}.",
             detail=shown(said) or None,
-            target=target,
-            gateway=gateway,
         )
 
     def _look_once(self, script: bytes) -> bytes:

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from jupyter_slurm.errors import JupyterSlurmError
-from jupyter_slurm.wire import ConnectionState, Message, Problem
+from jupyter_slurm.wire import ConnectionState, Problem
 
 if TYPE_CHECKING:
     from jupyter_slurm.transport.ssh.connection import SshConnection
@@ -128,17 +128,13 @@ class Watchdog:
         if not ended and any(one.needs_person for one in links[dead:]):
             self._silent_since = self._silent_since or now
             if now - self._silent_since < _PATIENCE_S:
-                self._connection.fall_silent(
-                    _problem(Message.of("{host} does not answer at the moment.", host=label))
-                )
+                self._connection.fall_silent(_problem(f"{label} does not answer at the moment."))
                 return
         self._silent_since = None
         sentence = (
-            Message.of("The connection to {host} was lost.", host=label)
+            f"The connection to {label} was lost."
             if ended
-            else Message.of(
-                "The connection to {host} was given up: it no longer answers.", host=label
-            )
+            else f"The connection to {label} was given up: it no longer answers."
         )
         self._connection.lose(links[dead], _problem(sentence))
 
@@ -208,5 +204,5 @@ def _skew_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
 
 
-def _problem(sentence: Message) -> Problem:
+def _problem(sentence: str) -> Problem:
     return Problem(code="connection-lost", message=sentence, transient=True)

@@ -1,7 +1,6 @@
 // The words of card and notification for a job's end, beside its state. Pure.
 import { isFinal, visible } from '../format';
-import { codeOf, said, type Text } from '../messages';
-import { RAISED, SAID_BY_STATE } from '../states';
+import { RAISED, SAID_BY_CARD, SAID_BY_STATE } from '../states';
 import { trans } from '../translation';
 import type { Job } from '../wire';
 
@@ -10,8 +9,9 @@ export function howItEnded(job: Job): string {
   if (job.state !== 'FAILED') {
     return ''; // code and signal only say how Slurm ended it, and how far it had begun by then
   }
-  if (job.why !== null && typeof job.why !== 'string' && job.why.text === RAISED) {
-    return visible(said(job.why.args.ename ?? ''));
+  const raised = whole(RAISED).exec(job.why ?? '');
+  if (raised !== null) {
+    return visible(raised[1] ?? '');
   }
   if (job.signal) {
     return trans.__('killed by signal %1', job.signal);
@@ -23,11 +23,17 @@ export function howItEnded(job: Job): string {
  * Of why it waits or how it ended, and of what to do, that which the rest under the cell leaves to
  * say. `hasRemedy`: a button does what is to be done.
  */
-export function reasonsLeft(job: Job, hasRemedy: boolean): (Text | null)[] {
-  const code = job.why === null ? '' : codeOf(job.why);
-  const isSaid = (SAID_BY_STATE as readonly string[]).includes(code);
+export function reasonsLeft(job: Job, hasRemedy: boolean): (string | null)[] {
+  const why = job.why ?? '';
+  const isSaid =
+    (SAID_BY_STATE as readonly string[]).includes(why) ||
+    SAID_BY_CARD.some(pattern => whole(pattern).test(why));
   if (isSaid && !isFinal(job.state)) {
     return []; // what is advised is to wait
   }
   return [isSaid ? null : job.why, hasRemedy ? null : job.advice];
+}
+
+function whole(pattern: string): RegExp {
+  return new RegExp(`^${pattern}$`);
 }

@@ -5,7 +5,7 @@ import { endsOf, SOON_S } from '../ends';
 import { duration, isFinal, memory, moment, sessionOf, stateWord, visible } from '../format';
 import { together } from '../language';
 import { stepOf } from '../labs/words';
-import { said, toldBeside, type Text } from '../messages';
+import { toldBeside } from '../messages';
 import { rowOfJob } from '../sidebar/rows';
 import { matters } from '../sidebar/words';
 import { progress } from '../tasks';
@@ -103,12 +103,12 @@ export function notes(
   freshness: Freshness,
   connection: Connection | undefined,
   nowS: number,
-  reasons: readonly (Text | null)[] = [job.why, job.advice]
+  reasons: readonly (string | null)[] = [job.why, job.advice]
 ): Note[] {
   const over = isFinal(job.state);
   const all = [
     why(job, reasons),
-    note('look', said(job.warning ?? '')),
+    note('look', job.warning),
     ...(over ? [erased(job, nowS)] : [...asked(job, nowS), ...left(job, nowS)]),
     job.transfer === null || over ? null : note('plain', moving(job.transfer)),
     over ? null : doubt(job, freshness, connection, nowS),
@@ -136,12 +136,12 @@ function note(tone: Note['tone'], text: string | null): Note | null {
   return text ? { tone, text } : null;
 }
 
-function why(job: Job, reasons: readonly (Text | null)[]): Note | null {
+function why(job: Job, reasons: readonly (string | null)[]): Note | null {
   if (job.state === 'COMPLETED') {
     return null;
   }
   const bad = isFinal(job.state) && job.state !== 'CANCELLED';
-  return note(bad ? 'bad' : 'plain', together(reasons.map(text => said(text ?? ''))));
+  return note(bad ? 'bad' : 'plain', together(reasons));
 }
 
 function asked(job: Job, nowS: number): (Note | null)[] {
@@ -226,13 +226,13 @@ function doubt(
   nowS: number
 ): Note | null {
   if (freshness.problem !== null) {
-    return old(freshness.asOf, said(freshness.problem.message), nowS);
+    return old(freshness.asOf, freshness.problem.message, nowS);
   }
   if (job.problem !== null) {
     return old(job.problem_since_s, toldBeside(job.problem), nowS);
   }
   const problem = connection?.problem ?? null;
-  return problem === null ? null : old(null, said(problem.message), nowS);
+  return problem === null ? null : old(null, problem.message, nowS);
 }
 
 function old(sinceS: number | null, why: string, nowS: number): Note {

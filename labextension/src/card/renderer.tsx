@@ -6,7 +6,6 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
 import type { JSX } from 'react';
 import { later } from '../later';
-import { said } from '../messages';
 import { JobNews } from '../model/job_news';
 import { runOf, type Place } from '../submit/place';
 import type { ISlurmModel } from '../tokens';
@@ -114,7 +113,7 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
     const { problem } = this.model.freshness;
     return problem === null
       ? trans.__('Looking for job %1…', this.jobId)
-      : trans.__('Nothing is known of job %1 yet: %2', this.jobId, said(problem.message));
+      : trans.__('Nothing is known of job %1 yet: %2', this.jobId, problem.message);
   }
 
   protected override look(): void {

@@ -4,7 +4,6 @@ import { useResting } from '../grid/feed';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { LogChunk } from '../wire';
-import { said } from '../messages';
 import { asTerminal, plain } from '../job/terminal';
 
 const LINES = 200;
@@ -24,9 +23,7 @@ export function LogTail({ model, jobId, open }: Props): JSX.Element {
   const follow = useCallback(() => {
     const view = model.log(jobId);
     view.chunk.connect((_, chunk) => setText(before => lastLines((before ?? '') + textOf(chunk))));
-    view.changed.connect(({ freshness }) =>
-      setProblem(freshness.problem && said(freshness.problem.message))
-    );
+    view.changed.connect(({ freshness }) => setProblem(freshness.problem?.message ?? null));
     return view;
   }, [model, jobId]);
   useResting(follow);

@@ -12,7 +12,6 @@ import { cancelIcon, logIcon, openIcon } from '../icons';
 import { stateIcon } from '../job/icons';
 import { DashboardButtons } from '../labs/dashboard_buttons';
 import { Marked } from '../marked';
-import { said, type Text } from '../messages';
 import { rowOfJob } from '../sidebar/rows';
 import { used } from '../sidebar/words';
 import { runOf, type Place } from '../submit/place';
@@ -152,7 +151,7 @@ function ShowAll({ jobId, cell }: { jobId: string; cell: Place }): JSX.Element {
 function Now({ job, freshness }: Pick<NotesProps, 'job' | 'freshness'>): JSX.Element {
   const text = now(job, useJobClock(job, freshness)).join(' · ');
   return (
-    <span className="jp-slurm-CardNow" title={[text, said(job.why ?? '')].join('\n').trim()}>
+    <span className="jp-slurm-CardNow" title={[text, job.why ?? ''].join('\n').trim()}>
       {text}
     </span>
   );
@@ -185,7 +184,7 @@ interface NotesProps {
   freshness: Freshness;
   connection?: Connection | undefined;
   /** What is said of why it waits or how it ended; else all that is known. */
-  reasons?: readonly (Text | null)[];
+  reasons?: readonly (string | null)[];
 }
 
 /** For how long it runs, where, and what a person should know of it. */

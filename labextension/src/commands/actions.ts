@@ -3,7 +3,6 @@
 import { Notification } from '@jupyterlab/apputils';
 import { visible } from '../format';
 import { numeral } from '../language';
-import { said } from '../messages';
 import { News, type Channel } from '../status/tabs';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
@@ -130,7 +129,7 @@ export function ended(action: Action): string {
     left > 0
       ? trans._n('%2 job is as it was', '%2 jobs are as they were', left, numeral(left))
       : '',
-    action.problem === null ? '' : said(action.problem.message)
+    action.problem === null ? '' : action.problem.message
   ]
     .filter(part => part !== '')
     .map(part => part.replace(/[.。]$/, ''))
@@ -157,6 +156,6 @@ function refused({ refused: count, refusals }: Action): string {
   const why = refusals[0]?.why ?? '';
   const named = refusals.slice(0, NAMED).map(({ job }) => job);
   const ids = `${named.join(', ')}${count > named.length ? ' …' : ''}`;
-  const told = [numeral(count), ids, visible(said(why))];
+  const told = [numeral(count), ids, visible(why)];
   return trans._n('%2 was not: %3. %4', '%2 were not: %3. %4', count, ...told);
 }

@@ -8,7 +8,6 @@ import { isKernel } from '../kernels/words';
 import { isHeadless } from '../submit/executed';
 import { cancelIcon, extendIcon, forgetIcon, holdIcon, releaseIcon, requeueIcon } from '../icons';
 import { numeral } from '../language';
-import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Job } from '../wire';
@@ -126,7 +125,7 @@ function steering(model: ISlurmModel): Command[] {
       fits: knownToSlurm(state => isRunning(state) && !ENDING.has(state)),
       refused: target => {
         const job = target.id === null ? undefined : model.jobs.get(target.id);
-        return job?.no_requeue ? said(job.no_requeue) : null;
+        return job?.no_requeue ?? null;
       },
       execute: async targets => {
         const { mayRequeue } = await import('./asking');

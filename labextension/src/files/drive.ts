@@ -3,7 +3,6 @@
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
-import { said } from '../messages';
 import { SlurmError } from '../server';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
@@ -257,8 +256,7 @@ export class ClusterDrive implements Contents.IDrive {
     } catch (error) {
       if (error instanceof SlurmError) {
         const { message, hint, detail } = error.problem;
-        const lines = [message, hint ?? ''].map(said);
-        const text = [...lines, detail ?? ''].filter(line => line !== '').join('\n');
+        const text = [message, hint, detail].filter(Boolean).join('\n');
         throw new DriveError(text, { status: error.status });
       }
       throw error;

@@ -5,7 +5,6 @@ import { useClock } from '../clock';
 import { exactly } from '../exactly';
 import { duration, isFinal, momentWithSeconds, stateWord, tone, visible } from '../format';
 import { Marked } from '../marked';
-import { said } from '../messages';
 import { StateWord } from '../parts';
 import { trans } from '../translation';
 import type { JobDetails } from '../wire';
@@ -37,7 +36,7 @@ export function TimelinePane({ details: { events } }: Props): JSX.Element {
             </time>
             <StateWord state={event.state} />
             <span>
-              <Marked text={visible(said(event.text ?? ''))} />{' '}
+              <Marked text={visible(event.text ?? '')} />{' '}
               <span className="jp-slurm-Quiet">{lastsS < BRIEF_S ? '' : duration(lastsS)}</span>
             </span>
           </li>
@@ -71,7 +70,7 @@ function Picture({ stretches, nowS }: PictureProps): JSX.Element {
               key={at}
               data-tone={tone(event.state)}
               style={{ flexGrow: lastsS }}
-              title={`${words([event.state, lastsS])} ${visible(said(event.text ?? ''))}`}
+              title={`${words([event.state, lastsS])} ${visible(event.text ?? '')}`}
             />
           ))}
       </div>

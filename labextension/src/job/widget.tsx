@@ -3,7 +3,6 @@ import type { IDisposable } from '@lumino/disposable';
 import type { JSX } from 'react';
 import { stateWord, visible } from '../format';
 import { slurmIcon } from '../icons';
-import { said } from '../messages';
 import { JobNews } from '../model/job_news';
 import { trans } from '../translation';
 import { WatchingWidget } from '../watching';
@@ -62,7 +61,7 @@ export class JobPanel extends WatchingWidget {
       asOf === null
         ? problem === null
           ? trans.__('Looking…')
-          : said(problem.message)
+          : problem.message
         : trans.__('This Jupyter knows no such job; it may have been forgotten. Close this tab.');
     return <p className="jp-slurm-Empty jp-slurm-Details">{text}</p>;
   }

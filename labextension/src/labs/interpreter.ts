@@ -1,6 +1,5 @@
 // Puts what the waiting room of a lab says into the user's language: the room is a page of the
 // server's without JupyterLab, and asks the one that is open beside it.
-import { isText, said } from '../messages';
 import { trans } from '../translation';
 
 export interface Interpreter {
@@ -13,8 +12,8 @@ export function interpret(channel: Interpreter, language: string): void {
   const own = sentences();
   channel.onmessage = ({ data }) => {
     const { ask } = Object(data) as { ask?: unknown };
-    if (isText(ask)) {
-      const answer = (typeof ask === 'string' ? own.get(ask) : undefined) ?? said(ask);
+    if (typeof ask === 'string') {
+      const answer = own.get(ask) ?? ask;
       channel.postMessage({ text: ask, answer, lang: language.replace('_', '-') });
     }
   };

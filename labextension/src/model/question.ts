@@ -5,7 +5,6 @@ import { Clipboard, Dialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 import { make, paragraph } from '../dom';
 import { visible } from '../format';
-import { said } from '../messages';
 import { trans } from '../translation';
 import type { Connection, Question } from '../wire';
 
@@ -49,10 +48,8 @@ class QuestionBody extends Widget implements Dialog.IBodyWidget {
     this.addClass('jp-slurm');
     this.addClass('jp-slurm-Question');
     this.node.append(paragraph(way(question, connection), 'jp-slurm-Quiet'));
-    const prompt = said(question.prompt);
-    const before = said(question.instruction)
-      .split('\n')
-      .filter(one => one.trim() !== '');
+    const { prompt } = question;
+    const before = question.instruction.split('\n').filter(one => one.trim() !== '');
     if (question.kind === 'host-key') {
       for (const line of before) {
         this.node.append(FINGERPRINT.test(line) ? fingerprint(line) : paragraph(line));

@@ -2,7 +2,6 @@
 import { exactly } from '../exactly';
 import { isHeld, moment, stateWord, visible } from '../format';
 import type { Column } from '../grid/columns';
-import { said } from '../messages';
 import { brief, waits } from '../sidebar/words';
 import { trans } from '../translation';
 import type { QueueEntry } from '../wire';
@@ -24,7 +23,7 @@ type CountField = 'gpus' | 'node_count' | 'priority';
 type TimeField = 'submitted_s' | 'started_s' | 'start_estimate_s';
 
 export function columnsOf(): readonly QueueColumn[] {
-  const why = (entry: QueueEntry): string => said(entry.why ?? '');
+  const why = (entry: QueueEntry): string => entry.why ?? '';
   return [
     {
       ...text('id', 'slurm_id', trans.__('Id'), 82),

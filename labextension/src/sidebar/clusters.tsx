@@ -2,7 +2,7 @@
 import type { CommandRegistry } from '@lumino/commands';
 import { moment, visible } from '../format';
 import { ageWords } from '../grid/freshness';
-import { isSame, said, toldBeside } from '../messages';
+import { isSame, toldBeside } from '../messages';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Cluster, Connection } from '../wire';
@@ -94,7 +94,7 @@ function troubleOf(queue: Freshness | null, nowS: number): string {
     return '';
   }
   const { asOf, problem } = queue;
-  const why = problem === null ? '' : said(problem.message);
+  const why = problem?.message ?? '';
   if (asOf === null) {
     return why === '' ? '' : trans.__('Its queue is not known: %1', why);
   }

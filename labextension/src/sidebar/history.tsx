@@ -5,7 +5,6 @@ import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Problem, QueueEntry } from '../wire';
-import { said } from '../messages';
 
 /** How far one looks back, step by step. */
 const DAYS = [1, 7, 30, 90] as const;
@@ -59,7 +58,7 @@ export function useHistory(model: ISlurmModel, clusters: readonly string[]): His
 export function HistoryFoot({ history }: { history: History }): JSX.Element {
   const { days, busy, problem, further, nextDays } = history;
   const shown = days === 0 ? '' : trans._n('%1 day', '%1 days', days);
-  const told = problem === null ? shown : said(problem.message);
+  const told = problem?.message ?? shown;
   return (
     <div className="jp-slurm-History">
       {further === null ? null : (

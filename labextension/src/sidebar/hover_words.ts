@@ -3,7 +3,6 @@ import { exactly } from '../exactly';
 import { duration, isFinal, isWaiting, memory, moment, visible } from '../format';
 import { isLab, stepOf } from '../labs/words';
 import { decimal } from '../language';
-import { said } from '../messages';
 import { trans } from '../translation';
 import type { UsageSample } from '../wire';
 import type { JobRow } from './rows';
@@ -24,10 +23,9 @@ export function facts(row: JobRow, nowS: number): string[] {
 export function reasons(row: JobRow, nowS: number): string[] {
   // Of one that was refused it is the reason, which `why` says.
   const problem = isFinal(row.state) ? null : row.job?.problem;
-  return [
-    visible(said(row.why ?? '')),
-    problem ? unknownSince(row, said(problem.message), nowS) : ''
-  ].filter(part => part !== '');
+  return [visible(row.why ?? ''), problem ? unknownSince(row, problem.message, nowS) : ''].filter(
+    part => part !== ''
+  );
 }
 
 /** What it has, what it used when that was measured last, and its times: each with its label. */

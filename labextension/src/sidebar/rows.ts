@@ -3,7 +3,6 @@
 import type { Target } from '../commands/targets';
 import { addEntry as count, addJob, type Counts } from '../counts';
 import { isFinal, isHeld, isRunning, sessionOf, tone } from '../format';
-import { said, type Text } from '../messages';
 import { tasksOf } from '../tasks';
 import type { Job, QueueEntry } from '../wire';
 
@@ -28,7 +27,7 @@ export interface JobRow {
   gpuLoad: number | null;
   /** Slurm's word for why it waits, and that in a sentence. */
   reason: string;
-  why: Text | null;
+  why: string | null;
   startEstimateS: number | null;
   /** When it ended, else when it came. */
   atS: number;
@@ -324,8 +323,7 @@ export function matching(list: readonly JobRow[], words: string): readonly JobRo
     return list;
   }
   return list.filter(row => {
-    const why = said(row.why ?? '');
-    const text = [row.name, row.id, row.slurmId, row.state, row.nodes, row.cluster, why]
+    const text = [row.name, row.id, row.slurmId, row.state, row.nodes, row.cluster, row.why]
       .join(' ')
       .toLowerCase();
     return wanted.every(word => text.includes(word));

@@ -14,7 +14,6 @@ import { useState, type JSX } from 'react';
 import { useNow } from '../clock';
 import { moment } from '../format';
 import { slurmIcon } from '../icons';
-import { said } from '../messages';
 import { useStopped } from '../grid/freshness';
 import { FilterField } from '../grid/parts';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
@@ -122,8 +121,7 @@ function OldNews({ freshness, nowS }: OldNewsProps): JSX.Element | null {
   return (
     <p className="jp-slurm-Problem" role="status" title={problem.detail ?? ''}>
       <span aria-hidden="true">? </span>
-      {said(problem.message)}{' '}
-      {asOf === null ? null : trans.__('Last update %1', moment(asOf, nowS))}
+      {problem.message} {asOf === null ? null : trans.__('Last update %1', moment(asOf, nowS))}
     </p>
   );
 }

@@ -6,7 +6,6 @@ import type { JSX } from 'react';
 import { countMine, live } from '../counts';
 import { isFinal, visible } from '../format';
 import { listed, numeral } from '../language';
-import { said } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { ModelWidget } from '../watching';
@@ -51,7 +50,7 @@ export function summary(model: ISlurmModel): { text: string; told: string } {
     .filter(({ state }) => state === 'lost' || state === 'login-needed' || state === 'asking')
     .filter(({ cluster }) => jobs.some(job => job.cluster === cluster))
     .map(({ cluster }) => trans.__('%1 wants a login', visible(cluster)));
-  const doubts = problem === null ? needed : [said(problem.message)];
+  const doubts = problem === null ? needed : [problem.message];
   const told = [
     running > 0 ? trans._n('%1 job runs', '%1 jobs run', running) : '',
     waiting > 0 ? trans._n('%1 job waits', '%1 jobs wait', waiting) : '',

@@ -8,7 +8,6 @@ import type { IDisposable } from '@lumino/disposable';
 import { howItEnded, reasonsLeft } from '../card/ended';
 import { isFinal, stateWord, tone, visible } from '../format';
 import { dotted, listed, numeral } from '../language';
-import { said } from '../messages';
 import { CommandIDs, type INotifier, type ISlurmModel, type Lead } from '../tokens';
 import { trans } from '../translation';
 import type { Job, JobState } from '../wire';
@@ -272,7 +271,7 @@ export class Notifier implements INotifier {
     const state = dotted([stateWord(job.state), howItEnded(job)]);
     const [why] = wentWrong(job) ? reasonsLeft(job, true) : [];
     return why
-      ? trans.__('%1: %2. %3', name, state, visible(said(why)))
+      ? trans.__('%1: %2. %3', name, state, visible(why))
       : trans.__('%1: %2', name, state);
   }
 }

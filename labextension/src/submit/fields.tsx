@@ -2,7 +2,6 @@
 // what is typed, of what is known and of what was said of it.
 import { useEffect, useState, type JSX, type ReactNode } from 'react';
 import { duration, memory } from '../format';
-import { said } from '../messages';
 import { trans } from '../translation';
 import type { Cluster, Image, RemoteKernel } from '../wire';
 import { Age } from './age';
@@ -129,7 +128,7 @@ function ClusterField(props: FieldsProps): JSX.Element {
       hint={cluster?.host ?? (cluster ? trans.__('this machine') : '')}
       options={clusters.map(one => ({
         value: one.name,
-        text: one.problem === null ? one.name : `${one.name} — ${said(one.problem.message)}`,
+        text: one.problem === null ? one.name : `${one.name} — ${one.problem.message}`,
         disabled: one.problem !== null
       }))}
     />

@@ -1,6 +1,6 @@
 // What is said of a job, each sentence at the field of the option that it is about, in the user's
 // language. Pure.
-import { said, told } from '../messages';
+import { told } from '../messages';
 import type { Check, Preview, Problem } from '../wire';
 import { optionOf, type Field } from './form';
 
@@ -57,8 +57,7 @@ function isSaidByField({ ok, option }: Check): boolean {
   return ok === null && option === 'partition';
 }
 
-function whole(check: Check): string {
-  const sentence = said(check.sentence);
+function whole({ sentence, hint }: Check): string {
   const end = /[.!?:;。]$/.test(sentence) ? '' : '.';
-  return check.hint ? `${sentence}${end} ${said(check.hint)}` : sentence;
+  return hint ? `${sentence}${end} ${hint}` : sentence;
 }

@@ -3,7 +3,7 @@
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useEffect, useRef, useState, type JSX, type ReactNode } from 'react';
 import { problemOf } from '../model/model';
-import { needsLogin, said, told } from '../messages';
+import { needsLogin, told } from '../messages';
 import { CopyButton, Trouble } from '../parts';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
@@ -248,7 +248,7 @@ function needed({ problem }: Asked, source: Source): boolean {
 
 /** Why nothing is known of the cluster is said once. */
 function othersOf({ others }: Sorted, { problem }: Known): Sorted['others'] {
-  const known = problem === null ? null : said(problem.message);
+  const known = problem?.message ?? null;
   return others.filter(one => known === null || !one.text.startsWith(known));
 }
 

@@ -4,7 +4,7 @@ import { Dialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 import { make, paragraph } from '../dom';
 import { duration, visible } from '../format';
-import { said, told } from '../messages';
+import { told } from '../messages';
 import { trans } from '../translation';
 import type { Partition, Problem } from '../wire';
 import type { Choice, Found, Way, Ways } from './adding';
@@ -73,7 +73,7 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
     // What a site is stands before the colon, what it has behind it.
     const templates = ways.templates.map(({ name, about }): Item => [
       name,
-      said(about).replace(/:.*/, '')
+      about.replace(/:.*/, '')
     ]);
     this.template = select([['', trans.__('None')], ...templates]);
     this.template.value = before.template;
@@ -109,11 +109,11 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
     this.inputs = new Map();
     if (chosen !== undefined) {
       const asked = Object.entries(chosen.ask).map(([name, question]) =>
-        this.field(name, said(question), input(this.before.answers[name] ?? ''))
+        this.field(name, question, input(this.before.answers[name] ?? ''))
       );
       this.last.replaceChildren();
       const about = [chosen.about, chosen.hint].filter(one => one !== '');
-      const told = about.map(text => paragraph(said(text), 'jp-slurm-Quiet'));
+      const told = about.map(text => paragraph(text, 'jp-slurm-Quiet'));
       this.fields.replaceChildren(...told, ...asked);
       this.propose(chosen.name);
       return;

@@ -1,21 +1,20 @@
 // The private cluster of this machine on its way: how far its start is, and why it fails. The server
 // starts it as `jupyter slurm up` does.
 import { useState } from 'react';
-import type { Text } from '../messages';
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
 import type { Problem } from '../wire';
 
 /** What `POST up` answers. */
 interface Start {
-  said: Text[];
+  said: string[];
   done: boolean;
 }
 
 export interface Starting {
   busy: boolean;
   /** What is being done. */
-  step: Text | null;
+  step: string | null;
   problem: Problem | null;
 }
 
@@ -42,7 +41,7 @@ export function useStart(model: ISlurmModel): [Starting, () => void] {
   ];
 }
 
-async function started(model: ISlurmModel, tell: (step: Text | null) => void): Promise<void> {
+async function started(model: ISlurmModel, tell: (step: string | null) => void): Promise<void> {
   for (;;) {
     const { said, done } = await model.call<Start>('up');
     tell(said.at(-1) ?? null);

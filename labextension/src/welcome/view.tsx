@@ -2,7 +2,7 @@
 import type { CommandRegistry } from '@lumino/commands';
 import { useId, type JSX } from 'react';
 import { Marked } from '../marked';
-import { said, told } from '../messages';
+import { told } from '../messages';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { useStart } from './starting';
@@ -55,7 +55,7 @@ export function WaysToCluster({ model, commands }: Props): JSX.Element {
         go={start}
       />
       <p className="jp-slurm-Quiet" role="status">
-        {busy ? (step === null ? trans.__('Starting…') : said(step)) : ''}
+        {busy ? (step ?? trans.__('Starting…')) : ''}
       </p>
       {problem === null ? null : (
         <p className="jp-slurm-Problem" role="alert" title={problem.detail ?? ''}>

@@ -78,7 +78,7 @@ def test_a_healthy_cluster_has_nothing_wrong(look: Examine) -> None:
     assert only(checks, "Slurm is ").ok
     assert only(checks, "Accounting is off").ok is None
     assert "debug*" in str(only(checks, "Partitions: ").sentence)
-    assert only(checks, "GPUs on 2 node(s): 8.").ok
+    assert only(checks, "GPUs on 2 nodes: 8.").ok
     assert only(checks, "which every node sees").ok
     assert only(checks, "Cells without an image run in python3 (Python 3.").ok
 
@@ -182,8 +182,8 @@ def test_files_that_the_site_will_soon_erase_are_counted_and_the_first_is_named(
     when = date_and_time(int((scratch / "runs of may/c.txt").stat().st_mtime) + 60 * 24 * 3600)
     assert check.ok is None
     assert str(check.sentence).endswith(
-        f". 2 files (2.0 kB) there are more than 46 days old; the first to go is "
-        f"{scratch}/runs of may/c.txt, on {when}."
+        f"Older than 46 days: 2 files (2.0 kB). The first to go is {scratch}/runs of may/c.txt, "
+        f"on {when}."
     )
     assert f"`%slurm pull '{scratch}/runs of may'`" in str(check.hint)
 

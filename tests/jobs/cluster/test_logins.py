@@ -118,7 +118,7 @@ def test_declining_ends_the_login_for_everybody_who_waits() -> None:
     login = Login("arandu", way, nobody)
     question = question_of(login.connect("first", PATIENCE_S))
     login.connect("second", 0.0)
-    with pytest.raises(LoginError, match="broken off"):
+    with pytest.raises(LoginError, match="cancelled"):
         login.answer(question.id, None, PATIENCE_S)
     with pytest.raises(LoginError):
         login.connect("second", PATIENCE_S)

@@ -24,12 +24,12 @@ from tests.jobs.judged import (
         (
             "-p small --time 2h",
             "--time 02:00:00 is more than small allows: 1 h (the profile says).",
-            "Ask for --time 01:00:00 or less, or take long.",
+            "Ask for --time 01:00:00 or less, or use long.",
         ),
         ("-p small -N 2", "2 nodes are more than small has for a job: 1", "Ask for 1 or less."),
         (
             "--qos norml",
-            "There is no QOS `norml` for you (the profile says); did you mean `normal`?",
+            "You have no QOS `norml` (the profile says); did you mean `normal`?",
             "There are: normal, 1gpulong.",
         ),
     ],
@@ -102,8 +102,8 @@ def test_where_nothing_is_known_nothing_is_said() -> None:
         ("-c 9", "9 CPUs are more than small has on a node: 8."),
         ("--mem 17G", "17G of memory are more than small has on a node: 16.0 GiB."),
         ("-p smal", "There is no partition `smal`; did you mean `small`?"),
-        ("--qos nrmal", "There is no QOS `nrmal` for you; did you mean `normal`?"),
-        ("-A phys", "There is no account `phys` for you; did you mean `physics`?"),
+        ("--qos nrmal", "You have no QOS `nrmal`; did you mean `normal`?"),
+        ("-A phys", "You have no account `phys`; did you mean `physics`?"),
     ],
 )
 def test_what_the_cluster_refuses_is_certain_where_it_enforces_it(

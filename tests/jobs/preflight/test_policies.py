@@ -50,7 +50,7 @@ def test_what_one_job_is_too_much_for_is_refused_or_waits_for_ever(
     assert (found.certain, found.passing) == (True, False)
     lenient = only(judged(words, Qos(name="gpu", **limits)))
     assert not lenient.certain
-    assert str(lenient.hint).endswith("Else the job waits for ever.")
+    assert str(lenient.hint).endswith("Otherwise the job waits forever.")
     assert not only(judged(f"{words} --hold", Qos(name="gpu", denies=True, **limits))).certain
 
 

@@ -82,7 +82,7 @@ def test_it_runs_on_the_login_machine_and_slurm_never_hears_of_it(site: Site) ->
     assert site.slurm_jobs() == []
     assert "sbatch" not in str(site.service.status().commands)
     wait_until(lambda: not processes(job), 60)
-    with pytest.raises(RequestError, match="nothing to hold"):
+    with pytest.raises(RequestError):
         site.service.hold(job.id)
     site.service.forget(job.id)
     assert not Path(job.job_dir).exists()

@@ -122,11 +122,8 @@ test('a host key is shown in its own block and must be confirmed', async () => {
   const key = 'ED25519 SHA256:abc/def+1';
   const question = {
     kind: 'host-key' as const,
-    prompt: { text: 'Is this {host}?', args: { host: 'arandu' } },
-    instruction: {
-      text: '{1}\n{2}',
-      args: { '1': { text: '{host} is new.', args: { host: 'arandu' } }, '2': key }
-    }
+    prompt: 'Is this arandu?',
+    instruction: `arandu is new.\n${key}`
   };
   model.will(at('asking', question), at('open'));
   const done = begin();

@@ -50,8 +50,7 @@ test('a private cluster is started once and shows its progress', async () => {
   expect(call.mock.calls).toEqual([['up']]);
   expect(status()).toBe('Starting…');
   await act(async () => {
-    const step = { text: 'Starting {software} …', args: { software: 'slurm 22.05' } };
-    answers[0]?.({ said: ['before', step], done: false });
+    answers[0]?.({ said: ['before', 'Starting slurm 22.05 …'], done: false });
     await Promise.resolve();
   });
   expect(status()).toBe('Starting slurm 22.05 …');
