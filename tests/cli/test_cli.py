@@ -549,6 +549,17 @@ def test_doctor_fails_when_something_is_wrong_and_only_then(run: Run) -> None:
     assert run(ill, "doctor", "--cluster", "c")[:2] == (1, "✖ Bad.\n    Mend it.\n")
 
 
+def test_logs_prints_the_error_of_a_failed_cell(run: Run) -> None:
+    error = {"ename": "KeyError", "evalue": "'b'", "traceback": ["\x1b[31mKeyError\x1b[0m: 'b'"]}
+    allowed = DisplayData(data={notebooks.MIME: {"error": error}})
+    raised = ErrorOutput(ename="ZeroDivisionError", evalue="by zero", traceback=("line 1", "zero"))
+    page: list[Output] = [Stream(name="stdout", text="a\n"), allowed, raised]
+    page.append(ErrorOutput(ename="SystemExit", evalue="3"))
+    for words in (["logs"], ["logs", "--follow"]):
+        told = run(MemoryApi(page, []), *words, "aaaaaaaa")
+        assert told[:2] == (0, "a\nKeyError: 'b'\nline 1\nzero\n")
+
+
 def test_logs_prints_what_there_is_and_with_follow_all_of_it(run: Run) -> None:
     api = MemoryApi(
         [Stream(name="stdout", text="a\n"), Stream(name="stderr", text="b\n")],

@@ -64,6 +64,28 @@ def ok(reply: Reply) -> Reply:
     return reply
 
 
+def test_two_kernels_that_run_one_notebook_at_once_have_jobs_of_their_own(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    env = {**environment, "JPY_SESSION_NAME": f"{tmp_path}/twice.ipynb"}
+    gate = tmp_path / "gate"
+    cell = (
+        "%%slurm --out job\nimport os, time\njob = os.environ['SLURM_JOB_ID']\n"
+        f"while not os.path.exists({str(gate)!r}):\n    time.sleep(0.05)"
+    )
+    with running_kernel(env, tmp_path) as first, running_kernel(env, tmp_path) as second:
+        kernels = (first, second)
+        began = []
+        for kernel in kernels:
+            ok(kernel.run(LOAD))
+            began.append(kernel.start(cell))
+            kernel.until(lambda message: message["msg_type"] == "display_data")
+        gate.touch()
+        for kernel, request in zip(kernels, began, strict=True):
+            ok(kernel.reply(request))
+        assert len({kernel.run("print(job)").text for kernel in kernels}) == 2
+
+
 def test_variables_figure_value_and_output_of_a_job_on_a_gpu(kernel: Kernel) -> None:
     kernel.run("data = list(range(10))")
     reply = ok(

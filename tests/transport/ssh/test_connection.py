@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import threading
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -17,6 +19,8 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.transport.ask import Prompt
 from jupyter_slurm.transport.ssh import chain, watchdog
 from jupyter_slurm.transport.ssh.connection import SshConnection
+from jupyter_slurm.transport.ssh.route import route
+from tests.ssh.kept import Keeper
 from tests.ssh.odd_users import Person
 from tests.ssh.plugin import Delayed, MakeGateway, MakeSshd
 from tests.ssh.slow_line import SlowLine
@@ -43,6 +47,39 @@ def test_callers_at_the_same_time_share_one_login(make_sshd: MakeSshd, connect: 
         thread.join()
     assert said == ["there"] * 8
     assert sshd.logins() == 1
+
+
+def test_master_of_the_user_is_left_alone(
+    make_sshd: MakeSshd, connect: Connect, ssh_keeper: Keeper, tmp_path: Path
+) -> None:
+    sshd = make_sshd()
+    path, config = tmp_path / "master", tmp_path / "config"
+    config.write_text(sshd.stanza("*", f"ControlPath {path}"))
+    ssh = ["ssh", "-F", str(config)]
+    ssh_keeper.start([*ssh, "-NM", sshd.alias], tmp_path / "master.log", sshd.env)
+    check = [*ssh, "-O", "check", sshd.alias]
+    wait_until(lambda: subprocess.run(check, env=sshd.env, check=False).returncode == 0)
+    before = sshd.pids()
+    with subprocess.Popen(
+        [*ssh, sshd.alias, "cat"], env=sshd.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as session:
+        assert session.stdin is not None
+        assert session.stdout is not None
+        for words in (b"one\n", b"two\n"):
+            session.stdin.write(words)
+            session.stdin.flush()
+            assert session.stdout.readline() == words
+            connection = connect(*route(sshd.alias, config=config))
+            assert say(connection) == "there"
+            with connection.session("cat"):
+                connection.close()
+            wait_until(lambda: sshd.pids() == before)
+        session.stdin.write(b"three\n")
+        session.stdin.close()
+        assert session.stdout.read() == b"three\n"
+    assert session.returncode == 0
+    assert sshd.logins() == 3
+    subprocess.run([*ssh, "-O", "exit", sshd.alias], env=sshd.env, check=True)
 
 
 # --- it cannot be reached ---
