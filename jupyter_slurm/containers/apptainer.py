@@ -1,5 +1,5 @@
 """Runtimes `apptainer` and `singularity`: one tool under two names, and nothing of Slurm's but a
-job's environment. `apptainer_errors.py` knows the tool's own errors.
+job's environment.
 
 Facts (tried with Apptainer 1.4; the manuals of Singularity 3.5 and later):
 - The environment goes in, all but PATH and LD_LIBRARY_PATH, which are the image's: so variables
@@ -23,7 +23,6 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from jupyter_slurm.containers.apptainer_errors import explained
 from jupyter_slurm.containers.mounts import csv_line
 from jupyter_slurm.containers.own_program import by_script
 from jupyter_slurm.containers.references import Reference
@@ -37,6 +36,17 @@ from jupyter_slurm.containers.runtime import (
     image_of,
     in_workdir,
     without_nul,
+)
+from jupyter_slurm.containers.tool_errors import (
+    BUILDS_FULL,
+    NO_MOUNT,
+    NO_SHELL,
+    NO_TOOL,
+    START_FAILED,
+    explain,
+    full_disk,
+    registry_rows,
+    uncoloured,
 )
 from jupyter_slurm.errors import RequestError
 
@@ -109,7 +119,7 @@ class Apptainer:
         )
 
     def explain(self, log_tail: str) -> Explained | None:
-        return explained(log_tail)
+        return explain([*_ERRORS, START_FAILED], _error_lines(log_tail))
 
 
 APPTAINERS = (Apptainer("apptainer", "singularity"), Apptainer("singularity", "apptainer"))
@@ -133,3 +143,61 @@ def _mount(mount: Mount) -> str:
         return f"--bind={src}:{dst}{':ro' if mount.read_only else ''}"
     fields = ["type=bind", f"source={src}", f"destination={dst}"]
     return f"--mount={csv_line(fields + ['ro'] * mount.read_only)}"
+
+
+def explain_build(log_tail: str) -> Explained | None:
+    """Explain a failed build or pull; None: unknown, or the recipe's own failure."""
+    return explain(_ERRORS, _error_lines(log_tail)) or full_disk(BUILDS_FULL, log_tail)
+
+
+# Its messages look like those of many programs: only lines in its exact form at the end of the
+# log, where it gave up, are its own.
+_LAST_LINES = 5
+_ERROR = re.compile(
+    r"^(?:FATAL:   |ERROR:   |ERROR  : )(?P<own>.+)$"
+    r"|^(?P<env>env: .?(?:apptainer|singularity)\b.*)$"
+    r"|^\S*sh: .*?(?P<sh>(?:apptainer|singularity): .*not found)$",
+    re.MULTILINE,
+)
+_USAGE = re.compile(
+    r"^Error for command \"exec\": (.+)$(?s:.*)^Run '(?:apptainer|singularity) --help'.*\s*\Z",
+    re.MULTILINE,
+)
+_ERRORS = (
+    (
+        r"^env: |^(?:apptainer|singularity): ",
+        NO_TOOL,
+        "Load its module (--module NAME), or name another --runtime or partition.",
+    ),
+    (
+        r"/dev/fuse|fusermount|user namespace|requires privileges|max_user_namespaces",
+        "The node does not let users start containers",
+        "Ask its administrators for unprivileged user namespaces and /dev/fuse.",
+    ),
+    *registry_rows(
+        "`apptainer registry login --username NAME docker://REGISTRY`",
+        "Name larger folders with APPTAINER_TMPDIR and APPTAINER_CACHEDIR in the profile's "
+        "`setup`, or pull it once for every node (`%slurm image pull`).",
+    ),
+    (
+        r"could not open image .*no such file|failed to retrieve path",
+        "The node does not see the image",
+        "Check its path, and use a file system that the nodes see.",
+    ),
+    (
+        r"image format not recognized|bad superblock|trying to read the squashfs",
+        "Cannot unpack the image: it is incomplete, or not an image",
+        "Pull or build it again.",
+    ),
+    (r"mount source .* doesn't exist", *NO_MOUNT),
+    (r"/bin/sh|executable file not found|shared library is likely missing", *NO_SHELL),
+)
+
+
+def _error_lines(log_tail: str) -> list[str]:
+    log = uncoloured(log_tail)
+    if usage := _USAGE.search(log):
+        return [usage[1]]
+    lines = [line for line in log.splitlines() if line.strip()]
+    errors = list(_ERROR.finditer("\n".join(lines[-_LAST_LINES:])))
+    return [str(error[error.lastgroup or 0]) for error in errors[-1:]]

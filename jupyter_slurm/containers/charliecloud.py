@@ -1,7 +1,5 @@
 """Runtime `charliecloud`: the flags and ways of ch-run (0.31, tried), and nothing of Slurm.
 
-`charliecloud_errors.py` knows the tool's own errors.
-
 Facts, from ch-run(1) and by trying 0.31:
 - Images are mounted read-only and a bind's destination must exist in them. So a folder of the
   job dir is bound over /mnt first: below it any destination can be made, whatever the image has.
@@ -18,10 +16,10 @@ Facts, from ch-run(1) and by trying 0.31:
 from __future__ import annotations
 
 import posixpath
+import re
 import shlex
 from collections.abc import Sequence
 
-from jupyter_slurm.containers.charliecloud_errors import explained
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import (
     NUL_IN_DST,
@@ -33,6 +31,17 @@ from jupyter_slurm.containers.runtime import (
     image_of,
     in_workdir,
     without_nul,
+)
+from jupyter_slurm.containers.tool_errors import (
+    BUILDS_FULL,
+    NO_MOUNT,
+    NO_NAMESPACES,
+    NO_SHELL,
+    NO_TOOL,
+    START_FAILED,
+    explain,
+    full_disk,
+    registry_rows,
 )
 from jupyter_slurm.errors import RequestError
 
@@ -131,7 +140,7 @@ class Charliecloud:
         return ("ch-run", *_OPTIONS, *binds, image, "--"), tuple(setup)
 
     def explain(self, log_tail: str) -> Explained | None:
-        return explained(log_tail)
+        return explain([*_ERRORS, START_FAILED], _error_lines(_RUN_ERROR, log_tail))
 
 
 def _bind(src: str, dst: str) -> str:
@@ -164,3 +173,49 @@ def _mount_point(src: str, path: str) -> str:
     point, parent = shlex.quote(path), shlex.quote(posixpath.dirname(path))
     folder, file = f"mkdir -p -- {point}", f"mkdir -p -- {parent} && : >>{point}"
     return f"if [ -d {shlex.quote(src)} ]; then {folder}; else {file}; fi"
+
+
+def explain_build(log_tail: str) -> Explained | None:
+    """Explain a failure of ch-image or ch-convert; None: unknown, or the recipe's own failure."""
+    lines = _error_lines(_BUILD_ERROR, log_tail)
+    return explain(_ERRORS, lines) or full_disk(BUILDS_FULL, log_tail)
+
+
+# The job's script, or the command that mounts an image for ch-run, reports a missing ch-run.
+_RUN_ERROR = re.compile(
+    r"^ch-run\[\d+\]: error: (?P<own>.*?)(?: \(\S+\.c:\d+(?: \d+)?\))?$"
+    r"|^.*slurm_script: line \d+: (?P<script>ch-run: command not found)$"
+    r"|^(?P<env>env: .ch-run.: No such file .*)$",
+    re.MULTILINE,
+)
+_BUILD_ERROR = re.compile(
+    r"^error: (?P<own>.*)$|^\S*sh: .*?(?P<missing>ch-[a-z]+: .*not found)$", re.MULTILINE
+)
+_URLLIB = re.compile(r"HTTPS?ConnectionPool\(host='([^']+)', port=(\d+)\).*\] ([^'()]*\w).*")
+"""The error of Python's library for a connection, with its one useful part."""
+_ERRORS = (
+    (
+        r"^ch-\w+: .*not found|^env: ",
+        NO_TOOL,
+        "Load its module (`modules` of the profile), or name another --runtime.",
+    ),
+    (r"namespace|unshare", *NO_NAMESPACES),
+    (r"can't stat", "The node does not see the image", "Run `%slurm doctor`, which looks for it."),
+    (r"source not found: ", *NO_MOUNT),
+    (
+        r"destination not found|can't mkdir",
+        "Cannot start the container: the image lacks a mount point",
+        "Mount below /mnt: --mount SRC:/mnt/NAME.",
+    ),
+    *registry_rows(
+        "set CH_IMAGE_AUTH=yes, CH_IMAGE_USERNAME and CH_IMAGE_PASSWORD in a file that only you "
+        "can read, and source it in the profile's `setup`",
+        BUILDS_FULL[1],
+    ),
+    (r"can't execve", *NO_SHELL),
+)
+
+
+def _error_lines(pattern: re.Pattern[str], log_tail: str) -> list[str]:
+    errors = list(pattern.finditer(log_tail))
+    return [_URLLIB.sub(r"\1:\2: \3", str(one[one.lastgroup or 0])) for one in errors[-1:]]

@@ -1,7 +1,7 @@
 """Runtimes `docker`, `sudo-docker` and `podman`: their command lines, and nothing of Slurm's.
 
-`docker_script.py` finds out on the node what only the node knows; `docker_errors.py` knows the
-tools' own errors. Facts (tried with Docker 20.10; docker-run(1), podman-run(1)):
+`docker_script.py` finds out on the node what only the node knows. Facts (tried with Docker 20.10;
+docker-run(1), podman-run(1)):
 - The engine is a daemon: a container is not a child of the job. It outlives a killed client, unless
   it notices the end of its standard input, which the engine closes with the client. So its input is
   a pipe whose other end the job holds, and the pipe's reader ends everything.
@@ -19,13 +19,14 @@ tools' own errors. Facts (tried with Docker 20.10; docker-run(1), podman-run(1))
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 
-from jupyter_slurm.containers.docker_errors import explained
 from jupyter_slurm.containers.docker_script import (
     DOCKER_LIMITS,
     ENVIRONMENT,
+    NOT_BEGUN,
     OWN_PROGRAM,
     PODMAN_LIMITS,
     before_program,
@@ -46,6 +47,16 @@ from jupyter_slurm.containers.runtime import (
     in_image_folder,
     in_workdir,
     without_nul,
+)
+from jupyter_slurm.containers.tool_errors import (
+    NO_MOUNT,
+    NO_SHELL,
+    NO_TOOL,
+    NOT_FOUND,
+    START_FAILED,
+    explain,
+    full_disk,
+    registry_rows,
 )
 from jupyter_slurm.errors import RequestError
 
@@ -136,7 +147,10 @@ class Docker:
         return Launch(("/bin/sh", "-c", ENTER, *words))
 
     def explain(self, log_tail: str) -> Explained | None:
-        return explained(log_tail)
+        said = [found.start() for found in _SAID.finditer(log_tail)]
+        if not said:
+            return None  # the program had begun
+        return explain([*_ERRORS, START_FAILED], [_error_line(log_tail[: said[-1]])])
 
 
 DOCKERS = (
@@ -165,3 +179,81 @@ def _mount(mount: Mount) -> str:
         *(["readonly"] if mount.read_only else []),
     ]
     return f"--mount={csv_line(fields)}"
+
+
+def explain_build(log_tail: str) -> Explained | None:
+    """Explain an engine's failed build or pull; None: unknown, or the recipe's own failure."""
+    full = full_disk(("The engine's disk on the node is full", _PRUNE), log_tail)
+    if full is not None or _RECIPE_FAILED.search(log_tail):
+        return full
+    return explain(_ERRORS, [_error_line(log_tail)])
+
+
+_SAID = re.compile(rf"^jupyter-slurm: {re.escape(NOT_BEGUN)}", re.MULTILINE)
+_NOISE = re.compile(r"^(?:See|Run) '\S+ run --help'|^\s*$|^WARN|^jupyter-slurm: ")
+_ERROR = re.compile(
+    r"^(?:docker: )?Error response from daemon: (?P<daemon>.*)$"
+    r"|^(?:docker|Error): (?P<tool>.*)$"
+    r"|^(?:ERROR: )?(?P<client>(?:Cannot connect to the|Got permission denied|permission denied"
+    r" while|failed to connect to the|error during connect).*)$"
+    r"|^(?P<sudo>sudo: .*)$"
+    r"|^\S*sh: .*?(?P<missing>(?:docker|podman|sudo): .*not found)$"
+    r"|^\[FATAL +tini \(\d+\)\] (?P<init>.*)$",
+    re.MULTILINE,
+)
+_RECIPE_FAILED = re.compile(
+    r"returned a non-zero code: \d+$|did not complete successfully: exit code"
+    r"|^Error: building at STEP \"RUN ",
+    re.MULTILINE,
+)
+"""A failed command of a recipe: Docker's old builder, BuildKit, podman."""
+_PRUNE = (
+    "Ask for unused images to be removed there (`docker image prune`), or leave the node out with "
+    "--exclude."
+)
+_ERRORS = (
+    (
+        r"(?:docker(?:\.io)?|podman|sudo): (?:docker: )?(?:command )?not found",
+        NO_TOOL,
+        "Name another --runtime, or a partition whose nodes have it.",
+    ),
+    (
+        r"permission denied while trying to connect|^sudo: ",
+        "You may not use the container engine on the node",
+        "Ask the administrators for the group `docker`, or use --runtime sudo-docker.",
+    ),
+    (
+        r"cannot connect|failed to connect to the docker|is the docker daemon running"
+        r"|error during connect",
+        "The container engine does not answer",
+        "Report the node to the administrators, or leave it out with --exclude.",
+    ),
+    *registry_rows("`docker login REGISTRY` (or `podman login`)", _PRUNE),
+    (r"not found: |no such image", *NOT_FOUND),
+    (
+        r"failed to register layer|error processing tar|unexpected EOF|verification failed",
+        "Cannot unpack the image",
+        "Use another node, then another image: one of them is damaged.",
+    ),
+    (
+        r"could not select device driver|unresolvable CDI devices|nvidia-container-cli"
+        r"|unknown device",
+        "Cannot start the container: the engine cannot give it GPUs",
+        "Report the node's NVIDIA container toolkit, or leave the node out with --exclude.",
+    ),
+    (
+        r"bind source path does not exist|invalid mount|statfs .*no such file|mkdir "
+        r"|not a directory",
+        *NO_MOUNT,
+    ),
+    (r"executable file not found|no such file or directory: unknown|exec .* failed", *NO_SHELL),
+)
+
+
+def _error_line(log: str) -> str:
+    """Return the engine's last error, else its last line."""
+    errors = [found[found.lastgroup or 0] for found in _ERROR.finditer(log)]
+    if errors:
+        return str(errors[-1])
+    lines = [line for line in log.splitlines() if not _NOISE.match(line)]
+    return lines[-1] if lines else "no message"

@@ -29,8 +29,9 @@ from jupyter_slurm.containers.enroot_containers import (
     EnrootContainers,
     StartMode,
     check_destination,
+    enroot_lines,
+    explain_enroot,
 )
-from jupyter_slurm.containers.enroot_errors import explained_by_enroot
 from jupyter_slurm.containers.runtime import (
     NUL_IN_SRC,
     Box,
@@ -179,7 +180,7 @@ class Enroot(EnrootContainers):
         return Launch(("/bin/sh", "-c", _START, "sh", *words))
 
     def explain(self, log_tail: str) -> Explained | None:
-        return explained_by_enroot(log_tail)
+        return explain_enroot(enroot_lines(log_tail))
 
 
 def _conf(mounts: Sequence[Mount]) -> str:

@@ -21,7 +21,21 @@ from enum import Enum
 
 from jupyter_slurm.containers.own_program import by_script
 from jupyter_slurm.containers.references import HUB, Reference
-from jupyter_slurm.containers.runtime import NUL_IN_DST, Box, Launch, Mount, in_workdir, without_nul
+from jupyter_slurm.containers.runtime import (
+    NUL_IN_DST,
+    Box,
+    Explained,
+    Launch,
+    Mount,
+    in_workdir,
+    without_nul,
+)
+from jupyter_slurm.containers.tool_errors import (
+    NO_MOUNT,
+    NO_NAMESPACES,
+    explain,
+    registry_rows,
+)
 from jupyter_slurm.errors import RequestError
 
 IMAGE_SUFFIXES = (".sqsh", ".squashfs", ".sqfs")
@@ -157,3 +171,71 @@ def check_destination(mount: Mount) -> None:
 def is_plain(path: str) -> bool:
     """Tell whether pyxis and enroot pass `path` on unchanged."""
     return not re.search(r'[\s,:"$`\\]', path)
+
+
+_ERROR = re.compile(
+    r"^ *(\[ERROR\] .*|curl: \(\d+\) .*|enroot-[a-z]+: .*|mksquashfs: .*|FATAL ERROR.*"
+    r"|(?:/bin/)?sh: \d+: enroot: not found)$",
+    re.MULTILINE,
+)
+
+
+def enroot_lines(log_tail: str) -> list[str]:
+    """Return enroot's own error lines, oldest first."""
+    return [line.removeprefix("[ERROR] ") for line in _ERROR.findall(log_tail)]
+
+
+def explain_enroot(lines: Sequence[str]) -> Explained | None:
+    """Explain a failure of enroot by its error lines; None: there are none."""
+    return explain(_ERRORS, lines)
+
+
+_REMOVE = (
+    "Remove what you do not need: `enroot list`, `enroot remove NAME`; ENROOT_DATA_PATH names the "
+    "folder."
+)
+CONTAINERS_FULL = ("The node's folder for enroot's containers is full", _REMOVE)
+_ERRORS = (
+    (r"failed to (?:create|join) \w+ namespace|ambient capabilities", *NO_NAMESPACES),
+    *registry_rows(
+        "write `machine REGISTRY login NAME password PASSWORD` into ~/.config/enroot/.credentials",
+        _REMOVE,
+    ),
+    (
+        r"invalid image reference",
+        "Cannot pull the image: enroot does not understand its name",
+        "Use NAME:TAG or REGISTRY#NAME:TAG in lower case; digests need enroot 4.",
+    ),
+    (
+        r"nvidia\.sh|nvidia-container-cli",
+        "Cannot start the container: the node's NVIDIA tools cannot give it GPUs",
+        "Ask for a GPU (--gpus 1), or report the node to the administrators.",
+    ),
+    (
+        r"invalid image format",
+        "Cannot unpack the image: it is not a SquashFS file",
+        "Make one: `enroot import -o FILE.sqsh docker://NAME`.",
+    ),
+    (
+        r"file already exists",
+        "Cannot unpack the image: a container of that name is left on the node",
+        "Remove it on the node: `enroot remove NAME`.",
+    ),
+    (r"source path does not exist|enroot-mount: failed to mount", *NO_MOUNT),
+    (
+        r"command not found|enroot: not found",
+        "The node lacks a program that enroot needs",
+        "Report it to its administrators.",
+    ),
+    (
+        r"permission denied",
+        "enroot may not read or write a file on the node",
+        "Check that you can read the image there.",
+    ),
+    (
+        r"no such file or directory",
+        "The node does not see the image",
+        "Check its path; not every node sees every file system.",
+    ),
+    ("", "enroot failed", "Look it up in enroot's manual."),
+)

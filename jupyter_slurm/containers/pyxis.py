@@ -34,9 +34,10 @@ from jupyter_slurm.containers.enroot_containers import (
     EnrootContainers,
     StartMode,
     check_destination,
+    enroot_lines,
+    explain_enroot,
     is_plain,
 )
-from jupyter_slurm.containers.enroot_errors import explained
 from jupyter_slurm.containers.runtime import (
     NUL_IN_SRC,
     SWEEP,
@@ -48,6 +49,7 @@ from jupyter_slurm.containers.runtime import (
     in_workdir,
     without_nul,
 )
+from jupyter_slurm.containers.tool_errors import NO_SHELL, explain
 from jupyter_slurm.errors import RequestError
 
 _BARE = (
@@ -241,13 +243,9 @@ class Pyxis(EnrootContainers):
         return name, options, links
 
     def explain(self, log_tail: str) -> Explained | None:
-        said = ["".join(found) for found in _PYXIS.findall(log_tail)]
-        for words in (said, _SRUN.findall(log_tail)):
-            for pattern, what, advice in _FAILURES:
-                for line in words:
-                    if re.search(pattern, line):
-                        return Explained(f"{what}: {line.strip().rstrip('.')}.", advice)
-        return explained(said) if said else None
+        lines = ["".join(found) for found in _PYXIS.findall(log_tail)]
+        own = explain(_ERRORS, [*_SRUN.findall(log_tail), *lines])
+        return own or explain_enroot(enroot_lines("\n".join(lines)) or lines)
 
 
 def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:
@@ -270,31 +268,26 @@ def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:
     return ",".join([*words, f"{box.job_dir}:{JOB_DIR}"]), tuple(links)
 
 
-_FAILURES = (
+_ERRORS = (
     (
         r"unrecognized option.*container-",
-        "Slurm has no containers of pyxis here, or too old a pyxis",
-        "The plug-in must be on the nodes too: ask the administrators, or take another --runtime.",
+        "Slurm does not have pyxis here, or an old one",
+        "Use another --runtime, or ask the administrators for the plug-in on all nodes.",
     ),
     (
         r"a container with name .* does not exist",
-        "The container is not on this node",
-        "One with a name stays where it was made: say --nodelist NODE, or have it made here by "
-        "--container-name NAME --image IMAGE.",
+        "The node does not have this container",
+        "Use --nodelist with the node where it was made, or add --image IMAGE.",
     ),
-    (
-        r"execve\(\)|exited too soon",
-        "The image has no such program",
-        "It needs /bin/sh and python3: try another image.",
-    ),
+    (r"execve\(\)|exited too soon", *NO_SHELL),
     (
         r"couldn't (?:mkdir|chown) ",
         "pyxis cannot make its folder on the node",
-        "Tell the administrators: it is the runtime_path of their plugstack.conf.",
+        "Report it to the administrators: runtime_path in plugstack.conf.",
     ),
     (
         r"Unable to create step|Requested nodes are busy",
-        "Slurm gave the container no step of the job",
-        "Leave out what is asked for by task (--ntasks, --gpus-per-task), and say --cpus-per-task.",
+        "Slurm did not start the container's step",
+        "Use --cpus-per-task instead of --ntasks and --gpus-per-task.",
     ),
 )

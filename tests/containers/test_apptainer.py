@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.containers import Box, Mount, runtime_named
-from jupyter_slurm.containers.apptainer_errors import explained_making
 from jupyter_slurm.containers.references import parse_reference
 from jupyter_slurm.errors import RequestError
 
@@ -147,98 +146,3 @@ _DIGEST = "sha256:" + 64 * "0"
 )
 def test_an_image_that_is_no_file_is_fetched_by_its_name(name: str, fetched: str) -> None:
     assert APPTAINER.fetched(parse_reference(name)) == fetched
-
-
-# Apptainer 1.4.5's own words.
-_HOOK = "container creation failed: mount hook function failure: mount "
-_DRIVER = "container creation failed: image driver mount failure: image driver squashfuse_ll "
-_PULL = "Unable to handle docker://r/x:1 uri: failed to get checksum for docker://r/x:1: "
-
-
-@pytest.mark.parametrize(
-    ("error", "what", "advice"),
-    [
-        (
-            "While checking container encryption: could not open image /x.sif: failed to retrieve "
-            "path for /x.sif: lstat /x.sif: no such file or directory",
-            "is not on the node",
-            "file system",
-        ),
-        (
-            _HOOK + "/no->/no error: while mounting /no: mount source /no doesn't exist",
-            "to be mounted is not on the node",
-            "--mount",
-        ),
-        (
-            _PULL + 'pinging container registry r: Get "https://r/v2/": dial tcp: lookup r: no '
-            "such host",
-            "registry cannot be reached",
-            "mirror",
-        ),
-        (_PULL + "reading manifest 1 in r/x: manifest unknown", "no such image", "tag"),
-        (
-            "While checking container encryption: could not open image /x.sif: the image's "
-            "architecture (arm64) could not run on the host's (amd64)",
-            "another kind of processor",
-            "uname -m",
-        ),
-        (
-            "While checking container encryption: could not open image /x.sif: image format not "
-            "recognized",
-            "it is not an image",
-            "again",
-        ),
-        ("stat /bin/sh: no such file or directory", "has no shell", "python3"),
-        (
-            _DRIVER + "instance exited with error: squashfuse_ll exited: fuse: failed to open "
-            "/dev/fuse: Permission denied",
-            "may not mount image files",
-            "that is a folder",
-        ),
-    ],
-)
-def test_errors_of_apptainer_are_explained(error: str, what: str, advice: str) -> None:
-    log = f"a line of the program\nWARNING: x\nFATAL:   {error}\n"
-    explained = APPTAINER.explain(log)
-    assert explained is not None
-    assert what in str(explained.sentence)
-    assert error in str(explained.sentence)
-    assert advice in str(explained.advice)
-
-
-@pytest.mark.parametrize(
-    ("log", "what"),
-    [
-        ("env: 'apptainer': No such file or directory\n", "has no Apptainer"),
-        ("env: \u2018singularity\u2019: No such file or directory\n", "has no Apptainer"),
-        ("env: singularity: No such file or directory\n", "has no Apptainer"),
-        (
-            'Error for command "exec": unknown flag: --mount\n\nUsage:\n  x\n\n'
-            "Run 'apptainer --help' for more detailed usage information.\n",
-            "cannot mount a path",
-        ),
-    ],
-)
-def test_what_others_say_for_it_is_explained(log: str, what: str) -> None:
-    explained = APPTAINER.explain(log)
-    assert explained is not None
-    assert what in str(explained.sentence)
-
-
-@pytest.mark.parametrize(
-    "log",
-    [
-        "Traceback\nValueError: FATAL:   x\nenv: no\n",
-        'psql: FATAL:  role "u" does not exist\n',
-        "FATAL:  the database system is starting up\n",
-        # Not at the end: whoever said so went on.
-        "FATAL:   x\n" + "a line\n" * 5,
-    ],
-)
-def test_a_failure_of_the_program_is_not_apptainers(log: str) -> None:
-    assert APPTAINER.explain(log) is None
-
-
-def test_a_command_of_a_recipe_that_fails_is_not_its_failure() -> None:
-    log = "FATAL:   While performing build: while running engine: exit status 3\n"
-    assert explained_making(log) is None

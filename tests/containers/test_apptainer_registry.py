@@ -121,7 +121,7 @@ def test_a_registry_that_wants_a_login(
 ) -> None:
     site = made(env=apptainer_engine.unprivileged | _LOCAL)
     job = run(site, f"{registry.address}/team/small:1")
-    failed(job, "The image could not be pulled: the registry does not let you", "registry login")
+    failed(job, "Cannot pull the image: the registry denied access", "registry login")
 
 
 def test_an_image_is_pulled_once_and_runs(

@@ -97,7 +97,7 @@ def failed(job: Job, sentence: str, advice: str) -> None:
 
 def test_a_registry_that_wants_a_login(made: MakeSite, pushed: str) -> None:
     job = run(made(), image=pushed)
-    failed(job, "The image could not be pulled: the registry does not let you", "docker login")
+    failed(job, "Cannot pull the image: the registry denied access", "docker login")
 
 
 @pytest.mark.usefixtures("logged_in")

@@ -41,7 +41,7 @@ def ended(site: Site, runtime: str, image: str, code: str = "#!/bin/sh\necho up"
 @pytest.mark.parametrize(
     ("runtime", "image", "why"),
     [
-        ("pyxis", "ubuntu:20.04", "the registry cannot be reached"),
+        ("pyxis", "ubuntu:20.04", "cannot reach the registry"),
         ("enroot", "/etc/hostname", "is not a SquashFS file"),
     ],
 )

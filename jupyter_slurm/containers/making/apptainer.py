@@ -11,9 +11,7 @@ from __future__ import annotations
 import shlex
 from itertools import chain
 
-from jupyter_slurm.containers.apptainer import apptainer_name
-from jupyter_slurm.containers.apptainer_errors import explained_making
-from jupyter_slurm.containers.failures import IN_FOLDER, without_room
+from jupyter_slurm.containers.apptainer import apptainer_name, explain_build
 from jupyter_slurm.containers.making.script import file
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
@@ -51,7 +49,7 @@ class Apptainer:
         return f'{_BEGIN}step pulling {name}\n{self._program} pull "$partial.sif" {name}\n'
 
     def explain(self, log_tail: str) -> Explained | None:
-        return explained_making(log_tail) or without_room(IN_FOLDER, log_tail)
+        return explain_build(log_tail)
 
 
 def _definition(recipe: Recipe, base: str) -> str:

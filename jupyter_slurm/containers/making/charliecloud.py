@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import shlex
 
-from jupyter_slurm.containers.charliecloud_errors import explained_making
-from jupyter_slurm.containers.failures import IN_FOLDER, without_room
+from jupyter_slurm.containers.charliecloud import explain_build
 from jupyter_slurm.containers.making.context import context
 from jupyter_slurm.containers.making.script import SAVING
 from jupyter_slurm.containers.recipe import Kind, Recipe
@@ -66,7 +65,7 @@ class Charliecloud:
         return f"{_BEGIN}step pulling {name}\nch-image pull {name}\n{_END.format(made=name)}"
 
     def explain(self, log_tail: str) -> Explained | None:
-        return explained_making(log_tail) or without_room(IN_FOLDER, log_tail)
+        return explain_build(log_tail)
 
 
 def _name(reference: Reference) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from jupyter_slurm.containers.docker_errors import explained_making
+from jupyter_slurm.containers.docker import explain_build
 from jupyter_slurm.containers.docker_script import FORGET
 from jupyter_slurm.containers.image_folder import docker_tag
 from jupyter_slurm.containers.making.context import context
@@ -83,7 +83,7 @@ class Docker:
         return begin + text + _SAVE.format(engine=self._engine, tag=tag)
 
     def explain(self, log_tail: str) -> Explained | None:
-        return explained_making(log_tail)
+        return explain_build(log_tail)
 
 
 def _tag(version: str) -> str:

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import shlex
 
-from jupyter_slurm.containers.enroot_containers import enroot_name
-from jupyter_slurm.containers.enroot_errors import IN_CONTAINER, explained_by_enroot
-from jupyter_slurm.containers.failures import without_room
+from jupyter_slurm.containers.enroot_containers import (
+    CONTAINERS_FULL,
+    enroot_lines,
+    enroot_name,
+    explain_enroot,
+)
 from jupyter_slurm.containers.making.pyxis import program, setup
 from jupyter_slurm.containers.making.script import SAVING
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
+from jupyter_slurm.containers.tool_errors import full_disk
 
 # As in a job's program: no entrypoint of the image, nothing of the user's home; what is left of a
 # job that was killed is removed by the next one in an image there (`containers/enroot.py`). A
@@ -55,4 +59,4 @@ class Enroot:
         return f'step pulling {name}\nenroot import --output "$partial.sqsh" {name}\n'
 
     def explain(self, log_tail: str) -> Explained | None:
-        return explained_by_enroot(log_tail) or without_room(IN_CONTAINER, log_tail)
+        return explain_enroot(enroot_lines(log_tail)) or full_disk(CONTAINERS_FULL, log_tail)

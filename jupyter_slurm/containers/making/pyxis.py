@@ -12,14 +12,13 @@ import shlex
 from itertools import chain
 
 from jupyter_slurm.containers import runtime_named
-from jupyter_slurm.containers.enroot_containers import enroot_name
-from jupyter_slurm.containers.enroot_errors import IN_CONTAINER
-from jupyter_slurm.containers.failures import without_room
+from jupyter_slurm.containers.enroot_containers import CONTAINERS_FULL, enroot_name
 from jupyter_slurm.containers.making.script import beside, file
 from jupyter_slurm.containers.pyxis import SRUN, STEP, STEP_INSIDE
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
+from jupyter_slurm.containers.tool_errors import full_disk
 
 _SETUP, _FILES = "setup", "files"
 """The script and the folder of its files, in `$work`, which is /mnt inside."""
@@ -57,7 +56,7 @@ class Pyxis:
         # What comes after it is of the container that is not to be saved.
         log_tail = log_tail.partition(_ENDED)[0]
         own = runtime_named("pyxis").explain(log_tail)
-        return own or without_room(IN_CONTAINER, log_tail)
+        return own or full_disk(CONTAINERS_FULL, log_tail)
 
 
 def _step(image: str, program: str) -> str:

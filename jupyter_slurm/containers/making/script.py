@@ -15,18 +15,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_slurm.containers import image_folder
-from jupyter_slurm.containers.failures import without_room
 from jupyter_slurm.containers.runtime import Explained
+from jupyter_slurm.containers.tool_errors import full_disk, uncoloured
 
 _PAUSE_S, _LONGEST_PAUSE_S = 10, 60
 """How many seconds the script waits before it first says that a step still runs: each later wait is
 longer by as many, up to the second figure."""
 _SAVING = "saving the image"
 _BEGINNING = "beginning"
-_IN_IMAGES = (
-    "There is no room for it in the folder of images",
-    "Remove what is not needed there (`%slurm image rm`), or name another folder: `image_dir` of "
-    "the cluster's profile.",
+_IMAGES_FULL = (
+    "The folder of images is full",
+    "Remove images (`%slurm image rm`), or set `image_dir` in the cluster's profile.",
 )
 SAVING = f'step "{_SAVING}"\n'
 """Sh text: from here on, a lack of room is one for the image in its folder."""
@@ -94,7 +93,17 @@ def folder_full(failure: Failure, log_tail: str) -> Explained | None:
     """Explain that the folder of images was full; None: that was not it."""
     if failure.doing != _SAVING:
         return None
-    return without_room(_IN_IMAGES, log_tail)
+    return full_disk(_IMAGES_FULL, log_tail)
+
+
+def stopped_at(log_tail: str) -> str | None:
+    """Return the last line of the recipe that the tool's log shows, where the tool stopped; None:
+    it shows none."""
+    found = list(_RECIPE_LINES.finditer(uncoloured(log_tail)))
+    if not found:
+        return None
+    last = found[-1]
+    return f"{last['word']} {last['rest']}" if last["word"] else str(last[last.lastgroup or 0])
 
 
 def beside(name: str) -> str:
@@ -108,6 +117,16 @@ def file(name: str, content: str) -> str:
     return f'printf %s {shlex.quote(content)} >"$work"/{shlex.quote(name)}\n'
 
 
+# Tried with Docker 28 (classic builder), ch-image 0.31, Apptainer 1.4, and the trace of a shell;
+# BuildKit and podman by their sources.
+_RECIPE_LINES = re.compile(
+    r"^Step \d+/\d+ : (?P<docker>.+)$"
+    r"|^STEP \d+(?:/\d+)?: (?P<podman>.+)$"
+    r"|^ *> \[.*\d+/\d+\] (?P<buildkit>.+):$"
+    r"|^ +\d+\.? {1,2}(?P<word>[A-Z]+)(?:\.[A-Z])? (?P<rest>.+)$"
+    r"|^\+ (?P<traced>.+)$",
+    re.MULTILINE,
+)
 _FAILED = re.compile(
     r"^jupyter-slurm: (?P<name>\S+) was not made by (?P<tool>[a-z]+)\. "
     r"It ended with exit code [0-9]+ while (?P<doing>.*); what the tool said is above\.$",

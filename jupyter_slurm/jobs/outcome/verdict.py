@@ -12,8 +12,7 @@ import re
 from dataclasses import dataclass, replace
 
 from jupyter_slurm.containers import making, runtime_named
-from jupyter_slurm.containers.making.script import read_failure
-from jupyter_slurm.containers.making.stopped import stopped_at
+from jupyter_slurm.containers.making.script import read_failure, stopped_at
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import SHUT_DOWN
 from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.containers.making import MAKERS, maker_for
+from jupyter_slurm.containers.making import MAKERS
 from jupyter_slurm.containers.making.script import Failure, NewImage, read_failure, render
 from jupyter_slurm.containers.recipe import Kind, read_recipe
 from jupyter_slurm.containers.references import parse_reference
@@ -135,25 +135,6 @@ def test_what_a_failed_script_said_is_read_again(step: str, doing: str) -> None:
     assert done.returncode == 7
     assert read_failure(f"a\n{done.stderr}") == Failure("mine", "docker", doing)
     assert read_failure("mine was not made by hand") is None
-
-
-@pytest.mark.parametrize(
-    ("runtime", "where"),
-    [
-        ("docker", "on the node's disk where the engine keeps its images"),
-        ("apptainer", "in the node's folder for builds"),
-        ("enroot", "on the node's disk where enroot keeps containers"),
-    ],
-)
-def test_a_command_of_a_recipe_that_finds_no_room_names_the_disk(runtime: str, where: str) -> None:
-    said = "pip: [Errno 28] No space left on device"
-    coloured = f"\x1b[91m{said}\x1b[0m"
-    found = maker_for(runtime).explain(f"{coloured}\nThe command returned a non-zero code: 1\n")
-    assert found is not None
-    assert found.sentence == f"There is no room for it {where}: {said}."
-    assert found.advice
-    earlier = said + "\nline" * 30 + "\nThe command returned a non-zero code: 1\n"
-    assert maker_for(runtime).explain(earlier) is None
 
 
 @pytest.mark.real

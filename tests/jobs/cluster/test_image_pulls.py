@@ -125,7 +125,7 @@ def test_an_image_is_pulled_with_the_tools_own_login_and_a_cell_runs_in_it(
 ) -> None:
     site, full = ground.site, f"{ground.registry}/{pushed}"
     refused = ground.pull(full)
-    not_made(refused, full, "does not let you have it", LOGIN[ground.runtime])
+    not_made(refused, full, "denied access", LOGIN[ground.runtime])
     ground.log_in(registry)
     job = ground.pull(full)
     assert job.state is JobState.COMPLETED, (job.why, site.text(job.id))
