@@ -27,7 +27,6 @@ from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.actions import Actions
 from jupyter_slurm.jobs.cluster import describe, doctor, priorities, queue
 from jupyter_slurm.jobs.cluster.clusters import Clusters
-from jupyter_slurm.jobs.cluster.doctor_way import examine_way
 from jupyter_slurm.jobs.cluster.files import Files
 from jupyter_slurm.jobs.cluster.images import Images
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
@@ -190,7 +189,7 @@ class Service:
         sessions = None if ssh is None else ssh.sessions_limit
         connection = self._clusters.connection(known)
         records = doctor.examine_records(self._book.store.set_aside())
-        return [*examine_way(connection, sessions), *checks, *records]
+        return [*doctor.examine_connection(connection, sessions), *checks, *records]
 
     def describe(self, cluster: str | None = None) -> Description:
         known = self._clusters.named(cluster)

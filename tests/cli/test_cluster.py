@@ -169,7 +169,7 @@ def test_ctrl_c_leaves_the_job_running_and_cancel_ends_it(shell: Shell) -> None:
 def test_the_cluster_and_the_agent_are_described(shell: Shell) -> None:
     assert "local" in shell.ok("clusters")
     assert json.loads(shell.ok("clusters", "--json"))[0]["default"]
-    assert "The controller (slurmctld) answers." in shell.ok("doctor")
+    assert "✔ Controller: " in shell.ok("doctor")
     status = json.loads(shell.ok("status", "--json"))
     assert status["local"] is None
     assert status["agent"]["pid"] > 0

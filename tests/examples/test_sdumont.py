@@ -132,8 +132,8 @@ def test_guide_runs_with_modules_and_scratch_and_without_the_home(
     assert "1 file" in reading.text("%slurm pull")
     assert "in 100 steps" in reading.text('print(f"loss {losses[0]')
     erased = reading.text("%slurm doctor")
-    assert "46 days: 1 file (2 B)" in erased
-    assert f"`%slurm pull {scratch}/last_term` copies" in erased
+    assert "Files that the site erases soon: 1 (2B)" in erased
+    assert f"{scratch}/last_term/" in erased
     assert "nvidia_small" in reading.text("%slurm info")
     assert "12 UA" in reading.text("--dry-run")
     _check_queues(reading)

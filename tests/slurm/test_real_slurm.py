@@ -63,14 +63,11 @@ def test_a_job_with_a_hostile_name_goes_round(slurm_cluster: SlurmCluster, tmp_p
     assert job.stdout == "/dev/null"
 
 
-def test_nodes_partitions_and_configuration_are_understood(slurm_cluster: SlurmCluster) -> None:
+def test_nodes_and_configuration_are_understood(slurm_cluster: SlurmCluster) -> None:
     nodes = sinfo.parse_nodes(ask(slurm_cluster, sinfo.nodes_argv()))
-    partitions = sinfo.parse_partitions(ask(slurm_cluster, sinfo.partitions_argv()))
     config = scontrol.parse_config(ask(slurm_cluster, scontrol.config_argv()))
     assert nodes
     assert all(node.cpus > 0 for node in nodes)
-    assert {node.partition for node in nodes} == {row.name for row in partitions}
-    assert any(row.is_default for row in partitions)
     assert versions.parse_version(config["SLURM_VERSION"]) is not None
 
 

@@ -32,20 +32,6 @@ def test_what_a_node_has_and_what_is_in_use(release: str) -> None:
     assert full.reason is None
 
 
-@each_release
-def test_partitions(release: str) -> None:
-    batch, gpu, closed = sinfo.parse_partitions(output(release, "sinfo_partitions"))
-    assert (batch.name, batch.is_default, batch.is_up) == ("batch", True, True)
-    assert (batch.limit_s, batch.default_time_s) == (7200, 600)
-    assert (batch.nodes, batch.nodes_allocated, batch.nodes_idle) == (2, 2, 0)
-    assert (batch.cpus_total, batch.cpus_allocated, batch.cpus_idle) == (16, 13, 3)
-    assert (batch.cpus_per_node, batch.memory_per_node_mib) == (8, 32000)
-    assert batch.nodelist == "node[1-2]"
-    assert (gpu.name, gpu.is_default, gpu.limit_s) == ("gpu", False, None)
-    assert gpu.gres == "gpu:a100:4"
-    assert (closed.name, closed.is_up) == ("closed", False)
-
-
 def node_line(state: str = "idle", gres: str = "(null)", used: str = "(null)") -> str:
     values = ["n1", "p", state, "0/0/4/4", "100", "N/A", "N/A", "(null)", gres, used, "bad disk é"]
     return FIELD_END.join(value.ljust(24) for value in values) + RECORD_END + "\n"
