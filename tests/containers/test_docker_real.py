@@ -106,7 +106,7 @@ def test_an_image_is_pulled_under_its_own_name_and_the_pull_is_seen(
 ) -> None:
     site = made()
     job = run(site, _HELLO, pushed)
-    assert (job.state, job.why) == (JobState.COMPLETED, "It has ended well.")
+    assert (job.state, job.why) == (JobState.COMPLETED, "Succeeded.")
     text = site.text(job.id)
     assert text.endswith("hello\n")
     assert "Pulling from team/small" in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_slurm.jobs.outcome.verdict import LOGIN_FILES
+from jupyter_slurm.jobs.outcome.verdict import Cause
 from jupyter_slurm.wire import JobState
 from tests.jobs.conftest import Site
 
@@ -36,7 +36,7 @@ def test_login_files_that_end_the_job_are_named_with_the_remedy(
     with_login_files(site, monkeypatch, ENDS[ends])
     job = site.run("1")
     assert (job.state, job.exit_code) == (JobState.FAILED, None)
-    assert (job.why, job.advice) == LOGIN_FILES
+    assert (job.why, job.advice) == Cause.LOGIN_FILES.value
     wrong = [check for check in site.service.doctor(site.cluster.name) if check.ok is False]
     assert [check for check in wrong if "login_shell = false" in str(check.hint)]
     assert site.service.describe(site.cluster.name).login_shell is False

@@ -22,7 +22,7 @@ from tests.jobs.conftest import Site, over_ssh, spec
 def test_a_cell_runs_and_its_output_and_value_come_back(site: Site) -> None:
     job = site.run("print('hello')\n6 * 7")
     assert (job.state, job.exit_code) == (JobState.COMPLETED, 0)
-    assert str(job.why) == "It has ended well."
+    assert str(job.why) == "Succeeded."
     assert site.text(job.id) == "hello\n"
     results = [o for o in site.outputs(job.id) if isinstance(o, ExecuteResult)]
     assert [result.data["text/plain"] for result in results] == ["42"]

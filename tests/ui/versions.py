@@ -111,7 +111,7 @@ def main_views_come(page: Page) -> None:
     card.get_by_role("button", name="Open", exact=True).click()
     expect(page.get_by_role("log", name="Output")).to_be_visible()
     page.get_by_role("tab", name="Timeline", exact=True).click()
-    expect(page.get_by_role("tabpanel", name="Timeline")).to_contain_text("It has ended well.")
+    expect(page.get_by_role("tabpanel", name="Timeline")).to_contain_text("Succeeded.")
     command(page, "Show Slurm jobs")
     sidebar = page.get_by_role("region", name="Slurm")
     expect(sidebar.get_by_role("row", name=re.compile("^second"))).to_be_visible()

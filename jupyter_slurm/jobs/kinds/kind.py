@@ -32,6 +32,7 @@ _WITH_DASHBOARD: tuple[DashboardName, ...] = ("ray", "dask")
 """The engines that have one."""
 
 
+SUCCEEDED = "Succeeded."
 SHUT_DOWN = "Shut down."
 """The end of a lab, a session or a kernel by its user, whichever way."""
 
@@ -147,8 +148,8 @@ class Kind(Generic[SpecT]):
         return {}
 
     def why_well(self, evidence: Evidence) -> str:
-        """Say why it is over, of one that has ended well."""
-        return "It has ended well."
+        """Return the reason why a job that succeeded is over."""
+        return SUCCEEDED
 
     def cause(self, evidence: Evidence) -> str | None:
         """Return the probable cause of the code's failure, as far as the job has told it. None: it

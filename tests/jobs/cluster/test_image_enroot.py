@@ -78,5 +78,5 @@ def test_one_whose_script_fails_is_not_exported(site: Site) -> None:
     assert "no such luck" in said
     assert "exit code 3 while building" in said
     assert "pyxis: exported container" not in said
-    assert (str(job.why or "")).startswith("The image mine was not made: it failed while building.")
+    assert (str(job.why or "")).startswith("The image mine was not made: building failed.")
     assert "No such file" not in str(job.why or "")

@@ -221,7 +221,7 @@ def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground, tmp_path: 
     assert "no such luck" in ground.said(job)
     assert "mine was not made" in ground.said(job)
     assert job.why is not None
-    assert str(job.why).startswith("The image mine was not made: it failed while building.")
+    assert str(job.why).startswith("The image mine was not made: building failed.")
     assert job.advice
     assert [one.name for one in ground.folder.iterdir()] == [".mine.lock"]
     assert list((tmp_path / "node").iterdir()) == []

@@ -79,7 +79,7 @@ LIMIT_LINE = (
 )
 CANCELLED_LINE = "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***"
 CASES = [
-    Case("it ended well", cell(exit=OK_EXIT, result=OK), "COMPLETED", exit_code=0),
+    Case("it succeeded", cell(exit=OK_EXIT, result=OK), "COMPLETED", exit_code=0),
     Case(
         "the cell raised",
         cell(exit=ExitFile(exit_code=1, time_s=1), result=RAISED),
@@ -157,27 +157,27 @@ CASES = [
     Case(
         "forgotten, and we had cancelled", cell(cancel_requested=True), "CANCELLED", inferred=True
     ),
-    Case("forgotten before it started", NEVER_STARTED, "LOST", "no trace", inferred=True),
-    Case("forgotten while it ran", cell(), "LOST", "no word", inferred=True),
+    Case("forgotten before it started", NEVER_STARTED, "LOST", "no trace of a start", inferred=True),
+    Case("forgotten while it ran", cell(), "LOST", "no exit record", inferred=True),
     Case(
         "given up by slurmd, whose controller had lost it: nobody is known to have cancelled it",
         cell(exit=TERMINATED, slurm_out=CANCELLED_LINE),
         "CANCELLED",
-        "Slurm no longer knows it",
+        "Slurm no longer knows the job",
         inferred=True,
     ),
     Case(
         "its folder was deleted as it ran",
         replace(NEVER_STARTED, slurm=slurm("FAILED", 74), folder_gone=True),
         "FAILED",
-        "folder is not there",
+        "folder does not exist",
         exit_code=74,
     ),
     Case(
         "its folder and Slurm's memory are gone",
         replace(NEVER_STARTED, folder_gone=True),
         "LOST",
-        "folder is not there",
+        "folder does not exist",
         inferred=True,
     ),
     Case(
@@ -190,7 +190,7 @@ CASES = [
         "Slurm says completed, the job said nothing",
         cell(slurm=slurm("COMPLETED", 0)),
         "LOST",
-        "folder",
+        "no exit record",
     ),
     Case("a script that Slurm completed", script(slurm=slurm("COMPLETED", 0)), "COMPLETED"),
     Case("a script that failed", script(slurm=slurm("FAILED", 3)), "FAILED", "3", exit_code=3),

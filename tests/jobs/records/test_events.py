@@ -19,7 +19,7 @@ NEW = known(state=JobState.SUBMITTING, created_s=100.0, state_since_s=100.0)
 TAKEN: dict[str, Any] = {"slurm_id": "7", "submitted_s": 101.0, "state": JobState.PENDING}
 WAITS: dict[str, Any] = {"reason": "Priority", "why": "Others are before it."}
 RUNS: dict[str, Any] = {"state": JobState.RUNNING, "started_s": 110.0, "nodes": ("n1",)}
-ENDED: dict[str, Any] = {"state": JobState.COMPLETED, "ended_s": 120.0, "why": "It has ended well."}
+ENDED: dict[str, Any] = {"state": JobState.COMPLETED, "ended_s": 120.0, "why": "Succeeded."}
 
 
 def lived(*changes: dict[str, Any], job: Job = NEW) -> list[tuple[float, str, str | None]]:
@@ -40,7 +40,7 @@ def test_the_life_of_a_job() -> None:
         (101, "PENDING", "Accepted as job 7."),
         (201, "PENDING", "Others are before it."),
         (202, "RUNNING", "Started on n1."),
-        (203, "COMPLETED", "It has ended well."),
+        (203, "COMPLETED", "Succeeded."),
     ]
 
 
@@ -56,7 +56,7 @@ def test_a_short_job_has_begun_also_where_nobody_saw_it_run() -> None:
     ended = {**ENDED, "started_s": 110.0, "nodes": ("n1", "n2", "n3")}
     assert lived(TAKEN, ended)[2:] == [
         (110, "RUNNING", "Started on n1 and 2 more."),
-        (120, "COMPLETED", "It has ended well."),
+        (120, "COMPLETED", "Succeeded."),
     ]
     never = {"state": JobState.CANCELLED, "ended_s": 120.0, "why": "Cancelled by you."}
     assert lived(TAKEN, never)[2:] == [(120, "CANCELLED", "Cancelled by you.")]
@@ -121,7 +121,7 @@ def test_a_cell_of_a_session() -> None:
         "Accepted by its session.",
         "It waits for the cells before.",
         "Started.",
-        "It has ended well.",
+        "Succeeded.",
     ]
 
 
@@ -130,7 +130,7 @@ def test_what_is_kept_is_bounded_and_the_oldest_reasons_go_first() -> None:
     told = [text for _, _, text in lived(TAKEN, *reasons, RUNS, ENDED)]
     assert len(told) == events.MOST
     assert told[:2] == [None, "Accepted as job 7."]
-    assert told[-3:] == ["w999", "Started on n1.", "It has ended well."]
+    assert told[-3:] == ["w999", "Started on n1.", "Succeeded."]
     assert told[2] == f"w{1004 - events.MOST}"
 
 

@@ -71,7 +71,7 @@ def processes(job: Job) -> list[psutil.Process]:
 def test_it_runs_on_the_login_machine_and_slurm_never_hears_of_it(site: Site) -> None:
     job = site.service.submit(program("#!/bin/sh\necho hello; umask; nice"))
     job = site.wait(job.id)
-    assert (job.state, job.why) == (JobState.COMPLETED, "It has ended well.")
+    assert (job.state, job.why) == (JobState.COMPLETED, "Succeeded.")
     assert job.slurm_id is None
     assert job.nodes == (os.uname().nodename,)
     assert job.started_s is not None
@@ -232,5 +232,5 @@ def test_an_image_is_made_on_the_login_machine_for_the_nodes_or_it_says_where_th
 
 def one_that_is_not_made_says_where_it_failed(ground: Ground) -> None:
     job = ground.failed(ground.recipe("echo 'no luck' >&2; exit 3"), name="other")
-    assert str(job.why).startswith("The image other was not made: it failed while building.")
+    assert str(job.why).startswith("The image other was not made: building failed.")
     assert "no luck" in ground.said(job)
