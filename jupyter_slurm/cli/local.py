@@ -19,14 +19,14 @@ from jupyter_slurm.readable import counted, duration, memory
 from jupyter_slurm.slurm.units import parse_memory_mib
 from jupyter_slurm.wire import AgentStatus
 
-_SHAPE = ("nodes", "cpus", "gpu_type", "accounting", "runtime")
+_SHAPE = ("nodes", "cpus", "gpu_type", "runtime")
 
 
 def up(args: Arguments, connect: Connect) -> int:
     """Start the cluster; what the options do not set stays as it last was."""
     del connect
     given = {name: getattr(args, name) for name in _SHAPE}
-    asked = {name: value for name, value in given.items() if not (value is None or value is False)}
+    asked = {name: value for name, value in given.items() if value is not None}
     if args.memory is not None:
         asked["memory_mib"] = _memory_mib(args.memory)
     spec = local_cluster.shape(args.name, args.gpus, asked, _say)

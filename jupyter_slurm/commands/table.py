@@ -71,7 +71,6 @@ _HERE = (
                 read=gpus,
             ),
             gpu_type=OurOption("TYPE", "what the GPUs are called (a100)"),
-            accounting=OurOption("", "with slurmdbd"),
             runtime=OurOption("NAME", "the container tool (charliecloud)"),
         ),
     ),

@@ -4,7 +4,7 @@ Public names only. The command line's words are in `cli`; the rest of the progra
 `profiles`. Inside: `spec` (values), `shape` (the one that `up` gives), `gpus` (this machine's),
 `places` (paths), `software` (the installed programs), `packages` (the distribution's packages
 without root), `conf` (Slurm's files, pure), `processes` (the kernel's view), `daemons` (start,
-stop), `accounting` (slurmdbd), `profile` (registration), `cluster` (the order of start and stop).
+stop), `profile` (registration), `cluster` (the order of start and stop).
 """
 
 from jupyter_slurm.local_cluster.cluster import down, status, up

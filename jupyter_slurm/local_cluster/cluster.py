@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from jupyter_slurm.errors import ConfigError, LocalClusterError
-from jupyter_slurm.local_cluster import accounting, conf, packages, profile, software
+from jupyter_slurm.local_cluster import conf, packages, profile, software
 from jupyter_slurm.local_cluster.conf import Ports
 from jupyter_slurm.local_cluster.daemons import Daemons, slurmd
 from jupyter_slurm.local_cluster.places import (
@@ -66,7 +66,7 @@ def up(spec: LocalSpec, say: Say = silent) -> LocalStatus:
         if known is not None:
             _refuse_another_shape(known, spec)
         places.make()
-        programs = _software(spec, places, say)
+        programs = _software(places, say)
         ports = _ports(known, spec)
         daemons = Daemons(spec, places, ports, programs)
         _write(daemons)
@@ -160,19 +160,18 @@ def _refuse_another_shape(known: _ClusterFile, spec: LocalSpec) -> None:
         raise LocalClusterError(
             f"The private cluster {spec.name!r} is up with another shape: "
             f"{counted(was.nodes, 'node')}, each with {counted(was.cpus, 'CPU')} and "
-            f"{was.memory_mib} MiB, {was.gpus_text() or 'no GPU'}, accounting "
-            f"{'on' if was.accounting else 'off'}.",
+            f"{was.memory_mib} MiB, {was.gpus_text() or 'no GPU'}.",
             hint="Stop it first (`jupyter slurm down`), or give this one another name.",
         )
 
 
-def _software(spec: LocalSpec, places: Places, say: Say) -> Software:
+def _software(places: Places, say: Say) -> Software:
     """Return the system's Slurm, or a private one if there is none and no root to install it."""
-    found = software.installed(accounting=spec.accounting)
+    found = software.installed()
     if found is not None:
         return found
-    if spec.accounting or os.geteuid() == 0 or not packages.available():
-        raise software.not_installed(accounting=spec.accounting)
+    if os.geteuid() == 0 or not packages.available():
+        raise software.not_installed()
     return packages.unpacked(places.base / "software", say)
 
 
@@ -183,8 +182,8 @@ def _ports(known: _ClusterFile | None, spec: LocalSpec) -> Ports:
         if not _status(daemons).stopped or all(map(_free, known.ports.all())):
             return known.ports
     candidates = (port for port in random.sample(_PORTS, len(_PORTS)) if _free(port))
-    controller, database, *nodes = (next(candidates) for _ in range(2 + spec.nodes))
-    return Ports(controller, database, tuple(nodes))
+    controller, *nodes = (next(candidates) for _ in range(1 + spec.nodes))
+    return Ports(controller, tuple(nodes))
 
 
 def _free(port: int) -> bool:
@@ -234,8 +233,6 @@ def _write(daemons: Daemons) -> None:
     write_private(places.conf, conf.slurm_conf(spec, at))
     write_private(places.base / "gres.conf", conf.gres_conf(spec, places))
     write_private(places.base / "cgroup.conf", conf.cgroup_conf(at.version))
-    if spec.accounting:
-        write_private(places.dbd_conf, conf.slurmdbd_conf(at))
     record = _ClusterFile(spec, daemons.ports, programs)
     write_private(places.record, msgspec.json.encode(record, enc_hook=str).decode())
 
@@ -244,8 +241,6 @@ def _start(daemons: Daemons, say: Say) -> None:
     spec = daemons.spec
     say(f"Starting {daemons.software.version_text} …")
     daemons.start_munged()
-    if spec.accounting:
-        accounting.start(daemons, _user(), say)
     daemons.start_slurmctld()
     for node in spec.node_names():
         daemons.start_slurmd(node)
@@ -268,7 +263,7 @@ def _stop(daemons: Daemons) -> None:
     for node in daemons.spec.node_names():  # else a requeued job finds its script there, and fails
         for left in daemons.places.spool(node).glob("job*"):
             shutil.rmtree(left)
-    for name in ("slurmctld", "slurmdbd", "mariadbd", "munged"):
+    for name in ("slurmctld", "munged"):
         daemons.stop(name)
 
 

@@ -1,6 +1,6 @@
 """Slurm's configuration files as text. Pure: nothing here reads or writes files.
 
-Options are those of slurm.conf(5), gres.conf(5), cgroup.conf(5), slurmdbd.conf(5), 20.11 to 24.11.
+Options are those of slurm.conf(5), gres.conf(5), cgroup.conf(5), 20.11 to 24.11.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ class Ports:
     """The TCP ports of a cluster, all on 127.0.0.1. `slurmd` has one per node."""
 
     slurmctld: int
-    slurmdbd: int
     slurmd: tuple[int, ...]
 
     def all(self) -> tuple[int, ...]:
-        return (self.slurmctld, self.slurmdbd, *self.slurmd)
+        return (self.slurmctld, *self.slurmd)
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,6 @@ def slurm_conf(spec: LocalSpec, at: Setting) -> str:
         *_scheduling(),
         *_jobs(),
         *([f"TaskProlog={at.places.task_prolog}"] if spec.own_gpus else []),
-        *_accounting(spec, at),
         *_nodes(spec, at),
         *_partitions(),
         *spec.extra_conf,
@@ -102,22 +100,7 @@ def _jobs() -> list[str]:
         "MinJobAge=300",
         "KillWait=5",
         "GresTypes=gpu",
-    ]
-
-
-def _accounting(spec: LocalSpec, at: Setting) -> list[str]:
-    if not spec.accounting:
-        return ["AccountingStorageType=accounting_storage/none"]
-    return [
-        "AccountingStorageType=accounting_storage/slurmdbd",
-        "AccountingStorageHost=127.0.0.1",
-        # No password: with munge it names the socket that authenticates to slurmdbd.
-        f"AccountingStoragePass={at.places.munge_socket}",
-        f"AccountingStoragePort={at.ports.slurmdbd}",
-        "AccountingStorageTRES=gres/gpu",
-        "AccountingStoreFlags=job_comment"
-        if at.version >= (21, 8)
-        else "AccountingStoreJobComment=YES",
+        "AccountingStorageType=accounting_storage/none",
     ]
 
 
@@ -191,25 +174,3 @@ def cgroup_conf(version: tuple[int, int]) -> str:
     if version >= (24, 5):
         return "CgroupPlugin=disabled\n"
     return "CgroupPlugin=cgroup/v1\n" if version >= (21, 8) else ""
-
-
-def slurmdbd_conf(at: Setting) -> str:
-    """Return slurmdbd.conf: slurmdbd reaches the database by a socket that only this user can
-    open."""
-    return "\n".join(
-        [
-            f"DbdHost={at.host}",
-            "DbdAddr=127.0.0.1",
-            f"DbdPort={at.ports.slurmdbd}",
-            f"AuthInfo=socket={at.places.munge_socket}",
-            f"SlurmUser={at.user}",
-            f"PidFile={at.places.base}/run/slurmdbd.pid",
-            f"LogFile={at.places.log('slurmdbd')}",
-            "StorageType=accounting_storage/mysql",
-            "StorageHost=localhost",
-            "StorageLoc=slurm_acct_db",
-            f"StorageUser={at.user}",
-            *([f"PluginDir={at.plugins}"] if at.plugins else []),
-            "",
-        ]
-    )

@@ -70,17 +70,6 @@ class Daemons:
         port = self.ports.slurmd[self.spec.node_names().index(node)]
         self.wait(name, lambda: listens(port))
 
-    def start_slurmdbd(self) -> None:
-        """Start the accounting daemon."""
-        extra = {"MYSQL_UNIX_PORT": str(self.places.database_socket)}
-        self._start("slurmdbd", "-D", extra=extra)
-        self.wait("slurmdbd", lambda: listens(self.ports.slurmdbd))
-
-    def start_mariadbd(self, *argv: str) -> None:
-        """Start the accounting daemon's database."""
-        self._start("mariadbd", *argv)
-        self.wait("mariadbd", lambda: _listens_unix(self.places.database_socket))
-
     def find(self, name: str) -> Process | None:
         """Return the running daemon of this name ("slurmctld", "slurmd-n1", ...), else None."""
         try:
@@ -129,9 +118,6 @@ class Daemons:
         spec, ports = self.spec, self.ports
         pids = {name: found.pid for name in self.names() if (found := self.find(name))}
         told = [DaemonStatus("munged", None, pids.get("munged"), None)]
-        if spec.accounting:
-            told.append(DaemonStatus("mariadbd", None, pids.get("mariadbd"), None))
-            told.append(DaemonStatus("slurmdbd", None, pids.get("slurmdbd"), ports.slurmdbd))
         told.append(DaemonStatus("slurmctld", None, pids.get("slurmctld"), ports.slurmctld))
         for node, port in zip(spec.node_names(), ports.slurmd, strict=True):
             told.append(DaemonStatus("slurmd", node, pids.get(slurmd(node)), port))
@@ -139,9 +125,8 @@ class Daemons:
 
     def names(self) -> tuple[str, ...]:
         """Return every daemon's name, in the order in which they start."""
-        database = ("mariadbd", "slurmdbd") if self.spec.accounting else ()
         nodes = tuple(slurmd(node) for node in self.spec.node_names())
-        return ("munged", *database, "slurmctld", *nodes)
+        return ("munged", "slurmctld", *nodes)
 
     def run(
         self, command: str, *args: str, limit_s: float = 30
@@ -170,14 +155,12 @@ class Daemons:
                 )
             time.sleep(_TICK_S)
 
-    def _start(
-        self, program: str, *args: str, name: str = "", extra: dict[str, str] | None = None
-    ) -> None:
+    def _start(self, program: str, *args: str, name: str = "") -> None:
         name = name or program
         if self.find(name) is not None:
             return
         argv = [str(self.software.programs[program]), *args]
-        env = self.software.environment(self.places.conf) | (extra or {})
+        env = self.software.environment(self.places.conf)
         found = processes.detach(argv, env, self._words(name))
         write_private(self.places.daemon(name), msgspec.json.encode(found).decode())
 

@@ -55,10 +55,6 @@ class Places:
         return self.base / "slurm.conf"
 
     @property
-    def dbd_conf(self) -> Path:
-        return self.base / "slurmdbd.conf"
-
-    @property
     def record(self) -> Path:
         return self.base / "cluster.json"
 
@@ -77,14 +73,6 @@ class Places:
     @property
     def munge_socket(self) -> Path:
         return self.base / "munge.sock"
-
-    @property
-    def database(self) -> Path:
-        return self.base / "database"
-
-    @property
-    def database_socket(self) -> Path:
-        return self.base / "database.sock"
 
     @property
     def state(self) -> Path:

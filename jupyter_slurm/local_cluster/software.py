@@ -38,8 +38,6 @@ _PACKAGES = {  # Debian's and Ubuntu's names
     "scontrol": "slurm-wlm",
     "munged": "munge",
 }
-_ACCOUNTING_PACKAGES = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server"}
-_FURTHER = ("slurmstepd", "mariadb-install-db")
 
 
 @dataclass(frozen=True)
@@ -78,16 +76,15 @@ class Software:
         return env
 
 
-def missing_packages(*, accounting: bool = False) -> tuple[str, ...]:
+def missing_packages() -> tuple[str, ...]:
     """Return the Debian packages of the programs that this machine lacks; () if it has all."""
-    needed = _PACKAGES | (_ACCOUNTING_PACKAGES if accounting else {})
     there = programs()
-    return tuple(dict.fromkeys(pkg for name, pkg in needed.items() if name not in there))
+    return tuple(dict.fromkeys(pkg for name, pkg in _PACKAGES.items() if name not in there))
 
 
-def installed(*, accounting: bool = False) -> Software | None:
+def installed() -> Software | None:
     """Return the system's programs, or None if one is missing."""
-    if missing_packages(accounting=accounting):
+    if missing_packages():
         return None
     found = programs()
     return Software(found, version_of(found["slurmctld"], {}))
@@ -96,16 +93,13 @@ def installed(*, accounting: bool = False) -> Software | None:
 def programs(*first: Path) -> dict[str, Path]:
     """Return the existing programs, by name: those in the folders `first`, else the system's."""
     path = os.pathsep.join([*map(str, first), os.environ.get("PATH", os.defpath), *_SBIN])
-    found = {
-        name: shutil.which(name, path=path)
-        for name in (*_PACKAGES, *_ACCOUNTING_PACKAGES, *COMMANDS, *_FURTHER)
-    }
+    found = {name: shutil.which(name, path=path) for name in (*_PACKAGES, *COMMANDS, "slurmstepd")}
     return {name: Path(text) for name, text in found.items() if text}
 
 
-def not_installed(*, accounting: bool = False) -> ConfigError:
-    """Return the error that says what to install."""
-    missing = missing_packages(accounting=accounting)
+def not_installed() -> ConfigError:
+    """Return the error that names the packages to install."""
+    missing = missing_packages()
     return ConfigError(
         f"A private Slurm needs packages that are not on this machine: {', '.join(missing)}.",
         hint=f"Install them: {command(missing)}",

@@ -42,7 +42,6 @@ class LocalSpec:
     promise more than it has. These GPUs are simulated: jobs get CUDA_VISIBLE_DEVICES and no device.
     `own_gpus`, this machine's, take their place: the first node has them, and no other has any
     (`gpus.own_gpus` finds them).
-    `accounting` adds slurmdbd on a private MariaDB.
     `runtime` is the container tool that the cluster's profile names.
     `extra_conf` are lines at the end of slurm.conf, where they override ours.
     """
@@ -53,7 +52,6 @@ class LocalSpec:
     gpu_type: str = "a100"
     cpus: int = field(default_factory=machine_cpus)
     memory_mib: int = field(default_factory=machine_memory_mib)
-    accounting: bool = False
     runtime: str = "charliecloud"
     extra_conf: tuple[str, ...] = ()
     own_gpus: tuple[Gpu, ...] = ()
@@ -116,7 +114,7 @@ def check_name(name: str) -> None:
 class DaemonStatus:
     """One daemon of a private cluster. Only slurmd has a `node`; `port` is None without one."""
 
-    program: Literal["munged", "mariadbd", "slurmdbd", "slurmctld", "slurmd"]
+    program: Literal["munged", "slurmctld", "slurmd"]
     node: str | None
     pid: int | None
     port: int | None

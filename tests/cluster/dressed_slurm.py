@@ -17,6 +17,7 @@ from jupyter_slurm.local_cluster import conf, software
 from jupyter_slurm.local_cluster.conf import Ports, Setting
 from jupyter_slurm.local_cluster.places import Places
 from jupyter_slurm.local_cluster.spec import LocalSpec
+from tests.cluster import accounting
 from tests.cluster.rooms import Room
 from tests.ssh.kept import Keeper, clean_environment
 from tests.ssh.sshd import free_port
@@ -54,7 +55,8 @@ def start_slurm(keeper: Keeper, folder: Path, shape: Shape, login: Room, inside:
     while len(ports) < 2 + len(shape.nodes):
         ports.add(free_port())
     slurmctld, slurmdbd, *slurmd = ports
-    slurm = _Slurm(shape, places, Ports(slurmctld, slurmdbd, tuple(slurmd)), keeper, login, inside)
+    own = Ports(slurmctld, tuple(slurmd))
+    slurm = _Slurm(shape, places, own, slurmdbd, keeper, login, inside)
     slurm.write_conf()
     slurm.start()
 
@@ -64,23 +66,22 @@ class _Slurm:
     shape: Shape
     places: Places
     ports: Ports
+    dbd_port: int
     keeper: Keeper
     login: Room
     inside: Room
 
     def write_conf(self) -> None:
-        found = software.installed(accounting=self.shape.accounting is not None)
+        found = software.installed()
         assert found is not None
         folder = self.places.base
-        spec = LocalSpec(
-            name=self.shape.cluster,
-            nodes=len(self.shape.nodes),
-            accounting=self.shape.accounting is not None,
-        )
+        with_dbd = self.shape.accounting is not None
+        spec = LocalSpec(name=self.shape.cluster, nodes=len(self.shape.nodes))
         at = Setting(self.login.host, "root", self.places, self.ports, found.version)
         usual = conf.slurm_conf(spec, at).splitlines()
         lines = [f"SlurmctldHost={self.login.host}(127.0.0.1)"]
         lines += [line for line in usual if not line.startswith(_REPLACED)]
+        lines += accounting.slurm_lines(self.places, self.dbd_port) if with_dbd else []
         for (name, facts), port in zip(self.shape.nodes.items(), self.ports.slurmd, strict=True):
             where = f"NodeHostname={self.inside.host} NodeAddr=127.0.0.1 Port={port}"
             lines.append(f"NodeName={name} {where} {facts} State=UNKNOWN")
@@ -89,9 +90,10 @@ class _Slurm:
         _write(folder / "cgroup.conf", conf.cgroup_conf(found.version))
         for name, text in self.shape.files.items():
             _write(folder / name, text)
-        if self.shape.accounting is not None:
-            self.places.dbd_conf.write_text(conf.slurmdbd_conf(at))
-            self.places.dbd_conf.chmod(0o600)
+        if with_dbd:
+            text = accounting.slurmdbd_conf(self.places, self.login.host, "root", self.dbd_port)
+            (folder / "slurmdbd.conf").write_text(text)
+            (folder / "slurmdbd.conf").chmod(0o600)
 
     def _gpus(self) -> list[str]:
         lines = []
@@ -129,20 +131,9 @@ class _Slurm:
         wait_until(lambda: set(self._states()) == {"idle"}, _PATIENCE_S)
 
     def _start_accounting(self, entries: Sequence[Sequence[str]]) -> None:
-        place, socket = self.places.database, self.places.database_socket
-        # A mariadbd that starts removes the temporary tables of all others in its tmpdir.
-        own = ("--no-defaults", f"--datadir={place}", f"--tmpdir={place.parent}", "--user=root")
-        self.login.run(
-            "mariadb-install-db", *own, "--auth-root-authentication-method=socket", "--skip-test-db"
-        )
-        self._daemon(
-            self.login,
-            *("mariadbd", *own, f"--socket={socket}", "--skip-networking", "--skip-grant-tables"),
-            f"--pid-file={self.places.base}/run/mariadbd.pid",
-            "--innodb-buffer-pool-size=64M",
-            "--innodb-lock-wait-timeout=900",
-            "--innodb-flush-log-at-trx-commit=2",
-        )
+        socket = accounting.database_socket(self.places)
+        self.login.run(*accounting.install_argv(self.places, "root"))
+        self._daemon(self.login, *accounting.mariadbd_argv(self.places, "root"))
         wait_until(socket.exists, _PATIENCE_S)
         self._daemon(self.login, "slurmdbd", "-D", MYSQL_UNIX_PORT=str(socket))
         sacctmgr = ("sacctmgr", "--immediate", "--quiet")

@@ -29,8 +29,13 @@ def main() -> int:
 
 
 def start(wanted: dict[str, Any]) -> dict[str, str]:
-    """Bring the cluster up; its folder, or why not."""
-    spec = LocalSpec(**wanted | {"extra_conf": tuple(wanted.get("extra_conf", ()))})
+    """Bring the cluster up, with `accounting` if that is asked for; its folder, or why not."""
+    lines = list(wanted.get("extra_conf", ()))
+    if wanted.pop("accounting", False):
+        from tests.cluster.accounting import Accounting  # noqa: PLC0415 - few clusters need it
+
+        lines = [*Accounting.of(folder(wanted.get("name", "local"))).lines(), *lines]
+    spec = LocalSpec(**wanted | {"extra_conf": tuple(lines)})
     try:
         return {"folder": str(up(spec).folder)}
     except JupyterSlurmError as error:

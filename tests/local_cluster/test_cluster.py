@@ -233,9 +233,7 @@ def test_missing_slurm_is_an_error_that_names_the_packages(
 ) -> None:
     monkeypatch.setenv("PATH", str(home))
     monkeypatch.setattr(software, "_SBIN", ())
-    assert missing_packages(accounting=True) == (
-        "slurm-wlm", "munge", "slurmdbd", "mariadb-server",
-    )  # fmt: skip
+    assert missing_packages() == ("slurm-wlm", "munge")
     with pytest.raises(ConfigError, match=r"apt-get install .*slurm-wlm munge"):
         up(SMALL)
 

@@ -45,7 +45,7 @@ def write_conf(folder: Path, account: Account, controller: str, nodes: Mapping[s
     spec = LocalSpec(name="site", gpus=_GPUS, cpus=8, memory_mib=16384)
     found = software.installed()
     assert found is not None
-    at = Setting(controller, account.name, places, Ports(6817, 6819, (SLURMD_PORT,)), found.version)
+    at = Setting(controller, account.name, places, Ports(6817, (SLURMD_PORT,)), found.version)
     lines = [line for line in conf.slurm_conf(spec, at).splitlines() if not line.startswith(_OURS)]
     machines = [
         f"NodeName={node} NodeAddr={address} Port={SLURMD_PORT} CPUs={spec.cpus} "

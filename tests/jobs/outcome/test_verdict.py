@@ -157,7 +157,9 @@ CASES = [
     Case(
         "forgotten, and we had cancelled", cell(cancel_requested=True), "CANCELLED", inferred=True
     ),
-    Case("forgotten before it started", NEVER_STARTED, "LOST", "no trace of a start", inferred=True),
+    Case(
+        "forgotten before it started", NEVER_STARTED, "LOST", "no trace of a start", inferred=True
+    ),
     Case("forgotten while it ran", cell(), "LOST", "no exit record", inferred=True),
     Case(
         "given up by slurmd, whose controller had lost it: nobody is known to have cancelled it",
