@@ -138,7 +138,7 @@ def _mount(mount: Mount) -> str:
         if not posixpath.isabs(path):
             raise RequestError(f"Apptainer needs absolute paths to mount, not {path!r}.")
     if posixpath.normpath(dst) == "/":
-        raise RequestError(f"{src} cannot be mounted at {dst}.", hint="Say --mount SRC:/mnt/NAME.")
+        raise RequestError(f"Cannot mount {src} at {dst}.", hint="Use --mount SRC:/mnt/NAME.")
     if not _NOT_FOR_BIND.search(src + dst):
         return f"--bind={src}:{dst}{':ro' if mount.read_only else ''}"
     fields = ["type=bind", f"source={src}", f"destination={dst}"]

@@ -147,7 +147,7 @@ def _bind(src: str, dst: str) -> str:
     if ":" in src:
         raise RequestError(
             f"Charliecloud cannot mount {src}: its path has a colon.",
-            hint="Make a symbolic link without one and name that.",
+            hint="Name a symbolic link without a colon.",
         )
     if not posixpath.isabs(src):
         raise RequestError(f"Charliecloud needs an absolute path to mount, not {src!r}.")
@@ -158,12 +158,12 @@ def _destination(mount: Mount) -> str:
     dst = posixpath.normpath(mount.dst)
     if mount.read_only:
         raise RequestError(
-            f"Charliecloud cannot mount {mount.src} read-only.", hint="Leave `:ro` off."
+            f"Charliecloud cannot mount {mount.src} read-only.", hint="Leave out `:ro`."
         )
     if dst in {"/", "/mnt"} or (dst + "/").startswith(_JOB_DIR + "/"):
         raise RequestError(
-            f"{mount.src} cannot be mounted at {mount.dst}.",
-            hint="Say --mount SRC:/mnt/NAME.",
+            f"Cannot mount {mount.src} at {mount.dst}.",
+            hint="Use --mount SRC:/mnt/NAME.",
         )
     return dst
 

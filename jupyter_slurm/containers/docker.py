@@ -135,7 +135,7 @@ class Docker:
         if tag is None and image.startswith("/"):
             raise RequestError(
                 f"{self.name} takes images by name, not the file {image}.",
-                hint="Load it on the node (`docker load`, `podman load`), and say its name.",
+                hint="Load it on the node (`docker load`, `podman load`) and use its name.",
             )
         return (tag, image) if tag else (image, "")
 

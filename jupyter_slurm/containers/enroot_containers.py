@@ -156,15 +156,14 @@ def check_destination(mount: Mount) -> None:
     dst = posixpath.normpath(without_nul(mount.dst, NUL_IN_DST))
     if not is_plain(dst):
         raise RequestError(
-            f"{mount.src} cannot be mounted at {mount.dst}: enroot reads blanks, commas, colons, "
-            "quotes, $ and \\ there as its own.",
-            hint="What is mounted may be called anything; say a plain name behind it: --mount "
-            "SRC:/mnt/NAME.",
+            f"Cannot mount {mount.src} at {mount.dst}: enroot does not allow blanks, commas, "
+            "colons, quotes, $ and \\ there.",
+            hint="Use --mount SRC:/mnt/NAME; SRC may have any name.",
         )
     if dst in {"/", "/mnt"} or (dst + "/").startswith(JOB_DIR + "/"):
         raise RequestError(
-            f"{mount.src} cannot be mounted at {mount.dst}.",
-            hint="Say --mount SRC:/mnt/NAME.",
+            f"Cannot mount {mount.src} at {mount.dst}.",
+            hint="Use --mount SRC:/mnt/NAME.",
         )
 
 

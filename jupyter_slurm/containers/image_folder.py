@@ -56,8 +56,8 @@ def check_name(name: str) -> None:
     """Raise RequestError if an image cannot have that name (it must be valid for every tool)."""
     if not _BUILT.fullmatch(name) or len(name) > _LONGEST:
         raise RequestError(
-            f"{name!r} is not a name for an image that is built here.",
-            hint="Small letters and digits, with `.`, `_` or `-` between them: my-pytorch.",
+            f"{name!r} is not a valid image name.",
+            hint="Use lower-case letters and digits, joined by `.`, `_` or `-`: my-pytorch.",
         )
 
 

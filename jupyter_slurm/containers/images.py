@@ -80,8 +80,8 @@ def find_image(
 def _container(wanted: str, *, has_containers: bool) -> str:
     if not has_containers:
         raise RequestError(
-            f"{wanted!r} names a container that a node has, and this runtime keeps none.",
-            hint="pyxis and enroot do; for all others name the image: --image NAME.",
+            f"{wanted!r} names a container on a node; this runtime does not keep any.",
+            hint="Use pyxis or enroot, or name an image: --image NAME.",
             option="image",
         )
     return wanted
@@ -90,11 +90,11 @@ def _container(wanted: str, *, has_containers: bool) -> str:
 def check_name(reference: str) -> None:
     """Raise RequestError for an empty name, a relative path, or more than a line of text."""
     if not reference or "\0" in reference or "\n" in reference:
-        raise RequestError(f"{reference!r} is not the name of an image.", option="image")
+        raise RequestError(f"{reference!r} is not an image name.", option="image")
     if reference.startswith("."):
         raise RequestError(
             f"The image {reference!r} is a relative path.",
-            hint="Give its absolute path on the cluster, or one that begins with ~/.",
+            hint="Use an absolute path on the cluster, or one that begins with ~/.",
             option="image",
         )
 

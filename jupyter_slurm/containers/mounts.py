@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from jupyter_slurm.containers.runtime import Mount, without_nul
 from jupyter_slurm.errors import RequestError
 
-_FORM = "Say --mount SRC, SRC:DST or SRC:DST:ro."
+_FORM = "Use --mount SRC, SRC:DST or SRC:DST:ro."
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})(/.*)?")
 _LINK = (
     '[ -n "${{{name}:-}}" ] && ln -sfn -- "${name}"{rest} {link} || '
@@ -72,27 +72,27 @@ def parse_mount(text: str, home: str, here: str) -> Mount:
 
     RequestError: not of that form, or a path is relative. There is no escape for a colon.
     """
-    has_nul = "There is a NUL character in --mount."
+    has_nul = "--mount has a NUL character."
     src, *rest = without_nul(text, has_nul).split(":")
     dst = rest[0] if rest else None
     mode = rest[1] if len(rest) > 1 else "rw"
     if not src or dst == "" or mode not in {"ro", "rw"} or len(rest) > 2:
-        raise RequestError(f"--mount {text!r} is not understood.", hint=_FORM, option="mount")
+        raise RequestError(f"Cannot read --mount {text!r}.", hint=_FORM, option="mount")
     src = home_expanded(src, home)
     if src == "." or src.startswith("./"):
         src = posixpath.normpath(posixpath.join(here, src))
     if dst is None and _VARIABLE.fullmatch(src):
         raise RequestError(
-            f"--mount {text!r} does not say where the folder is to be seen in the image.",
-            hint=f"Add it: --mount '{src}:/mnt/NAME'. Only the node knows the variable's value.",
+            f"--mount {text!r} needs a mount point in the image.",
+            hint=f"Add it: --mount '{src}:/mnt/NAME'.",
             option="mount",
         )
     for path in (src, dst or src):
         if not posixpath.isabs(path) and not (path is src and _VARIABLE.fullmatch(path)):
             raise RequestError(
                 f"--mount {text!r}: {path} is not an absolute path.",
-                hint=f"{_FORM} SRC may begin with ~/, your home on the cluster, with ./, the "
-                "folder in which the job runs, or with $NAME, a variable of the node.",
+                hint=f"{_FORM} SRC may begin with ~/ (your home on the cluster), ./ (the job's "
+                "working directory) or $NAME (a variable of the node).",
                 option="mount",
             )
     return Mount(src, dst or src, read_only=mode == "ro")

@@ -252,9 +252,9 @@ def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:
     """Return the value of `--container-mounts`, and the lines that make the links it needs."""
     if not is_plain(box.job_dir):
         raise RequestError(
-            f"pyxis cannot mount {box.job_dir}: it reads blanks, commas, colons, quotes, $ and \\ "
-            "as its own.",
-            hint="Give the cluster's profile a `job_root` without them.",
+            f"pyxis cannot mount {box.job_dir}: it does not allow blanks, commas, colons, quotes, "
+            "$ and \\.",
+            hint="Set a `job_root` without them in the cluster's profile.",
         )
     words, links = [], []
     for number, mount in enumerate(box.mounts):

@@ -70,8 +70,8 @@ def parse_reference(text: str) -> Reference:
     )
     if not good:
         raise RequestError(
-            f"{text!r} is not the name of an image.",
-            hint="Say NAME:TAG, REGISTRY/NAME:TAG, or an absolute path on the cluster.",
+            f"{text!r} is not an image name.",
+            hint="Use NAME:TAG, REGISTRY/NAME:TAG, or an absolute path on the cluster.",
             option="image",
         )
     if registry is None:

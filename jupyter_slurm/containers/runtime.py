@@ -1,7 +1,4 @@
-"""The input and output of every container tool, and the Protocol that each one meets.
-
-Nothing of a tool's flags here, and nothing that runs or looks up: see `none.py`, `charliecloud.py`.
-"""
+"""The Protocol of container tools, its values, and the sh text that tools share. PURE."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from typing import Protocol, runtime_checkable
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import RequestError
 
-NUL_IN_SRC = "There is a NUL character in the path to mount."
-NUL_IN_DST = "There is a NUL character in the mount point."
+NUL_IN_SRC = "The path to mount has a NUL character."
+NUL_IN_DST = "The mount point has a NUL character."
 
 _ENTER_FOLDER = (
     'case $1 in /*) ;; *) cd ;; esac && cd -- "$1" || '
@@ -62,11 +59,11 @@ class Box:
     mounts: tuple[Mount, ...] = ()
     env_file: str | None = None
     """Name of a file in the job dir with `export NAME='value'` lines, read last, inside. It has the
-    values, since `ps` shows the words of a command to everybody on the node."""
+    values, since `ps` shows a command's words to all users of the node."""
     workdir: str | None = None
     """The path inside; `~/…` and relative paths start from the home there. None: the home."""
     as_root: bool = False
-    """Whether the program is root inside."""
+    """True: the program is root inside."""
     container_name: str | None = None
     """The value of pyxis's `--container-name`; None: the container goes with the job."""
 
@@ -144,8 +141,8 @@ def launch_own(runtime: Runtime, arguments: Sequence[str], box: Box) -> Launch:
     if isinstance(runtime, RunsOwnProgram):
         return runtime.launch_own(arguments, box)
     raise RequestError(
-        f"The runtime {runtime.name} does not know the program that an image itself names.",
-        hint="Name the program in a cell or a file that begins with `#!`.",
+        f"The runtime {runtime.name} cannot run an image's own program.",
+        hint="Name the program in a cell or file that begins with `#!`.",
         option="runtime",
     )
 
@@ -198,10 +195,10 @@ def image_of(box: Box, runtime: str) -> str:
     if box.image is None:
         raise RequestError(
             f"The runtime {runtime} needs an image.",
-            hint="Say --image NAME, or --runtime none for the node's own Python.",
+            hint="Use --image NAME, or --runtime none for the node's own Python.",
             option="image",
         )
-    return without_nul(box.image, "There is a NUL character in the image's name.")
+    return without_nul(box.image, "The image's name has a NUL character.")
 
 
 def without_nul(text: str, sentence: str) -> str:
@@ -213,7 +210,7 @@ def without_nul(text: str, sentence: str) -> str:
 
 
 def _folder(workdir: str | None) -> str:
-    has_nul = "There is a NUL character in the working folder."
+    has_nul = "The working directory has a NUL character."
     folder = without_nul(workdir or ".", has_nul).removeprefix("~/")
     if folder in {".", "~"}:
         return "."

@@ -10,16 +10,19 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 
-from jupyter_slurm.errors import ConfigError, LocalClusterError
-from jupyter_slurm.local_cluster import conf, packages, profile, software
+from jupyter_slurm.errors import ConfigError, LocalClusterError, RequestError
+from jupyter_slurm.local_cluster import conf, profile, software
 from jupyter_slurm.local_cluster.conf import Ports
 from jupyter_slurm.local_cluster.daemons import Daemons, slurmd
+from jupyter_slurm.local_cluster.gpus import own_gpus
 from jupyter_slurm.local_cluster.places import (
     Places,
     folder,
@@ -32,6 +35,9 @@ from jupyter_slurm.places import host, write_private
 from jupyter_slurm.readable import counted
 
 Say = Callable[[str], None]
+
+Gpus = int | Literal["own"] | None
+"""Number of simulated GPUs; "own": this machine's; None: this machine's, if it has any."""
 
 _PORTS = range(20_000, 32_000)  # below Linux's range for outgoing connections
 _CANCEL_S = 10.0
@@ -132,7 +138,7 @@ def _load(places: Places) -> _ClusterFile | None:
         return None
     except msgspec.DecodeError as error:
         raise LocalClusterError(
-            f"{path} cannot be read.", hint="Remove its folder.", detail=str(error)
+            f"Cannot read {path}.", hint="Remove its folder.", detail=str(error)
         ) from error
 
 
@@ -158,10 +164,10 @@ def _refuse_another_shape(known: _ClusterFile, spec: LocalSpec) -> None:
     if not _status(daemons).stopped:
         was = known.spec
         raise LocalClusterError(
-            f"The private cluster {spec.name!r} is up with another shape: "
+            f"The private cluster {spec.name!r} is running with another shape: "
             f"{counted(was.nodes, 'node')}, each with {counted(was.cpus, 'CPU')} and "
             f"{was.memory_mib} MiB, {was.gpus_text() or 'no GPU'}.",
-            hint="Stop it first (`jupyter slurm down`), or give this one another name.",
+            hint="Stop it (`jupyter slurm down`), or use another --name.",
         )
 
 
@@ -170,9 +176,9 @@ def _software(places: Places, say: Say) -> Software:
     found = software.installed()
     if found is not None:
         return found
-    if os.geteuid() == 0 or not packages.available():
+    if os.geteuid() == 0 or not software.can_unpack():
         raise software.not_installed()
-    return packages.unpacked(places.base / "software", say)
+    return software.unpacked(places.base / "software", say)
 
 
 def _ports(known: _ClusterFile | None, spec: LocalSpec) -> Ports:
@@ -201,8 +207,8 @@ def _user() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         raise ConfigError(
-            f"The user id {os.getuid()} has no name on this machine, and Slurm wants one.",
-            hint="Run as a user that `id` knows by name.",
+            f"The user ID {os.getuid()} has no name on this machine; Slurm needs one.",
+            hint="Run as a user with a name (`id`).",
         ) from None
 
 
@@ -268,7 +274,7 @@ def _stop(daemons: Daemons) -> None:
 
 
 def _cancel_all(daemons: Daemons) -> None:
-    """Let every job end in its own way; those that do not die with their node."""
+    """Cancel every job and wait; those that ignore it die with their node."""
     daemons.run("scancel", "--user", _user(), limit_s=_CANCEL_S)
     deadline = time.monotonic() + _CANCEL_S
     while time.monotonic() < deadline and daemons.run("squeue", "-h", limit_s=2).stdout:
@@ -276,7 +282,7 @@ def _cancel_all(daemons: Daemons) -> None:
 
 
 def _fail_nodes(daemons: Daemons) -> None:
-    """Have slurmctld give up the running jobs; by itself it would do so only minutes later.
+    """Have slurmctld give up the running jobs now, not minutes later.
 
     A node that is DOWN returns by itself when its slurmd registers (ReturnToService=2).
     """
@@ -289,3 +295,45 @@ def _profile_environment(daemons: Daemons) -> dict[str, str]:
     if daemons.software.libraries:
         env["LD_LIBRARY_PATH"] = os.pathsep.join(map(str, daemons.software.libraries))
     return env
+
+
+def shape(
+    name: str = "local",
+    gpus: Gpus = None,
+    asked: Mapping[str, Any] | None = None,
+    say: Callable[[str], None] = silent,
+) -> LocalSpec:
+    """Return the shape for the cluster `name`; `asked` has fields of `LocalSpec`. RequestError:
+    this machine's GPUs are asked for, and it has none."""
+    known = status(name)
+    base = known.spec if known else LocalSpec(name=name)
+    fields = dict(asked or {})
+    fields |= _gpus(gpus, fields.get("gpu_type"), known, say)
+    return replace(base, **fields)
+
+
+def _gpus(
+    asked: Gpus, gpu_type: str | None, known: LocalStatus | None, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Return the GPUs of the shape; those of this machine may change between two starts."""
+    if isinstance(asked, int):
+        return {"gpus": asked, "own_gpus": ()}
+    had_own = bool(known and known.spec.own_gpus)
+    if asked is None and known and (not known.stopped or not had_own):
+        return {}
+    own = own_gpus(say)
+    if not own and (asked == "own" or had_own):
+        raise RequestError(
+            "nvidia-smi finds no GPU on this machine.",
+            hint="Use `--gpus 2` for two simulated GPUs: jobs get numbers and no device.",
+            option="gpus",
+        )
+    kind = gpu_type or _type_given(known)
+    return {"own_gpus": tuple(replace(gpu, type=kind or gpu.type) for gpu in own)}
+
+
+def _type_given(known: LocalStatus | None) -> str | None:
+    """Return the earlier `--gpu-type` of this machine's GPUs, which queued jobs name."""
+    if known is None or {gpu.type for gpu in known.spec.own_gpus} != {known.spec.gpu_type}:
+        return None
+    return known.spec.gpu_type

@@ -26,7 +26,7 @@ from jupyter_slurm.local_cluster.spec import DaemonStatus, LocalSpec
 from jupyter_slurm.places import write_private
 
 _START_S = 120.0
-"""How long to wait for a running daemon on a busy machine; one that ends is reported at once."""
+"""Seconds to wait for a running daemon on a busy machine; one that ends is reported at once."""
 _STOP_S = 10.0
 _TICK_S = 0.02
 _KILL_ROUNDS = 4
@@ -105,7 +105,7 @@ class Daemons:
                 return
             processes.kill(found)
         pids = ", ".join(str(one.pid) for one in found)
-        raise LocalClusterError(f"Processes of jobs cannot be killed: {pids}.")
+        raise LocalClusterError(f"Cannot kill processes of jobs: {pids}.")
 
     def _job_processes(self) -> list[Process]:
         steps = processes.with_open_file("slurmstepd", self.places.folder)

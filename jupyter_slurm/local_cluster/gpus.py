@@ -11,7 +11,7 @@ from collections.abc import Callable
 from jupyter_slurm.local_cluster.spec import GPU_TYPE_CHARACTERS, Gpu
 
 _LIMIT_S = 60.0
-"""nvidia-smi first wakes every GPU, which takes seconds for each if nothing keeps the driver."""
+"""Enough to wake every GPU: seconds each where no program keeps the driver loaded."""
 
 
 def own_gpus(say: Callable[[str], None]) -> tuple[Gpu, ...]:
@@ -37,12 +37,12 @@ def own_gpus(say: Callable[[str], None]) -> tuple[Gpu, ...]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
-        say(f"No GPU of this machine can be used: {exc}")
+        say(f"Cannot run nvidia-smi: {exc}")
         return ()
     gpus = parse(told.stdout)
     if not gpus:  # nvidia-smi reports errors on stdout too
         words = (told.stdout + told.stderr).strip()
-        say(f"nvidia-smi tells of no GPU: {words}")
+        say(f"nvidia-smi finds no GPU: {words}")
     return gpus
 
 

@@ -110,8 +110,8 @@ class Places:
             self.base.symlink_to(self.folder)
         if self.base.lstat().st_uid != os.getuid() or self.base.readlink() != self.folder:
             raise LocalClusterError(
-                f"{self.base} is in the way: it is not this cluster's link to {self.folder}.",
-                hint="Remove it, or ask its owner to.",
+                f"{self.base} exists and does not link to {self.folder}.",
+                hint="Remove it, or ask its owner to remove it.",
             )
 
     def unlink(self) -> None:

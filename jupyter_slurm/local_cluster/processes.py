@@ -1,4 +1,4 @@
-"""Processes as the kernel reports them: which run, since when, whose children. Nothing of Slurm.
+"""Processes as the kernel reports them.
 
 An id and a start time identify a process, so that a recycled id never counts as ours.
 """
@@ -60,7 +60,7 @@ def reap(pid: int) -> None:
 def detach(argv: Sequence[str], env: Mapping[str, str], log: Path) -> Process:
     """Start a program in a session of its own, so that it outlives us and our terminal.
 
-    Its output goes to `log`, made anew. FileNotFoundError, PermissionError: it cannot start.
+    Its output replaces `log`. FileNotFoundError, PermissionError: it cannot start.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     pid = os.posix_spawn(
@@ -77,7 +77,7 @@ def detach(argv: Sequence[str], env: Mapping[str, str], log: Path) -> Process:
         setsigdef=(signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP, signal.SIGQUIT),
     )
     found = process(pid)
-    # A child that ended at once stays a zombie until we reap it, so nobody else has its id.
+    # A child that ended at once stays a zombie until we reap it, so its ID is not reused.
     return found or Process(pid, -1, boot())
 
 

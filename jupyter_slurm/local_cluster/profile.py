@@ -33,8 +33,8 @@ def check(name: str) -> None:
     path = profile_path(name)
     if path.exists() and not _is_ours(path):
         raise LocalClusterError(
-            f"A cluster named {name!r} is configured already, in {path}.",
-            hint="Give the private cluster another name.",
+            f"The cluster {name!r} already exists in {path}.",
+            hint="Use another --name.",
         )
 
 
@@ -49,7 +49,7 @@ def register(spec: LocalSpec, places: Places, env: dict[str, str]) -> None:
 
 def _ours(spec: LocalSpec, places: Places, env: dict[str, str]) -> str:
     lines = [
-        "# Written anew by every `jupyter slurm up`, down to [images], which is kept.",
+        "# Rewritten by every `jupyter slurm up`, except for [images] and below.",
         f"origin = {_quoted(_ORIGIN)}",
         f"runtime = {_quoted(spec.runtime)}",
         f"job_root = {_quoted(places.folder / 'jobs')}",

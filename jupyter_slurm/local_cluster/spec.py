@@ -62,7 +62,7 @@ class LocalSpec:
             if _GPU_TYPE.fullmatch(kind):
                 continue
             raise ConfigError(
-                f"{kind!r} cannot be a GPU type.",
+                f"{kind!r} is not a valid GPU type.",
                 hint="Use letters, digits, '_', '.' and '-', with a letter or digit first.",
             )
         for what, number, least, most in (
@@ -73,11 +73,11 @@ class LocalSpec:
         ):
             if not least <= number <= most:
                 raise ConfigError(
-                    f"{what}={number} is not possible in a private cluster.",
+                    f"{what}={number} is out of range.",
                     hint=f"Choose a number from {least} to {most}.",
                 )
         if any("\n" in line for line in self.extra_conf):
-            raise ConfigError("A line of extra_conf holds a line break.", hint="Give two lines.")
+            raise ConfigError("A line of extra_conf has a line break.", hint="Pass two lines.")
 
     def node_names(self) -> tuple[str, ...]:
         return tuple(f"n{number}" for number in range(1, self.nodes + 1))
@@ -105,8 +105,8 @@ def check_name(name: str) -> None:
     """Raise ConfigError unless `name` can name a folder, a Slurm cluster and a file of ours."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"{name!r} cannot be the name of a private cluster.",
-            hint="A name is small letters, digits, '_' and '-', starts with a letter, 32 at most.",
+            f"{name!r} is not a valid name of a private cluster.",
+            hint="Use up to 32 lower-case letters, digits, '_' and '-', with a letter first.",
         )
 
 

@@ -200,9 +200,9 @@ def test_ten_hostile_things_at_once(there: There) -> None:
         }
     results = {what: result(there, id_) for what, id_ in hostile.items()}
     line = shown["a line without end"][1]
-    assert "[This line is longer than 16.8 MB: the rest of it is not shown.]" in line
+    assert "[This line is longer than 16.8 MB; the rest is not shown.]" in line
     # The runner's first record may come in the midst of it.
-    left_out = re.findall(r"\[Here it ends: ([0-9.]+) MB were left out.\]", line)
+    left_out = re.findall(r"\[End of the line: ([0-9.]+) MB left out.\]", line)
     assert sum(map(float, left_out)) > 0.8 * LINE_MIB
     assert line.endswith("after it\n")
     assert "a pipe, a device or a folder where a file should be" in shown["a device for output"][1]
@@ -213,7 +213,7 @@ def test_ten_hostile_things_at_once(there: There) -> None:
     assert "`sinfo` printed more than" in words["flood 1"]
     assert "is larger than 4.2 MB" in results["a result of a gigabyte"]
     assert "a pipe, a device or a folder" in results["a device for output"]
-    assert "is not whole" in results["garbage"]
+    assert "is incomplete" in results["garbage"]
     assert there.peak_mib() < MOST_MIB
     api.cancel(relay)
 

@@ -124,5 +124,5 @@ def test_a_container_that_is_kept_on_a_node_has_an_at_sign_before_its_name() -> 
 
 
 def test_a_runtime_that_keeps_none_says_so() -> None:
-    with pytest.raises(RequestError, match="'@myrepo' names a container that a node has"):
+    with pytest.raises(RequestError, match="'@myrepo' names a container on a node"):
         find("@myrepo", {})

@@ -212,8 +212,8 @@ def test_a_mount_may_be_read_only_and_come_from_any_path() -> None:
 @pytest.mark.parametrize(
     ("mount", "words"),
     [
-        (Mount("/a", "/mnt/a,b"), "enroot reads blanks, commas"),
-        (Mount("/a", "/mnt"), "cannot be mounted at /mnt"),
+        (Mount("/a", "/mnt/a,b"), "does not allow blanks, commas"),
+        (Mount("/a", "/mnt"), "Cannot mount /a at /mnt"),
         (Mount("a", "/mnt/x"), "absolute path"),
         (Mount("/a\0", "/mnt/x"), "NUL"),
     ],

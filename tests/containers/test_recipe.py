@@ -83,14 +83,14 @@ def test_a_list_below_pip_has_a_requirement_a_line() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("numpy\n", "Line 1 of the recipe is not understood: numpy"),
-        ("pip install a\nmake install", "Line 2"),
+        ("numpy\n", "line 1 of the recipe: numpy"),
+        ("pip install a\nmake install", "line 2"),
         ("# nothing\n", "empty"),
         ("pip:\n\napt: x", "installs nothing with pip"),
         ("pip install -r requirements.txt", "requirements.txt"),
-        ("pip install -e .", "names a file"),
-        ("pip install ./mine", "names a file, ./mine"),
-        ("pip install 'a", "Line 1"),
+        ("pip install -e .", "the file"),
+        ("pip install ./mine", "the file ./mine"),
+        ("pip install 'a", "line 1"),
         ("a\0b", "NUL"),
     ],
 )

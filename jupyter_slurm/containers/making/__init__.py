@@ -76,8 +76,8 @@ def maker_for(runtime: str) -> Maker:
     if runtime in MAKERS:
         return MAKERS[runtime]
     raise RequestError(
-        f"Runtime {runtime} has no images to make.",
-        hint=f"Name a container tool with --runtime: {', '.join(MAKERS)}.",
+        f"Runtime {runtime} does not use images.",
+        hint=f"Use --runtime with a container tool: {', '.join(MAKERS)}.",
     )
 
 

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from jupyter_slurm.containers.docker import explain_build
 from jupyter_slurm.containers.docker_script import FORGET
 from jupyter_slurm.containers.image_folder import docker_tag
-from jupyter_slurm.containers.making.context import context
-from jupyter_slurm.containers.making.script import SAVING
+from jupyter_slurm.containers.making.script import SAVING, context
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
@@ -95,6 +94,6 @@ def _own(path: str) -> str:
     if tag is None:
         raise RequestError(
             f"Docker takes images by name, not the file {path}.",
-            hint="Load it where the image is to be made (`docker load`), and say its name.",
+            hint="Load it on the node (`docker load`) and use its name.",
         )
     return tag

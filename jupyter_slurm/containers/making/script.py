@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_slurm.containers import image_folder
+from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.containers.tool_errors import full_disk, uncoloured
 
 _PAUSE_S, _LONGEST_PAUSE_S = 10, 60
-"""How many seconds the script waits before it first says that a step still runs: each later wait is
-longer by as many, up to the second figure."""
+"""Seconds before the script reports that a step still runs; each later pause is longer by as many,
+up to the second figure."""
 _SAVING = "saving the image"
 _BEGINNING = "beginning"
 _IMAGES_FULL = (
@@ -44,7 +45,7 @@ class NewImage:
     version: str
     """12 digits in the file's name; not the digest's when the image is made again."""
     again: bool = False
-    """Whether to build without the cache of earlier builds."""
+    """True: build without the cache of earlier builds."""
 
     @property
     def stem(self) -> str:
@@ -82,7 +83,7 @@ class Failure:
 
 
 def read_failure(log_tail: str) -> Failure | None:
-    """Read the failure at the end of a job's log; None: it made no image, or went well."""
+    """Read the failure at the end of a job's log; None: no image, or no failure."""
     found = _FAILED.search(log_tail)
     if found is None:
         return None
@@ -110,6 +111,18 @@ def beside(name: str) -> str:
     """Return sh text that copies the recipe's files to a folder in `$work`: a home on a
     network's file system may be closed to root, as which an engine's client may run."""
     return f'cp -pRP -- "$beside" "$work"/{shlex.quote(name)}\n'
+
+
+def context(recipe: Recipe, base: str | None) -> str:
+    """Return sh text that makes `$work/context` and `$work/Dockerfile`, as `docker build` and
+    `ch-image build` take them. `base`: the builder's name of the base image for lines of
+    packages."""
+    text = recipe.text
+    if recipe.kind is Kind.LINES:
+        runs = [" && ".join(one) for one in recipe.commands()]
+        text = f"FROM {base}\n" + "".join(f"RUN {one}\n" for one in runs)
+    folder = beside("context") if recipe.has_files else 'mkdir "$work/context"\n'
+    return folder + file("Dockerfile", text) + 'step "building"\n'
 
 
 def file(name: str, content: str) -> str:

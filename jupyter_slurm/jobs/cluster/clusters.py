@@ -43,7 +43,7 @@ class Clusters:
         """The profiles as `listed` last read them."""
 
     def named(self, name: str | None) -> SlurmCluster:
-        """Return the cluster (None: the default one), opened anew when its profile has changed.
+        """Return the cluster (None: the default one); reopen it when its profile has changed.
         NotFoundError, ConfigError."""
         profile = self._profiles.load().get(name)
         open_now = self._open.get(profile.name)

@@ -48,7 +48,7 @@ class Row(NamedTuple):
     needs: Callable[[ClusterProfile], object] | None = None
     """The setting of the profile without which the row does not apply."""
     of_nodes: bool = False
-    """Whether the nodes decide: on a login machine that is not a node nothing is wrong."""
+    """True: the nodes decide, so a login machine that is not a node may differ."""
 
 
 def _programs(profile: ClusterProfile) -> Sequence[str]:
@@ -68,11 +68,15 @@ has() {
   -*) srun --help | grep -q -e "$1" ;;
   docker) command -v docker && ! has sudo-docker ;;
   sudo-docker)
-    command -v docker && command -v sudo && ! docker version && sudo -n -l docker ;;
+    [ -n "$by_sudo" ] || {
+      by_sudo=no
+      command -v docker && command -v sudo && ! docker version && sudo -n -l docker && by_sudo=yes
+    }
+    [ "$by_sudo" = yes ] ;;
   *) command -v "$1" ;;
   esac >/dev/null 2>&1 </dev/null
 }
-root=$(home "$1") python=$2 tools=$3 scratch=$4 days=$5; shift 5
+root=$(home "$1") python=$2 tools=$3 scratch=$4 days=$5 by_sudo=; shift 5
 at=$root
 while [ ! -e "$at" ] && [ "$at" != / ] && [ "$at" != . ]; do at=$(dirname -- "$at"); done
 """

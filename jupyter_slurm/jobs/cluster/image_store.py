@@ -1,13 +1,15 @@
-"""Our own folder of images on one cluster: what is in it, looked up and removed.
+"""Folders of images on a cluster: our own, and the site's (`image_dirs`).
 
-What the files are called is `containers.image_folder`'s; how images come there is `images.py`'s.
+`containers.image_folder` names the files of ours; `images.py` makes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import PurePosixPath
 
+from jupyter_slurm import containers
 from jupyter_slurm.containers import image_folder
 from jupyter_slurm.containers.image_folder import ImageRecord
 from jupyter_slurm.containers.mounts import home_expanded
@@ -82,7 +84,48 @@ class ImageStore:
         done = self._transport.run(argv, timeout_s=_REMOVE_S)
         if done.returncode != 0:
             raise FileAccessError(
-                f"The image {name} cannot be removed.",
+                f"Cannot remove the image {name}.",
                 detail=done.stderr.decode(errors="replace"),
             )
         return image_folder.nodes_with(entries, name)
+
+
+_FOLDER = "/"
+"""Stands for the ending of an image that is a folder: as a glob's last letter it finds no files."""
+
+# An unpacked image has these three, with each tool; ch-convert (0.31) knows one by them, too.
+_FIND = """
+endings=$1; shift
+for folder; do
+  for ending in $endings; do
+    for one in "$folder"/*"$ending"; do
+      if [ -d "$one" ]; then
+        { [ -d "$one/bin" ] && [ -d "$one/dev" ] && [ -d "$one/usr" ]; } || continue
+      elif [ ! -f "$one" ]; then
+        continue
+      fi
+      printf '%s\\0' "${one%/}"
+    done
+  done
+done
+"""
+
+
+def site_images(transport: Transport, folders: Sequence[str], runtime: str) -> list[PurePosixPath]:
+    """Return the paths of all images in the folders, in one round trip. Where the runtime has no
+    image files, take those of every tool: a job may name another runtime."""
+    if not folders:
+        return []
+    home = str(transport.home())
+    endings = " ".join(one or _FOLDER for one in _suffixes(runtime))
+    argv = ["sh", "-c", _FIND, "sh", endings, *(home_expanded(one, home) for one in folders)]
+    found = set()
+    for path in transport.run(argv).stdout.split(b"\0")[:-1]:
+        with suppress(UnicodeDecodeError):  # --image could not name it
+            found.add(PurePosixPath(path.decode()))
+    return sorted(found)
+
+
+def _suffixes(runtime: str) -> Sequence[str]:
+    of_all = (one for tool in containers.RUNTIMES.values() for one in tool.image_suffixes)
+    return containers.runtime_named(runtime).image_suffixes or tuple(dict.fromkeys(of_all))

@@ -1,8 +1,7 @@
-"""Images on a cluster: those there are, and how another one is made, by a job like any other.
+"""Images on a cluster: list, build, pull, remove.
 
-Knows no tool (`containers.making`) and no names of files (`image_store.py`). An image that is
-there already, made from the same recipe, is not made again; one that is being made is not made
-twice.
+A job makes an image, by a script of `containers.making`, unless the image exists with the same
+recipe or a job is making it.
 """
 
 from __future__ import annotations
@@ -116,8 +115,8 @@ class Images:
         }
         if not found:
             raise NotFoundError(
-                f"There is no image {name!r} that was built or pulled here.",
-                hint="`%slurm image ls` lists them; those of the site cannot be removed.",
+                f"Found no image {name!r} that was built or pulled here.",
+                hint="List images with `%slurm image ls`; the site's cannot be removed.",
             )
         nodes: set[str] = set()
         for tool, one in found:
@@ -150,7 +149,7 @@ def _built(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
 
 def _pulled(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
     if not spec.base:
-        raise RequestError("Which image is to be pulled?")
+        raise RequestError("Name the image to pull.")
     # As `--image` reads it: a name that the profile gives to another registry's image is that one.
     reference = parse_reference(cluster.profile.images.get(spec.base, spec.base))
     digest = image_folder.reference_digest(str(reference), maker_for(runtime).tool)

@@ -1,7 +1,7 @@
-"""One login for everybody: whom its questions go to, and what became of it.
+"""One login for all callers: route its questions, collect answers, report the outcome.
 
-Knows who asks and who answers; how a login is done is in `transport/`. A login runs in a thread of
-its own, so that no call waits for a person; answers are handed to it and kept nowhere.
+`transport/` logs in. A login runs in its own thread, so that no call waits for the user. Answers
+are not stored.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from jupyter_slurm.wire import Connection, ConnectionState, Problem, Question, Q
 
 _OFFERED_TO_OTHERS_S = 30.0
 _LONGEST_THOUGHT_S = 600.0
-"""A question nobody has answered by then ends the login. The host's own patience is shorter as a
-rule (LoginGraceTime, 120 s, sshd_config(5))."""
+"""An unanswered question then ends the login. sshd usually ends it earlier (LoginGraceTime, 120 s,
+sshd_config(5))."""
 _JOIN_S = 5.0
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class _Attempt:
 
 
 class Login:
-    """The login of one cluster. `answered` says whether a person had to answer for it."""
+    """The login of one cluster. `answered`: the user had to answer a question."""
 
     def __init__(
         self, cluster: str, connection: LoginConnection, on_change: Callable[[], None]
@@ -107,7 +107,7 @@ class Login:
         return self._follow(attempt, attempt.asked or "", wait_s)
 
     def has_asked(self, question_id: str) -> bool:
-        """Tell whether this login or the last one asked that; somebody may have answered by now."""
+        """Tell whether this login or the last one asked that question, answered or not."""
         with self._changed:
             return self._attempt is not None and question_id in self._attempt.question_ids
 
@@ -121,7 +121,7 @@ class Login:
             self._notify()
 
     def left(self, caller: str) -> None:
-        """Note that the caller's process has gone: anybody may answer now what it was asked."""
+        """Note that the caller's process has gone: any other caller may answer its question."""
         with self._changed:
             attempt = self._attempt
             if attempt is not None and attempt.asked == caller:
@@ -129,15 +129,14 @@ class Login:
                 self._notify()
 
     def give_up(self) -> None:
-        """End a login that is under way, as if the person had declined. Waiting calls hear of it,
-        and a later caller begins another."""
+        """End the current login as if the user had cancelled it. A later caller begins another."""
         with self._changed:
             if self._attempt is not None:
                 self._attempt.callers.clear()
         self._end()
 
     def close(self) -> None:
-        """End a login that is under way, and give up each later one."""
+        """End the current login, and refuse later ones."""
         with self._changed:
             self._closed = True
         self._end()
@@ -182,7 +181,7 @@ class Login:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
                     break
-                # A question becomes this caller's when it has lain for long: nobody notifies then.
+                # An old question becomes this caller's without a notification.
                 self._changed.wait(min(left_s, 1.0))
             if attempt.ended:
                 attempt.callers.discard(caller)
@@ -232,7 +231,7 @@ class Login:
         except JupyterSlurmError as exc:
             error = exc
         except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
-            _log.exception("the login on %s stumbled", self._cluster)
+            _log.exception("the login on %s failed", self._cluster)
             error = TransportError(f"Internal error during login: {exc!r}.")
         with self._changed:
             attempt.ended, attempt.error, attempt.question = True, error, None
@@ -322,7 +321,7 @@ class Logins:
             login.notify()
 
     def answered_by_a_person(self) -> bool:
-        """Tell whether an open connection would need a person if it were lost."""
+        """Tell whether reconnecting an open connection would need the user."""
         with self._lock:
             known = list(self._logins.values())
         return any(

@@ -1,7 +1,4 @@
-"""What a cluster's queue and history are, and Slurm's commands as they are.
-
-Asked when somebody asks, never by a timer.
-"""
+"""A cluster's queue and history, and Slurm's own commands, when the user asks for them."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _COMMANDS = (
 
 
 def entries(cluster: SlurmCluster, ours: Ours) -> list[QueueEntry]:
-    """Return everybody's jobs. `ours`: our records by Slurm's id."""
+    """Return the jobs of all users. `ours`: our records by Slurm's ID."""
     rows = squeue.parse(cluster.ask(squeue.all_argv()))
     user = cluster.transport.user()
     found = []
@@ -40,7 +37,7 @@ def entries(cluster: SlurmCluster, ours: Ours) -> list[QueueEntry]:
 def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[QueueEntry]:
     """Return what `Api.history` does. `ours`: our records by Slurm's id."""
     if not 0 < days <= _MOST_DAYS:
-        raise RequestError(f"{days:g} days of history cannot be asked for: 0 to {_MOST_DAYS} can.")
+        raise RequestError(f"Cannot list {days:g} days of history.")
     since_s = time.time() - days * 86400
     argv = sacct.mine_argv(cluster.transport.user(), since_s)
     try:
@@ -87,13 +84,13 @@ def command(cluster: SlurmCluster, argv: list[str]) -> CommandOutput:
         word = argv[0] if argv else ""
         near = suggest(word, _COMMANDS)
         raise RequestError(
-            f"{word!r} is not one of Slurm's commands that can be run from here.",
-            hint=f"Did you mean `{near}`?" if near else f"There are: {', '.join(_COMMANDS)}.",
+            f"{word!r} is not a Slurm command that can run from here.",
+            hint=f"Did you mean `{near}`?" if near else f"Use one of: {', '.join(_COMMANDS)}.",
         )
     if not cluster.profile.allow_commands:
         raise RequestError(
             f"The profile of {cluster.name} does not allow Slurm's own commands.",
-            hint=f"`allow_commands = true` in {cluster.profile.origin} does.",
+            hint=f"Set `allow_commands = true` in {cluster.profile.origin}.",
         )
     done = cluster.run_as_written(argv)
     return CommandOutput(

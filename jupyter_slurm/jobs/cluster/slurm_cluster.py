@@ -1,6 +1,6 @@
-"""One cluster's Slurm commands: run with the right environment, counted, their failures named.
+"""One cluster's Slurm commands: run, counted, their failures explained.
 
-The only place where a Slurm command is run. What the commands mean is in `slurm/`.
+Slurm's commands run only here. `slurm/` knows their words.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from jupyter_slurm.containers.image_folder import tool_of
 from jupyter_slurm.containers.images import find_image, name_of
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import CommandError, ControllerError, RequestError
-from jupyter_slurm.jobs.cluster.image_store import ImageStore
-from jupyter_slurm.jobs.cluster.site_images import site_images
+from jupyter_slurm.jobs.cluster.image_store import ImageStore, site_images
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm import srun
 from jupyter_slurm.slurm.fields import SLURM_ENV, sealed
@@ -116,9 +115,9 @@ class SlurmCluster:
         than ours. `slurm_conf`: SLURM_CONF where the user submits; None: it is not set there."""
         if slurm_conf is not None and self.profile.misses(slurm_conf):
             raise RequestError(
-                f"SLURM_CONF is {slurm_conf} where you submit, and the profile of {self.name} "
-                "says nothing of it: the job would not go where your sbatch goes.",
-                hint="Describe that cluster: `jupyter slurm clusters add NAME --host '' --env "
+                f"SLURM_CONF is {slurm_conf} here and not in the profile of {self.name}: the job "
+                "would go to another cluster than with your sbatch.",
+                hint="Add that cluster: `jupyter slurm clusters add NAME --host '' --env "
                 f"SLURM_CONF={shlex.quote(slurm_conf)}`.",
             )
 
@@ -255,7 +254,7 @@ class SlurmCluster:
 def _silent(name: str, argv: Sequence[str], words: str) -> ControllerError:
     return ControllerError(
         f"Slurm's controller on {name} does not answer `{argv[0]}`.",
-        hint="Nothing is lost, it is asked again. `scontrol ping` tells whether it is up.",
+        hint="Check it with `scontrol ping`; the agent retries.",
         detail=words or None,
     )
 
@@ -264,6 +263,6 @@ def silent_sbatch(name: str, said: str) -> ControllerError:
     """Return the error for an sbatch that was called and tries on."""
     return ControllerError(
         f"The `sbatch` on {name} has not answered yet.",
-        hint="It tries for some minutes. `scontrol ping` tells whether the controller is up.",
+        hint="Check the controller with `scontrol ping`; sbatch retries for some minutes.",
         detail=said or None,
     )

@@ -1,7 +1,6 @@
-"""Transfers that run: their threads, how far they are, how they end. Moves no byte itself.
+"""Running transfers: their threads, progress and results. `transport/files/` moves the bytes.
 
-`transport/files.py` does the work. Here also is what a job needs: the snapshot of a folder before
-it is submitted, and the files that it gives back.
+For jobs: the snapshot of a folder before submission, and the files that come back.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from jupyter_slurm.transport.files.loads import shown
 from jupyter_slurm.wire import Behind, Job, Problem, Transfer, TransferState
 
 _KEPT = 100
-"""Transfers that have ended and can still be asked for."""
+"""Finished transfers to remember."""
 _JOIN_S = 5.0
 _SHORTEST_WAIT_S = 0.1
-"""A waiting caller hears of progress at most so often."""
+"""The shortest time between two reports to a waiting caller."""
 _NAMED = 5
-"""So many files are named, the rest counted."""
+"""Failed files to name; the rest is counted."""
 
 _log = logging.getLogger(__name__)
 
@@ -92,8 +91,8 @@ class Transfers:
         """
         if not job.fetch or job.fetch_to is None:
             raise RequestError(
-                f"Job {job.id} was not told which files to give back.",
-                hint="Say it when it is submitted, --fetch 'results/**', or use pull.",
+                f"Job {job.id} was submitted without --fetch.",
+                hint="Submit it with --fetch 'results/**', or use pull.",
             )
         folder, local = JobDir(PurePosixPath(job.job_dir)), job.fetch_to
 
@@ -202,7 +201,7 @@ class Transfers:
         with self._lock:
             one = self._running.get(transfer_id)
         if one is None:
-            raise NotFoundError(f"There is no transfer {transfer_id!r}.")
+            raise NotFoundError(f"Unknown transfer {transfer_id!r}.")
         return one
 
     def _begin(self, one: _Running, work: Callable[[_Running], files.TransferReport]) -> Transfer:
@@ -290,7 +289,7 @@ class _Running:
         except JupyterSlurmError as exc:
             self._end(exc.problem(), None)
         except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
-            _log.exception("the transfer %s stumbled", self.id)
+            _log.exception("the transfer %s failed", self.id)
             sentence = f"Internal error: {exc!r}."
             self._end(Problem(code="error", message=sentence), None)
 
@@ -322,7 +321,7 @@ class _Running:
             seen = self._revision
             if not self.has_ended:
                 self._news.wait_for(lambda: self._revision > seen, wait_s)
-                # What comes at once is told together.
+                # Report what arrives together at once.
                 left_s = min(deadline_s - time.monotonic(), _SHORTEST_WAIT_S)
                 self._news.wait_for(lambda: self.has_ended, max(0.0, left_s))
         return self.value()
@@ -375,11 +374,11 @@ def pushed_folder(local: str) -> Path:
     a folder to push."""
     folder = Path(_absolute(local))
     if not folder.is_dir():
-        raise NotFoundError(f"There is no folder {local} on this machine, to run the job in.")
+        raise NotFoundError(f"Found no folder {local} on this machine.")
     if folder in (Path.home(), Path("/")):
         raise RequestError(
-            f"{local} as a whole cannot be pushed with a job.",
-            hint="Put what the job needs into a folder of its own, and name that: --push DIR.",
+            f"Cannot push the whole of {local} with a job.",
+            hint="Put the job's files into their own folder, and name it: --push DIR.",
         )
     return folder
 
@@ -388,6 +387,6 @@ def _absolute(local: str) -> str:
     if not Path(local).is_absolute():
         raise RequestError(
             f"{local!r} is a relative path.",
-            hint="Say where it is on this machine, from / on.",
+            hint="Use an absolute path on this machine.",
         )
     return local

@@ -1,6 +1,6 @@
-"""Asks Slurm what it knows of one job: what it was given, where it writes, what it used.
+"""Ask Slurm about one job: its resources, output files and usage.
 
-An id that Slurm has meanwhile given to another job counts as unknown.
+An ID that Slurm has reused counts as unknown.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:
 
 
 def ask_usage(cluster: SlurmCluster, record: Record) -> Usage | None:
-    """Return what accounting knows of a job that has ended; None: nothing yet.
+    """Return the usage of a finished job by accounting; None: not there yet.
 
     CommandError: there is no accounting, or it does not answer.
     """

@@ -1,7 +1,7 @@
-"""PURE. Tells which state each task of an array is in, how it ended, and where it writes.
+"""States, ends and output files of an array's tasks. PURE.
 
-The agent keeps a state for each (`Job.tasks`) and one pattern for all paths, because Slurm forgets
-every task some minutes after its end.
+The agent keeps each task's state (`Job.tasks`) and one pattern for all paths: Slurm forgets a task
+some minutes after its end.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | No
 
 
 def failures(tasks: Mapping[str, str], codes: Mapping[str | None, int | None]) -> str | None:
-    """Return how those tasks ended that did not end well: `Tasks 2, 5 failed: exit code 3.` None:
-    all ended well. `codes`: exit codes by index, as far as they are known."""
+    """Return the failed tasks in words: `Tasks 2, 5 failed: exit code 3.` None: all succeeded.
+    `codes`: known exit codes by index."""
     by_end: dict[tuple[str, int | None], list[int]] = {}
     for state, text in tasks.items():
         for task in indices(text):
@@ -131,7 +131,7 @@ def _ended(tasks: list[int], state: str, code: int | None) -> str:
     if state == JobState.FAILED:
         return f"{some} failed."
     if state == UNSEEN:
-        return f"{some} ended unobserved, and Slurm no longer knows how."
+        return f"{some}: unknown end; Slurm no longer knows."
     return f"{some}: {state_word(state)}."
 
 

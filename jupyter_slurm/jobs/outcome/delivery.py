@@ -1,8 +1,5 @@
-"""What a job gives back: its output from a cursor on, and in the end its result.
-
-Variables are given as a local file: where the transport had to make a copy, it goes once it has
-served.
-"""
+"""A job's output from a cursor on, and its result. Variables come as a local file, which is removed
+after use if the transport had to copy it."""
 
 from __future__ import annotations
 
@@ -65,7 +62,7 @@ _FOLLOWED_S = 2.0
 """Text that comes so soon after its log was read to the end is given the time when it came."""
 _SILENT = "the result does not say what became of it"
 _COPIES_KEPT_S = 7 * 24 * 3600.0
-"""Seconds for which variables are kept that nobody said they had."""
+"""Seconds to keep undelivered variables."""
 
 
 class _End(NamedTuple):
@@ -101,9 +98,9 @@ class Delivery:
                 time_s = int(time.time()) if is_new else 0
                 job, chunk, show = self._read_log(job_id, position, budget_bytes, task, time_s)
             except LoginNeededError:
-                raise  # nothing comes before a person has logged in
+                raise
             except TransportError:
-                # The way there is lost for now, which the job's `problem` says: no news.
+                # The connection dropped, as the job's `problem` says: no news.
                 job, show = self._book.job(job_id), "text"
                 chunk = Chunk(deque(), position, complete=False)
             news = chunk.outputs or chunk.skipped_bytes or job.revision != position.revision
@@ -179,9 +176,7 @@ class Delivery:
         to the same file), and what to tell a user who has named no task."""
         job, heading = record.job, ""
         if not job.tasks or not kind_of(job).is_as_written:
-            raise RequestError(
-                f"Job {job.id} is not an array as far as is known, so it has no task {task}."
-            )
+            raise RequestError(f"Job {job.id} is not a known array, so it has no task {task}.")
         if task is None:
             task = array_tasks.first(job.tasks)
             heading = f"[Task {task} of an array; `--task N` shows another.]\n"
@@ -189,16 +184,16 @@ class Delivery:
         if task is None or state is None:
             raise RequestError(
                 f"The array {job.slurm_id} has no task {task}.",
-                hint=f"It has {array_tasks.every(job.tasks)}.",
+                hint=f"Use one of {array_tasks.every(job.tasks)}.",
             )
         if state == JobState.PENDING:
             return None, None, heading
         path = known_path(record, task) or self._ask_path(record, cluster, task)
         if path is None:
             raise RequestError(
-                f"Slurm has forgotten where task {task} of job {job.slurm_id} wrote.",
-                hint="Its script's --output says it; without one it is "
-                f"slurm-{job.slurm_id}_{task}.out in the folder where it was submitted.",
+                f"Slurm no longer knows the output file of task {task} of job {job.slurm_id}.",
+                hint="Look for the file of the script's --output, or for "
+                f"slurm-{job.slurm_id}_{task}.out where it was submitted.",
             )
         return path, error_path(record, task), heading
 
@@ -219,9 +214,9 @@ class Delivery:
     def result(self, job_id: str) -> Result:
         job = self._book.job(job_id)
         if not job.state.final:
-            raise RequestError(f"Job {job.id} has not ended: it is {job.state}.")
+            raise RequestError(f"Job {job.id} is still {job.state}.")
         if job.state is JobState.LOST:
-            raise JobLostError(job.why or "Nobody knows how it ended.", hint=job.advice)
+            raise JobLostError(job.why or "The end of the job is unknown.", hint=job.advice)
         deadline_s = time.monotonic() + _RESULT_PATIENCE_S
         while True:
             try:
@@ -229,7 +224,7 @@ class Delivery:
             except (LoginNeededError, FileAccessError):
                 raise
             except TransportError:
-                # The job is over and nothing is lost: the way there may be back in a moment.
+                # The job is over and its result safe: the connection may return in a moment.
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0 or self._book.wait(lambda: False, min(left_s, _RESULT_PAUSE_S)):
                     raise
@@ -278,7 +273,7 @@ class Delivery:
         return str(path)
 
     def served(self, job_id: str) -> None:
-        """Remove the copies that `result` made for this job: nobody waits for them any more."""
+        """Remove the copies that `result` made for this job."""
         for copy in self._copies.pop(job_id, ()):
             copy.unlink(missing_ok=True)
 
@@ -290,7 +285,7 @@ def _rank(job: Job, task: int | None) -> int | None:
     if task >= job.ranks:
         raise RequestError(
             f"Job {job.id} has no rank {task}.",
-            hint=f"It has {job.ranks}, from 0 on.",
+            hint=f"Use a rank from 0 to {job.ranks - 1}.",
         )
     return task
 
@@ -309,7 +304,7 @@ def _variables(
 
 
 def remove_old_copies() -> None:
-    """Remove what an earlier process fetched and nobody has called for in a week."""
+    """Remove copies of an earlier process that are a week old."""
     oldest_s = time.time() - _COPIES_KEPT_S
     try:
         found = list(places.spool_dir().glob("*.fetched*"))

@@ -1,7 +1,4 @@
-"""Finding out how a job ended: gathers the evidence that `verdict.py` judges.
-
-Files first, which cost the controller nothing; Slurm is asked only for what they cannot tell.
-"""
+"""Gather the evidence of a job's end for `verdict.py`: the job's files first, then Slurm."""
 
 from __future__ import annotations
 
@@ -58,8 +55,7 @@ _PROLOG = re.compile(r"prolog|launch", re.IGNORECASE)
 """In the reason of a node that Slurm drains (src/slurmd/slurmd/req.c, src/slurmctld/job_mgr.c)."""
 _SAME_MOMENT_S = 10.0
 _PAUSES_S = (0.25, 0.5, 1.0, 2.0, 3.0)
-"""Each asking is one more request to the controller, by which the others of a hundred jobs that end
-at once wait longer."""
+"""Pauses between requests to the controller, which serves all jobs that end at once."""
 
 
 class Ending:
@@ -82,7 +78,7 @@ class Ending:
         self._slurm_goes_on = False
 
     def run(self) -> bool:
-        """Find out how the job ended; False: it goes on after all (put back in the queue)."""
+        """Settle the job's end; False: it continues (requeued)."""
         evidence = self._files(slurm=None)
         verdict = ended_by_itself(evidence)
         if verdict is None:
@@ -103,8 +99,8 @@ class Ending:
         return True
 
     def record_unstarted(self) -> None:
-        """Record the end of a job that never started (`is_unstarted`): nothing is read or asked,
-        since thousands may end so at once."""
+        """Record the end of a job that never started (`is_unstarted`) without reading files or
+        asking Slurm: thousands may end so at once."""
         job = self._book.job(self._job.id)
         evidence = Evidence(
             kind=job.kind,
@@ -202,7 +198,7 @@ class Ending:
         try:
             return parse_result(data, key)
         except (SignatureError, ValueError):
-            return None  # judged without it; a caller of `result` is told
+            return None  # judged without it; `result` raises
 
     def _end_of_its_session(self, evidence: Evidence) -> SessionEnd | None:
         """Return the session's end that ended this cell; None: no session, or another cause."""
@@ -228,7 +224,7 @@ class Ending:
         deadline_s = time.monotonic() + self._cluster.profile.exit_grace_s
         pauses = chain(_PAUSES_S, repeat(_PAUSES_S[-1]))
         if evidence.exit is not None and self._row is None and self._job.slurm_id is not None:
-            # The script has ended this moment: Slurm, asked now, would still be about it.
+            # The script has just ended: Slurm needs a moment.
             self._pause(next(pauses))
         while True:
             try:
@@ -239,7 +235,7 @@ class Ending:
             except _NotYetError as exc:
                 if time.monotonic() > deadline_s:
                     listed = self._from_row()
-                    if listed is None and evidence.exit is None:  # nobody says that it has ended
+                    if listed is None and evidence.exit is None:  # no source says that it ended
                         raise _GoesOnError(self._job.restarts, exc.state) from None
                     self._slurm_goes_on = listed is None
                     return listed
@@ -397,8 +393,7 @@ class Ending:
 
 
 def is_unstarted(job: Job, row: QueueRow) -> bool:
-    """Tell whether the job was cancelled while it waited, of which its files and the controller
-    know no more than its row."""
+    """Tell whether the job was cancelled while it waited: its row says all."""
     by_itself = job.session is None and not job.on_login and not job.tasks
     never_ran = job.started_s is None and job.restarts == 0 and row.nodelist is None
     return by_itself and never_ran and row.state == "CANCELLED" and row.array_job_id is None
@@ -453,7 +448,7 @@ class _GoesOnError(Exception):
 
 
 def _ranks(job: Job, result: RunnerResult | None) -> dict[str, int]:
-    """Return how many ranks ran a cell on many nodes: it may have ended before anybody looked."""
+    """Return the number of ranks of a cell on many nodes."""
     if isinstance(job, CellJob) and job.launch and result:
         return {"ranks": result.ranks}
     return {}

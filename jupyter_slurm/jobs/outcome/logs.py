@@ -1,7 +1,7 @@
-"""What a job has written, from a cursor on: its output records and its log, merged into outputs.
+"""A job's output records and log from a cursor on, merged into outputs.
 
-Reads files through a transport; keeps nothing. The cursor says how far each file has been read, so
-any front end can go on where any other left off, after a restart of everything.
+The cursor has the position in each file, so any front end can continue after any other, and after a
+restart.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _LONGEST_CHARACTER = 4
 _CHARACTER_GOES_ON = bytes(range(0x80, 0xC0))
 """Bytes of UTF-8 that begin no character."""
 _MOST_BYTES = 64 << 20
-"""Read at most at one call, so that a front end that is far behind is answered within a second."""
+"""The most to read in one call, so that it answers within a second."""
 _LONGEST_RECORD_BYTES = 16 << 20
-"""A picture of a page or two; what is longer would be held several times by all who show it."""
+"""Enough for a large picture; every front end holds several copies of a record."""
 _CUT_CHARACTERS = 1000
 """Shown of a line that is longer."""
 _MOST_SHOWN_BYTES = 8 << 20
@@ -53,7 +53,7 @@ class Cursor:
     revision: int = 0
     """The job's, when the cursor was given out: a change since then is news."""
     cut: int = 0
-    """How many bytes were left out so far of the line in which `output` stands; 0: in none."""
+    """Bytes left out so far of the line in which `output` stands; 0: in none."""
 
     def __str__(self) -> str:
         words = f"{self.attempt}:{self.output}:{self.log}:{self.revision}"
@@ -189,7 +189,7 @@ class LogReader:
         piece.size += found.size
         piece.shown_bytes = found.shown_bytes
         piece.last = piece.last and found.last
-        # A path that is not a file is told of once: the cursor is behind its beginning then.
+        # A path that is not a file is reported once: the cursor is behind its beginning then.
         piece.cursor = replace(
             found.cursor,
             log=cursor.log + (taken or log in refused),
@@ -264,8 +264,7 @@ def _errors(cursor: Cursor, data: bytes) -> _Piece:
 
 
 def _merged(outputs: Iterable[Output]) -> Iterator[Output]:
-    """Join the records in which one stream goes on within a second: a cell writes one for each
-    line, and whoever shows them pays for each."""
+    """Join the records of one stream and second: a cell writes one for each line."""
 
     def stream(output: Output) -> tuple[Literal["stdout", "stderr"], int] | None:
         return (output.name, output.time_s) if isinstance(output, Stream) else None
@@ -299,7 +298,7 @@ def _cut_line(cursor: Cursor, data: bytes) -> _Piece:
     """Return the beginning of a line that is too long, and the cursor in its midst."""
     beginning = data[: 4 * _CUT_CHARACTERS].decode(errors="replace")[:_CUT_CHARACTERS]
     longest = size(_LONGEST_RECORD_BYTES)
-    text = f"{beginning}…\n[This line is longer than {longest}: the rest of it is not shown.]\n"
+    text = f"{beginning}…\n[This line is longer than {longest}; the rest is not shown.]\n"
     behind = replace(cursor, output=cursor.output + len(data), cut=len(data))
     return _Piece([Stream(name="stderr", text=text)], behind, len(data), 0, last=False)
 
@@ -311,14 +310,14 @@ def _rest_of_line(cursor: Cursor, data: bytes) -> _Piece:
         last = len(data) < _PIECE_BYTES
         behind = replace(cursor, output=cursor.output + len(data), cut=cursor.cut + len(data))
         return _Piece([], behind, len(data), 0, last)
-    text = f"[Here it ends: {size(cursor.cut + end)} were left out.]\n"
+    text = f"[End of the line: {size(cursor.cut + end)} left out.]\n"
     behind = replace(cursor, output=cursor.output + end + 1, cut=0)
     return _Piece([Stream(name="stderr", text=text)], behind, end + 1, 0, last=False)
 
 
 def _again(cursor: Cursor) -> Stream:
     number = cursor.attempt + 2
-    text = f"\n--- Slurm has put the job back into the queue; attempt {number} ---\n"
+    text = f"\n--- Slurm requeued the job; attempt {number} ---\n"
     return Stream(name="stderr", text=text)
 
 

@@ -1,7 +1,6 @@
-"""What a job's files say, from bytes to values. PURE: no I/O.
+"""Parsers for a job's files. PURE.
 
-Nothing here trusts the bytes: a result counts once its signature has been checked, a line that is
-not a record is shown as text.
+A result counts only with a valid signature; a line that is not a record is shown as text.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class RunnerVariables(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How a cell ended, as its runner wrote it and signed."""
+    """The end of a cell, as its runner wrote and signed it."""
 
     status: Literal["ok", "error", "killed", "interrupted"]
     exit_code: _Code
@@ -60,7 +59,7 @@ class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
     peak_rss_mib: float
     cpu_s: float
     ranks: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
-    """How many ranks there were; 0: the code ran once."""
+    """Number of ranks; 0: the code ran once."""
     failed_ranks: str | None = None
     """Those that failed in this way, `0-3,7`."""
     gathered: tuple[RunnerVariables, ...] = ()
@@ -95,19 +94,19 @@ def parse_result(data: bytes, key: bytes) -> RunnerResult:
     """
     signature, newline, body = data.partition(b"\n")
     if not newline or not body.endswith(b"\n"):
-        raise MalformedError("The result in the job's folder is not whole.")
+        raise MalformedError("The result in the job's folder is incomplete.")
     expected = hmac.new(key.strip(), body, hashlib.sha256).hexdigest().encode("ascii")
     if not hmac.compare_digest(signature, expected):
         raise SignatureError(
             "The result in the job's folder is not signed with the job's key, so it was not read.",
-            hint="Something else has written to that folder; the job's output is still there.",
+            hint="Check who can write to that folder; the job's output is still there.",
         )
     try:
         check_json(body)
         return msgspec.convert(_valid(json.loads(body)), RunnerResult)
     except (ValueError, RecursionError) as exc:
         said = brief(visible(str(exc)))
-        raise MalformedError("The result in the job's folder is not whole.", detail=said) from exc
+        raise MalformedError("The result in the job's folder is incomplete.", detail=said) from exc
 
 
 def check_asked(names: Iterable[str], asked: Collection[str]) -> None:
@@ -117,10 +116,8 @@ def check_asked(names: Iterable[str], asked: Collection[str]) -> None:
     if unasked:
         told = brief(", ".join(one if one.isidentifier() else repr(one) for one in unasked))
         raise SignatureError(
-            f"The result holds variables that were not asked for ({told}), so nothing of it was "
-            "read.",
-            hint="The cell's own Python gives back what `--out` names and no more: something else "
-            "has written this, with the key that lies in the job's folder.",
+            f"The result has variables that --out does not name ({told}), so it was not read.",
+            hint="Check who can read the job's folder: another program wrote this with its key.",
         )
 
 

@@ -1,8 +1,5 @@
-"""Variables to and from a file, on this side; nothing about jobs.
-
-The files are those of `node/runner_values.py` (pickles) and `node/runner_data.py` (data alone),
-which run here too. What is wrong becomes errors with codes here.
-"""
+"""Variables to and from a file on this machine, by `node/runner_values.py` (pickles) and
+`node/runner_data.py` (data only); their failures become errors with codes."""
 
 from __future__ import annotations
 
@@ -32,10 +29,10 @@ def write_variables(path: Path, names: Sequence[str], namespace: Mapping[str, ob
         raise
     if failed:
         path.unlink()
-        reasons = [f"{name!r} cannot be sent: {why}." for name, why in failed.items()]
+        reasons = [f"Cannot send {name!r}: {why}." for name, why in failed.items()]
         raise VariableError(
             joined(*reasons),
-            hint="Send what it is made from (a path, an array, a dict) and build it in the cell.",
+            hint="Send its data (a path, an array, a dict) and build it in the cell.",
         )
 
 
@@ -43,8 +40,8 @@ def check_signature(path: Path, key: bytes, signature: str | None) -> None:
     """Raise SignatureError where the job has not signed this file of variables with its key."""
     if not hmac.compare_digest(runner_values.sign(str(path), key.strip()), signature or ""):
         raise SignatureError(
-            f"The variables in {path.name} are not what the job wrote, so they were not read.",
-            hint="The file was changed or cut off on its way: fetch the result again.",
+            f"{path.name} does not have the job's signature, so its variables were not read.",
+            hint="Fetch the result again: the file was changed or cut off.",
         )
 
 

@@ -27,7 +27,7 @@ CANCEL_NOTED = "Slurm has not confirmed the job yet; it is cancelled when Slurm 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmVerdict:
-    """The word of one of Slurm's commands on a job that has ended."""
+    """The end of a job by one of Slurm's commands."""
 
     state: JobState
     exit_code: int | None = None
@@ -36,17 +36,16 @@ class SlurmVerdict:
     cancelled_by: str | None = None
     """A user's name or uid."""
     nodelist: str | None = None
-    """The nodes that it had: it had begun, whatever its own files say, which a script as written
-    does not leave."""
+    """Its nodes: the job started, even without a file of its own."""
     failed_node: tuple[str, str] | None = None
     """The node on which Slurm failed to begin the job, and its reason."""
     tasks: str | None = None
-    """Which tasks of an array did not end well, and how; None: it is not an array, or all did."""
+    """The failed tasks of an array, in words; None: not an array, or none failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEnd:
-    """How the session ended that a cell was in, and with it the cell."""
+    """The end of the session in which a cell ran."""
 
     state: JobState
     why: str
@@ -60,25 +59,24 @@ class Evidence:
     exit: ExitFile | None = None
     result: RunnerResult | None = None
     slurm: SlurmVerdict | None = None
-    """None: Slurm has forgotten the job, and there is no accounting; or it goes on with it."""
+    """None: Slurm has forgotten the job and has no accounting; or it still runs the job."""
     slurm_goes_on: bool = False
-    """Slurm says of a job whose script has told of its end that it has not ended, and did so for as
-    long as it was given to find out."""
+    """Slurm still reported the job as running after the wait, although its script has ended."""
     session: SessionEnd | None = None
     progress: bytes = b""
-    """The end of the file in which a job of its kind tells how far it is."""
+    """The end of the job's progress file."""
     idle_s: int | None = None
-    """Seconds after which a lab was to end by itself."""
+    """Seconds after which an idle lab ends."""
     slurm_out: str = ""
-    """The end of slurm.out, where slurmstepd says what it did; a user's text hardly gets there."""
+    """The end of slurm.out, which slurmstepd writes and users' programs hardly do."""
     log_tail: str = ""
     """The end of the job's own log."""
     unstarted_claim: bool = False
-    """Its script has claimed its folder and not gone on: the login files come between."""
+    """The script claimed its folder and stopped: the login files come next."""
     folder_gone: bool = False
-    """Its folder is not to be seen from where jobs are submitted."""
+    """The login machine does not see the job's folder."""
     limit_passed: bool = False
-    """The time limit had gone by since the start."""
+    """The time limit has passed since the start."""
     cancel_requested: bool = False
 
 
@@ -111,7 +109,7 @@ _GONE = re.compile(r"^jupyter-slurm: (\S+) is gone: ", re.MULTILINE)
 """The words of node/launch.py on a node that it has lost."""
 _OF_THE_LAUNCHER = frozenset(("LaunchError", "EngineError", "RankLost", "WrongWorld"))
 """Names the errors by which `node/launch.py` ends a job on many nodes."""
-_NOBODY_NAMED = "Slurm does not say who did it: a user with `scancel`, or an administrator."
+_UNNAMED = "Slurm does not say who did it: a user with `scancel`, or an administrator."
 
 
 class Cause(Enum):
@@ -145,10 +143,10 @@ class Cause(Enum):
     WITHDRAWN_BY_YOU = ("Cancelled by you before it started.",)
     CANCELLED_BY = ("Cancelled by {by}.",)
     WITHDRAWN_BY = ("Cancelled by {by} before it started.",)
-    CANCELLED = ("Cancelled.", _NOBODY_NAMED)
+    CANCELLED = ("Cancelled.", _UNNAMED)
     WITHDRAWN = (
         "Cancelled before it started.",
-        f"{_NOBODY_NAMED} Slurm itself cancels a job whose dependency can never be met.",
+        f"{_UNNAMED} Slurm itself cancels a job whose dependency can never be met.",
     )
     KILLED_AND_FORGOTTEN = (
         "Killed on its node; Slurm no longer knows the job.",
@@ -211,10 +209,8 @@ _NAMED = frozenset(
 
 
 def ended_by_itself(evidence: Evidence) -> Verdict | None:
-    """Return the verdict that needs no word from Slurm: the script ended by itself and said how.
-
-    None: a signal was involved, or something is missing; Slurm has to be asked for the cause.
-    """
+    """Return the verdict by the job's own files; None: a signal or a missing file, so Slurm has to
+    name the cause."""
     exit_file, result = evidence.exit, evidence.result
     if exit_file is None or exit_file.signal:
         return None

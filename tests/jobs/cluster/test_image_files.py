@@ -89,5 +89,5 @@ def test_folders_that_cannot_go_are_refused(folder: Path, monkeypatch: pytest.Mo
         files_in(str(folder), None)
     assert ".dockerignore" in str(caught.value.hint)
     monkeypatch.setenv("HOME", str(folder))
-    with pytest.raises(RequestError, match="as a whole"):
+    with pytest.raises(RequestError, match="Cannot push the whole"):
         files_in(str(folder), None)

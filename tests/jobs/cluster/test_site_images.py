@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from jupyter_slurm.jobs.cluster.site_images import site_images
+from jupyter_slurm.jobs.cluster.image_store import site_images
 from jupyter_slurm.transport.local import LocalTransport
 
 SQUASH = ["old+22.sqfs", "q.sqsh"]

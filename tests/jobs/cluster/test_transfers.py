@@ -233,7 +233,7 @@ def test_no_folder_a_file_and_the_whole_home_are_refused(
     with pytest.raises(NotFoundError):
         transfers.snapshot("c", far, str(source / "model.py"), job_dir(tmp_path))
     monkeypatch.setenv("HOME", str(source))
-    with pytest.raises(RequestError, match="as a whole"):
+    with pytest.raises(RequestError, match="Cannot push the whole"):
         transfers.snapshot("c", far, str(source), job_dir(tmp_path))
 
 

@@ -80,7 +80,7 @@ def test_result_that_is_not_signed_with_the_key_is_refused(data: bytes) -> None:
 
 @given(st.integers(min_value=0, max_value=len(signed(RESULT)) - 1))
 def test_part_of_a_result_is_a_value_error(size: int) -> None:
-    with pytest.raises(ValueError, match="not whole"):
+    with pytest.raises(ValueError, match="incomplete"):
         parse_result(signed(RESULT)[:size], KEY)
 
 

@@ -40,9 +40,9 @@ def test_variables_that_cannot_be_sent_are_each_named_with_the_reason(tmp_path: 
     values = {"fine": 1, "lock": [threading.Lock()], "stream": (tmp_path / "x").open("w")}
     with values["stream"], pytest.raises(VariableError) as caught:  # type: ignore[attr-defined]
         write_variables(tmp_path / "f", list(values), values)
-    assert "'lock' cannot be sent: " in str(caught.value)
+    assert "Cannot send 'lock': " in str(caught.value)
     assert "cannot pickle '_thread.lock' object" in str(caught.value)
-    assert "'stream' cannot be sent: " in str(caught.value)
+    assert "Cannot send 'stream': " in str(caught.value)
     assert "fine" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
