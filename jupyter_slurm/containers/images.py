@@ -28,10 +28,9 @@ def find_image(
     fetched: Callable[[Reference], str | None] = lambda _: None,
     made: Callable[[str], str | None] = lambda _: None,
     there: Callable[[], Iterable[str]] = lambda: (),
-    has_containers: bool = False,
 ) -> str:
     """Return the absolute path of the image on the cluster, else the name from `fetched` for a tool
-    that fetches images; `@NAME` is a container that the tool has on a node (`has_containers`).
+    that fetches images.
 
     `made` returns the path of an image in our own folder. Look there first for a name that only
     such an image can have; for all others the site's own come first. `listing` returns the names in
@@ -39,8 +38,6 @@ def find_image(
     missing and what exists; RequestError: this cannot be an image.
     """
     wanted = aliases.get(reference, reference)
-    if wanted.startswith("@"):
-        return _container(wanted, has_containers=has_containers)
     check_name(wanted)
     ours_first = is_built_name(wanted)
     if ours_first and (path := made(wanted)) is not None:
@@ -75,16 +72,6 @@ def find_image(
         detail=f"Looked for {tried}." if tried and not is_path else None,
         option="image",
     )
-
-
-def _container(wanted: str, *, has_containers: bool) -> str:
-    if not has_containers:
-        raise RequestError(
-            f"{wanted!r} names a container on a node; this runtime does not keep any.",
-            hint="Use pyxis or enroot, or name an image: --image NAME.",
-            option="image",
-        )
-    return wanted
 
 
 def check_name(reference: str) -> None:

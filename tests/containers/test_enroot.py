@@ -101,22 +101,6 @@ def test_an_image_by_name_is_fetched_and_its_file_not_kept(
     assert enroot_standin.containers() == []
 
 
-def test_a_container_that_is_kept_is_started_as_it_is_and_stays(
-    box: Box, run: Run, enroot_standin: EnrootStandIn, small_image: Path
-) -> None:
-    kept = replace(box, image="@myrepo")
-    assert "No such file or directory" in run(kept, "true").stderr
-    data = enroot_standin.folder / "data"
-    subprocess.run(
-        ["unsquashfs", "-no-progress", "-d", data / "myrepo", small_image],
-        stdout=subprocess.DEVNULL,
-        check=True,
-    )
-    run(kept, "touch", "/opt/installed")
-    assert run(kept, "ls", "/opt").stdout == "installed\n"
-    assert enroot_standin.containers() == ["myrepo"]
-
-
 def test_the_program_is_root_inside_where_that_is_asked_for(box: Box) -> None:
     words, as_root = (
         ENROOT.launch(["true"], replace(box, as_root=one)).argv for one in (False, True)

@@ -103,26 +103,7 @@ def test_what_is_not_there_is_named_with_what_is() -> None:
     )
 
 
-@pytest.mark.parametrize("reference", ["", "./a", "../a", "a\0", "a\nb"])
+@pytest.mark.parametrize("reference", ["", "./a", "../a", "a\0", "a\nb", "@kept"])
 def test_names_that_cannot_be_images_are_refused(reference: str) -> None:
     with pytest.raises(RequestError):
         find(reference, {"/images": []})
-
-
-def test_a_container_that_is_kept_on_a_node_has_an_at_sign_before_its_name() -> None:
-    found = find_image(
-        "mine",
-        aliases={"mine": "@myrepo"},
-        image_dirs=[],
-        suffixes=SUFFIXES,
-        home="/home/u",
-        exists=lambda _: False,
-        listing=lambda _: (),
-        has_containers=True,
-    )
-    assert found == "@myrepo"
-
-
-def test_a_runtime_that_keeps_none_says_so() -> None:
-    with pytest.raises(RequestError, match="'@myrepo' names a container on a node"):
-        find("@myrepo", {})

@@ -15,7 +15,6 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from jupyter_slurm import containers
-from jupyter_slurm.containers.enroot_containers import EnrootContainers
 from jupyter_slurm.containers.image_folder import tool_of
 from jupyter_slurm.containers.images import find_image, name_of
 from jupyter_slurm.containers.references import Reference
@@ -140,7 +139,6 @@ class SlurmCluster:
                 *self.image_store().names(tool),
                 *(name_of(path.name) for path in self.site_images(runtime)),
             ],
-            has_containers=isinstance(known, EnrootContainers),
         )
 
     def site_images(self, runtime: str) -> list[PurePosixPath]:
