@@ -143,7 +143,7 @@ def place_of_its_own(command: Command) -> bool:
         ("salloc --nodes 2", "`salloc` is Slurm's word for an allocation"),
     ],
 )
-def test_what_cannot_be_is_named(words: str, said: str) -> None:
+def test_errors_in_a_recipe_are_named(words: str, said: str) -> None:
     with pytest.raises(RequestError, match=said):
         read_whole(words.split())
 

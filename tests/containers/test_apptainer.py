@@ -53,7 +53,7 @@ def test_values_of_the_environment_are_not_in_the_command_line() -> None:
         (Mount("/it's $x", "/mnt/é"), "--bind=/it's $x:/mnt/é"),
     ],
 )
-def test_a_mount_is_a_bind_which_every_version_knows(mount: Mount, option: str) -> None:
+def test_a_mount_is_a_bind(mount: Mount, option: str) -> None:
     assert option in words(Box(job_dir="/j", image="/i", mounts=(mount,)), "true")
 
 
@@ -126,7 +126,7 @@ def test_a_job_with_gpus_is_given_their_drivers_libraries(
     assert run_script(ROCR_VISIBLE_DEVICES="0")[3:] == ["exec", "--rocm"]
 
 
-def test_a_node_that_has_the_tool_under_its_other_name_will_do(
+def test_the_tool_is_found_under_its_other_name(
     run_script: Callable[..., list[str]],
 ) -> None:
     assert run_script("singularity")[:3] == ["singularity", "--nocolor", "--quiet"]
@@ -144,5 +144,5 @@ _DIGEST = "sha256:" + 64 * "0"
         (f"a.b/c:1@{_DIGEST}", f"docker://a.b/c@{_DIGEST}"),
     ],
 )
-def test_an_image_that_is_no_file_is_fetched_by_its_name(name: str, fetched: str) -> None:
+def test_a_registry_image_is_fetched_by_its_name(name: str, fetched: str) -> None:
     assert APPTAINER.fetched(parse_reference(name)) == fetched

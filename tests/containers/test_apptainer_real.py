@@ -103,7 +103,7 @@ def test_a_working_folder(name: str, way: Way, box: Box, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["quo'te\"d", "new\nline", "a:b"])
-def test_folders_and_files_are_mounted_whatever_they_are_called(
+def test_folders_and_files_with_odd_names_are_mounted(
     name: str, way: Way, box: Box, tmp_path: Path
 ) -> None:
     folder = tmp_path / name
@@ -137,9 +137,7 @@ def test_the_nodes_own_settings_do_not(way: Way, box: Box, tmp_path: Path) -> No
     assert done.stderr == ""
 
 
-def test_a_signal_reaches_the_program_which_can_still_use_the_image(
-    way: Way, box: Box, tmp_path: Path
-) -> None:
+def test_a_signalled_program_can_still_use_the_image(way: Way, box: Box, tmp_path: Path) -> None:
     with started(way, box, tmp_path, "python3", "-c", SAVES) as process:
         process.terminate()
         assert process.communicate(timeout=_PATIENCE_S)[0] == "saved\n"

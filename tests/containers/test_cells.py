@@ -173,9 +173,7 @@ def _settings(means: Means, tmp: Path) -> dict[str, Any]:
     return {**means.settings, "setup": f"{means.settings.get('setup', '')}\nexport TMPDIR={tmp}"}
 
 
-def test_a_cell_has_all_that_it_is_given_and_its_own_comes_back(
-    ground: Ground, tmp_path: Path
-) -> None:
+def test_a_cell_gets_its_inputs_and_returns_its_outputs(ground: Ground, tmp_path: Path) -> None:
     """One job, since each takes a container: its stdin, environment, GPUs, folder and variables;
     its output, rich output, value and variables, and a file that is the user's own."""
     folder = tmp_path / "it's, $data"
@@ -270,7 +268,7 @@ except KeyboardInterrupt:
 _STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; exec sleep 600"
 
 
-def test_of_a_job_that_is_killed_nothing_is_left(ground: Ground) -> None:
+def test_a_killed_job_leaves_no_container(ground: Ground) -> None:
     job = ground.started(_STUBBORN, kind=JobKind.PROGRAM)
     assert job.slurm_id is not None
     assert ground.left()

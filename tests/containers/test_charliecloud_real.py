@@ -112,9 +112,7 @@ def test_a_working_folder_below_the_home(name: str, box: Box, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["quo'te\"d", "new\nline", "x,y;z&|<>*?"])
-def test_folders_and_files_are_mounted_whatever_they_are_called(
-    name: str, box: Box, tmp_path: Path
-) -> None:
+def test_folders_and_files_with_odd_names_are_mounted(name: str, box: Box, tmp_path: Path) -> None:
     folder = tmp_path / name
     folder.mkdir()
     (folder / "file").write_text(name)
@@ -153,7 +151,7 @@ def test_the_environment_of_the_image_is_set(demo_image: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("to_everybody", [True, False])
-def test_a_signal_reaches_the_program_which_can_still_use_the_image(
+def test_a_signalled_program_can_still_use_the_image(
     to_everybody: bool, box: Box, tmp_path: Path
 ) -> None:
     """Slurm signals every process of a job; the batch script only the one that it started."""

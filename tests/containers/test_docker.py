@@ -162,7 +162,7 @@ def test_a_job_without_gpus_gets_none_whatever_the_image_says(
     assert "NVIDIA_VISIBLE_DEVICES=void" in words
 
 
-def test_gpus_that_nobody_can_name_are_not_all_gpus(called: Called) -> None:
+def test_unknown_gpus_are_not_all_gpus(called: Called) -> None:
     words = called(smi=False, CUDA_VISIBLE_DEVICES="0")
     assert "--gpus" not in words
     assert "NVIDIA_VISIBLE_DEVICES=void" in words
@@ -205,9 +205,7 @@ def test_an_attempt_after_a_requeue_has_a_name_of_its_own(called: Called) -> Non
         (Mount("/a", "/c", read_only=True), "--mount=type=bind,src=/a,dst=/c,readonly"),
     ],
 )
-def test_mounts_arrive_whatever_they_are_called(
-    mount: Mount, option: str, called: Called, job_dir: Path
-) -> None:
+def test_mounts_keep_odd_names(mount: Mount, option: str, called: Called, job_dir: Path) -> None:
     words = called(box=Box(str(job_dir), "image:1", mounts=(mount,)))
     assert words[words.index("image:1") - 1] == option
 

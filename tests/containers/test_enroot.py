@@ -60,7 +60,7 @@ def run(enroot_standin: EnrootStandIn, tmp_path: Path) -> Run:
     return call
 
 
-def test_a_program_runs_in_a_container_of_its_own_which_is_gone_afterwards(
+def test_a_program_runs_in_its_own_container_which_is_removed(
     box: Box, run: Run, enroot_standin: EnrootStandIn
 ) -> None:
     done = run(box, "sh", "-c", "echo hi >/mnt/job/result; echo out; exit 42")
@@ -69,7 +69,7 @@ def test_a_program_runs_in_a_container_of_its_own_which_is_gone_afterwards(
     assert enroot_standin.containers() == []
 
 
-def test_of_the_nodes_environment_what_belongs_to_the_job_comes_inside(box: Box, run: Run) -> None:
+def test_the_jobs_environment_comes_inside(box: Box, run: Run) -> None:
     host = {"SLURM_JOB_NAME": "a 'b'\n$c", "CUDA_VISIBLE_DEVICES": "0,1", "PYTHONPATH": "/x"}
     inside = run(box, "env", "-0", **host).stdout.split("\0")
     assert {f"{name}={host[name]}" for name in ("SLURM_JOB_NAME", "CUDA_VISIBLE_DEVICES")} <= set(
@@ -80,7 +80,7 @@ def test_of_the_nodes_environment_what_belongs_to_the_job_comes_inside(box: Box,
     assert "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" in inside
 
 
-def test_what_is_mounted_may_be_called_anything(box: Box, run: Run, tmp_path: Path) -> None:
+def test_a_mount_source_may_have_any_name(box: Box, run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "it's, $data \\ é"
     folder.mkdir()
     (folder / "file").write_text("there\n")
@@ -101,7 +101,7 @@ def test_an_image_by_name_is_fetched_and_its_file_not_kept(
     assert enroot_standin.containers() == []
 
 
-def test_the_program_is_root_inside_where_that_is_asked_for(box: Box) -> None:
+def test_the_program_is_root_inside_on_request(box: Box) -> None:
     words, as_root = (
         ENROOT.launch(["true"], replace(box, as_root=one)).argv for one in (False, True)
     )
@@ -140,7 +140,7 @@ def test_signals_are_for_the_program_itself(box: Box, run: Run) -> None:
     assert not Path(pid_file).exists()
 
 
-def test_what_a_killed_shell_has_made_is_removed_with_what_runs_in_it(
+def test_the_container_of_a_killed_shell_is_removed(
     box: Box, enroot_standin: EnrootStandIn
 ) -> None:
     programs = enroot_standin.folder / "bin"

@@ -85,12 +85,12 @@ def test_an_alias_stands_for_a_path_or_another_name(target: str, path: str) -> N
     assert find("torch", files, {"torch": target}) == path
 
 
-def test_an_alias_may_name_a_mirror_from_which_the_tool_fetches() -> None:
+def test_an_alias_may_name_a_mirror() -> None:
     mirror = {"pytorch:22.11": "mirror.site.edu/nvidia/pytorch:22.11-py3"}
     assert find("pytorch:22.11", {}, mirror, fetched=str) == mirror["pytorch:22.11"]
 
 
-def test_what_is_not_there_is_named_with_what_is() -> None:
+def test_a_missing_image_is_reported_with_existing_ones() -> None:
     with pytest.raises(NotFoundError) as caught:
         find("pytorch:22.1", {"/images": ["pytorch+22.11.sqfs"]}, {"jax": "/x"})
     assert str(caught.value.message) == "There is no image 'pytorch:22.1' on this cluster."

@@ -29,14 +29,14 @@ def test_without_a_folder_it_runs_in_the_home(folder: str | None, tmp_path: Path
 
 @pytest.mark.parametrize("name", ["plain", "a b", "-n", "$(x)`y`", "quo'te\"", "new\nline", "é"])
 @pytest.mark.parametrize("start", ["{home}/", "~/", ""])
-def test_a_folder_is_found_whatever_it_is_called(start: str, name: str, tmp_path: Path) -> None:
+def test_a_working_directory_may_have_any_name(start: str, name: str, tmp_path: Path) -> None:
     (tmp_path / name).mkdir()
     box = Box(job_dir="/j", workdir=start.format(home=tmp_path) + name)
     done = run(box, "pwd", HOME=str(tmp_path), CDPATH="/:/tmp")
     assert (done.stdout, done.stderr) == (f"{tmp_path / name}\n", "")
 
 
-def test_a_folder_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_missing_working_directory_is_named(tmp_path: Path) -> None:
     done = run(Box(job_dir="/j", workdir="/nowhere/at all"), "pwd", HOME=str(tmp_path))
     assert done.returncode != 0
     assert "/nowhere/at all" in done.stderr

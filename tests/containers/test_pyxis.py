@@ -69,7 +69,7 @@ def called(tmp_path: Path) -> Called:
     return call
 
 
-def test_the_program_is_root_inside_where_that_is_asked_for() -> None:
+def test_the_program_is_root_inside_on_request() -> None:
     as_root = options(replace(BOX, as_root=True))
     assert set(options(BOX)) - set(as_root) == {"--no-container-remap-root"}
     assert set(as_root) - set(options(BOX)) == {"--container-remap-root"}
@@ -138,9 +138,7 @@ def test_gpus_are_named_by_uuid_where_the_node_knows_them(called: Called) -> Non
 
 
 @pytest.mark.parametrize("devices", ["", "NoDevFiles", "7"])
-def test_no_gpus_are_named_where_there_are_none_or_nobody_knows_them(
-    devices: str, called: Called
-) -> None:
+def test_unknown_gpus_are_not_named(devices: str, called: Called) -> None:
     env = called(CUDA_VISIBLE_DEVICES=devices)["env"]
     assert "NVIDIA_VISIBLE_DEVICES" not in env
     assert env["JSLURM_GPUS"] == ""
@@ -218,7 +216,7 @@ def test_a_mount_may_be_read_only_and_come_from_any_path() -> None:
         (Mount("/a\0", "/mnt/x"), "NUL"),
     ],
 )
-def test_mounts_that_pyxis_cannot_do_are_refused(mount: Mount, words: str) -> None:
+def test_unsupported_mounts_are_refused_by_pyxis(mount: Mount, words: str) -> None:
     with pytest.raises(RequestError, match=words):
         PYXIS.launch(["true"], Box(job_dir="/j", image="/i", mounts=(mount,)))
 

@@ -45,7 +45,7 @@ def test_one_that_names_its_base_takes_no_other(text: str, kind: Kind) -> None:
         read_recipe(text, "ubuntu", kind, "x")
 
 
-def test_what_needs_a_base_says_so() -> None:
+def test_a_recipe_without_a_base_is_refused() -> None:
     for text in ("pip install numpy", "#!/bin/sh\necho"):
         with pytest.raises(RequestError, match="--from IMAGE"):
             read_recipe(text, None, Kind.SCRIPT, "enroot")
@@ -94,7 +94,7 @@ def test_a_list_below_pip_has_a_requirement_a_line() -> None:
         ("a\0b", "NUL"),
     ],
 )
-def test_what_cannot_be_is_named(text: str, said: str) -> None:
+def test_errors_in_a_recipe_are_named(text: str, said: str) -> None:
     with pytest.raises(RequestError, match=said):
         lines(text)
 
@@ -118,12 +118,12 @@ def test_a_recipe_that_copies_files_needs_the_folder_beside_it(text: str, copies
     assert read_recipe(text, None, reads, "x", pushes=True).has_files
 
 
-def test_a_folder_means_nothing_to_lines() -> None:
+def test_lines_of_packages_do_not_take_a_folder() -> None:
     with pytest.raises(RequestError, match="--push"):
         read_recipe("pip install numpy", "base", Kind.DOCKERFILE, "docker", pushes=True)
 
 
-def test_the_digest_changes_with_all_that_makes_an_image() -> None:
+def test_the_digest_changes_with_every_input() -> None:
     recipe = lines("pip install numpy")
     same = lines("\npip install numpy\r\n\n")
     assert recipe.digest("/x.sif", "docker") == same.digest("/x.sif", "docker")

@@ -103,7 +103,7 @@ def test_on_another_node_of_the_job_it_is_in_the_image_too(ground: Ground) -> No
 
 
 @pytest.mark.parametrize("ground", ["pyxis", "enroot"], indirect=True)
-def test_what_a_cell_has_changed_in_its_container_is_there(ground: Ground) -> None:
+def test_a_terminal_sees_changes_of_the_cell(ground: Ground) -> None:
     code = "import time; open('/opt/mine', 'w'); print('up', flush=True); time.sleep(1000)"
     job = ground.started(code, env={"MINE": "a\nb"})
     terminal = opened(ground, job.id)

@@ -96,7 +96,7 @@ def test_a_job_sees_as_many_gpus_as_it_asked_for(slurm_cluster: SlurmCluster) ->
     assert without.returncode == 1
 
 
-def test_up_starts_what_is_missing(home: Path) -> None:
+def test_up_starts_missing_daemons(home: Path) -> None:
     before = up(SMALL)
     controller = before.daemons[1]
     assert controller.program == "slurmctld"
@@ -212,7 +212,7 @@ def test_images_added_to_the_profile_are_kept(home: Path) -> None:
     }
 
 
-def test_a_profile_of_somebody_else_is_never_touched(home: Path) -> None:
+def test_a_foreign_profile_is_never_changed(home: Path) -> None:
     profile_path().parent.mkdir(parents=True)
     profile_path().write_text('host = "real.example"\n')
     with pytest.raises(LocalClusterError, match="already exists"):

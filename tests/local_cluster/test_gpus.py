@@ -78,7 +78,7 @@ def test_why_there_is_none_is_said(nvidia_smi: NvidiaSmi) -> None:
     assert "couldn't communicate" in str(said[0])
 
 
-def test_a_machine_without_nvidia_smi_has_none_and_nothing_is_said(
+def test_a_machine_without_nvidia_smi_has_no_gpus(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/no/such/folder")
@@ -110,7 +110,7 @@ def seen(where: LocalStatus, *options: str) -> str:
     return devices
 
 
-def test_jobs_are_given_the_numbers_of_nvidia_smi_whatever_slurm_calls_them(home: Path) -> None:
+def test_jobs_get_the_gpu_numbers_of_nvidia_smi(home: Path) -> None:
     # Slurm gives numbers by type, in the order of gres.conf: 22.05 says 2 for the L4.
     own = (Gpu(0, H100), Gpu(1, L4), Gpu(5, H100))
     made = up(LocalSpec(nodes=2, cpus=4, memory_mib=2048, own_gpus=own))

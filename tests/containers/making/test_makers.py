@@ -76,7 +76,7 @@ def test_no_tool_is_given_the_recipe_of_another(runtime: str) -> None:
 
 
 @pytest.mark.parametrize("runtime", MAKERS)
-def test_files_go_along_only_with_a_recipe_that_copies_them_or_with_a_folder_that_is_named(
+def test_files_are_pushed_for_recipes_that_copy_and_for_named_folders(
     runtime: str,
 ) -> None:
     assert '"$beside"' not in built(runtime)
@@ -123,7 +123,7 @@ def test_docker_loads_a_base_that_was_made_here() -> None:
 @pytest.mark.parametrize(
     ("step", "doing"), [('step "pulling it"', "pulling it"), ("false", "beginning")]
 )
-def test_what_a_failed_script_said_is_read_again(step: str, doing: str) -> None:
+def test_the_failure_of_a_script_is_read_from_its_log(step: str, doing: str) -> None:
     image = NewImage("/nowhere", "mine", "docker", "0" * 64, None, _VERSION)
     text = render(image, (".tar",), f"{step} || :\nexit 7\n")
     done = subprocess.run(
@@ -138,7 +138,7 @@ def test_what_a_failed_script_said_is_read_again(step: str, doing: str) -> None:
 
 
 @pytest.mark.real
-def test_what_a_killed_build_has_left_on_the_node_goes_with_the_next_and_nothing_else_does(
+def test_the_next_build_removes_leftovers_of_killed_builds_only(
     tmp_path: Path,
 ) -> None:
     def begun(name: str, tool: str) -> subprocess.Popen[bytes]:

@@ -73,7 +73,7 @@ def test_a_changed_profile_keeps_the_login_where_the_way_is_the_same(
     assert (old.state is ConnectionState.OPEN) is kept
 
 
-def test_a_person_who_disconnects_is_not_reconnected_behind_their_back(
+def test_disconnecting_is_not_undone_by_a_later_call(
     clusters: Clusters, sshd: Sshd, ssh_config: Path, tmp_path: Path
 ) -> None:
     write_profile(tmp_path / "config", "far", {"host": "far"})
@@ -86,7 +86,7 @@ def test_a_person_who_disconnects_is_not_reconnected_behind_their_back(
     assert clusters.named("far").transport.run(["true"])
 
 
-def test_who_waits_for_news_hears_of_a_new_cluster_once_anybody_lists_the_clusters(
+def test_waiting_calls_hear_of_a_new_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))

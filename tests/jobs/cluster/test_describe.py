@@ -49,7 +49,7 @@ def test_tools_python_and_the_home_are_found(
     assert home.free_mib is not None
 
 
-def test_what_the_login_profile_names_is_found_whatever_its_name(
+def test_folders_of_the_login_profile_are_found(
     look: Callable[..., Description], tmp_path: Path
 ) -> None:
     scratch = tmp_path / "my 'scratch'\tand $more"

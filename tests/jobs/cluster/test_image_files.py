@@ -30,7 +30,7 @@ def pushed(folder: Path, notebook: str | None = None) -> set[str]:
     return {os.fsdecode(name) for name, one in found.entries.items() if one.kind == "file"}
 
 
-def test_the_folder_goes_without_the_notebook_and_what_git_and_jupyter_keep(folder: Path) -> None:
+def test_the_notebook_and_caches_are_not_pushed(folder: Path) -> None:
     for name in (".git/config", "code/__pycache__/main.pyc", ".ipynb_checkpoints/n.ipynb"):
         (folder / name).parent.mkdir()
         (folder / name).touch()
@@ -50,9 +50,7 @@ def test_the_folder_goes_without_the_notebook_and_what_git_and_jupyter_keep(fold
         ("n*\n!n*\ncode/lib/\n", {"code/main.py", "a b.txt", "c.csv", "n [1].ipynb"}),
     ],
 )
-def test_a_dockerignore_means_what_it_means_to_docker(
-    folder: Path, lines: str, left: set[str]
-) -> None:
+def test_dockerignore_patterns_match_as_in_docker(folder: Path, lines: str, left: set[str]) -> None:
     (folder / ".dockerignore").write_text(lines)
     assert pushed(folder) - {".dockerignore"} == left
 
@@ -78,7 +76,7 @@ def test_the_digest_changes_with_every_file_but_the_notebook(folder: Path) -> No
     assert len(set(digests)) == 6
 
 
-def test_folders_that_cannot_go_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsuitable_folders_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotFoundError):
         files_in(str(folder / "nowhere"), None)
     for wrong in (None, "relative"):

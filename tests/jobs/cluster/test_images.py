@@ -158,7 +158,7 @@ def ground(
     ids=[*ENGINES, "charliecloud squash"],
     indirect=True,
 )
-def test_a_recipe_makes_an_image_that_a_cell_runs_in_and_that_is_not_made_twice(
+def test_an_image_is_built_once_and_runs_cells(
     ground: Ground,
 ) -> None:
     first = ground.build(ground.recipe(*MADE))
@@ -232,7 +232,7 @@ def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground, tmp_path: 
 
 
 @pytest.mark.parametrize("ground", [docker], ids=["docker"], indirect=True)
-def test_one_that_is_cancelled_leaves_nothing(ground: Ground, tmp_path: Path) -> None:
+def test_a_cancelled_build_leaves_no_files(ground: Ground, tmp_path: Path) -> None:
     before = ground.left_in_engine()
     assert ground.cancelled(ground.recipe(*ENDLESS)).state is JobState.CANCELLED
     wait_until(lambda: [one.name for one in ground.folder.iterdir()] == [".mine.lock"], 60)
@@ -241,7 +241,7 @@ def test_one_that_is_cancelled_leaves_nothing(ground: Ground, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("ground", [charliecloud], ids=["charliecloud"], indirect=True)
-def test_two_who_ask_for_the_same_at_once_get_one_job(ground: Ground) -> None:
+def test_equal_builds_at_the_same_time_share_a_job(ground: Ground) -> None:
     with ThreadPoolExecutor(2) as pool:
         asked = [ground.image_spec(ground.recipe("sleep 5")) for _ in range(2)]
         first, second = pool.map(ground.site.service.make_image, asked)

@@ -53,7 +53,7 @@ def question_of(found: Connection) -> Question:
     return found.question
 
 
-def test_questions_come_one_by_one_to_the_caller_who_began() -> None:
+def test_questions_go_one_by_one_to_the_first_caller() -> None:
     way = ScriptedWay("Password: ", "Code: ")
     login = Login("arandu", way, nobody)
     first = question_of(login.connect("notebook", PATIENCE_S))
@@ -113,7 +113,7 @@ def test_an_answer_that_comes_too_late_changes_nothing() -> None:
     assert way.answers == ["secret", "1"]
 
 
-def test_declining_ends_the_login_for_everybody_who_waits() -> None:
+def test_declining_ends_the_login_for_all_callers() -> None:
     way = ScriptedWay("Code: ")
     login = Login("arandu", way, nobody)
     question = question_of(login.connect("first", PATIENCE_S))
@@ -128,7 +128,7 @@ def test_declining_ends_the_login_for_everybody_who_waits() -> None:
     login.close()
 
 
-def test_a_question_is_the_next_ones_once_its_caller_has_gone() -> None:
+def test_a_question_passes_to_the_next_caller() -> None:
     way = ScriptedWay("Password: ", "Code: ")
     login = Login("arandu", way, nobody)
     login.connect("a terminal", PATIENCE_S)

@@ -35,7 +35,7 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("runtime", "names"), TOOLS.items())
-def test_of_a_home_only_what_the_tool_can_run_is_an_image(
+def test_only_files_that_the_tool_can_run_are_images(
     home: Path, runtime: str, names: list[str]
 ) -> None:
     found = site_images(LocalTransport(), ["/no/folder", str(home)], runtime)

@@ -205,7 +205,7 @@ def test_a_snapshot_is_the_folder_as_it_is_now(
     assert names(first) == {".gitignore", "model.py"}
 
 
-def test_a_folder_that_cannot_be_read_whole_is_no_snapshot(
+def test_a_folder_with_an_unreadable_file_is_not_pushed(
     transfers: Transfers, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real_open = os.open
@@ -224,7 +224,7 @@ def test_a_folder_that_cannot_be_read_whole_is_no_snapshot(
     assert not Path(job_dir(tmp_path).work).exists()
 
 
-def test_no_folder_a_file_and_the_whole_home_are_refused(
+def test_a_missing_folder_a_file_and_the_home_are_refused(
     transfers: Transfers, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     far = LocalTransport()
@@ -277,9 +277,7 @@ pathlib.Path("model.py").write_text("changed over there")
 
 
 @over_ssh
-def test_a_job_runs_in_what_was_pushed_and_its_files_come_back_though_it_fails(
-    site: Site, source: Path, tmp_path: Path
-) -> None:
+def test_a_failed_job_still_returns_its_files(site: Site, source: Path, tmp_path: Path) -> None:
     wanted = {"fetch": ("results/**", "*.png", "sub/*"), "fetch_to": str(tmp_path / "back")}
     job = submitted(site, source, CODE + "raise ValueError('no')", **wanted)
     (source / "model.py").write_text("edited later")
@@ -307,9 +305,7 @@ def held(site: Site, tmp_path: Path, source: Path) -> Iterator[None]:
 
 
 @over_ssh
-def test_what_is_pushed_is_seen_on_its_way_and_then_the_job(
-    site: Site, source: Path, tmp_path: Path
-) -> None:
+def test_a_push_shows_its_progress_before_the_job(site: Site, source: Path, tmp_path: Path) -> None:
     with held(site, tmp_path, source):
         job = submitted(site, source, "print(open('model.py').read())")
         assert job.state is JobState.SUBMITTING

@@ -149,6 +149,6 @@ def test_of_a_long_log_only_its_end_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "1:2", "a:b:c:d", "-1:0:0:0"])
-def test_a_cursor_that_is_none_of_ours_is_refused(text: str) -> None:
+def test_a_foreign_cursor_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match="not a cursor"):
         parse_cursor(text)

@@ -138,7 +138,7 @@ def test_every_kind_of_record_is_read() -> None:
 @pytest.mark.parametrize(
     "line", [b"slurmstepd: error", b"", b'{"type": "new"}', b"[" * 100_000, b"\xff\xfe", b'{"a":']
 )
-def test_line_that_is_no_record_is_shown_as_text(line: bytes) -> None:
+def test_a_line_that_is_not_a_record_is_shown_as_text(line: bytes) -> None:
     outputs, consumed = parse_records(line + b"\n")
     assert outputs == [Stream(name="stderr", text=line.decode("utf-8", "replace") + "\n")]
     assert consumed == len(line) + 1

@@ -27,7 +27,7 @@ def written(path: Path, **values: object) -> Path:
     return path
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_written_variables_are_read(tmp_path: Path) -> None:
     path = written(tmp_path / "a b$", b=np.arange(6).reshape(2, 3), a=[1, {"é": None}])
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     back: dict[str, Any] = read_variables(path)[0]
@@ -83,7 +83,7 @@ def test_a_signature_is_of_every_byte_and_of_the_key(tmp_path: Path) -> None:
 
 
 @given(st.data())
-def test_file_that_is_cut_off_is_an_error_of_ours(
+def test_a_cut_off_file_is_a_variable_error(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = written(tmp_path_factory.getbasetemp() / "cut", a=list(range(20)), b=np.ones(10))

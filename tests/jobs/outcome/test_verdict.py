@@ -275,7 +275,7 @@ def test_a_cell_ends_with_its_session_and_the_session_says_why(
     assert when in str(verdict.why)
 
 
-def test_a_cell_that_ended_well_did_so_whatever_its_session_did() -> None:
+def test_a_cell_that_succeeded_stays_so_when_its_session_fails() -> None:
     session = SessionEnd(state=JobState.TIMEOUT, why="The reason.")
     assert judge(cell(exit=OK_EXIT, result=OK, session=session)).state is JobState.COMPLETED
 
@@ -288,7 +288,7 @@ def test_every_evidence_has_a_final_verdict_with_a_sentence(evidence: Evidence) 
 
 
 @given(evidences)
-def test_nothing_is_called_completed_that_nobody_saw_complete(evidence: Evidence) -> None:
+def test_completed_needs_evidence(evidence: Evidence) -> None:
     if judge(evidence).state is JobState.COMPLETED:
         said_so = evidence.exit is not None and evidence.exit.exit_code == 0
         slurm_said_so = evidence.slurm is not None and evidence.slurm.state == "COMPLETED"
@@ -326,7 +326,7 @@ def test_a_cell_that_finds_no_python_says_so(runtime: str, line: str) -> None:
     assert ("--module" if runtime == "none" else "#!/bin/sh") in str(verdict.advice or "")
 
 
-def test_a_job_that_ran_out_of_memory_is_said_with_its_peak_where_that_was_measured() -> None:
+def test_out_of_memory_shows_a_measured_peak() -> None:
     why = judge(script(slurm=slurm("OUT_OF_MEMORY"))).why
     usage = Usage(peak_memory_mib=6041, memory_mib=6144)
     assert str(measured(why, usage)) == "Out of memory (peak 5.9 GiB of 6.0 GiB)."
@@ -353,9 +353,7 @@ LOST = (
         (LOSSES, "The engine ended on n3 ({before})"),
     ],
 )
-def test_code_that_fails_keeps_its_error_and_a_lost_node_is_its_probable_cause(
-    progress: bytes, cause: str
-) -> None:
+def test_failed_code_keeps_its_error_beside_a_lost_node(progress: bytes, cause: str) -> None:
     ended = ExitFile(exit_code=1, time_s=20.0)
     told = cause.format(at=moment(15.0, 20.0), before=moment(12.0, 20.0))
     why = judge(cell(exit=ended, result=RAISED, progress=progress)).why

@@ -122,6 +122,6 @@ def test_slurm_is_asked_once_for_all_who_look_at_a_batch_script(site: Site) -> N
 
 
 @pytest.mark.parametrize("text", ["x", "1:2", "-1:0:0", "0:0:" + "9" * 5000])
-def test_a_cursor_that_is_none_of_ours_is_refused(text: str) -> None:
+def test_a_foreign_cursor_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match="not a cursor"):
         parse_cursor(text)
