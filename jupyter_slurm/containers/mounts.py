@@ -23,7 +23,7 @@ _LINK = (
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class MountRoots:
     """The folders that begin paths of mounts."""
 
     home: str
@@ -41,7 +41,7 @@ class Mounts:
     variable of the node's, since only a shell there knows its value."""
 
 
-def parse_mounts(texts: Iterable[str], places: Places) -> Mounts:
+def parse_mounts(texts: Iterable[str], places: MountRoots) -> Mounts:
     """Parse mounts; of several at the same place the last one counts. RequestError: as of
     `parse_mount`."""
     found: dict[str, Mount] = {}

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.containers import Mount
-from jupyter_slurm.containers.mounts import Places, parse_mount, parse_mounts
+from jupyter_slurm.containers.mounts import MountRoots, parse_mount, parse_mounts
 from jupyter_slurm.errors import RequestError
 
 
@@ -46,7 +46,7 @@ def test_anything_else_is_refused_with_the_form(text: str) -> None:
         parse_mount(text, "/home/u", "/fit")
 
 
-PLACES = Places("/home/u", "/fit", "/jobs/it's")
+PLACES = MountRoots("/home/u", "/fit", "/jobs/it's")
 
 
 def test_of_several_mounts_at_one_place_the_last_counts() -> None:
@@ -57,7 +57,7 @@ def test_of_several_mounts_at_one_place_the_last_counts() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "dash"])
 def test_a_variable_of_the_node_is_read_there(shell: str, tmp_path: Path) -> None:
-    places = Places("/home/u", "/fit", str(tmp_path))
+    places = MountRoots("/home/u", "/fit", str(tmp_path))
     found = parse_mounts(["$SCRATCH/it's:/mnt/a", "${SCRATCH}:/mnt/b"], places)
     assert found.mounts == (
         Mount(f"{tmp_path}/bind.0", "/mnt/a"),

@@ -13,7 +13,7 @@ from typing import Any
 
 from jupyter_slurm import containers
 from jupyter_slurm.containers.enroot_containers import EnrootContainers
-from jupyter_slurm.containers.mounts import Places, home_expanded, parse_mounts
+from jupyter_slurm.containers.mounts import MountRoots, home_expanded, parse_mounts
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import Kind
@@ -162,7 +162,7 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
         mount_links=(),
         environment={**profile.job_env, **spec.env},
     )
-    places = Places(site.home, job.works_in, str(site.job_dir.path))
+    places = MountRoots(site.home, job.works_in, str(site.job_dir.path))
     found = parse_mounts(mounts, places)
     job = replace(job, mounts=found.mounts, mount_links=found.links)
     check_environment(job.environment)
