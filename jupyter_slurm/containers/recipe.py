@@ -1,5 +1,5 @@
 """Read a recipe: a container tool's own (Dockerfile, definition file, set-up script), or lines of
-packages for every tool, which `making/` translates. PURE.
+packages for every tool, which `builders/` translates. PURE.
 
 Lines are commands: `pip install …`, `apt install …`, `conda install …`, also with the `!` or `%` of
 a notebook; or lists below `pip:`, `apt:` and `conda:`, with one package a line as in

@@ -4,8 +4,8 @@ Docker 20.10 and 28, Apptainer 1.4.5, Charliecloud 0.31, enroot 4.1; podman and 
 import pytest
 
 from jupyter_slurm.containers import runtime_named
-from jupyter_slurm.containers.making import maker_for
-from jupyter_slurm.containers.making.script import stopped_at
+from jupyter_slurm.containers.builders import builder_for
+from jupyter_slurm.containers.builders.script import stopped_at
 
 _DOCKER = "docker: Error response from daemon: "
 _PYXIS = "slurmstepd: error: pyxis: "
@@ -168,7 +168,7 @@ def test_a_tools_failure_to_make_an_image_is_explained(
     runtime: str, line: str, words: str, hint: str
 ) -> None:
     end = "jupyter-slurm: a.org/b:1 was not made by x. It ended with exit code 1 while building"
-    explained = maker_for(runtime).explain(f"pulling a.org/b:1\n{line}\nhint: no\n{end}\n")
+    explained = builder_for(runtime).explain(f"pulling a.org/b:1\n{line}\nhint: no\n{end}\n")
     assert explained is not None
     assert words in explained.sentence
     assert hint in explained.advice
@@ -184,17 +184,17 @@ def test_a_tools_failure_to_make_an_image_is_explained(
     ],
 )
 def test_a_failed_command_of_a_recipe_is_not_the_tools_failure(runtime: str, log: str) -> None:
-    assert maker_for(runtime).explain(log) is None
+    assert builder_for(runtime).explain(log) is None
 
 
 @pytest.mark.parametrize("runtime", ["docker", "apptainer", "enroot"])
 def test_a_full_disk_is_named_in_the_words_of_a_recipes_command(runtime: str) -> None:
     said = "pip: [Errno 28] No space left on device"
     end = "The command returned a non-zero code: 1\n"
-    found = maker_for(runtime).explain(f"\x1b[91m{said}\x1b[0m\n{end}")
+    found = builder_for(runtime).explain(f"\x1b[91m{said}\x1b[0m\n{end}")
     assert found is not None
     assert found.sentence.endswith(f" is full: {said}.")
-    assert maker_for(runtime).explain(said + "\nline" * 30 + f"\n{end}") is None
+    assert builder_for(runtime).explain(said + "\nline" * 30 + f"\n{end}") is None
 
 
 @pytest.mark.parametrize(

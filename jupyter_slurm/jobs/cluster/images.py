@@ -1,6 +1,6 @@
 """Images on a cluster: list, build, pull, remove.
 
-A job makes an image, by a script of `containers.making`, unless the image exists with the same
+A job makes an image, by a script of `containers.builders`, unless the image exists with the same
 recipe or a job is making it.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from jupyter_slurm.containers import image_folder
+from jupyter_slurm.containers.builders import BUILDERS, WITHIN_SLURM, Builder, builder_for
+from jupyter_slurm.containers.builders.script import NewImage, render
 from jupyter_slurm.containers.images import name_of
-from jupyter_slurm.containers.making import MAKERS, WITHIN_SLURM, Maker, maker_for
-from jupyter_slurm.containers.making.script import NewImage, render
 from jupyter_slurm.containers.recipe import read_recipe
 from jupyter_slurm.containers.references import Reference, parse_reference
 from jupyter_slurm.errors import NotFoundError, RequestError
@@ -80,19 +80,19 @@ class Images:
         digest: str,
         base: str | None,
         files: Files | None,
-        text: Callable[[Maker, str], str],
+        text: Callable[[Builder, str], str],
     ) -> ImageBuild:
-        maker, store = maker_for(runtime), cluster.image_store()
-        record = store.record(name, maker.tool)
+        builder, store = builder_for(runtime), cluster.image_store()
+        record = store.record(name, builder.tool)
         if record is not None and record.digest == digest and not spec.again and store.has(record):
-            return ImageBuild(image=_image(store, maker.tool, record))
+            return ImageBuild(image=_image(store, builder.tool, record))
         version = image_folder.version(digest, spec.id if spec.again else None)
-        new = NewImage(str(store.path), name, maker.tool, digest, base, version, spec.again)
+        new = NewImage(str(store.path), name, builder.tool, digest, base, version, spec.again)
         image = Image(
             name=name,
             origin=ImageOrigin.PULLED if spec.recipe is None else ImageOrigin.BUILT,
             path=str(store.path / new.stem),
-            tool=maker.tool,
+            tool=builder.tool,
             base=base,
             digest=digest,
         )
@@ -100,7 +100,7 @@ class Images:
         for one in self._book.live():
             if one.job.fingerprint == mark:
                 return ImageBuild(image=image, job=one.job)
-        code = render(new, maker.suffixes, text(maker, version))
+        code = render(new, builder.suffixes, text(builder, version))
         on_login = cluster.profile.build_on == "login" and runtime not in WITHIN_SLURM
         job = _job(spec, cluster.name, name, code, mark, files, on_login=on_login)
         return ImageBuild(image=image, job=self._submit(job))
@@ -120,30 +120,32 @@ class Images:
             )
         nodes: set[str] = set()
         for tool, one in found:
-            suffixes = next(maker.suffixes for maker in MAKERS.values() if maker.tool == tool)
+            suffixes = next(
+                builder.suffixes for builder in BUILDERS.values() if builder.tool == tool
+            )
             nodes |= set(store.remove(one, tool, suffixes))
         return ImageRemoval(held_on=tuple(sorted(nodes)))
 
 
-_Plan = tuple[str, str, str | None, Files | None, Callable[[Maker, str], str]]
+_Plan = tuple[str, str, str | None, Files | None, Callable[[Builder, str], str]]
 
 
 def _built(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
-    """Return name, digest, base, the files that go with the recipe and the maker's text.
+    """Return name, digest, base, the files that go with the recipe and the builder's text.
     RequestError; NotFoundError: the base, or the folder of the files."""
-    maker = maker_for(runtime)
+    builder = builder_for(runtime)
     image_folder.check_name(spec.name)
     pushes = spec.push is not None
-    recipe = read_recipe(spec.recipe or "", spec.base, maker.reads, runtime, pushes=pushes)
-    base = None if recipe.base is None else _base(recipe.base, cluster, runtime, maker)
-    maker.build(recipe, base, "0" * 12)  # refused here and now if it must be
+    recipe = read_recipe(spec.recipe or "", spec.base, builder.reads, runtime, pushes=pushes)
+    base = None if recipe.base is None else _base(recipe.base, cluster, runtime, builder)
+    builder.build(recipe, base, "0" * 12)  # refused here and now if it must be
     files = files_in(spec.push or spec.folder, spec.notebook) if recipe.has_files else None
     return (
         spec.name,
-        recipe.digest(base, maker.tool, files.digest if files else None),
+        recipe.digest(base, builder.tool, files.digest if files else None),
         recipe.base,
         files,
-        lambda maker, version: maker.build(recipe, base, version),
+        lambda builder, version: builder.build(recipe, base, version),
     )
 
 
@@ -152,22 +154,28 @@ def _pulled(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
         raise RequestError("Name the image to pull.")
     # As `--image` reads it: a name that the profile gives to another registry's image is that one.
     reference = parse_reference(cluster.profile.images.get(spec.base, spec.base))
-    digest = image_folder.reference_digest(str(reference), maker_for(runtime).tool)
-    return str(reference), digest, None, None, lambda maker, version: maker.pull(reference, version)
+    digest = image_folder.reference_digest(str(reference), builder_for(runtime).tool)
+    return (
+        str(reference),
+        digest,
+        None,
+        None,
+        lambda builder, version: builder.pull(reference, version),
+    )
 
 
 def _of_the_site(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> Image | None:
     """Return the site's own image of that name, which jobs would run in whatever is pulled."""
     name = spec.base or ""
-    path = PurePosixPath(_base(name, cluster, runtime, maker_for(runtime))) if name else None
+    path = PurePosixPath(_base(name, cluster, runtime, builder_for(runtime))) if name else None
     if path is None or not path.is_absolute() or path.parent == cluster.image_store().path:
         return None
     return Image(name=name, origin=ImageOrigin.SITE, path=str(path))
 
 
-def _base(wanted: str, cluster: SlurmCluster, runtime: str, maker: Maker) -> str:
+def _base(wanted: str, cluster: SlurmCluster, runtime: str, builder: Builder) -> str:
     def fetched(reference: Reference) -> str | None:
-        return maker.named(reference)
+        return builder.named(reference)
 
     return cluster.find_image(wanted, runtime, fetched)
 

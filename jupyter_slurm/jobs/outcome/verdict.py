@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from jupyter_slurm.containers import making, runtime_named
-from jupyter_slurm.containers.making.script import Failure, read_failure, stopped_at
+from jupyter_slurm.containers import builders, runtime_named
+from jupyter_slurm.containers.builders.script import Failure, read_failure, stopped_at
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import SHUT_DOWN, SUCCEEDED, Explained
 from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
@@ -320,7 +320,7 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
 
 
 def _image_failed(image: Failure, log: str) -> Explained:
-    tool = making.explained(image, log)
+    tool = builders.explained(image, log)
     why = f"The image {image.name} was not made: {image.doing} failed."
     advice = tool.advice if tool else "See the tool's own words in the job's output."
     return joined(why, tool.sentence if tool else None, _stopped(log)), advice

@@ -12,7 +12,7 @@ import shlex
 from itertools import chain
 
 from jupyter_slurm.containers.apptainer import apptainer_name, explain_build
-from jupyter_slurm.containers.making.script import file
+from jupyter_slurm.containers.builders.script import file
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained

@@ -12,8 +12,8 @@ import shlex
 from itertools import chain
 
 from jupyter_slurm.containers import runtime_named
+from jupyter_slurm.containers.builders.script import beside, file
 from jupyter_slurm.containers.enroot_containers import CONTAINERS_FULL, enroot_name
-from jupyter_slurm.containers.making.script import beside, file
 from jupyter_slurm.containers.pyxis import SRUN, STEP, STEP_INSIDE
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.containers.making import MAKERS
-from jupyter_slurm.containers.making.script import Failure, NewImage, read_failure, render
+from jupyter_slurm.containers.builders import BUILDERS
+from jupyter_slurm.containers.builders.script import Failure, NewImage, read_failure, render
 from jupyter_slurm.containers.recipe import Kind, read_recipe
 from jupyter_slurm.containers.references import parse_reference
 from jupyter_slurm.errors import RequestError
@@ -32,13 +32,13 @@ def built(
     runtime: str, text: str | None = None, base: str | None = None, *, pushes: bool = False
 ) -> str:
     """What the tool is told to build, of its own kind of recipe (None) or of lines."""
-    maker = MAKERS[runtime]
-    text = text or _RECIPES[maker.reads]
+    builder = BUILDERS[runtime]
+    text = text or _RECIPES[builder.reads]
     needs_base = text == _LINES or text.startswith("#!")
     named = _BASE if needs_base else None
-    recipe = read_recipe(text, named, maker.reads, runtime, pushes=pushes)
-    found = (base or maker.named(parse_reference(_BASE))) if needs_base else None
-    return maker.build(recipe, found, _VERSION)
+    recipe = read_recipe(text, named, builder.reads, runtime, pushes=pushes)
+    found = (base or builder.named(parse_reference(_BASE))) if needs_base else None
+    return builder.build(recipe, found, _VERSION)
 
 
 def file(text: str, name: str) -> str:
@@ -49,25 +49,25 @@ def file(text: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("recipe", [None, _LINES], ids=["own", "lines"])
-@pytest.mark.parametrize("runtime", MAKERS)
+@pytest.mark.parametrize("runtime", BUILDERS)
 def test_every_tool_makes_images_and_the_text_is_posix_sh(runtime: str, recipe: str | None) -> None:
     image = NewImage("/a b", "mine", "x", "0" * 64, "it's", _VERSION)
-    texts = [built(runtime, recipe), MAKERS[runtime].pull(parse_reference("a.org/b:c"), _VERSION)]
-    for text in [*texts, *(render(image, MAKERS[runtime].suffixes, text) for text in texts)]:
+    texts = [built(runtime, recipe), BUILDERS[runtime].pull(parse_reference("a.org/b:c"), _VERSION)]
+    for text in [*texts, *(render(image, BUILDERS[runtime].suffixes, text) for text in texts)]:
         for shell in ("dash", "bash"):
             subprocess.run([shell, "-n"], input=text, text=True, check=True)
 
 
-@pytest.mark.parametrize("runtime", MAKERS)
+@pytest.mark.parametrize("runtime", BUILDERS)
 def test_a_tools_own_recipe_reaches_it_as_it_was_written(runtime: str) -> None:
-    kind = MAKERS[runtime].reads
+    kind = BUILDERS[runtime].reads
     name = {Kind.DOCKERFILE: "Dockerfile", Kind.DEFINITION: "definition", Kind.SCRIPT: "setup"}
     assert file(built(runtime), name[kind]) == _RECIPES[kind]
 
 
-@pytest.mark.parametrize("runtime", MAKERS)
+@pytest.mark.parametrize("runtime", BUILDERS)
 def test_no_tool_is_given_the_recipe_of_another(runtime: str) -> None:
-    reads = MAKERS[runtime].reads
+    reads = BUILDERS[runtime].reads
     for kind, text in _RECIPES.items():
         if kind is not reads:
             with pytest.raises(RequestError, match=f"{runtime} does not read") as caught:
@@ -75,7 +75,7 @@ def test_no_tool_is_given_the_recipe_of_another(runtime: str) -> None:
             assert "pip install" in str(caught.value.hint)
 
 
-@pytest.mark.parametrize("runtime", MAKERS)
+@pytest.mark.parametrize("runtime", BUILDERS)
 def test_files_are_pushed_for_recipes_that_copy_and_for_named_folders(
     runtime: str,
 ) -> None:
@@ -85,7 +85,7 @@ def test_files_are_pushed_for_recipes_that_copy_and_for_named_folders(
         Kind.DOCKERFILE: 'FROM ubuntu\nCOPY ["a b", "/c d"]\n',
         Kind.DEFINITION: "Bootstrap: docker\nFrom: x\n%files\n  a /a\n",
     }
-    kind = MAKERS[runtime].reads
+    kind = BUILDERS[runtime].reads
     if kind in copying:
         assert '"$beside"' in built(runtime, copying[kind])
     assert '"$beside"' in built(runtime, pushes=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from jupyter_slurm.containers.builders.script import SAVING, context
 from jupyter_slurm.containers.docker import explain_build
 from jupyter_slurm.containers.docker_script import FORGET
 from jupyter_slurm.containers.image_folder import docker_tag
-from jupyter_slurm.containers.making.script import SAVING, context
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
@@ -46,7 +46,7 @@ _SAVE = f"""{SAVING}{{engine}} save {{tag}} >"$partial.tar"
 
 
 class Docker:
-    """A maker with an engine that `words` call."""
+    """A builder with an engine that `words` call."""
 
     tool = "docker"
     suffixes = (".tar",)

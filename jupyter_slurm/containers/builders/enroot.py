@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import shlex
 
+from jupyter_slurm.containers.builders.pyxis import program, setup
+from jupyter_slurm.containers.builders.script import SAVING
 from jupyter_slurm.containers.enroot_containers import (
     CONTAINERS_FULL,
     enroot_lines,
     enroot_name,
     explain_enroot,
 )
-from jupyter_slurm.containers.making.pyxis import program, setup
-from jupyter_slurm.containers.making.script import SAVING
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained

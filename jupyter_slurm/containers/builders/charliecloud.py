@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import shlex
 
+from jupyter_slurm.containers.builders.script import SAVING, context
 from jupyter_slurm.containers.charliecloud import explain_build
-from jupyter_slurm.containers.making.script import SAVING, context
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import HUB, Reference, parse_reference
 from jupyter_slurm.containers.runtime import Explained

@@ -1,6 +1,6 @@
 """Make an image with each container tool: build it from a recipe, or pull it. PURE.
 
-One file per tool, behind the Protocol `Maker`; `script.py` has the frame around a tool's own text.
+One file per tool behind the Protocol `Builder`; `script.py` frames its text.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from jupyter_slurm.containers.making.apptainer import Apptainer
-from jupyter_slurm.containers.making.charliecloud import Charliecloud
-from jupyter_slurm.containers.making.docker import Docker
-from jupyter_slurm.containers.making.enroot import Enroot
-from jupyter_slurm.containers.making.pyxis import Pyxis
-from jupyter_slurm.containers.making.script import Failure, folder_full
+from jupyter_slurm.containers.builders.apptainer import Apptainer
+from jupyter_slurm.containers.builders.charliecloud import Charliecloud
+from jupyter_slurm.containers.builders.docker import Docker
+from jupyter_slurm.containers.builders.enroot import Enroot
+from jupyter_slurm.containers.builders.pyxis import Pyxis
+from jupyter_slurm.containers.builders.script import Failure, folder_full
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.errors import RequestError
 
-__all__ = ["MAKERS", "WITHIN_SLURM", "Maker", "explained", "maker_for"]
+__all__ = ["BUILDERS", "WITHIN_SLURM", "Builder", "builder_for", "explained"]
 
 WITHIN_SLURM = frozenset({"pyxis"})
 """Runtimes that make images in a step of a job, and nowhere else."""
 
 
-class Maker(Protocol):
+class Builder(Protocol):
     """A tool that makes images."""
 
     @property
@@ -56,7 +56,7 @@ class Maker(Protocol):
         image; None: it is not known."""
 
 
-MAKERS: Mapping[str, Maker] = MappingProxyType(
+BUILDERS: Mapping[str, Builder] = MappingProxyType(
     {
         "charliecloud": Charliecloud(),
         "docker": Docker(("docker",)),
@@ -68,21 +68,21 @@ MAKERS: Mapping[str, Maker] = MappingProxyType(
         "enroot": Enroot(),
     }
 )
-"""The makers by the runtime's name."""
+"""The builders by the runtime's name."""
 
 
-def maker_for(runtime: str) -> Maker:
-    """Return the runtime's maker. RequestError: that runtime has no images."""
-    if runtime in MAKERS:
-        return MAKERS[runtime]
+def builder_for(runtime: str) -> Builder:
+    """Return the runtime's builder. RequestError: that runtime has no images."""
+    if runtime in BUILDERS:
+        return BUILDERS[runtime]
     raise RequestError(
         f"Runtime {runtime} does not use images.",
-        hint=f"Use --runtime with a container tool: {', '.join(MAKERS)}.",
+        hint=f"Use --runtime with a container tool: {', '.join(BUILDERS)}.",
     )
 
 
 def explained(failure: Failure, log_tail: str) -> Explained | None:
     """Explain why the image was not made, by any of the runtimes that share the tool."""
-    makers = (maker for maker in MAKERS.values() if maker.tool == failure.tool)
-    found = (maker.explain(log_tail) for maker in makers)
+    builders = (builder for builder in BUILDERS.values() if builder.tool == failure.tool)
+    found = (builder.explain(log_tail) for builder in builders)
     return folder_full(failure, log_tail) or next(filter(None, found), None)
