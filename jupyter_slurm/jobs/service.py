@@ -34,7 +34,7 @@ from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.details import Details
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.lab import lab_base_url
-from jupyter_slurm.jobs.outcome.delivery import Delivery, remove_old_copies
+from jupyter_slurm.jobs.outcome.result_service import ResultService, remove_old_copies
 from jupyter_slurm.jobs.preflight.preview import Preflight, check_previewable, memory_mib
 from jupyter_slurm.jobs.records.adoption import Adoption
 from jupyter_slurm.jobs.records.book import Book
@@ -113,7 +113,7 @@ class Service:
         self._preflight = Preflight(self._clusters, self.jobs)
         self.cluster_info = self._preflight.cluster_info
         self.spending = self._preflight.spending
-        self._delivery = Delivery(self._book, self._clusters)
+        self._delivery = ResultService(self._book, self._clusters)
         self.logs, self.result = self._delivery.logs, self._delivery.result
         self.details = Details(self._book, self._clusters).details
         self.usage = Measured(self._book, self._clusters).usage

@@ -12,7 +12,7 @@ from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
-from jupyter_slurm.jobs.outcome.delivery import Delivery
+from jupyter_slurm.jobs.outcome.result_service import ResultService
 from jupyter_slurm.jobs.outcome.verdict import CANCEL_NOTED
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission import on_login
@@ -30,7 +30,7 @@ class Steering:
         book: Book,
         clusters: Clusters,
         transfers: Transfers,
-        delivery: Delivery,
+        delivery: ResultService,
         sessions: Sessions,
     ) -> None:
         self._book = book

@@ -72,7 +72,7 @@ class _End(NamedTuple):
     """By the monotonic clock."""
 
 
-class Delivery:
+class ResultService:
     def __init__(self, book: Book, clusters: Clusters) -> None:
         self._book = book
         self._clusters = clusters
