@@ -1,13 +1,13 @@
 """A private, real Slurm on this machine that runs as its user: `jupyter slurm up`.
 
-`spec` has the values, `gpus` this machine's GPUs, `places` the paths, `software` the programs,
+`spec` has the values, `gpus` this machine's GPUs, `paths` the paths, `software` the programs,
 `conf` Slurm's files (pure), `processes` the kernel's view. `daemons` starts and stops the daemons,
 in the order of `cluster`; `profile` registers the cluster.
 """
 
 from jupyter_slurm.local_cluster.cluster import down, shape, status, up
 from jupyter_slurm.local_cluster.gpus import own_gpus
-from jupyter_slurm.local_cluster.places import folder
+from jupyter_slurm.local_cluster.paths import folder
 from jupyter_slurm.local_cluster.profile import profile_path
 from jupyter_slurm.local_cluster.software import missing_packages
 from jupyter_slurm.local_cluster.spec import DaemonStatus, Gpu, LocalSpec, LocalStatus

@@ -23,8 +23,8 @@ from jupyter_slurm.local_cluster import conf, profile, software
 from jupyter_slurm.local_cluster.conf import Ports
 from jupyter_slurm.local_cluster.daemons import Daemons, slurmd
 from jupyter_slurm.local_cluster.gpus import own_gpus
-from jupyter_slurm.local_cluster.places import (
-    Places,
+from jupyter_slurm.local_cluster.paths import (
+    Paths,
     folder,
     locked,
     remove_empty,
@@ -67,21 +67,21 @@ def up(spec: LocalSpec, say: Say = silent) -> LocalStatus:
     place = folder(spec.name)
     profile.check(spec.name)
     with locked(place):
-        places = Places.of(place)
-        known = _load(places)
+        paths = Paths.of(place)
+        known = _load(paths)
         if known is not None:
             _refuse_another_shape(known, spec)
-        places.make()
-        programs = _software(places, say)
+        paths.make()
+        programs = _software(paths, say)
         ports = _ports(known, spec)
-        daemons = Daemons(spec, places, ports, programs)
+        daemons = Daemons(spec, paths, ports, programs)
         _write(daemons)
         try:
             _start(daemons, say)
         except BaseException:
             _stop(daemons)
             raise
-        profile.register(spec, places, _profile_environment(daemons))
+        profile.register(spec, paths, _profile_environment(daemons))
         return _status(daemons)
 
 
@@ -96,10 +96,10 @@ def down(name: str = "local", purge: bool = False, say: Say = silent) -> None:
     if not place.exists():
         return
     with locked(place):
-        places = Places.of(place)
-        known = _load(places)
+        paths = Paths.of(place)
+        known = _load(paths)
         if known is not None:
-            daemons = _daemons(known, places)
+            daemons = _daemons(known, paths)
             say(f"Stopping {name} …")
             if daemons.find("slurmctld") is not None:
                 daemons.wake("slurmctld")
@@ -108,7 +108,7 @@ def down(name: str = "local", purge: bool = False, say: Say = silent) -> None:
             _stop(daemons)
         if purge:
             profile.unregister(name)
-            places.unlink()
+            paths.unlink()
             shutil.rmtree(place)
             remove_empty(place.parent, parents=2)
 
@@ -121,17 +121,17 @@ def status(name: str = "local") -> LocalStatus | None:
 
 def load(place: Path) -> Daemons | None:
     """Return the cluster in the folder `place`; None when there is none."""
-    places = Places.of(place)
-    known = _load(places)
-    return None if known is None else _daemons(known, places)
+    paths = Paths.of(place)
+    known = _load(paths)
+    return None if known is None else _daemons(known, paths)
 
 
-def _daemons(known: _ClusterFile, places: Places) -> Daemons:
-    return Daemons(known.spec, places, known.ports, known.software)
+def _daemons(known: _ClusterFile, paths: Paths) -> Daemons:
+    return Daemons(known.spec, paths, known.ports, known.software)
 
 
-def _load(places: Places) -> _ClusterFile | None:
-    path = places.folder / places.record.name
+def _load(paths: Paths) -> _ClusterFile | None:
+    path = paths.folder / paths.record.name
     try:
         return msgspec.json.decode(path.read_bytes(), type=_ClusterFile, dec_hook=_path)
     except FileNotFoundError:
@@ -147,11 +147,11 @@ def _path(_: type, text: str) -> Path:
 
 
 def _status(daemons: Daemons) -> LocalStatus:
-    places = daemons.places
+    paths = daemons.paths
     return LocalStatus(
         spec=daemons.spec,
-        folder=places.folder,
-        conf=places.conf,
+        folder=paths.folder,
+        conf=paths.conf,
         version=daemons.software.version_text,
         daemons=daemons.status(),
     )
@@ -160,7 +160,7 @@ def _status(daemons: Daemons) -> LocalStatus:
 def _refuse_another_shape(known: _ClusterFile, spec: LocalSpec) -> None:
     if known.spec == spec:
         return
-    daemons = _daemons(known, Places.of(folder(spec.name)))
+    daemons = _daemons(known, Paths.of(folder(spec.name)))
     if not _status(daemons).stopped:
         was = known.spec
         raise LocalClusterError(
@@ -171,20 +171,20 @@ def _refuse_another_shape(known: _ClusterFile, spec: LocalSpec) -> None:
         )
 
 
-def _software(places: Places, say: Say) -> Software:
+def _software(paths: Paths, say: Say) -> Software:
     """Return the system's Slurm, or a private one if there is none and no root to install it."""
     found = software.installed()
     if found is not None:
         return found
     if os.geteuid() == 0 or not software.can_unpack():
         raise software.not_installed()
-    return software.unpacked(places.base / "software", say)
+    return software.unpacked(paths.base / "software", say)
 
 
 def _ports(known: _ClusterFile | None, spec: LocalSpec) -> Ports:
     """Return the ports of last time if all are free or our daemons have them, else new ones."""
     if known is not None and known.spec.nodes == spec.nodes:
-        daemons = _daemons(known, Places.of(folder(spec.name)))
+        daemons = _daemons(known, Paths.of(folder(spec.name)))
         if not _status(daemons).stopped or all(map(_free, known.ports.all())):
             return known.ports
     candidates = (port for port in random.sample(_PORTS, len(_PORTS)) if _free(port))
@@ -214,33 +214,33 @@ def _user() -> str:
 
 def _write(daemons: Daemons) -> None:
     """Make the folders and write every file that the daemons read."""
-    spec, places, programs = daemons.spec, daemons.places, daemons.software
+    spec, paths, programs = daemons.spec, daemons.paths, daemons.software
     at = conf.Setting(
         host=host(),
         user=_user(),
-        places=places,
+        paths=paths,
         ports=daemons.ports,
         version=programs.version,
         plugins=str(programs.plugins) if programs.plugins else None,
     )
     for node in spec.node_names():
-        places.spool(node).mkdir(mode=0o700, exist_ok=True)
+        paths.spool(node).mkdir(mode=0o700, exist_ok=True)
     for position in range(len(spec.own_gpus) or spec.gpus):
         with suppress(FileExistsError):
-            places.gpu(position).symlink_to(os.devnull)
+            paths.gpu(position).symlink_to(os.devnull)
     if spec.own_gpus:
-        write_private(places.task_prolog, conf.task_prolog(spec))
-        places.task_prolog.chmod(0o700)
+        write_private(paths.task_prolog, conf.task_prolog(spec))
+        paths.task_prolog.chmod(0o700)
     for name, program in programs.commands.items():
-        (places.bin / name).unlink(missing_ok=True)
-        (places.bin / name).symlink_to(program)
-    if not places.munge_key.exists():
-        write_private(places.munge_key, secrets.token_hex(512))
-    write_private(places.conf, conf.slurm_conf(spec, at))
-    write_private(places.base / "gres.conf", conf.gres_conf(spec, places))
-    write_private(places.base / "cgroup.conf", conf.cgroup_conf(at.version))
+        (paths.bin / name).unlink(missing_ok=True)
+        (paths.bin / name).symlink_to(program)
+    if not paths.munge_key.exists():
+        write_private(paths.munge_key, secrets.token_hex(512))
+    write_private(paths.conf, conf.slurm_conf(spec, at))
+    write_private(paths.base / "gres.conf", conf.gres_conf(spec, paths))
+    write_private(paths.base / "cgroup.conf", conf.cgroup_conf(at.version))
     record = _ClusterFile(spec, daemons.ports, programs)
-    write_private(places.record, msgspec.json.encode(record, enc_hook=str).decode())
+    write_private(paths.record, msgspec.json.encode(record, enc_hook=str).decode())
 
 
 def _start(daemons: Daemons, say: Say) -> None:
@@ -267,7 +267,7 @@ def _stop(daemons: Daemons) -> None:
         daemons.stop(slurmd(node))
     daemons.kill_jobs()  # those that a slurmd launched in between
     for node in daemons.spec.node_names():  # else a requeued job finds its script there, and fails
-        for left in daemons.places.spool(node).glob("job*"):
+        for left in daemons.paths.spool(node).glob("job*"):
             shutil.rmtree(left)
     for name in ("slurmctld", "munged"):
         daemons.stop(name)
@@ -291,7 +291,7 @@ def _fail_nodes(daemons: Daemons) -> None:
 
 
 def _profile_environment(daemons: Daemons) -> dict[str, str]:
-    env = {"SLURM_CONF": str(daemons.places.conf)}
+    env = {"SLURM_CONF": str(daemons.paths.conf)}
     if daemons.software.libraries:
         env["LD_LIBRARY_PATH"] = os.pathsep.join(map(str, daemons.software.libraries))
     return env

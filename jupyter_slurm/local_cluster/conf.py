@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from jupyter_slurm.local_cluster.places import Places
+from jupyter_slurm.local_cluster.paths import Paths
 from jupyter_slurm.local_cluster.spec import LocalSpec
 
 
@@ -29,7 +29,7 @@ class Setting:
 
     host: str
     user: str
-    places: Places
+    paths: Paths
     ports: Ports
     version: tuple[int, int]
     plugins: str | None = None
@@ -41,7 +41,7 @@ def slurm_conf(spec: LocalSpec, at: Setting) -> str:
         *_control(spec, at),
         *_scheduling(),
         *_jobs(),
-        *([f"TaskProlog={at.places.task_prolog}"] if spec.own_gpus else []),
+        *([f"TaskProlog={at.paths.task_prolog}"] if spec.own_gpus else []),
         *_nodes(spec, at),
         *_partitions(),
         *spec.extra_conf,
@@ -50,7 +50,7 @@ def slurm_conf(spec: LocalSpec, at: Setting) -> str:
 
 
 def _control(spec: LocalSpec, at: Setting) -> list[str]:
-    places = at.places
+    paths = at.paths
     return [
         f"ClusterName={spec.name}",
         f"SlurmctldHost={at.host}(127.0.0.1)",
@@ -59,15 +59,15 @@ def _control(spec: LocalSpec, at: Setting) -> list[str]:
         f"SlurmUser={at.user}",
         f"SlurmdUser={at.user}",
         # cred_expire: a requeued job waits so long (default 120 s) before it may start again.
-        f"AuthInfo=socket={places.munge_socket},cred_expire=5",
-        f"StateSaveLocation={places.state}",
-        f"SlurmdSpoolDir={places.spool('%n')}",
+        f"AuthInfo=socket={paths.munge_socket},cred_expire=5",
+        f"StateSaveLocation={paths.state}",
+        f"SlurmdSpoolDir={paths.spool('%n')}",
         # The nodes share this machine's /tmp, and what PMIx puts there is named after the step.
-        f"TmpFS={places.spool('%n')}",
-        f"SlurmctldPidFile={places.base}/run/slurmctld.pid",
-        f"SlurmdPidFile={places.base}/run/slurmd-%n.pid",
-        f"SlurmdLogFile={places.base}/log/slurmd-%n.log",
-        f"SlurmctldLogFile={places.log('slurmctld')}",
+        f"TmpFS={paths.spool('%n')}",
+        f"SlurmctldPidFile={paths.base}/run/slurmctld.pid",
+        f"SlurmdPidFile={paths.base}/run/slurmd-%n.pid",
+        f"SlurmdLogFile={paths.base}/log/slurmd-%n.log",
+        f"SlurmctldLogFile={paths.log('slurmctld')}",
         *([f"PluginDir={at.plugins}"] if at.plugins else []),
     ]
 
@@ -131,7 +131,7 @@ def _partitions() -> list[str]:
     ]
 
 
-def gres_conf(spec: LocalSpec, places: Places) -> str:
+def gres_conf(spec: LocalSpec, paths: Paths) -> str:
     """Return gres.conf: unless `File=` is a character device, CUDA_VISIBLE_DEVICES is not set.
 
     Ours are links to /dev/null, also for real GPUs: if no cgroup keeps jobs from devices, Slurm
@@ -140,7 +140,7 @@ def gres_conf(spec: LocalSpec, places: Places) -> str:
     lines = ["AutoDetect=off"]
     for node in spec.node_names():
         for kind, positions in _by_type(spec, node):
-            files = f"{places.gpu(0)}".removesuffix("0") + f"[{positions[0]}-{positions[-1]}]"
+            files = f"{paths.gpu(0)}".removesuffix("0") + f"[{positions[0]}-{positions[-1]}]"
             lines.append(f"NodeName={node} Name=gpu Type={kind} File={files}")
     return "\n".join(lines) + "\n"
 

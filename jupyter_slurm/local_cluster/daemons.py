@@ -19,7 +19,7 @@ import msgspec
 from jupyter_slurm.errors import LocalClusterError
 from jupyter_slurm.local_cluster import processes
 from jupyter_slurm.local_cluster.conf import Ports
-from jupyter_slurm.local_cluster.places import Places
+from jupyter_slurm.local_cluster.paths import Paths
 from jupyter_slurm.local_cluster.processes import Process
 from jupyter_slurm.local_cluster.software import Software
 from jupyter_slurm.local_cluster.spec import DaemonStatus, LocalSpec
@@ -34,36 +34,36 @@ _KILL_ROUNDS = 4
 
 @dataclass(frozen=True)
 class Daemons:
-    """The daemons of the cluster whose files are at `places`."""
+    """The daemons of the cluster whose files are at `paths`."""
 
     spec: LocalSpec
-    places: Places
+    paths: Paths
     ports: Ports
     software: Software
 
     def start_munged(self) -> None:
         """Start the authentication daemon; `--force` lets any user run it, root too (munged(8))."""
-        places = self.places
+        paths = self.paths
         self._start(
             "munged",
             "--foreground",
             "--force",
-            f"--key-file={places.munge_key}",
-            f"--socket={places.munge_socket}",
-            f"--pid-file={places.base}/run/munged.pid",
-            f"--log-file={places.log('munged')}",
-            f"--seed-file={places.base}/run/munged.seed",
+            f"--key-file={paths.munge_key}",
+            f"--socket={paths.munge_socket}",
+            f"--pid-file={paths.base}/run/munged.pid",
+            f"--log-file={paths.log('munged')}",
+            f"--seed-file={paths.base}/run/munged.seed",
         )
-        self.wait("munged", lambda: _listens_unix(places.munge_socket))
+        self.wait("munged", lambda: _listens_unix(paths.munge_socket))
 
     def start_slurmctld(self) -> None:
         """Start the controller; it takes up the state that it saved when it was stopped."""
-        self._start("slurmctld", "-D", "-f", str(self.places.conf))
+        self._start("slurmctld", "-D", "-f", str(self.paths.conf))
         self.wait("slurmctld", lambda: listens(self.ports.slurmctld))
 
     def start_slurmd(self, node: str) -> None:
         """Start the daemon of one node."""
-        conf, name = self.places.conf, slurmd(node)
+        conf, name = self.paths.conf, slurmd(node)
         stepd = self.software.stepd
         where = ["-d", str(stepd)] if stepd else []
         self._start("slurmd", "-D", "-N", node, "-f", str(conf), *where, name=name)
@@ -73,7 +73,7 @@ class Daemons:
     def find(self, name: str) -> Process | None:
         """Return the running daemon of this name ("slurmctld", "slurmd-n1", ...), else None."""
         try:
-            found = msgspec.json.decode(self.places.daemon(name).read_bytes(), type=Process)
+            found = msgspec.json.decode(self.paths.daemon(name).read_bytes(), type=Process)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
         return found if found.alive() else None
@@ -86,7 +86,7 @@ class Daemons:
             found.send(signal.SIGCONT)
             if not processes.wait_gone([found], _STOP_S):
                 processes.kill([found])
-        self.places.daemon(name).unlink(missing_ok=True)
+        self.paths.daemon(name).unlink(missing_ok=True)
 
     def wake(self, name: str) -> None:
         """Let the daemon go on if it was stopped (SIGSTOP)."""
@@ -108,8 +108,8 @@ class Daemons:
         raise LocalClusterError(f"Cannot kill processes of jobs: {pids}.")
 
     def _job_processes(self) -> list[Process]:
-        steps = processes.with_open_file("slurmstepd", self.places.folder)
-        marks = {"SLURM_CONF": str(self.places.conf), "SLURM_JOB_ID": ""}
+        steps = processes.with_open_file("slurmstepd", self.paths.folder)
+        marks = {"SLURM_CONF": str(self.paths.conf), "SLURM_JOB_ID": ""}
         found = [*steps, *processes.descendants(steps), *processes.with_environment(marks)]
         return [one for one in found if one.pid != os.getpid()]  # a job may call `down`
 
@@ -134,7 +134,7 @@ class Daemons:
         """Run one of Slurm's commands. subprocess.TimeoutExpired when it takes `limit_s`."""
         return subprocess.run(
             [self.software.programs[command], *args],
-            env=self.software.environment(self.places.conf),
+            env=self.software.environment(self.paths.conf),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -160,15 +160,15 @@ class Daemons:
         if self.find(name) is not None:
             return
         argv = [str(self.software.programs[program]), *args]
-        env = self.software.environment(self.places.conf)
+        env = self.software.environment(self.paths.conf)
         found = processes.detach(argv, env, self._words(name))
-        write_private(self.places.daemon(name), msgspec.json.encode(found).decode())
+        write_private(self.paths.daemon(name), msgspec.json.encode(found).decode())
 
     def _words(self, name: str) -> Path:
-        return self.places.log(f"{name}.out")
+        return self.paths.log(f"{name}.out")
 
     def _last_words(self, name: str) -> str:
-        paths = [path for path in (self._words(name), self.places.log(name)) if path.exists()]
+        paths = [path for path in (self._words(name), self.paths.log(name)) if path.exists()]
         lines = [line for path in paths for line in path.read_text(errors="replace").splitlines()]
         return "\n".join(lines[-12:])
 
@@ -181,9 +181,9 @@ def slurmd(node: str) -> str:
 def listens(port: int) -> bool:
     """Tell whether a process listens (state 0A, proc(5)) on 127.0.0.1:`port`."""
     # Do not connect: Slurm's daemons complain in their logs about a silent client.
-    places = (f"0100007F:{port:04X}", f"00000000:{port:04X}")  # 127.0.0.1 or any address
+    addresses = (f"0100007F:{port:04X}", f"00000000:{port:04X}")  # 127.0.0.1 or any address
     lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()
-    return any(fields[1] in places and fields[3] == "0A" for fields in map(str.split, lines))
+    return any(fields[1] in addresses and fields[3] == "0A" for fields in map(str.split, lines))
 
 
 def _listens_unix(path: Path) -> bool:

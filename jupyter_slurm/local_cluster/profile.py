@@ -14,7 +14,7 @@ from pathlib import Path
 from jupyter_core.paths import jupyter_config_dir
 
 from jupyter_slurm.errors import LocalClusterError
-from jupyter_slurm.local_cluster.places import Places, remove_empty
+from jupyter_slurm.local_cluster.paths import Paths, remove_empty
 from jupyter_slurm.local_cluster.spec import LocalSpec, check_name
 from jupyter_slurm.places import make_private, write_private
 
@@ -38,26 +38,26 @@ def check(name: str) -> None:
         )
 
 
-def register(spec: LocalSpec, places: Places, env: dict[str, str]) -> None:
+def register(spec: LocalSpec, paths: Paths, env: dict[str, str]) -> None:
     """Write the profile. Keep [images] and what follows it, to which others add."""
     check(spec.name)
     path = profile_path(spec.name)
     make_private(path.parent)
     kept = _OTHERS.search(path.read_text(encoding="utf-8")) if path.exists() else None
-    write_private(path, _ours(spec, places, env) + (kept[0] if kept else "[images]\n"))
+    write_private(path, _ours(spec, paths, env) + (kept[0] if kept else "[images]\n"))
 
 
-def _ours(spec: LocalSpec, places: Places, env: dict[str, str]) -> str:
+def _ours(spec: LocalSpec, paths: Paths, env: dict[str, str]) -> str:
     lines = [
         "# Rewritten by every `jupyter slurm up`, except for [images] and below.",
         f"origin = {_quoted(_ORIGIN)}",
         f"runtime = {_quoted(spec.runtime)}",
-        f"job_root = {_quoted(places.folder / 'jobs')}",
+        f"job_root = {_quoted(paths.folder / 'jobs')}",
         "poll_s = 1.0",
         "login_shell = false",
         # The nodes are this machine, so a job without an image has the notebook's packages.
         f"python = {_quoted(sys.executable)}",
-        f"path = [{_quoted(places.folder / 'bin')}]",
+        f"path = [{_quoted(paths.folder / 'bin')}]",
         "",
         "[env]",
         *(f"{key} = {_quoted(text)}" for key, text in env.items()),

@@ -23,7 +23,7 @@ from jupyter_slurm.commands.scanner import with_values
 from jupyter_slurm.commands.submitting import KERNEL_ADD
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.kernel import spec
-from jupyter_slurm.local_cluster import places as local_places
+from jupyter_slurm.local_cluster import paths as local_paths
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import Cluster, JobKind, JobState, RemoteKernel
 from tests.agent.home import AgentHome
@@ -135,7 +135,7 @@ def test_folders_are_made_for_the_user_alone_and_so_are_those_above(home: Path) 
     local = LocalTransport()
     root = home / "jobs" / "below" / "a2b4c6d7"
     local.deliver(PurePosixPath(root), {"env.sh": SECRET.encode(), "a/key": b"#!x"}, ["true"])
-    local_places.Places(home / "local" / "clusters" / "one", home / "local" / "one").make()
+    local_paths.Paths(home / "local" / "clusters" / "one", home / "local" / "one").make()
     assert {stat.S_IMODE(one.stat().st_mode) for one in home.rglob("*") if one.is_dir()} == {0o700}
     assert found(home) == []
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jupyter_slurm.local_cluster.daemons import Daemons, listens
-from jupyter_slurm.local_cluster.places import Places
+from jupyter_slurm.local_cluster.paths import Paths
 from jupyter_slurm.places import host
 from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
@@ -22,29 +22,29 @@ ACCOUNT = "default"
 _START_S = 300.0
 
 
-def slurm_lines(places: Places, port: int) -> list[str]:
+def slurm_lines(paths: Paths, port: int) -> list[str]:
     """The lines of slurm.conf(5)."""
     return [
         "AccountingStorageType=accounting_storage/slurmdbd",
         "AccountingStorageHost=127.0.0.1",
         # With munge it names the socket that authenticates to slurmdbd.
-        f"AccountingStoragePass={places.munge_socket}",
+        f"AccountingStoragePass={paths.munge_socket}",
         f"AccountingStoragePort={port}",
         "AccountingStorageTRES=gres/gpu",
         "AccountingStoreFlags=job_comment",
     ]
 
 
-def slurmdbd_conf(places: Places, host: str, user: str, port: int) -> str:
+def slurmdbd_conf(paths: Paths, host: str, user: str, port: int) -> str:
     return "\n".join(
         [
             f"DbdHost={host}",
             "DbdAddr=127.0.0.1",
             f"DbdPort={port}",
-            f"AuthInfo=socket={places.munge_socket}",
+            f"AuthInfo=socket={paths.munge_socket}",
             f"SlurmUser={user}",
-            f"PidFile={places.base}/run/slurmdbd.pid",
-            f"LogFile={places.log('slurmdbd')}",
+            f"PidFile={paths.base}/run/slurmdbd.pid",
+            f"LogFile={paths.log('slurmdbd')}",
             "StorageType=accounting_storage/mysql",
             "StorageHost=localhost",
             "StorageLoc=slurm_acct_db",
@@ -54,27 +54,27 @@ def slurmdbd_conf(places: Places, host: str, user: str, port: int) -> str:
     )
 
 
-def database(places: Places) -> Path:
-    return places.base / "database"
+def database(paths: Paths) -> Path:
+    return paths.base / "database"
 
 
-def database_socket(places: Places) -> Path:
-    return places.base / "database.sock"
+def database_socket(paths: Paths) -> Path:
+    return paths.base / "database.sock"
 
 
-def install_argv(places: Places, user: str) -> list[str]:
+def install_argv(paths: Paths, user: str) -> list[str]:
     return [
-        *("mariadb-install-db", *_own(places, user)),
+        *("mariadb-install-db", *_own(paths, user)),
         "--auth-root-authentication-method=socket",
         "--skip-test-db",
     ]
 
 
-def mariadbd_argv(places: Places, user: str) -> list[str]:
+def mariadbd_argv(paths: Paths, user: str) -> list[str]:
     return [
-        *("mariadbd", *_own(places, user)),
-        f"--socket={database_socket(places)}",
-        f"--pid-file={places.base}/run/mariadbd.pid",
+        *("mariadbd", *_own(paths, user)),
+        f"--socket={database_socket(paths)}",
+        f"--pid-file={paths.base}/run/mariadbd.pid",
         "--skip-networking",
         "--skip-grant-tables",
         # slurmdbd(8) wants the first two; the third trades a crash's last second for speed.
@@ -84,9 +84,9 @@ def mariadbd_argv(places: Places, user: str) -> list[str]:
     ]
 
 
-def _own(places: Places, user: str) -> list[str]:
+def _own(paths: Paths, user: str) -> list[str]:
     # A mariadbd that starts removes the temporary tables of all others in its tmpdir.
-    folders = (f"--datadir={database(places)}", f"--tmpdir={places.base}/run")
+    folders = (f"--datadir={database(paths)}", f"--tmpdir={paths.base}/run")
     return ["--no-defaults", *folders, f"--user={user}"]
 
 
@@ -94,7 +94,7 @@ def _own(places: Places, user: str) -> list[str]:
 class Accounting:
     """The daemons beside a cluster of `up`."""
 
-    places: Places
+    paths: Paths
     port: int
     user: str
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Accounting:
     @classmethod
     def of(cls, folder: Path) -> Accounting:
         """Those of the cluster in `folder`. From now on its munged starts and stops with them."""
-        own = cls(Places.of(folder), free_port(), pwd.getpwuid(os.getuid()).pw_name)
+        own = cls(Paths.of(folder), free_port(), pwd.getpwuid(os.getuid()).pw_name)
         start_munged, stop = Daemons.start_munged, Daemons.stop
 
         def start_all(daemons: Daemons) -> None:
@@ -119,17 +119,17 @@ class Accounting:
         return own
 
     def lines(self) -> list[str]:
-        return slurm_lines(self.places, self.port)
+        return slurm_lines(self.paths, self.port)
 
     def start(self, daemons: Daemons) -> None:
-        places = self.places
-        conf = places.base / "slurmdbd.conf"
+        paths = self.paths
+        conf = paths.base / "slurmdbd.conf"
         conf.touch(mode=0o600)
-        conf.write_text(slurmdbd_conf(places, host(), self.user, self.port))
-        database(places).mkdir(mode=0o700)
-        self._spawn(*install_argv(places, self.user)).wait()
-        self._keep(*mariadbd_argv(places, self.user))
-        wait_until(database_socket(places).exists, _START_S)
+        conf.write_text(slurmdbd_conf(paths, host(), self.user, self.port))
+        database(paths).mkdir(mode=0o700)
+        self._spawn(*install_argv(paths, self.user)).wait()
+        self._keep(*mariadbd_argv(paths, self.user))
+        wait_until(database_socket(paths).exists, _START_S)
         self._keep("slurmdbd", "-D")
         wait_until(lambda: listens(self.port), _START_S)
         for entity in (
@@ -154,11 +154,11 @@ class Accounting:
         program = shutil.which(argv[0], path=path)
         assert program is not None, f"{argv[0]} is not installed"
         files = {
-            "SLURM_CONF": str(self.places.conf),
-            "MYSQL_UNIX_PORT": str(database_socket(self.places)),
-            "TMPDIR": f"{self.places.base}/run",
+            "SLURM_CONF": str(self.paths.conf),
+            "MYSQL_UNIX_PORT": str(database_socket(self.paths)),
+            "TMPDIR": f"{self.paths.base}/run",
         }
-        with (self.places.base / "log" / f"{argv[0]}.out").open("wb") as log:
+        with (self.paths.base / "log" / f"{argv[0]}.out").open("wb") as log:
             return subprocess.Popen(
                 [program, *argv[1:]],
                 env=os.environ | files,

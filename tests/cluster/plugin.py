@@ -42,7 +42,7 @@ class SlurmCluster:
 
     @property
     def conf(self) -> Path:
-        return self.daemons.places.conf
+        return self.daemons.paths.conf
 
     def run(
         self, *argv: str, check: bool = True, cwd: Path | None = None, stdin: str = ""
@@ -167,7 +167,7 @@ def _cluster(name: str, folder: Path, env: dict[str, str]) -> SlurmCluster:
         name=name,
         folder=folder,
         profile_path=Path(env["JUPYTER_CONFIG_DIR"], "jupyter-slurm", "clusters.d", f"{name}.toml"),
-        env=env | {"SLURM_CONF": str(daemons.places.conf), "PATH": path},
+        env=env | {"SLURM_CONF": str(daemons.paths.conf), "PATH": path},
         daemons=daemons,
     )
 

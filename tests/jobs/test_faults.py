@@ -163,8 +163,8 @@ def test_a_strangers_job_that_has_the_slurm_id_of_ours_is_left_alone(
 def _ids_given_out_anew(site: Site, *slurm_ids: str | None) -> list[str]:
     """Strangers' jobs, held, that have these ids after the controller has lost all that it knew."""
     site.cluster.kill_controller()
-    shutil.rmtree(site.cluster.daemons.places.state)
-    site.cluster.daemons.places.state.mkdir()
+    shutil.rmtree(site.cluster.daemons.paths.state)
+    site.cluster.daemons.paths.state.mkdir()
     site.cluster.start_controller()
     hold = ("--hold", "--output=/dev/null")
     theirs = [site.cluster.submit(*hold, stdin="#!/bin/sh\n") for _ in slurm_ids]

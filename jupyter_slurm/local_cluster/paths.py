@@ -31,7 +31,7 @@ def folder(name: str = "local") -> Path:
 
 
 @dataclass(frozen=True)
-class Places:
+class Paths:
     """The files of one cluster.
 
     `folder` contains them. `base` is the same folder under a name that Slurm can read in its
@@ -43,7 +43,7 @@ class Places:
     base: Path
 
     @classmethod
-    def of(cls, folder: Path) -> Places:
+    def of(cls, folder: Path) -> Paths:
         text = str(folder)
         if _PLAIN.fullmatch(text) and len(text) <= _LONGEST_BASE:
             return cls(folder, folder)
