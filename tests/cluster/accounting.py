@@ -114,8 +114,8 @@ class Accounting:
             if name == "munged":
                 own.stop()
 
-        Daemons.start_munged = start_all  # type: ignore[method-assign]
-        Daemons.stop = stop_all  # type: ignore[method-assign]
+        Daemons.start_munged = start_all  # type: ignore[method-assign, assignment]
+        Daemons.stop = stop_all  # type: ignore[method-assign, assignment]
         return own
 
     def lines(self) -> list[str]:

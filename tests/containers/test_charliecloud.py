@@ -26,7 +26,7 @@ def test_values_of_the_environment_are_not_in_the_command_line() -> None:
     [
         (Mount("/a:b", "/mnt/x"), "has a colon"),
         (Mount("/a", "/mnt/x", read_only=True), "read-only"),
-        (Mount("/a", "/mnt/x/../job/y"), "cannot be mounted at"),
+        (Mount("/a", "/mnt/x/../job/y"), "Cannot mount"),
         (Mount("a", "/mnt/x"), "absolute path"),
         (Mount("/a\0", "/mnt/x"), "NUL"),
     ],

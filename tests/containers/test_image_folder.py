@@ -18,7 +18,7 @@ def test_a_name_that_every_tool_takes(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "Mine", "a b", "a/b", "a:b", "-a", ".a", "a..b", "a" * 65])
 def test_one_that_some_would_not_take_is_refused(name: str) -> None:
-    with pytest.raises(RequestError, match="not a name for an image"):
+    with pytest.raises(RequestError, match="not a valid image name"):
         image_folder.check_name(name)
 
 

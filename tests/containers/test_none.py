@@ -51,11 +51,11 @@ def test_the_environment_is_read_from_a_file_of_the_job_dir(tmp_path: Path) -> N
 
 
 def test_an_image_is_refused() -> None:
-    with pytest.raises(RequestError, match="cannot use the image /x") as caught:
+    with pytest.raises(RequestError, match="does not use images, as /x") as caught:
         NONE.launch(["true"], Box(job_dir="/j", image="/x"))
     assert "--runtime charliecloud" in str(caught.value.hint)
 
 
 def test_a_mount_is_refused() -> None:
-    with pytest.raises(RequestError, match="/data cannot be mounted"):
+    with pytest.raises(RequestError, match="cannot mount /data"):
         NONE.launch(["true"], Box(job_dir="/j", mounts=(Mount("/data", "/data"),)))

@@ -42,7 +42,7 @@ def test_an_image_without_one_says_so(script: Path) -> None:
 @pytest.mark.parametrize("name", ["none", "charliecloud"])
 def test_a_tool_without_own_programs_refuses_with_a_hint(name: str) -> None:
     box = Box(job_dir="/j", image=None if name == "none" else "/images/a")
-    with pytest.raises(RequestError, match=f"The runtime {name} does not know") as caught:
+    with pytest.raises(RequestError, match=f"The runtime {name} cannot run") as caught:
         launch_own(RUNTIMES[name], ["a"], box)
     assert "begins with `#!`" in str(caught.value.hint)
 

@@ -46,5 +46,5 @@ def test_short_names_are_completed(text: str, whole: str) -> None:
     ],
 )
 def test_invalid_names_are_refused(text: str) -> None:
-    with pytest.raises(RequestError, match="not the name of an image"):
+    with pytest.raises(RequestError, match="not an image name"):
         parse_reference(text)

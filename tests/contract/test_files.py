@@ -69,7 +69,7 @@ def test_a_file_is_replaced_whole_where_its_name_leads_to_and_keeps_its_rights(
 def test_nothing_is_overwritten_by_a_new_name(api: Api, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     (tmp_path / "b").symlink_to("nowhere")
-    with pytest.raises(RequestError, match="is there already"):
+    with pytest.raises(RequestError, match="already exists"):
         api.rename_file(str(tmp_path / "a"), str(tmp_path / "b"), "local")
     assert (tmp_path / "b").is_symlink()
     with pytest.raises(FileAccessError):

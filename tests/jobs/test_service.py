@@ -146,7 +146,7 @@ def test_what_cannot_be_is_refused_before_anything_is_sent(
 def test_a_job_does_not_go_to_another_slurm_than_the_shell_of_its_submission(site: Site) -> None:
     conf = str(site.cluster.conf)
     site.edit_profile(env={})
-    with pytest.raises(RequestError, match=f"SLURM_CONF is {conf} where you submit") as caught:
+    with pytest.raises(RequestError, match=f"SLURM_CONF is {conf} here") as caught:
         site.service.submit(spec("1", slurm_conf=conf))
     assert f"--env SLURM_CONF={conf}`" in str(caught.value)
     assert site.service.jobs() == []

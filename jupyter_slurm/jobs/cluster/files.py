@@ -65,7 +65,7 @@ class Files:
         machine = self._to(cluster)
         entry = _entry(machine, path)
         if entry.kind != "file":
-            raise RequestError(f"{path} is not a regular file.")
+            raise RequestError(f"{path} is not a file.")
         content = None
         if entry.size_bytes <= MOST_BYTES:
             content = machine.read(_absolute(path), 0, MOST_BYTES + 1)

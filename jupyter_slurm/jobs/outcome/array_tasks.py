@@ -131,7 +131,7 @@ def _ended(tasks: list[int], state: str, code: int | None) -> str:
     if state == JobState.FAILED:
         return f"{some} failed."
     if state == UNSEEN:
-        return f"{some}: unknown end; Slurm no longer knows."
+        return f"{some} ended; Slurm no longer knows how."
     return f"{some}: {state_word(state)}."
 
 
