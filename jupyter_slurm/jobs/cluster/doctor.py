@@ -165,7 +165,7 @@ TOOLS = Row(
 )
 MODULES = Row(
     "Environment modules",
-    "bash -lc 'type module >/dev/null && echo yes' </dev/null",
+    "bash -lc 'type module >/dev/null && echo available' </dev/null | grep -o available",
     _ANYTHING,
     "The profile loads modules; ask the administrators for `module`.",
     None,
