@@ -182,9 +182,6 @@ class Service:
     def doctor(self, cluster: str | None = None) -> list[Check]:
         known = self._clusters.named(cluster)
         checks = doctor.examine(known.profile, known.run)
-        if known.profile.partitions:
-            with suppress(JupyterSlurmError):  # why it does not answer, the others tell
-                checks += doctor.examine_partitions(known.profile, self.cluster_info(cluster))
         ssh = known.access.connection
         sessions = None if ssh is None else ssh.sessions_limit
         connection = self._clusters.connection(known)

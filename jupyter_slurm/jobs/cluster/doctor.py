@@ -15,13 +15,12 @@ from typing import NamedTuple
 
 from jupyter_slurm.containers import RUNTIMES
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
-from jupyter_slurm.jobs.preflight.partition_facts import differences
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.readable import visible
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed, TimedOutError
 from jupyter_slurm.transport.ssh.route import NO_SSH, has_openssh
-from jupyter_slurm.wire import Check, ClusterInfo, Connection, ConnectionState
+from jupyter_slurm.wire import Check, Connection, ConnectionState
 
 Run = Callable[[Sequence[str]], Completed]
 """Runs a command where Slurm's commands run, with the environment of the profile."""
@@ -76,12 +75,13 @@ has() {
   *) command -v "$1" ;;
   esac >/dev/null 2>&1 </dev/null
 }
-root=$(home "$1") python=$2 tools=$3 scratch=$4 days=$5 by_sudo=; shift 5
+root=$(home "$1") python=$2 tools=$3 scratch=$4 days=$5 partitions=$6 by_sudo=; shift 6
 at=$root
 while [ ! -e "$at" ] && [ "$at" != / ] && [ "$at" != . ]; do at=$(dirname -- "$at"); done
 """
 """sh text before the rows. $1 job_root, $2 the interpreter, $3 the runtime's programs, $4 scratch,
-$5 the days after which the site erases a file there, the rest: image files and folders."""
+$5 the days after which the site erases a file there, $6 partitions, the rest: image files and
+folders."""
 
 _REPLACEABLE = """uid=$(id -u) up=$at
 [ "$(id -gn)" = "$(id -un)" ] && gid=$(id -g) || gid=4294967295
@@ -131,6 +131,15 @@ _SLURM = (
         "sinfo --noheader -o '%P %a' | awk '$2 == \"up\" { print $1 }'",
         _ANYTHING,
         "See `sinfo -a`.",
+    ),
+    Row(
+        "Missing partitions",
+        'for one in $partitions; do [ -n "$(sinfo --all --noheader -p "$one" -o %P)" ] || '
+        'echo "$one"; done',
+        _NOTHING,
+        "Change `partitions` in the cluster's profile.",
+        None,
+        needs=lambda profile: profile.partitions,
     ),
     Row("Nodes", "sinfo --noheader -N -o %N | sort -u | wc -l", r"[1-9]", "See `sinfo -a -N`."),
     Row(
@@ -259,15 +268,18 @@ timeout 10 find -H "$scratch" -xdev -type f -mmin "+$((old * 1440))" -printf '%T
 
 def examine(profile: ClusterProfile, run: Run) -> list[Check]:
     """Check what works on this cluster, the basics first. LoginNeededError."""
-    rows = [row for row in _MACHINE if row.needs is None or row.needs(profile)]
+    rows, of_slurm = (
+        [row for row in table if row.needs is None or row.needs(profile)]
+        for table in (_MACHINE, _SLURM)
+    )
     try:
         told = values(profile, run, (_COMMANDS, *rows))
         checks = [_check(_COMMANDS, told)]
         if checks[0].ok:
             checks.append(_controller(profile, run))
         if len(checks) == 2 and checks[1].ok:
-            told |= values(profile, run, (*_SLURM, _ONE_MACHINE))
-            checks += [_check(row, told) for row in _SLURM]
+            told |= values(profile, run, (*of_slurm, _ONE_MACHINE))
+            checks += [_check(row, told) for row in of_slurm]
     except LoginNeededError:
         raise
     except (JupyterSlurmError, TimedOutError) as exc:
@@ -278,7 +290,10 @@ def examine(profile: ClusterProfile, run: Run) -> list[Check]:
 def values(profile: ClusterProfile, run: Run, rows: Sequence[Row]) -> dict[str, str]:
     """Return the output of each row's command, by its name. Raises what `run` raises."""
     scratch, days = profile.storage.scratch, profile.storage.purge_days
-    settings = [profile.job_root, profile.python, " ".join(_programs(profile)), scratch, str(days)]
+    settings = [
+        *(profile.job_root, profile.python, " ".join(_programs(profile)), scratch, str(days)),
+        " ".join(profile.partitions),
+    ]
     mark = f"\n@{secrets.token_hex(8)} "  # a file's name may hold lines
     script = [
         f"printf '%s\\n' {shlex.quote(mark + row.name)}; (\n{row.command}\n) 2>/dev/null\n"
@@ -330,13 +345,6 @@ def _reach(profile: ClusterProfile) -> str:
         "Start a private cluster with `jupyter slurm up`; wait for others, or ask their "
         "administrators."
     )
-
-
-def examine_partitions(profile: ClusterProfile, info: ClusterInfo) -> Iterator[Check]:
-    """Yield a check for each difference between the profile's partitions and the cluster's."""
-    hint = f"Change it in {profile.origin}."
-    for sentence in differences(profile, info):
-        yield Check(ok=None, sentence=sentence, hint=hint)
 
 
 def examine_records(set_aside: Sequence[Path]) -> Iterator[Check]:
