@@ -13,7 +13,6 @@ every session leader of one), and so does a channel that breaks: nothing is left
 
 from __future__ import annotations
 
-import re
 import secrets
 import select
 import socket
@@ -27,8 +26,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import HANDED_ON, caps
 from jupyter_slurm.transport.server_text import shown
-from jupyter_slurm.transport.shell.words import quote, words
-from jupyter_slurm.transport.ssh.leftovers import LeftoverProcesses, RemoteProcess
+from jupyter_slurm.transport.shell.words import quote
 from jupyter_slurm.transport.ssh.mux import Session
 
 _LOOP = 'while IFS= read -r _l; do eval "$_l"; done'
@@ -52,29 +50,14 @@ _START = """
 exec 4>&2 2>/dev/null
 cd || cd /
 _m() { printf '%s' "$_k$_i $1$_n"; printf '%s' "$_k$_i$_n" >&4; }
-_born() { read -r _l <"/proc/$1/stat" && set -- $_l && _o=$5 _c=$2 _b=${22}; }
-_end() { [ "$_h" = "$1" ] && _born "$2" && [ "$_b" = "$3" ] && kill -TERM "$4"; }
+_leads() { read -r _l <"/proc/$$/stat" && set -- $_l && [ "$5" = $$ ]; }
 _x=
 _i=0
-read -r _h </proc/sys/kernel/random/boot_id || _h=-
-if _born $$ && [ "$_o" = $$ ]; then
-  _x='kill -9 0'
-  _g="$$ $_b"
-  _born $PPID || _c=
-  case $_c in
-  '(sshd)' | '(sshd-session)') _m "$_h $_g $PPID $_b" ;;
-  *) _m "$_h $_g" ;;
-  esac
-else
-  _m "$_h"
-fi
+if _leads; then _x='kill -9 0'; _m $$; else _m 0; fi
 """
-"""`_m STATUS` marks the end of answer number `_i`. `_x` is what the shell does at its end, where it
-leads its process group. `_born PID` finds out a process's group, its name and when it began (fields
-5, 2 and 22 of proc(5)'s stat; that the names of a shell and of sshd have no blanks). `_end BOOT PID
-BEGAN TARGET` ends what a lost connection has left, where that is still the same process."""
+"""`_m STATUS` marks the end of answer number `_i`. `_x` is what the shell runs at its end if it
+leads its process group (field 5 of proc(5)'s stat). The first answer is that group, or 0."""
 
-_INTRODUCTION = re.compile("[0-9a-f-]{1,40}(?: [0-9]{1,10} [0-9]{1,20}){0,2}")
 _START_S = 25.0
 """For a login shell's start-up files, for which every login there waits."""
 _GRACE_S = 5.0
@@ -112,9 +95,6 @@ class ShellAnswer(NamedTuple):
 
 class Sessions(Protocol):
     """The part of `SshConnection` that a shell needs."""
-
-    @property
-    def leftovers(self) -> LeftoverProcesses: ...
 
     def session(
         self, command: str, *, timeout_s: float = 60.0
@@ -174,37 +154,19 @@ class FarShell:
             ) from exc
 
     def _begin(self, setting: bytes, deadline_s: float) -> bytes:
-        """Begin the shell; in its first words end what a lost login has left on that machine."""
+        """Start the shell, note the process group it leads, and return what `setting` prints."""
         newline = b"_n=$(printf '\\nx'); _n=${_n%x}"
         key = b"_k=" + quote(self._key)
-        lost = self._sessions.leftovers.lost()
-        start = [_CLEAN.encode(), newline, key, b"eval " + quote(_START), *map(_end, lost)]
+        start = [_CLEAN.encode(), newline, key, b"eval " + quote(_START)]
         (number,), line = self.numbered(b"eval " + quote(setting))
         self.send(b"\n".join([*start, line]))
         most_bytes = caps.WORDS_BYTES
         start_s = min(deadline_s, time.monotonic() + _START_S)
-        boot = self._introduced(self.answer(0, start_s, most_bytes=most_bytes).status)
-        told = self.answer(number, deadline_s, most_bytes=most_bytes).stdout
-        for one in lost:
-            if one.boot == boot:
-                self._sessions.leftovers.ended(one)
-        return told
-
-    def _introduced(self, said: str) -> str:
-        """Return the boot of the machine, and note the process of its sshd, with which everything
-        ends that the connection runs there. Where sshd is not found, note the shell's group."""
-        boot, numbers = introduction(said)
-        if numbers:
-            shell, sshd = numbers[:2], numbers[2:]
-            self.group = shell[0]
-            leads = not sshd
-            pid, began = shell if leads else sshd
-            process, leftovers = RemoteProcess(boot, pid, began, leads), self._sessions.leftovers
-            if self.session.link is not None:
-                leftovers.began(process, self.session.link)
-            if leads:
-                self._stack.callback(leftovers.channel_closed, process)
-        return boot
+        group = self.answer(0, start_s, most_bytes=most_bytes).status
+        if not group.isdecimal():
+            raise ShellGoneError(f"the shell started with {group!r}", begun=False)
+        self.group = int(group)
+        return self.answer(number, deadline_s, most_bytes=most_bytes).stdout
 
     @property
     def alive(self) -> bool:
@@ -417,20 +379,6 @@ def _send_some(sock: socket.socket, data: memoryview) -> int:
         return 0
     except (OSError, ValueError) as exc:  # perhaps closed in another thread
         raise ConnectionLostError("The other side stopped reading before the end.") from exc
-
-
-def _end(one: RemoteProcess) -> bytes:
-    target = -one.pid if one.leads else one.pid
-    return words(["_end", one.boot, str(one.pid), str(one.began), str(target)])
-
-
-def introduction(said: str) -> tuple[str, list[int]]:
-    """Return the boot of the machine, and process id and beginning of the shell and perhaps of its
-    sshd. ShellGoneError: a shell that was sent `_START` says something else."""
-    if not _INTRODUCTION.fullmatch(said):
-        raise ShellGoneError("what it says first is not what it was sent", begun=False)
-    boot, *numbers = said.split(" ")
-    return boot, [int(one) for one in numbers]
 
 
 class _Mark:

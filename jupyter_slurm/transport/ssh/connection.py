@@ -22,7 +22,6 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.transport.ask import Ask, Prompt, nobody
 from jupyter_slurm.transport.ssh.chain import Chain, end, leave
-from jupyter_slurm.transport.ssh.leftovers import LeftoverProcesses
 from jupyter_slurm.transport.ssh.master import Master
 from jupyter_slurm.transport.ssh.mux import Session
 from jupyter_slurm.transport.ssh.route import Hop
@@ -80,7 +79,6 @@ class SshConnection:
         self.round_trip_s: float | None = None
         self.generation = 0
         """One more at each login, of whichever hop."""
-        self.leftovers = LeftoverProcesses()
         self.pulse: Callable[[float], bool | None] = lambda timeout_s: None
         """Asks an open shell of the last hop for a sign of life; None: there is none to ask."""
         self._heard_s = 0.0
