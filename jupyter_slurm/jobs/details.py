@@ -21,7 +21,7 @@ from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolve import resolve
 from jupyter_slurm.jobs.watching.queue_rows import is_accounted
 from jupyter_slurm.slurm import sacct, scontrol
-from jupyter_slurm.transport import Span, caps
+from jupyter_slurm.transport import Span, limits
 from jupyter_slurm.wire import Job, JobDetails, JobSpec
 
 
@@ -76,7 +76,7 @@ def _sent(record: Record, cluster: SlurmCluster) -> JobDetails:
     job, folder = record.job, PurePosixPath(record.job.job_dir)
     names = [kind_of(job).code_file, layout.SCRIPT, layout.ENVIRONMENT]
     spans = {
-        name: Span(folder / name, 0, caps.FILE_BYTES) for name in names if name and job.job_dir
+        name: Span(folder / name, 0, limits.FILE_BYTES) for name in names if name and job.job_dir
     }
     found = dict(zip(spans, cluster.transport.read_many([*spans.values()]), strict=True))
     text = {name: data.decode(errors="replace") for name, data in found.items() if data is not None}

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, Protocol
 
 from jupyter_slurm.errors import FileAccessError
-from jupyter_slurm.transport import caps
+from jupyter_slurm.transport import limits
 from jupyter_slurm.transport.connect_callbacks import Answered
 
 
@@ -28,7 +28,7 @@ class Completed(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A stretch of a file; `limit` None: to its end, which is not far (`caps.FILE_BYTES`). An
+    """A stretch of a file; `limit` None: to its end, which is not far (`limits.FILE_BYTES`). An
     `offset` below 0 counts from the end."""
 
     path: PurePosixPath
@@ -41,7 +41,7 @@ class TimedOutError(Exception):
 
 
 def not_private(folder: PurePosixPath, told: str) -> FileAccessError:
-    """Return `deliver`'s error for a folder open to others; `told`: as `ls -ldn`."""
+    """Return `upload_and_run`'s error for a folder open to others; `told`: as `ls -ldn`."""
     return FileAccessError(
         f"The folder {folder} is not this user's alone, so nothing was put into it.",
         hint="A job's folder holds its code and the key that its result is signed with. Where the "
@@ -73,13 +73,13 @@ class Transport(Protocol):
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         timeout_s: float = 60.0,
-        most_bytes: int = caps.OUTPUT_BYTES,
+        most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
         """Run `argv` with `env` added to a small clean environment. TimedOutError; TooMuchError: it
-        printed more than `most_bytes` and was ended; for other verbs `caps.py` says what is too
+        printed more than `most_bytes` and was ended; for other verbs `limits.py` says what is too
         much."""
 
-    def deliver(
+    def upload_and_run(
         self,
         folder: PurePosixPath,
         files: Mapping[str, bytes | Path],
@@ -144,13 +144,13 @@ class Transport(Protocol):
         """Run `argv` with its standard output going to `sink`, a real file; `stdout` is b"". More
         than `most_bytes` is a TooMuchError."""
 
-    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+    def connect(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
         """Connect `sock` with `host:port` as that machine sees it, without waiting for it:
         `answered` may be called before this returns. Once it stands, bytes flow both ways, each
         with its own end, and `sock` is closed after both.
         ForwardError, TransportError."""
 
-    def converse(self, argv: Sequence[str]) -> socket.socket:
+    def open_stream(self, argv: Sequence[str]) -> socket.socket:
         """Run `argv`, its standard input and output being the other end of the socket that this
         returns; its standard error is lost. Closing the socket ends its input; what does not end
         then within a few seconds is killed where that can be."""
@@ -158,9 +158,9 @@ class Transport(Protocol):
     def on_terminal(
         self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
     ) -> list[str]:
-        """Put `files` into `folder` as `deliver` does. Return the argv of a program of this machine
-        that runs `argv` there on the terminal that it is started in, and then removes the folder.
-        FileAccessError; ConfigError: this machine has no program for that."""
+        """Upload `files` to `folder` as `upload_and_run` does. Return the argv of a local program
+        that runs `argv` there on its own terminal and then removes the folder. FileAccessError;
+        ConfigError: this machine has no program for that."""
 
     def remove_tree(self, *paths: PurePosixPath) -> None:
         """Remove files, and folders with all that is in them; what is not there is fine."""

@@ -34,13 +34,13 @@ def call_back(connect: Callable[[], None], answered: Answered) -> None:
         else:
             answered(None)
 
-    threading.Thread(target=run, name="carry", daemon=True).start()
+    threading.Thread(target=run, name="connect", daemon=True).start()
 
 
-def wait_for(carry: Callable[[Answered], None]) -> None:
+def wait_for(connect: Callable[[Answered], None]) -> None:
     """Return when the connection stands; raise what it was answered."""
     answer: Future[JupyterSlurmError | None] = Future()
-    carry(answer.set_result)
+    connect(answer.set_result)
     error = answer.result()
     if error is not None:
         raise error

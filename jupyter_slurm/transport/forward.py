@@ -1,6 +1,6 @@
 """A port of this machine that leads elsewhere: its clients, and what becomes of them.
 
-Where a connection goes, and over what, is the `Carry` that the port was opened with; its first
+Where a connection goes, and over what, is the `Connect` that the port was opened with; its first
 bytes may decide whether it goes there at all (`Admit`). Nothing here knows of clusters or jobs; the
 openers know which ports there are.
 """
@@ -31,8 +31,8 @@ from jupyter_slurm.transport.loopback import listeners
 from jupyter_slurm.transport.relay_streams import break_off
 from jupyter_slurm.wire import Problem
 
-Carry = Callable[[socket.socket, Answered], None]
-"""Connects a socket with what the port leads to, as `Transport.carry` does; what it raises is an
+Connect = Callable[[socket.socket, Answered], None]
+"""Connects a socket with what the port leads to, as `Transport.connect` does; what it raises is an
 answer too."""
 Admit = Callable[[bytes, int], bool]
 """Looks at the first bytes of a connection, which nobody has taken yet, to the port of that number.
@@ -77,20 +77,20 @@ class Forward:
 
     One thread accepts and tries. `local_port` 0: any number that is free on both. `patience_s`: how
     long a new connection waits for a way to the cluster that was lost. `tell`: what becomes of one
-    that cannot be made; None: it is broken off. `admit`: the clients to carry; None: all.
+    that cannot be made; None: it is broken off. `admit`: the clients to connect; None: all.
     ForwardError: the port is taken.
     """
 
     def __init__(
         self,
-        carry: Carry,
+        connect: Connect,
         local_port: int = 0,
         *,
         patience_s: float = _PATIENCE_S,
         tell: TellClient | None = None,
         admit: Admit | None = None,
     ) -> None:
-        self._carry = carry
+        self._connect = connect
         self._tell = tell
         self._admit = admit
         self._patience_s = patience_s
@@ -271,7 +271,7 @@ class Forward:
         with self._lock:
             self._tried.add(arrival)
         try:
-            self._carry(arrival.sock, partial(self._answered, arrival))
+            self._connect(arrival.sock, partial(self._answered, arrival))
         except JupyterSlurmError as exc:
             self._answered(arrival, exc)
         except Exception as exc:  # noqa: BLE001 (the thread never dies silently)

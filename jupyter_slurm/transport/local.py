@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from jupyter_slurm.errors import FileAccessError, ForwardError, TransportError
 from jupyter_slurm.places import make_private
-from jupyter_slurm.transport import HANDED_ON, Completed, Span, caps, local_program, not_private
+from jupyter_slurm.transport import HANDED_ON, Completed, Span, limits, local_program, not_private
 from jupyter_slurm.transport.connect_callbacks import Answered, call_back
 from jupyter_slurm.transport.on_terminal import ONLY_TERMINALS_VARIABLES, START, exports, script
 
@@ -71,11 +71,11 @@ class LocalTransport:
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         timeout_s: float = 60.0,
-        most_bytes: int = caps.OUTPUT_BYTES,
+        most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
         return self._run(argv, None, env, stdin, timeout_s, most_bytes)
 
-    def deliver(
+    def upload_and_run(
         self,
         folder: PurePosixPath,
         files: Mapping[str, bytes | Path],
@@ -119,19 +119,19 @@ class LocalTransport:
         try:
             with open(path, "rb", opener=_without_waiting) as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    raise caps.no_file(path)
+                    raise limits.no_file(path)
                 # Further back than the beginning: from the beginning.
                 end = file.seek(0, os.SEEK_END) if offset < 0 else 0
                 file.seek(max(0, end + offset) if offset < 0 else offset)
-                data = file.read(caps.FILE_BYTES + 1 if limit is None else limit)
+                data = file.read(limits.FILE_BYTES + 1 if limit is None else limit)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except IsADirectoryError:
-            raise caps.no_file(path) from None
+            raise limits.no_file(path) from None
         except OSError as exc:
             raise FileAccessError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
-        if limit is None and len(data) > caps.FILE_BYTES:
-            raise caps.too_large(path, caps.FILE_BYTES)
+        if limit is None and len(data) > limits.FILE_BYTES:
+            raise limits.too_large(path, limits.FILE_BYTES)
         return data
 
     def read_many(self, spans: Sequence[Span]) -> list[bytes | None]:
@@ -177,7 +177,7 @@ class LocalTransport:
             """Check what the program, which writes to the file itself, has written so far."""
             local_program.raise_if(stop)
             if os.lseek(file, 0, os.SEEK_CUR) > end:
-                raise caps.too_much_output(argv[0], "standard output", most_bytes)
+                raise limits.too_much_output(argv[0], "standard output", most_bytes)
 
         process = self._start(argv, None, None, stdin=none, stdout=file, stderr=pipe)
         completed = local_program.gather(process, argv[0], look=look)
@@ -185,10 +185,10 @@ class LocalTransport:
         sink.seek(os.lseek(file, 0, os.SEEK_CUR))
         return completed
 
-    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+    def connect(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
         call_back(lambda: _connect(sock, host, port), answered)
 
-    def converse(self, argv: Sequence[str]) -> socket.socket:
+    def open_stream(self, argv: Sequence[str]) -> socket.socket:
         near, far = socket.socketpair()
         with near, far:
             process = self._start(argv, None, None, stdin=far.fileno(), stdout=far.fileno())
@@ -199,7 +199,7 @@ class LocalTransport:
     ) -> list[str]:
         env = {name: value for name, value in self._env.items() if name != "TERM"}
         text = script(str(folder), argv, ONLY_TERMINALS_VARIABLES + exports(env))
-        self.deliver(folder, {**files, START: text}, ["true"])
+        self.upload_and_run(folder, {**files, START: text}, ["true"])
         return ["/bin/sh", f"{folder}/{START}"]
 
     def remove_tree(self, *paths: PurePosixPath) -> None:
@@ -218,7 +218,7 @@ class LocalTransport:
         env: Mapping[str, str] | None,
         stdin: bytes,
         timeout_s: float,
-        most_bytes: int = caps.OUTPUT_BYTES,
+        most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
         process = self._start(
             argv,

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import IO, BinaryIO, cast
 
 from jupyter_slurm.errors import ConnectionLostError
-from jupyter_slurm.transport import Completed, TimedOutError, caps
+from jupyter_slurm.transport import Completed, TimedOutError, limits
 
 _STOP_LOOK_S = 0.1
 _PIECE_BYTES = 1 << 20
@@ -35,7 +35,7 @@ def gather(
     stdin: bytes = b"",
     *,
     timeout_s: float = math.inf,
-    most_bytes: int = caps.OUTPUT_BYTES,
+    most_bytes: int = limits.OUTPUT_BYTES,
     look: Callable[[], None] | None = None,
 ) -> Completed:
     """Give the process `stdin` and take in what it prints, to its end.
@@ -100,12 +100,12 @@ class _Pipes:
     def _take_out(self, pipe: IO[bytes]) -> None:
         self._take(pipe, self.out)
         if len(self.out) > self._most_bytes:
-            raise caps.too_much_output(self._program, "standard output", self._most_bytes)
+            raise limits.too_much_output(self._program, "standard output", self._most_bytes)
 
     def _take_err(self, pipe: IO[bytes]) -> None:
         self._take(pipe, self.err)
-        if len(self.err) > caps.ERRORS_BYTES:
-            raise caps.too_much_output(self._program, "standard error", caps.ERRORS_BYTES)
+        if len(self.err) > limits.ERRORS_BYTES:
+            raise limits.too_much_output(self._program, "standard error", limits.ERRORS_BYTES)
 
     def _take(self, pipe: IO[bytes], buffer: bytearray) -> None:
         data = os.read(pipe.fileno(), _PIPE_BYTES)

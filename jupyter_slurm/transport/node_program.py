@@ -14,7 +14,7 @@ from importlib import resources
 
 from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.readable import size
-from jupyter_slurm.transport import caps
+from jupyter_slurm.transport import limits
 
 _START_S = 40.0
 """From the call to the far end's first word: Slurm may take its time to make a step."""
@@ -50,7 +50,7 @@ for name, text in {modules!a}:
 _LAST_WORDS = 2000
 
 
-Converse = Callable[[Sequence[str]], socket.socket]
+OpenStream = Callable[[Sequence[str]], socket.socket]
 """The transport's verb."""
 Beside = Callable[[Sequence[str]], Sequence[str]]
 """Puts a command in front of one that is to run on the node."""
@@ -62,7 +62,7 @@ def node_file(name: str) -> bytes:
 
 
 def begin(
-    converse: Converse, beside: Beside, python: str, names: Sequence[str]
+    open_stream: OpenStream, beside: Beside, python: str, names: Sequence[str]
 ) -> tuple[socket.socket, bytes]:
     """Return the program's input and output, and what it has said behind its first word.
 
@@ -73,7 +73,7 @@ def begin(
     first, last = secrets.token_hex(16), secrets.token_hex(16)
     loader = _LOADER.format(size=len(text), name=names[-1])
     program = ["/bin/sh", "-c", _PYTHON, "sh", python, "-I", "-S", "-c", loader, first]
-    channel = converse(["/bin/sh", "-c", _PROGRAM, "sh", last, *beside(program)])
+    channel = open_stream(["/bin/sh", "-c", _PROGRAM, "sh", last, *beside(program)])
     try:
         channel.settimeout(_START_S)
         with suppress(ConnectionError):  # why it has ended already, it will have said
@@ -107,10 +107,10 @@ def _after_first_word(channel: socket.socket, first: bytes, last: bytes) -> byte
             _, found, after = said.partition(first)
             if found:
                 return bytes(after)
-            if len(said) > caps.WORDS_BYTES:
+            if len(said) > limits.WORDS_BYTES:
                 raise ForwardError(
                     "The relay could not be started on the cluster: more than "
-                    f"{size(caps.WORDS_BYTES)} came before its first word.",
+                    f"{size(limits.WORDS_BYTES)} came before its first word.",
                     hint="Does a prolog on the node print without end?",
                 )
     words = said.partition(last)[2].decode(errors="replace").strip()

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 
 from jupyter_slurm.errors import ForwardError
-from jupyter_slurm.transport.node_program import Beside, Converse, begin
+from jupyter_slurm.transport.node_program import Beside, OpenStream, begin
 from jupyter_slurm.transport.relay_streams import ConversationEndedError, Streams
 
 _STAY = b"S"
@@ -28,8 +28,8 @@ _DOOR = "@"
 
 
 def at_door(name: str) -> tuple[str, int]:
-    """Return, as host and port of `Relay.carry`, the abstract Unix socket of that name on the node,
-    where it is this user's."""
+    """Return the host and port by which `Relay.connect` reaches the abstract socket `name` of this
+    user on the node."""
     return _DOOR + name, 0
 
 
@@ -38,19 +38,19 @@ class NobodyListensError(ForwardError):
 
 
 class Relay:
-    """`converse` is the transport's verb; `beside` puts a command in front of one that is to run
+    """`open_stream` is the transport's verb; `beside` puts a command in front of one that is to run
     on the node; `python` is the interpreter there; `node` is its name; `reach` connects to a port
     of it, or returns None where that is not to be."""
 
     def __init__(
         self,
-        converse: Converse,
+        open_stream: OpenStream,
         beside: Beside,
         python: str,
         node: str,
         reach: Callable[[int], socket.socket | None],
     ) -> None:
-        self._converse = converse
+        self._converse = open_stream
         self._beside = beside
         self._python = python
         self._node = node
@@ -59,8 +59,8 @@ class Relay:
         self._start: Future[Streams] | None = None
         self._closed = False
 
-    def carry(self, sock: socket.socket, host: str, port: int) -> None:
-        """Carry from the node, as `Transport.carry`, but wait; a failure leaves `sock` as it was.
+    def connect(self, sock: socket.socket, host: str, port: int) -> None:
+        """Connect from the node as `Transport.connect` does, but wait; errors leave `sock` as is.
         `host` may be the path of a Unix socket; `port` is then 0. NobodyListensError;
         ForwardError: the program does not run."""
         reason = ""

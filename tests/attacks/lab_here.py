@@ -100,10 +100,10 @@ class LabHere:
     # --- what it is asked for as `Tunnels` ---
 
     def into(self, job_id: str, door: str) -> Callable[[socket.socket, Answered], None]:
-        def carry(sock: socket.socket, answered: Answered) -> None:
-            LocalTransport().carry(sock, "127.0.0.1", self._far_port, answered)
+        def connect(sock: socket.socket, answered: Answered) -> None:
+            LocalTransport().connect(sock, "127.0.0.1", self._far_port, answered)
 
-        return carry
+        return connect
 
     def prepare(self, job_id: str, door: str) -> None:
         pass

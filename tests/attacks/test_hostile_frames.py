@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 import pytest
 
 from jupyter_slurm.kernel.frames import NodeLine
-from jupyter_slurm.transport import caps
+from jupyter_slurm.transport import limits
 from jupyter_slurm.transport.files.manifest import TooManyError, parse_listing
 from jupyter_slurm.transport.relay_streams import Streams
 
@@ -74,6 +74,6 @@ def test_a_relay_that_sends_more_than_it_may_is_left() -> None:
 
 def test_a_listing_of_millions_of_files_is_refused_before_it_is_taken_apart() -> None:
     one = b"f\x00644\x000\x001.0\x00./a\0\0"
-    said = b"folder\nprintf\n" + one * (caps.OUTPUT_BYTES // len(one))
-    with little_memory(3 * caps.OUTPUT_BYTES // 2), pytest.raises(TooManyError):
+    said = b"folder\nprintf\n" + one * (limits.OUTPUT_BYTES // len(one))
+    with little_memory(3 * limits.OUTPUT_BYTES // 2), pytest.raises(TooManyError):
         parse_listing(said)

@@ -123,7 +123,7 @@ def test_a_tunnel_has_one_number_on_both_loopbacks() -> None:
 def opened(local_port: int = 0) -> Forward:
     carrier = Carrier()
     return Forward(
-        lambda sock, answered: carrier.carry(sock, "127.0.0.1", free_port(), answered), local_port
+        lambda sock, answered: carrier.connect(sock, "127.0.0.1", free_port(), answered), local_port
     )
 
 

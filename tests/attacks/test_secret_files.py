@@ -134,7 +134,9 @@ def test_folders_are_made_for_the_user_alone_and_so_are_those_above(home: Path) 
     places.user_config_dir()
     local = LocalTransport()
     root = home / "jobs" / "below" / "a2b4c6d7"
-    local.deliver(PurePosixPath(root), {"env.sh": SECRET.encode(), "a/key": b"#!x"}, ["true"])
+    local.upload_and_run(
+        PurePosixPath(root), {"env.sh": SECRET.encode(), "a/key": b"#!x"}, ["true"]
+    )
     local_paths.Paths(home / "local" / "clusters" / "one", home / "local" / "one").make()
     assert {stat.S_IMODE(one.stat().st_mode) for one in home.rglob("*") if one.is_dir()} == {0o700}
     assert found(home) == []

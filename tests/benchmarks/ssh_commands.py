@@ -99,7 +99,7 @@ def submissions(ground: Ground, way: Way, slurm: Slurm, rounds: int) -> list[Row
             files, argv = _job(folder)
 
             def submit() -> None:
-                done = transport.deliver(PurePosixPath(folder), files, argv)
+                done = transport.upload_and_run(PurePosixPath(folder), files, argv)
                 assert done.returncode == 0, done.stderr
 
             return seconds(submit)

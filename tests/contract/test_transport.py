@@ -188,7 +188,9 @@ def test_a_folder_is_delivered_and_the_program_runs_in_it(
         "n" * 200: b"long",
         "it's $é\n": b"odd",
     }
-    done = transport.deliver(far(folder), files, ["sh", "-c", "cat plain; ./script; pwd; umask"])
+    done = transport.upload_and_run(
+        far(folder), files, ["sh", "-c", "cat plain; ./script; pwd; umask"]
+    )
     assert done.stdout == b"1ran\n" + os.fsencode(folder) + b"\n0022\n"
     assert {str(path.relative_to(folder)) for path in folder.rglob("*")} == {*files, "in"}
     for name, content in files.items():
@@ -208,7 +210,7 @@ def test_a_local_file_is_moved_there_and_a_repetition_is_fine(
     big.chmod(0o600)
     folder = far(there / "job")
     for _ in range(2):
-        done = transport.deliver(folder, {"in": big, "other": b"1"}, ["cat", "in"])
+        done = transport.upload_and_run(folder, {"in": big, "other": b"1"}, ["cat", "in"])
         assert done.stdout == data
         assert not big.exists()
     assert stat.S_IMODE((there / "job" / "in").stat().st_mode) == 0o600
@@ -220,7 +222,7 @@ def test_a_place_that_cannot_be_written_is_named_and_nothing_is_run(
     upload = tmp_path / "upload"
     upload.write_bytes(b"x" * 3_000_000)
     with pytest.raises(FileAccessError, match="/proc/job"):
-        transport.deliver(
+        transport.upload_and_run(
             PurePosixPath("/proc/job"), {"a": b"1", "in": upload}, ["touch", str(there / "ran")]
         )
     assert upload.exists()
@@ -320,7 +322,7 @@ def test_names_that_are_no_utf8_are_not_listed(transport: Transport, there: Path
 
 def test_a_tree_is_removed_and_one_that_is_gone_is_fine(transport: Transport, there: Path) -> None:
     folder = there / "-it's $x\n"
-    transport.deliver(far(folder), {"a/b": b"1"}, ["true"])
+    transport.upload_and_run(far(folder), {"a/b": b"1"}, ["true"])
     file = there / "a file's"
     file.touch()
     for _ in range(2):
@@ -393,7 +395,9 @@ def test_streams_at_once_and_commands_beside_them(transport: Transport, tmp_path
 
 
 def test_a_conversation_has_an_end_in_each_direction(transport: Transport) -> None:
-    with transport.converse(["sh", "-c", 'read a; echo "<$a>"; cat; echo e >&2; echo end']) as near:
+    with transport.open_stream(
+        ["sh", "-c", 'read a; echo "<$a>"; cat; echo e >&2; echo end']
+    ) as near:
         near.settimeout(PATIENCE_S)
         near.sendall(b"it's $x\n")
         assert near.recv(100) == b"<it's $x>\n"
@@ -413,7 +417,7 @@ def test_a_socket_is_carried_both_ways_each_with_its_own_end(transport: Transpor
         near, given = socket.socketpair()
         with near:
             near.settimeout(PATIENCE_S)
-            wait_for(partial(transport.carry, given, "127.0.0.1", server.getsockname()[1]))
+            wait_for(partial(transport.connect, given, "127.0.0.1", server.getsockname()[1]))
             far_end, _ = server.accept()
             with far_end:
                 far_end.settimeout(PATIENCE_S)
@@ -434,7 +438,7 @@ def test_a_port_that_nobody_listens_on_is_named_and_the_socket_is_as_it_was(
         held.bind(("127.0.0.1", 0))  # and it does not listen: nor can anybody else
         port = held.getsockname()[1]
         with pytest.raises(ForwardError, match=rf"127\.0\.0\.1:{port} "):
-            wait_for(partial(transport.carry, given, "127.0.0.1", port))
+            wait_for(partial(transport.connect, given, "127.0.0.1", port))
         near.sendall(b"x")
         assert given.recv(1) == b"x"
 

@@ -68,7 +68,7 @@ def test_relay_refuses_another_users_socket_of_a_doors_name(server: Path) -> Non
     if os.getuid() != 0:
         pytest.skip("to be two users takes root")
     relay = Relay(
-        LocalTransport().converse, lambda argv: argv, sys.executable, "n1", lambda port: None
+        LocalTransport().open_stream, lambda argv: argv, sys.executable, "n1", lambda port: None
     )
     taken = f"jslurm-test-{secrets.token_hex(8)}"
     with (
@@ -84,14 +84,14 @@ def test_relay_refuses_another_users_socket_of_a_doors_name(server: Path) -> Non
         assert other.stdout.readline() == b"there\n"
         try:
             ours, theirs = socket.socketpair()
-            relay.carry(theirs, *at_door(name))
+            relay.connect(theirs, *at_door(name))
             with ours, sent(ours, b"hello"):
                 assert everything(ours) == b"hello"
             ours, theirs = socket.socketpair()
             with ours, theirs, pytest.raises(ForwardError, match="another user's program"):
-                relay.carry(theirs, *at_door(taken))
+                relay.connect(theirs, *at_door(taken))
             with ours, theirs, pytest.raises(ForwardError, match="Connection refused"):
-                relay.carry(theirs, *at_door(taken + "x"))
+                relay.connect(theirs, *at_door(taken + "x"))
         finally:
             relay.close()
             other.communicate(b"")

@@ -33,13 +33,13 @@ TWENTY_MEGABYTES = random.Random(2).randbytes(20_000_000)
 
 
 class Started:
-    """A transport's `converse`, counted."""
+    """A transport's `open_stream`, counted."""
 
     def __init__(self) -> None:
         self.channels: list[socket.socket] = []
 
-    def converse(self, argv: Sequence[str]) -> socket.socket:
-        self.channels.append(LocalTransport().converse(argv))
+    def open_stream(self, argv: Sequence[str]) -> socket.socket:
+        self.channels.append(LocalTransport().open_stream(argv))
         return self.channels[-1]
 
 
@@ -73,7 +73,7 @@ def to_port(port: int) -> socket.socket:
 
 @pytest.fixture(params=[nowhere, to_port], ids=["by its streams", "by its port"])
 def relay(request: pytest.FixtureRequest, nothing_left: None, started: Started) -> Iterator[Relay]:
-    relay = Relay(started.converse, here, sys.executable, "n1", request.param)
+    relay = Relay(started.open_stream, here, sys.executable, "n1", request.param)
     yield relay
     relay.close()
 
@@ -84,7 +84,7 @@ def connected(relay: Relay, port: int, host: str = "127.0.0.1") -> socket.socket
         ours = socket.create_connection(listener.getsockname(), 60)
         theirs, _ = listener.accept()
     try:
-        relay.carry(theirs, host, port)
+        relay.connect(theirs, host, port)
     except BaseException:
         ours.close()
         theirs.close()
@@ -190,7 +190,7 @@ def test_what_is_printed_before_the_far_end_is_passed_over(
     def noisy(argv: Sequence[str]) -> Sequence[str]:
         return ["/bin/sh", "-c", 'echo "Welcome to n1"; exec "$@"', "sh", *argv]
 
-    relay = Relay(started.converse, noisy, sys.executable, "n1", nowhere)
+    relay = Relay(started.open_stream, noisy, sys.executable, "n1", nowhere)
     with service(echo) as port, connected(relay, port) as sock, sent(sock, b"hello"):
         assert everything(sock) == b"hello"
     relay.close()
@@ -199,7 +199,7 @@ def test_what_is_printed_before_the_far_end_is_passed_over(
 def test_python_that_is_not_there_is_replaced_by_one_that_is(
     nothing_left: None, started: Started
 ) -> None:
-    relay = Relay(started.converse, here, "/opt/no such/python", "n1", nowhere)
+    relay = Relay(started.open_stream, here, "/opt/no such/python", "n1", nowhere)
     with service(echo) as port, connected(relay, port) as sock, sent(sock, b"hello"):
         assert everything(sock) == b"hello"
     relay.close()
@@ -211,7 +211,7 @@ def test_program_that_cannot_start_is_an_error_with_its_own_words(
     def refused(argv: Sequence[str]) -> Sequence[str]:
         return ["/bin/sh", "-c", "echo half; echo 'srun: error: no such job' >&2; exit 1"]
 
-    relay = Relay(started.converse, refused, sys.executable, "n1", nowhere)
+    relay = Relay(started.open_stream, refused, sys.executable, "n1", nowhere)
     with pytest.raises(ForwardError) as caught:
         connected(relay, 1)
     assert str(caught.value.message) == "The relay could not be started on the cluster."
@@ -232,7 +232,7 @@ def test_stranger_without_the_secret_is_disconnected(
         strangers[0].shutdown(socket.SHUT_WR)
         return to_port(port)
 
-    relay = Relay(started.converse, here, sys.executable, "n1", after_a_stranger)
+    relay = Relay(started.open_stream, here, sys.executable, "n1", after_a_stranger)
     with service(echo) as port, connected(relay, port) as sock, sent(sock, b"hello"):
         assert everything(sock) == b"hello"
     with strangers[0] as stranger:
@@ -248,7 +248,7 @@ def test_impostor_at_the_port_gets_nothing(nothing_left: None, started: Started)
         heard.put(everything(sock))
 
     with service(impostor) as other, service(echo) as port:
-        relay = Relay(started.converse, here, sys.executable, "n1", lambda _: to_port(other))
+        relay = Relay(started.open_stream, here, sys.executable, "n1", lambda _: to_port(other))
         with connected(relay, port) as sock, sent(sock, b"hello"):
             assert everything(sock) == b"hello"
         relay.close()
@@ -271,7 +271,7 @@ class InJob:
         transport = LocalTransport(
             path=[str(cluster.folder / "bin")], env={"SLURM_CONF": str(cluster.conf)}
         )
-        self.relay = Relay(transport.converse, self.beside, "python3", "n1", reach)
+        self.relay = Relay(transport.open_stream, self.beside, "python3", "n1", reach)
 
     def beside(self, argv: Sequence[str]) -> Sequence[str]:
         return beside_argv(self.id, argv, node=self.node, version=None)

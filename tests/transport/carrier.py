@@ -1,4 +1,4 @@
-"""A `carry` that can be cut off, and services to carry connections to."""
+"""A `connect` that can be cut off, and services to connect connections to."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from jupyter_slurm.errors import ConnectionLostError
 from jupyter_slurm.transport.connect_callbacks import Answered
 from jupyter_slurm.transport.local import LocalTransport
 
-Carry = Callable[[socket.socket, str, int, Answered], None]
+Connect = Callable[[socket.socket, str, int, Answered], None]
 
 
 class Carrier:
-    """The `carry` of a transport, of this machine's own where none is given, that can be lost."""
+    """The `connect` of a transport, of this machine's own where none is given, that can be lost."""
 
-    def __init__(self, carry: Carry | None = None) -> None:
-        self._carry = carry or LocalTransport().carry
+    def __init__(self, connect: Connect | None = None) -> None:
+        self._connect = connect or LocalTransport().connect
         self.lost = threading.Event()
         self.tries = 0
         self.tried = threading.Condition()
 
-    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+    def connect(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
         with self.tried:
             self.tries += 1
             self.tried.notify_all()
         if self.lost.is_set():
             answered(ConnectionLostError("The connection to the cluster is lost."))
         else:
-            self._carry(sock, host, port, answered)
+            self._connect(sock, host, port, answered)
 
 
 @contextmanager

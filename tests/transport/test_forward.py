@@ -53,10 +53,10 @@ def opened(nothing_left: None, carrier: Carrier) -> Iterator[Open]:
     with ExitStack() as stack:
 
         def make(port: int, local_port: int = 0, patience_s: float = 20.0) -> Forward:
-            def carry(sock: socket.socket, answered: Answered) -> None:
-                carrier.carry(sock, "127.0.0.1", port, answered)
+            def connect(sock: socket.socket, answered: Answered) -> None:
+                carrier.connect(sock, "127.0.0.1", port, answered)
 
-            forward = Forward(carry, local_port, patience_s=patience_s)
+            forward = Forward(connect, local_port, patience_s=patience_s)
             stack.callback(forward.close)
             return forward
 
@@ -140,10 +140,10 @@ def test_connection_waits_until_the_cluster_is_reachable_again(
 
 
 def test_connection_fails_at_once_when_a_login_is_needed(nothing_left: None) -> None:
-    def carry(sock: socket.socket, answered: Answered) -> None:
+    def connect(sock: socket.socket, answered: Answered) -> None:
         answered(LoginNeededError("A code is needed."))
 
-    forward = Forward(carry, patience_s=3600)
+    forward = Forward(connect, patience_s=3600)
     assert is_reset(forward)
     assert forward.problem is not None
     assert forward.problem.code == "login-needed"
@@ -154,7 +154,7 @@ def test_connection_that_is_slow_to_stand_holds_up_no_other(nothing_left: None) 
     slow: SimpleQueue[Answered] = SimpleQueue()
     standing: list[socket.socket] = []
 
-    def carry(sock: socket.socket, answered: Answered) -> None:
+    def connect(sock: socket.socket, answered: Answered) -> None:
         if standing:
             sock.sendall(b"here")
             answered(None)
@@ -162,7 +162,7 @@ def test_connection_that_is_slow_to_stand_holds_up_no_other(nothing_left: None) 
             slow.put(answered)
         standing.append(sock)
 
-    forward = Forward(carry)
+    forward = Forward(connect)
     with connected(forward) as first:
         answered = slow.get(timeout=20)
         with connected(forward) as second:

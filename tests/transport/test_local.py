@@ -30,7 +30,7 @@ def test_a_folder_is_delivered_private_and_the_command_runs_in_it(
     big = tmp_path / "big"
     big.write_bytes(b"x" * 1000)
     folder = PurePosixPath(tmp_path / "root" / 'it\'s "a" job')
-    done = transport.deliver(folder, {"a": b"1", "big": big}, ["sh", "-c", "cat a; ls"])
+    done = transport.upload_and_run(folder, {"a": b"1", "big": big}, ["sh", "-c", "cat a; ls"])
     assert done.stdout.split() == [b"1a", b"big"]
     assert not big.exists()
     assert stat.S_IMODE(Path(folder).stat().st_mode) == 0o700

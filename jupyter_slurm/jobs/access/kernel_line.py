@@ -52,7 +52,7 @@ def _connect(tunnels: Tunnels, job_id: str, name: str, sock: socket.socket) -> N
     told = False
     while time.monotonic() - began_s < _SETS_UP_S and not _has_hung_up(sock):
         try:
-            return tunnels.connect(job_id, name, sock)
+            return tunnels.connect_to_socket(job_id, name, sock)
         except NobodyListensError:
             if not told and time.monotonic() - began_s > _PATIENCE_S:
                 told = True

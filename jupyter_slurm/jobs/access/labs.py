@@ -216,7 +216,7 @@ class Labs:
     def _tell_limit(self, job: Job, limit_s: int) -> None:
         folder, files = PurePosixPath(job.job_dir), {layout.LIMIT: b"%d\n" % limit_s}
         try:
-            self._clusters.named(job.cluster).transport.deliver(folder, files, ["true"])
+            self._clusters.named(job.cluster).transport.upload_and_run(folder, files, ["true"])
         except JupyterSlurmError as exc:  # its page shows no time, or the last one
             _log.info("the lab %s does not know its time limit: %s", job.id, exc)
 

@@ -25,7 +25,7 @@ _REACH_S = 1.0
 
 Route = Literal["direct", "relay"]
 Verb = Callable[[socket.socket, str, int], None]
-"""As `Transport.carry`, but waits: it returns when the connection stands, and raises."""
+"""As `Transport.connect`, but waits: it returns when the connection stands, and raises."""
 
 
 def is_loopback(host: str) -> bool:
@@ -51,14 +51,14 @@ class NodeRoutes:
 
     def verb(self, route: Route) -> Verb:
         """Return the call that carries by `route`."""
-        return self._direct if route == "direct" else self._made_relay().carry
+        return self._direct if route == "direct" else self._made_relay().connect
 
     def carry_to_door(self, sock: socket.socket, name: str) -> None:
         """Connect `sock` with the abstract socket of that name on the node, and wait. ForwardError:
         it is not there, or another user's."""
         there = self._here(name)
         if there is None:
-            self._made_relay().carry(sock, *at_door(name))
+            self._made_relay().connect(sock, *at_door(name))
         else:
             splice(sock, there)
 
@@ -92,7 +92,7 @@ class NodeRoutes:
         near, far = socket.socketpair()
         answer: Future[JupyterSlurmError | None] = Future()
         answer.add_done_callback(lambda one: far.close() if one.result() else None)
-        self.cluster.transport.carry(far, self.node, port, answer.set_result)
+        self.cluster.transport.connect(far, self.node, port, answer.set_result)
         with suppress(TimeoutError):
             if answer.result(_REACH_S) is None:
                 return near
@@ -109,12 +109,12 @@ class NodeRoutes:
 
     def _direct(self, sock: socket.socket, host: str, port: int) -> None:
         seen = self.node if is_loopback(host) else host
-        wait_for(partial(self.cluster.transport.carry, sock, seen, port))
+        wait_for(partial(self.cluster.transport.connect, sock, seen, port))
 
     def _converse(self, argv: Sequence[str]) -> socket.socket:
         if self.slurm_id is None:
-            return self.cluster.transport.converse(argv)
-        return self.cluster.converse("srun", argv)
+            return self.cluster.transport.open_stream(argv)
+        return self.cluster.open_stream("srun", argv)
 
     def _beside(self, argv: Sequence[str]) -> Sequence[str]:
         if self.slurm_id is None:

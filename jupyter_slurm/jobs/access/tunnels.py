@@ -28,7 +28,7 @@ from jupyter_slurm.jobs.access.node_routes import NodeRoutes, Route, is_loopback
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.transport.connect_callbacks import Answered, call_back
-from jupyter_slurm.transport.forward import Carry, Forward
+from jupyter_slurm.transport.forward import Connect, Forward
 from jupyter_slurm.wire import Job, JobState, Problem, Tunnel
 
 _RUNS = frozenset(
@@ -64,7 +64,7 @@ class _Open:
         self.target = target
         self.route: Route = room.order(target)[0]
         """The one that worked last, or else that is tried first."""
-        self.forward = Forward(partial(room.carry, self), local_port)
+        self.forward = Forward(partial(room.connect, self), local_port)
 
 
 class Tunnels:
@@ -141,17 +141,17 @@ class Tunnels:
             kept = [(one.target, one.forward.local_port) for one in self._open.values()]
             places.write_private(self._file, msgspec.json.encode(kept).decode())
 
-    def into(self, job_id: str, door: str) -> Carry:
-        """Return a `Carry` to the abstract socket `door` on the job's node, until `let_go`."""
+    def into(self, job_id: str, door: str) -> Connect:
+        """Return a `Connect` to the abstract socket `door` on the job's node, until `let_go`."""
 
-        def carry(sock: socket.socket, answered: Answered) -> None:
-            call_back(lambda: self.connect(job_id, door, sock), answered)
+        def connect(sock: socket.socket, answered: Answered) -> None:
+            call_back(lambda: self.connect_to_socket(job_id, door, sock), answered)
 
         with self._lock:
             self._doors.add((job_id, door))
-        return carry
+        return connect
 
-    def connect(self, job_id: str, door: str, sock: socket.socket) -> None:
+    def connect_to_socket(self, job_id: str, door: str, sock: socket.socket) -> None:
         """Connect `sock` to the abstract socket `door` on the job's node, and wait.
         NobodyListensError; ForwardError."""
         self._node(self._running(job_id)).carry_to_door(sock, door)
@@ -203,15 +203,15 @@ class Tunnels:
         best = self._worked.get((target.cluster, loopback))
         return tuple(sorted(routes, key=lambda route: route != best))
 
-    def carry(self, tunnel: _Open, sock: socket.socket, answered: Answered) -> None:
-        """Connect `sock` by the first route that gets through; see `Carry`."""
+    def connect(self, tunnel: _Open, sock: socket.socket, answered: Answered) -> None:
+        """Connect `sock` by the first route that gets through; see `Connect`."""
         target = tunnel.target
         if target.job_id is None and is_path(target.host):
             relay = self._login_node(target.cluster).verb("relay")
             call_back(lambda: relay(sock, target.host, target.port), answered)
         elif target.job_id is None:
             transport = self._clusters.named(target.cluster).transport
-            transport.carry(sock, target.host, target.port, answered)
+            transport.connect(sock, target.host, target.port, answered)
         else:
             job = self._running(target.job_id)
             call_back(lambda: self._carry_into(job, tunnel, sock), answered)

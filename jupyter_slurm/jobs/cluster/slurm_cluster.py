@@ -205,14 +205,14 @@ class SlurmCluster:
         self._count("sbatch")
         limit_s = self.profile.submit_timeout_s
         try:
-            return self.transport.deliver(folder, files, argv, timeout_s=limit_s)
+            return self.transport.upload_and_run(folder, files, argv, timeout_s=limit_s)
         except TimedOutError as exc:
             raise _silent(self.name, ["sbatch"], str(exc)) from exc
 
-    def converse(self, program: str, argv: Sequence[str]) -> socket.socket:
-        """Converse as `Transport.converse` does; `program`: the Slurm command that `argv` runs."""
+    def open_stream(self, program: str, argv: Sequence[str]) -> socket.socket:
+        """Call `Transport.open_stream`; `program`: the Slurm command that `argv` runs."""
         self._count(program)
-        return self.transport.converse(argv)
+        return self.transport.open_stream(argv)
 
     def on_terminal(
         self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]

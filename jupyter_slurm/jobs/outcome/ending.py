@@ -46,7 +46,7 @@ from jupyter_slurm.jobs.watching.queue_rows import state_named
 from jupyter_slurm.readable import visible
 from jupyter_slurm.slurm import sinfo, states
 from jupyter_slurm.slurm.squeue import QueueRow
-from jupyter_slurm.transport import Span, caps
+from jupyter_slurm.transport import Span, limits
 from jupyter_slurm.wire import CellJob, Job, JobState, Usage
 
 _TAIL_BYTES = 8192
@@ -134,9 +134,9 @@ class Ending:
         job, folder = self._job, self._dir
         facts = [
             # Where one has more it is not whole, and so none.
-            Span(folder.exit(job.restarts), 0, caps.FILE_BYTES),
-            Span(folder.started(job.restarts), 0, caps.FILE_BYTES),
-            Span(folder.result(job.restarts), 0, caps.FILE_BYTES),
+            Span(folder.exit(job.restarts), 0, limits.FILE_BYTES),
+            Span(folder.started(job.restarts), 0, limits.FILE_BYTES),
+            Span(folder.result(job.restarts), 0, limits.FILE_BYTES),
         ]
         progress = kind_of(job).progress_file(job, folder)
         if progress is not None:

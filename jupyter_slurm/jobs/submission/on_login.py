@@ -116,7 +116,7 @@ class LoginSubmitter(Submitter):
 
     def _hand_over(self, submission: Submission, files: Files) -> Completed:
         argv = ["sh", "-c", _BEGIN_SH, "begin", _KEEPER_SH, _SCRIPT_SH, str(_GRACE_S)]
-        deliver = self._cluster.transport.deliver
+        deliver = self._cluster.transport.upload_and_run
         try:
             return deliver(self._dir.path, files, argv, timeout_s=_TIMEOUT_S)
         except TimedOutError as exc:

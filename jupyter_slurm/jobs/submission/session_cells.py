@@ -98,7 +98,7 @@ class CellSubmitter(Submitter):
             record.sbatch_calls += 1  # sent again, it is the same cell
         argv = ["sh", "-c", _ASK_SH, "ask", "run", self._id]
         try:
-            done = self._cluster.transport.deliver(
+            done = self._cluster.transport.upload_and_run(
                 self._dir.path, files, argv, timeout_s=_TIMEOUT_S
             )
         except TimedOutError as exc:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError, TooMuchError
-from jupyter_slurm.transport import Completed, TimedOutError, Transport, caps
+from jupyter_slurm.transport import Completed, TimedOutError, Transport, limits
 from jupyter_slurm.transport.files.difference import Difference, difference, surplus
 from jupyter_slurm.transport.files.download import Download, DownloadFolder, is_safe_name
 from jupyter_slurm.transport.files.ignore import STATE, Exclusion, Patterns
@@ -336,9 +336,9 @@ def _list(
 ) -> Listing:
     """List `path`. `before`: a command that runs the one that is put behind it. `known`: how many
     files there may well be, since they are here. FileAccessError."""
-    most_files = caps.FILES + known
+    most_files = limits.FILES + known
     try:
-        most_bytes = caps.OUTPUT_BYTES + known * _LISTED_BYTES
+        most_bytes = limits.OUTPUT_BYTES + known * _LISTED_BYTES
         done = _run(transport, [*before, *listing_argv(path, names, since)], most_bytes)
         succeeded(done, f"{path} cannot be read there.")
         return parse_listing(done.stdout, done.stderr, most_files=most_files)
@@ -355,7 +355,7 @@ def _list(
 
 
 def _run(
-    transport: Transport, argv: Sequence[str], most_bytes: int = caps.OUTPUT_BYTES
+    transport: Transport, argv: Sequence[str], most_bytes: int = limits.OUTPUT_BYTES
 ) -> Completed:
     try:
         return transport.run(argv, timeout_s=_TIMEOUT_S, most_bytes=most_bytes)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from jupyter_slurm.errors import FileAccessError
-from jupyter_slurm.transport import caps
+from jupyter_slurm.transport import limits
 from jupyter_slurm.transport.files.ignore import STATE, Exclusion
 
 Kind = Literal["file", "folder", "link", "other"]
@@ -153,7 +153,7 @@ def listing_argv(path: str, names: Sequence[bytes] = (), since: str = "") -> lis
     return ["sh", "-c", _LIST_SH, "list", path, since, *only]
 
 
-def parse_listing(stdout: bytes, stderr: bytes = b"", *, most_files: int = caps.FILES) -> Listing:
+def parse_listing(stdout: bytes, stderr: bytes = b"", *, most_files: int = limits.FILES) -> Listing:
     """Parse what `listing_argv` printed. ValueError: it is not that; TooManyError."""
     top, form, rest = [*stdout.split(b"\n", 2), b"", b""][:3]
     if top == b"none":

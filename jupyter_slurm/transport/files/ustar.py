@@ -1,7 +1,7 @@
 """Tar archives as bytes: the headers that every tar reads, and a reader for what tars write. PURE.
 
 POSIX ustar, with what real files need beyond it: names over 100 bytes as GNU's `L` and `K` entries,
-which carry any bytes (a pax `path` must be UTF-8) and which GNU tar, busybox and libarchive read;
+which connect any bytes (a pax `path` must be UTF-8) and which GNU tar, busybox and libarchive read;
 times below the second as pax records. Python's tarfile takes 0.15 ms for an entry, this 5 µs.
 No file is opened here, and what a name may be is the caller's matter.
 """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import FileAccessError
-from jupyter_slurm.transport import Span, caps
+from jupyter_slurm.transport import Span, limits
 from jupyter_slurm.transport.shell.far_shell import ShellAnswer
 from jupyter_slurm.transport.shell.words import quote_path, raw
 
@@ -20,7 +20,7 @@ def read_script(span: Span) -> bytes:
     """Return a script that opens the file itself, which sees through the attribute cache of NFS;
     where it is not a file (a pipe would be waited for) it is not opened."""
     path = quote_path(span.path)
-    limit = caps.FILE_BYTES + 1 if span.limit is None else span.limit
+    limit = limits.FILE_BYTES + 1 if span.limit is None else span.limit
     parts = []
     if span.offset < 0:
         parts.append(b"tail -c %d" % -span.offset)
@@ -38,18 +38,18 @@ def read_script(span: Span) -> bytes:
 
 def most_read(spans: Sequence[Span]) -> int:
     """Return the most bytes that the answer of any of them can have."""
-    limits = [caps.FILE_BYTES if span.limit is None else span.limit for span in spans]
-    return max(limits, default=0) + caps.WORDS_BYTES
+    sizes = [limits.FILE_BYTES if span.limit is None else span.limit for span in spans]
+    return max(sizes, default=0) + limits.WORDS_BYTES
 
 
 def read_answer(span: Span, answer: ShellAnswer) -> bytes | None:
     """Return what was read; None: there is no such file. FileAccessError."""
     if answer.status == "0" and not answer.stderr:
-        if span.limit is None and len(answer.stdout) > caps.FILE_BYTES:
-            raise caps.too_large(span.path, caps.FILE_BYTES)
+        if span.limit is None and len(answer.stdout) > limits.FILE_BYTES:
+            raise limits.too_large(span.path, limits.FILE_BYTES)
         return answer.stdout
     if answer.status == str(_NO_FILE):
-        raise caps.no_file(span.path)
+        raise limits.no_file(span.path)
     said = answer.stderr.replace(raw(span.path), b"").lower()
     if any(words in said for words in _MISSING):
         return None

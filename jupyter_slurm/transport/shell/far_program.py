@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 from jupyter_slurm.errors import ConnectionLostError
-from jupyter_slurm.transport import Completed, caps
+from jupyter_slurm.transport import Completed, limits
 from jupyter_slurm.transport.shell.far_shell import (
     FarShell,
     FloodError,
@@ -53,7 +53,7 @@ def send(
     try:
         answer = shell.send_stream(line, source, number, math.inf, stop, ended)
     except FloodError as exc:
-        raise caps.too_much_output(argv[0], exc.stream, exc.most_bytes) from exc
+        raise limits.too_much_output(argv[0], exc.stream, exc.most_bytes) from exc
     return completed(answer, argv[0])
 
 
@@ -76,7 +76,7 @@ def receive(
     flooded = threading.Event()
 
     def take(data: bytes) -> None:
-        if len(said) <= caps.ERRORS_BYTES:
+        if len(said) <= limits.ERRORS_BYTES:
             said.extend(data)
         else:
             flooded.set()
@@ -89,7 +89,7 @@ def receive(
     try:
         shell.send(line)
         if _receive_into(shell.session.stdout, sink, stop, most_bytes) > most_bytes:
-            raise caps.too_much_output(argv[0], "standard output", most_bytes)
+            raise limits.too_much_output(argv[0], "standard output", most_bytes)
         # The program has ended, and has said how. Standard error ends with the shell.
         with contextlib.suppress(OSError):
             shell.session.stdin.shutdown(socket.SHUT_WR)
@@ -98,14 +98,14 @@ def receive(
         shell.close()
         listener.join()
     if flooded.is_set():
-        raise caps.too_much_output(argv[0], "standard error", caps.ERRORS_BYTES)
+        raise limits.too_much_output(argv[0], "standard error", limits.ERRORS_BYTES)
     stderr, marked, status = bytes(said).rpartition(shell.mark(number))
     if not marked:
         raise ShellGoneError("the shell on the host has ended", begun=True)
     return completed(ShellAnswer(status.decode().strip(), b"", stderr), argv[0])
 
 
-def converse(shell: FarShell, argv: Sequence[str], kill: Callable[[int], None]) -> socket.socket:
+def open_stream(shell: FarShell, argv: Sequence[str], kill: Callable[[int], None]) -> socket.socket:
     """Return a socket whose other end are the program's standard input and output. `kill` is called
     with signals for what does not end after its input. ShellGoneError."""
     near, far = socket.socketpair()

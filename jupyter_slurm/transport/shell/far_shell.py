@@ -24,7 +24,7 @@ from functools import partial
 from typing import BinaryIO, NamedTuple, Protocol
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
-from jupyter_slurm.transport import HANDED_ON, caps
+from jupyter_slurm.transport import HANDED_ON, limits
 from jupyter_slurm.transport.server_text import shown
 from jupyter_slurm.transport.shell.words import quote
 from jupyter_slurm.transport.ssh.mux import Session
@@ -142,7 +142,7 @@ class FarShell:
                 raise ConnectionLostError("The connection broke while a shell was opened.") from exc
             # A login that has ended before it was sent anything has said why. What only sends
             # back what it is sent (`exec cat`) has not.
-            self._take_in(caps.WORDS_BYTES)
+            self._take_in(limits.WORDS_BYTES)
             words = bytes(self._out + self._err)
             said = "" if _CLEAN.encode() in words else shown(words) or str(exc)
             raise TransportError(
@@ -160,7 +160,7 @@ class FarShell:
         start = [_CLEAN.encode(), newline, key, b"eval " + quote(_START)]
         (number,), line = self.numbered(b"eval " + quote(setting))
         self.send(b"\n".join([*start, line]))
-        most_bytes = caps.WORDS_BYTES
+        most_bytes = limits.WORDS_BYTES
         start_s = min(deadline_s, time.monotonic() + _START_S)
         group = self.answer(0, start_s, most_bytes=most_bytes).status
         if not group.isdecimal():
@@ -198,7 +198,7 @@ class FarShell:
         deadline_s: float,
         stop: threading.Event | None = None,
         *,
-        most_bytes: int = caps.OUTPUT_BYTES,
+        most_bytes: int = limits.OUTPUT_BYTES,
     ) -> ShellAnswer:
         """Return what has come since the last answer. SilentError; ShellGoneError, also for `stop`;
         FloodError: more than `most_bytes` on standard output, or too much on the other."""
@@ -207,8 +207,8 @@ class FarShell:
         while True:
             # Behind a mark may be what belongs to the next answers: it must not block the other
             # stream, with which it shares the channel's window.
-            most_out = most_bytes + (caps.OUTPUT_BYTES if out_mark.found() else 0)
-            most_err = caps.ERRORS_BYTES * (2 if err_mark.found() else 1)
+            most_out = most_bytes + (limits.OUTPUT_BYTES if out_mark.found() else 0)
+            most_err = limits.ERRORS_BYTES * (2 if err_mark.found() else 1)
             moved = self._take_in(most_out, most_err)
             if out_mark.found() and err_mark.found():
                 stdout, status = out_mark.cut()
@@ -217,8 +217,10 @@ class FarShell:
                 return ShellAnswer(status, stdout, stderr)
             if len(self._out) > most_out and (most_out > most_bytes or not out_mark.found()):
                 raise FloodError("standard output", most_bytes)
-            if len(self._err) > most_err and (most_err > caps.ERRORS_BYTES or not err_mark.found()):
-                raise FloodError("standard error", caps.ERRORS_BYTES)
+            if len(self._err) > most_err and (
+                most_err > limits.ERRORS_BYTES or not err_mark.found()
+            ):
+                raise FloodError("standard error", limits.ERRORS_BYTES)
             if not moved:
                 self._wait(deadline_s, stop)
 
@@ -226,13 +228,13 @@ class FarShell:
         """Return standard output up to `mark`; None: not yet. ShellGoneError, FloodError."""
         deadline_s = time.monotonic() + timeout_s
         while True:
-            moved = self._take_in(caps.WORDS_BYTES)
+            moved = self._take_in(limits.WORDS_BYTES)
             before, found, after = self._out.partition(mark)
             if found:
                 self._out[:] = after
                 return bytes(before)
-            if len(self._out) > caps.WORDS_BYTES:
-                raise FloodError("standard output", caps.WORDS_BYTES)
+            if len(self._out) > limits.WORDS_BYTES:
+                raise FloodError("standard output", limits.WORDS_BYTES)
             self._err.clear()  # nothing is said there that is waited for
             if not moved:
                 try:
@@ -282,7 +284,7 @@ class FarShell:
             raise sending.error
         return self.answer(number, time.monotonic() + timeout_s, stop)
 
-    def _take_in(self, most_out: int, most_err: int = caps.ERRORS_BYTES) -> bool:
+    def _take_in(self, most_out: int, most_err: int = limits.ERRORS_BYTES) -> bool:
         """Return whether anything came; no more than so many bytes and a piece are kept."""
         moved = False
         for sock, buffer, most in (
@@ -340,7 +342,7 @@ class FarShell:
             while True:
                 self._out.clear()
                 self._err.clear()
-                if not self._take_in(caps.WORDS_BYTES):
+                if not self._take_in(limits.WORDS_BYTES):
                     self._wait(deadline_s, None)
         ended = self.session.ended
         self.close()

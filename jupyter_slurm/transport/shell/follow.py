@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
-from jupyter_slurm.transport import caps
+from jupyter_slurm.transport import limits
 from jupyter_slurm.transport.shell.far_shell import FarShell, FloodError, ShellGoneError
 from jupyter_slurm.transport.shell.words import quote, raw
 
@@ -113,7 +113,7 @@ class Follow:
                     shell.close()
                 except FloodError as exc:
                     shell.close()
-                    raise caps.too_much_output("wc", exc.stream, exc.most_bytes) from exc
+                    raise limits.too_much_output("wc", exc.stream, exc.most_bytes) from exc
             raise ConnectionLostError("The connection broke while files were followed.")
         finally:
             self._turn.release()

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
-from jupyter_slurm.transport import Completed, TimedOutError, caps
+from jupyter_slurm.transport import Completed, TimedOutError, limits
 from jupyter_slurm.transport.server_text import shown_line
 from jupyter_slurm.transport.shell.far_shell import (
     FarShell,
@@ -111,7 +111,7 @@ class Helper:
         env: Mapping[str, str] | None,
         stdin: bytes,
         timeout_s: float,
-        most_bytes: int = caps.OUTPUT_BYTES,
+        most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
         """Run a program. TransportError: there is no such program. Otherwise as `ask`."""
         if stdin:
@@ -171,7 +171,7 @@ class Helper:
             raise TimedOutError(f"`{what}` did not end within {timeout_s:g} s") from exc
         except FloodError as exc:
             self._shell.end()
-            raise caps.too_much_output(what, exc.stream, exc.most_bytes) from exc
+            raise limits.too_much_output(what, exc.stream, exc.most_bytes) from exc
 
     def close(self) -> None:
         self._shell.close()
@@ -249,7 +249,7 @@ class Helpers:
         if helper is None:
             return None
         try:
-            helper.ask(b"_m 0", timeout_s=timeout_s, most_bytes=caps.WORDS_BYTES)
+            helper.ask(b"_m 0", timeout_s=timeout_s, most_bytes=limits.WORDS_BYTES)
         except (ShellGoneError, TimedOutError):
             return False
         finally:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple, TypeVar
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
-from jupyter_slurm.transport import TimedOutError, caps
+from jupyter_slurm.transport import TimedOutError, limits
 from jupyter_slurm.transport.shell.far_shell import FarShell, ShellAnswer, ShellGoneError
 from jupyter_slurm.transport.shell.helper import DEFINITIONS, Helper, Helpers
 from jupyter_slurm.transport.shell.words import exports, quote, raw
@@ -94,7 +94,7 @@ class Shells:
         return self._again(work)
 
     def twice(
-        self, *scripts: bytes, timeout_s: float = _FILES_S, most_bytes: int = caps.OUTPUT_BYTES
+        self, *scripts: bytes, timeout_s: float = _FILES_S, most_bytes: int = limits.OUTPUT_BYTES
     ) -> list[ShellAnswer]:
         """Return the answers to scripts that may be run again where they were interrupted, each of
         at most `most_bytes`."""

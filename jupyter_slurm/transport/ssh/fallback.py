@@ -156,7 +156,7 @@ class ParamikoLink:
     def has_terminal(self) -> bool:
         return False
 
-    def carry(
+    def connect(
         self,
         sock: socket.socket,
         host: str,
@@ -164,9 +164,9 @@ class ParamikoLink:
         timeout_s: float,
         answered: Answered,
     ) -> None:
-        """Connect as `Mux.carry` does."""
+        """Connect as `Mux.connect` does."""
 
-        def connect() -> None:
+        def open_channel() -> None:
             channel = self._opened("direct-tcpip", (host, port), timeout_s)
             sock.setblocking(True)
             left = threading.Semaphore(1)
@@ -185,7 +185,7 @@ class ParamikoLink:
 
         def run() -> None:
             try:
-                connect()
+                open_channel()
             except Exception as exc:  # noqa: BLE001 (the callback reports every failure)
                 answered(exc)
             else:

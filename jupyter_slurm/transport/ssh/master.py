@@ -303,7 +303,7 @@ class Master:
                 return True
         return False
 
-    def carry(
+    def connect(
         self,
         sock: socket.socket,
         host: str,
@@ -311,8 +311,8 @@ class Master:
         timeout_s: float,
         answered: Answered,
     ) -> None:
-        """Connect as `Mux.carry` does."""
-        self.mux.carry(sock, host, port, timeout_s, answered)
+        """Connect as `Mux.connect` does."""
+        self.mux.connect(sock, host, port, timeout_s, answered)
 
     def log(self, since: int = 0) -> str:
         """Return what ssh has written since its log had `since` bytes."""

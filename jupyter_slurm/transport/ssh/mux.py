@@ -164,7 +164,7 @@ class Mux:
             raise RefusedError(_reason(body))
         return session
 
-    def carry(
+    def connect(
         self,
         sock: socket.socket,
         host: str,

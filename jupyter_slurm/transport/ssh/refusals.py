@@ -112,7 +112,7 @@ _BY_GATEWAY: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         ),
     )
 )
-"""What the master of the hop before says of a connection that it was to carry."""
+"""What the master of the hop before says of a connection that it was to connect."""
 
 
 def needs_person(log: str) -> bool:

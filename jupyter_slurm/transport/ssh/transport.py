@@ -21,7 +21,7 @@ from typing import BinaryIO
 from jupyter_slurm import places
 from jupyter_slurm.errors import ConfigError, FileAccessError, ForwardError, TooMuchError
 from jupyter_slurm.readable import size
-from jupyter_slurm.transport import Completed, Span, caps, not_private
+from jupyter_slurm.transport import Completed, Span, limits, not_private
 from jupyter_slurm.transport.connect_callbacks import Answered, call_back, wait_for
 from jupyter_slurm.transport.on_terminal import START, exports, script
 from jupyter_slurm.transport.server_text import shown
@@ -83,11 +83,11 @@ class SshTransport:
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         timeout_s: float = 60.0,
-        most_bytes: int = caps.OUTPUT_BYTES,
+        most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
         return self._shells.once(lambda helper: helper.run(argv, env, stdin, timeout_s, most_bytes))
 
-    def deliver(
+    def upload_and_run(
         self,
         folder: PurePosixPath,
         files: Mapping[str, bytes | Path],
@@ -171,7 +171,7 @@ class SshTransport:
             raise FileAccessError(f"{path} is not there.")
         left_bytes = most_bytes - len(head)
         if left_bytes < 0:
-            raise caps.too_large(path, most_bytes)
+            raise limits.too_large(path, most_bytes)
         file.write(head)
         if len(head) < _SMALL_BYTES:
             return
@@ -179,7 +179,7 @@ class SshTransport:
         try:
             done = self.receive(argv, file, most_bytes=left_bytes)
         except TooMuchError as exc:
-            raise caps.too_large(path, most_bytes) from exc
+            raise limits.too_large(path, most_bytes) from exc
         if done.returncode != 0:
             words = done.stderr.decode(errors="replace").strip()
             raise FileAccessError(f"Cannot read {path} on the cluster.", detail=words or None)
@@ -207,10 +207,10 @@ class SshTransport:
         with self._shells.shell_of_its_own(stop) as shell:
             return far_program.receive(shell, argv, sink, most_bytes, stop)
 
-    def converse(self, argv: Sequence[str]) -> socket.socket:
+    def open_stream(self, argv: Sequence[str]) -> socket.socket:
         shell = self._shells.shell()
         try:
-            return far_program.converse(
+            return far_program.open_stream(
                 shell, argv, lambda number: self._shells.kill(shell, number)
             )
         except ShellGoneError as exc:
@@ -227,23 +227,23 @@ class SshTransport:
                 hint="Install OpenSSH's client and log in again: `%slurm logout`, `%slurm login`.",
             )
         text = script(str(folder), argv, exports(self._shells.environment()))
-        self.deliver(folder, {**files, START: text}, ["true"])
+        self.upload_and_run(folder, {**files, START: text}, ["true"])
         command = f"exec /bin/sh {shlex.quote(f'{folder}/{START}')}"
         return master.terminal_argv(command)
 
-    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+    def connect(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
         link = self.connection.standing()
         if link is not None:
-            self._carry(link, sock, host, port, answered)
+            self._connect(link, sock, host, port, answered)
             return
 
         def open_first() -> None:
             by = self.connection.last()
-            wait_for(partial(self._carry, by, sock, host, port))
+            wait_for(partial(self._connect, by, sock, host, port))
 
         call_back(open_first, answered)
 
-    def _carry(
+    def _connect(
         self, by: Master, sock: socket.socket, host: str, port: int, answered: Answered
     ) -> None:
         before = by.log_bytes()
@@ -266,7 +266,7 @@ class SshTransport:
             gateway = self.connection.hops[-1].label
             raise ForwardError(f"{host}:{port} did not answer {gateway} in time.")
 
-        by.carry(sock, host, port, _CARRY_S, on_carried)
+        by.connect(sock, host, port, _CARRY_S, on_carried)
 
     def _refusal(self, said: str, target: str) -> ForwardError:
         gateway = self.connection.hops[-1].label

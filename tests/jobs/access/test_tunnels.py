@@ -17,7 +17,7 @@ from jupyter_slurm.transport.connect_callbacks import Answered
 from jupyter_slurm.wire import Job, JobState, Tunnel
 from tests.jobs.conftest import Site, over_ssh, spec
 from tests.ssh.waiting import wait_until
-from tests.transport.carrier import Carrier, Carry, echo, everything, sent, service
+from tests.transport.carrier import Carrier, Connect, echo, everything, sent, service
 
 MEGABYTE = random.Random(3).randbytes(1 << 20)
 
@@ -25,24 +25,24 @@ MEGABYTE = random.Random(3).randbytes(1 << 20)
 class Network(Carrier):
     """What the login machine reaches: `here` are names of this machine, `unknown` of none."""
 
-    def __init__(self, carry: Carry) -> None:
-        super().__init__(carry)
+    def __init__(self, connect: Connect) -> None:
+        super().__init__(connect)
         self.here: set[str] = set()
         self.unknown: set[str] = set()
 
-    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+    def connect(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
         if host in self.unknown:
             answered(ForwardError(f"{host} cannot be reached."))
         else:
-            super().carry(sock, "127.0.0.1" if host in self.here else host, port, answered)
+            super().connect(sock, "127.0.0.1" if host in self.here else host, port, answered)
 
 
 @pytest.fixture
 def network(site: Site, monkeypatch: pytest.MonkeyPatch) -> Network:
     """Put before the real one: the nodes have no names there."""
     transport = site.service._clusters.named(None).transport
-    network = Network(transport.carry)
-    monkeypatch.setattr(transport, "carry", network.carry)
+    network = Network(transport.connect)
+    monkeypatch.setattr(transport, "connect", network.connect)
     return network
 
 

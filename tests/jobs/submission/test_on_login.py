@@ -161,13 +161,13 @@ def test_what_is_begun_twice_runs_once(site: Site) -> None:
     argv = ["sh", "-c", on_login._BEGIN_SH, "begin", on_login._KEEPER_SH, on_login._SCRIPT_SH, "1"]
     transport = site.service._clusters.named(job.cluster).transport
     folder = PurePosixPath(job.job_dir)
-    said = [transport.deliver(folder, {}, argv) for _ in range(2)]
+    said = [transport.upload_and_run(folder, {}, argv) for _ in range(2)]
     assert {done.stdout for done in said} == {(Path(folder) / "submitted").read_bytes()}
     with ThreadPoolExecutor(4) as pool:
         other = folder.with_name("twice")
         files = {"job.sh": b"#!/bin/sh\necho ran >>ran\nsleep 1\necho >exit.0.json\n"}
-        transport.deliver(other, files, ["true"])
-        done = list(pool.map(lambda _: transport.deliver(other, {}, argv), range(4)))
+        transport.upload_and_run(other, files, ["true"])
+        done = list(pool.map(lambda _: transport.upload_and_run(other, {}, argv), range(4)))
     assert {one.stdout for one in done} == {(Path(other) / "submitted").read_bytes()}
     wait_until((Path(other) / "exit.0.json").exists)
     assert (Path(other) / "ran").read_text() == "ran\n"

@@ -22,7 +22,7 @@ from jupyter_slurm.errors import (
     NotFoundError,
     RequestError,
 )
-from jupyter_slurm.transport import Completed, caps
+from jupyter_slurm.transport import Completed, limits
 from jupyter_slurm.transport.files import TransferReport, loads, mirror, pull, push, ustar
 from jupyter_slurm.transport.local import LocalTransport
 
@@ -66,7 +66,7 @@ class Watched(LocalTransport):
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         timeout_s: float = 60.0,
-        most_bytes: int = caps.OUTPUT_BYTES,
+        most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
         self.verbs.append("run")
         return super().run(argv, env=env, stdin=stdin, timeout_s=timeout_s, most_bytes=most_bytes)

@@ -57,7 +57,7 @@ def carried(mux: Mux, port: int) -> socket.socket:
     near, far = socket.socketpair()
     near.settimeout(PATIENCE_S)
     answer: Future[Exception | None] = Future()
-    mux.carry(far, "127.0.0.1", port, PATIENCE_S, answer.set_result)
+    mux.connect(far, "127.0.0.1", port, PATIENCE_S, answer.set_result)
     problem = answer.result(PATIENCE_S)
     if problem is not None:
         near.close()

@@ -99,7 +99,7 @@ def test_every_login_shell_will_do(odd_sshd: Sshd, tmp_path: Path) -> None:
         done = transport.run(["sh", "-c", 'printf %s "$1$V"; pwd >&2', "sh", word], env={"V": word})
         assert (done.stdout.decode(), done.stderr.decode()) == (word * 2, f"{home}\n")
         files: dict[str, bytes | Path] = {"a": b"1", "big": big}
-        assert transport.deliver(home / word, files, ["cat", "a"]).stdout == b"1"
+        assert transport.upload_and_run(home / word, files, ["cat", "a"]).stdout == b"1"
         assert transport.listing(home / word) == ["a", "big"]
         sizes = {home / word / "a": 0}
         assert transport.grown(sizes, wait_s=PATIENCE_S, wake=threading.Event()) == {
@@ -110,7 +110,7 @@ def test_every_login_shell_will_do(odd_sshd: Sshd, tmp_path: Path) -> None:
         assert BANNER not in done.stderr.decode()
         assert (tmp_path / "sink").stat().st_size == 1_000_000
         assert transport.send(["wc", "-c"], [b"x" * 100]).stdout.split() == [b"100"]
-        with transport.converse(["echo", "well"]) as near:
+        with transport.open_stream(["echo", "well"]) as near:
             assert near.recv(100) == b"well\n"
 
 
@@ -196,7 +196,7 @@ def test_secrets_are_in_no_command_line_there(own_sshd: Sshd, tmp_path: Path) ->
             transport.run(["sh", "-c", "sleep 0.05; cat"], stdin=canary.encode() * 1000)
             files: dict[str, bytes | Path] = {"key": canary.encode(), "in": upload}
             upload.write_bytes(canary.encode())
-            transport.deliver(home / "job", files, ["sleep", "0.05"])
+            transport.upload_and_run(home / "job", files, ["sleep", "0.05"])
             transport.send(["sleep", "0.05"], [canary.encode()])
     finally:
         over.set()
@@ -268,6 +268,6 @@ def test_everything_works_with_one_session(make_sshd: MakeSshd) -> None:
             sent = pool.submit(transport.send, ["wc", "-c"], [b"x" * 100_000])
             assert [run.result().stdout for run in runs] == [f"{n}\n".encode() for n in range(6)]
             assert int(sent.result().stdout) == 100_000
-            transport.deliver(home / name, {"a": b"1"}, ["true"])
+            transport.upload_and_run(home / name, {"a": b"1"}, ["true"])
             assert growth.result() == {home / name / "a": 1}
         transport.remove_tree(home / name)
