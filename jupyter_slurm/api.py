@@ -312,9 +312,9 @@ class Api(Protocol):
         ended."""
 
     def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
-        """Return the secret that lets a browser into a dashboard of a job that runs. Open a port
-        of this machine for it, which closes when the job ends. RequestError: the job does not run,
-        or has none; NotFoundError: it does not answer within `wait_s`."""
+        """Open a port of this machine for a dashboard of a running job and return its address. The
+        port closes when the job ends. RequestError: the job does not run, or has no such
+        dashboard; NotFoundError: it does not answer within `wait_s`."""
 
     # --- terminals ---
     def shell(self, spec: ProgramSpec) -> list[str]:

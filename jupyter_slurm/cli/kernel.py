@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jupyter_slurm.cli.command import Connect
-from jupyter_slurm.cli.say import remark, say, tell
+from jupyter_slurm.cli.say import say, tell
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.commands.arguments import Arguments
 from jupyter_slurm.commands.command import by_words
@@ -26,11 +26,6 @@ def listed(args: Arguments, _connect: Connect) -> int:
         say(table(["Name", "Title", "Options"], rows))
     else:
         tell("There are no kernels in jobs: `jupyter slurm kernel add`")
-    for name in spec.exposed():
-        remark(
-            f"Other users of this machine can read the values of --env of {name}: make it again, "
-            f"with `jupyter slurm kernel add --name {name}` and its options."
-        )
     return 0
 
 

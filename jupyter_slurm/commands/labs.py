@@ -108,6 +108,21 @@ def page(entry: LabEntry, name: str) -> str:
     return _PAGE.format(title=escape(name), url=url, token=token)
 
 
+def dashboard_page(entry: LabEntry, title: str) -> str:
+    """Return HTML that opens a dashboard. Ray's asks for a token, which the page shows first."""
+    url = escape(entry.login_url)
+    lines = [
+        "<!DOCTYPE html>",
+        '<html><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">',
+        f"<title>{escape(title)}</title>",
+        "" if entry.token else f'<meta http-equiv="refresh" content="0;url={url}">',
+        "</head><body>",
+        f"<p>Ray asks for this token: <code>{escape(entry.token)}</code></p>" * bool(entry.token),
+        f'<p><a href="{url}">{escape(title)}</a></p></body></html>',
+    ]
+    return "\n".join(filter(None, lines))
+
+
 _PAGE = """<!DOCTYPE html>
 <html>
 <head>

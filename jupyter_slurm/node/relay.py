@@ -4,10 +4,6 @@ Runs on the node, Python 3.6 and later, standard library only. A line of Python 
 end, transport/relay.py) reads it from standard input; it is written nowhere. It connects only to
 what the near end asks for, and ends with it, or when it has been silent for SILENCE_S.
 
-Srun's streams are slow: so it offers a port for the stream to go by, which the near end takes where
-it gets there, and says a secret that only the two know. Else the stream is standard input and
-output.
-
 The two ends exchange frames (framing.py). Each but ALIVE is about a connection, with whose number
 its body begins. The near end makes the numbers and uses none twice. A side may send WINDOW bytes of
 a connection, and as many more as CREDIT frames have allowed it since; so a slow reader holds up its
@@ -15,12 +11,9 @@ own connection and nobody else's. The window holds what flows while a CREDIT tak
 (framing.py).
 """
 
-import binascii
 import collections
 import contextlib
-import hmac
 import os
-import select
 import selectors
 import socket
 import struct
@@ -50,11 +43,6 @@ OUTBOX_MOST = 256 * 1024
 """Connections are read only while less than this waits for the near end."""
 CONNECT_S = 15.0
 SILENCE_S = 300.0
-OFFER_S = 60.0
-ANSWER_S = 5.0
-SECRET_BYTES = 16
-STAY = b"S"
-"""Said on standard input: the stream stays here."""
 DOOR = "@"
 """What stands before the name of an abstract socket, in place of a host."""
 
@@ -305,46 +293,14 @@ def at_path(path):
     return sock
 
 
-def taken(listener, secret):
-    # type: (socket.socket, bytes) -> Optional[socket.socket]
-    """Wait for the near end and return the connection that it has made, or None when the stream is
-    to stay where it is."""
-    deadline_s = time.monotonic() + OFFER_S
-    while time.monotonic() < deadline_s:
-        found, _, _ = select.select([0, listener.fileno()], [], [], OFFER_S)
-        if 0 in found:
-            os.read(0, len(STAY))
-            return None
-        if listener.fileno() in found:
-            sock, _ = listener.accept()
-            sock.settimeout(ANSWER_S)
-            with contextlib.suppress(OSError):
-                if hmac.compare_digest(sock.recv(len(secret), socket.MSG_WAITALL), secret):
-                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    return sock
-            sock.close()
-    return None
-
-
 def main():
     # type: () -> None
     if os.isatty(1):  # `srun --unbuffered` gives a terminal, which would change what is written
         tty.setraw(1)
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        listener.listen(8)
-        theirs, ours = (binascii.hexlify(os.urandom(SECRET_BYTES)) for _ in range(2))
-        offer = b"%d %s %s\n" % (listener.getsockname()[1], theirs, ours)
-        os.write(1, sys.argv[1].encode() + offer)
-        sock = taken(listener, theirs)
+    os.write(1, sys.argv[1].encode())
     # The near end may go at any moment; a step that fails would show in the job's accounting.
     with contextlib.suppress(OSError):
-        if sock is None:
-            Relay(0, 1).run()
-        else:
-            sock.sendall(ours)
-            # The selector takes each descriptor once.
-            Relay(sock.fileno(), os.dup(sock.fileno())).run()
+        Relay(0, 1).run()
 
 
 if __name__ == "__main__":

@@ -40,9 +40,9 @@ class Lab(Struct, frozen=True, kw_only=True):
 
 
 class LabEntry(Struct, frozen=True, kw_only=True):
-    """Sends a browser to a lab or a dashboard: by a POST of `token`, as `token` and as `password`,
-    to `login_url`. No address holds the token, and so no history, log or command line
-    does."""
+    """Sends a browser to a lab: by a POST of `token`, as `token` and as `password`, to `login_url`,
+    so that no address, history, log or command line holds the token. A dashboard is opened by its
+    `login_url` alone; Ray's then asks for `token`."""
 
     login_url: str
     token: str
@@ -50,5 +50,5 @@ class LabEntry(Struct, frozen=True, kw_only=True):
     base_url: str = "/"
     """The address of a Jupyter server below which it may be shown; "/": below none."""
     cookie: str = ""
-    """The cookie with which a Jupyter server passes a browser's requests on to the dashboard; "":
-    the profile of its cluster forbids that."""
+    """The cookie that a Jupyter server adds to a browser's requests to the dashboard; "": the
+    profile of its cluster does not allow that."""

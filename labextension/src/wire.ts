@@ -1155,9 +1155,9 @@ export interface JobPriority {
   name?: string | null;
 }
 /**
- * Sends a browser to a lab or a dashboard: by a POST of `token`, as `token` and as `password`,
- * to `login_url`. No address holds the token, and so no history, log or command line
- * does.
+ * Sends a browser to a lab: by a POST of `token`, as `token` and as `password`, to `login_url`,
+ * so that no address, history, log or command line holds the token. A dashboard is opened by its
+ * `login_url` alone; Ray's then asks for `token`.
  */
 export interface LabEntry {
   login_url: string;

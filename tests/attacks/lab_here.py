@@ -17,7 +17,7 @@ from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record, Store
-from jupyter_slurm.transport.connect_callbacks import Answered
+from jupyter_slurm.transport import Answered
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import JobKind, Lab, LabStep
 from tests.specs import known

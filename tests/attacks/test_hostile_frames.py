@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 
 import pytest
 
-from jupyter_slurm.kernel.frames import NodeLine
+from jupyter_slurm.kernel.frames import NodeConnection
 from jupyter_slurm.transport import limits
 from jupyter_slurm.transport.files.manifest import TooManyError, parse_listing
 from jupyter_slurm.transport.relay_streams import Streams
@@ -43,7 +43,7 @@ def test_a_kernels_message_that_unpacks_without_end_is_refused() -> None:
     assert len(bomb) < MIB
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        line = NodeLine(ours)
+        line = NodeConnection(ours)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         frame = struct.pack(">cI", b"Z", len(bomb)) + bomb
         *some, last = (frame[at : at + (1 << 16)] for at in range(0, len(frame), 1 << 16))
@@ -69,11 +69,11 @@ def test_a_relay_that_sends_more_than_it_may_is_left() -> None:
         with little_memory(16 * MIB), suppress(BrokenPipeError, ConnectionResetError):
             while True:  # nobody reads what comes
                 far.sendall(frame)
-        assert streams.reason == "it sent more than it was allowed"
+        assert streams.reason == "it sent more than its credit"
 
 
 def test_a_listing_of_millions_of_files_is_refused_before_it_is_taken_apart() -> None:
     one = b"f\x00644\x000\x001.0\x00./a\0\0"
-    said = b"folder\nprintf\n" + one * (limits.OUTPUT_BYTES // len(one))
+    said = b"folder\n" + one * (limits.OUTPUT_BYTES // len(one))
     with little_memory(3 * limits.OUTPUT_BYTES // 2), pytest.raises(TooManyError):
         parse_listing(said)

@@ -37,7 +37,7 @@ from jupyter_slurm.jobs.watching import usage
 from jupyter_slurm.jobs.watching.comparison import Comparison
 from jupyter_slurm.jobs.watching.queue_rows import entry_of, nodes_of, waits_for
 from jupyter_slurm.jobs.watching.watcher import Watch
-from jupyter_slurm.kernel import node_messages
+from jupyter_slurm.kernel import frames
 from jupyter_slurm.readable import visible
 from jupyter_slurm.slurm import (
     sacct,
@@ -162,7 +162,7 @@ PARSERS: Mapping[str, tuple[Parser, list[bytes]]] = {
     "lab.N.jsonl": (lab, [LAB, LAB + LAB]),
     "usage.N.jsonl": (usage.parse_samples, [USAGE]),
     "variables as data": (variables_as_data, [VALUES]),
-    "a kernel's events": (node_messages.event, [EVENT]),
+    "a kernel's events": (frames.event, [EVENT]),
     "a host's words": (server_text.shown, [b"Password for a@b:\n", b"Verification code: "]),
 }  # fmt: skip
 THEIR_ERRORS: Mapping[str, type[Exception]] = {"node lists": ValueError}

@@ -205,9 +205,9 @@ def test_ten_hostile_things_at_once(there: There) -> None:
     left_out = re.findall(r"\[End of the line: ([0-9.]+) MB left out.\]", line)
     assert sum(map(float, left_out)) > 0.8 * LINE_MIB
     assert line.endswith("after it\n")
-    assert "a pipe, a device or a folder where a file should be" in shown["a device for output"][1]
+    assert "is a pipe, a device or a folder, not a file" in shown["a device for output"][1]
     assert all(job.state.final for job, _ in shown.values())
-    assert "There are more than 250,000 files" in words["files"]
+    assert "has more than 250,000 files" in words["files"]
     assert "4,294,967,295 bytes" in words["relay"]
     assert "`squeue` printed more than" in words["flood 0"]
     assert "`sinfo` printed more than" in words["flood 1"]

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Error
 
 from tests.attacks.lab_here import (
     FarServer,
@@ -98,10 +98,8 @@ def test_a_name_that_was_made_to_lead_here_does_not_lead_into_the_lab(
     here: LabHere, far: FarServer, browser: Browser
 ) -> None:
     """DNS rebinding: the page is its own origin there, and reads what it is answered."""
-    with new_page(browser) as tab:
-        answer = tab.goto(f"http://evil.example:{port_of(here)}/api/contents")
-        assert answer is not None
-        assert answer.status == 421
+    with new_page(browser) as tab, pytest.raises(Error):
+        tab.goto(f"http://evil.example:{port_of(here)}/api/contents")
     assert far.got == []
 
 
@@ -110,7 +108,7 @@ def test_no_request_by_another_name_gets_to_the_lab(here: LabHere, far: FarServe
     name = here.host.partition(":")[0]
     for host in (one.format(port=port, name=name) for one in FOREIGN):
         request = f"GET /lab HTTP/1.1\r\nHost: {host}\r\nCookie: {SECRET}\r\n\r\n".encode()
-        assert answer_to(port, request).startswith(b"HTTP/1.1 421 "), host
+        assert answer_to(port, request) == b"", host
     assert far.got == []
 
 
@@ -131,8 +129,7 @@ def test_no_request_by_another_name_gets_to_the_lab(here: LabHere, far: FarServe
 def test_what_can_be_read_in_two_ways_or_is_another_protocol_does_not_get_to_the_lab(
     here: LabHere, far: FarServer, words: str
 ) -> None:
-    answer = answer_to(port_of(here), words.format(host=here.host).encode())
-    assert answer[:13] in {b"", b"HTTP/1.1 421 "}
+    assert answer_to(port_of(here), words.format(host=here.host).encode()) == b""
     assert far.got == []
 
 

@@ -24,10 +24,9 @@ from jupyter_slurm.errors import (
     TooMuchError,
     TransportError,
 )
-from jupyter_slurm.transport import Span, TimedOutError, Transport
-from jupyter_slurm.transport.connect_callbacks import wait_for
+from jupyter_slurm.transport import Span, TimedOutError, Transport, wait_connected
 from jupyter_slurm.transport.local import LocalTransport
-from jupyter_slurm.transport.ssh import chain
+from jupyter_slurm.transport.ssh import connection as ssh_connection
 from jupyter_slurm.transport.ssh.connection import SshConnection
 from jupyter_slurm.transport.ssh.route import Hop
 from jupyter_slurm.transport.ssh.transport import SshTransport
@@ -69,7 +68,7 @@ def transport(
     sshd: Sshd = request.getfixturevalue("sshd")
     hop = sshd.hop()
     if request.param == "paramiko":  # as on a machine without an `ssh`
-        monkeypatch.setattr(chain, "has_openssh", lambda: False)
+        monkeypatch.setattr(ssh_connection, "has_openssh", lambda: False)
         monkeypatch.setenv("HOME", str(sshd.client.folder))
         hop = Hop(sshd.host, sshd.host, sshd.port, sshd.user)
     connection = SshConnection([hop], name="far")
@@ -158,12 +157,12 @@ def test_an_exit_code_is_the_programs_and_a_signal_a_negative_one(transport: Tra
     assert transport.run(["sh", "-c", "kill -9 $$"]) == (-9, b"", b"")
 
 
-def test_a_program_that_is_not_there_is_named(transport: Transport) -> None:
+def test_missing_program_is_named(transport: Transport) -> None:
     with pytest.raises(TransportError, match="no program `/no/such program`"):
         transport.run(["/no/such program"])
 
 
-def test_a_time_out_kills_what_was_started(transport: Transport) -> None:
+def test_timeout_kills_the_process_group(transport: Transport) -> None:
     mark = a_mark()
     script = f"trap '' TERM; (trap '' TERM; sleep {mark}) & sleep {mark}"
     with pytest.raises(TimedOutError, match=r"`sh` did not end within 0\.3 s"):
@@ -175,9 +174,7 @@ def test_a_time_out_kills_what_was_started(transport: Transport) -> None:
 # --- delivery ---
 
 
-def test_a_folder_is_delivered_and_the_program_runs_in_it(
-    transport: Transport, there: Path
-) -> None:
+def test_folder_is_uploaded_and_the_program_runs_in_it(transport: Transport, there: Path) -> None:
     folder = there / "a root" / 'it\'s a "job"\n$HOME é'
     files: dict[str, bytes | Path] = {
         "plain": b"1",
@@ -201,7 +198,7 @@ def test_a_folder_is_delivered_and_the_program_runs_in_it(
     assert stat.S_IMODE((folder / "in").stat().st_mode) == 0o700
 
 
-def test_a_local_file_is_moved_there_and_a_repetition_is_fine(
+def test_local_file_is_moved_and_repetition_works(
     transport: Transport, there: Path, tmp_path: Path
 ) -> None:
     big = tmp_path / "a variable"
@@ -216,7 +213,7 @@ def test_a_local_file_is_moved_there_and_a_repetition_is_fine(
     assert stat.S_IMODE((there / "job" / "in").stat().st_mode) == 0o600
 
 
-def test_a_place_that_cannot_be_written_is_named_and_nothing_is_run(
+def test_unwritable_folder_is_named_and_nothing_runs(
     transport: Transport, there: Path, tmp_path: Path
 ) -> None:
     upload = tmp_path / "upload"
@@ -233,7 +230,7 @@ def test_a_place_that_cannot_be_written_is_named_and_nothing_is_run(
 # --- files ---
 
 
-def test_growth_is_seen_and_what_has_not_grown_is_not(transport: Transport, there: Path) -> None:
+def test_only_grown_files_are_returned(transport: Transport, there: Path) -> None:
     stays, shrinks = write(there / "stays", b"ab"), write(there / "shrinks", b"a")
     sizes = {stays: 2, shrinks: 5, far(there / "not there"): 0}
     for name in ("total", "two\nlines", "it's $x", "sub/x"):
@@ -268,7 +265,7 @@ def test_reading_from_an_offset_from_the_end_and_past_it(transport: Transport, t
     assert transport.read(path, -99) == b"0123456789"
 
 
-def test_what_is_not_there_reads_as_none_and_what_cannot_be_read_is_named(
+def test_missing_file_reads_as_none_and_unreadable_one_is_named(
     transport: Transport, there: Path
 ) -> None:
     path = write(there / "no such file or so", b"x")
@@ -286,9 +283,7 @@ def test_several_files_are_read_together(transport: Transport, there: Path) -> N
     assert transport.read_many([]) == []
 
 
-def test_a_file_that_is_too_large_and_what_is_no_file_are_named_and_not_waited_for(
-    transport: Transport, there: Path
-) -> None:
+def test_too_large_files_and_pipes_are_refused(transport: Transport, there: Path) -> None:
     (there / "large").touch()
     os.truncate(there / "large", 1 << 40)
     os.mkfifo(there / "pipe")
@@ -303,13 +298,13 @@ def test_a_file_that_is_too_large_and_what_is_no_file_are_named_and_not_waited_f
     assert found == {far(there / "large"): 1 << 40}
 
 
-def test_a_program_that_prints_without_end_is_ended_and_named(transport: Transport) -> None:
+def test_program_that_prints_without_end_is_killed_and_named(transport: Transport) -> None:
     with pytest.raises(TooMuchError, match=r"`sh` printed more than .* standard output"):
         transport.run(["sh", "-c", "exec cat /dev/zero"])
     assert transport.run(["echo", "well"]).stdout == b"well\n"
 
 
-def test_names_that_are_no_utf8_are_not_listed(transport: Transport, there: Path) -> None:
+def test_names_that_are_not_utf8_are_not_listed(transport: Transport, there: Path) -> None:
     for name in ("b", "a", ".hidden", "..x", "é", "two\nlines", "*", "-n", " "):
         write(there / name, b"")
     write(there / os.fsdecode(b"\xff"), b"")
@@ -320,7 +315,7 @@ def test_names_that_are_no_utf8_are_not_listed(transport: Transport, there: Path
     )
 
 
-def test_a_tree_is_removed_and_one_that_is_gone_is_fine(transport: Transport, there: Path) -> None:
+def test_tree_is_removed_and_a_missing_one_ignored(transport: Transport, there: Path) -> None:
     folder = there / "-it's $x\n"
     transport.upload_and_run(far(folder), {"a/b": b"1"}, ["true"])
     file = there / "a file's"
@@ -350,9 +345,7 @@ def test_an_iterable_and_a_file_are_sent(transport: Transport, tmp_path: Path) -
     assert done == (3, whole[5:], b"e\n")
 
 
-def test_output_is_received_into_a_file_from_where_it_stands(
-    transport: Transport, tmp_path: Path
-) -> None:
+def test_output_is_received_at_the_files_position(transport: Transport, tmp_path: Path) -> None:
     with (tmp_path / "sink").open("wb") as sink:
         sink.write(b"head")
         script = "head -c 3000000 /dev/zero; head -c 4000000 /dev/zero >&2; exit 3"
@@ -379,7 +372,7 @@ def test_a_stop_ends_a_stream_and_its_program(transport: Transport, tmp_path: Pa
     wait_until(lambda: not sleepers(mark))
 
 
-def test_streams_at_once_and_commands_beside_them(transport: Transport, tmp_path: Path) -> None:
+def test_streams_and_commands_run_in_parallel(transport: Transport, tmp_path: Path) -> None:
     def receive(number: int) -> int:
         with (tmp_path / f"sink{number}").open("wb") as sink:
             transport.receive(["head", "-c", "2000000", "/dev/zero"], sink, most_bytes=1 << 30)
@@ -394,7 +387,7 @@ def test_streams_at_once_and_commands_beside_them(transport: Transport, tmp_path
         assert [one.result().stdout for one in run] == [b"x\n"] * 20
 
 
-def test_a_conversation_has_an_end_in_each_direction(transport: Transport) -> None:
+def test_each_direction_of_a_stream_has_its_own_end(transport: Transport) -> None:
     with transport.open_stream(
         ["sh", "-c", 'read a; echo "<$a>"; cat; echo e >&2; echo end']
     ) as near:
@@ -412,12 +405,12 @@ def test_a_conversation_has_an_end_in_each_direction(transport: Transport) -> No
         telling.join()
 
 
-def test_a_socket_is_carried_both_ways_each_with_its_own_end(transport: Transport) -> None:
+def test_each_direction_of_a_connection_has_its_own_end(transport: Transport) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         near, given = socket.socketpair()
         with near:
             near.settimeout(PATIENCE_S)
-            wait_for(partial(transport.connect, given, "127.0.0.1", server.getsockname()[1]))
+            wait_connected(partial(transport.connect, given, "127.0.0.1", server.getsockname()[1]))
             far_end, _ = server.accept()
             with far_end:
                 far_end.settimeout(PATIENCE_S)
@@ -429,7 +422,7 @@ def test_a_socket_is_carried_both_ways_each_with_its_own_end(transport: Transpor
                 assert _to_its_end(near) == b"answer"
 
 
-def test_a_port_that_nobody_listens_on_is_named_and_the_socket_is_as_it_was(
+def test_closed_port_is_named_and_the_socket_unchanged(
     transport: Transport,
 ) -> None:
     near, given = socket.socketpair()
@@ -438,7 +431,7 @@ def test_a_port_that_nobody_listens_on_is_named_and_the_socket_is_as_it_was(
         held.bind(("127.0.0.1", 0))  # and it does not listen: nor can anybody else
         port = held.getsockname()[1]
         with pytest.raises(ForwardError, match=rf"127\.0\.0\.1:{port} "):
-            wait_for(partial(transport.connect, given, "127.0.0.1", port))
+            wait_connected(partial(transport.connect, given, "127.0.0.1", port))
         near.sendall(b"x")
         assert given.recv(1) == b"x"
 

@@ -268,7 +268,7 @@ class Neighbour:
             "dask": of_key(key)[1].decode().splitlines()[1],
         }
         entry = self.job.site.service.dashboard_entry(self.job.id, "tensorboard")
-        return found | {"dashboard": entry.token}
+        return found | {"dashboard": entry.login_url.removeprefix("http://").partition(":")[0]}
 
     def knock(self) -> None:
         """Go round all that is there with bare hands; nothing of the job's is heard or read."""

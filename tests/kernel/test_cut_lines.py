@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_slurm.kernel.far import Arrived, Far, News, Opened
+from jupyter_slurm.kernel.stream import Arrived, KernelStream, News, Opened
 
 PATIENCE_S = 60.0
 _NUMBER_BYTES, _HEAD_BYTES = 8, 5
@@ -28,7 +28,7 @@ class There:
         self.lines: queue.Queue[socket.socket] = queue.Queue()
         self.news: list[News] = []
         self._woken = threading.Event()
-        self.far = Far(self._open_line, self._woken.set)
+        self.far = KernelStream(self._open_line, self._woken.set)
         self.far.start()
 
     def _open_line(self) -> socket.socket:
@@ -73,7 +73,7 @@ class There:
             for one in self.far.news():
                 self.news.append(one)
                 if isinstance(one, Arrived):
-                    self.far.passed_on(one)
+                    self.far.acknowledge(one)
         return list(found())
 
 
@@ -125,7 +125,7 @@ def there() -> Iterator[There]:
         one.lines.get().close()
 
 
-def test_a_line_that_breaks_off_at_any_byte_gives_every_message_once(there: There) -> None:
+def test_connection_lost_at_any_byte_delivers_each_message_once(there: There) -> None:
     expected = 0
     for cut in range(2 * len(message(1, "1")) + 1):
         line = there.begun()
@@ -139,7 +139,7 @@ def test_a_line_that_breaks_off_at_any_byte_gives_every_message_once(there: Ther
     assert there.until_arrived(expected) == [str(at + 1) for at in range(expected)]
 
 
-def test_what_comes_again_is_passed_over(there: There) -> None:
+def test_repeated_messages_are_skipped(there: There) -> None:
     line = there.begun()
     line.sock.sendall(message(1, "1") + message(2, "2"))
     line.cut()
@@ -150,7 +150,7 @@ def test_what_comes_again_is_passed_over(there: There) -> None:
     line.cut()
 
 
-def test_a_request_that_came_half_is_sent_again_and_one_that_came_is_not(there: There) -> None:
+def test_only_incomplete_requests_are_sent_again(there: There) -> None:
     for text in ("a", "b", "c"):
         there.far.send("shell", [text.encode()])
     line = there.begun()
@@ -170,7 +170,7 @@ def test_a_request_that_came_half_is_sent_again_and_one_that_came_is_not(there: 
     line.cut()
 
 
-def test_what_one_kernel_may_have_run_is_not_run_by_the_next(there: There) -> None:
+def test_requests_of_an_earlier_kernel_are_not_run_again(there: There) -> None:
     """Another job's, or the same job's on another node: whether the first has run it is not known,
     and its client has been told that it is lost."""
     there.far.send("shell", [b"remove"])

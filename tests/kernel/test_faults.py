@@ -21,7 +21,7 @@ def busy(kernel: RemoteKernel) -> str:
     return request
 
 
-def test_a_job_that_is_put_back_into_the_queue_is_told_at_once(home: Home) -> None:
+def test_requeued_job_is_reported_at_once(home: Home) -> None:
     home.add("--requeue")
     kernel = home.start()
     request = busy(kernel)
@@ -40,7 +40,7 @@ def test_a_job_that_is_put_back_into_the_queue_is_told_at_once(home: Home) -> No
     assert len(home.jobs()) == 1
 
 
-def test_a_line_that_falls_silent_is_told_in_the_cell_that_runs_and_goes_on(
+def test_silent_connection_is_shown_in_the_running_cell(
     delayed: Delayed,
     make_home: MakeHome,
     ssh_slurm: SshSlurm,

@@ -9,7 +9,7 @@ import jupyter_kernel_test  # type: ignore[import-untyped]
 from tests.kernel.conftest import Home
 
 
-def test_it_does_what_every_kernel_has_to_do(home: Home) -> None:
+def test_passes_the_kernel_protocol_suite(home: Home) -> None:
     home.add()
     kernel = home.start()
     kernel.value("print()")  # while it waits for a job it answers for itself (test_remote.py)

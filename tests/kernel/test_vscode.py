@@ -121,7 +121,7 @@ def start(
         one.close()
 
 
-def test_a_restart_is_another_process_in_the_same_job_which_nobody_else_gets(
+def test_restart_is_another_process_in_the_same_job(
     home: Home, start: Callable[[], VSCode]
 ) -> None:
     first, other = start(), start()

@@ -13,7 +13,7 @@ SITE = Path(sys.prefix) / "lib" / "python{}.{}".format(*sys.version_info) / "sit
 """What the tests' own kernel is made of."""
 
 
-def test_over_ssh_and_a_line_that_is_closed(
+def test_over_ssh_with_a_lost_connection(
     make_home: MakeHome, ssh_slurm: SshSlurm, tmp_path: Path
 ) -> None:
     home = make_home(far=ssh_slurm)

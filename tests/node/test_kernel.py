@@ -20,8 +20,8 @@ import psutil
 import pytest
 
 from jupyter_slurm.errors import TransportError
-from jupyter_slurm.kernel.far import Arrived, Far, Happened, Opened, Taken
 from jupyter_slurm.kernel.messages import UNSIGNED, Message, made
+from jupyter_slurm.kernel.stream import Arrived, Happened, KernelStream, Opened, Taken
 from tests.ssh.waiting import wait_until
 
 NODE = Path(__file__).parents[2] / "jupyter_slurm" / "node"
@@ -44,7 +44,7 @@ class User:
         self.events: list[dict[str, Any]] = []
         self.opened: list[Opened] = []
         self.taken = False
-        self.far = Far(self.open_line, self.woken.set)
+        self.far = KernelStream(self.open_line, self.woken.set)
         self.far.start()
 
     def open_line(self) -> socket.socket:
@@ -74,10 +74,10 @@ class User:
                     message = UNSIGNED.message(news.parts)
                     assert message is not None
                     self.arrived.append((news.channel, message))
-                    self.far.passed_on(news)
+                    self.far.acknowledge(news)
                 elif isinstance(news, Happened):
                     self.events.append(msgspec.to_builtins(news.event))
-                    self.far.passed_on(news)
+                    self.far.acknowledge(news)
                 elif isinstance(news, Opened):
                     self.opened.append(news)
                 elif isinstance(news, Taken):

@@ -17,7 +17,7 @@ from traitlets.config import Config
 
 from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.transport.local import LocalTransport
-from jupyter_slurm.transport.relay import Relay, at_door
+from jupyter_slurm.transport.relay import Relay, abstract_socket
 from tests.node.lab_doors import door, echoing
 from tests.transport.carrier import everything, sent
 
@@ -67,9 +67,7 @@ def test_a_change_is_a_sign_of_somebody_behind_other_requests_of_the_same_connec
 def test_relay_refuses_another_users_socket_of_a_doors_name(server: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("to be two users takes root")
-    relay = Relay(
-        LocalTransport().open_stream, lambda argv: argv, sys.executable, "n1", lambda port: None
-    )
+    relay = Relay(LocalTransport().open_stream, lambda argv: argv, sys.executable, "n1")
     taken = f"jslurm-test-{secrets.token_hex(8)}"
     with (
         door(server) as (name, _),
@@ -84,14 +82,14 @@ def test_relay_refuses_another_users_socket_of_a_doors_name(server: Path) -> Non
         assert other.stdout.readline() == b"there\n"
         try:
             ours, theirs = socket.socketpair()
-            relay.connect(theirs, *at_door(name))
+            relay.connect(theirs, *abstract_socket(name))
             with ours, sent(ours, b"hello"):
                 assert everything(ours) == b"hello"
             ours, theirs = socket.socketpair()
             with ours, theirs, pytest.raises(ForwardError, match="another user's program"):
-                relay.connect(theirs, *at_door(taken))
+                relay.connect(theirs, *abstract_socket(taken))
             with ours, theirs, pytest.raises(ForwardError, match="Connection refused"):
-                relay.connect(theirs, *at_door(taken + "x"))
+                relay.connect(theirs, *abstract_socket(taken + "x"))
         finally:
             relay.close()
             other.communicate(b"")

@@ -20,7 +20,7 @@ import pytest
 
 from jupyter_slurm.jobs.submission.script import ScriptPlan, render_script
 from jupyter_slurm.jobs.watching.usage import parse_samples
-from jupyter_slurm.transport.node_program import node_file
+from jupyter_slurm.transport.relay import node_file
 from jupyter_slurm.wire import UsageSample
 from tests.ssh.waiting import wait_until
 

@@ -165,7 +165,7 @@ def hub_server(home: Path, far: Far) -> Iterator[Served]:
     }
     boards = {
         f"{LAB_ID}/{name}": LabEntry(
-            login_url=f"http://{name}.localhost:{far.port}/jupyter-slurm-login",
+            login_url=f"http://{name}.localhost:{far.port}/",
             token=TOKEN,
             port=far.port,
             cookie=cookie,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from jupyter_slurm.errors import ConnectionLostError
-from jupyter_slurm.transport.connect_callbacks import Answered
+from jupyter_slurm.transport import Answered
 from jupyter_slurm.transport.local import LocalTransport
 
 Connect = Callable[[socket.socket, str, int, Answered], None]
@@ -18,7 +18,7 @@ class Carrier:
     """The `connect` of a transport, of this machine's own where none is given, that can be lost."""
 
     def __init__(self, connect: Connect | None = None) -> None:
-        self._connect = connect or LocalTransport().connect
+        self._connect_via = connect or LocalTransport().connect
         self.lost = threading.Event()
         self.tries = 0
         self.tried = threading.Condition()
@@ -30,7 +30,7 @@ class Carrier:
         if self.lost.is_set():
             answered(ConnectionLostError("The connection to the cluster is lost."))
         else:
-            self._connect(sock, host, port, answered)
+            self._connect_via(sock, host, port, answered)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 import pytest
 
 from jupyter_slurm.errors import ForwardError, LoginNeededError
-from jupyter_slurm.transport.connect_callbacks import Answered
+from jupyter_slurm.transport import Answered
 from jupyter_slurm.transport.forward import Forward
 from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
@@ -84,12 +84,12 @@ def was_reset(sock: socket.socket) -> bool:
     return False
 
 
-def test_bytes_get_there_and_back(opened: Open) -> None:
+def test_bytes_pass_both_ways(opened: Open) -> None:
     with service(echo) as port, connected(opened(port)) as sock, sent(sock, MEGABYTE):
         assert everything(sock) == MEGABYTE
 
 
-def test_it_listens_for_this_machine_alone(opened: Open) -> None:
+def test_listens_on_loopbacks_only(opened: Open) -> None:
     forward = opened(free_port())
     text = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
     listening = [line.split()[1] for line in text.splitlines() if line.split()[3] == "0A"]
@@ -98,9 +98,9 @@ def test_it_listens_for_this_machine_alone(opened: Open) -> None:
     assert ours == [f"{address}:{forward.local_port:04X}" for address in there]
 
 
-def test_port_that_is_taken_is_an_error_that_names_it(opened: Open) -> None:
+def test_taken_port_is_named(opened: Open) -> None:
     taken = opened(free_port()).local_port
-    words = f"Port {taken} of this machine cannot be used at 127.0.0.1: Address"
+    words = f"port {taken} of this machine at 127.0.0.1: Address"
     with pytest.raises(ForwardError, match=words):
         opened(free_port(), taken)
 
@@ -113,12 +113,12 @@ def test_one_direction_may_end_before_the_other(opened: Open) -> None:
         assert everything(sock) == hashlib.sha256(MEGABYTE).digest()
 
 
-def test_target_that_refuses_breaks_the_connection_and_is_told(opened: Open) -> None:
+def test_refusing_target_resets_the_connection_and_is_reported(opened: Open) -> None:
     forward = opened(free_port())
     assert is_reset(forward)
     assert forward.problem is not None
     assert forward.problem.code == "forward"
-    assert "cannot be reached from this machine: Connection refused" in str(forward.problem.message)
+    assert "from this machine: Connection refused" in str(forward.problem.message)
     assert forward.connections == 0
 
 
@@ -150,7 +150,7 @@ def test_connection_fails_at_once_when_a_login_is_needed(nothing_left: None) -> 
     forward.close()
 
 
-def test_connection_that_is_slow_to_stand_holds_up_no_other(nothing_left: None) -> None:
+def test_slow_connection_delays_no_other(nothing_left: None) -> None:
     slow: SimpleQueue[Answered] = SimpleQueue()
     standing: list[socket.socket] = []
 
@@ -173,7 +173,7 @@ def test_connection_that_is_slow_to_stand_holds_up_no_other(nothing_left: None) 
     standing[1].close()
 
 
-def test_closing_it_ends_its_connections_and_frees_the_port(opened: Open) -> None:
+def test_closing_ends_connections_and_frees_the_port(opened: Open) -> None:
     with service(echo) as port:
         forward = opened(port)
         with connected(forward) as sock:

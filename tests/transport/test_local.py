@@ -24,7 +24,7 @@ def test_programs_get_a_clean_environment(
     assert b"\nEXTRA=1" in transport.run(["env"], env={"EXTRA": "1"}).stdout
 
 
-def test_a_folder_is_delivered_private_and_the_command_runs_in_it(
+def test_folder_is_private_and_the_command_runs_in_it(
     transport: LocalTransport, tmp_path: Path
 ) -> None:
     big = tmp_path / "big"

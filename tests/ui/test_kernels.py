@@ -97,7 +97,7 @@ def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
     show_more(form)
     form.get_by_label("Name").fill("No Name")
     form.get_by_role("button", name="Create kernel").click()
-    expect(form).to_contain_text("is not a name for a kernel")
+    expect(form).to_contain_text("is not a valid kernel name")
     form.get_by_label("Name").fill("")
     expect(form).to_contain_text("Default: slurm-local-1-gpu")
     form.get_by_role("button", name="Create kernel").click()

@@ -128,7 +128,7 @@ def test_a_cluster_whose_way_is_cut_is_told_as_lost_and_followed_again(
     far = page.get_by_role("list", name="Clusters").get_by_role("listitem").filter(has_text="far")
     expect(far).to_contain_text("connected since")
     line.freeze()
-    expect(far).to_contain_text("was given up: it no longer answers")
+    expect(far).to_contain_text("because it no longer answers")
     expect(card).to_contain_text(re.compile(f"Nothing newer is known since ({_AGE})"))
     expect(card).to_contain_text("running")
     cluster.run("scancel", card.get_by_text("on far").inner_text().split()[0])

@@ -1,13 +1,12 @@
-"""Labs: each one's port of this machine, for as long as its job lives, and the way in.
+"""Labs: a port of this machine for each, for as long as its job lives, and the login.
 
-A lab is a job like any other, and submitted as one. Its port leads to the socket of
+A lab is a job like any other, and submitted as one. Its port forwards to the socket of
 node/lab.py, which accepts only this user.
 
-Everybody on this machine can connect to the port, and take its number while no agent runs. Then the
-open tabs send them their cookies, and they may leave a program in the browser (a service worker)
-that reads whatever is sent to that address later. So an address is never used again: each time its
-port is opened a lab gets a new name, which nobody can guess, and a client that does not use it gets
-no way to the lab, whatever else it knows.
+Every user of this machine can connect to the port, and take its number while no agent runs. Open
+tabs would then send them cookies, and they could leave a service worker in the browser that reads
+later requests to that address. So no address is used twice: each time its port is opened, a lab
+gets a new random host name, and the port forwards only requests for that name.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import hashlib
 import hmac
 import logging
 import secrets
-import socket
 import threading
 from contextlib import suppress
 from functools import partial
@@ -34,7 +32,6 @@ from jupyter_slurm.errors import (
     RequestError,
 )
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.access import lab_host
 from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.kinds import kind_of
@@ -45,7 +42,7 @@ from jupyter_slurm.wire import Job, JobState, Lab, LabEntry, LabStep
 
 _LOOK_S = 60.0
 _NAME_BYTES = 10
-"""Random ones, of a lab's name."""
+"""Random bytes in a lab's host name."""
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +58,7 @@ class Labs:
         self._ports: dict[str, Forward] = {}
         self._prepared: set[str] = set()
         self._limits: dict[str, int] = {}
-        """The time limits that labs have been told."""
+        """The time limits that labs have been sent."""
         self._closed = False
         self._thread: threading.Thread | None = None
 
@@ -72,8 +69,8 @@ class Labs:
                 page.unlink(missing_ok=True)
 
     def open(self, job: Job, base_url: str = "/") -> None:
-        """Open the port of a lab that has not ended: the one that it had, where that is free, under
-        a host name that was never used."""
+        """Open the port of a lab that has not ended: its earlier port if that is free, under a new
+        host name."""
         with self._lock:
             if self._closed or job.id in self._ports:
                 return
@@ -100,7 +97,7 @@ class Labs:
             raise RequestError(f"Job {job.id} is not a lab.", hint="`%slurm lab list` lists yours.")
         key = self._book.store.key(job.id)
         if job.state.final or job.lab is None or key is None:
-            raise RequestError(f"The lab {job.id} has ended: it is {job.state}.", hint=job.why)
+            raise RequestError(f"The lab {job.id} has ended ({job.state}).", hint=job.why)
         if job.lab.step is not LabStep.READY:
             raise RequestError(
                 f"The lab {job.id} is not ready: it is {job.lab.step}, its job {job.state}.",
@@ -128,8 +125,7 @@ class Labs:
         opened = partial(
             Forward,
             self._tunnels.into(job.id, door_name(job.id)),
-            tell=partial(self._tell, job.id),
-            admit=partial(lab_host.is_meant, host),
+            host=host,
         )
         if job.lab is not None:
             try:
@@ -137,12 +133,6 @@ class Labs:
             except ForwardError as exc:
                 _log.warning("the lab %s gets another port: %s", job.id, exc)
         return opened()
-
-    def _tell(self, job_id: str, sock: socket.socket, error: JupyterSlurmError) -> None:
-        if isinstance(error, lab_host.NotThisLabError):
-            lab_host.answer(sock, lab_host.MISDIRECTED, error.message, error.hint)
-        else:
-            lab_host.answer(sock, lab_host.UNAVAILABLE, *why_not(self._book.job(job_id), error))
 
     # --- in the thread ---
 
@@ -166,7 +156,7 @@ class Labs:
         return [job_id for job_id in known if self._job(job_id) is None]
 
     def _job(self, job_id: str) -> Job | None:
-        """Return the job; None: it has ended, or was forgotten."""
+        """Return the job; None: it has ended or was forgotten."""
         try:
             job = self._book.job(job_id)
         except NotFoundError:
@@ -174,8 +164,8 @@ class Labs:
         return None if job.state.final else job
 
     def _prepare_ways(self) -> None:
-        """Make the way into a lab while its JupyterLab starts: a relay takes as long to start as a
-        step of Slurm's, and so nobody waits for it."""
+        """Start the relay while JupyterLab starts. A relay takes as long to start as a Slurm step,
+        so the user does not wait for both."""
         with self._lock:
             new = [job_id for job_id in self._ports if job_id not in self._prepared]
         for job_id in new:
@@ -193,11 +183,11 @@ class Labs:
         try:
             self._tunnels.prepare(job_id, door_name(job_id))
         except JupyterSlurmError as exc:  # the first client opens it again, and gets the error
-            _log.info("the way into the lab %s does not stand yet: %s", job_id, exc)
+            _log.info("the relay to the lab %s has not started: %s", job_id, exc)
 
     def _tell_limits(self) -> None:
-        """Tell labs how long Slurm lets them run, which their pages show; what a node knows of
-        that differs by Slurm's release, and changes with `lab extend`."""
+        """Send labs their time limits, which their pages show. What a node knows of its limit
+        differs by Slurm release, and `lab extend` changes it."""
         with self._lock:
             known = list(self._ports)
         for job_id in known:
@@ -217,8 +207,8 @@ class Labs:
         folder, files = PurePosixPath(job.job_dir), {layout.LIMIT: b"%d\n" % limit_s}
         try:
             self._clusters.named(job.cluster).transport.upload_and_run(folder, files, ["true"])
-        except JupyterSlurmError as exc:  # its page shows no time, or the last one
-            _log.info("the lab %s does not know its time limit: %s", job.id, exc)
+        except JupyterSlurmError as exc:  # its page shows no time left, or the previous one
+            _log.info("cannot send the lab %s its time limit: %s", job.id, exc)
 
     def _end(self, job_id: str) -> None:
         with self._lock:
@@ -228,23 +218,14 @@ class Labs:
         if port is not None:
             port.close()
             self._tunnels.let_go(job_id, door_name(job_id))
-        with suppress(ConfigError, OSError):  # what leads nowhere any more holds its token still
+        with suppress(ConfigError, OSError):  # it holds a token
             places.lab_page(job_id).unlink(missing_ok=True)
         with suppress(NotFoundError):
             self._book.change(job_id, lab=None, idle_since_s=None)
 
 
-def why_not(job: Job, error: JupyterSlurmError) -> tuple[str | None, ...]:
-    """Return the sentences for a client that `error` keeps out of a lab."""
-    if job.state is JobState.RUNNING:
-        return error.message, error.hint, "The lab goes on running meanwhile."
-    ends = job.state.final or job.state is JobState.FINISHING
-    state = "has ended" if ends else "does not run"
-    return f"The lab {state}: it is {job.state}.", job.why, job.advice
-
-
 def new_host(job_id: str) -> str:
-    """Return a host name that was never used: cookies ignore ports, so servers under one name would
-    get each other's. Browsers take every name below localhost for this machine (RFC 6761), and each
-    for a site of its own."""
+    """Return a new host name. Cookies ignore ports, so servers under one name would get each
+    other's. Browsers resolve each name below localhost to this machine (RFC 6761), and treat each
+    as a site of its own."""
     return f"lab-{job_id}-{secrets.token_hex(_NAME_BYTES)}.localhost"

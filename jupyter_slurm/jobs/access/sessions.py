@@ -1,6 +1,6 @@
-"""Sessions as the Service sees them: a cell that is meant for one, and what a person does to it.
+"""Cells in sessions: new records, cancellation, forgetting.
 
-The session is a job like any other, a cell in it a record without an id of Slurm's.
+A session is a job like any other; a cell in it is a record without a Slurm ID.
 """
 
 from __future__ import annotations
@@ -34,11 +34,10 @@ class Sessions:
         return self._clusters.named(self._session(session_id).cluster)
 
     def completed(self, spec: CellSpec, profile: ClusterProfile) -> CellSpec:
-        """Return the cell with what the profile and its session say of it. RequestError."""
+        """Return the cell with the defaults of the profile and its session. RequestError."""
         if spec.launch is not None:
             raise RequestError(
-                "A session runs on the nodes that it was started on, so --launch is not for its "
-                "cells.",
+                "A session keeps the nodes it was started on, so its cells cannot use --launch.",
                 option="launch",
             )
         cell: CellSpec = kind_of(spec).completed(spec, profile)
@@ -67,7 +66,7 @@ class Sessions:
         return Record(job=job, spec=spec, asked=without_content(spec))
 
     def cancel(self, job: Job, *, again: bool) -> None:
-        """Interrupt the cell; `again`: end the process that runs it, with all that it holds."""
+        """Interrupt the cell; `again`: end the process that runs it, and its variables with it."""
         if job.submitted_s is not None:
             cluster = self._clusters.named(job.cluster)
             ask(cluster, JobDir(PurePosixPath(job.job_dir)), "kill" if again else "cancel", job.id)

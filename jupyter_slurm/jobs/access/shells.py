@@ -1,7 +1,7 @@
-"""Shells on the user's own terminal: `srun --pty` in a new allocation, or in a running job.
+"""Shells on the user's own terminal: `srun --pty` in a new allocation or in a running job.
 
-The agent only prepares them. The front end runs what it gets, so that sizes, signals, colours and
-exit codes are srun's and OpenSSH's.
+The agent only prepares them. The front end runs the argv, so sizes, signals, colors and exit codes
+are those of srun and OpenSSH.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from jupyter_slurm.containers.runtime import SWEEP
 from jupyter_slurm.errors import CommandError, RequestError
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.access.running import place_of
+from jupyter_slurm.jobs.access.node_routes import place_of
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
@@ -63,18 +63,18 @@ class Shells:
         return cluster.on_terminal(cluster.job_root() / new_id(), {}, argv)
 
     def _unasked_gpus(self, job: Job, node: str, cluster: SlurmCluster) -> int:
-        """Count the GPUs that the job has there without having asked for any."""
+        """Count the job's GPUs on the node if it requested none."""
         if job.gpus:
             return 0
-        with suppress(CommandError):  # it is a terminal without GPUs then
+        with suppress(CommandError):  # then the terminal has no GPUs
             rows = ask_jobs(cluster, self._book.record(job.id))
             return max((row.unasked_gpus(node) for row in rows), default=0)
         return 0
 
     def _checked(self, job: Job, node: str, cluster: SlurmCluster) -> str:
-        """Return the node if the job runs there. RequestError names those where it does."""
+        """Return the node if the job runs there. RequestError names the job's nodes."""
         nodes = job.nodes
-        if node not in nodes:  # of one that has just begun only the first may be known yet
+        if node not in nodes:  # just after the start only the first may be known
             rows = ask_jobs(cluster, self._book.record(job.id))
             with suppress(ValueError):
                 nodes = tuple(name for row in rows for name in parse_nodelist(row.nodelist or ""))
@@ -87,8 +87,9 @@ class Shells:
 
 
 def _resolved(spec: ProgramSpec, cluster: SlurmCluster) -> Resolved:
-    """Resolve the spec for a shell. On another machine it begins in the home, as after a login, or
-    in the scratch folder where nodes do not see the home: a job's folder would go with it."""
+    """Resolve the spec for a shell. On another machine it starts in the home folder, as after a
+    login, or in the scratch folder if nodes do not see the home: the job's folder is removed with
+    it."""
     profile = cluster.profile
     if profile.host is not None and "chdir" not in {**profile.defaults, **spec.options}:
         scratch = profile.storage.scratch

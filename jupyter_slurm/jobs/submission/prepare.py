@@ -30,7 +30,7 @@ from jupyter_slurm.jobs.submission.script import (
     render_script,
 )
 from jupyter_slurm.slurm import sbatch, scontrol
-from jupyter_slurm.transport.node_program import node_file
+from jupyter_slurm.transport.relay import node_file
 from jupyter_slurm.wire import (
     CellSpec,
     DashboardName,

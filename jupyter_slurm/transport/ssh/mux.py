@@ -1,7 +1,7 @@
-"""Commands and tunnels over an OpenSSH master, by its ordinary protocol (PROTOCOL.mux in OpenSSH).
+"""Commands and tunnels over an OpenSSH master, by its own protocol (PROTOCOL.mux in OpenSSH).
 
-What `ssh -S` does, without a process for each: the master is handed descriptors and moves the data
-itself. Each request has a control connection of its own; other clients may use the same master.
+Like `ssh -S`, but without a process for each: the master gets descriptors and moves the data
+itself. Each request has its own control connection; other clients may use the same master.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ConnectionLostError."""
 
 
 class RefusedError(Exception):
-    """The host does not open it. Why is in the master's log, which is written before the answer."""
+    """The host refused. The master's log has the reason before the answer arrives."""
 
 
 class Link(Protocol):
@@ -67,13 +67,13 @@ class Session:
 
     @property
     def ended(self) -> bool:
-        """Whether the command has ended, or reads no more, or its connection has ended. Output may
-        still be unread."""
+        """Whether the command or its connection has ended, or it reads no more. Output may still be
+        unread."""
         return self._closed or _happened(self._control, select.POLLIN) or _happened(self.stdin, 0)
 
     def exit_status(self, timeout_s: float) -> int | None:
-        """Return the exit status; None: a signal has ended the command, or the connection broke.
-        TimeoutError: it runs on."""
+        """Return the exit status; None: a signal ended the command, or the connection broke.
+        TimeoutError: it still runs."""
         with contextlib.suppress(ConnectionError):
             self._control.settimeout(timeout_s)
             while True:
@@ -112,7 +112,7 @@ class Mux:
         self._closed = False
 
     def pid(self) -> int | None:
-        """Return the process id of the master; None: there is none, or it does not answer."""
+        """Return the process ID of the master; None: there is none, or it does not answer."""
         try:
             with self._request(struct.pack(">II", _ALIVE_CHECK, 1), timeout_s=_ANSWER_S) as sock:
                 kind, body = _Replies(sock).first()
@@ -133,8 +133,8 @@ class Mux:
         raise _gone()
 
     def session(self, command: str, timeout_s: float) -> Session:
-        """Run `command` by the login shell over there, and return when it has been started.
-        RefusedError, ConnectionLostError; TimeoutError: the host did not answer."""
+        """Run `command` by the login shell, and return when it has started. RefusedError,
+        ConnectionLostError; TimeoutError: the host did not answer."""
         pairs = [socket.socketpair() for _ in range(3)]
         for pair in pairs:
             for sock in pair:
@@ -172,17 +172,18 @@ class Mux:
         timeout_s: float,
         answered: Answered,
     ) -> None:
-        """Connect `sock` with `host:port` as the far side sees it, and do not wait. Where
-        `answered` gets None, `sock` is closed after both directions have ended; else it is still
-        the caller's. Once the far side has ended its direction it is sent nothing more: channels.c,
-        "FORCE input drain"."""
+        """Connect `sock` with `host:port` as the host sees it, and do not wait. If `answered` gets
+        None, `sock` is closed after both directions have ended; else it is still the caller's. Once
+        the peer has ended its direction, it is sent nothing more: channels.c, "FORCE input
+        drain"."""
         down = socket.socketpair()
         down[1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
         message = struct.pack(">II", _STDIO_FORWARD, 1) + _string("") + _string(host)
         message += struct.pack(">I", port)
         try:
-            # The master reads `sock` itself. What comes down passes through this process: a master
-            # tells the far end's EOF by closing its descriptor, which a shared socket would hide.
+            # The master reads `sock` itself. The other direction passes through this process: a
+            # master signals the peer's EOF by closing its descriptor, which a shared socket would
+            # hide.
             control = self._request(message, sock, down[1], timeout_s=_ANSWER_S)
         except BaseException as exc:
             down[0].close()
@@ -196,7 +197,7 @@ class Mux:
         _Tunnel(self._pump(), control, sock, down[0], until_s, answered).begin()
 
     def close(self) -> None:
-        """End the tunnels of this process; the master goes on."""
+        """End the tunnels of this process; the master runs on."""
         with self._lock:
             self._closed = True
             pump = self._tunnels
@@ -234,14 +235,14 @@ class Mux:
 
 
 class _Replies:
-    """Takes what a master says on a control connection apart: (type, body after the type)."""
+    """Parses a master's messages on a control connection: (type, body after the type)."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._data = b""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the messages that are there, without the hello; go on after they have ended."""
+        """Yield the received messages without the hello; iteration can be resumed."""
         while len(self._data) >= 8:
             size = int.from_bytes(self._data[:4], "big")
             if len(self._data) < 4 + size:
@@ -252,8 +253,8 @@ class _Replies:
                 yield kind, body
 
     def more(self) -> bool:
-        """Take in more, and wait for it unless the connection is set not to. False: there is no
-        more. OSError."""
+        """Receive more, and block unless the connection is non-blocking. False: the end.
+        OSError."""
         data = self._control.recv(4096)
         self._data += data
         return bool(data)
@@ -280,18 +281,18 @@ def _string(text: str) -> bytes:
 
 
 def _reason(body: bytes) -> str:
-    """Return the text of an answer whose body is a request id and a string."""
+    """Return the text of an answer whose body is a request ID and a string."""
     return body[8 : 8 + int.from_bytes(body[4:8], "big")].decode(errors="replace")
 
 
 def _reset(sock: socket.socket) -> None:
-    """Have the closing of a TCP socket tell its peer that the connection is broken."""
+    """Make closing the TCP socket send a reset."""
     with contextlib.suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def _happened(sock: socket.socket, events: int) -> bool:
-    """Whether one of these events, or the end of the connection, has come."""
+    """Tell whether one of these events, or the end of the connection, has occurred."""
     poll = select.poll()
     try:
         poll.register(sock, events)
@@ -301,7 +302,7 @@ def _happened(sock: socket.socket, events: int) -> bool:
 
 
 class _Pump:
-    """One thread for all tunnels of a connection: it calls back whose descriptors are ready."""
+    """One thread for all tunnels of a connection; calls back when descriptors are ready."""
 
     def __init__(self, has_ended: Callable[[], bool]) -> None:
         """`has_ended`: of the master."""
@@ -349,7 +350,7 @@ class _Pump:
         self._lates.pop(whose, None)
 
     def close(self) -> None:
-        """Stop. What stands is closed by the thread."""
+        """Stop. The thread closes open tunnels."""
         with self._lock:
             closed, self._closed = self._closed, True
             thread = self._thread
@@ -393,7 +394,7 @@ class _Pump:
 
 
 class _Tunnel:
-    """A client's socket, which the master reads itself, and its way through that."""
+    """A client's socket, which the master reads itself, and the data sent back to it."""
 
     def __init__(
         self,
@@ -441,7 +442,7 @@ class _Tunnel:
             self._stand()
         if not more and self._answered is not None:
             self.end(_gone())
-        elif not more:  # what has come down may still be in `down`
+        elif not more:  # received data may still be in `down`
             self._pump.off(self._control)
             self._control.close()
             self._settle()
@@ -452,7 +453,8 @@ class _Tunnel:
         sink = self._client.dup()  # the pump knows a descriptor for one purpose
         self._flow = _Flow(self._pump, self._down, sink, self._settle, self._sure)
         if self._client.family != socket.AF_UNIX:
-            # Its owner ends it by shutdown(2); what a Unix socket's peer has left is still read.
+            # Its owner ends it by shutdown(2); data that a Unix socket's peer has left is still
+            # read.
             self._pump.on(self._client, 0, lambda: self.end(None))
         answered, self._answered = self._answered, None
         assert answered is not None
@@ -460,8 +462,8 @@ class _Tunnel:
         answered(None)
 
     def _sure(self, flow: _Flow) -> None:
-        """Pass on the end of what comes down, but as a broken connection where the master has
-        ended, which may be seen a moment later."""
+        """Pass on the end of the received data; as a reset if the master has ended, which may be
+        seen a moment later."""
 
         def end() -> None:
             if self._pump.has_ended():
@@ -472,7 +474,8 @@ class _Tunnel:
         self._pump.late(flow, time.monotonic() + _SURE_S, end)
 
     def _settle(self) -> None:
-        """Let go of what has ended. The master may still read a client that has got all."""
+        """Release ended tunnels. The master may still read a client that has received
+        everything."""
         if self._flow is not None and self._flow.over:
             self._pump.off(self._client)
             self._client.close()
@@ -480,7 +483,8 @@ class _Tunnel:
                 self.end(None)
 
     def end(self, problem: Exception | None) -> None:
-        """Close it all; before it stands, tell the problem and leave the client alone."""
+        """Close everything; before it is connected, report the problem and leave the client
+        alone."""
         if self not in self._pump.tunnels:
             return
         self._pump.tunnels.discard(self)
@@ -500,7 +504,7 @@ class _Tunnel:
 
 
 class _Flow:
-    """One direction: what comes from `source` goes to `sink`, and then the end of it."""
+    """One direction: copies from `source` to `sink`, and then the end."""
 
     def __init__(
         self,

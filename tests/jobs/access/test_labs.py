@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 import pytest
+import requests
 
 from jupyter_slurm import places
 from jupyter_slurm.client import lab_page
@@ -112,9 +113,7 @@ def folder_of(job: Job) -> Path:
 
 
 @over_ssh
-def test_a_lab_runs_a_notebook_on_the_node_and_nothing_is_left_when_it_is_stopped(
-    site: Site, tmp_path: Path
-) -> None:
+def test_lab_runs_a_notebook_and_leaves_nothing(site: Site, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     job = submitted(site, **site.at(tmp_path / "here"))
     assert job.lab is not None
@@ -144,7 +143,7 @@ def test_a_lab_runs_a_notebook_on_the_node_and_nothing_is_left_when_it_is_stoppe
         site.service.lab_entry(job.id)
 
 
-def test_nobody_gets_into_a_lab_or_reads_of_it_who_was_not_let_in(site: Site) -> None:
+def test_only_the_token_and_the_right_host_name_open_a_lab(site: Site) -> None:
     """Of one lab, since it takes long to start: each way in, of each by whom it is tried."""
     job = started(site, idle_s=3600)
     only_who_has_the_token_and_comes_by_its_name_gets_in(site, job)
@@ -169,8 +168,8 @@ def only_who_has_the_token_and_comes_by_its_name_gets_in(site: Site, job: Job) -
     assert stranger.get("/api/kernels", Host="evil.example", **right).status_code == 403
     for name in ("evil.example", "127.0.0.1", "localhost", f"lab-{job.id}.localhost"):
         stranger.hang_up()
-        host = f"{name}:{stranger.port}"
-        assert stranger.get("/api/kernels", Host=host, **right).status_code == 421
+        with pytest.raises(requests.ConnectionError):
+            stranger.get("/api/kernels", Host=f"{name}:{stranger.port}", **right)
 
 
 def neither_it_nor_its_kernels_have_a_port_at_which_others_on_the_node_could_read(
@@ -240,7 +239,7 @@ def holds_text(path: Path, text: str) -> bool:
 
 
 @over_ssh
-def test_a_lab_outlives_agents_under_a_name_that_nothing_ever_had_and_at_another_port_if_need_be(
+def test_lab_survives_agents_under_a_new_host_name(
     site: Site,
 ) -> None:
     """What came to the old one while no agent was there may have been anybody's to read."""
@@ -261,9 +260,8 @@ def test_a_lab_outlives_agents_under_a_name_that_nothing_ever_had_and_at_another
     assert (again.lab.port, again.lab.step) == (job.lab.port, LabStep.READY)
     assert again.lab.url != job.lab.url
     one.hang_up()
-    told = one.get("/api/kernels")
-    assert told.status_code == 421
-    assert "what runs in the lab goes on" in told.text
+    with pytest.raises(requests.ConnectionError):
+        one.get("/api/kernels")
     one = visitor(site, again)
     assert one.run(kernel, "print(kept)") == "42\n"
     assert site.service.tunnels() == []
@@ -304,7 +302,7 @@ def each_says_which_it_is(site: Site, jobs: list[Job], visitors: list[LabVisitor
     wait_until(lambda: facts(visitors[0])["end_s"] == before_s + 3600, PATIENCE_S)
 
 
-def test_two_labs_are_told_apart_and_one_shut_down_from_inside_has_ended_well(
+def test_two_labs_differ_and_one_shut_down_from_inside_is_completed(
     site: Site, tmp_path: Path
 ) -> None:
     names = ("first", "second")
@@ -328,7 +326,7 @@ def test_two_labs_are_told_apart_and_one_shut_down_from_inside_has_ended_well(
     assert second.get("/api/kernels").status_code == 200
 
 
-def test_a_lab_in_which_nobody_does_anything_ends_and_says_so(site: Site) -> None:
+def test_idle_lab_ends_with_the_reason(site: Site) -> None:
     job = submitted(site, idle_s=3)
     assert job.idle_s == 3
     ended = site.wait(job.id, limit_s=PATIENCE_S)
@@ -336,7 +334,7 @@ def test_a_lab_in_which_nobody_does_anything_ends_and_says_so(site: Site) -> Non
     assert str(ended.why) == "Nobody did anything in it for 3 s, so it has ended by itself."
 
 
-def test_a_lab_whose_server_is_killed_has_failed(site: Site) -> None:
+def test_lab_with_a_killed_server_fails(site: Site) -> None:
     job = started(site)
     folder = folder_of(job)
     server(job).send_signal(signal.SIGKILL)
@@ -353,7 +351,7 @@ def server(job: Job) -> psutil.Process:
     return min(found, key=psutil.Process.create_time)
 
 
-def test_a_lab_without_jupyterlab_says_so_at_once(
+def test_lab_without_jupyterlab_fails_at_once(
     slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Site
 ) -> None:
     site.service.close()
@@ -374,15 +372,14 @@ def test_a_lab_without_jupyterlab_says_so_at_once(
         bare.service.close()
 
 
-def test_a_lab_that_waits_has_an_address_that_says_so_and_goes_when_it_is_cancelled(
+def test_waiting_lab_has_an_address_until_it_is_cancelled(
     site: Site,
 ) -> None:
     job = submitted(site, options={"hold": ""})
     assert job.lab is not None
     assert job.lab.step is LabStep.WAITING
-    told = LabVisitor.of(job).get("/lab", Accept="text/html")
-    assert told.status_code == 503
-    assert "The lab does not run: it is PENDING." in told.text
+    with pytest.raises(requests.ConnectionError):
+        LabVisitor.of(job).get("/lab")
     with pytest.raises(RequestError, match="is not ready: it is waiting, its job PENDING"):
         site.service.lab_entry(job.id)
     site.service.cancel(job.id)

@@ -65,7 +65,7 @@ def shown(site: Site, job: Job) -> list[str]:
 
 
 @over_ssh
-def test_cells_of_a_session_share_their_state_and_cost_slurm_one_job(site: Site) -> None:
+def test_cells_of_a_session_share_state_and_one_job(site: Site) -> None:
     session = start(site)
     assert run(site, session, "x = 40\nprint('hello')").state is JobState.COMPLETED
     second = run(site, session, "x += 2\nx")
@@ -84,7 +84,7 @@ def test_cells_of_a_session_share_their_state_and_cost_slurm_one_job(site: Site)
 # --- what a cell gives back ---------------------------------------------------------------------
 
 
-def test_variables_go_in_and_come_back_and_stay(site: Site, tmp_path: Path) -> None:
+def test_variables_are_sent_returned_and_kept(site: Site, tmp_path: Path) -> None:
     session = start(site)
     inputs = tmp_path / "in.vars"
     write_variables(inputs, ["a", "f"], {"a": [1, "é"], "f": lambda: 7})
@@ -102,7 +102,7 @@ def test_variables_go_in_and_come_back_and_stay(site: Site, tmp_path: Path) -> N
     assert shown(site, run(site, session, "b[1] + f()")) == ["14"]
 
 
-def test_an_error_is_the_cells_own_and_its_traceback_names_the_earlier_cell(site: Site) -> None:
+def test_error_traceback_names_the_earlier_cell(site: Site) -> None:
     session = start(site)
     run(site, session, "def breaks():\n    return 1 / 0\nkept = 1")
     failed = run(site, session, "breaks()")
@@ -124,7 +124,7 @@ def begun(site: Site, job: Job) -> None:
     wait_until(lambda: "begun" in site.so_far(job.id), PATIENCE_S)
 
 
-def test_cells_wait_for_their_turn_and_one_that_waits_can_be_cancelled(site: Site) -> None:
+def test_waiting_cell_can_be_cancelled(site: Site) -> None:
     session = start(site)
     first = send(site, session, FOR_EVER)
     begun(site, first)
@@ -158,7 +158,7 @@ def test_an_interrupted_cell_leaves_the_session_and_its_state(site: Site) -> Non
 # --- what breaks --------------------------------------------------------------------------------
 
 
-def test_a_process_that_dies_fails_its_cell_and_the_next_is_told_of_the_loss(site: Site) -> None:
+def test_dead_process_fails_its_cell_and_the_next_is_warned(site: Site) -> None:
     session = start(site)
     run(site, session, "kept = 5")
     died = run(site, session, "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")
@@ -173,7 +173,7 @@ def test_a_process_that_dies_fails_its_cell_and_the_next_is_told_of_the_loss(sit
 
 
 @over_ssh
-def test_an_agent_that_starts_anew_finds_the_cells_that_ran_meanwhile(site: Site) -> None:
+def test_restarted_agent_finds_cells_that_ran_meanwhile(site: Site) -> None:
     session = start(site)
     running = send(site, session, f"{FOR_EVER.replace('True:', 'not done.exists():')}")
     failed = site.wait(running.id, limit_s=PATIENCE_S)
@@ -192,7 +192,7 @@ def test_an_agent_that_starts_anew_finds_the_cells_that_ran_meanwhile(site: Site
 
 
 @over_ssh
-def test_a_cell_that_is_sent_twice_runs_once(site: Site) -> None:
+def test_cell_sent_twice_runs_once(site: Site) -> None:
     session = start(site)
     run(site, session, "runs = []")
     asked = spec("runs.append(1)", session=session.id)
@@ -205,7 +205,7 @@ def test_a_cell_that_is_sent_twice_runs_once(site: Site) -> None:
     assert shown(site, run(site, session, "len(runs)")) == ["1"]
 
 
-def test_a_session_that_slurm_ends_takes_its_cells_with_it_and_says_why(site: Site) -> None:
+def test_session_ended_by_slurm_ends_its_cells_with_the_reason(site: Site) -> None:
     session = start(site)
     running = send(site, session, FOR_EVER)
     begun(site, running)

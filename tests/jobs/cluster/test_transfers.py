@@ -220,7 +220,7 @@ def test_a_folder_with_an_unreadable_file_is_not_pushed(
     assert failed.state is TransferState.FAILED
     assert failed.problem is not None
     assert failed.problem.code == "file-access"
-    assert "model.py: It cannot be read: Permission denied." in (failed.problem.detail or "")
+    assert "model.py: Cannot read it: Permission denied." in (failed.problem.detail or "")
     assert not Path(job_dir(tmp_path).work).exists()
 
 

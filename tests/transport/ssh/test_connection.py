@@ -17,7 +17,8 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.transport.ask import Prompt
-from jupyter_slurm.transport.ssh import chain, watchdog
+from jupyter_slurm.transport.ssh import connection as ssh_connection
+from jupyter_slurm.transport.ssh import watchdog
 from jupyter_slurm.transport.ssh.connection import SshConnection
 from jupyter_slurm.transport.ssh.route import route
 from tests.ssh.kept import Keeper
@@ -109,7 +110,7 @@ def test_a_host_that_does_not_answer(sshd: Sshd, connect: Connect) -> None:
     assert "did not answer within 1 s" in str(error.message)
 
 
-def test_a_failure_is_not_tried_again_at_once_without_a_person(
+def test_failed_login_is_not_retried_at_once_automatically(
     make_sshd: MakeSshd, connect: Connect
 ) -> None:
     sshd = make_sshd()
@@ -137,7 +138,7 @@ def by(line: SlowLine, sshd: Sshd) -> tuple[str, ...]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not answer is noticed soon."""
     monkeypatch.setattr(watchdog, "_PING_S", 1.0)
-    monkeypatch.setattr(chain, "_PING_S", 1.0)
+    monkeypatch.setattr(ssh_connection, "_PING_S", 1.0)
 
 
 @pytest.fixture

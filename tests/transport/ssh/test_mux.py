@@ -90,13 +90,13 @@ def echo_through(mux: Mux, port: int, mib: int) -> None:
 # --- commands ---
 
 
-def test_status_streams_and_input_are_the_commands_own(master: Master) -> None:
+def test_command_has_its_own_streams_and_status(master: Master) -> None:
     assert run(master.mux, "cat; echo err >&2; exit 7", b"in") == (7, b"in", b"err\n")
     status, _, _ = run(master.mux, "kill -9 $$")
     assert status != 0
 
 
-def test_a_session_that_is_closed_ends_its_command(master: Master, sshd: Sshd) -> None:
+def test_closing_a_session_ends_its_command(master: Master, sshd: Sshd) -> None:
     session = master.mux.session("exec cat", PATIENCE_S)
     assert not session.ended
     session.close()
@@ -107,6 +107,6 @@ def test_a_session_that_is_closed_ends_its_command(master: Master, sshd: Sshd) -
 # --- tunnels ---
 
 
-def test_what_goes_through_comes_back_as_it_was(master: Master) -> None:
+def test_tunnel_returns_the_same_bytes(master: Master) -> None:
     with service(echo) as port:
         echo_through(master.mux, port, 4)

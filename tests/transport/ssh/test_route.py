@@ -60,7 +60,7 @@ def test_circular_proxy_jump_is_refused(config: MakeConfig) -> None:
 @pytest.mark.parametrize(
     "host", ["-oProxyCommand=x", "$(id)", "a;b", "`id`", "a b", "", "a'b", "a\nb", "*"]
 )
-def test_host_that_could_do_harm_is_refused(config: MakeConfig, host: str) -> None:
+def test_dangerous_host_name_is_refused(config: MakeConfig, host: str) -> None:
     with pytest.raises(ConfigError, match="name of a host"):
         route(host, config=config(""))
     with pytest.raises(ConfigError):
@@ -68,7 +68,7 @@ def test_host_that_could_do_harm_is_refused(config: MakeConfig, host: str) -> No
 
 
 @pytest.mark.parametrize("user", ["-l", "a;b", "$(x)", "a`b", "a -b", "a\nb"])
-def test_user_that_could_do_harm_is_refused(config: MakeConfig, user: str) -> None:
+def test_dangerous_user_name_is_refused(config: MakeConfig, user: str) -> None:
     with pytest.raises(ConfigError, match="name of a user"):
         route("a", user=user, config=config(""))
 
@@ -108,6 +108,6 @@ def test_destination_is_read_in_all_its_forms(text: str, where: Destination) -> 
 
 
 @pytest.mark.parametrize("text", ["@gate", "gate:x", "gate:0", "", "ssh://", "alice@", "[::1]x"])
-def test_what_is_no_destination_is_refused(text: str) -> None:
+def test_invalid_destination_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         destination(text)

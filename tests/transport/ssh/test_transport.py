@@ -69,7 +69,7 @@ HELPER = ["sh", "sh", "sh"]
 
 
 def helper(sshd: Sshd) -> list[psutil.Process]:
-    """The shells of the only one there is, in that order."""
+    """The shell of the only one there is."""
     deadline_s = time.monotonic() + PATIENCE_S
     while len(found := shells(sshd)) != len(HELPER):
         assert time.monotonic() < deadline_s, found
@@ -89,7 +89,7 @@ def shells(sshd: Sshd) -> list[psutil.Process]:
 # --- odd logins ---
 
 
-def test_every_login_shell_will_do(odd_sshd: Sshd, tmp_path: Path) -> None:
+def test_every_login_shell_works(odd_sshd: Sshd, tmp_path: Path) -> None:
     word = 'it\'s a "word"\n$HOME !! \\ é'
     big = tmp_path / "big"
     big.write_bytes(b"x" * 1_000_000)
@@ -161,14 +161,14 @@ def test_path_and_environment_of_the_profile_reach_every_program(own_sshd: Sshd)
 # --- a good guest ---
 
 
-def test_nothing_but_shells_waits_there(own_sshd: Sshd, transport: SshTransport) -> None:
+def test_only_shells_wait_on_the_host(own_sshd: Sshd, transport: SshTransport) -> None:
     transport.run(["true"])
     wait_until(lambda: far_side(own_sshd) == HELPER)
     transport.close()
     wait_until(lambda: far_side(own_sshd) == [])
 
 
-def test_secrets_are_in_no_command_line_there(own_sshd: Sshd, tmp_path: Path) -> None:
+def test_remote_command_lines_contain_no_secrets(own_sshd: Sshd, tmp_path: Path) -> None:
     canary = f"canary-{secrets.token_hex(8)}"
     connection = SshConnection([own_sshd.hop()], name="far")
     transport = SshTransport(connection, env={"PROFILE": canary})
@@ -209,9 +209,7 @@ def test_secrets_are_in_no_command_line_there(own_sshd: Sshd, tmp_path: Path) ->
 # --- faults ---
 
 
-def test_a_helper_killed_under_a_command_loses_it_and_only_it(
-    own_sshd: Sshd, transport: SshTransport
-) -> None:
+def test_killed_helper_loses_only_its_command(own_sshd: Sshd, transport: SshTransport) -> None:
     transport.run(["true"])
     shell = helper(own_sshd)[0]
     with ThreadPoolExecutor(1) as pool:

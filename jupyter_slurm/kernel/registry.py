@@ -1,8 +1,8 @@
-"""Which job belongs to which kernel, on disk: how a kernel is found again after Jupyter was gone.
+"""Records on disk of which job belongs to which kernel, so that a kernel is found again.
 
-A kernel is called by its connection file, which Jupyter keeps over restarts of it; where Jupyter
-itself was started anew, by its notebook and by what it was asked for with. Whoever runs a kernel
-holds its lock, so that no two have one job. Files are 0600, in a folder 0700.
+A kernel is identified by its connection file, which survives restarts of the kernel; after a
+restart of Jupyter, by its notebook and its kernelspec's options. The process that runs a kernel
+holds its lock, so no two use one job. Files are 0600, in a folder 0700.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from jupyter_slurm.errors import ConfigError
 
 _FOLDER = "kernels"
 _EXPECTED = "expected"
-"""Below it: by kernelspec, what its latest kernel has said of itself."""
+"""Subfolder: the kernel_info of the latest kernel, by kernelspec."""
 _KEPT_S = 30 * 86_400.0
-"""Of a kernel that nobody has asked for since."""
+"""Seconds to keep the record of an unused kernel."""
 _LOCK_S = 10.0
-"""How long the one before may take to end."""
+"""Seconds to wait for the previous process to end."""
 
 
 class Kernel(msgspec.Struct, kw_only=True):
-    """A kernel, as its record keeps it on disk."""
+    """A kernel as recorded on disk."""
 
     job_id: str
     words: tuple[str, ...]
-    """What its kernelspec asks for."""
+    """The options of its kernelspec."""
     notebook: str | None = None
     submitted: bool = False
-    """The agent has taken it; before that its id was only chosen."""
+    """The agent has accepted the job; before that its ID was only chosen."""
     restart: bool = False
-    """A new ipykernel is wanted, in the same job."""
+    """A new ipykernel is requested, in the same job."""
     released: bool = False
-    """The user has ended it, or wants a new one: where its job has ended, another may be submitted.
-    """
+    """The user has ended the kernel or wants a new one: if its job has ended, another may be
+    submitted."""
     left: bool = False
-    """Its process was ended by a client that may start the next one now (`KernelRecord.leave`)."""
+    """A client ended its process and may start the next one now (`KernelRecord.leave`)."""
     info: dict[str, Any] | None = None
-    """What the far kernel has said of itself."""
+    """The remote kernel's kernel_info."""
 
 
 class KernelRecord:
-    """The record of one kernel, held by its lock until `close` or the process's end.
+    """The record of one kernel, locked until `close` or the process's end.
 
-    `expected`: what the latest kernel with the same words has said of itself; None: there was no
-    such kernel. Clients ask once, when they come, which is before the job runs.
+    `expected`: the kernel_info of the latest kernel with the same options; None: there was none.
+    Clients ask for it once, before the job runs.
     """
 
     def __init__(self, name: str, folder: Path, lock: int, words: tuple[str, ...]) -> None:
@@ -83,7 +83,7 @@ class KernelRecord:
             self.keep(msgspec.structs.replace(self.kernel, **changes))
 
     def learn(self, info: dict[str, Any]) -> None:
-        """Keep what the far kernel says of itself."""
+        """Store the remote kernel's kernel_info."""
         self.change(info=info)
         if info != self.expected:
             self.expected = info
@@ -97,20 +97,19 @@ class KernelRecord:
             self._lock_path.unlink(missing_ok=True)
 
     def leave(self) -> None:
-        """Leave the kernel to the next process that asks for the same, which belongs to a client
-        without notebooks' names: it restarts a kernel by ending its process and starting another,
-        with another connection file."""
+        """Leave the kernel to the next process with the same options. Clients that name no notebook
+        restart a kernel by ending its process and starting another, with another connection
+        file."""
         self.change(left=True, released=True)
         self.close()
 
     @property
     def is_left(self) -> bool:
-        """Tell whether nobody has taken the kernel over."""
+        """Tell whether no process has taken over the kernel."""
         return self._path.exists()
 
     def take_back(self) -> bool:
-        """Take the kernel back; return whether this process has it again. If not, somebody else has
-        it."""
+        """Take the kernel back; return False if another process has it."""
         lock = _locked(self._lock_path, 0.0)
         if lock is None:
             return False
@@ -133,10 +132,9 @@ def opened(
     notebook: str | None,
     notebook_of: Callable[[Kernel], str | None] = _as_recorded,
 ) -> KernelRecord:
-    """Return the record of the kernel with that connection file; in place of an empty one, perhaps
-    that of the same notebook, left by a Jupyter that is gone, or one that was left a moment ago.
-    `notebook_of` returns the path now of a kernel's notebook. ConfigError: another process has
-    it."""
+    """Return the record of the kernel with that connection file. If it is empty, take over the
+    record of the same notebook from an earlier Jupyter, or one that was just left. `notebook_of`
+    returns the current path of a kernel's notebook. ConfigError: another process has the kernel."""
     folder = places.private_dir(places.data_dir() / _FOLDER)
     _remove_old(folder)
     name = connection_file.stem
@@ -160,8 +158,8 @@ def _left_behind(
     notebook: str | None,
     notebook_of: Callable[[Kernel], str | None],
 ) -> Iterator[KernelRecord]:
-    """Yield the kernels of this notebook that nobody runs and nobody has ended, the newest first;
-    without a notebook, those that were left."""
+    """Yield the kernels of this notebook that neither run nor were ended, the newest first; without
+    a notebook, those that were left."""
     found = sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime)
     for path in found:
         kernel = _read(path)
@@ -186,7 +184,8 @@ def _locked(path: Path, patience_s: float) -> int | None:
                 return None
             time.sleep(0.05)
             continue
-        # Its earlier holder may have removed it, and a lock on a removed file keeps nobody out.
+        # An earlier holder may have removed the file, and a lock on a removed file excludes no
+        # process.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), path.stat()):
                 return lock

@@ -1,7 +1,7 @@
-"""Words for a POSIX shell at the other end of a channel; the one place where an argv becomes text.
+"""Quoting for a POSIX shell on the cluster: the one place where an argv becomes text.
 
-Pure. A command goes over as ONE line, since that is what `read -r` there takes: a newline within a
-word becomes `$_n`, which every shell of ours over there knows (`far_shell.py`).
+Pure. A command is sent as ONE line, because the shell reads it by `read -r`: a newline within a
+word becomes `$_n`, which our shells define (`remote_shell.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def raw(word: str | bytes | PurePath) -> bytes:
     """Return a word's bytes; surrogates stand for bytes that are not UTF-8, as in `os.fsencode`.
 
-    ValueError: a NUL, which no program can be given.
+    ValueError: a NUL, which no argument can contain.
     """
     data = word if isinstance(word, bytes) else str(word).encode("utf-8", "surrogateescape")
     if b"\0" in data:
@@ -28,7 +28,7 @@ def raw(word: str | bytes | PurePath) -> bytes:
 
 
 def quote(word: str | bytes | PurePath) -> bytes:
-    r"""Quote a word as the shell over there reads it back.
+    r"""Quote a word for the shell on the cluster.
 
     >>> print(quote("it's a word").decode(), quote("two\nlines").decode())
     'it'\''s a word' 'two'"$_n"'lines'
@@ -50,16 +50,16 @@ def words(argv: Iterable[str]) -> bytes:
 
 
 def exports(env: Mapping[str, str] | None) -> bytes:
-    """Return commands for a subshell, each with its `;`. Values never stand in the argv of a
-    program, where everybody on that machine could read them.
+    """Return export commands for a subshell, each with its `;`. Values must not be in a program's
+    argv, which every user of that machine can read.
 
-    RequestError: a name that no POSIX shell can export.
+    RequestError: a name that POSIX shells cannot export.
     """
     for name in env or {}:
         if not _NAME.fullmatch(name):
             raise RequestError(
-                f"{name!r} cannot be the name of an environment variable on another machine.",
-                hint="Letters, digits and _, not a digit first.",
+                f"{name!r} is not a valid name of an environment variable.",
+                hint="Use letters, digits and _, and no digit first.",
             )
     return b"".join(
         b"export " + name.encode() + b"=" + quote(value) + b"; "

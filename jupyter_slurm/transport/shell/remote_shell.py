@@ -1,14 +1,13 @@
-"""One POSIX shell at the other end of a channel: its start, and answers told from noise.
+"""One POSIX shell on a channel: its start, and answers separated from other output.
 
-Knows nothing of what the lines do that it is sent; that is in `helper.py`, `follow.py`, `ssh.py`.
-Over there, assumed: a Bourne shell at /bin/sh, and `env`. Whatever the login shell is (csh, fish),
-it only has to `exec` ours; what its start-up files print ends at the first mark.
+The cluster needs a Bourne shell at /bin/sh, and `env`. The login shell (csh, fish) only has to
+`exec` ours; the output of its start-up files ends at the first mark.
 
-The shell takes its lines by `read`, which must not take a byte more from a pipe than the line
-(POSIX, `read`), so that a line may be followed by the standard input of what it starts. An answer
-is what comes on the channel's two streams up to a mark on each; the mark holds a nonce that no
-program over there is told. At the end of its input the shell kills its process group (sshd makes
-every session leader of one), and so does a channel that breaks: nothing is left behind.
+The shell reads lines by `read`, which must not take a byte beyond the line from a pipe (POSIX,
+`read`), so a line may be followed by the input of its command. An answer is all that arrives on the
+channel's two streams up to a mark on each; the mark contains a nonce that no program on the cluster
+knows. When its input ends, the shell kills its process group (sshd makes every session leader of
+one), and so does a broken channel.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import HANDED_ON, limits
 from jupyter_slurm.transport.server_text import shown
-from jupyter_slurm.transport.shell.words import quote
+from jupyter_slurm.transport.shell.quoting import quote
 from jupyter_slurm.transport.ssh.mux import Session
 
 _LOOP = 'while IFS= read -r _l; do eval "$_l"; done'
@@ -34,7 +33,7 @@ LOGIN_COMMAND = f"exec /bin/sh -c '{_LOOP}'"
 """Nothing in it means anything within single quotes to bash, csh, fish or zsh."""
 
 _KEPT = "TMPDIR KRB5CCNAME SSH_AUTH_SOCK TZ SLURM_CONF"
-"""The variables of the login's environment that programs there need; see `local.py`."""
+"""The variables of the login's environment that programs need; see `local.py`."""
 
 _CLEAN = (
     'exec env -i HOME="$HOME" USER="$USER" LOGNAME="$LOGNAME" SHELL="$SHELL" PATH="$PATH" '
@@ -43,9 +42,9 @@ _CLEAN = (
     + f" /bin/sh -c '{_LOOP}; eval \"$_x\"' sh "
     + " ".join(f'${{{name}+"{name}=${name}"}}' for name in HANDED_ON)
 )
-"""The arguments of the clean shell are the user's own variables for jobs (`delivery_stream.py`)."""
+"""The arguments of the clean shell are the user's own variables for jobs (`folder_upload.py`)."""
 
-# Descriptor 4 is the channel's standard error; the shell's own (`Killed`) is nobody's business.
+# Descriptor 4 is the channel's standard error; the shell's own messages (`Killed`) are dropped.
 _START = """
 exec 4>&2 2>/dev/null
 cd || cd /
@@ -59,7 +58,7 @@ if _leads; then _x='kill -9 0'; _m $$; else _m 0; fi
 leads its process group (field 5 of proc(5)'s stat). The first answer is that group, or 0."""
 
 _START_S = 25.0
-"""For a login shell's start-up files, for which every login there waits."""
+"""Seconds for a login shell's start-up files."""
 _GRACE_S = 5.0
 _STOP_LOOK_S = 0.1
 _LONGEST_WAIT_S = 3600.0
@@ -75,7 +74,7 @@ class ShellGoneError(Exception):
 
 
 class SilentError(Exception):
-    """There was no answer by the deadline."""
+    """No answer before the deadline."""
 
 
 class FloodError(Exception):
@@ -105,17 +104,17 @@ class Sessions(Protocol):
     def suspect(self) -> None: ...
 
 
-class FarShell:
-    """For one thread at a time; `close()` may come from any."""
+class RemoteShell:
+    """For one thread at a time; any thread may call `close()`."""
 
     def __init__(
         self, sessions: Sessions, setting: bytes, *, session_s: float, timeout_s: float
     ) -> None:
-        """Start a shell. `setting` is a script that is run first; it ends by `_m STATUS`, and
-        `told` is what it says. It is waited `session_s` for a session and `timeout_s` for a shell
-        in it. TransportError: there is none.
+        """Start a shell. `setting` is a script to run first; it ends by `_m STATUS`, and `told` is
+        its output. Wait `session_s` for a session and `timeout_s` for the shell. TransportError:
+        there is none.
 
-        `group`: the process group over there that it leads, or 0.
+        `group`: the process group that the shell leads, or 0.
         """
         self._sessions = sessions
         self._stack = ExitStack()
@@ -140,16 +139,18 @@ class FarShell:
         except (SilentError, ShellGoneError, FloodError, OSError) as exc:
             if self.session.link is not None and not self.session.link.alive:
                 raise ConnectionLostError("The connection broke while a shell was opened.") from exc
-            # A login that has ended before it was sent anything has said why. What only sends
-            # back what it is sent (`exec cat`) has not.
+            # A login that ended before it was sent anything has printed the reason. One that only
+            # echoes its input (`exec cat`) has not.
             self._take_in(limits.WORDS_BYTES)
             words = bytes(self._out + self._err)
             said = "" if _CLEAN.encode() in words else shown(words) or str(exc)
             raise TransportError(
-                "The login gives no shell that commands could be run in.",
-                hint="Does `ssh HOST 'echo it works'` print that and end at once? A start-up file "
-                "of your shell there (~/.bashrc, ~/.cshrc) must neither wait for something nor "
-                "exec another program in a session without a terminal.",
+                "The login did not start a usable shell.",
+                hint=(
+                    "`ssh HOST 'echo it works'` must print that and end at once. A start-up "
+                    "file of your shell (~/.bashrc, ~/.cshrc) must neither wait nor exec "
+                    "another program in a session without a terminal."
+                ),
                 detail=said or None,
             ) from exc
 
@@ -174,19 +175,19 @@ class FarShell:
 
     def numbered(self, *scripts: bytes) -> tuple[list[int], bytes]:
         """Return a line that runs `scripts`, each of which must end by `_m STATUS`, and the numbers
-        of the answers to it."""
+        of their answers."""
         numbers = list(range(self._number + 1, self._number + 1 + len(scripts)))
         self._number += len(scripts)
         parts = (b"_i=%d; " % n + script for n, script in zip(numbers, scripts, strict=True))
         return numbers, b"; ".join(parts) + b"\n"
 
     def mark(self, number: int) -> bytes:
-        """Return what stands at the end of an answer on standard error; on standard output, a blank
+        """Return the mark at the end of an answer on standard error; on standard output, a blank
         and the status follow it on the same line."""
         return self._key + b"%d" % number
 
     def send(self, data: bytes) -> None:
-        """Send `data`. ShellGoneError: not all went out; a line without end is not obeyed."""
+        """Send `data`. ShellGoneError: not all was sent; the shell ignores an incomplete line."""
         try:
             self.session.stdin.sendall(data)
         except OSError as exc:
@@ -200,13 +201,13 @@ class FarShell:
         *,
         most_bytes: int = limits.OUTPUT_BYTES,
     ) -> ShellAnswer:
-        """Return what has come since the last answer. SilentError; ShellGoneError, also for `stop`;
-        FloodError: more than `most_bytes` on standard output, or too much on the other."""
+        """Return the output since the last answer. SilentError; ShellGoneError, also for `stop`;
+        FloodError: more than `most_bytes` on standard output, or too much on standard error."""
         out_mark = _Mark(self._out, self.mark(number) + b" ")
         err_mark = _Mark(self._err, self.mark(number))
         while True:
-            # Behind a mark may be what belongs to the next answers: it must not block the other
-            # stream, with which it shares the channel's window.
+            # Data behind a mark may belong to the next answers: it must not block the other stream,
+            # which shares the channel's window.
             most_out = most_bytes + (limits.OUTPUT_BYTES if out_mark.found() else 0)
             most_err = limits.ERRORS_BYTES * (2 if err_mark.found() else 1)
             moved = self._take_in(most_out, most_err)
@@ -235,7 +236,7 @@ class FarShell:
                 return bytes(before)
             if len(self._out) > limits.WORDS_BYTES:
                 raise FloodError("standard output", limits.WORDS_BYTES)
-            self._err.clear()  # nothing is said there that is waited for
+            self._err.clear()  # nothing expected arrives there
             if not moved:
                 try:
                     self._wait(deadline_s, None)
@@ -251,10 +252,10 @@ class FarShell:
         stop: threading.Event | None = None,
         then: Callable[[], object] = lambda: None,
     ) -> ShellAnswer:
-        """Send a line and the stream that belongs to it, and take in what comes meanwhile.
+        """Send a line and the stream that belongs to it, and receive meanwhile.
 
-        `then` is called, in another thread, when all has been sent; from then on the time counts.
-        What reading `stream` raises is raised; otherwise as `answer`.
+        `then` is called, in another thread, when all has been sent; the timeout starts then. Errors
+        of reading `stream` are raised; otherwise as `answer`.
         """
 
         def send() -> None:
@@ -265,7 +266,7 @@ class FarShell:
         sending = _Sending(send)
         try:
             answer = self._answer_while(sending, number, timeout_s, stop)
-            # What answers has as a rule read everything, and all that is left is to return.
+            # A shell that answers has usually read everything, so the thread is about to return.
             sending.thread.join(_STOP_LOOK_S)
         finally:
             if sending.thread.is_alive():
@@ -285,7 +286,7 @@ class FarShell:
         return self.answer(number, time.monotonic() + timeout_s, stop)
 
     def _take_in(self, most_out: int, most_err: int = limits.ERRORS_BYTES) -> bool:
-        """Return whether anything came; no more than so many bytes and a piece are kept."""
+        """Receive; return whether anything arrived. Keep no more than these bytes and a piece."""
         moved = False
         for sock, buffer, most in (
             (self.session.stdout, self._out, most_out),
@@ -297,7 +298,7 @@ class FarShell:
         return moved
 
     def _taken(self, sock: socket.socket) -> bytes:
-        """Return what has come; b"": nothing, or its end."""
+        """Return received bytes; b"": none, or the end."""
         if sock in self._over:
             return b""
         try:
@@ -311,8 +312,8 @@ class FarShell:
         return data
 
     def _wait(self, deadline_s: float, stop: threading.Event | None) -> None:
-        """Wait for more, which the caller has found not to be there. ShellGoneError: no more will
-        come, or `stop`; SilentError: it is too late."""
+        """Wait for more output. ShellGoneError: no more will come, or `stop`; SilentError: the
+        deadline has passed."""
         open_ones = {self.session.stdout, self.session.stderr} - self._over
         if not open_ones:
             raise ShellGoneError("the shell on the host has ended", begun=True)
@@ -351,7 +352,7 @@ class FarShell:
         return ended
 
     def close(self) -> None:
-        """Close at once; over there everything ends as soon as sshd has noticed."""
+        """Close at once; on the cluster everything ends as soon as sshd notices."""
         self._stack.close()
 
 
@@ -360,8 +361,8 @@ def send_all(
     source: Iterable[bytes | memoryview] | BinaryIO,
     stop: threading.Event | None = None,
 ) -> None:
-    """Send a source, a real file from where it stands, and no end after it. ConnectionLostError,
-    also where `stop` was set or the host reads no more; what reading raises goes through."""
+    """Send a source, a real file from its current position, and no end after it.
+    ConnectionLostError: `stop` was set, or the host reads no more; errors of reading are raised."""
     chunks = iter(partial(source.read, _PIECE_BYTES), b"") if hasattr(source, "read") else source
     for chunk in chunks:
         rest = memoryview(chunk)
@@ -372,7 +373,7 @@ def send_all(
 
 
 def _send_some(sock: socket.socket, data: memoryview) -> int:
-    """Return how much could be sent within a moment. ConnectionLostError."""
+    """Return the number of bytes sent within a moment. ConnectionLostError."""
     poll = select.poll()
     try:
         poll.register(sock, select.POLLOUT)
@@ -380,11 +381,11 @@ def _send_some(sock: socket.socket, data: memoryview) -> int:
     except BlockingIOError:
         return 0
     except (OSError, ValueError) as exc:  # perhaps closed in another thread
-        raise ConnectionLostError("The other side stopped reading before the end.") from exc
+        raise ConnectionLostError("The host stopped reading before the end.") from exc
 
 
 class _Mark:
-    """A line that begins with `text`, looked for in a buffer that grows."""
+    """Searches a growing buffer for a line that begins with `text`."""
 
     def __init__(self, buffer: bytearray, text: bytes) -> None:
         self._buffer = buffer
@@ -396,14 +397,14 @@ class _Mark:
         if self._end >= 0:
             return True
         start = self._buffer.find(self._text, self._from)
-        # The text may have come in two pieces.
+        # The text may have arrived in two pieces.
         self._from = start if start >= 0 else max(0, len(self._buffer) - len(self._text))
         if start >= 0:
             self._end = self._buffer.find(b"\n", start + len(self._text))
         return self._end >= 0
 
     def cut(self) -> tuple[bytes, str]:
-        """Take out what stands before the mark, and what its line says."""
+        """Remove and return the bytes before the mark, and the rest of its line."""
         before = bytes(self._buffer[: self._from])
         said = self._buffer[self._from + len(self._text) : self._end].decode(errors="replace")
         del self._buffer[: self._end + 1]
@@ -411,7 +412,7 @@ class _Mark:
 
 
 class _Sending:
-    """A stream on its way, in a thread, so that answers can be taken in meanwhile."""
+    """Sends in a thread, so that answers can be received meanwhile."""
 
     def __init__(self, send: Callable[[], None]) -> None:
         self.error: Exception | None = None

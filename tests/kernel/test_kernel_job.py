@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_slurm.kernel.known import Kernel, KernelRecord, opened
-from jupyter_slurm.kernel.life import Life
+from jupyter_slurm.kernel.kernel_job import KernelJob
+from jupyter_slurm.kernel.registry import Kernel, KernelRecord, opened
 from jupyter_slurm.wire import CellSpec, JobSpec
 
 
@@ -24,7 +24,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelRe
     one.close()
 
 
-def test_a_kernel_that_is_ended_while_its_job_is_submitted_leaves_no_job(
+def test_kernel_ended_during_submission_leaves_no_job(
     record: KernelRecord,
 ) -> None:
     asked, may_go_on = threading.Event(), threading.Event()
@@ -37,7 +37,7 @@ def test_a_kernel_that_is_ended_while_its_job_is_submitted_leaves_no_job(
 
     api: Any = SimpleNamespace(submit=submit, cancel=cancelled.append)
     nobody: Any = None
-    life = Life(
+    life = KernelJob(
         lambda: api,
         record,
         lambda job_id: CellSpec(id=job_id, name="n", code=""),

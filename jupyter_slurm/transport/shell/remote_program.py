@@ -1,7 +1,6 @@
-"""One program with a channel of its own, for as long as that takes: its streams to and from here.
+"""Programs with a channel of their own, and their streams.
 
-Each function takes a shell that was opened for it and leaves it at its end. What is asked of a
-shell that stays is in `helper.py`.
+Each function takes a shell opened for it and leaves it at its end.
 """
 
 from __future__ import annotations
@@ -17,32 +16,32 @@ from typing import BinaryIO
 
 from jupyter_slurm.errors import ConnectionLostError
 from jupyter_slurm.transport import Completed, limits
-from jupyter_slurm.transport.shell.far_shell import (
-    FarShell,
+from jupyter_slurm.transport.shell.helper import completed
+from jupyter_slurm.transport.shell.quoting import quote, words
+from jupyter_slurm.transport.shell.remote_shell import (
     FloodError,
+    RemoteShell,
     ShellAnswer,
     ShellGoneError,
     send_all,
 )
-from jupyter_slurm.transport.shell.helper import completed
-from jupyter_slurm.transport.shell.words import quote, words
 
 _PIECE_BYTES = 1 << 18
 _STOP_LOOK_S = 0.1
 _END_S = 5.0
-"""Seconds that a program whose input has ended is given to end by itself."""
+"""Seconds that a program may take to end after its input has ended."""
 
 _GONE = (OSError, ConnectionLostError)
 
 
 def send(
-    shell: FarShell,
+    shell: RemoteShell,
     argv: Sequence[str],
     source: Iterable[bytes | memoryview] | BinaryIO,
     stop: threading.Event | None,
 ) -> Completed:
-    """Run a program with `source` as its standard input, whose end is the end of the channel's.
-    What reading it raises is raised; ShellGoneError: it broke, or `stop` was set."""
+    """Run a program with `source` as its standard input, which ends with the channel's. Errors of
+    reading `source` are raised; ShellGoneError: the channel broke, or `stop` was set."""
     script = b'( exec %b ) 2>&4 4>&-; _f $? %b; eval "$_x"; exit' % (words(argv), quote(argv[0]))
     (number,), line = shell.numbered(script)
 
@@ -58,17 +57,16 @@ def send(
 
 
 def receive(
-    shell: FarShell,
+    shell: RemoteShell,
     argv: Sequence[str],
     sink: BinaryIO,
     most_bytes: int,
     stop: threading.Event | None,
 ) -> Completed:
-    """Run a program whose standard output goes to `sink`, a real file. ConnectionLostError,
-    ShellGoneError; TooMuchError: it is more than `most_bytes`; OSError: `sink` cannot be
-    written."""
-    # The mark goes to one stream only, and the shell lets go of both, so that they end with the
-    # program. Meanwhile it reads on, and takes the program with it when its own input ends.
+    """Run a program and write its standard output to `sink`, a real file. ConnectionLostError,
+    ShellGoneError; TooMuchError: more than `most_bytes`; OSError: `sink` cannot be written."""
+    # Only standard error gets the mark, and the shell closes both streams, so they end with the
+    # program. Meanwhile the shell keeps reading, and kills the program when its own input ends.
     mark = b"_m() { printf '%s' \"$_k$_i $1$_n\" >&4; }"
     command = b"( exec %b ) </dev/null 2>&4 4>&-; _f $? %b" % (words(argv), quote(argv[0]))
     (number,), line = shell.numbered(b"%b; { %b; } & exec >/dev/null 4>&-" % (mark, command))
@@ -90,7 +88,7 @@ def receive(
         shell.send(line)
         if _receive_into(shell.session.stdout, sink, stop, most_bytes) > most_bytes:
             raise limits.too_much_output(argv[0], "standard output", most_bytes)
-        # The program has ended, and has said how. Standard error ends with the shell.
+        # The program has ended and its status is known. Standard error ends with the shell.
         with contextlib.suppress(OSError):
             shell.session.stdin.shutdown(socket.SHUT_WR)
         listener.join()
@@ -105,9 +103,11 @@ def receive(
     return completed(ShellAnswer(status.decode().strip(), b"", stderr), argv[0])
 
 
-def open_stream(shell: FarShell, argv: Sequence[str], kill: Callable[[int], None]) -> socket.socket:
-    """Return a socket whose other end are the program's standard input and output. `kill` is called
-    with signals for what does not end after its input. ShellGoneError."""
+def open_stream(
+    shell: RemoteShell, argv: Sequence[str], kill: Callable[[int], None]
+) -> socket.socket:
+    """Return a socket connected to the program's standard input and output. `kill` sends signals to
+    a program that does not end after its input. ShellGoneError."""
     near, far = socket.socketpair()
     try:
         shell.send(b'( exec %b ) 2>/dev/null 4>&-; eval "$_x"; exit\n' % words(argv))
@@ -125,8 +125,8 @@ def open_stream(shell: FarShell, argv: Sequence[str], kill: Callable[[int], None
 def _receive_into(
     sock: socket.socket, sink: BinaryIO, stop: threading.Event | None, most_bytes: int
 ) -> int:
-    """Write what comes to `sink`, and go no further where that is more than `most_bytes`. Return
-    how many bytes. ConnectionLostError: `stop` was set; OSError: `sink` cannot be written."""
+    """Write received bytes to `sink`, and stop after more than `most_bytes`. Return their number.
+    ConnectionLostError: `stop` was set; OSError: `sink` cannot be written."""
     buffer = memoryview(bytearray(_PIECE_BYTES))
     poll = select.poll()
     poll.register(sock, select.POLLIN)
@@ -153,17 +153,17 @@ def _listen(recv: Callable[[int], bytes], take: Callable[[bytes], object]) -> No
             take(data)
 
 
-def _out(shell: FarShell, far: socket.socket) -> None:
-    """Pass on what the program says, until it ends; then end the socket in both directions."""
+def _out(shell: RemoteShell, far: socket.socket) -> None:
+    """Pass on the program's output until it ends; then end the socket in both directions."""
     _listen(shell.session.stdout.recv, far.sendall)
     with contextlib.suppress(OSError):
         far.shutdown(socket.SHUT_RDWR)
 
 
 def _in(
-    shell: FarShell, far: socket.socket, output: threading.Thread, kill: Callable[[int], None]
+    shell: RemoteShell, far: socket.socket, output: threading.Thread, kill: Callable[[int], None]
 ) -> None:
-    """Pass on what the program is told; when that ends, give it some seconds."""
+    """Pass on the program's input; then wait some seconds for its end."""
     with contextlib.suppress(*_GONE):
         send_all(shell.session.stdin, _received(far))
         shell.session.stdin.shutdown(socket.SHUT_WR)

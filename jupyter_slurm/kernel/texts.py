@@ -1,4 +1,4 @@
-"""PURE: what a remote kernel says in cells: of the job it waits for, of its end, of the line."""
+"""PURE: texts that a remote kernel shows in cells: the waiting job, its end, the connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jupyter_slurm.wire import Job, JobState
 
 AGAIN = "Restart the kernel to submit another job."
 LOGIN_MIME = "application/vnd.jupyter-slurm.login+json"
-"""Where JupyterLab has our extension, it shows a button that logs in to the cluster named there."""
+"""In JupyterLab our extension shows a button that logs in to the named cluster."""
 STARTING = "The job runs; its kernel is starting."
 TAKEN = (
     "Another client took over this job's kernel: the same notebook was opened elsewhere. "
@@ -23,7 +23,7 @@ TAKEN = (
 
 
 def begun() -> dict[str, Any]:
-    """Return what a cell shows before anything is known."""
+    """Return the first display of a waiting cell."""
     return noted("The kernel's job is being submitted.")
 
 
@@ -33,14 +33,13 @@ def noted(text: str) -> dict[str, Any]:
 
 
 def waiting(job: Job, now_s: float, first: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return what a cell shows while its job waits; `first`: a bundle that comes before, about what
-    hinders."""
+    """Return the display of a cell whose job waits; `first`: a bundle that precedes it."""
     data = card.bundle(job, now_s)
     if first is None and job.state is JobState.RUNNING:
         first = noted(STARTING)
     if first is None:
         return data
-    # The live card would hide the sentence that comes first.
+    # The live card would hide the preceding sentence.
     del data[card.MIME]
     for form, separator in (("text/html", ""), ("text/plain", "\n")):
         data[form] = f"{first[form]}{separator}{data[form]}"
@@ -48,7 +47,7 @@ def waiting(job: Job, now_s: float, first: Mapping[str, Any] | None = None) -> d
 
 
 def hindered(error: JupyterSlurmError, cluster: str | None) -> str:
-    """Return what a person can do about the error. The kernel goes on by itself then."""
+    """Return advice on an error after which the kernel continues."""
     if isinstance(error, LoginNeededError):
         where = f" {cluster}" if cluster else ""
         return (
@@ -65,19 +64,19 @@ def hindrance(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
 
 
 def over(job: Job) -> tuple[str, str]:
-    """Return why nothing runs any more, and what to do."""
+    """Return the reason and advice after the job's end."""
     state = job.state.word
     error = ended(job, card.title(job), f"it is {state}.")
     return error.message, _advice(job.advice)
 
 
 def refused(error: JupyterSlurmError) -> tuple[str, str]:
-    """Return why there is no job, and what to do."""
+    """Return the reason and advice when there is no job."""
     return str(error), _advice(None)
 
 
 def stumbled(error: Exception) -> tuple[str, str]:
-    """Return that nothing runs because of a bug of ours."""
+    """Return the reason and advice after an internal error."""
     return f"Internal error in the kernel: {error!r}.", _advice(None)
 
 
@@ -86,7 +85,7 @@ def forgotten(job_id: str) -> tuple[str, str]:
 
 
 def died(status: int, *, again: bool) -> str:
-    """Return a sentence about a process that has ended; `status` is subprocess's return code."""
+    """Return a sentence about an ended process; `status` is its return code in `subprocess`."""
     if status >= 0:
         how = f"exited with code {status}"
     elif status == -9:
@@ -132,7 +131,7 @@ def warned(signal: str) -> str:
 
 
 def cut(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
-    """Return what a running cell shows while nothing comes from its job."""
+    """Return the display of a running cell while the connection is down."""
     told = "The connection to the kernel's job is down. The cell keeps running; its output follows."
     return noted(f"{told} {hindered(error, cluster)}") | _login(error, cluster)
 

@@ -1,7 +1,7 @@
-"""The job of a remote kernel: found again or submitted, followed to its end, cancelled.
+"""The job of a remote kernel: found or submitted, followed to its end, cancelled.
 
-A thread of its own asks the agent; what it finds out is fetched elsewhere. A job is submitted once
-for each kernel: a second one only when the user has asked for it (`known.Kernel.released`).
+A thread of its own asks the agent and queues events. Each kernel submits one job; a second only
+when the user has asked for it (`registry.Kernel.released`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from jupyter_slurm.errors import (
     NotFoundError,
     TransportError,
 )
-from jupyter_slurm.kernel import words
-from jupyter_slurm.kernel.known import Kernel, KernelRecord
+from jupyter_slurm.kernel import texts
+from jupyter_slurm.kernel.registry import Kernel, KernelRecord
 from jupyter_slurm.wire import Connection, ConnectionState, Job, JobSpec
 
 _WAIT_S = 20.0
@@ -35,22 +35,22 @@ class Client(Api, KernelStreams, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Went:
-    """The job as it is now."""
+class JobChanged:
+    """The job has changed."""
 
     job: Job
 
 
 @dataclass(frozen=True, slots=True)
-class Hindered:
-    """An error that holds everything up until it is mended; the kernel tries again by itself."""
+class Retrying:
+    """An error that blocks the kernel for now; it retries automatically."""
 
     error: JupyterSlurmError
 
 
 @dataclass(frozen=True, slots=True)
-class NoJob:
-    """The end without a job: why there will be none, and what to do."""
+class Gone:
+    """The job has ended or never started: the reason and advice."""
 
     why: str
     advice: str
@@ -58,18 +58,17 @@ class NoJob:
 
 @dataclass(frozen=True, slots=True)
 class Reachability:
-    """Whether the cluster can be reached: `error` says why not, None that it can. It can again
-    by itself, or with a login."""
+    """Whether the cluster can be reached: `error` is the reason why not; None: it can."""
 
     error: JupyterSlurmError | None
 
 
-Event = Went | Hindered | NoJob | Reachability
+Event = JobChanged | Retrying | Gone | Reachability
 
 
-class Life:
-    """The life of a kernel's job. `make_spec` describes the job with a given id; `Life` calls
-    `wake`, from another thread, when there is something new."""
+class KernelJob:
+    """The job of one kernel. `make_spec` describes the job with a given ID; `KernelJob` calls
+    `wake`, from its thread, when there are events."""
 
     def __init__(
         self,
@@ -104,15 +103,14 @@ class Life:
         return found
 
     def cancel(self) -> None:
-        """Ask the agent to end the job, even if its submission has not been answered. Do not wait,
-        since Jupyter soon kills a kernel that does not end. JupyterSlurmError: the agent could not
-        be asked."""
+        """Cancel the job, even if its submission is not confirmed yet. Do not wait: Jupyter soon
+        kills a kernel that does not exit. JupyterSlurmError: the agent could not be asked."""
         self._ends.set()  # before the job's id is read: no other is submitted from now on
         kernel = self._record.kernel
         if kernel is None or not (kernel.submitted or self._api):
             return
         api = self._api or self._connect()
-        with suppress(NotFoundError):  # the agent remembers this for a job still to come
+        with suppress(NotFoundError):  # the agent remembers this for a job yet to come
             api.cancel(kernel.job_id)
 
     # --- the thread ---
@@ -123,19 +121,19 @@ class Life:
             if job is not None:
                 self._follow(job)
         except Exception as exc:  # noqa: BLE001 - a worker never dies silently
-            self._tell(NoJob(*words.stumbled(exc)))
+            self._tell(Gone(*texts.stumbled(exc)))
 
     def _found_or_submitted(self) -> Job | None:
         while not self._ends.is_set():
             try:
                 return self._begin()
             except (AgentError, TransportError, ControllerError) as exc:
-                self._tell(Hindered(exc))
+                self._tell(Retrying(exc))
                 self._wait_for_better()
             except JupyterSlurmError as exc:
                 # Tried again only when the user restarts the kernel.
                 self._record.forget()
-                self._tell(NoJob(*words.refused(exc)))
+                self._tell(Gone(*texts.refused(exc)))
                 return None
         return None
 
@@ -151,12 +149,12 @@ class Life:
                 self._record.change(released=False)
                 return job
             if job is None and not kernel.released:
-                self._tell(NoJob(*words.forgotten(kernel.job_id)))
+                self._tell(Gone(*texts.forgotten(kernel.job_id)))
                 return None
             kernel = None
         if kernel is None:
             kernel = self._new_kernel()
-            self._record.keep(kernel)  # before it is submitted: this very id is tried again
+            self._record.keep(kernel)  # before it is submitted: a retry uses the same ID
         if self._ends.is_set():
             return None
         job = api.submit(self._make_spec(kernel.job_id))
@@ -164,7 +162,7 @@ class Life:
         return job
 
     def _wait_for_better(self) -> None:
-        """Wait until a connection has changed, or a while has gone by."""
+        """Wait until a connection changes or a timeout passes."""
         self._ends.wait(_PAUSE_S)
         if self._api is None or self._ends.is_set():
             return
@@ -175,29 +173,29 @@ class Life:
             self._ends.wait(_PAUSE_S)
 
     def _follow(self, job: Job) -> None:
-        self._tell(Went(job))
+        self._tell(JobChanged(job))
         api = cast("Client", self._api)
         cursor = ""
         while not (job.state.final or self._ends.is_set()):
             try:
                 changes = api.changes(cursor, _WAIT_S)
             except JupyterSlurmError as exc:
-                self._tell(Hindered(exc))
+                self._tell(Retrying(exc))
                 self._ends.wait(_PAUSE_S)
                 continue
             cursor = changes.cursor
             for connection in changes.connections or ():
-                # What was said before still holds while this is tried again.
+                # The earlier state holds until this attempt ends.
                 tried = connection.state is ConnectionState.CONNECTING
                 if connection.cluster == job.cluster and not tried:
                     self._tell(Reachability(_hindrance(connection)))
             if job.id in changes.gone:
-                self._tell(NoJob(*words.forgotten(job.id)))
+                self._tell(Gone(*texts.forgotten(job.id)))
                 return
             for one in changes.jobs:
                 if one.id == job.id and one != job:
                     job = one
-                    self._tell(Went(job))
+                    self._tell(JobChanged(job))
 
     def _tell(self, event: Event) -> None:
         with self._lock:
@@ -206,7 +204,7 @@ class Life:
 
 
 def _hindrance(connection: Connection) -> JupyterSlurmError | None:
-    """Return why a cluster is not reached; None: it is."""
+    """Return why a cluster cannot be reached; None: it can."""
     told = connection.problem.message if connection.problem else None
     where = connection.cluster
     match connection.state:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.errors import TransportError
-from jupyter_slurm.kernel.far import Arrived, Far
+from jupyter_slurm.kernel.stream import Arrived, KernelStream
 from tests.ssh.waiting import wait_until
 
 FRAME = struct.Struct(">cI")
@@ -29,7 +29,7 @@ class Node:
         near, self.sock = socket.socketpair()
         self.sock.settimeout(PATIENCE_S)
         self.lines = iter((near,))
-        self.far = Far(self._open_line, threading.Event().set)
+        self.far = KernelStream(self._open_line, threading.Event().set)
         self.far.start()
         kind, body = self.hear()
         assert kind == b"B"
@@ -85,7 +85,7 @@ def until_one(node: Node) -> Arrived:
     return found[0]
 
 
-def test_both_pack_where_both_can(node: Node) -> None:
+def test_both_ends_compress_if_both_can(node: Node) -> None:
     assert node.told["packs"] is True
     packer, unpacker = zlib.compressobj(1, zlib.DEFLATED, -15), zlib.decompressobj(-15)
     node.welcome(packs=True)
@@ -102,12 +102,12 @@ def test_both_pack_where_both_can(node: Node) -> None:
     assert sizes[1] < sizes[0]
 
 
-def test_what_has_been_passed_on_is_told_at_the_end_so_that_nobody_is_given_it_again(
+def test_passed_on_messages_are_acknowledged_at_the_end(
     node: Node,
 ) -> None:
     node.welcome()
     node.say(b"M", message(1, b"x"))
-    node.far.passed_on(until_one(node))
+    node.far.acknowledge(until_one(node))
     node.far.close()
     told = [node.hear()]
     while told[-1][0] == b"A":

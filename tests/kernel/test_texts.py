@@ -17,9 +17,9 @@ from jupyter_slurm.errors import (
     NotFoundError,
     RequestError,
 )
-from jupyter_slurm.kernel import known, spec
-from jupyter_slurm.kernel.known import Kernel
+from jupyter_slurm.kernel import registry, spec
 from jupyter_slurm.kernel.messages import Signer, made
+from jupyter_slurm.kernel.registry import Kernel
 from jupyter_slurm.wire import Cluster, RemoteKernel
 
 WORDS = ("--cluster", "arandu", "--gpus", "1")
@@ -40,12 +40,12 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("word", ["--in=x", "--detach", "--session", "--nosuch", "--time=soon"])
-def test_what_no_kernel_can_have_is_refused(word: str) -> None:
+def test_invalid_kernel_options_are_refused(word: str) -> None:
     with pytest.raises(RequestError):
         spec.parse([word])
 
 
-def test_kernelspec_is_an_ordinary_one_and_goes(
+def test_kernelspec_is_written_and_removed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = meant(["--gpus", "1"])
@@ -72,45 +72,45 @@ def test_kernelspec_is_an_ordinary_one_and_goes(
     assert main(["kernel", "remove", "slurm-arandu-1-gpu"]) == 1
 
 
-def test_a_kernel_of_another_kind_is_left_alone(tmp_path: Path) -> None:
+def test_foreign_kernelspec_is_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "data/kernels/python3"
     folder.mkdir(parents=True)
     (folder / "kernel.json").write_text('{"argv": ["python", "-m", "ipykernel_launcher"]}')
-    with pytest.raises(RequestError, match="not of this kind"):
+    with pytest.raises(RequestError, match="already has the name"):
         meant(["--name", "python3"])
-    with pytest.raises(RequestError, match="not of this kind"):
+    with pytest.raises(RequestError, match="already has the name"):
         spec.add(RemoteKernel(name="python3", display_name="mine", words=WORDS))
     assert spec.listed() == []
 
 
 @pytest.mark.parametrize("name", ["..", "../else", "With Blank", "x" * 65, "a/b"])
-def test_a_name_that_no_kernel_can_have_is_refused_at_its_option(name: str) -> None:
+def test_invalid_kernel_name_is_refused(name: str) -> None:
     with pytest.raises(RequestError) as refused:
         meant(["--name", name])
     assert refused.value.option == "name"
 
 
-def test_a_kernel_on_no_known_cluster_is_refused() -> None:
+def test_kernel_on_an_unknown_cluster_is_refused() -> None:
     with pytest.raises(NotFoundError, match="`nosuch`"):
         meant(["--cluster", "nosuch"])
 
 
-def test_a_kernel_is_known_by_its_connection_file_and_then_by_its_notebook() -> None:
-    first = known.opened(Path("/run/kernel-1.json"), WORDS, "/a.ipynb")
+def test_kernel_is_found_by_connection_file_then_by_notebook() -> None:
+    first = registry.opened(Path("/run/kernel-1.json"), WORDS, "/a.ipynb")
     first.keep(Kernel(job_id="abcdefgh", words=WORDS, notebook="/a.ipynb"))
     path = next(places.data_dir().glob("kernels/*.json"))
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    while_held = known.opened(Path("/run/kernel-2.json"), WORDS, "/a.ipynb")
+    while_held = registry.opened(Path("/run/kernel-2.json"), WORDS, "/a.ipynb")
     assert while_held.kernel is None
     first.close()
-    same = known.opened(Path("/run/kernel-1.json"), WORDS, None)
+    same = registry.opened(Path("/run/kernel-1.json"), WORDS, None)
     assert same.kernel is not None
     same.close()
     for words_, notebook in ((("--gpus", "2"), "/a.ipynb"), (WORDS, "/b.ipynb"), (WORDS, None)):
-        other = known.opened(Path("/run/kernel-3.json"), words_, notebook)
+        other = registry.opened(Path("/run/kernel-3.json"), words_, notebook)
         assert other.kernel is None
         other.close()
-    found = known.opened(Path("/run/kernel-4.json"), WORDS, "/a.ipynb")
+    found = registry.opened(Path("/run/kernel-4.json"), WORDS, "/a.ipynb")
     assert found.kernel == same.kernel
     assert not path.exists()
     for one in (while_held, found):
@@ -118,17 +118,17 @@ def test_a_kernel_is_known_by_its_connection_file_and_then_by_its_notebook() -> 
         one.close()
 
 
-def test_a_kernel_that_its_user_has_ended_is_not_found_by_another() -> None:
-    ended = known.opened(Path("/run/kernel-1.json"), WORDS, "/a.ipynb")
+def test_ended_kernel_is_not_found_again() -> None:
+    ended = registry.opened(Path("/run/kernel-1.json"), WORDS, "/a.ipynb")
     ended.keep(Kernel(job_id="abcdefgh", words=WORDS, notebook="/a.ipynb", released=True))
     ended.close()
-    other = known.opened(Path("/run/kernel-2.json"), WORDS, "/a.ipynb")
+    other = registry.opened(Path("/run/kernel-2.json"), WORDS, "/a.ipynb")
     assert other.kernel is None
     other.close()
 
 
-def test_what_a_kernel_says_of_itself_is_expected_of_the_next_with_the_same_words() -> None:
-    first = known.opened(Path("/run/kernel-1.json"), WORDS, None)
+def test_kernel_info_is_expected_of_the_next_kernel() -> None:
+    first = registry.opened(Path("/run/kernel-1.json"), WORDS, None)
     assert first.expected is None
     first.keep(Kernel(job_id="abcdefgh", words=WORDS))
     first.learn({"supported_features": ["debugger"]})
@@ -137,13 +137,13 @@ def test_what_a_kernel_says_of_itself_is_expected_of_the_next_with_the_same_word
     first.forget()
     first.close()
     for words_, expected in ((WORDS, {"supported_features": ["debugger"]}), (("-c", "b"), None)):
-        other = known.opened(Path("/run/kernel-2.json"), words_, None)
+        other = registry.opened(Path("/run/kernel-2.json"), words_, None)
         assert other.expected == expected
         other.forget()
         other.close()
 
 
-def test_a_message_with_another_signature_is_no_message() -> None:
+def test_message_with_a_wrong_signature_is_dropped() -> None:
     ours, theirs = Signer("hmac-sha256", b"ours"), Signer("hmac-sha256", b"theirs")
     message = made("execute_request", {"code": "1"}, session="s", identities=(b"who",))
     assert ours.message(ours.parts(message)) == message

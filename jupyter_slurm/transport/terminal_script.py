@@ -1,4 +1,4 @@
-"""The script that runs a program on a terminal and then removes its own folder. PURE."""
+"""The script that runs a program on a terminal and then removes its folder. PURE."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 START = "start"
 """The script's name in the folder."""
 
-# A shell that waits for its foreground child runs a trap only after that, and the kernel signals
-# only the session's leader when a terminal is closed. So the program is a background child, which
-# has the terminal by descriptor 3, and a closed terminal ends it. srun passes SIGHUP on, which a
-# program there may ignore; SIGTERM ends its step. A background child begins with SIGINT ignored,
-# for which srun has a handler of its own.
+# A shell that waits for a foreground child runs a trap only afterwards, and the kernel signals only
+# the session's leader when a terminal is closed. So the program is a background child with the
+# terminal on descriptor 3, and closing the terminal ends it. srun passes on SIGHUP, which a program
+# may ignore; SIGTERM ends its step. A background child starts with SIGINT ignored, for which srun
+# has a handler of its own.
 _SCRIPT = """#!/bin/sh
 {setting}cd || cd /
 folder={folder} child=
@@ -39,8 +39,8 @@ ONLY_TERMINALS_VARIABLES = (
     + " ".join(f'${{{name}+"{name}=${name}"}}' for name in _OF_TERMINAL.split())
     + ' /bin/sh "$0"\nunset JSLURM_CLEAN\n'
 )
-"""sh text that drops the variables of the user's shell but those that describe the terminal. srun
-would pass on the others to the job, and take those of a surrounding job for options."""
+"""sh text that drops the variables of the user's shell, except those that describe the terminal.
+srun would pass the others on to the job, and read those of a surrounding job as options."""
 
 
 def exports(env: Mapping[str, str]) -> str:
@@ -49,6 +49,6 @@ def exports(env: Mapping[str, str]) -> str:
 
 
 def script(folder: str, argv: Sequence[str], setting: str = "") -> bytes:
-    """Return the script's text; `setting` is sh text to run first, which ends with a newline."""
+    """Return the script; `setting` is sh text to run first and ends with a newline."""
     text = _SCRIPT.format(folder=shlex.quote(folder), words=shlex.join(argv), setting=setting)
     return os.fsencode(text)

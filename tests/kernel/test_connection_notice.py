@@ -8,8 +8,8 @@ import pytest
 
 from jupyter_slurm.errors import LoginNeededError, TransportError
 from jupyter_slurm.kernel.answers import Answers
-from jupyter_slurm.kernel.cut import CutNotice
 from jupyter_slurm.kernel.messages import Message, made
+from jupyter_slurm.kernel.waiting import ConnectionNotice
 
 NO_ROUTE = TransportError("There is no route.")
 NO_LINE = TransportError("The line was cut.")
@@ -39,31 +39,29 @@ def cell() -> Cell:
 
 
 @pytest.fixture
-def notice(cell: Cell) -> CutNotice:
-    return CutNotice(cast("Answers", cell))
+def notice(cell: Cell) -> ConnectionNotice:
+    return ConnectionNotice(cast("Answers", cell))
 
 
-def test_a_short_cut_is_nobodys_business(notice: CutNotice, cell: Cell) -> None:
-    notice.line_cut(NO_LINE, 0.0)
+def test_short_interruption_is_not_shown(notice: ConnectionNotice, cell: Cell) -> None:
+    notice.stream_lost(NO_LINE, 0.0)
     notice.look(CELL, "arandu", 9.0)
-    notice.line_open(9.5)
+    notice.stream_open(9.5)
     notice.look(CELL, "arandu", 30.0)
     assert cell.shown == []
 
 
-def test_one_display_says_why_then_that_a_login_is_needed_then_that_all_is_well(
-    notice: CutNotice, cell: Cell
-) -> None:
-    notice.way(NO_ROUTE, 0.0)
+def test_one_display_follows_the_connection(notice: ConnectionNotice, cell: Cell) -> None:
+    notice.cluster_reachable(NO_ROUTE, 0.0)
     notice.look(CELL, "arandu", 11.0)
     notice.look(CELL, "arandu", 12.0)
-    notice.line_cut(NO_LINE, 90.0)
+    notice.stream_lost(NO_LINE, 90.0)
     notice.look(CELL, "arandu", 91.0)
-    notice.way(LOGIN, 100.0)
+    notice.cluster_reachable(LOGIN, 100.0)
     notice.look(CELL, "arandu", 100.0)
-    notice.way(None, 600.0)
+    notice.cluster_reachable(None, 600.0)
     notice.look(CELL, "arandu", 600.0)
-    notice.line_open(601.0)
+    notice.stream_open(601.0)
     why, login, line, well = cell.texts()
     assert "There is no route. The kernel retries by itself." in why
     assert "`jupyter slurm login arandu`" in login

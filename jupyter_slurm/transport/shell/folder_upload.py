@@ -1,7 +1,7 @@
-"""A folder of files as what goes through a shell's standard input, and the script that places them.
+"""A folder of files as the standard input of a shell, and the script that moves them into place.
 
-Reads local files and talks to nobody. The files are unpacked into a folder of their own beside
-their targets and renamed from there, so that each is there whole or not at all.
+The files are unpacked into a folder beside their targets and renamed, so each is complete or
+absent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from jupyter_slurm.errors import FileAccessError
 from jupyter_slurm.transport.files.ustar import END, FOLDER, header, padding
-from jupyter_slurm.transport.shell.words import quote, quote_path, raw, words
+from jupyter_slurm.transport.shell.quoting import quote, quote_path, raw, words
 
 _CHUNK_BYTES = 1 << 20
 _LARGEST_BYTES = 8**11 - 1
@@ -38,10 +38,9 @@ rm -rf %(partial)b;
 _m %(not_placed)b;
 fi; fi
 """.strip().replace(b"\n", b" ")
-"""Only the program runs beside the shell, which kills it when its input ends: what is being placed
-is taken away before, if its end does not come. `cat` takes what `tar` has left, lest it be read as
-lines. The `head` says why nothing can be written, if that is so: GNU tar does not tell a full disk
-from other ills."""
+"""Only the program runs beside the shell, which kills it when its input ends: files are placed
+before, completely or not at all. `cat` reads what `tar` has left, so that it is not read as lines.
+`head` shows why nothing can be written: GNU tar does not tell a full disk from other errors."""
 
 _PRIVATE = b"""
 _private() { case $(LC_ALL=C ls -ldn %(target)b) in
@@ -49,20 +48,20 @@ drwx------* | drwx--S---*) [ -O %(target)b ] && [ ! -L %(target)b ];; *) false;;
 { _private || { [ -O %(target)b ] && [ ! -L %(target)b ] && chmod 700 %(target)b && _private; } ||
 { LC_ALL=C ls -ldn %(target)b; exit %(not_private_exit)b; }; }
 """.strip().replace(b"\n", b" ")
-"""With an ACL the group's letters are its mask: none of them, and no user that it names gets in.
-`mkdir -m` does not look at the umask, nor does what it makes take more from the ACL than that."""
+"""With an ACL the group's letters are its mask: with none of them, no user that it names has
+access. `mkdir -m` ignores the umask, and the result takes no more from the ACL."""
 
 _OLD = b"""
 set -- .partial-*; [ ! -e "$1" ] || find "$@" -prune -mtime +0 -exec rm -rf {} \\; 2>/dev/null || :
 """.strip()
-"""What a shell that was killed has left goes after a day. What is younger may be another delivery,
-that is on its way now."""
+"""Leftovers of a killed shell are removed after a day. Younger ones may belong to an upload in
+progress."""
 
 
-class Delivery:
-    """`work` is for `Helper.feed`, with `size_bytes` of `stream()`; where the files could not be
-    put in place the answer's status is NOT_PLACED and its stderr says why, and NOT_PRIVATE where
-    that was refused."""
+class FolderUpload:
+    """`work` is for `Helper.feed`, with `size_bytes` of `stream()`. The status NOT_PLACED means
+    that the files could not be written, with the reason in stderr; NOT_PRIVATE that the folder is
+    open to others."""
 
     def __init__(
         self,
@@ -112,9 +111,9 @@ def _size(content: bytes | Path) -> int | None:
     except FileNotFoundError:
         return None
     except OSError as exc:
-        raise FileAccessError(f"{content} cannot be read: {exc.strerror or exc}.") from exc
+        raise FileAccessError(f"Cannot read {content}: {exc.strerror or exc}.") from exc
     if size > _LARGEST_BYTES:
-        raise FileAccessError(f"{content} is larger than the 8 GiB that can travel with a job.")
+        raise FileAccessError(f"{content} is larger than 8 GiB, the limit for a job's files.")
     return size
 
 
@@ -130,9 +129,9 @@ def _chunks(path: Path, size: int) -> Iterator[bytes]:
                 left -= len(chunk)
                 yield chunk
     except OSError as exc:
-        raise FileAccessError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+        raise FileAccessError(f"Cannot read {path}: {exc.strerror or exc}.") from exc
     if left:
-        raise FileAccessError(f"{path} became shorter while it was sent.")
+        raise FileAccessError(f"{path} was truncated while it was sent.")
 
 
 def _work(
