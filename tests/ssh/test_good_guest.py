@@ -14,8 +14,8 @@ from tests.ssh.site import Site
 
 _POLL_S = 1.0
 """The site's profile says so: one squeue for all jobs in that time."""
-_SHELLS = 8
-"""Two helpers at most, of three each, and the one that looks at the files, with its subshell."""
+_SHELLS = 4
+"""Two helpers at most, and the one that looks at the files, with its subshell."""
 _LOOKS = 60
 _LOOK_EVERY_S = 0.1
 

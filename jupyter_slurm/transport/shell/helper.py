@@ -1,10 +1,8 @@
 """Commands through open shells: one round trip each, and one start of a login shell for all.
 
-A `Helper` is a shell that runs one command at a time; `Helpers` lends them. On the cluster a helper
-is a pair of subshells: one keeps reading while the other runs a command. When the input ends,
-because we close the channel after a timeout or because the connection is lost, the reader kills the
-command with all that it started in the same session. The pair exists beforehand, so a command needs
-no extra process (0.1 ms of about 1.9).
+A `Helper` is a shell that runs one command at a time, in the background, and reads on. When its
+input ends, because we close the channel after a timeout or because the connection is lost, it kills
+the command with all that it started in the same session. `Helpers` lends helpers.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import Completed, TimedOutError, limits
@@ -28,22 +26,6 @@ from jupyter_slurm.transport.shell.remote_shell import (
 )
 
 DEFINITIONS = """
-_pair() {
-  exec 6>&1
-  { _hand_on "$@"; } 5>&1 1>&6 6>&- | { exec 6>&-; _obey; }
-  eval "$_x"
-  exit
-}
-_hand_on() {
-  while IFS= read -r _l; do
-    case $_l in
-    @*) printf '%s\\n' "${_l#@}" >&5 ;;
-    *) eval "$_l" ;;
-    esac
-  done
-  eval "$_x"
-}
-_obey() { while IFS= read -r _l; do eval "$_l"; done; }
 _e() { :; }
 _r() {
   ( _e; exec "$@" ) </dev/null 2>&4 4>&-
@@ -60,32 +42,26 @@ _f() {
   _m "$1"
 }
 """
-"""`_pair` splits the shell in two: one reads lines and runs them, a line may be followed by its
-input; lines that begin with @ go to the other. The end of the input ends both and all that they
-run. `_r ARGV` runs a command in the environment that `_e` sets. `_f STATUS PROGRAM` marks its end,
+"""`_r ARGV` runs a command in the environment that `_e` sets. `_f STATUS PROGRAM` marks its end,
 and tells a missing program from one that returns 127 or 126 itself (POSIX, `Exit Status for
 Commands`)."""
 
 _MOST_HELPERS = 2
 _AGAIN_S = 1.0
-"""Between two tries to open one more, where another is to be waited for."""
-_QUIET_S = 5.0
-"""Seconds without an answer before the shell is checked."""
+"""Seconds between tries to open another helper while one is busy."""
 _SENT_AT_ONCE_BYTES = 1 << 18
 """Well below the window that sshd gives a session (2 MiB): sending it cannot block."""
 _STATUS = re.compile("[0-9]{1,3}")
 _SIGNALS = range(129, 193)
-"""128 + the number of a signal, as every common shell tells it; a program that ends by exit(137) of
-its own looks the same."""
+"""128 + the number of a signal, in every common shell; a program that calls exit(137) looks the
+same."""
 
 
 class Helper:
-    """One command at a time."""
+    """A shell for one command at a time."""
 
     def __init__(self, shell: RemoteShell) -> None:
         self._shell = shell
-        with suppress(ShellGoneError):  # as the first command will find out
-            shell.send(b'_pair "$@"\n')
 
     @property
     def alive(self) -> bool:
@@ -98,10 +74,12 @@ class Helper:
         ShellGoneError; TimedOutError or TooMuchError, after which the shell is closed.
         """
         numbers, line = self._shell.numbered(*scripts)
-        self._shell.send(b"@" + line)
+        self._shell.send(in_background(line))
         deadline_s = time.monotonic() + timeout_s
         with self._in_time("sh", timeout_s):
-            return [self._answer(number, deadline_s, most_bytes) for number in numbers]
+            return [
+                self._shell.answer(number, deadline_s, most_bytes=most_bytes) for number in numbers
+            ]
 
     def run(
         self,
@@ -115,23 +93,11 @@ class Helper:
         if stdin:
             return self._run_with(argv, env, stdin, timeout_s)
         (number,), line = self._shell.numbered(command(argv, env))
-        self._shell.send(b"@" + line)
+        self._shell.send(in_background(line))
+        deadline_s = time.monotonic() + timeout_s
         with self._in_time(argv[0], timeout_s):
-            answer = self._answer(number, time.monotonic() + timeout_s, most_bytes)
+            answer = self._shell.answer(number, deadline_s, most_bytes=most_bytes)
         return completed(answer, argv[0])
-
-    def _answer(self, number: int, deadline_s: float, most_bytes: int) -> ShellAnswer:
-        """Return the answer of the shell that runs commands. If it was killed with the previous
-        line, it will not answer; the reader notices that by the next line, so an empty one is
-        sent."""
-        while True:
-            try:
-                until_s = min(deadline_s, time.monotonic() + _QUIET_S)
-                return self._shell.answer(number, until_s, most_bytes=most_bytes)
-            except SilentError:
-                if time.monotonic() >= deadline_s:
-                    raise
-            self._shell.send(b"@\n")
 
     def _run_with(
         self, argv: Sequence[str], env: Mapping[str, str] | None, stdin: bytes, timeout_s: float
@@ -152,7 +118,7 @@ class Helper:
         """Run `work`, which gets `size_bytes` of `stream` on descriptor 3, must read them all and
         mark its end. The timeout starts when everything has been sent."""
         (number,), line = self._shell.numbered(
-            b"head -c %d | ( exec 3<&0 </dev/null 5>&-; %b )" % (size_bytes, work)
+            b"head -c %d | ( exec 3<&0 </dev/null; %b )" % (size_bytes, work)
         )
         with self._in_time(what, timeout_s):
             if size_bytes > _SENT_AT_ONCE_BYTES:
@@ -176,7 +142,7 @@ class Helper:
 
 
 class Helpers:
-    """Lends helpers, and opens them: the first for the first caller, another where all are busy."""
+    """Lends helpers and opens them: the first on demand, another when all are busy."""
 
     def __init__(self, open_shell: Callable[[], RemoteShell], most: Callable[[], int]) -> None:
         """Prepare the helpers. `most` returns how many sessions of the connection may be
@@ -304,6 +270,11 @@ class Helpers:
             self._changed.notify_all()
         for helper in helpers:
             helper.close()
+
+
+def in_background(line: bytes) -> bytes:
+    """Return a line whose commands run while the shell reads on."""
+    return b"{ %b; } &\n" % line.rstrip(b"\n")
 
 
 def command(argv: Sequence[str], env: Mapping[str, str] | None) -> bytes:

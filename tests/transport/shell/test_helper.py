@@ -15,7 +15,7 @@ import pytest
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.transport import Span
 from jupyter_slurm.transport.shell.folder_upload import FolderUpload
-from jupyter_slurm.transport.shell.helper import command
+from jupyter_slurm.transport.shell.helper import command, in_background
 from jupyter_slurm.transport.shell.quoting import exports
 from jupyter_slurm.transport.ssh.transport import (
     exists_script,
@@ -56,6 +56,27 @@ def test_exit_codes_signals_and_missing_programs(shell: list[str]) -> None:
     ):
         said, _ = run(shell, command(argv, None))
         assert said == b"KEY:0 %b\n" % status
+
+
+def test_command_runs_in_the_background_and_ends_with_the_input(
+    shell: list[str], tmp_path: Path
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    lines = in_background(
+        command(["sh", "-c", 'echo "$1" >"$2"; sleep 600', "sh", "begun", str(fifo)], None)
+    )
+    pipe = subprocess.PIPE
+    argv = [*shell, "-c", f"{LOOP}; kill -9 0"]  # as helpers do
+    with subprocess.Popen(argv, 0, None, pipe, pipe, pipe, start_new_session=True) as process:
+        assert process.stdin is not None
+        process.stdin.write(PRELUDE + lines)
+        assert fifo.read_text() == "begun\n"
+        process.stdin.write(b"_m 5\n")
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"KEY:0 5\n"
+        process.stdin.close()
+        assert process.stdout.read() == b""  # `sleep` had it open
 
 
 @contextmanager

@@ -64,8 +64,7 @@ def know(sshd: Sshd, port: int) -> None:
     sshd.known_hosts.write_text(known + known.replace(f":{sshd.port} ", f":{port} "))
 
 
-HELPER = ["sh", "sh", "sh"]
-"""One that waits for the two others: who reads, and who runs commands."""
+HELPER = ["sh"]
 
 
 def helper(sshd: Sshd) -> list[psutil.Process]:
