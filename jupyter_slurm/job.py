@@ -6,7 +6,6 @@ It speaks `Api` and works in any Python; only `attach` and its card need a noteb
 from __future__ import annotations
 
 import contextvars
-import os
 import re
 import sys
 import time
@@ -18,32 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands.notebooks import marker_of
-from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, RequestError, from_problem
-from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.readable import duration
-from jupyter_slurm.views.card import (
-    ended_earlier,
-    has_unseen_output,
-    no_longer_listed,
-    plain,
-    title,
-    told_to_end,
-)
+from jupyter_slurm.errors import JupyterSlurmError, from_problem
+from jupyter_slurm.views.card import plain
 from jupyter_slurm.views.failure import failure, left_out
 from jupyter_slurm.wire import (
-    Action,
-    ActionState,
-    ActionVerb,
     CellJob,
     ErrorOutput,
     Job,
     JobSpec,
     JobState,
-    LabSpec,
     LogChunk,
     Output,
     Result,
-    SpecT,
     Stream,
     Transfer,
     TransferState,
@@ -52,44 +37,8 @@ from jupyter_slurm.wire import (
 if TYPE_CHECKING:
     from jupyter_slurm.client.login import Answerer
 
-HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
-"""The base URL of a server that JupyterHub has started (and so Binder), told to it and its kernels
-and terminals."""
 _WAIT_S = 20.0
 _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-
-
-def placed(spec: SpecT, here: Path | None = None) -> SpecT:
-    """Return the spec with the folder `here` (None: this process's) in it, since the agent runs in
-    another: the paths where the code runs, what is pushed and where fetched files go are absolute.
-    Add this process's SLURM_CONF and, below a hub, the address below which the hub shows a lab.
-    NotFoundError: the folder to push does not exist."""
-    import msgspec  # noqa: PLC0415
-
-    here = here or Path.cwd()
-    push = pushed_from(here, spec.push)
-    fetch_to = str(here) if spec.fetch else None
-    if isinstance(spec, LabSpec):
-        hub = spec.jupyter_base_url or os.environ.get(HUB_VARIABLE)
-        spec = msgspec.structs.replace(spec, jupyter_base_url=hub)
-    return msgspec.structs.replace(
-        spec,
-        cwd=str(here),
-        push=push,
-        fetch_to=fetch_to,
-        slurm_conf=os.environ.get("SLURM_CONF") or None,
-    )
-
-
-def pushed_from(here: Path, push: str | None) -> str | None:
-    """Return the full path of the folder after --push, as typed in the folder `here`; None: there
-    is none. NotFoundError: it does not exist."""
-    if push is None:
-        return None
-    folder = (here / Path(push).expanduser()).absolute()
-    if not folder.is_dir():
-        raise NotFoundError(f"--push: there is no folder {folder}.")
-    return str(folder)
 
 
 class JobHandle:
@@ -313,115 +262,6 @@ def error_text(error: ErrorOutput) -> str:
         # As Python itself: `sys.exit(3)` says nothing, `sys.exit("why")` says why.
         return "" if error.evalue.removeprefix("-").isdecimal() else f"{error.evalue}\n"
     return ("\n".join(error.traceback) or f"{error.ename}: {error.evalue}") + "\n"
-
-
-def steer_each(
-    api: Api, verb: ActionVerb, words: Sequence[str]
-) -> Iterator[tuple[str, str | JupyterSlurmError]]:
-    """Apply the verb to the jobs that the words name, those of a cluster by one action; yield for
-    each what to say, or why it is unchanged."""
-    found: dict[str, Job | JupyterSlurmError] = {}
-    for word in dict.fromkeys(words):
-        try:
-            found[word] = api.job(word)
-        except JupyterSlurmError as exc:
-            found[word] = exc
-    there: dict[str, list[str]] = {}
-    for job in found.values():
-        if isinstance(job, Job):
-            there.setdefault(job.cluster, []).append(job.id)
-    ended: dict[str, Action | JupyterSlurmError | None] = {}
-    for cluster, ids in there.items():
-        try:
-            ended[cluster] = _steered(api, verb, list(dict.fromkeys(ids)), cluster)
-        except JupyterSlurmError as exc:
-            ended[cluster] = exc
-    for word, before in found.items():
-        if isinstance(before, Job):
-            yield word, _outcome(api, verb, word, before, ended[before.cluster])
-        else:
-            yield word, before
-
-
-def unfetched(api: Api, words: Iterable[str]) -> list[Job]:
-    """Return those of the jobs whose output or variables would be lost with them."""
-    found = []
-    for word in words:
-        with suppress(NotFoundError):
-            found.append(api.job(word))
-    return [job for job in found if has_unseen_output(job) and not kind_of(job).is_as_written]
-
-
-def forgetting(jobs: Sequence[Job]) -> str:
-    """Say what would be lost with these jobs."""
-    return (
-        f"Output and variables of {', '.join(title(job) for job in jobs)} have not been fetched "
-        "and will be lost."
-    )
-
-
-def forget_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | JupyterSlurmError]]:
-    """Forget the jobs that the words name, one after the other; yield as `steer_each` does."""
-    for word in words:
-        try:
-            before = api.job(word)
-            api.forget(word)
-            yield word, f"{title(before)}: forgotten"
-        except JupyterSlurmError as exc:
-            yield word, exc
-
-
-def _steered(api: Api, verb: ActionVerb, job_ids: list[str], cluster: str) -> Action | None:
-    """Return the action when it has ended, and stop it where the wait is interrupted. None: it was
-    a single job, whose own call says more when it fails. To cancel one that is gone already is no
-    error."""
-    if len(job_ids) == 1 and verb != "cancel":
-        call: Callable[[str], Job] = getattr(api, verb)
-        call(job_ids[0])
-        return None
-    action = api.steer_many(verb, job_ids, [], cluster)
-    try:
-        while action.state is ActionState.RUNNING:
-            action = api.action(action.id, wait_s=_WAIT_S)
-    except KeyboardInterrupt:
-        api.stop_action(action.id)
-        raise
-    api.forget_action(action.id)
-    return action
-
-
-def _outcome(
-    api: Api, verb: ActionVerb, word: str, before: Job, action: Action | JupyterSlurmError | None
-) -> str | JupyterSlurmError:
-    job = api.job(before.id)
-    is_asked = job.state.final or job.cancel_requested_s != before.cancel_requested_s
-    if not (verb == "cancel" and is_asked) and (error := _error_of(before, action)) is not None:
-        return error
-    if verb != "cancel":
-        return _told_done(verb, before, job)
-    earlier = ended_earlier(before, word, time.time())
-    told = told_to_end(job) if is_asked else no_longer_listed(job)
-    return " ".join(filter(None, (earlier, told)))
-
-
-def _error_of(job: Job, action: Action | JupyterSlurmError | None) -> JupyterSlurmError | None:
-    if action is None or isinstance(action, JupyterSlurmError):
-        return action
-    why = next((one.why for one in action.refusals if one.job in (job.slurm_id, job.id)), None)
-    if why is not None:
-        return RequestError(why)
-    return from_problem(action.problem) if action.problem is not None else None
-
-
-def _told_done(verb: ActionVerb, before: Job, job: Job) -> str:
-    if verb != "requeue":
-        done = "held" if verb == "hold" else "released"
-        return f"{title(before)}: {done} ({job.state.word})"
-    # While Slurm ends the run, the job is COMPLETING, which does not tell what becomes of it.
-    run = ""
-    if before.started_s and before.nodes:
-        run = f" after {duration(time.time() - before.started_s)} on {', '.join(before.nodes)}"
-    return f"{title(before)}: stopped{run} and requeued; unsaved work is lost"
 
 
 def wait_for_transfer(api: Api, transfer: Transfer) -> Transfer:

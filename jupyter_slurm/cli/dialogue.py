@@ -1,6 +1,6 @@
-"""Questions of a command on the terminal, and the answers that need no person.
+"""Questions of a command on the terminal, and their default answers.
 
-This never asks for secrets (`login.py` does), since the terminal shows what the user types.
+None asks for a secret (`login.py` does that): the terminal shows what the user types.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Dialogue:
         if not line:
             say("\n")
             raise RequestError(
-                "This needs an answer, and there is nobody to ask.",
-                hint=f"Give {option}." if option else "Give --yes to take what is proposed.",
+                "This needs an answer, and stdin has ended.",
+                hint=f"Use {option}." if option else "Use --yes to take what is proposed.",
                 option=option,
             )
         return line.strip()

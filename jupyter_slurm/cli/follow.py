@@ -1,7 +1,4 @@
-"""Follow a job from its first output to its end, on a terminal; return exit codes for a shell.
-
-This knows no command's words: the caller has the job.
-"""
+"""Follow a job's output or a transfer on a terminal to its end; return exit codes for a shell."""
 
 from __future__ import annotations
 
@@ -11,27 +8,86 @@ import time
 from pathlib import Path
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.cli.progress import follow_transfer
+from jupyter_slurm.cli.say import note, remark, say
 from jupyter_slurm.cli.terminal import Terminal, writer
 from jupyter_slurm.commands import notebooks
 from jupyter_slurm.commands.notebooks import Executed
+from jupyter_slurm.commands.values import Started
 from jupyter_slurm.errors import JupyterSlurmError
-from jupyter_slurm.job import read_whole_log, text_of
+from jupyter_slurm.job import check_shown_transfer, read_whole_log, text_of
 from jupyter_slurm.views import card
 from jupyter_slurm.views.failure import failure
+from jupyter_slurm.views.transfer_card import plain
 from jupyter_slurm.views.trusted_output import trusted_as
-from jupyter_slurm.wire import Job, JobState, Output, Result, Show
+from jupyter_slurm.wire import (
+    Job,
+    JobState,
+    Output,
+    Result,
+    Show,
+    Transfer,
+    TransferState,
+)
 
 _WAIT_S = 20.0
+_TRANSFER_WAIT_S = 1.0
+_BETWEEN_LOOKS_S = 0.2
 _TICK_S = 2.0
-"""How often the clock of a waiting job moves on a terminal; that asks only the agent."""
+"""Seconds between updates of a waiting job's clock; they ask only the agent."""
+
+
+def follow_started(api: Api, started: Started) -> int:
+    """Follow the job to its end, or print its ID if it is detached; return the exit code."""
+    job, request = started.job, started.request
+    if request.detach:
+        say(f"{job.id}\n")
+        if job.problem is not None:
+            remark(card.told_problem(job.problem))
+        remark(come_back(job))
+        return 0
+    return attach(api, job, cancel=request.on_interrupt == "cancel")
+
+
+def attach(api: Api, job: Job, *, cancel: bool = False) -> int:
+    """Follow the job; return its exit code. `cancel`: Ctrl-C cancels it."""
+    from jupyter_slurm.client.login import LoginDeclined  # noqa: PLC0415
+
+    try:
+        return follow(api, job)
+    except LoginDeclined:
+        remark(come_back(job))
+        raise
+    except KeyboardInterrupt:
+        if cancel:
+            api.cancel(job.id)
+            note(f"\n{card.title(job)} is being cancelled.\n")
+        else:
+            note(f"\n{come_back(job)}\n")
+        raise
+
+
+def follow_transfer(api: Api, transfer: Transfer) -> Transfer:
+    """Show the transfer until it has ended; raise what made it fail. Ctrl-C stops it."""
+    terminal = Terminal(sys.stdout, sys.stderr)
+    try:
+        while transfer.state is TransferState.RUNNING:
+            terminal.status(plain(transfer, time.time()))
+            transfer = api.transfer(transfer.id, wait_s=_TRANSFER_WAIT_S)
+            if transfer.state is TransferState.RUNNING:
+                time.sleep(_BETWEEN_LOOKS_S)
+    except KeyboardInterrupt:
+        transfer = api.stop_transfer(transfer.id)
+        raise
+    finally:
+        terminal.note(plain(transfer, time.time()))
+    return check_shown_transfer(transfer)
 
 
 def follow(api: Api, job: Job) -> int:
     """Show all output of `job` until its end, then how it ended; tell the agent that it was shown.
 
     Return the job's exit code, 128 + the signal's number, or 1 if it failed without either.
-    KeyboardInterrupt: the user typed Ctrl-C; the job goes on.
+    KeyboardInterrupt: the user typed Ctrl-C; the job continues.
     """
     terminal = Terminal(sys.stdout, sys.stderr)
     try:
@@ -49,7 +105,7 @@ def follow(api: Api, job: Job) -> int:
         except JupyterSlurmError as exc:
             if failed is None:
                 raise
-            terminal.note(f"Its files did not come: {exc}")
+            terminal.note(f"Its files could not be fetched: {exc}")
     api.delivered(last.id)
     return 0 if failed is None else exit_code(result)
 
@@ -72,9 +128,9 @@ def print_all_text(api: Api, job: Job, task: int | None = None) -> None:
 
 
 def come_back(job: Job) -> str:
-    """Return the sentence for a user who leaves a job that goes on."""
+    """Return the sentence for a user who leaves a running job."""
     return (
-        f"{card.title(job)} goes on: `jupyter slurm attach {job.id}` shows its output, `jupyter "
+        f"{card.title(job)} continues: `jupyter slurm attach {job.id}` shows its output, `jupyter "
         f"slurm cancel {job.id}` stops it."
     )
 
@@ -129,6 +185,6 @@ class _Follower:
             part.write_text(text, encoding="utf-8", errors="replace")
             part.replace(path)
         except OSError as exc:
-            self._terminal.note(f"{path} cannot be written: {exc.strerror}.")
+            self._terminal.note(f"Cannot write {path}: {exc.strerror}.")
         else:
-            self._terminal.note(f"The executed notebook is {path}.")
+            self._terminal.note(f"Executed notebook: {path}")

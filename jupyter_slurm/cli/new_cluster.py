@@ -1,7 +1,7 @@
-"""`clusters add NAME`: from nothing to a profile that works, in one dialogue.
+"""`clusters add NAME`: set up a profile step by step.
 
-It logs in, looks at what the cluster has (`Api.describe`, `Api.cluster_info`), proposes, shows the
-file, and keeps it when the user agrees. If it fails, it leaves no file behind.
+Without a template it logs in, finds out what the cluster has (`Api.describe`, `Api.cluster_info`),
+proposes settings, shows the file, and keeps it if the user agrees. If it fails, it keeps no file.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from contextlib import suppress
 
 from jupyter_slurm import containers
 from jupyter_slurm.api import Api
-from jupyter_slurm.cli import from_template
-from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.caller import TerminalCaller
 from jupyter_slurm.cli.dialogue import Dialogue
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.client.login import TerminalAnswerer, log_in
 from jupyter_slurm.commands import new_cluster
-from jupyter_slurm.commands.arguments import Arguments
-from jupyter_slurm.commands.command import by_words
+from jupyter_slurm.commands.parsing import Arguments
 from jupyter_slurm.errors import (
+    ConfigError,
     ConnectionLostError,
     HostKeyError,
     JupyterSlurmError,
@@ -29,22 +28,25 @@ from jupyter_slurm.errors import (
     RequestError,
     TransportError,
 )
-from jupyter_slurm.profiles import save
+from jupyter_slurm.profiles import save, templates
+from jupyter_slurm.profiles.reading import load_profiles
 from jupyter_slurm.profiles.save import Setting, toml_text
 from jupyter_slurm.profiles.ssh_hosts import ssh_hosts
+from jupyter_slurm.profiles.templates import Template
 from jupyter_slurm.readable import counted, duration, memory
+from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.views.connections import connected
 from jupyter_slurm.wire import ClusterInfo, Description, Folder, Partition
 
 
-def add(args: Arguments, connect: Connect) -> int:
+def add(caller: TerminalCaller, args: Arguments) -> int:
     """Add the cluster; return 1, and keep nothing, if the user does not agree."""
     save.check_new(args.name)
     talk = Dialogue(asks=not args.yes)
     if args.template is not None:
-        return _add_from_template(args, talk, connect)
+        return _add_from_template(caller, args, talk)
     way = _way(args, talk)
-    api = connect()
+    api = caller.api
     path = save.write_profile(args.name, way)
     kept = False
     try:
@@ -81,11 +83,82 @@ def add(args: Arguments, connect: Connect) -> int:
     return 0
 
 
-def _add_from_template(args: Arguments, talk: Dialogue, connect: Connect) -> int:
-    if not from_template.add(args, talk):
+# --- from a template --------------------------------------------------------------------------
+
+
+def _add_from_template(caller: TerminalCaller, args: Arguments, talk: Dialogue) -> int:
+    """Ask for what the template cannot know, and write the profile. Log in nowhere."""
+    template = _template_named(args.template)
+    talk.say(f"{template.about}.")
+    settings = _settings(args, template, talk)
+    path = save.profile_path(args.name)
+    say(f"\n{path}:\n\n{toml_text(settings)}\n")
+    if not talk.agreed("Keep this?"):
+        talk.say("Nothing is kept.")
         return 1
-    _make_default(connect(), args.name, talk)
+    save.write_profile(args.name, settings)
+    try:
+        hint = load_profiles().get(args.name).hint
+    except ConfigError:
+        path.unlink()
+        raise
+    if hint:
+        talk.say(hint)
+        talk.say(f"To log in: jupyter slurm login {args.name}")
+    _make_default(caller.api, args.name, talk)
     return 0
+
+
+def _template_named(name: str) -> Template:
+    known = templates.names()
+    if name in known:
+        return templates.read(name)
+    near = suggest(name, known)
+    raise RequestError(
+        f"There is no template `{name}`{f'; did you mean `{near}`?' if near else '.'}",
+        hint=f"Templates: {', '.join(known)}.",
+    )
+
+
+def _settings(args: Arguments, template: Template, talk: Dialogue) -> dict[str, Setting]:
+    """Return the file's settings: the template's name, and what differs from the template."""
+    given = _given(args)
+    answers = _variables(args.var, template)
+    for name, question in template.ask.items():
+        if name not in given and name not in answers:
+            default = str(template.settings.get(name, ""))
+            option = new_cluster.asked_by(template, name)
+            answers[name] = talk.text(question, default, option=option)
+    return new_cluster.by_template(template, given, answers)
+
+
+def _given(args: Arguments) -> dict[str, Setting]:
+    """Return the settings that the options give."""
+    defaults = {"partition": args.partition, "account": args.account}
+    settings: dict[str, Setting | None] = {
+        "host": args.host,
+        "user": args.user,
+        "port": args.port,
+        "jump": tuple(args.jump) or None,
+        "runtime": args.runtime,
+        "job_root": args.job_root,
+        "defaults": {name: value for name, value in defaults.items() if value} or None,
+    }
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _variables(pairs: list[str], template: Template) -> dict[str, str]:
+    known = template.variables()
+    variables = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or name not in known:
+            raise RequestError(
+                f"--var: `{pair}` is not NAME=VALUE of the template.",
+                hint=f"It has: {', '.join(known)}." if known else f"`{template.name}` has none.",
+            )
+        variables[name] = value
+    return variables
 
 
 # --- the way there ----------------------------------------------------------------------------
@@ -236,6 +309,3 @@ def _make_default(api: Api, name: str, talk: Dialogue) -> None:
         f"Shall jobs that name no cluster go there instead of `{default}`?"
     ):
         save.set_default(name)
-
-
-COMMANDS = by_words(clusters_add=add)

@@ -1,7 +1,6 @@
 """`shell`: a terminal on a node, in a new allocation or in a running job.
 
-commands/shell.py reads the words. The agent prepares a command, `srun --pty` or an `ssh` that runs
-it, and this process becomes that.
+The agent prepares the command (`srun --pty`, or `ssh` that runs it), and this process executes it.
 """
 
 from __future__ import annotations
@@ -13,23 +12,22 @@ import sys
 import msgspec
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.cli.command import Connect
-from jupyter_slurm.cli.jobs import cluster_name
+from jupyter_slurm.cli.caller import TerminalCaller
 from jupyter_slurm.cli.terminal import Terminal
-from jupyter_slurm.commands import shell
-from jupyter_slurm.commands.arguments import Arguments
-from jupyter_slurm.commands.command import by_words
-from jupyter_slurm.commands.shell import Shell
+from jupyter_slurm.commands.line import placed
+from jupyter_slurm.commands.parsing import Arguments
+from jupyter_slurm.commands.shell import Shell, parse
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.job import placed, until_ready
+from jupyter_slurm.job import until_ready
 from jupyter_slurm.wire import Job, JobState, new_id
 
 _TICK_S = 2.0
 
 
-def run(args: Arguments, connect: Connect) -> int:
-    wanted = shell.parse(args)
-    argv = prepared(connect(), wanted, wanted.request.cluster or cluster_name(None))
+def shell(caller: TerminalCaller, args: Arguments) -> None:
+    """Become the shell."""
+    wanted = parse(args)
+    argv = prepared(caller.api, wanted, wanted.request.cluster or caller.cluster)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
         signal.signal(number, signal.SIG_DFL)
     os.execvp(argv[0], argv)  # noqa: S606 (the agent's own words)
@@ -50,7 +48,7 @@ def prepared(api: Api, wanted: Shell, cluster: str | None) -> list[str]:
 
 
 def _wait_for(api: Api, job_id: str) -> None:
-    """Return once the job runs or has ended; show why it waits."""
+    """Wait until the job runs or has ended; show why it waits."""
     job = api.job(job_id)
     if job.state.final or _runs(job):
         return
@@ -64,8 +62,5 @@ def _wait_for(api: Api, job_id: str) -> None:
 
 
 def _runs(job: Job) -> bool:
-    """Tell whether a step can be started in it, as far as is known."""
+    """Tell whether a step can start in the job."""
     return bool(job.nodes) and job.state is not JobState.PENDING
-
-
-COMMANDS = by_words(shell=run)

@@ -1,7 +1,6 @@
-"""Write to the terminal: a job's output to stdout and stderr, news of the job to stderr.
+"""Write a job's output to stdout and stderr, and its state to stderr.
 
-On a terminal the news is one line that changes; elsewhere each change is a line. No call of the Api
-here.
+On a terminal the state is one line that changes; elsewhere each change is a line.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from jupyter_slurm.cli.table import in_words_of_a_terminal
+from jupyter_slurm.commands.parsing import in_words_of_a_terminal
 from jupyter_slurm.job import error_text
 from jupyter_slurm.readable import Coloured, cut, moment, visible, visible_lines, width
 from jupyter_slurm.views import card
@@ -47,7 +46,7 @@ def writer(stream: TextIO) -> Callable[[str], None]:
 
 
 class Terminal:
-    """The writer to `stdout` and `stderr`, of which each may be a terminal or not."""
+    """The writer to `stdout` and `stderr`, each of which may be a terminal."""
 
     def __init__(self, stdout: TextIO, stderr: TextIO) -> None:
         self._stdout = stdout
@@ -73,7 +72,7 @@ class Terminal:
                 self._write(self._stderr, text if self._colours else _ANSI.sub("", text))
 
     def progress(self, job: Job) -> None:
-        """Say how the job stands, and its warning, unless that has been said."""
+        """Show the job's state and its warning, unless they have been shown."""
         if job.warning is not None and job.warning != self._warned:
             self.note(job.warning)
             self._warned = job.warning
@@ -113,7 +112,7 @@ class Terminal:
         if not self.live or line == self._line or self._midline:
             return
         columns = shutil.get_terminal_size().columns - 1
-        # A notebook writes over a line of `!jupyter slurm …`, and knows nothing that clears it.
+        # A notebook that runs `!jupyter slurm …` overwrites a line but cannot clear it.
         blank = " " * min(width(self._line), columns)
         self._stderr.write(f"{_CLEAR_LINE}{blank}\r{cut(line, columns)}")
         self._stderr.flush()

@@ -1,4 +1,4 @@
-"""PURE: `{name}` in a line -> a variable's value. `line.py` knows what the line's words mean."""
+"""PURE. Replace `{name}` in a line by a variable's value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PURE: the form of a command in `table.py`: its arguments and options, and how to read a value."""
+"""PURE. The entries of `table.py`: commands, arguments and options; readers of values."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from jupyter_slurm.slurm.units import parse_time_s
+from jupyter_slurm.wire import JobSpec
 
 Place = Literal["terminal", "notebook"]
 """`jupyter slurm …` or `%slurm …`."""
-T = TypeVar("T")
 OWN_GPUS = "own"
 """This machine's GPUs, for `up --gpus`."""
 
 
 @dataclass(frozen=True, slots=True)
 class OurOption:
-    """An option that sbatch does not know."""
+    """An option that is not sbatch's."""
 
     metavar: str
     """"" for a flag; in brackets if the value may be left out."""
     help: str
     short: str = ""
-    """A letter that means the same."""
+    """The letter of its short form."""
     read: Callable[[str], Any] = str
     """Turns the text into the value; raises ValueError."""
     default: Any = None
@@ -34,9 +34,9 @@ class OurOption:
     """Whether all values are kept, as a tuple; else only the last."""
     required: bool = False
     says: str = ""
-    """The field of a job's spec that gets the value."""
+    """The field of the job's spec for the value."""
     only: Place | None = None
-    """Where it may be used; None: wherever its command may."""
+    """Where it may be used. None: wherever its command may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Argument:
     help: str
     count: Literal["1", "?", "*", "+"] = "1"
     of: Literal["", "job", "cluster", "session", "lab", "path"] = ""
-    """What the word names, for completion."""
+    """The kind of name that the word is, for completion."""
     choices: tuple[str, ...] = ()
 
     @property
@@ -67,7 +67,7 @@ class Argument:
         ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Command:
     """A command of `jupyter slurm`, of `%slurm`, or of both."""
 
@@ -80,19 +80,21 @@ class Command:
     more: str = ""
     """Further explanation, below the help."""
     usual: str = ""
-    """The command below this one that is meant if the words name none."""
+    """The command below this one that runs if the words name none."""
     is_cell_magic: bool = False
     """Whether it is typed as `%%NAME` above a cell, not after `%slurm`."""
     of_job: bool = False
     """Whether it takes the options of a cell and of sbatch too."""
+    starts: type[JobSpec] | None = None
+    """The spec of the job that it starts, if no text says what the job runs."""
     rest: str = ""
-    """A name for the words behind `--`, if the command takes any."""
+    """A name for the words after `--`, if the command takes any."""
     refused: tuple[str, ...] = ()
-    """The options of a cell that it does not take …"""
+    """The options of a cell that it does not take."""
     refusal: str = ""
-    """… and why."""
+    """The error for those, with the option's name for `{}`."""
     instead: Mapping[str, str] = field(default_factory=dict)
-    """What to do instead of some of them."""
+    """Hints for some of those."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -125,11 +127,6 @@ def options(**by_name: OurOption) -> Mapping[str, OurOption]:
     return MappingProxyType({name.replace("_", "-"): one for name, one in by_name.items()})
 
 
-def by_words(**each: T) -> Mapping[str, T]:
-    """Return what does each command, by the command's words, with blanks for underscores."""
-    return MappingProxyType({name.replace("_", " "): one for name, one in each.items()})
-
-
 def number(text: str) -> int:
     if not text.isdecimal():
         raise ValueError(f"it takes a number, not `{text}`.")
@@ -147,7 +144,7 @@ def since(text: str) -> date | timedelta:
 
 
 def since_s(when: date | timedelta, now_s: float) -> float:
-    """Return the moment that `since` has read: of a day its beginning here."""
+    """Return the time that `since` read. A day starts at local midnight."""
     if isinstance(when, timedelta):
         return now_s - when.total_seconds()
     return datetime(when.year, when.month, when.day).astimezone().timestamp()

@@ -1,8 +1,7 @@
-"""PURE: jobs that are no cell: the words that ask for one, and a file, or the program of an image,
-as a job.
+"""PURE. Jobs from files, notebooks and images' own programs.
 
-The words are those of `%%slurm` but for those that only a cell can use. Nothing here reads files:
-the caller gives the text, which `node/driver.py` runs as a cell.
+Their options are those of `%%slurm`, except those that only a cell can use. The caller reads the
+files. `node/driver.py` runs Python files and notebooks as a cell.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import msgspec
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands import line, notebooks, sessions
-from jupyter_slurm.commands.arguments import Arguments, of_job
-from jupyter_slurm.commands.scanner import before_arguments
+from jupyter_slurm.commands.arguments import of_job
+from jupyter_slurm.commands.parsing import Arguments, before_dashes
 from jupyter_slurm.commands.submitting import RUN, SUBMIT
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm.directives import has_directives
@@ -25,20 +24,17 @@ from jupyter_slurm.wire import CellSpec, JobSpec, ProgramSpec, ScriptSpec
 
 
 def request(words: Sequence[str]) -> line.Request:
-    """Read the words, perhaps with arguments behind `--`. RequestError names the wrong word."""
-    options, arguments = before_arguments(words)
+    """Read the options, and the arguments after `--`. RequestError names the wrong word."""
+    options, arguments = before_dashes(words)
     return replace(of_job(SUBMIT, options), arguments=tuple(arguments))
 
 
-def resolved(
-    api: Api, request: line.Request, notebook: str | None = None, cluster: str | None = None
-) -> line.Request:
-    """Return the request with the session's id in place of its name. The name "" means the newest
-    session of the notebook, or of the terminals without one. `cluster` counts if the request names
-    none; None: any. NotFoundError, RequestError."""
+def resolved(api: Api, request: line.Request, notebook: str | None = None) -> line.Request:
+    """Return the request with the session's ID in place of its name. The name "" means the newest
+    session of the notebook, or without a notebook of the terminals. NotFoundError, RequestError."""
     if request.session is None:
         return request
-    owner, cluster = sessions.Owner(notebook), request.cluster or cluster
+    owner, cluster = sessions.Owner(notebook), request.cluster
     jobs, name = api.jobs(), request.session
     job = (
         sessions.named(jobs, name, owner, cluster)

@@ -1,6 +1,6 @@
-"""PURE: labs in words: which one a name means, how it stands, how a browser enters.
+"""PURE. Labs: find one by name, describe its state, log a browser in.
 
-A lab is a job (`JobKind.LAB`) that runs JupyterLab. No I/O, no clock, no IPython.
+A lab is a job (`JobKind.LAB`) that runs JupyterLab.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from html import escape
 
 from jupyter_slurm.commands import sessions
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.readable import duration
-from jupyter_slurm.views.card import headline, title
+from jupyter_slurm.views.card import headline, left_s, title
 from jupyter_slurm.wire import Job, JobKind, LabEntry, LabStep
 
 HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
@@ -29,7 +28,7 @@ def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> 
 
     `jobs` are sorted newest first, as by `Api.jobs`.
     """
-    known = jobs_of(JobKind.LAB, jobs)
+    known = [job for job in jobs if job.kind is JobKind.LAB]
     if by_id := [job for job in known if job.id == name]:
         return by_id[0]
     found = [job for job in known if name and job.slurm_id == name]
@@ -55,8 +54,8 @@ def _those(jobs: Iterable[Job]) -> str:
 
 
 def extended(job: Job, now_s: float) -> str:
-    left_s = sessions.left_s(job, now_s)
-    ends = "" if left_s is None else f" and ends in {duration(left_s)} at the latest"
+    left = left_s(job, now_s)
+    ends = "" if left is None else f" and ends in {duration(left)} at the latest"
     return f"{title(job)} is {job.state.word}{ends}."
 
 
@@ -65,7 +64,7 @@ def is_ready(job: Job) -> bool:
 
 
 def step(job: Job) -> str | None:
-    """Return how far the lab is, once its job runs; None: the job's state says all."""
+    """Return the step of the lab's start. None: its job does not run."""
     return None if job.lab is None else STEPS.get(job.lab.step)
 
 
@@ -87,8 +86,7 @@ def row(job: Job, now_s: float) -> tuple[str, ...]:
 
 
 def below_a_hub(job: Job) -> str | None:
-    """Say where a browser finds the lab if it cannot reach this machine's ports; None: at its
-    port."""
+    """Return where to open a lab below a hub's address. None: the browser is on this machine."""
     if job.lab is None or job.lab.base_url == "/":
         return None
     return (
@@ -102,8 +100,7 @@ def ended(job: Job, now_s: float) -> str:
 
 
 def page(entry: LabEntry, name: str) -> str:
-    """Return HTML that logs a browser in to the lab: by a POST, so that no address has the
-    token."""
+    """Return HTML that logs a browser in to the lab by POST, so that no address has the token."""
     url, token = escape(entry.login_url), escape(entry.token)
     return _PAGE.format(title=escape(name), url=url, token=token)
 

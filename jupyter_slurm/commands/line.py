@@ -1,41 +1,52 @@
-"""PURE: the words after `%%slurm` (or `jupyter slurm submit`) -> a `Request` -> a `JobSpec`.
+"""The words after `%%slurm` (or `jupyter slurm submit`) as a `Request`, and that as a `JobSpec`.
 
-This splits lines and reads our options; `table.py` lists them, and `slurm.options` reads sbatch's
-own. No I/O, no IPython, no defaults of a session.
+`parsing.py` reads the options, `slurm.options` checks the values of sbatch's.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shlex
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from types import MappingProxyType
+from pathlib import Path
 from typing import Any, Literal
 
-from jupyter_slurm.commands.scanner import before_arguments, check_list, scan
+import msgspec
+
+from jupyter_slurm.commands.parsing import JobOption, as_words, before_dashes, job_options
 from jupyter_slurm.commands.submitting import CELL
-from jupyter_slurm.errors import RequestError
-from jupyter_slurm.jobs.kinds import kind_for
-from jupyter_slurm.jobs.kinds.kind import Kind
+from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.readable import brief
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.directives import read_directives
-from jupyter_slurm.wire import CellSpec, Engine, OutFormat, ProgramSpec, ScriptSpec, SpecT
+from jupyter_slurm.wire import (
+    CellSpec,
+    Engine,
+    LabSpec,
+    OutFormat,
+    ProgramSpec,
+    ScriptSpec,
+    SpecT,
+)
 
 
 class Reuse(StrEnum):
-    """What to do with a job that the same cell has already started."""
+    """The way to treat a job that the same cell has already started."""
 
     AUTO = "auto"  # attach to it when there is one, else submit
     ATTACH = "attach"  # attach to it, never submit
     FRESH = "fresh"  # submit another
 
 
+HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
+"""The base URL of a server that JupyterHub has started (and so Binder), told to it and its kernels
+and terminals."""
 _LONGEST = 32 * 1024
 """The longest line in characters: shlex takes quadratic time to split it."""
 _JOB_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -70,11 +81,11 @@ class Request:
     session: str | None = None
     """The name or id of a session, "" for the one of this notebook; None: a job of its own."""
     detach: bool | None = None
-    """None: the line does not say."""
+    """None: not given."""
     on_interrupt: Literal["detach", "cancel"] | None = None
     reuse: Reuse = Reuse.AUTO
     arguments: tuple[str, ...] = ()
-    """The words behind `--`, for a script."""
+    """The words after `--`, for a script."""
     dry_run: bool = False
     raise_on_failure: bool = True
 
@@ -103,14 +114,18 @@ def split(line: str) -> list[str]:
 def parse(words: Sequence[str]) -> Request:
     """Read a line's words; the later of two equal options wins. RequestError names the wrong word
     and the nearest right one."""
-    ours, theirs = _take_ours(words)
+    ours: dict[str, list[str]] = {}
+    given = job_options(words)
+    for name, value in given:
+        if name in CELL.options:
+            ours[name] = [*ours.pop(name, []), value or ""]
     try:
-        options = sbatch.parse_options(theirs)
+        options = _of_sbatch(given)
         sbatch.check_together(options)
     except sbatch.OptionError as exc:
         if exc.option == "exclude" and "push" in ours:
             raise _not_nodes(exc.word.partition("=")[2]) from exc
-        raise _unknown(exc) from exc
+        raise _wrong(exc.option, exc.message) from exc
     last = {name: values[-1] for name, values in ours.items() if values}
     return Request(
         options=options,
@@ -143,24 +158,30 @@ def parse(words: Sequence[str]) -> Request:
     )
 
 
+def _of_sbatch(given: Sequence[JobOption]) -> dict[str, str]:
+    """Return sbatch's options among those given, their values checked. OptionError."""
+    return {
+        name: sbatch.check_option(name, value or "")
+        for name, value in given
+        if name not in CELL.options
+    }
+
+
 def after(defaults: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Return the words after those defaults that still apply beside them. RequestError."""
-    left: list[str] = []
+    """Return the words after those defaults that they leave in force. RequestError."""
     try:
-        given = sbatch.parse_options(_take_ours(before_arguments(words)[0])[1])
-        for item in scan(defaults):
-            if item.name in CELL.options:
-                left += item.words
-            else:
-                left += sbatch.sbatch_args(sbatch.left_of(sbatch.parse_options(item.words), given))
+        given = _of_sbatch(job_options(before_dashes(words)[0]))
+        default = job_options(defaults)
+        kept = sbatch.left_of(_of_sbatch(default), given)
     except sbatch.OptionError as exc:
-        raise _unknown(exc) from exc
-    return [*left, *words]
+        raise _wrong(exc.option, exc.message) from exc
+    left = [(name, value) for name, value in default if name in CELL.options or name in kept]
+    return [*as_words(left), *words]
 
 
 def parse_with_arguments(words: Sequence[str]) -> Request:
-    """Read a line's words, and behind `--` the arguments of a script, unchanged. RequestError."""
-    options, arguments = before_arguments(words)
+    """Read a line's words, and after `--` the arguments of a script, unchanged. RequestError."""
+    options, arguments = before_dashes(words)
     return replace(parse(options), arguments=tuple(arguments))
 
 
@@ -180,34 +201,34 @@ def spec(
     job_id: str,
     notebook: str | None = None,
     fingerprint: str | None = None,
+    usual_name: str = "cell",
     **own: Any,
 ) -> SpecT:
-    """Return the job of that kind for `request` and the text of a cell, its variables not yet
-    written. `own`: fields of that kind alone, which no option of a cell sets."""
-    traits = kind_for(made)
-    if not traits.is_python and (request.names_in or request.names_out):
-        told = "Variables travel only to and from Python; this text starts with `#!`."
+    """Return the spec of that type for `request` and the text of a cell. Its variables are not yet
+    written. `own`: fields of that type alone, which no option of a cell sets."""
+    fields = made.__struct_fields__
+    if "names_in" not in fields and (request.names_in or request.names_out):
+        told = "Only Python gets and returns variables; this text starts with `#!`."
         raise RequestError(
             told, hint="Leave out --in and --out, or pass text by `--env NAME={name}`."
         )
-    if request.launch and "launch" not in made.__struct_fields__:
+    if request.launch and "launch" not in fields:
         raise _wrong(
             "launch",
             "--launch runs Python on many nodes; this text starts with `#!`.",
             "Start tasks with `srun` in it, or write the cell in Python.",
         )
-    if request.tensorboard and "tensorboard" not in made.__struct_fields__:
+    if request.tensorboard and "tensorboard" not in fields:
         raise _wrong(
             "tensorboard",
-            "--tensorboard needs a cell in Python, whose TensorBoard it starts; this text starts "
-            "with `#!`.",
+            "--tensorboard needs a cell in Python; this text starts with `#!`.",
         )
-    if request.arguments and not traits.takes_arguments:
+    if request.arguments and "arguments" not in fields:
         told = "Only a script that begins with `#!` takes arguments after `--`."
         raise RequestError(told, hint="Python gets variables by `--in NAMES`.")
-    name, options = _named(request, code, traits)
+    name, options = _named(request, code, made)
     if request.session is not None:
-        _check_in_session(request, traits, options)
+        _check_in_session(request, made, options)
     said: dict[str, Any] = {
         "code": code,
         "arguments": request.arguments,
@@ -223,7 +244,7 @@ def spec(
     }
     return made(
         id=job_id,
-        name=name or _of_notebook(notebook) or traits.usual_name,
+        name=name or _of_notebook(notebook) or usual_name,
         cluster=request.cluster,
         options=options,
         image=request.image,
@@ -238,16 +259,47 @@ def spec(
         fetch=request.fetch,
         notebook=notebook,
         fingerprint=fingerprint,
-        **{field: one for field, one in said.items() if field in made.__struct_fields__},
+        **{field: one for field, one in said.items() if field in fields},
         **own,
     )
 
 
-def _named(request: Request, code: str, kind: Kind[Any]) -> tuple[str | None, dict[str, str]]:
+def placed(spec: SpecT, here: Path | None = None) -> SpecT:
+    """Return the spec with the folder `here` (None: this process's) in it, since the agent runs in
+    another: the paths where the code runs, what is pushed and where fetched files go are absolute.
+    Add this process's SLURM_CONF and, below a hub, the address below which the hub shows a lab.
+    NotFoundError: the folder to push does not exist."""
+    here = here or Path.cwd()
+    push = pushed_from(here, spec.push)
+    fetch_to = str(here) if spec.fetch else None
+    if isinstance(spec, LabSpec):
+        hub = spec.jupyter_base_url or os.environ.get(HUB_VARIABLE)
+        spec = msgspec.structs.replace(spec, jupyter_base_url=hub)
+    return msgspec.structs.replace(
+        spec,
+        cwd=str(here),
+        push=push,
+        fetch_to=fetch_to,
+        slurm_conf=os.environ.get("SLURM_CONF") or None,
+    )
+
+
+def pushed_from(here: Path, push: str | None) -> str | None:
+    """Return the full path of the folder after --push, as typed in the folder `here`; None: there
+    is none. NotFoundError: it does not exist."""
+    if push is None:
+        return None
+    folder = (here / Path(push).expanduser()).absolute()
+    if not folder.is_dir():
+        raise NotFoundError(f"--push: there is no folder {folder}.")
+    return str(folder)
+
+
+def _named(request: Request, code: str, made: type[object]) -> tuple[str | None, dict[str, str]]:
     """Return the given name, if any, and sbatch's options. Keep `--job-name` for a batch script
     alone: for all others the name in Slurm contains our id."""
     options = dict(request.options)
-    if kind.is_as_written:
+    if made is ScriptSpec:
         if request.name is not None:
             options.setdefault("job-name", request.name)
         said = options.get("job-name") or read_directives(code).get("job-name")
@@ -257,9 +309,9 @@ def _named(request: Request, code: str, kind: Kind[Any]) -> tuple[str | None, di
     }
 
 
-def _check_in_session(request: Request, kind: Kind[Any], options: Mapping[str, str]) -> None:
+def _check_in_session(request: Request, made: type[object], options: Mapping[str, str]) -> None:
     """Raise RequestError for an option that a session fixed when it started."""
-    if not kind.is_python:
+    if made is not CellSpec:
         raise RequestError("A session runs Python only; this text starts with `#!`.")
     ours = {
         "image": request.image,
@@ -279,7 +331,7 @@ def _check_in_session(request: Request, kind: Kind[Any], options: Mapping[str, s
         raise _wrong(
             name,
             f"--{name} is not for a cell of a session.",
-            "The session has what it was started with: `%slurm help`.",
+            "The session has the options that it was started with.",
         )
 
 
@@ -287,59 +339,6 @@ def fingerprint(code: str, kernel: str = "") -> str:
     """Return a text that is equal for the same code in the same notebook, or, where the notebook is
     unknown, in the same `kernel`."""
     return hashlib.sha256(json.dumps([code, kernel]).encode()).hexdigest()
-
-
-def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Return our options with their values, the last given last, and the words for sbatch."""
-    ours: dict[str, list[str]] = {}
-    theirs: list[str] = []
-    previous = None
-    for item in scan(words):
-        check_list(previous, item)
-        previous = item
-        option = CELL.options.get(item.name or "")
-        if item.name is None or option is None:
-            theirs += item.words
-            continue
-        values = ours[item.name] = ours.pop(item.name, [])
-        if option.metavar.startswith("["):
-            values.append(item.value or "")
-        elif option.metavar:
-            if not item.value:
-                told = f"--{item.name} needs a value: --{item.name} {option.metavar}."
-                raise _wrong(item.name, told)
-            values.append(item.value)
-        elif item.value is not None:
-            raise _wrong(item.name, f"--{item.name} takes no value, not `{item.value}`.")
-    return ours, theirs
-
-
-_OF_PYXIS = MappingProxyType(
-    {
-        "--container-image": "Say --image IMAGE, which means the same with every container tool.",
-        "--container-mounts": "Say --mount SRC:DST, once for each folder.",
-        "--container-mount-home": "Your home is mounted in every container already.",
-        "--container-workdir": "Say --chdir DIR.",
-        "--container-entrypoint": "`%slurm run IMAGE` runs the program that an image names.",
-        "--container-save": "`%%slurm_image` makes an image; --container-name keeps a container.",
-        "--container-env": "Say --env NAME=VALUE, which counts more than what the image sets.",
-        "--container-writable": "Every container can be written to already.",
-    }
-)
-"""The options of pyxis that we have another word for, or need none."""
-
-
-def _unknown(exc: sbatch.OptionError) -> RequestError:
-    """Return the error with the nearest of all options: sbatch's table does not have ours."""
-    word = exc.word.partition("=")[0]
-    if word in _OF_PYXIS:
-        return _wrong(exc.option, f"Do not use pyxis's `{word}` here.", _OF_PYXIS[word])
-    if not word.startswith("-"):
-        return _wrong("", exc.message, "Code goes below the line; options begin with `--`.")
-    near = exc.suggestion
-    if word.startswith("--") and word[2:] not in sbatch.OPTIONS:
-        near = sbatch.suggest(word, tuple(CELL.options))
-    return _wrong(exc.option, exc.message, f"Did you mean `{near}`?" if near else None)
 
 
 def _wrong(about: str, message: str, hint: str | None = None) -> RequestError:
@@ -364,7 +363,7 @@ def _excluded(ours: Mapping[str, Sequence[str]], nodes: str) -> tuple[str, ...]:
 
 
 def _not_nodes(text: str) -> RequestError:
-    """Return the error for an --exclude beside --push that looks like a pattern of files."""
+    """Return the error for an --exclude with --push that looks like a pattern of files."""
     return _wrong(
         "exclude",
         f"--exclude names nodes, as for sbatch, and `{text}` does not.",

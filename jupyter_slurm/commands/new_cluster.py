@@ -1,6 +1,6 @@
-"""The settings of a new cluster: the way to it, and proposals from what it has.
+"""Settings of a new cluster: its host, and proposals from what it has. No I/O.
 
-`clusters add` and JupyterLab's dialog ask for these, and `profiles.save` writes them. No I/O.
+`clusters add` and JupyterLab's dialog ask for them; `profiles.save` writes them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""PURE: a notebook before a job runs it, and the job's outputs -> the executed notebook.
+"""PURE. Prepare a notebook for a job, and make the executed notebook from the job's outputs.
 
-Between the two, `node/driver.py` runs on the node and marks in the output where a cell begins;
-other programs that write to the job's folder can forge marks. Nothing here reads or writes files or
-executes outputs.
+`node/driver.py` runs it on the node and marks in the output where each cell begins. Other programs
+that write to the job's folder can forge marks.
 """
 
 from __future__ import annotations

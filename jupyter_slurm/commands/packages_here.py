@@ -1,6 +1,6 @@
-"""The packages of the Python that runs now, as lines of a recipe: `--env-from-here`.
+"""The packages of this Python as lines of a recipe, for `--env-from-here`.
 
-This reads each package's own metadata (PEP 376, PEP 610) and conda's `conda-meta`; it runs nothing.
+They come from each package's metadata (PEP 376, PEP 610) and from conda's `conda-meta`.
 """
 
 from __future__ import annotations

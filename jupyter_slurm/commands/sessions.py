@@ -1,7 +1,6 @@
-"""PURE: sessions in words: which one a name means, how long one has left.
+"""PURE. Sessions: find one by name, describe when it ends.
 
-A session is a job (`JobKind.SESSION`) whose process runs cells as they come. No I/O, no clock, no
-IPython.
+A session is a job (`JobKind.SESSION`) whose process runs cells as they come.
 """
 
 from __future__ import annotations
@@ -10,20 +9,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.jobs.kinds import jobs_of, kind_of
 from jupyter_slurm.readable import duration, joined
-from jupyter_slurm.wire import CellJob, Job, JobKind, JobState
+from jupyter_slurm.views.card import left_s
+from jupyter_slurm.wire import Job, JobKind
 
-SOON_S = 300.0
-"""How long before a session's end to warn of it."""
 _FEW = 3
 _START_ANOTHER = "`%slurm session start [OPTIONS]` starts one."
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of the sessions that a name, or none, means: a notebook, or without one all
-    terminals. `started`: ids of more, for a kernel whose notebook is not known."""
+    """The owner of sessions: a notebook, or all terminals (None). `started`: the IDs of further
+    sessions, for a kernel whose notebook is unknown."""
 
     notebook: str | None
     started: frozenset[str] = frozenset()
@@ -38,7 +35,7 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
 
     `jobs` are sorted newest first, as by `Api.jobs`.
     """
-    sessions = jobs_of(JobKind.SESSION, jobs)
+    sessions = [job for job in jobs if job.kind is JobKind.SESSION]
     if by_id := [job for job in sessions if job.id == name]:
         return by_id[0]
     found = [job for job in sessions if job.name == name]
@@ -60,7 +57,7 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
 def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job:
     """Return the session that the owner started last on the cluster (None: any).
     NotFoundError."""
-    sessions = jobs_of(JobKind.SESSION, jobs)
+    sessions = [job for job in jobs if job.kind is JobKind.SESSION]
     mine = [job for job in sessions if owner.has(job) and cluster in (None, job.cluster)]
     if not mine:
         others = [job for job in sessions if not job.state.final]
@@ -110,18 +107,3 @@ def _whose(job: Job, owner: Owner) -> str:
     if job.notebook is None:
         return "a terminal"
     return "this notebook" if job.notebook == owner.notebook else job.notebook
-
-
-def left_s(job: Job, now_s: float) -> float | None:
-    """Return how many seconds a session, a lab or a kernel that runs, or the session of a cell, has
-    left at most. None: not known, or it has no end."""
-    if isinstance(job, CellJob) and job.session is not None:
-        return None if job.session_ends_s is None else job.session_ends_s - now_s
-    if not kind_of(job).ends_by_request or job.state is not JobState.RUNNING:
-        return None
-    ends: list[float] = []
-    if job.started_s is not None and job.limit_s is not None:
-        ends.append(job.started_s + job.limit_s)
-    if job.idle_since_s is not None and job.idle_s is not None:
-        ends.append(job.idle_since_s + job.idle_s)
-    return min(ends) - now_s if ends else None

@@ -1,7 +1,4 @@
-"""PURE: the words after `jupyter slurm shell` or `%slurm shell` -> the terminal that they ask for.
-
-`line.py` reads sbatch's options and ours; this reads only what is about a terminal.
-"""
+"""PURE. The words after `shell`, and the terminal that they ask for."""
 
 from __future__ import annotations
 
@@ -10,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from jupyter_slurm.commands import line
-from jupyter_slurm.commands.arguments import Arguments, of_job
+from jupyter_slurm.commands.arguments import of_job
+from jupyter_slurm.commands.parsing import Arguments
 from jupyter_slurm.commands.submitting import SHELL
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import ProgramSpec

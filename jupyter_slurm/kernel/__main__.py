@@ -19,9 +19,9 @@ import msgspec
 
 from jupyter_slurm.client import AgentClient, connect
 from jupyter_slurm.commands.arguments import job_spec, read_arguments
+from jupyter_slurm.commands.line import placed
 from jupyter_slurm.commands.submitting import KERNEL_ADD
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
-from jupyter_slurm.job import placed
 from jupyter_slurm.kernel import registry, spec
 from jupyter_slurm.kernel.channels import Channels, read_connection_file
 from jupyter_slurm.kernel.kernel_job import KernelJob

@@ -12,8 +12,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,9 +24,9 @@ from jupyter_core import paths
 
 from jupyter_slurm import places
 from jupyter_slurm.commands import line
-from jupyter_slurm.commands.arguments import Arguments, of_job, read_arguments
+from jupyter_slurm.commands.arguments import of_job, read_arguments, take
 from jupyter_slurm.commands.command import OurOption
-from jupyter_slurm.commands.scanner import take
+from jupyter_slurm.commands.parsing import Arguments
 from jupyter_slurm.commands.submitting import KERNEL_ADD
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.wire import Cluster, RemoteKernel
@@ -35,10 +36,13 @@ _SPEC = "kernel.json"
 _VALUES = "--env-file"
 """The option that names the file with the values, for internal use."""
 _ENV = "--env"
-_STORED: Mapping[str, OurOption] = MappingProxyType(
-    {**KERNEL_ADD.options, "env-file": OurOption("FILE", "where the values of --env are")}
+_STORED = replace(
+    KERNEL_ADD,
+    options=MappingProxyType(
+        {**KERNEL_ADD.options, "env-file": OurOption("FILE", "the file with the values of --env")}
+    ),
 )
-"""Options of a kernelspec's words."""
+"""The command whose options the words of a kernelspec are."""
 _HIDDEN = "…"
 
 
@@ -55,7 +59,7 @@ class Stored:
 def stored(words: Sequence[str]) -> Stored:
     """Parse a kernelspec's words. RequestError: the file with its values is missing or
     unreadable."""
-    rest, files = take(words, "env-file", _STORED)
+    rest, files = take(_STORED, words, "env-file")
     if not files:
         return Stored(tuple(words), tuple(words))
     values: dict[str, str] = {}
@@ -115,7 +119,7 @@ def add(kernel: RemoteKernel) -> RemoteKernel:
     """
     folder = places.private_dir(_folder_for(kernel.name))
     _remove_values()
-    words, env = take(kernel.words, "env", _STORED)
+    words, env = take(_STORED, kernel.words, "env")
     file = places.kernel_values_dir() / f"{kernel.name}.json"
     if env:
         values = line.parse([word for one in env for word in (_ENV, one)]).env
@@ -214,9 +218,13 @@ def _shown(words: Sequence[str]) -> tuple[str, ...]:
     """Return a kernelspec's words without the values of `--env`."""
     try:
         words = stored(words).words
-    except RequestError:
-        words, _ = take(words, "env-file", _STORED)
-    rest, env = take(words, "env", _STORED)
+    except RequestError:  # the file with its values is gone
+        with suppress(RequestError):
+            words, _ = take(_STORED, words, "env-file")
+    try:
+        rest, env = take(_STORED, words, "env")
+    except RequestError:  # an earlier release's, or edited; a word may be a secret
+        return ()
     names = [one.partition("=")[0] for one in env]
     return (*rest, *(word for name in names for word in (_ENV, f"{name}={_HIDDEN}")))
 

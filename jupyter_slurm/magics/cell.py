@@ -1,7 +1,6 @@
-"""`%%slurm` and `%slurm attach`: from a cell to its job, and from the job back into the cell.
+"""`%%slurm` and `%slurm attach`: submit or find the job, follow it, bring back its variables.
 
-Submit or find the job, follow it, bring its variables, say how it ended; what an interrupt does.
-How output is shown is `replay.py`'s, what the line means `line.py`'s.
+`line.py` reads the line, `replay.py` shows the output.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ from types import MappingProxyType
 import msgspec
 
 from jupyter_slurm.client.login import LoginDeclined
-from jupyter_slurm.commands import headless
 from jupyter_slurm.commands import line as cell_line
-from jupyter_slurm.commands.arguments import Arguments
-from jupyter_slurm.commands.line import Request, Reuse
+from jupyter_slurm.commands.functions import warn_ended_earlier, with_session
+from jupyter_slurm.commands.line import Request, Reuse, placed
 from jupyter_slurm.errors import (
     AgentError,
     HostKeyError,
@@ -29,20 +27,16 @@ from jupyter_slurm.errors import (
     NotFoundError,
     VariableError,
 )
-from jupyter_slurm.job import JobHandle, placed, read_result_variables
-from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.job import JobHandle, read_result_variables
 from jupyter_slurm.jobs.preflight import syntax
-from jupyter_slurm.magics import sessions
-from jupyter_slurm.magics.follow import CallThread, Following
+from jupyter_slurm.magics.follow import CallThread, Detached, Following, ways
 from jupyter_slurm.magics.frontend import answerer, page, say, show, warn
 from jupyter_slurm.magics.live import LiveCard
-from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.readable import counted
 from jupyter_slurm.views import other_ranks
-from jupyter_slurm.views.card import ended_earlier
 from jupyter_slurm.views.failure import below_card, failure, left_out
 from jupyter_slurm.wire import (
     CellJob,
@@ -52,6 +46,7 @@ from jupyter_slurm.wire import (
     Job,
     JobSpec,
     JobState,
+    Preview,
     Result,
     ScriptSpec,
     new_id,
@@ -59,7 +54,7 @@ from jupyter_slurm.wire import (
 
 _CANCEL_WAIT_S = 5.0
 _RANK_BYTES = 20_000
-"""So much is shown of the output of a rank that is not the cell's."""
+"""The most output that is shown of each other rank."""
 _OTHER: Mapping[InputPart, str] = MappingProxyType(
     {
         "options": "other options",
@@ -73,22 +68,15 @@ _OTHER: Mapping[InputPart, str] = MappingProxyType(
 )
 
 
-class Detached(KeyboardInterrupt):
-    """An interrupt of a cell: it ends the cell, and Run All with it, but not the job."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"KeyboardInterrupt: {self}"]
-
-
 def run(
     state: MagicsState, line: str, code: str, made: type[ScriptSpec] | None = None
-) -> JobHandle | None:
-    """Run a cell's text as a job. Return the handle if the job is to be left alone, None if the
-    cell waited for it. CellFailed, SubmitError, VariableError; RequestError: the line is not
+) -> JobHandle | Preview | None:
+    """Run a cell's text as a job. Return the handle if the cell does not wait for it, with
+    `--dry-run` the preview. CellFailed, SubmitError, VariableError; RequestError: the line is not
     valid."""
     is_script = made is not None
     request = state.script_request(line, code) if is_script else state.request(line)
-    request = sessions.resolve(state, request)
+    request = with_session(state, request)
     notebook = state.notebook
     mark = cell_line.fingerprint(code, "" if notebook else state.unnamed)
     spec = placed(
@@ -102,13 +90,11 @@ def run(
         )
     )
     spec = msgspec.structs.replace(spec, kernel=state.process)
-    if kind_of(spec).is_python:
+    if isinstance(spec, CellSpec):
         _check_syntax(state, spec)
     if request.dry_run:
-        _preview(state, request, spec)
-        return None
-    with CallThread(state.person, spec.cluster) as worker:
-        job = _find_or_submit(state, worker, request, spec)
+        return _preview(state, request, spec)
+    job = _find_or_submit(state, request, spec)
     is_new = job.id == spec.id
     if notebook is None and is_new and not state.told_unnamed and answerer().there():
         state.told_unnamed = True
@@ -117,20 +103,6 @@ def run(
             f"{job.id}`."
         )
     return JobHandle(state.api, job) if is_script else brought(state, request, job)
-
-
-def run_image(state: MagicsState, args: Arguments) -> JobHandle | None:
-    """Run the program that an image names, as `run` does a cell. Each call is another job."""
-    request, asked = headless.own_program(
-        args, job_id=new_id(), notebook=state.notebook, before=state.with_defaults(())
-    )
-    spec = placed(asked)
-    if request.dry_run:
-        _preview(state, request, spec)
-        return None
-    with CallThread(state.person, spec.cluster) as worker:
-        job = _submit(state, worker, request, spec)
-    return brought(state, request, job)
 
 
 def brought(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
@@ -148,13 +120,13 @@ def brought(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
     return None
 
 
-def _preview(state: MagicsState, request: Request, spec: JobSpec) -> None:
-    """Show what would be submitted, judged by the size of the variables that go in. VariableError:
+def _preview(state: MagicsState, request: Request, spec: JobSpec) -> Preview:
+    """Return what would be submitted, judged by the size of its input variables. VariableError:
     one of them is missing, and the cell has no job that it would attach to without."""
     if not _absent(state, spec) or _earlier_without(state, request, spec) is None:
         spec = _with_inputs(state, spec)
     try:
-        show_preview(state.api.preview(spec))
+        return state.api.preview(spec)
     finally:
         _drop_inputs(spec)
 
@@ -179,17 +151,12 @@ def _check_syntax(state: MagicsState, spec: JobSpec) -> None:
 
 
 def attach(state: MagicsState, job_id: str | None) -> None:
-    """Bring output and outcome of a job into this cell; None: the newest job whose outcome nobody
-    has had, of this notebook if it has one. NotFoundError."""
+    """Bring output and outcome of a job into this cell. None: the newest job whose outcome has not
+    been delivered, of this notebook if it has one. NotFoundError."""
     job = state.api.job(job_id) if job_id else _newest(state)
     if job_id:
-        warn_ended_earlier(job, job_id)
+        warn_ended_earlier(state, job, job_id)
     bring(state, job, cancel_on_interrupt=False, raise_on_failure=True)
-
-
-def warn_ended_earlier(job: Job, word: str) -> None:
-    if told := ended_earlier(job, word, time.time()):
-        warn(told)
 
 
 def _newest(state: MagicsState) -> Job:
@@ -203,7 +170,7 @@ def _newest(state: MagicsState) -> Job:
     return (here or jobs)[0]
 
 
-def _find_or_submit(state: MagicsState, worker: CallThread, request: Request, spec: JobSpec) -> Job:
+def _find_or_submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
     absent = _absent(state, spec)
     if absent and (job := _find_without(state, request, spec, absent)) is not None:
         return job
@@ -214,7 +181,7 @@ def _find_or_submit(state: MagicsState, worker: CallThread, request: Request, sp
         _drop_inputs(spec)
         raise
     if job is None:
-        return _submit(state, worker, request, spec)
+        return _submit(state, request, spec)
     _drop_inputs(spec)
     return job
 
@@ -231,7 +198,7 @@ def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
             _say_attached(request, job, other)
             return job
         if not job.state.final:
-            say(f"Job {job.id} runs this code with {other}, and goes on; {_ways(job.id)}.")
+            say(f"Job {job.id} runs this code with {other} and continues; {ways(job.id)}.")
     if request.reuse is Reuse.ATTACH:
         raise NotFoundError(
             "There is no job of this cell to attach to.",
@@ -252,7 +219,7 @@ def _attachable(state: MagicsState, spec: JobSpec) -> Earlier | None:
 def _find_without(
     state: MagicsState, request: Request, spec: JobSpec, absent: Sequence[str]
 ) -> Job | None:
-    """Return the same job when variables that go in are gone, and say so."""
+    """Return the same job if input variables are gone, and say so."""
     job = _earlier_without(state, request, spec)
     if job is not None:
         names = _listed([f"`{name}`" for name in absent])
@@ -284,31 +251,14 @@ def _listed(words: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _submit(state: MagicsState, worker: CallThread, request: Request, spec: JobSpec) -> Job:
+def _submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
     try:
-        return worker(lambda: state.api.submit(spec))
-    except AgentError:  # its answer is lost, or has not come in time
-        again = "" if request.reuse is Reuse.FRESH else ", and this cell, run again, attaches"
-        warn(
-            f"Job {spec.id} may have been submitted all the same. If so, `%slurm jobs` lists it, "
-            f"`%slurm cancel {spec.id}` stops it{again}."
-        )
+        return state.submit(spec, request)
+    except AgentError:  # the agent may have the job
         raise
-    except (JupyterSlurmError, LoginDeclined) as exc:  # there is no job, and will be none
+    except (JupyterSlurmError, LoginDeclined):
         _drop_inputs(spec)
-        if isinstance(exc, LoginNeededError):
-            warn("Nothing was submitted: run the cell again after the login.")
-        elif isinstance(exc, JupyterSlurmError) and exc.transient:
-            warn("Nothing was submitted: run the cell again.")
         raise
-    except KeyboardInterrupt:
-        on_interrupt = request.on_interrupt or state.settings.on_interrupt
-        if on_interrupt == "cancel":
-            worker.post(lambda: state.api.cancel(spec.id))
-            told = f"job {spec.id} is cancelled as soon as Slurm has it"
-            raise Detached(told) from None
-        told = f"job {spec.id} is still being submitted; {_ways(spec.id)}"
-        raise Detached(told) from None
 
 
 def _absent(state: MagicsState, spec: JobSpec) -> list[str]:
@@ -395,7 +345,7 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
         except JupyterSlurmError as exc:
             if failed is None:
                 raise
-            warn(f"Its files did not come: {exc}")
+            warn(f"Its files could not be fetched: {exc}")
     _note_sent(state, worker, card)
     return failed
 
@@ -437,15 +387,15 @@ def _remark(result: Result) -> None:
 
 
 def _left(state: MagicsState, card: LiveCard, *, waits_for_login: bool = False) -> Detached:
-    """Return the interrupt of a cell whose job goes on, or has yet to be sent."""
+    """Return the interrupt of a cell whose job continues or is not yet submitted."""
     state.live.add(card)
     job = card.job
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
     if job.state is JobState.SUBMITTING:
         goes = _after_login() if waits_for_login else "is being submitted"
     else:
-        goes = "has ended" if job.state.final else "goes on"
-    return Detached(f"job {job.id}{slurm} {goes}; {_ways(job.id)}")
+        goes = "has ended" if job.state.final else "continues"
+    return Detached(f"job {job.id}{slurm} {goes}; {ways(job.id)}")
 
 
 def _after_login() -> str:
@@ -477,10 +427,6 @@ def _give_up(
         state.live.add(card)
         waits = isinstance(exc, LoginNeededError) and card.job.state is JobState.SUBMITTING
         goes = _after_login() if waits else "is not affected"
-        warn(f"Job {card.job.id} {goes}; {_ways(card.job.id)}.")
+        warn(f"Job {card.job.id} {goes}; {ways(card.job.id)}.")
     else:
         _note_sent(state, worker, card)
-
-
-def _ways(job_id: str) -> str:
-    return f"`%slurm attach {job_id}` brings it back, `%slurm cancel {job_id}` stops it"

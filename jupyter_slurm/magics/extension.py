@@ -1,7 +1,7 @@
 """The magics as IPython sees them: their names and settings.
 
 `jupyter_slurm.load_ipython_extension` calls `load`, in every kernel of those who have it in their
-configuration: what the magics do (`bodies.py`) is imported with the first that is used.
+configuration: what the magics do (`commands.py`) is imported with the first that is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from IPython.core.magic import Magics, magics_class, no_var_expand
 from traitlets import Bool, CaselessStrEnum, Int, Unicode
 
 if TYPE_CHECKING:
-    from jupyter_slurm.magics.bodies import Bodies
+    from jupyter_slurm.magics.commands import Bodies
     from jupyter_slurm.magics.state import MagicsState
 
 SLURM_COMMANDS = (
@@ -59,14 +59,14 @@ class SlurmMagics(Magics):
         ("full", "sandboxed", "text"),
         "full",
         config=True,
-        help="What of jobs' HTML and JavaScript is shown: all, in a frame that sees nothing of the "
-        "page, or text and pictures alone. Where the cluster's profile says less, that counts.",
+        help="How jobs' HTML and JavaScript are shown: in full, in a frame that sees nothing of "
+        "the page, or text and pictures alone. Where the cluster's profile says less, that counts.",
     )
     on_interrupt = CaselessStrEnum(
         ("detach", "cancel"),
         "detach",
         config=True,
-        help="What interrupting a cell does to its job.",
+        help="The effect of an interrupt of a cell on its job.",
     )
     output_limit_bytes = Int(
         1_000_000, min=1_000, config=True, help="Of text above this, only the last lines are shown."
@@ -86,7 +86,7 @@ class SlurmMagics(Magics):
 
     @cached_property
     def bodies(self) -> Bodies:
-        from jupyter_slurm.magics.bodies import Bodies  # noqa: PLC0415
+        from jupyter_slurm.magics.commands import Bodies  # noqa: PLC0415
 
         return Bodies(self.state)
 
@@ -103,7 +103,7 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Remove the magics again; jobs and their cards go on."""
+    """Remove the magics; jobs and their cards continue."""
     magics = shell.magics_manager.registry.pop("SlurmMagics", None)
     if not isinstance(magics, SlurmMagics):
         return

@@ -1,7 +1,7 @@
-"""Follows one job into the running cell: its card and its output, until it has ended.
+"""Follow one job in the running cell: its card and its output, until it has ended.
 
-The one place where a cell waits. The waiting call runs in a thread, so that an interrupt arrives
-at once and leaves the client in peace. What an interrupt means is decided in `cell.py`.
+A cell waits only here. The waiting call runs in a thread, so that an interrupt arrives at once and
+does not disturb the client. `cell.py` decides what an interrupt means.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def wait_until_ready(
     show: Callable[[LogChunk], None] = lambda _: None,
 ) -> None:
     """Return once the card's job is ready or has ended. An interrupt raises KeyboardInterrupt,
-    which says that the job goes on and how to `stop` it."""
+    which says that the job continues and how to `stop` it."""
     try:
         for chunk in until_ready(
             api, card.job, is_ready, lambda _: min(_WAIT_S, card.due_s()), worker
@@ -91,7 +91,7 @@ def wait_until_ready(
             card.update(chunk.job)
             show(chunk)
     except KeyboardInterrupt:
-        told = f"{title(card.job)} is {card.job.state.word} and goes on; `{stop}` ends it"
+        told = f"{title(card.job)} is {card.job.state.word} and continues; `{stop}` stops it"
         raise KeyboardInterrupt(told) from None
 
 
@@ -126,3 +126,15 @@ class Following:
                 return chunk.job
             if pause_s := self._replay.pause_s():
                 time.sleep(pause_s)
+
+
+class Detached(KeyboardInterrupt):
+    """An interrupt of a cell: it ends the cell, and Run All with it, but not the job."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"KeyboardInterrupt: {self}"]
+
+
+def ways(job_id: str) -> str:
+    """Return how to get back to a job, and how to stop it."""
+    return f"`%slurm attach {job_id}` brings it back, `%slurm cancel {job_id}` stops it"

@@ -1,7 +1,4 @@
-"""What the front end of this shell can do, which notebook it shows, and how to show it something.
-
-The only module that guesses at front ends or publishes to one. Nothing here knows a job.
-"""
+"""The front end of this shell: its abilities, its notebook, and how to publish to it."""
 
 from __future__ import annotations
 
@@ -84,7 +81,7 @@ class NotebookAnswerer:
     """
 
     def there(self) -> bool:
-        """Tell whether somebody can answer: not with nbconvert, say, which allows no stdin (kernel
+        """Tell whether a user can answer. With nbconvert none can: it allows no stdin (kernel
         messaging, execute_request)."""
         kernel = getattr(get_ipython(), "kernel", None)
         return bool(getattr(kernel, "_allow_stdin", True))

@@ -1,9 +1,8 @@
-"""Cards that stay up to date: one under a cell while it waits, and those of jobs left running.
+"""Cards that stay up to date: under a cell while it waits, and of jobs left running.
 
-Where and when a card is shown lives here; what it says is `card.py`'s. One background thread per
-kernel serves every card that no cell waits for, by one long poll at the agent. Where the page
-shows jobs by itself (`renders_jobs`), what is published here is what the notebook is saved with:
-a new state, and how it ended.
+`views/card.py` makes their content. One background thread per kernel updates all cards that no cell
+waits for, by one long poll of the agent. If the page updates cards itself (`renders_jobs`), only
+new states and the end are published, for the saved notebook.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from jupyter_slurm.wire import Job, JobState, Problem
 _BETWEEN_CHANGES_S = 1.0
 _BETWEEN_CLOCKS_S = 15.0
 _SETTLED_AFTER_S = 20.0
-"""How long after the end a job's usage may still come (slurmdbd is told a little later)."""
+"""Seconds after the end in which a job's usage may still come: slurmdbd gets it late."""
 _LONGEST_WAIT_S = 20.0
 _RETRY_S = 10.0
 
@@ -42,7 +41,7 @@ class LiveCard:
         self._context = contextvars.copy_context()
 
     def show(self) -> None:
-        """Show the card anew: for the first time, or after the cell was cleared."""
+        """Show the card for the first time, or again after the cell was cleared."""
         self._publish(update=False)
 
     def update(self, job: Job) -> None:
@@ -111,7 +110,7 @@ class LiveCards:
         self._api = api
         self._cards: dict[str, LiveCard] = {}
         self._has_new = False
-        """A card has come, whose job may have changed before anybody looked for that card."""
+        """A card is new. Its job may have changed since the cursor."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -140,9 +139,9 @@ class LiveCards:
                 self._update({job.id: job for job in changes.jobs})
             except JupyterSlurmError as exc:
                 self._say(exc)
-                cursor = ""  # every job anew, so that the cards take it back
+                cursor = ""  # get every job again, so that the cards drop the problem
                 time.sleep(_RETRY_S)
-            except Exception as exc:  # noqa: BLE001 - nobody else would hear of it
+            except Exception as exc:  # noqa: BLE001 - it would be lost
                 self._say(JupyterSlurmError(f"This card is no longer kept up to date: {exc!r}"))
                 with self._lock:
                     self._cards.clear()

@@ -1,7 +1,4 @@
-"""The end of one job's log, kept up to date while somebody looks at it: the queue's log panel.
-
-Knows the Api and text, and no widget: what is to be shown, and whether anybody looks, are calls.
-"""
+"""The end of one job's log, kept up to date while it is shown: the queue's log panel."""
 
 from __future__ import annotations
 
@@ -19,13 +16,13 @@ _WAIT_S = 15.0
 _BETWEEN_CHANGES_S = 0.5
 _RETRY_S = 10.0
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-"""What colours a text in a terminal (ECMA-48, control sequences)."""
+"""Colours of a terminal (ECMA-48, control sequences)."""
 
 
 class OpenLog:
     """The log of one job, opened on the page. It calls `show` when there is something to see, first
-    in the thread of the caller that opens it and then in its own; `watched` tells whether anybody
-    looks."""
+    in the thread of the caller that opens it and then in its own. `watched` tells whether it is
+    shown."""
 
     def __init__(
         self,
@@ -71,7 +68,7 @@ class OpenLog:
         self._closed.set()
 
     def follow(self) -> None:
-        """Go on in a thread until the job ends, the log is closed or nobody looks."""
+        """Follow in a thread until the job ends, the log is closed or no longer watched."""
         with self._lock:
             if self.thread is None and not self._ended and not self.closed:
                 self.thread = threading.Thread(

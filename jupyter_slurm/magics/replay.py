@@ -1,7 +1,6 @@
-"""What a job wrote -> outputs of this cell, no more of them than a notebook can bear.
+"""Publish a job's outputs in this cell, within the limits of a notebook.
 
-The only place that publishes a job's outputs. It asks nobody for them (`follow.py` does) and knows
-no job but by its id. Limits, and why: the Jupyter server drops output above 1000 messages/s or
+The Jupyter server drops output above 1000 messages/s or
 1 MB/s, averaged over 3 s (ServerApp's iopub limits), and a notebook file holds all it has shown.
 """
 

@@ -1,32 +1,39 @@
-"""What the magics of one kernel know between two cells: the agent, the cluster, the live cards.
-
-No parsing, no waiting. One object a shell, held by `SlurmMagics`.
-"""
+"""State of one kernel's magics between cells: the agent, the cluster, the live cards."""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.client.login import Attended
+from jupyter_slurm.client import lab_page
+from jupyter_slurm.client.login import Attended, LoginDeclined
 from jupyter_slurm.commands.braces import expand
-from jupyter_slurm.commands.line import Request, after, parse, parse_with_arguments, split
-from jupyter_slurm.commands.scanner import scan
+from jupyter_slurm.commands.line import (
+    Request,
+    Reuse,
+    after,
+    parse,
+    parse_with_arguments,
+    split,
+)
+from jupyter_slurm.commands.parsing import before_dashes, job_options
 from jupyter_slurm.commands.sessions import Owner
-from jupyter_slurm.errors import RequestError
-from jupyter_slurm.magics.frontend import answerer, connection_file, in_place, notebook, page
+from jupyter_slurm.errors import AgentError, JupyterSlurmError, LoginNeededError, RequestError
+from jupyter_slurm.magics.follow import CallThread, Detached, ways
+from jupyter_slurm.magics.frontend import answerer, connection_file, in_place, notebook, page, warn
 from jupyter_slurm.magics.live import LiveCard, LiveCards
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.slurm.options import left_of, sbatch_args
-from jupyter_slurm.wire import Job, Show
+from jupyter_slurm.wire import Connection, Job, JobSpec, Show
 
+_R = TypeVar("_R")
 _TERMINAL_LIMIT_BYTES = 1 << 30
 """A terminal forgets by itself; nothing is saved there."""
 
@@ -44,32 +51,32 @@ class Settings(Protocol):
 
 
 class MagicsState:
-    """What one kernel's magics know; it asks for the agent only when it is first needed."""
+    """The state of one kernel's magics, and the caller of their commands. It connects to the agent
+    when that is first needed."""
 
     def __init__(self, shell: InteractiveShell, settings: Settings) -> None:
         self.shell = shell
         self.settings = settings
         self.used_cluster: str | None = None
-        """What `%slurm use` said."""
+        """The cluster of `%slurm use`."""
         self.used_options: tuple[str, ...] = ()
         self.used_session: str | None = None
         """The id of the job that `%%slurm --session` goes to, once that is known."""
         self.started_sessions: set[str] = set()
         """The ids of those that this kernel has started."""
         self.unnamed = f"kernel {secrets.token_hex(8)}"
-        """Stands for the notebook where nobody names it: two that run the same cell, as a sweep of
-        parameters does, must not meet in one job."""
+        """Stands for an unknown notebook: two that run the same cell, as in a sweep of parameters,
+        must not share a job."""
         self.sent: dict[str, str] = {}
         """The jobs whose outcome this kernel has sent to a page, which then acknowledges it, and
         the page."""
         self.told_unnamed = False
-        """The user was told how to get a job back once this kernel has ended."""
+        """The hint for unsaved notebooks has been shown."""
         self.live = LiveCards(lambda: self.agent)
 
     @cached_property
     def agent(self) -> Api:
-        """Return the agent for work that goes on by itself: a call that needs a login raises
-        LoginNeededError."""
+        """Return the agent for background work. LoginNeededError: a call needs a login."""
         from jupyter_slurm.client import connect  # noqa: PLC0415
 
         return connect()
@@ -129,8 +136,7 @@ class MagicsState:
 
     @property
     def owner(self) -> Owner:
-        """Return the owner of this notebook's sessions; if nobody names the notebook, it does not
-        take another's sessions for its own."""
+        """Return the owner of this notebook's sessions. An unknown notebook shares none."""
         return Owner(self.notebook or self.unnamed, frozenset(self.started_sessions))
 
     @property
@@ -145,13 +151,12 @@ class MagicsState:
         """Return the line's request, after what `%slurm use` and the settings say for every
         cell."""
         words = self._with_out_format(self.words(line))
-        in_session = any(item.name == "session" for item in scan(words))
+        in_session = any(name == "session" for name, _ in job_options(before_dashes(words)[0]))
         # In a session a cell has what the session has.
         return parse_with_arguments(words if in_session else self.with_defaults(words))
 
     def _with_out_format(self, words: list[str]) -> list[str]:
-        """Return the words after the settings' `--out-format`, also for a cell in a session, which
-        has no say in it."""
+        """Return the words after the settings' `--out-format`, also for a cell in a session."""
         chosen = self.settings.out_format
         return ["--out-format", chosen, *words] if chosen else words
 
@@ -165,10 +170,6 @@ class MagicsState:
         return parse_with_arguments(
             [*self._to_cluster(), *after(sbatch_args(defaults), self.words(line))]
         )
-
-    def defaults(self) -> Request:
-        """Return what `%slurm use` and the settings say for every cell."""
-        return parse([*self._to_cluster(), *self._defaults()])
 
     def _to_cluster(self) -> tuple[str, ...]:
         return ("--cluster", self.cluster) if self.cluster else ()
@@ -185,6 +186,59 @@ class MagicsState:
         """Tell whether the outcome is in the notebook. A page that runs another cell is still
         there, so it has all that was sent to it, acknowledged or not."""
         return job.delivered or (job.id in self.sent and self.sent[job.id] == page())
+
+    # --- the caller of commands ---
+
+    @property
+    def is_saved(self) -> bool:
+        return in_place()
+
+    def call(self, call: Callable[[], _R], cluster: str | None) -> _R:
+        with CallThread(self.person, cluster) as worker:
+            return worker(call)
+
+    def submit(self, spec: JobSpec, request: Request) -> Job:
+        """Submit a job; warn where it may have been submitted although the call failed."""
+        with CallThread(self.person, spec.cluster) as worker:
+            try:
+                return worker(lambda: self.api.submit(spec))
+            except AgentError:  # its answer is lost or late
+                again = (
+                    "" if request.reuse is Reuse.FRESH else ", and this cell, run again, attaches"
+                )
+                warn(
+                    f"Job {spec.id} may have been submitted all the same. If so, `%slurm jobs` "
+                    f"lists it, `%slurm cancel {spec.id}` stops it{again}."
+                )
+                raise
+            except LoginNeededError:
+                warn("Nothing was submitted: run the cell again after the login.")
+                raise
+            except JupyterSlurmError as exc:
+                if exc.transient:
+                    warn("Nothing was submitted: run the cell again.")
+                raise
+            except LoginDeclined:
+                raise
+            except KeyboardInterrupt:
+                if (request.on_interrupt or self.settings.on_interrupt) == "cancel":
+                    worker.post(lambda: self.api.cancel(spec.id))
+                    told = f"job {spec.id} is cancelled as soon as Slurm has it"
+                else:
+                    told = f"job {spec.id} is still being submitted; {ways(spec.id)}"
+                raise Detached(told) from None
+
+    def log_in(self, cluster: str | None) -> Connection:
+        return self.person.log_in(cluster)
+
+    def confirm(self, consequence: str, question: str) -> bool:
+        raise RequestError(consequence, hint="Use --yes to do it anyway.")
+
+    def remove_pages(self, jobs: Sequence[Job]) -> None:
+        lab_page.remove_old(jobs)
+
+    def warn(self, text: str) -> None:
+        warn(text)
 
     def show_card(self, job: Job) -> LiveCard:
         """Show a card that stays up to date by itself, and return it."""

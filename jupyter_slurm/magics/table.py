@@ -1,7 +1,4 @@
-"""Tables that read well in a notebook and in a terminal: `Table`, and what a Slurm command said.
-
-Pure: no Api, no IPython. Slurm's text becomes a table only where that needs no guessing.
-"""
+"""The output of Slurm's own commands, and the table in it if it certainly is one. PURE."""
 
 from __future__ import annotations
 
@@ -11,63 +8,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from jupyter_slurm.readable import padded, visible, width
+from jupyter_slurm.readable import visible
+from jupyter_slurm.views.table import Table
 
-_CELL = "text-align:left;vertical-align:top;padding:2px 8px"
-_SENTENCE = 32
-"""Characters from which on a cell may wrap."""
 _NO_HEADER = re.compile(r"-[A-Za-z]*h.*|--no-?header")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Table:
-    """Rows of text under named columns."""
-
-    columns: tuple[str, ...]
-    values: tuple[tuple[str, ...], ...]
-    caption: str = ""
-
-    @property
-    def rows(self) -> list[dict[str, str]]:
-        return [dict(zip(self.columns, row, strict=True)) for row in self.values]
-
-    @property
-    def text(self) -> str:
-        lines = [tuple(map(visible, line)) for line in (self.columns, *self.values)]
-        widths = [max(width(line[column]) for line in lines) for column in range(len(self.columns))]
-        told = ["  ".join(map(padded, line, widths)).rstrip() for line in lines]
-        return "\n".join([*told, *([self.caption] if self.caption else [])])
-
-    def to_pandas(self) -> Any:
-        """Return a DataFrame of text. ImportError: pandas is not installed."""
-        import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415
-
-        return pd.DataFrame(self.rows, columns=list(self.columns))
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str:
-        style = f"{_CELL};white-space:pre"
-        head = "".join(f'<th style="{style}">{escape(name)}</th>' for name in self.columns)
-        body = "".join("<tr>" + "".join(map(_html, row)) + "</tr>" for row in self.values)
-        caption = (
-            f'<div style="white-space:pre-line">{escape(self.caption)}</div>'
-            if self.caption
-            else ""
-        )
-        return (
-            '<table style="border-collapse:collapse;color:inherit"><thead>'
-            f'<tr style="border-bottom:1px solid currentColor">{head}</tr></thead>'
-            f"<tbody>{body}</tbody></table>{caption}"
-        )
-
-
-def _html(cell: str) -> str:
-    """Return the cell as HTML: sentences may wrap; ids, names and numbers keep their blanks and
-    stay in one line."""
-    wrap = "pre-wrap;min-width:16em" if len(cell) > _SENTENCE else "pre"
-    return f'<td style="{_CELL};white-space:{wrap}">{escape(cell)}</td>'
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -1,7 +1,4 @@
-"""Files on their way, followed in the running cell: a bar that moves, and what an interrupt does.
-
-What is shown is `transfer_card.py`'s. The one place of the magics that waits for files.
-"""
+"""Follow a transfer of files in the running cell; an interrupt stops it."""
 
 from __future__ import annotations
 

@@ -18,12 +18,13 @@ from tornado.web import HTTPError
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands import headless, line
-from jupyter_slurm.commands.arguments import job_spec, named, read_arguments
+from jupyter_slurm.commands.arguments import job_spec, read_arguments, starting
 from jupyter_slurm.commands.braces import expand
+from jupyter_slurm.commands.line import placed
 from jupyter_slurm.commands.notebooks import Executed, executed_name
 from jupyter_slurm.errors import CodeError, RequestError
-from jupyter_slurm.job import log_pages, placed
-from jupyter_slurm.jobs.kinds import KINDS, kind_for, kind_of
+from jupyter_slurm.job import log_pages
+from jupyter_slurm.jobs.kinds import KINDS, kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.wire import (
     ErrorOutput,
@@ -140,10 +141,8 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
     by_text = headless.by_text if notebook is None else line.by_text
     made = None if wish.kind is None else KINDS[wish.kind].spec
     spec: JobSpec
-    if made is not None and (command := kind_for(made).command):
-        _, spec = job_spec(
-            made, read_arguments(named(command), words), job_id=job_id, notebook=called
-        )
+    if made is not None and (command := starting(made)):
+        _, spec = job_spec(made, read_arguments(command, words), job_id=job_id, notebook=called)
     else:
         # The options that only a cell can use are useful only in a notebook's.
         plain = notebook is None

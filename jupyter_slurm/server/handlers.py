@@ -13,8 +13,8 @@ from tornado.httputil import HTTPServerRequest
 from tornado.web import HTTPError, authenticated
 
 from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, NOT_JSON, calls
+from jupyter_slurm.commands.line import HUB_VARIABLE
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
-from jupyter_slurm.job import HUB_VARIABLE
 from jupyter_slurm.server.access import Guarded
 from jupyter_slurm.server.calls import (
     OWN,

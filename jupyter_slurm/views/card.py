@@ -18,8 +18,6 @@ from typing import Any
 
 import msgspec
 
-from jupyter_slurm.commands.sessions import SOON_S
-from jupyter_slurm.commands.sessions import left_s as left_of_session_s
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.readable import counted, date_and_time, duration, joined, memory, moment, visible
 from jupyter_slurm.slurm.units import indices
@@ -28,6 +26,7 @@ from jupyter_slurm.wire import (
     RAISED,
     SAID_BY_CARD,
     SAID_BY_STATE,
+    CellJob,
     Job,
     JobState,
     Problem,
@@ -59,6 +58,8 @@ _COLOURS: Mapping[str, str] = MappingProxyType(
 _LONG_TEXT = 240
 """Characters from which on a text is folded away."""
 _FOLDED_TEXT = 72
+_SOON_S = 300.0
+"""Seconds before a session's end from which on its card warns of it."""
 _ERASED_SOON_S = 14 * 24 * 3600
 """From so many seconds before the site erases a job's files on, short texts name the day too."""
 _NAMED_TASKS = 60
@@ -312,6 +313,21 @@ def has_unseen_output(job: Job) -> bool:
     return job.state.final and not (job.delivered or never_ran or kind_of(job).ends_by_request)
 
 
+def left_s(job: Job, now_s: float) -> float | None:
+    """Return how many seconds a session, a lab or a kernel that runs, or the session of a cell, has
+    left at most. None: not known, or it has no end."""
+    if isinstance(job, CellJob) and job.session is not None:
+        return None if job.session_ends_s is None else job.session_ends_s - now_s
+    if not kind_of(job).ends_by_request or job.state is not JobState.RUNNING:
+        return None
+    ends: list[float] = []
+    if job.started_s is not None and job.limit_s is not None:
+        ends.append(job.started_s + job.limit_s)
+    if job.idle_since_s is not None and job.idle_s is not None:
+        ends.append(job.idle_since_s + job.idle_s)
+    return min(ends) - now_s if ends else None
+
+
 def _notes(job: Job, now_s: float) -> Iterator[_Note]:
     yield from _news(job, now_s)
     if not job.state.final:
@@ -365,12 +381,12 @@ def _news(job: Job, now_s: float) -> Iterator[_Note]:
 
 def _session(job: Job, now_s: float) -> Iterator[_Note]:
     """Yield what is left of a session, in its own card and, near the end, in its cells'."""
-    left_s = left_of_session_s(job, now_s)
+    ends_in_s = left_s(job, now_s)
     if job.state.final:
         return
-    if left_s is not None and left_s < SOON_S:
+    if ends_in_s is not None and ends_in_s < _SOON_S:
         what = "The session" if job.session else "It"
-        told = f"{what} ends in {duration(max(0.0, left_s))}; what it holds is then lost"
+        told = f"{what} ends in {duration(max(0.0, ends_in_s))}; what it holds is then lost"
         yield _Note("Ends soon", told, brief=True)
     if job.idle_s is not None:
         since = ""

@@ -11,7 +11,7 @@ from html import escape
 
 from jupyter_slurm.readable import duration, visible
 from jupyter_slurm.views.card import marked_up
-from jupyter_slurm.wire import Cost, Preview
+from jupyter_slurm.wire import Check, Cost, Preview
 
 MARKS = {True: "✔", False: "✖", None: "·"}
 """Before a sentence of `Check`, by its `ok`."""
@@ -24,11 +24,15 @@ def preview_lines(preview: Preview) -> Iterator[str]:
     if preview.cost is not None:
         yield cost_text(preview.cost)
     for check in preview.checks:
-        yield f"{MARKS[check.ok]} {visible(check.sentence)}"
-        if check.hint:
-            yield f"    {visible(check.hint)}"
+        yield from map(visible, check_text(check).split("\n"))
     if preview.variables:
         yield visible(_variables(preview))
+
+
+def check_text(check: Check) -> str:
+    """Return a line for the check, and one for its hint."""
+    hint = f"\n    {check.hint}" if check.hint else ""
+    return f"{MARKS[check.ok]} {check.sentence}{hint}"
 
 
 def preview_html(preview: Preview) -> str:

@@ -18,8 +18,7 @@ from jupyter_slurm import places
 from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.cli import main
 from jupyter_slurm.client import AgentClient
-from jupyter_slurm.commands.arguments import read_arguments
-from jupyter_slurm.commands.scanner import with_values
+from jupyter_slurm.commands.arguments import read_arguments, with_values
 from jupyter_slurm.commands.submitting import KERNEL_ADD
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.kernel import spec
@@ -112,13 +111,11 @@ def test_a_remote_kernels_environment_is_read_by_nobody_else(
 
 def test_a_value_can_stay_out_of_every_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", SECRET)
-    words = with_values(["--env", "TOKEN", "--name", "mine"], os.environ)
-    assert spec.meant(read_arguments(KERNEL_ADD, words), CLUSTERS).words[2:] == (
-        "--env",
-        f"TOKEN={SECRET}",
-    )
+    args = read_arguments(KERNEL_ADD, ["--env", "TOKEN", "--name", "mine"])
+    args.options = with_values(args.options, os.environ)
+    assert spec.meant(args, CLUSTERS).words[2:] == ("--env", f"TOKEN={SECRET}")
     with pytest.raises(RequestError, match="exports no variable `OTHER`"):
-        with_values(["--env=OTHER"], os.environ)
+        with_values([("env", "OTHER")], os.environ)
 
 
 def test_nobody_names_a_file_of_values_in_a_line(home: Path) -> None:

@@ -196,7 +196,7 @@ def test_a_misspelt_command_is_a_usage_error_with_the_nearest(run: Run) -> None:
     code, _, err = run(no_api(), "stauts")
     assert code == 2
     assert (
-        "`jupyter slurm stauts`: there is no such word.\nDid you mean `jupyter slurm status`?"
+        "`jupyter slurm stauts`: there is no such command.\nDid you mean `jupyter slurm status`?"
         in err
     )
 
@@ -283,8 +283,8 @@ def test_the_environment_names_the_cluster_where_no_option_does(
         (("text.txt",), 2, "is neither a notebook (.ipynb), nor Python (.py), nor a script"),
         (("a.py", "--tiem", "1"), 2, "--time"),
         (("a.py", "--time", "soon"), 2, "soon"),
-        (("a.py", "--in", "x"), 2, "--in belongs to cells of a notebook"),
-        (("a.py", "--fresh"), 2, "--fresh belongs to cells of a notebook"),
+        (("a.py", "--in", "x"), 2, "--in is for cells of a notebook"),
+        (("a.py", "--fresh"), 2, "--fresh is for cells of a notebook"),
         (("book.ipynb", "--", "argument"), 2, "takes no arguments after `--`"),
         (("latin.py",), 2, "latin.py is not UTF-8 text (byte 2)"),
     ],
@@ -449,7 +449,7 @@ def test_ctrl_c_cancels_where_that_was_asked_for(run: Run) -> None:
     code, _, err = submit(run, api, "a.py", "--on-interrupt", "cancel")
     assert code == 130
     assert api.calls == [("cancel", api.specs[0].id)]
-    assert "goes on" not in err
+    assert "continues" not in err
 
 
 # --- notebooks --------------------------------------------------------------------------------
@@ -491,9 +491,9 @@ def test_jobs_are_a_table_that_no_name_can_steer(run: Run) -> None:
     code, out, _ = run(Listing(), "jobs")
     assert code == 0
     assert "\x1b" not in out
-    assert out.splitlines()[0].split() == "ID SLURM CLUSTER NAME STATE TIME NODES NOTE".split()
-    assert "aaaaaaaa  7" in out
-    assert "n1,n2" in out
+    assert out.splitlines()[0].split() == "ID NAME CLUSTER SLURM STATE NODE NOTE".split()
+    assert "aaaaaaaa  n     local    7" in out
+    assert "n1, n2" in out
     assert json.loads(run(Listing(), "jobs", "--json")[1])[0]["id"] == "aaaaaaaa"
 
 
@@ -653,3 +653,16 @@ def test_a_session_is_stopped_on_the_cluster_that_is_named(
         api = Sessions()
         code, _, _ = run(api, "session", "stop", *words)
         assert (code, api.calls) == (told, [("cancel", one) for one in ended])
+
+
+def test_commands_about_profiles_and_kernels_do_not_start_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CONFIG", "DATA", "RUNTIME"):
+        monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(tmp_path / name.lower()))
+
+    def connect() -> Api:
+        raise AssertionError("the agent is not needed")
+
+    for words in (["kernel", "list"], ["clusters", "templates"], ["completion", "bash"], []):
+        assert main(words, connect) == 0

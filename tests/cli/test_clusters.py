@@ -193,7 +193,7 @@ def test_jobs_live_where_every_node_sees_them(run: Run) -> None:
         (("../x", "--host", "h", "--yes"), "cannot be a cluster's name"),
         (("arandu", "--host", "h", "--runtime", "dokcer", "--yes"), "dokcer"),
         (("arandu", "--host", "h", "--env", "x", "--yes"), "NAME=VALUE"),
-        (("arandu",), "nobody to ask"),
+        (("arandu",), "This needs an answer"),
     ],
 )
 def test_what_cannot_be_added_is_refused(

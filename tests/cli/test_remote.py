@@ -130,7 +130,7 @@ def test_ctrl_c_stops_a_transfer(run: Run, tmp_path: Path, monkeypatch: pytest.M
     def interrupt(_s: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("jupyter_slurm.cli.progress.time.sleep", interrupt)
+    monkeypatch.setattr("jupyter_slurm.cli.follow.time.sleep", interrupt)
     code, _, err = run("push", str(tmp_path))
     assert code == 130
     assert "the next transfer resumes from there" in err

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_slurm.commands.steering import steer_each
 from jupyter_slurm.errors import JupyterSlurmError
-from jupyter_slurm.job import steer_each
 from jupyter_slurm.wire import JobKind, JobState
 from tests.jobs.conftest import IMPATIENT, Site, over_ssh, spec
 from tests.ssh.waiting import wait_until

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from jupyter_slurm.commands.steering import steer_each
 from jupyter_slurm.errors import SubmitError
-from jupyter_slurm.job import steer_each
 from jupyter_slurm.wire import Job, JobSpec, JobState, ScriptSpec
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until

@@ -11,7 +11,8 @@ from IPython.core.error import UsageError
 from jupyter_slurm.errors import CommandError, NotFoundError
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.magics.extension import SLURM_COMMANDS
-from jupyter_slurm.magics.table import SlurmText, Table
+from jupyter_slurm.magics.table import SlurmText
+from jupyter_slurm.views.table import Table
 from jupyter_slurm.wire import (
     CommandOutput,
     LabSpec,
@@ -115,7 +116,7 @@ def test_queue_info_clusters_and_doctor_tell_what_the_cluster_says(shell: Shell)
     assert table(shell, "%slurm queue").rows[0]["Node or reason"] == "It waits for free nodes."
     assert table(shell, "%slurm info").rows[0]["Partition"] == "gpu (default)"
     assert table(shell, "%slurm clusters").rows[0]["Cluster"] == "fake (default)"
-    assert shell.run("%slurm doctor").out == "✔ fake answers.\n✖ No GPUs.\n  Ask for some.\n"
+    assert shell.run("%slurm doctor").out == "✔ fake answers.\n✖ No GPUs.\n    Ask for some.\n"
     for line in ("%slurm doctor other", "%slurm doctor --cluster other"):
         assert shell.run(line).out.startswith("✔ other answers.\n")
 

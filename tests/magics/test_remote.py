@@ -20,10 +20,10 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.job import JobHandle
-from jupyter_slurm.magics.cell import Detached
+from jupyter_slurm.magics.follow import Detached
 from jupyter_slurm.magics.queue_widget import QueueWidget
-from jupyter_slurm.magics.table import Table
 from jupyter_slurm.magics.transfer import Stopped
+from jupyter_slurm.views.table import Table
 from jupyter_slurm.wire import (
     Job,
     JobSpec,
@@ -277,7 +277,7 @@ def test_files_that_do_not_come_do_not_hide_how_the_cell_failed(shell: Shell, ap
     api.steps = [lost]
     ran = shell.run("%%slurm --fetch '*.csv'\n1 / 0")
     assert isinstance(ran.error, CellFailed)
-    assert ran.err == "Its files did not come: The disk is full.\n"
+    assert ran.err == "Its files could not be fetched: The disk is full.\n"
     api.steps = [lost]
     with pytest.raises(CellFailed) as caught:
         JobHandle(api, api.jobs()[0]).result()

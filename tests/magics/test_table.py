@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_slurm.magics.table import Table, read
+from jupyter_slurm.magics.table import read
+from jupyter_slurm.views.table import Table
 
 SQUEUE = """\
              JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)

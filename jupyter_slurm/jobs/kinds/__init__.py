@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from jupyter_slurm.jobs.kinds.lab import Lab
 from jupyter_slurm.jobs.kinds.program import Program
 from jupyter_slurm.jobs.kinds.script import Script
 from jupyter_slurm.jobs.kinds.session import Session
-from jupyter_slurm.wire import Job, JobKind, SpecT
+from jupyter_slurm.wire import JobKind, SpecT
 
 KINDS: Mapping[JobKind, Kind[Any]] = MappingProxyType(
     {
@@ -42,8 +42,3 @@ def kind_of(job: _HasKind) -> Kind[Any]:
 def kind_for(spec: type[SpecT]) -> Kind[SpecT]:
     """Return the kind of job whose spec is of that type."""
     return next(kind for kind in KINDS.values() if kind.spec is spec)
-
-
-def jobs_of(kind: JobKind, jobs: Iterable[Job]) -> list[Job]:
-    """Return the jobs of that kind, in their order."""
-    return [job for job in jobs if job.kind is kind]

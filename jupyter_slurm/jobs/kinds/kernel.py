@@ -38,8 +38,6 @@ class Kernel(ByPython[KernelSpec]):
 
     spec = KernelSpec
     job = KernelJob
-    command = "kernel add"
-    usual_name = "kernel"
     idle_without = "in which nobody is connected"
     runner = layout.KERNEL
     node_files = ("framing", "kernel", "private_folder")

@@ -50,10 +50,6 @@ class Kind(Generic[SpecT]):
     # --- its words ---
     noun: ClassVar[str] = "job"
     """Names a job of this kind in a sentence."""
-    command: ClassVar[str] = ""
-    """Names the command whose words ask for one; "": those of `%%slurm` do."""
-    usual_name: ClassVar[str] = "cell"
-    """Names a job of which neither its user nor its notebook says how it is called."""
     idle_without: ClassVar[str] = "without a cell"
     """Completes `ends after 30 min …`, where a job ends when it is idle."""
 

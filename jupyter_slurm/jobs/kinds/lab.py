@@ -43,8 +43,6 @@ class Lab(ByPython[LabSpec]):
     spec = LabSpec
     job = LabJob
     noun = "lab"
-    command = "lab start"
-    usual_name = "lab"
     idle_without = "in which nobody uses it"
     is_in_home = True
     runner = layout.LAB
@@ -85,7 +83,7 @@ class Lab(ByPython[LabSpec]):
     def files(self, spec: LabSpec, job: Resolved) -> Files:
         task = {
             "id": spec.id,
-            "name": spec.name or self.usual_name,
+            "name": spec.name or "lab",
             "gpus": job.gpus,
             "door": door_name(spec.id),
             "base_url": lab_base_url(spec),

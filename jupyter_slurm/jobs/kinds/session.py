@@ -26,8 +26,6 @@ class Session(ByPython[SessionSpec]):
     spec = SessionSpec
     job = SessionJob
     noun = "session"
-    command = "session start"
-    usual_name = "session"
     runner = layout.SESSION
     rank_runner = layout.SESSION_RANKS
     node_files = ("session.py", "session_files.py", "session_worker.py")

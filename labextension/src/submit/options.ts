@@ -89,7 +89,7 @@ export const OPTIONS = [
     name: 'name',
     words: ['--name', '--job-name', '-J'],
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
-    help: 'what the job is called'
+    help: "the job's name"
   },
   {
     name: 'array',
@@ -101,7 +101,7 @@ export const OPTIONS = [
     name: 'idle',
     words: ['--idle'],
     kinds: ['lab', 'kernel'],
-    help: "it ends after so long without anybody's doing anything in it (the profile's `idle_s`, an hour)"
+    help: "stop it after so long without use (the profile's `idle_s`: 1h)"
   },
   {
     name: 'module',

@@ -1,0 +1,129 @@
+"""Cancel, hold, release, requeue and forget jobs by their IDs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, RequestError, from_problem
+from jupyter_slurm.readable import duration
+from jupyter_slurm.views.card import (
+    ended_earlier,
+    has_unseen_output,
+    no_longer_listed,
+    title,
+    told_to_end,
+)
+from jupyter_slurm.wire import Action, ActionState, ActionVerb, Job, JobKind
+
+_WAIT_S = 20.0
+
+
+def steer_each(
+    api: Api, verb: ActionVerb, words: Sequence[str]
+) -> Iterator[tuple[str, str | JupyterSlurmError]]:
+    """Apply the verb to the jobs with these IDs, those of a cluster by one action; yield for each
+    the sentence about it, or the error."""
+    found: dict[str, Job | JupyterSlurmError] = {}
+    for word in dict.fromkeys(words):
+        try:
+            found[word] = api.job(word)
+        except JupyterSlurmError as exc:
+            found[word] = exc
+    there: dict[str, list[str]] = {}
+    for job in found.values():
+        if isinstance(job, Job):
+            there.setdefault(job.cluster, []).append(job.id)
+    ended: dict[str, Action | JupyterSlurmError | None] = {}
+    for cluster, ids in there.items():
+        try:
+            ended[cluster] = _steered(api, verb, list(dict.fromkeys(ids)), cluster)
+        except JupyterSlurmError as exc:
+            ended[cluster] = exc
+    for word, before in found.items():
+        if isinstance(before, Job):
+            yield word, _outcome(api, verb, word, before, ended[before.cluster])
+        else:
+            yield word, before
+
+
+def unfetched(api: Api, words: Iterable[str]) -> list[Job]:
+    """Return the jobs whose output or variables would be lost."""
+    found = []
+    for word in words:
+        with suppress(NotFoundError):
+            found.append(api.job(word))
+    return [job for job in found if has_unseen_output(job) and job.kind is not JobKind.SCRIPT]
+
+
+def forgetting(jobs: Sequence[Job]) -> str:
+    """Return the sentence about what would be lost."""
+    return (
+        f"Output and variables of {', '.join(title(job) for job in jobs)} have not been fetched "
+        "and will be lost."
+    )
+
+
+def forget_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | JupyterSlurmError]]:
+    """Forget the jobs with these IDs, one after the other; yield as `steer_each` does."""
+    for word in words:
+        try:
+            before = api.job(word)
+            api.forget(word)
+            yield word, f"{title(before)}: forgotten"
+        except JupyterSlurmError as exc:
+            yield word, exc
+
+
+def _steered(api: Api, verb: ActionVerb, job_ids: list[str], cluster: str) -> Action | None:
+    """Return the action when it has ended; stop it if the wait is interrupted. None: a single
+    job has a call of its own, whose error explains more."""
+    if len(job_ids) == 1 and verb != "cancel":
+        call: Callable[[str], Job] = getattr(api, verb)
+        call(job_ids[0])
+        return None
+    action = api.steer_many(verb, job_ids, [], cluster)
+    try:
+        while action.state is ActionState.RUNNING:
+            action = api.action(action.id, wait_s=_WAIT_S)
+    except KeyboardInterrupt:
+        api.stop_action(action.id)
+        raise
+    api.forget_action(action.id)
+    return action
+
+
+def _outcome(
+    api: Api, verb: ActionVerb, word: str, before: Job, action: Action | JupyterSlurmError | None
+) -> str | JupyterSlurmError:
+    job = api.job(before.id)
+    is_asked = job.state.final or job.cancel_requested_s != before.cancel_requested_s
+    if not (verb == "cancel" and is_asked) and (error := _error_of(before, action)) is not None:
+        return error
+    if verb != "cancel":
+        return _told_done(verb, before, job)
+    earlier = ended_earlier(before, word, time.time())
+    told = told_to_end(job) if is_asked else no_longer_listed(job)
+    return " ".join(filter(None, (earlier, told)))
+
+
+def _error_of(job: Job, action: Action | JupyterSlurmError | None) -> JupyterSlurmError | None:
+    if action is None or isinstance(action, JupyterSlurmError):
+        return action
+    why = next((one.why for one in action.refusals if one.job in (job.slurm_id, job.id)), None)
+    if why is not None:
+        return RequestError(why)
+    return from_problem(action.problem) if action.problem is not None else None
+
+
+def _told_done(verb: ActionVerb, before: Job, job: Job) -> str:
+    if verb != "requeue":
+        done = "held" if verb == "hold" else "released"
+        return f"{title(before)}: {done} ({job.state.word})"
+    # While Slurm ends the run, the job is COMPLETING, which does not tell what becomes of it.
+    run = ""
+    if before.started_s and before.nodes:
+        run = f" after {duration(time.time() - before.started_s)} on {', '.join(before.nodes)}"
+    return f"{title(before)}: stopped{run} and requeued; unsaved work is lost"
