@@ -161,7 +161,7 @@ def test_a_folder_that_somebody_else_has_put_there_is_refused(
         os.chown(hers, EVE, EVE)
         if planted == "link":
             (root / asked.id).symlink_to(hers)
-        with pytest.raises(SubmitError, match="not this user's alone"):
+        with pytest.raises(SubmitError, match="open to other users"):
             site.service.submit(asked)
         assert list(hers.iterdir()) == []
     finally:
