@@ -73,8 +73,8 @@ files of variables, and the answer reveals which of these exist, and how large t
 
 OWN: Mapping[str, Rule] = MappingProxyType(
     dict.fromkeys("kernels kernel_meant spec".split(), Rule((_READ,)))
-    | dict.fromkeys("logfile openapi.json".split(), Rule((_READ,), get=True))
     | {
+        "logfile": Rule((_READ,), get=True),
         "watch": Rule((_READ,), get=True),
         "lab": Rule((_READ,), get=True),
         "spec of a file": Rule((_READ, Right("read", "contents"))),

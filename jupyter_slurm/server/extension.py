@@ -25,7 +25,6 @@ from jupyter_slurm.server.kernels import (
 from jupyter_slurm.server.labs import DashboardHandler, LabHandler, NoProxyHandler
 from jupyter_slurm.server.new_cluster import NewClusterHandler, NewClusters
 from jupyter_slurm.server.own import (
-    DocumentHandler,
     ExecutedHandler,
     LogHandler,
     NotebookHandler,
@@ -59,7 +58,6 @@ ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/api/up", UpHandler),
     (r"/jupyter-slurm/api/(cluster_(?:ways|begin|found|keep|drop))", NewClusterHandler),
     (r"/jupyter-slurm/api/logfile", LogHandler),
-    (r"/jupyter-slurm/api/openapi\.json", DocumentHandler),
     (r"/jupyter-slurm/api/([a-z_]+)", CallHandler),
     (r"/jupyter-slurm/agent/v1/([a-z_]+)", AgentHandler),
     (r"/jupyter-slurm/lab/([a-z2-7]{8})", LabHandler),

@@ -1,4 +1,4 @@
-"""The server's own routes: jobs made from its files, a log as a file, the OpenAPI document."""
+"""The server's own routes: jobs made from its files, and a log as a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.server import files
 from jupyter_slurm.server.calls import EXECUTE, OWN
 from jupyter_slurm.server.handlers import Handler
-from jupyter_slurm.server.openapi import document
 from jupyter_slurm.wire import JobSpec
 
 
@@ -109,13 +108,3 @@ class LogHandler(Handler):
             self.detach().close()  # a normal end would mean that this was all
             return
         self.finish(set_content_type="text/plain; charset=utf-8")
-
-
-class DocumentHandler(Handler):
-    """`GET openapi.json`"""
-
-    @authenticated
-    async def get(self) -> None:
-        self.check_page()
-        await self.permit(OWN["openapi.json"])
-        self.finish(document(self.base_url))

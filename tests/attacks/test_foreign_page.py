@@ -17,7 +17,6 @@ served = shared.served
 FOREIGN = "https://elsewhere.example.org"
 GETS = [API + name for name, rule in RULES.items() if rule.get] + [
     query(f"{API}logfile", job_id="none"),
-    f"{API}openapi.json",
 ]
 PAGES: dict[str, dict[str, str]] = {
     "a picture": {"Referer": f"{FOREIGN}/a.html", "Sec-Fetch-Site": "cross-site"},

@@ -58,7 +58,7 @@ OWN_WAYS = {
             "cluster_ways cluster_begin cluster_found cluster_keep cluster_drop".split()
         )
     },
-    **{name: ("GET", API + name, None) for name in "watch logfile openapi.json".split()},
+    **{name: ("GET", API + name, None) for name in "watch logfile".split()},
     "lab": ("GET", LAB, None),
     "lab_entry": ("POST", LAB, {}),
     "dashboard": ("GET", DASHBOARD, None),

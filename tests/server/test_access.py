@@ -33,7 +33,6 @@ OWN = {
     f"{API}cluster_keep": "POST",
     f"{API}cluster_drop": "POST",
     f"{API}logfile": "GET",
-    f"{API}openapi.json": "GET",
     "jupyter-slurm/else": "GET",
 }
 LAB = "jupyter-slurm/lab/a2b4c6d7"
