@@ -1,6 +1,6 @@
-"""The handle of a job, for Python: `js.connect().submit(spec)` and what a detached cell gives.
+"""Job handles for Python, returned by `js.connect().submit(spec)` and detached cells.
 
-It speaks `Api` and works in any Python; only `attach` and its card need a notebook or IPython.
+They use `Api` and work in any Python; only `attach` and cards need IPython.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 class JobHandle:
-    """One job: ask for its state, wait for it, have its output and variables, cancel it.
+    """A job: its state, output and variables.
 
     `await handle` is `handle.result()` without blocking the event loop.
     """
@@ -57,7 +57,7 @@ class JobHandle:
 
     @property
     def slurm_id(self) -> str | None:
-        """Return Slurm's id; None until sbatch has answered."""
+        """Return Slurm's ID; None before sbatch has answered."""
         return self.job.slurm_id
 
     @property
@@ -66,28 +66,27 @@ class JobHandle:
 
     @property
     def job(self) -> Job:
-        """Return the job as the agent knows it now."""
+        """Return the job's current state."""
         if not (self._job.state.final and self._job.delivered):
             self._job = self._api.job(self.id)
         return self._job
 
     @property
     def output(self) -> str:
-        """Return all text of the job so far in order: stdout, stderr and errors."""
+        """Return the output so far: stdout, stderr and errors in order."""
         return "".join(read_whole_log(self._api, self.id))
 
     def task_output(self, task: int) -> str:
-        """Return the output of one task of an array, by its index; `job.tasks` says which tasks
-        there are and how each does. RequestError."""
+        """Return the output of an array task; `job.tasks` has the indices. RequestError."""
         return "".join(read_whole_log(self._api, self.id, task))
 
     def done(self) -> bool:
-        """Return whether the job has ended, well or not."""
+        """Return whether the job has ended."""
         return self.job.state.final
 
     def wait(self, timeout: float | None = None) -> Job:
-        """Return the job once it has ended. TimeoutError: it had not within `timeout` seconds
-        (None: wait for ever)."""
+        """Wait for the end of the job and return it. TimeoutError: after `timeout` seconds (None:
+        no limit)."""
         until_s = float("inf") if timeout is None else time.monotonic() + timeout
         job = self.job
         cursor = ""
@@ -102,18 +101,17 @@ class JobHandle:
         return job
 
     def result(self, timeout: float | None = None) -> dict[str, object]:
-        """Return the variables that came back, once the job has ended; the files that `--fetch`
-        names have come too. CellFailed: the job did not end well; VariableError: a variable did not
-        come; JobLostError, SignatureError; TimeoutError as `wait`; what kept the files from
-        coming."""
+        """Wait for the end of the job and of `--fetch`, and return the variables. CellFailed: the
+        job failed; VariableError: a variable is missing; JobLostError, SignatureError; TimeoutError
+        as in `wait`; errors of `--fetch`."""
         variables, failed = self._outcome(timeout)
         if failed:
             raise failed
         return variables
 
     def exception(self, timeout: float | None = None) -> JupyterSlurmError | None:
-        """Return what `result` raises because of the job, once it has ended; None: nothing. Raise
-        what keeps the outcome from coming; TimeoutError as `wait`."""
+        """Wait for the end of the job and return the error that `result` raises for it, or None.
+        Raise other errors; TimeoutError as in `wait`."""
         return self._outcome(timeout)[1]
 
     def _outcome(self, timeout: float | None) -> tuple[dict[str, object], JupyterSlurmError | None]:
@@ -128,7 +126,7 @@ class JobHandle:
             except JupyterSlurmError as exc:
                 if failed is None:
                     raise
-                failed.add_note(f"Its files did not come: {exc}")
+                failed.add_note(f"Its files were not fetched: {exc}")
         self._job = self._api.delivered(self.id)
         return variables, failed
 
@@ -137,7 +135,7 @@ class JobHandle:
         return self._job
 
     def attach(self) -> None:
-        """Bring output, figures and variables into the running cell, as `%slurm attach` does."""
+        """Show output and load variables in the running cell, as `%slurm attach` does."""
         from jupyter_slurm.magics.state import current  # noqa: PLC0415
 
         current().shell.run_line_magic("slurm", f"attach {self.id}")
@@ -153,24 +151,24 @@ class JobHandle:
         return f"<{plain(self._job, time.time()).splitlines()[0]}>"
 
     def _ipython_display_(self) -> None:
-        """Show a card that stays up to date."""
+        """Show a live card."""
         from jupyter_slurm.magics.state import current  # noqa: PLC0415
 
-        with suppress(JupyterSlurmError):  # the card says that nothing newer is known
+        with suppress(JupyterSlurmError):  # the card shows the last known state
             self._job = self.job
         current().show_card(self._job)
 
 
 class Connection:
-    """The agent, seen from one cluster: `connect` returns it."""
+    """A cluster, returned by `connect`."""
 
     def __init__(self, api: Api, cluster: str | None) -> None:
         self.api = api
         self.cluster = cluster
 
     def submit(self, spec: JobSpec) -> JobHandle:
-        """Submit a job; the same spec is one job. SubmitError: sbatch refused; RequestError: the
-        spec is not valid."""
+        """Submit a job; the same spec is submitted once. SubmitError: sbatch refused; RequestError:
+        the spec is invalid."""
         import msgspec  # noqa: PLC0415
 
         if spec.cluster is None:
@@ -178,7 +176,7 @@ class Connection:
         return JobHandle(self.api, self.api.submit(spec))
 
     def job(self, job_id: str) -> JobHandle:
-        """Return the job with our id or Slurm's. NotFoundError."""
+        """Return the job with our ID or Slurm's. NotFoundError."""
         return JobHandle(self.api, self.api.job(job_id))
 
     def jobs(self) -> list[JobHandle]:
@@ -187,9 +185,8 @@ class Connection:
 
 
 def connect(cluster: str | None = None) -> Connection:
-    """Connect to the agent, and start it if none runs; jobs that name no cluster go to `cluster`
-    (None: the default cluster). A call that needs a login asks the person who is there for it.
-    AgentError."""
+    """Connect to the agent, and start it if needed. Jobs without a cluster go to `cluster` (None:
+    the default). A call that needs a login asks the user. AgentError."""
     from jupyter_slurm import client  # noqa: PLC0415
     from jupyter_slurm.client.login import attended  # noqa: PLC0415
 
@@ -213,8 +210,8 @@ def until_ready(
     wait_s: Callable[[Job], float] = lambda _: _WAIT_S,
     ask: Callable[[Callable[[], LogChunk]], LogChunk] = lambda call: call(),
 ) -> Iterator[LogChunk]:
-    """Yield the chunks of the job's log until the job, as each chunk gives it, is ready or has
-    ended. `ask` makes the calls, each of which waits for `wait_s`."""
+    """Yield chunks of the job's log until the job is `ready` or has ended. `ask` makes the calls,
+    each of which waits for `wait_s`."""
     cursor = ""
     while not (job.state.final or is_ready(job)):
         chunk = ask(partial(api.logs, job.id, cursor, wait_s=wait_s(job)))
@@ -225,7 +222,7 @@ def until_ready(
 def log_pages(
     api: Api, job_id: str, task: int | None = None, cursor: str = ""
 ) -> Iterator[LogChunk]:
-    """Yield all output so far of a job, or of a task of an array, page by page."""
+    """Yield the output so far of a job or array task, in pages."""
     while True:
         chunk = api.logs(job_id, cursor, budget_bytes=None, task=task)
         yield chunk
@@ -235,13 +232,13 @@ def log_pages(
 
 
 def read_whole_log(api: Api, job_id: str, task: int | None = None) -> Iterator[str]:
-    """Yield the text of the whole log in order: stdout, stderr and errors."""
+    """Yield the text of the log: stdout, stderr and errors in order."""
     for chunk in log_pages(api, job_id, task):
         yield text_of(chunk.outputs)
 
 
 def text_of(outputs: Iterable[Output]) -> str:
-    """Return the text of streams and errors, also of errors that a notebook's cell may raise."""
+    """Return the text of streams and errors, including allowed errors of notebook cells."""
     return "".join(map(_text_of, outputs))
 
 
@@ -257,31 +254,31 @@ def _text_of(output: Output) -> str:
 
 
 def error_text(error: ErrorOutput) -> str:
-    """Return what a terminal shows of the error, with the colours of its traceback."""
+    """Return the error for a terminal, with colours."""
     if error.ename == "SystemExit":
-        # As Python itself: `sys.exit(3)` says nothing, `sys.exit("why")` says why.
+        # As in Python, `sys.exit(3)` prints nothing and `sys.exit("why")` the text.
         return "" if error.evalue.removeprefix("-").isdecimal() else f"{error.evalue}\n"
     return ("\n".join(error.traceback) or f"{error.ename}: {error.evalue}") + "\n"
 
 
 def wait_for_transfer(api: Api, transfer: Transfer) -> Transfer:
-    """Return the transfer once it has ended. Raise what made it fail."""
+    """Wait for the end of a transfer and return it. Raise its error."""
     while transfer.state is TransferState.RUNNING:
         transfer = api.transfer(transfer.id, wait_s=_WAIT_S)
     return check_transfer(transfer)
 
 
 def check_transfer(transfer: Transfer) -> Transfer:
-    """Return the transfer; raise what made it fail."""
+    """Return the transfer; raise its error."""
     if transfer.state is TransferState.FAILED:
         if transfer.problem is None:
-            raise JupyterSlurmError("The transfer failed, and nobody knows why.")
+            raise JupyterSlurmError("The transfer failed for an unknown reason.")
         raise from_problem(transfer.problem)
     return transfer
 
 
 def check_shown_transfer(transfer: Transfer) -> Transfer:
-    """Check a transfer the same way, after its card has named the files that did not arrive."""
+    """Return the transfer; raise its error without the files that its card names."""
     if transfer.failed is not None and transfer.problem is not None:
         error = from_problem(transfer.problem)
         error.detail = None
@@ -292,8 +289,7 @@ def check_shown_transfer(transfer: Transfer) -> Transfer:
 def read_result_variables(
     result: Result, failed: dict[str, str] | None = None
 ) -> dict[str, object]:
-    """Return the variables that were asked for and can be read; add to `failed`, by name, why
-    others cannot."""
+    """Return the requested variables; add to `failed` the errors of the others, by name."""
     job, values = result.job, dict[str, object]()
     failed = {} if failed is None else failed
     if not isinstance(job, CellJob):
@@ -316,8 +312,7 @@ def read_result_variables(
 def _read(
     job: CellJob, path: str, names: Sequence[str], asked: Sequence[str], failed: dict[str, str]
 ) -> dict[str, object]:
-    """Read those of `names` that were asked for from a file; add to `failed` why others stay
-    unread."""
+    """Read the requested variables from a file; add to `failed` the errors of the others."""
     from jupyter_slurm.jobs.outcome.variables import read_variables  # noqa: PLC0415
 
     wanted = [name for name in names if name in asked]

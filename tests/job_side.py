@@ -9,13 +9,12 @@ from typing import Any
 import msgspec
 
 from jupyter_slurm.wire import (
-    Action,
-    ActionState,
-    ActionVerb,
     AgentStatus,
     Changes,
     Connection,
     Job,
+    JobVerb,
+    Refusal,
     UsageChanges,
     UsageSample,
 )
@@ -36,21 +35,6 @@ STATUS = AgentStatus(
 )
 
 
-def action_of(verb: ActionVerb, job_ids: list[str], cluster: str | None, **fields: Any) -> Action:
-    """One that has ended well."""
-    value = Action(
-        id="action",
-        cluster=cluster or "",
-        verb=verb,
-        state=ActionState.DONE,
-        jobs=len(job_ids),
-        done=len(job_ids),
-        began_s=0.0,
-        ended_s=1.0,
-    )
-    return msgspec.structs.replace(value, **fields)
-
-
 class JobSide(ABC):
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
@@ -58,7 +42,6 @@ class JobSide(ABC):
         self._revision = 0
         self._woken = False
         self._changed = threading.Condition()
-        self._actions: dict[str, Action] = {}
 
     @abstractmethod
     def connections(self) -> list[Connection]: ...
@@ -124,24 +107,13 @@ class JobSide(ABC):
     def extend(self, job_id: str, limit: str) -> Job:
         return self.change(job_id, limit_s=7200)
 
-    def steer_many(
+    def control_jobs(
         self,
-        verb: ActionVerb,
+        verb: JobVerb,
         job_ids: list[str],
         slurm_ids: list[str] | None = None,
         cluster: str | None = None,
-    ) -> Action:
+    ) -> list[Refusal]:
         for job_id in job_ids:
             getattr(self, verb)(job_id)
-        action = action_of(verb, job_ids, cluster)
-        self._actions[action.id] = action
-        return action
-
-    def action(self, action_id: str, wait_s: float = 0.0) -> Action:
-        return self._actions[action_id]
-
-    def stop_action(self, action_id: str) -> Action:
-        return self._actions[action_id]
-
-    def forget_action(self, action_id: str) -> None:
-        self._actions.pop(action_id, None)
+        return []

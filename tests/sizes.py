@@ -79,7 +79,7 @@ NOT_FAST = (
     "jobs/submission/test_sbatch_call.py",
     "jobs/submission/test_script.py",
     "jobs/submission/test_staging.py",
-    "jobs/test_actions.py",
+    "jobs/test_control.py",
     "magics/test_kernel.py",
     "node/test_kernel.py",
     "node/test_lab.py",

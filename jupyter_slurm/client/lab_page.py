@@ -1,5 +1,4 @@
-"""The page that takes this machine's browser into a lab or a dashboard: a file of the user's own,
-and its opening.
+"""Local pages that log a browser in to a lab or dashboard.
 
 The token and a dashboard's address are in the file (0600, in a folder 0700): the browser gets the
 file's name, which every user of this machine can see.
@@ -21,12 +20,12 @@ from jupyter_slurm.views.card import title
 from jupyter_slurm.wire import DASHBOARDS, DashboardName, Job, LabEntry
 
 _WAIT_S, _TRIES = 20.0, 3
-"""How long a dashboard may take to start."""
+"""Seconds per try, and tries, for a dashboard to start."""
 
 
 def of_dashboard(api: Api, job: Job, name: DashboardName) -> tuple[Path, str]:
-    """Write the page of a dashboard of the job once that answers; return it, and the dashboard's
-    address. RequestError, NotFoundError: there is none."""
+    """Write the page of a job's dashboard once it answers; return the page and the dashboard's
+    address. RequestError, NotFoundError."""
     for last in (False,) * (_TRIES - 1) + (True,):
         try:
             entry = api.dashboard_entry(job.id, name, _WAIT_S)
@@ -54,7 +53,7 @@ def _write(stem: str, page: str) -> Path:
 
 
 def show(path: Path) -> bool:
-    """Open the page in a browser; return whether there is one here."""
+    """Open the page in a browser; return whether there is one."""
     return webbrowser.open(path.as_uri())
 
 

@@ -1,7 +1,7 @@
-"""The front end's half of a login: the questions of `Api.connect`, put to the person who is there.
+"""The front end's half of a login: it puts the questions of `Api.connect` to the user.
 
-`attended` is the one place where a call that needs a login gets one. Who is asked, and where, is
-an `Answerer`: a terminal here, a notebook in `magics`. Answers are passed on and kept nowhere.
+`InteractiveClient` logs in for any call that needs it. A `Prompter` asks: a terminal here, a
+notebook in `magics`. Answers are never stored.
 """
 
 from __future__ import annotations
@@ -28,42 +28,41 @@ _R = TypeVar("_R")
 
 _WAIT_S = 20.0
 _SHORT_PROMPT = 40
-"""Characters of a host's prompt that fit on a line behind `alice@gateway.example.org asks:`."""
+"""Characters of a host's prompt that fit after `alice@gateway.example.org asks:`."""
 _QUOTED_WIDTH = 70
 
 
 class Answerer(Protocol):
-    """A person, reached in some way."""
+    """A way to ask the user."""
 
     def there(self) -> bool:
-        """Tell whether anybody can be asked here: else no host is troubled with a login."""
+        """Return whether a user can be asked; otherwise no login is attempted."""
 
     def say(self, text: str) -> None:
         """Show a line."""
 
     def secret(self, prompt: str) -> str:
-        """Return what the person typed, unseen. KeyboardInterrupt, EOFError: they would rather not;
-        LoginNeededError: nobody can be asked here."""
+        """Read a hidden answer. KeyboardInterrupt, EOFError: the user cancelled; LoginNeededError:
+        no user can be asked."""
 
     def choice(self, prompt: str) -> str:
-        """Return the same for what may be seen while typed, e.g. the number of a menu's line."""
+        """Read a visible answer, e.g. a number in a menu."""
 
     def confirm(self, prompt: str) -> str:
-        """Return the same for a yes or no."""
+        """Read a yes or no."""
 
 
 class LoginDeclined(KeyboardInterrupt):
-    """The person would rather not: what they had begun ends, and Run All with it."""
+    """The user cancelled the login, and with it the cell and Run All."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"KeyboardInterrupt: {self}"]
 
 
 class Attended:
-    """An Api with a person at hand: what needs a login asks them for it, and goes on.
+    """An Api that logs in when a call needs it, and repeats the call.
 
-    Only in the main thread, which is where a person waits for something: in any other one the
-    LoginNeededError comes through, for `repeating` or for somebody to read.
+    Only in the main thread, where a user waits; other threads get the LoginNeededError.
     """
 
     def __init__(self, api: Api, answerer: Answerer) -> None:
@@ -84,7 +83,7 @@ class Attended:
         return attended_call
 
     def repeating(self, act: Callable[[], _R], cluster: Callable[[], str | None]) -> _R:
-        """Return what `act` gives; where that needs a login on `cluster`, log in and act again."""
+        """Return the result of `act`; if it needs a login on `cluster`, log in and repeat it."""
         try:
             return act()
         except LoginNeededError as exc:
@@ -96,11 +95,11 @@ class Attended:
         return act()
 
     def log_in(self, cluster: str | None) -> Connection:
-        """Log in as the function `log_in` does; every login of this object is one caller's."""
+        """Log in as the function `log_in` does, always as the same caller."""
         return log_in(self._api, cluster, self._answerer, self._caller)
 
     def _cluster_of(self, named: dict[str, Any]) -> str | None:
-        """Return the cluster that the call with these arguments goes to; None: the default."""
+        """Return the cluster of a call with these arguments; None: the default."""
         if named.get("job_id") is not None:
             return self._api.job(named["job_id"]).cluster
         if "spec" in named:
@@ -109,14 +108,14 @@ class Attended:
 
 
 def attended(api: Api, answerer: Answerer) -> Api:
-    """Return the same Api; a call that needs a login gets one from the person at hand."""
+    """Return the Api with logins by the prompter."""
     return cast("Api", Attended(api, answerer))
 
 
 def log_in(api: Api, cluster: str | None, answerer: Answerer, caller: str) -> Connection:
-    """Return the connection, once it is open. LoginError, HostKeyError, TransportError: it is not.
+    """Log in and return the open connection. LoginError, HostKeyError, TransportError.
 
-    LoginDeclined: the person would rather not. LoginNeededError: nobody can be asked here.
+    LoginDeclined: the user cancelled. LoginNeededError: no user can be asked.
     """
     try:
         return _Conversation(api, cluster, answerer, caller).run()
@@ -126,7 +125,7 @@ def log_in(api: Api, cluster: str | None, answerer: Answerer, caller: str) -> Co
 
 
 class _Conversation:
-    """One login, from its first question to its end."""
+    """The questions and answers of one login."""
 
     def __init__(self, api: Api, cluster: str | None, answerer: Answerer, caller: str) -> None:
         self._api = api
@@ -134,7 +133,7 @@ class _Conversation:
         self._answerer = answerer
         self._caller = caller
         self._is_anothers = False
-        """Somebody else was asked first, and may still answer."""
+        """Whether another window was asked first and may still answer."""
 
     def run(self) -> Connection:
         connection = self._connect()
@@ -156,8 +155,8 @@ class _Conversation:
         if not self._is_anothers:
             self._is_anothers = True
             self._answerer.say(
-                f"Waiting for the login on {connection.cluster} in another window: answer "
-                "there. ■ or Ctrl-C stops waiting."
+                f"Waiting for the login to {connection.cluster} in another window. Answer "
+                "there, or stop waiting with ■ or Ctrl-C."
             )
 
     def _answer(self, question: Question) -> Connection:
@@ -176,18 +175,18 @@ class _Conversation:
         return self._api.answer(question.id, answer, wait_s=_WAIT_S)
 
     def _decline(self, question: Question) -> None:
-        """End the login for everybody, so that no host and no window waits."""
-        with suppress(JupyterSlurmError):  # it says what is known here
+        """Cancel the login for all windows."""
+        with suppress(JupyterSlurmError):  # the login has ended already
             self._api.answer(question.id, None)
 
 
 def is_yes(answer: str) -> bool:
-    """Return whether the answer is a yes."""
+    """Return whether the answer means yes."""
     return answer.strip().lower() in ("y", "yes")
 
 
 def typed_unseen(prompt: str) -> str:
-    """Read a password from this process's terminal; no core dump of the process holds it."""
+    """Read a password from the terminal; the process then writes no core dump."""
     core_dumps.refuse()
     return getpass.getpass(prompt)
 
@@ -199,8 +198,8 @@ def _not_open(connection: Connection) -> JupyterSlurmError:
 
 
 def _ask(question: Question, answerer: Answerer) -> str:
-    """Put the question so that its form says where the answer goes: what a host says stands behind
-    a mark or the host's name, and begins no line, so it cannot look like ours."""
+    """Ask so that the form shows where the answer goes: a host's text follows a mark or the host's
+    name and never starts a line, so that it cannot look like ours."""
     prompt = visible(question.prompt).strip()
     match question.kind:
         case QuestionKind.HOST_KEY:
@@ -220,10 +219,10 @@ def _ask(question: Question, answerer: Answerer) -> str:
 
 
 def _quoted(question: Question, prompt: str, answerer: Answerer) -> str:
-    """Return what to ask with, after showing the rest of what the host says as the host's."""
+    """Show the host's instruction as a quotation and return the prompt."""
     lines = question.instruction.splitlines()
     if len(prompt) > _SHORT_PROMPT:
-        # A terminal would break it, and the host choose what begins the next line.
+        # A terminal would wrap it, and the host could choose the start of the next line.
         lines, prompt = [*lines, prompt], "Your answer:"
     if any(line.strip() for line in lines):
         answerer.say(f"{question.host} says:")
@@ -232,14 +231,14 @@ def _quoted(question: Question, prompt: str, answerer: Answerer) -> str:
             answerer.say(f"  | {part}")
     if question.names_a_key:
         answerer.say(
-            f"Careful: this is a question of {question.host}, which has no need of the "
-            "passphrase of your key. Your answer is sent there."
+            f"Careful: {question.host} asks this question and does not need the passphrase of "
+            "your key. Your answer is sent to that host."
         )
     return f"{question.host} asks: {prompt} "
 
 
 class TerminalAnswerer:
-    """The person at this process's terminal, whatever stdin and stdout are."""
+    """The user at the process's terminal, whatever stdin and stdout are."""
 
     def __init__(self, tty: Path = Path("/dev/tty")) -> None:
         self._tty = tty
@@ -256,7 +255,7 @@ class TerminalAnswerer:
             self._write(text + "\n")
 
     def secret(self, prompt: str) -> str:
-        self._write("")  # without a terminal getpass would read stdin
+        self._write("")  # without a terminal, getpass would read stdin
         return typed_unseen(prompt)
 
     def choice(self, prompt: str) -> str:
@@ -276,6 +275,6 @@ class TerminalAnswerer:
                 terminal.write(text.encode("utf-8", "replace"))
         except OSError as exc:
             raise LoginNeededError(
-                "A login needs answers, and there is no terminal to ask for them.",
-                hint="Log in first: `jupyter slurm login` in a terminal.",
+                "The login needs answers, and there is no terminal.",
+                hint="Log in first with `jupyter slurm login` in a terminal.",
             ) from exc

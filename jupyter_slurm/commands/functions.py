@@ -45,7 +45,6 @@ from jupyter_slurm.views.connections import (
 from jupyter_slurm.views.preview_text import check_text
 from jupyter_slurm.views.table import Table
 from jupyter_slurm.wire import (
-    ActionVerb,
     ClusterInfo,
     Connection,
     ImageSpec,
@@ -53,6 +52,7 @@ from jupyter_slurm.wire import (
     JobKind,
     JobSpec,
     JobState,
+    JobVerb,
     LabSpec,
     Preview,
     Priorities,
@@ -204,7 +204,7 @@ def warn_ended_earlier(caller: Caller, job: Job, word: str) -> None:
         caller.warn(told)
 
 
-def steer(verb: ActionVerb, caller: Caller, args: Arguments) -> Outcomes:
+def steer(verb: JobVerb, caller: Caller, args: Arguments) -> Outcomes:
     return Outcomes(steering.steer_each(caller.api, verb, args.ids))
 
 

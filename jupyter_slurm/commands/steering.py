@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, RequestError, from_problem
+from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, RequestError
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views.card import (
     ended_earlier,
@@ -16,15 +16,15 @@ from jupyter_slurm.views.card import (
     title,
     told_to_end,
 )
-from jupyter_slurm.wire import Action, ActionState, ActionVerb, Job, JobKind
+from jupyter_slurm.wire import Job, JobKind, JobVerb, Refusal
 
 _WAIT_S = 20.0
 
 
 def steer_each(
-    api: Api, verb: ActionVerb, words: Sequence[str]
+    api: Api, verb: JobVerb, words: Sequence[str]
 ) -> Iterator[tuple[str, str | JupyterSlurmError]]:
-    """Apply the verb to the jobs with these IDs, those of a cluster by one action; yield for each
+    """Apply the verb to the jobs with these IDs, those of a cluster by one call; yield for each
     the sentence about it, or the error."""
     found: dict[str, Job | JupyterSlurmError] = {}
     for word in dict.fromkeys(words):
@@ -36,15 +36,15 @@ def steer_each(
     for job in found.values():
         if isinstance(job, Job):
             there.setdefault(job.cluster, []).append(job.id)
-    ended: dict[str, Action | JupyterSlurmError | None] = {}
+    refusals: dict[str, list[Refusal] | JupyterSlurmError] = {}
     for cluster, ids in there.items():
         try:
-            ended[cluster] = _steered(api, verb, list(dict.fromkeys(ids)), cluster)
+            refusals[cluster] = _control(api, verb, list(dict.fromkeys(ids)), cluster)
         except JupyterSlurmError as exc:
-            ended[cluster] = exc
+            refusals[cluster] = exc
     for word, before in found.items():
         if isinstance(before, Job):
-            yield word, _outcome(api, verb, word, before, ended[before.cluster])
+            yield word, _outcome(api, verb, word, before, refusals[before.cluster])
         else:
             yield word, before
 
@@ -77,31 +77,27 @@ def forget_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | Jup
             yield word, exc
 
 
-def _steered(api: Api, verb: ActionVerb, job_ids: list[str], cluster: str) -> Action | None:
-    """Return the action when it has ended; stop it if the wait is interrupted. None: a single
-    job has a call of its own, whose error explains more."""
+def _control(api: Api, verb: JobVerb, job_ids: list[str], cluster: str) -> list[Refusal]:
+    """Do it and return the jobs that refused. A single job has its own call, whose error says more;
+    cancelling a job that has ended is not an error."""
     if len(job_ids) == 1 and verb != "cancel":
         call: Callable[[str], Job] = getattr(api, verb)
         call(job_ids[0])
-        return None
-    action = api.steer_many(verb, job_ids, [], cluster)
-    try:
-        while action.state is ActionState.RUNNING:
-            action = api.action(action.id, wait_s=_WAIT_S)
-    except KeyboardInterrupt:
-        api.stop_action(action.id)
-        raise
-    api.forget_action(action.id)
-    return action
+        return []
+    return api.control_jobs(verb, job_ids, [], cluster)
 
 
 def _outcome(
-    api: Api, verb: ActionVerb, word: str, before: Job, action: Action | JupyterSlurmError | None
+    api: Api, verb: JobVerb, word: str, before: Job, refusals: list[Refusal] | JupyterSlurmError
 ) -> str | JupyterSlurmError:
     job = api.job(before.id)
     is_asked = job.state.final or job.cancel_requested_s != before.cancel_requested_s
-    if not (verb == "cancel" and is_asked) and (error := _error_of(before, action)) is not None:
-        return error
+    if not (verb == "cancel" and is_asked):
+        if isinstance(refusals, JupyterSlurmError):
+            return refusals
+        for refusal in refusals:
+            if refusal.job in (before.slurm_id, before.id):
+                return RequestError(refusal.why)
     if verb != "cancel":
         return _told_done(verb, before, job)
     earlier = ended_earlier(before, word, time.time())
@@ -109,16 +105,7 @@ def _outcome(
     return " ".join(filter(None, (earlier, told)))
 
 
-def _error_of(job: Job, action: Action | JupyterSlurmError | None) -> JupyterSlurmError | None:
-    if action is None or isinstance(action, JupyterSlurmError):
-        return action
-    why = next((one.why for one in action.refusals if one.job in (job.slurm_id, job.id)), None)
-    if why is not None:
-        return RequestError(why)
-    return from_problem(action.problem) if action.problem is not None else None
-
-
-def _told_done(verb: ActionVerb, before: Job, job: Job) -> str:
+def _told_done(verb: JobVerb, before: Job, job: Job) -> str:
     if verb != "requeue":
         done = "held" if verb == "hold" else "released"
         return f"{title(before)}: {done} ({job.state.word})"

@@ -1,4 +1,4 @@
-"""The server's own routes: jobs made from its files, and a log as a file."""
+"""Routes for jobs from the server's files, and a log as a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _FileHandler(Handler):
 
 class _LineHandler(_FileHandler):
     async def spec_maker(self, name: str) -> Callable[[Api], JobSpec]:
-        """Return a function, which may block, that makes the job's spec from the body."""
+        """Return a function that makes the spec from the body and may block."""
         await self.permit(OWN[name])
         wish = self.wish(files.LineWish)
         pushes = await self.may(EXECUTE)
@@ -37,7 +37,7 @@ class _LineHandler(_FileHandler):
 
 
 class SpecHandler(_LineHandler):
-    """`POST spec`: a line and a text or file -> JobSpec."""
+    """`POST spec`: return the JobSpec of a line with a text or file."""
 
     @authenticated
     async def post(self) -> None:
@@ -45,7 +45,7 @@ class SpecHandler(_LineHandler):
 
 
 class OutlookHandler(_LineHandler):
-    """`POST outlook`: the same -> Preview, in one step: a form asks while its user types."""
+    """`POST outlook`: return the Preview of the same, as the user types."""
 
     @authenticated
     async def post(self) -> None:
@@ -54,7 +54,7 @@ class OutlookHandler(_LineHandler):
 
 
 class NotebookHandler(_FileHandler):
-    """`POST notebook`: a file of this server's -> Job."""
+    """`POST notebook`: submit a file and return the Job."""
 
     @authenticated
     async def post(self) -> None:
@@ -67,7 +67,7 @@ class NotebookHandler(_FileHandler):
 
 
 class ExecutedHandler(_FileHandler):
-    """`POST executed`: writes a job's executed notebook beside the notebook -> its path."""
+    """`POST executed`: save a job's executed notebook beside the notebook; return its path."""
 
     @authenticated
     async def post(self) -> None:
@@ -82,7 +82,7 @@ class ExecutedHandler(_FileHandler):
 
 
 class LogHandler(Handler):
-    """`GET logfile?job_id=…[&task=…]`: all of a job's output, or a task's, as a file to keep."""
+    """`GET logfile?job_id=…[&task=…]`: download the output of a job or task."""
 
     @authenticated
     async def get(self) -> None:
@@ -105,6 +105,6 @@ class LogHandler(Handler):
         except StreamClosedError:
             return
         except JupyterSlurmError:
-            self.detach().close()  # a normal end would mean that this was all
+            self.detach().close()  # a normal end would mean that the file is complete
             return
         self.finish(set_content_type="text/plain; charset=utf-8")

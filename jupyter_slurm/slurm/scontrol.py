@@ -117,11 +117,6 @@ def job_argv(slurm_id: str) -> list[str]:
     return ["scontrol", "show", "job", "-d", "-o", slurm_id]
 
 
-def script_argv(slurm_id: str) -> list[str]:
-    """Ask for the batch script of a job that the controller still knows."""
-    return ["scontrol", "write", "batch_script", slurm_id, "-"]
-
-
 def config_argv() -> list[str]:
     """Ask for the controller's configuration, once per session."""
     return ["scontrol", "show", "config"]

@@ -146,11 +146,6 @@ def everyone_argv() -> list[str]:
     return ["squeue", "-h", "-a", "-t", "all", "-o", record_format(_FIELDS)]
 
 
-def one_argv(slurm_id: str) -> list[str]:
-    """Ask for one job, of any user, partition and state; for an array all tasks."""
-    return ["squeue", "-h", "-a", "-t", "all", "-j", slurm_id, "-o", record_format(_FIELDS)]
-
-
 def all_argv() -> list[str]:
     """Ask for the queue as far as this user may see it: jobs that have not ended, waiting arrays in
     one row."""

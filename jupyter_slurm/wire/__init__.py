@@ -5,9 +5,9 @@ None if not known. Slurm's words (partition, reason, QOS …) are Slurm's text. 
 public names in `__all__`. `framing` has the frames of streams into jobs.
 """
 
-from jupyter_slurm.wire.action import *
 from jupyter_slurm.wire.cluster import *
 from jupyter_slurm.wire.connection import *
+from jupyter_slurm.wire.control import *
 from jupyter_slurm.wire.image import *
 from jupyter_slurm.wire.job import *
 from jupyter_slurm.wire.kernel import *

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from jupyter_slurm.wire.action import Action
 from jupyter_slurm.wire.cluster import Check, Cost
 from jupyter_slurm.wire.connection import Connection
 from jupyter_slurm.wire.job import Job
@@ -153,7 +152,7 @@ class Preview(Struct, frozen=True, kw_only=True):
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """What is new of jobs, connections and actions since a cursor."""
+    """What is new of jobs and connections since a cursor."""
 
     cursor: str
     """Opaque; "" is the beginning. The cursor of an earlier agent counts as the beginning."""
@@ -164,5 +163,3 @@ class Changes(Struct, frozen=True, kw_only=True):
     """Ids of jobs that were forgotten."""
     connections: tuple[Connection, ...] | None = None
     """All connections; None: none has changed."""
-    actions: tuple[Action, ...] | None = None
-    """All actions that run, and those that have ended and were not forgotten; None: as before."""

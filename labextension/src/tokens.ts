@@ -4,7 +4,6 @@ import { Token, type ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import type {
-  Action,
   Cluster,
   Connection,
   Job,
@@ -89,9 +88,8 @@ export interface ISlurmModel {
   /** Ours, by our id. */
   readonly jobs: ReadonlyMap<string, Job>;
   /** What is done to many jobs at once; another array whenever that has changed. */
-  readonly actions: readonly Action[];
   readonly freshness: Freshness;
-  /** Clusters, connections, jobs, actions or freshness have changed; at most once a frame. */
+  /** Clusters, connections, jobs or freshness have changed; at most once a frame. */
   readonly changed: ISignal<ISlurmModel, void>;
   /** A job is in another state than it was; the first news of a job is none. */
   readonly stateChanged: ISignal<ISlurmModel, { job: Job; before: Job['state'] }>;

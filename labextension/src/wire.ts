@@ -1,6 +1,5 @@
 // What leaves a process, as jupyter_slurm/wire has it. Made by `npm run wire`; not edited by hand.
 
-export type ActionState = 'done' | 'failed' | 'running' | 'stopped';
 /**
  * Slurm's states under Slurm's names, and five of ours for what Slurm has no word for.
  */
@@ -48,16 +47,13 @@ export type Job = CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | La
 export type JobSpec = CellSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec;
 
 export interface Wire {
-  Action?: Action;
-  ActionState?: ActionState;
-  Refusal?: Refusal;
-  Problem?: Problem;
   AgentStatus?: AgentStatus;
   Check?: Check;
   Association?: Association;
   Behind?: Behind;
   CellJob?: CellJob;
   JobState?: JobState;
+  Problem?: Problem;
   Usage?: Usage;
   Transfer?: Transfer;
   TransferState?: TransferState;
@@ -121,6 +117,7 @@ export interface Wire {
   QueueChanges?: QueueChanges;
   QueueEntry?: QueueEntry;
   Quota?: Quota;
+  Refusal?: Refusal;
   RemoteKernel?: RemoteKernel;
   Result?: Result;
   Spending?: Spending;
@@ -131,40 +128,6 @@ export interface Wire {
   Output?: Output;
   Job?: Job;
   JobSpec?: JobSpec;
-}
-/**
- * What is done to many jobs, each task of an array being one, and how far that is.
- */
-export interface Action {
-  id: string;
-  cluster: string;
-  verb: 'cancel' | 'hold' | 'release' | 'requeue';
-  state: ActionState;
-  jobs: number;
-  done: number;
-  refused: number;
-  refusals: Refusal[];
-  began_s: number;
-  ended_s: number | null;
-  problem: Problem | null;
-}
-/**
- * A job to which it could not be done.
- */
-export interface Refusal {
-  job: string;
-  why: string;
-}
-/**
- * An error on its way to a person: see `errors.py` for the codes.
- */
-export interface Problem {
-  code: string;
-  message: string;
-  hint: string | null;
-  detail: string | null;
-  transient: boolean;
-  option: string | null;
 }
 /**
  * `jupyter slurm status`.
@@ -288,6 +251,17 @@ export interface CellJob {
   tensorboard: string | null;
 }
 /**
+ * An error on its way to a person: see `errors.py` for the codes.
+ */
+export interface Problem {
+  code: string;
+  message: string;
+  hint: string | null;
+  detail: string | null;
+  transient: boolean;
+  option: string | null;
+}
+/**
  * What a job used, against what it had; None where nobody measured.
  */
 export interface Usage {
@@ -364,7 +338,7 @@ export interface CellSpec {
   tensorboard: string | null;
 }
 /**
- * What is new of jobs, connections and actions since a cursor.
+ * What is new of jobs and connections since a cursor.
  */
 export interface Changes {
   cursor: string;
@@ -372,7 +346,6 @@ export interface Changes {
   jobs: (CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob)[];
   gone: string[];
   connections: Connection[] | null;
-  actions: Action[] | null;
 }
 export interface ProgramJob {
   kind: 'program';
@@ -1319,6 +1292,13 @@ export interface Quota {
   tres: string;
   limit_hours: number;
   used_hours: number;
+}
+/**
+ * A job that stays as it was.
+ */
+export interface Refusal {
+  job: string;
+  why: string;
 }
 /**
  * One that is on disk, or that would be.

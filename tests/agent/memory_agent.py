@@ -52,7 +52,6 @@ from jupyter_slurm.wire import (
     ProgramSpec,
     QueueEntry,
     Result,
-    ScriptSpec,
     Stream,
     Transfer,
     TransferState,
@@ -238,15 +237,6 @@ class MemoryService(FileSide, JobSide, QueueSide):
         if job_id not in self._jobs:
             raise NotFoundError(f"There is no job {job_id!r} here.", hint="`%slurm jobs` lists.")
         return self._jobs[job_id]
-
-    def adopt(self, slurm_id: str, cluster: str | None = None) -> Job:
-        if slurm_id == "1000000":
-            raise NotFoundError(f"Slurm knows no job {slurm_id}.")
-        same = [job for job in self._jobs.values() if job.slurm_id == slurm_id]
-        if same:
-            return same[-1]
-        job = self.submit(ScriptSpec(id=f"adopted{slurm_id}", name="theirs", code=""))
-        return self.change(job.id, slurm_id=slurm_id)
 
     def logs(
         self,

@@ -27,7 +27,6 @@ from jupyter_slurm.errors import (
     JupyterSlurmError,
 )
 from jupyter_slurm.wire import (
-    ActionState,
     ErrorOutput,
     Job,
     JobState,
@@ -58,7 +57,7 @@ def made(kind: Any, state: JobState) -> Any:
         return {SAYS: made(args[1], state)}
     if kind is JobState:
         return state
-    if kind in (ActionState, TransferState):
+    if kind is TransferState:
         return kind.FAILED
     if kind is str or kind is Any:
         return SAYS

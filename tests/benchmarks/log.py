@@ -26,15 +26,15 @@ from tests.benchmarks.whole_queue import lab_of
 from tests.cluster.plugin import SlurmCluster, running_cluster
 from tests.ssh.waiting import wait_until
 from tests.ui.conftest import CHROMIUM, OPTIONS
-from tests.ui.lab import Lab, adopt
+from tests.ui.lab import Lab, submit_script
 
 HEAD = ("what", "jupyter-slurm")
 _MB = 1_000_000
 _LINE_BYTES = 76
-# Its arguments: lines at once, the file that it waits for, bytes a second after that, seconds.
+# Lines at once, the file that it waits for, bytes a second after that, seconds.
 _JOB = f"""#!/usr/bin/env python3
 import os, sys, time
-lines, go, rate, seconds = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+lines, go, rate, seconds = sys.argv[1:5]
 at = 0
 def write(more):
     global at
@@ -107,13 +107,10 @@ def measured(
 ) -> list[tuple[str, str]]:
     go = cluster.folder / "jobs" / "go"
     count = args.mb * _MB // _LINE_BYTES
-    script = cluster.folder / "jobs" / "long.py"
-    script.write_text(_JOB)
-    numbers = map(str, (count, go, args.rate * _MB, args.seconds))
-    slurm_id = cluster.submit("-J", "long log", str(script), *numbers)
-    output = cluster.folder / "jobs" / f"slurm-{slurm_id}.out"
+    output = cluster.folder / "jobs" / "long.out"
+    code = _JOB.replace("sys.argv[1:5]", repr((count, str(go), args.rate * _MB, args.seconds)))
+    job_id, _ = submit_script(page, "long log", code, output=str(output))
     wait_until(lambda: output.exists() and output.stat().st_size >= count * _LINE_BYTES)
-    job_id = adopt(page, slurm_id)
     meter = Meter(page)
     row = page.get_by_role("row", name=re.compile("^long log"))
     page.get_by_role("tab", name="Slurm").click()

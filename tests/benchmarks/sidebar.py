@@ -34,7 +34,7 @@ from tests.cluster.plugin import SlurmCluster, jupyter_homes, running_cluster
 from tests.specs import known
 from tests.ui.conftest import CHROMIUM, OPTIONS
 from tests.ui.kept_page import new_context
-from tests.ui.lab import adopt, at_rest
+from tests.ui.lab import at_rest, submit_script
 
 _MB: Final = 1_000_000
 _MOST_MB: Final = 120
@@ -147,9 +147,7 @@ def measured(
         *told("scrolled by 40 rows a frame: longest frame", scrolled),
     ]
     writes = _WRITES.format(rate=args.rate * _MB)
-    script = cluster.folder / "jobs" / "writes.py"
-    script.write_text("#!/usr/bin/env python3" + writes)
-    adopt(page, cluster.submit("-J", "script", str(script)))
+    submit_script(page, "script", "#!/usr/bin/env python3" + writes)
     of_script, script_mb = logged(browser, page, "script", args)
     cluster.run("scancel", "--me")
     sends = [sys.executable, "-c", _SENDS, writes]

@@ -18,8 +18,6 @@ from jupyter_slurm.commands import notebooks
 from jupyter_slurm.errors import NotFoundError
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.wire import (
-    Action,
-    ActionVerb,
     AgentStatus,
     CellSpec,
     Check,
@@ -32,17 +30,19 @@ from jupyter_slurm.wire import (
     JobKind,
     JobSpec,
     JobState,
+    JobVerb,
     LogChunk,
     Output,
     Preview,
     Problem,
     ProgramSpec,
+    Refusal,
     Result,
     Spending,
     Spent,
     Stream,
 )
-from tests.job_side import STATUS, action_of
+from tests.job_side import STATUS
 from tests.specs import known
 
 
@@ -138,18 +138,15 @@ class MemoryApi:
         self.calls.append(("cancel", job_id))
         return self.job(job_id)
 
-    def steer_many(
+    def control_jobs(
         self,
-        verb: ActionVerb,
+        verb: JobVerb,
         job_ids: list[str],
         slurm_ids: list[str] | None = None,
         cluster: str | None = None,
-    ) -> Action:
+    ) -> list[Refusal]:
         self.calls += [(verb, job_id) for job_id in job_ids]
-        return action_of(verb, job_ids, cluster)
-
-    def forget_action(self, action_id: str) -> None:
-        pass
+        return []
 
     def forget(self, job_id: str) -> None:
         self.job(job_id)

@@ -190,7 +190,7 @@ def test_jobs_live_where_every_node_sees_them(run: Run) -> None:
     [
         (("arandu", "--yes"), "--host"),
         (("arandu", "--host", "a b", "--yes"), "[user@]host[:port]"),
-        (("../x", "--host", "h", "--yes"), "cannot be a cluster's name"),
+        (("../x", "--host", "h", "--yes"), "is not a valid name"),
         (("arandu", "--host", "h", "--runtime", "dokcer", "--yes"), "dokcer"),
         (("arandu", "--host", "h", "--env", "x", "--yes"), "NAME=VALUE"),
         (("arandu",), "This needs an answer"),

@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from jupyter_slurm.job import read_result_variables
-from jupyter_slurm.jobs.submission.certificate import of_key
+from jupyter_slurm.jobs.submission.launching import dask_certificate
 from jupyter_slurm.wire import JobState
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, running_cluster
 from tests.jobs.conftest import Site
@@ -265,7 +265,7 @@ class Neighbour:
             "key": key.decode(),
             "launch": hmac.digest(key, b"launch", "sha256").hex(),
             "ray": hmac.digest(key, b"ray 0", "sha256").hex(),
-            "dask": of_key(key)[1].decode().splitlines()[1],
+            "dask": dask_certificate(key)[1].decode().splitlines()[1],
         }
         entry = self.job.site.service.dashboard_entry(self.job.id, "tensorboard")
         return found | {"dashboard": entry.login_url.removeprefix("http://").partition(":")[0]}
@@ -372,7 +372,7 @@ def not_into_dask(neighbour: Neighbour) -> None:
     told = json.loads((neighbour.folder / "engine.0.json").read_bytes())
     theirs = [
         neighbour.ground.other.write(name, data.decode())
-        for name, data in zip(("tls.pem", "tls.key"), of_key(b"their own"), strict=True)
+        for name, data in zip(("tls.pem", "tls.key"), dask_certificate(b"their own"), strict=True)
     ]
     ports = neighbour.of("launch_dask.py", "multiprocessing")
     assert len(ports) == 5, neighbour.ports

@@ -238,7 +238,7 @@ def test_in_docker_each_node_has_a_container_of_its_own(
 def test_mpi_is_refused_before_anything_is_sent_where_it_does_not_find_slurm(
     nodes: Site,
 ) -> None:
-    with pytest.raises(RequestError, match="MPI does not find Slurm"):
+    with pytest.raises(RequestError, match="--launch mpi"):
         nodes.service.submit(spec("1", launch="mpi", runtime="docker", image="demo:1"))
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.job import JobHandle
 from jupyter_slurm.jobs.submission.script import SETUP_EXIT
 from jupyter_slurm.wire import JobKind, JobState
 from tests.jobs.conftest import Site, over_ssh, spec
@@ -40,6 +44,28 @@ def test_the_error_files_of_an_arrays_tasks_are_shown(site: Site, tmp_path: Path
         text = "".join(getattr(output, "text", "") for output in chunk.outputs)
         assert "told" in text
         assert f"error {task}" in text
+
+
+def test_each_task_of_an_array_has_its_state_and_its_own_output(site: Site, tmp_path: Path) -> None:
+    """`%j` is the task's own number in Slurm, which the other tasks' paths do not show."""
+    text = (
+        f"#!/bin/sh\n#SBATCH --hold --array=1-3,12 --output={tmp_path}/%j.out\n"
+        "echo I am $SLURM_ARRAY_TASK_ID\n[ $SLURM_ARRAY_TASK_ID != 2 ]\n"
+    )
+    job = site.service.submit(spec(text, kind=JobKind.SCRIPT))
+    wait_until(lambda: site.service.job(job.id).tasks == {"PENDING": "1-3,12"})
+    site.service.release(job.id)
+    ended = site.wait(job.id)
+    assert ended.state is JobState.FAILED
+    assert ended.tasks == {"COMPLETED": "1,3,12", "FAILED": "2"}
+    handle = JobHandle(site.service, ended)
+    assert [handle.task_output(task) for task in (1, 2, 12)] == [
+        "I am 1\n",
+        "I am 2\n",
+        "I am 12\n",
+    ]
+    with pytest.raises(RequestError):
+        handle.task_output(4)
 
 
 def test_a_folder_that_the_node_lacks_is_named(site: Site, tmp_path: Path) -> None:

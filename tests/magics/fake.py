@@ -20,8 +20,6 @@ from jupyter_slurm.errors import NotFoundError, SubmitError
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
 from jupyter_slurm.wire import (
-    Action,
-    ActionVerb,
     AgentStatus,
     CellSpec,
     Check,
@@ -41,6 +39,7 @@ from jupyter_slurm.wire import (
     JobDetails,
     JobSpec,
     JobState,
+    JobVerb,
     LabEntry,
     LogChunk,
     Output,
@@ -48,6 +47,7 @@ from jupyter_slurm.wire import (
     Preview,
     ProgramSpec,
     QueueEntry,
+    Refusal,
     Result,
     Show,
     Stream,
@@ -228,10 +228,6 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
                 return job
         raise NotFoundError(f"There is no job {job_id}.")
 
-    def adopt(self, slurm_id: str, cluster: str | None = None) -> Job:
-        self.far()
-        return self.job(slurm_id)
-
     def logs(
         self,
         job_id: str,
@@ -295,15 +291,15 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         self.kill(job.id, JobState.CANCELLED, "It was cancelled by you.")
         return self.job(job.id)
 
-    def steer_many(
+    def control_jobs(
         self,
-        verb: ActionVerb,
+        verb: JobVerb,
         job_ids: list[str],
         slurm_ids: list[str] | None = None,
         cluster: str | None = None,
-    ) -> Action:
-        self.calls.append("steer_many")
-        return super().steer_many(verb, job_ids, slurm_ids, cluster)
+    ) -> list[Refusal]:
+        self.calls.append("control_jobs")
+        return super().control_jobs(verb, job_ids, slurm_ids, cluster)
 
     def requeue(self, job_id: str) -> Job:
         self.job(job_id)

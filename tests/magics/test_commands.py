@@ -46,7 +46,7 @@ def test_cancel_takes_several_and_one_that_fails_keeps_none(shell: Shell, api: F
     ran = shell.run(f"%slurm cancel {first} nope {second}")
     assert isinstance(ran.error, NotFoundError)
     assert all(api.job(one).cancel_requested_s for one in (first, second))
-    assert api.calls.count("steer_many") == 1
+    assert api.calls.count("control_jobs") == 1
 
 
 def test_hold_release_and_forget_reach_the_job(shell: Shell, api: FakeApi) -> None:

@@ -107,7 +107,7 @@ def test_defaults_of_every_toml_type_become_the_text_that_slurm_takes(config: Pa
         ("[a]\nsetup = '''\n[b]\npoll_s = 1\n'''\npoll_s = -1", "line 6: [a] `poll_s`"),
         ("default = 3", "line 1: `default` must be the name of a cluster, in quotes."),
         ("runtime = 'x'\n[a]", "line 1: `runtime` stands above the first [CLUSTER]."),
-        ("['a b']", "line 1: 'a b' cannot be a cluster's name."),
+        ("['a b']", "line 1: 'a b' is not a valid name of a cluster."),
         ("[a]\nhost = login", "is not valid TOML: Invalid value (at line 2"),
     ],
 )
@@ -163,7 +163,7 @@ def test_a_private_cluster_is_the_default_only_until_there_is_another(config: Pa
 
 def test_several_clusters_without_a_default_are_listed_in_the_error(config: Path) -> None:
     write(config / "clusters.toml", "[a]\n[b]\n")
-    with pytest.raises(ConfigError, match=r"several clusters .*: a, b\.") as caught:
+    with pytest.raises(ConfigError, match=r": a, b\.") as caught:
         _ = load_profiles().default
     assert str(config / "clusters.toml") in str(caught.value)
     assert names(load_profiles()) == ["a", "b"]
@@ -311,7 +311,7 @@ def test_a_template_is_laid_under_the_clusters_own_table(config: Path) -> None:
     [
         (
             '[a]\ntemplate = "sdumnt"\n',
-            "line 2: [a] There is no template `sdumnt`; did you mean `sdumont`?",
+            "line 2: [a] No template `sdumnt`; did you mean `sdumont`?",
             "Templates: aau-aicloud, arandu, ",
         ),
         (

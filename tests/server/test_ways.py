@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from jupyter_slurm.agent import by_server
+from jupyter_slurm.agent import via_jupyter_server
 from jupyter_slurm.agent.place import SOCKET_VARIABLE
 from jupyter_slurm.client import connect
 from tests.server.served import (
@@ -130,7 +130,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> Kerne
         for name in ("URL", "TOKEN"):
             monkeypatch.delenv(f"JUPYTERHUB_SERVICE_{name}", raising=False)
         monkeypatch.delenv("JUPYTERHUB_API_TOKEN", raising=False)
-        monkeypatch.setattr(by_server, "_PAUSES_S", (0.0, 0.01))
+        monkeypatch.setattr(via_jupyter_server, "_PAUSES_S", (0.0, 0.01))
 
     return become
 

@@ -208,22 +208,24 @@ def show_more(form: Locator) -> None:
     form.get_by_text("More", exact=True).click()
 
 
-def adopt(page: Page, slurm_id: str) -> str:
-    """Makes a job of the cluster `local` one of ours, as opening it does; our id."""
-    ours: str = page.evaluate(
-        """async id => {
-            const url = document.baseURI.replace(/lab\\b.*/, 'jupyter-slurm/api/adopt');
+def submit_script(page: Page, name: str, code: str, **options: str) -> tuple[str, str]:
+    """Submit a batch script to the cluster `local`; return our ID and Slurm's."""
+    job_id = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(8))
+    spec = {"kind": "script", "id": job_id, "name": name, "code": code, "cluster": "local"}
+    slurm_id: str = page.evaluate(
+        """async spec => {
+            const url = document.baseURI.replace(/lab\\b.*/, 'jupyter-slurm/api/submit');
             const xsrf = document.cookie.match(/_xsrf=([^;]*)/)?.[1] ?? '';
             const answer = await fetch(url, {
                 method: 'POST',
                 headers: {'X-XSRFToken': xsrf},
-                body: JSON.stringify({slurm_id: id, cluster: 'local'})
+                body: JSON.stringify({spec})
             });
-            return (await answer.json()).id;
+            return (await answer.json()).slurm_id;
         }""",
-        slurm_id,
+        {**spec, "options": {"job-name": name, **options}},
     )
-    return ours
+    return job_id, slurm_id
 
 
 class Notebook:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.ui.lab import Lab, adopt
+from tests.ui.lab import Lab, submit_script
 from tests.ui.looks import look_as_it_is
 from tests.ui.side import Sbatch, open_sidebar, row
 
@@ -30,12 +30,12 @@ def high_contrast(lab_home: tuple[Path, dict[str, str]]) -> Iterator[None]:
 @pytest.mark.usefixtures("high_contrast")
 def test_every_view_can_be_read_with_strong_contrast(page: Page, lab: Lab, sbatch: Sbatch) -> None:
     sbatch("runs strongly", "--gpus-per-node=1")
-    held = sbatch("strongly held", "-H")
     sidebar = open_sidebar(page, lab)
     expect(page.locator("body")).to_have_attribute(
         "data-jp-theme-name", "JupyterLab Dark High Contrast"
     )
-    adopt(page, held)
+    _, held = submit_script(page, "strongly held", "#!/bin/sh\nsleep 600\n", hold="")
+    sbatch.ids.append(held)
     expect(row(sidebar, "runs strongly")).to_contain_text("1 GPU")
     row(sidebar, "strongly held").focus()
     page.keyboard.press("Space")

@@ -34,7 +34,7 @@ def browser_of_files(
     page.get_by_role("menuitem", name="Open the job", exact=True).click()
     expect(page.get_by_role("log", name="Output")).to_be_visible()
     row(sidebar, name).click(button="right")
-    page.get_by_role("menuitem", name="Open its folder", exact=True).click()
+    page.get_by_role("menuitem", name="Open folder", exact=True).click()
     return page.get_by_role("region", name="Files of clusters"), folder
 
 

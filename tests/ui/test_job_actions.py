@@ -51,7 +51,7 @@ def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     slurm_id = sbatch("steered", "--requeue", "--begin=now+1hour", "--time=60")
     shown = waits(sidebar).filter(has_text="steered")
-    do(sidebar, "steered", "Copy the id")
+    do(sidebar, "steered", "Copy job ID")
     wait_until(lambda: copied(page) == slurm_id)
     menu(page, row(sidebar, "steered"), "Hold")
     expect(shown).to_contain_text("on hold")
@@ -145,7 +145,7 @@ def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
     expect(page.locator("body")).not_to_contain_text(SECRET, use_inner_text=True)
     actions = page.get_by_role("group", name="Actions")
     expect(actions.get_by_role("button")).to_have_text(
-        ["Go to its cell", "Open a terminal", "Copy the id", "Cancel"]
+        ["Go to cell", "Open a terminal", "Copy job ID", "Cancel"]
     )
     page.get_by_role("button", name=str(notebook.path), exact=True).click()
     expect(notebook.cell(1)).to_be_in_viewport()
@@ -153,7 +153,7 @@ def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
 
     page.get_by_role("tab", name="Slurm").click()
     sidebar = page.get_by_role("region", name="Slurm")
-    menu(page, row(sidebar, "from-a-cell"), "Open its folder")
+    menu(page, row(sidebar, "from-a-cell"), "Open folder")
     files = page.get_by_role("region", name="File Browser Section")
     expect(files.get_by_text(notebook.path.name, exact=True)).to_be_visible()
     expect(files.get_by_text("job.sh", exact=True)).to_have_count(0)

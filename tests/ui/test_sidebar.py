@@ -47,7 +47,7 @@ def test_a_job_that_was_submitted_in_a_terminal_is_seen_read_out_and_its_end_too
             - row "read out, waiting, on hold" [level=2] [selected]
         - group "Selected jobs":
           - status: 1 selected
-          - button "Copy the id"
+          - button "Copy job ID"
           - button "Release"
           - button "Cancel"
     """)

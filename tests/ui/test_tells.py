@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.waiting import wait_until
-from tests.ui.lab import Lab, adopt, at_rest
+from tests.ui.lab import Lab, at_rest, submit_script
 from tests.ui.looks import look
 
 _TOLD = "told <b>&"
@@ -33,20 +32,17 @@ def desk(page: Page, idle_lab: Lab) -> Page:
     return page
 
 
-@pytest.fixture
-def held(cluster: SlurmCluster) -> Iterator[str]:
-    """The id of a job that waits until it is released."""
-    line = ("--parsable", "-H", "-J", "told <b>&", "--wrap", "sleep 600")
-    slurm_id = cluster.run("sbatch", *line).stdout.strip()
-    yield slurm_id
-    cluster.run("scancel", slurm_id)
+def submit_held(page: Page) -> str:
+    """Submit a job that waits until it is released; return Slurm's ID."""
+    _, slurm_id = submit_script(page, _TOLD, "#!/bin/sh\nsleep 600\n", hold="")
+    return slurm_id
 
 
 def test_a_job_is_counted_and_told_of_once_from_its_start_to_its_end_and_not_by_a_new_page(
-    desk: Page, held: str, cluster: SlurmCluster
+    desk: Page, cluster: SlurmCluster
 ) -> None:
     address = desk.url
-    adopt(desk, held)
+    held = submit_held(desk)
     item = desk.get_by_role("button", name="Slurm:")
     expect(item).to_have_accessible_name(re.compile("waits"))
     cluster.run("scontrol", "release", held)
@@ -72,7 +68,7 @@ def _alert(page: Page) -> Locator:
 
 
 def test_sidebar_and_views_are_opened_from_status_bar_and_palette_and_settings_are_used(
-    desk: Page, held: str, cluster: SlurmCluster
+    desk: Page, cluster: SlurmCluster
 ) -> None:
     desk.get_by_role("button", name="Slurm:").press("Enter")
     expect(desk.get_by_role("region", name="Slurm")).to_be_visible()
@@ -92,7 +88,7 @@ def test_sidebar_and_views_are_opened_from_status_bar_and_palette_and_settings_a
     expect(start).to_be_checked()
     look(desk, "settings")
     start.uncheck()
-    adopt(desk, held)
+    held = submit_held(desk)
     cluster.run("scontrol", "release", held)
     expect(desk.get_by_role("button", name="Slurm:")).to_have_text("Slurm 1 ▶ 0 ◷")
     expect(_alert(desk)).to_have_count(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Literal
 
 from jupyter_slurm.errors import CommandError, RequestError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
@@ -12,8 +11,6 @@ from jupyter_slurm.jobs.watching.queue_rows import entry_of, the_accounted, the_
 from jupyter_slurm.slurm import sacct, squeue, states
 from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.wire import CommandOutput, QueueEntry
-
-Verb = Literal["hold", "release", "requeue"]
 
 ASK_WAIT_S = 5.0
 _MOST_DAYS = 366

@@ -164,7 +164,7 @@ class Ending:
             idle_s=job.idle_s,
             slurm_out=_text(slurm_out),
             unstarted_claim=started is None and exit_bytes is None and self._has_claimed(),
-            folder_gone=exit_bytes is None and self._folder_gone(),
+            folder_gone=exit_bytes is None and not self._cluster.transport.exists(self._dir.path),
             log_tail=_text(log),
             limit_passed=bool(
                 started and job.limit_s and time.time() > started.time_s + job.limit_s
@@ -178,12 +178,6 @@ class Ending:
         if kind_of(job).is_as_written or job.session is not None:
             return False
         return self._cluster.transport.exists(self._dir.claim(job.restarts))
-
-    def _folder_gone(self) -> bool:
-        """Tell whether the job's folder is gone; one submitted elsewhere never had any."""
-        if self._book.record(self._job.id).adopted:
-            return False
-        return not self._cluster.transport.exists(self._dir.path)
 
     def _read(self, span: Span) -> bytes | None:
         try:

@@ -1,7 +1,7 @@
-"""The jobs that the agent knows, in memory and in the store; those that wait for a change are told.
+"""The registry of our jobs, in memory and in the store; it wakes calls that wait for changes.
 
-The one place where a job is changed: every change is on disk before anybody sees it, and raises
-the revision. Thread-safe. Knows nothing of Slurm.
+Only the registry changes a job: each change is on disk before it is visible, and raises the
+revision. Thread-safe.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.records.events import following
 from jupyter_slurm.jobs.records.journal import Journal, News, Revisions
-from jupyter_slurm.jobs.records.store import Batch, Record, Store
+from jupyter_slurm.jobs.records.store import Record, Store
 from jupyter_slurm.wire import Job
 
 _UNWANTED_KEPT = 1_000
@@ -31,11 +31,10 @@ class Book:
         self._closed = False
         self._stirs = 0
         found = sorted(store.load(), key=lambda record: record.job.revision)
-        for record in found:  # the process that pushed has ended
+        for record in found:  # the pushing process has ended
             record.job = msgspec.structs.replace(record.job, transfer=None)
         self._records = Journal[Record](lambda record: record.job.revision)
         self._records.update((record.job.id, record) for record in found)
-        # Counted on, so that of a job's file and a batch it is known which is newer.
         self.revisions = Revisions(found[-1].job.revision if found else 0)
         self._records.remembers_since = self.revisions.latest
         self._live = {r.job.id: r for r in found if not r.job.state.final}
@@ -43,11 +42,11 @@ class Book:
 
     @property
     def stirs(self) -> int:
-        """How often anything has changed or grown: read it, look, then wait for it to differ."""
+        """The number of notifications: read it, check, then wait for another."""
         return self._stirs
 
     def stirred_since(self, stirs: int) -> Callable[[], bool]:
-        """Return a condition for `wait`: anything has changed or grown since `stirs` was read."""
+        """Return a condition for `wait`: a notification since `stirs` was read."""
         return lambda: self._stirs != stirs
 
     @property
@@ -59,7 +58,7 @@ class Book:
         return self.revisions.latest
 
     def add(self, record: Record) -> bool:
-        """Add the record; False: that id is taken, and nothing was changed."""
+        """Add the record. False: the ID exists, and nothing has changed."""
         with self._changed:
             if record.job.id in self._records:
                 return False
@@ -73,7 +72,7 @@ class Book:
             return True
 
     def unwanted(self, job_id: str) -> None:
-        """Remember that the end of an unknown job was asked for: its submission may still come."""
+        """Remember the cancellation of an unknown job, whose submission may still come."""
         with self._changed:
             self._unwanted.append(job_id)
 
@@ -87,24 +86,22 @@ class Book:
         self._notify()
 
     def record(self, job_id: str) -> Record:
-        """Return a record by our id or Slurm's: of that, the newest job, a live one first. The ID
-        of any part of a heterogeneous job (`153+1`) means the job. NotFoundError; RequestError:
-        jobs of several clusters have it."""
+        """Return a record by our ID, or by Slurm's: the newest live job, else the newest. The ID of
+        any part of a heterogeneous job (`153+1`) names the job. NotFoundError; RequestError: jobs
+        of several clusters have this ID."""
         with self._changed:
             if job_id in self._records:
                 return self._records[job_id]
             whole_id = job_id.partition("+")[0]
             same = [r for r in self._records.values() if r.job.slurm_id == whole_id]
         if not same:
-            raise NotFoundError(
-                f"There is no job {job_id!r} here.", hint="`%slurm jobs` lists yours."
-            )
+            raise NotFoundError(f"There is no job {job_id!r}.", hint="`%slurm jobs` lists yours.")
         same = [record for record in same if not record.job.state.final] or same
         if len({record.job.cluster for record in same}) > 1:
             jobs = ", ".join(f"{one.job.id} on {one.job.cluster}" for one in same)
             raise RequestError(
-                f"{job_id} is Slurm's id of jobs of several clusters: {jobs}.",
-                hint="The id of eight letters means one of them.",
+                f"{job_id} is Slurm's ID of jobs on several clusters: {jobs}.",
+                hint="Use the ID of eight letters.",
             )
         return max(same, key=lambda record: record.job.created_s)
 
@@ -117,13 +114,13 @@ class Book:
             return sorted(self._records.values(), key=lambda r: r.job.created_s, reverse=True)
 
     def live(self, cluster: str | None = None) -> list[Record]:
-        """Return those that have not ended, of one cluster or of all, newest first."""
+        """Return the records of jobs that have not ended, newest first; None: of all clusters."""
         with self._changed:
             found = [r for r in self._live.values() if cluster in (None, r.job.cluster)]
         return sorted(found, key=lambda r: r.job.created_s, reverse=True)
 
     def by_slurm_id(self, cluster: str) -> dict[str, list[Record]]:
-        """Map each of Slurm's ids on that cluster to all jobs that have had it, newest first."""
+        """Map Slurm's IDs on that cluster to the records that have had them, newest first."""
         found: dict[str, list[Record]] = {}
         for record in self.records():
             if record.job.slurm_id and record.job.cluster == cluster:
@@ -131,13 +128,13 @@ class Book:
         return found
 
     def news(self, revision: int | None) -> tuple[int, News[Job]]:
-        """Return the revision of now, and what has changed after `revision` (None: all)."""
+        """Return the current revision and the changes since `revision` (None: all jobs)."""
         with self._changed:
             whole, records, gone = self._records.since(revision)
             return self.revision, News(whole, tuple(one.job for one in records), gone)
 
     def change(self, job_id: str, **changes: Any) -> Job:
-        """Change and return the job, with these fields; save only what makes a difference."""
+        """Change these fields of the job and return it; save only real changes."""
         with self._changed:
             record = self.record(job_id)
             old = record.job
@@ -151,31 +148,15 @@ class Book:
             self._enter(record)
             return record.job
 
-    def note_cancels(self, requested_s: Mapping[str, float | None]) -> None:
-        """Change when the end of each of these jobs was asked for, at the cost of one file. Leave
-        those as they are that have ended."""
-        with self._changed:
-            live = {job_id: when for job_id, when in requested_s.items() if job_id in self._live}
-            if not live:
-                return
-            self.revisions.latest += 1
-            now_s = time.time()
-            batch = Batch(revision=self.revision, time_s=now_s, cancel_requested_s=live)
-            self.store.save_batch(batch)
-            for job_id, when in live.items():
-                record = self._live[job_id]
-                record.change(self.revision, now_s, cancel_requested_s=when)
-                self._enter(record)
-
     def found(self, seen: Job, **changes: Any) -> Job:
-        """Change the job by a look that began when it was as `seen`. Do nothing where its state has
-        changed meanwhile: the look is then older than what is known."""
+        """Change the job by an observation that began when it was `seen`. Do nothing if its state
+        has changed since: the observation is outdated."""
         with self._changed:
             job = self.job(seen.id)
             return self.change(seen.id, **changes) if job.state is seen.state else job
 
     def note(self, job_id: str, **changes: Any) -> None:
-        """Change fields of the record that no client sees, and save it, synced."""
+        """Change fields of the record that clients do not see, and save it, synced."""
         with self._changed:
             record = self.record(job_id)
             for name, value in changes.items():
@@ -183,7 +164,7 @@ class Book:
             self.store.save_synced(record)
 
     def change_each(self, changed: Callable[[Record], Mapping[str, Any] | None]) -> None:
-        """Save each record for which `changed`, which may alter it, returns changes of its job."""
+        """Save each record for which `changed`, which may alter it, returns changes of the job."""
         with self._changed:
             for record in [*self._records.values()]:
                 changes = changed(record)
@@ -204,22 +185,22 @@ class Book:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep all others from looking or changing anything meanwhile; for what is quick."""
+        """Hold the lock, for quick work."""
         with self._changed:
             yield
 
     def wait(self, ready: Callable[[], bool], wait_s: float) -> bool:
-        """Return whether `ready` came true within `wait_s`; ask it after every change or nudge."""
+        """Return whether `ready` became true within `wait_s`; test it after every notification."""
         with self._changed:
             return self._changed.wait_for(lambda: self._closed or ready(), wait_s)
 
     def nudge(self) -> None:
-        """Wake the waiting calls: something outside the record has changed; output has grown."""
+        """Wake waiting calls after a change outside of the records, such as new output."""
         with self._changed:
             self._notify()
 
     def close(self) -> None:
-        """End every wait, now and later."""
+        """End every current and later wait."""
         with self._changed:
             self._closed = True
             self._notify()

@@ -1,7 +1,6 @@
-"""What is new since a revision: values by key, the latest changed last, and the keys that are gone.
+"""A change log: values by key, the latest change last, and the removed keys.
 
-Revisions are numbers that count up; a cursor names one, and means nothing to another agent. Not
-thread-safe, and knows nothing of what the values are.
+Revisions count up. A cursor names a revision and is valid for one agent only. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ _GONE_KEPT = 20_000
 
 
 class Revisions:
-    """The number of the latest change, and the cursors that name such numbers."""
+    """The latest revision, and cursors that name revisions."""
 
     def __init__(self, latest: int = 0) -> None:
         self.latest = latest
         self._epoch = secrets.token_hex(4)
 
     def cursor(self, revision: int, *more: str) -> str:
-        """Return the cursor of a revision, with what else its holder knows."""
+        """Return the cursor of a revision, with more state of its holder."""
         return ".".join((self._epoch, str(revision), *more))
 
     def read(self, cursor: str) -> tuple[int | None, str]:
-        """Return the revision that the cursor's holder knows, and what more the cursor says. None:
-        the holder knows nothing, or the cursor is another agent's, or not ours at all."""
+        """Return the revision and the state in the cursor. None: the cursor is empty, malformed or
+        another agent's."""
         epoch, _, rest = cursor.partition(".")
         revision, _, more = rest.partition(".")
         is_number = revision.isdecimal() and len(revision) < _DIGITS
@@ -42,21 +41,21 @@ class Revisions:
 
 class News(NamedTuple, Generic[T]):
     whole: bool
-    """`values` are all there are."""
+    """Whether `values` are all values."""
     values: tuple[T, ...]
-    """In the order in which they have changed."""
+    """Values, the latest change last."""
     gone: tuple[str, ...]
-    """The latest first."""
+    """Removed keys, latest first."""
 
 
 class Journal(dict[str, T]):
-    """Values by key; `revision_of` says at which revision a value came."""
+    """Values by key; `revision_of` returns the revision of a value."""
 
     def __init__(self, revision_of: Callable[[T], int]) -> None:
         self._revision_of = revision_of
         self._gone = deque[tuple[int, str]]()
         self.remembers_since = 0
-        """The revision before which it is not known what is gone."""
+        """The revision since which removed keys are known."""
 
     def put(self, key: str, value: T) -> None:
         self.pop(key, None)
@@ -69,8 +68,8 @@ class Journal(dict[str, T]):
             self.remembers_since, _ = self._gone.popleft()
 
     def since(self, revision: int | None) -> News[T]:
-        """Return what has changed after `revision`, at the cost of what has; all there is for None,
-        or for a revision from which that cannot be told."""
+        """Return the changes since `revision`, in time proportional to their number; all values for
+        None or a revision that is too old."""
         if revision is None or revision < self.remembers_since:
             return News(True, tuple(self.values()), ())
         changed = takewhile(lambda one: self._revision_of(one) > revision, reversed(self.values()))

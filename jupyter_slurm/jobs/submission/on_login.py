@@ -1,10 +1,9 @@
-"""Jobs that are not handed to Slurm: images that are made on the login machine itself.
+"""Jobs that run on the login node without Slurm: image builds.
 
-Such a job has the folder and the script of any other, so that output, following, attaching and its
-end are the same code. Only these differ: how it is begun, how it is told to end, and where to ask
-what became of it. A keeper over there begins the script in a process group of its own, ends that
-when it is told to, and leaves the last word for a script that could not. `submitted` says on which
-host they are: a login name may lead to another one next time, from which nothing of it can be seen.
+Folder and script are those of any job, so that output, attaching and verdict share the code. Start,
+cancellation and state differ. A keeper on the login node starts the script in its own process
+group, stops it on request, and writes the exit file if the script could not. `submitted` names the
+host: the same login name may reach another host next time, where the processes are not visible.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from jupyter_slurm.wire import Job, JobState
 
 _TIMEOUT_S = 30.0
 _GRACE_S = 20
-"""Between TERM and KILL: what was unpacked is removed meanwhile."""
+"""Seconds between TERM and KILL, in which the script removes unpacked files."""
 
 _SINCE_SH = """
 since() { # PID: when it began, in ticks of its machine; nothing: it has ended
@@ -33,8 +32,8 @@ since() { # PID: when it began, in ticks of its machine; nothing: it has ended
 } 2>/dev/null
 """
 
-# Run by the keeper, whose beginning is $1, as the script's own process. Whoever links the file
-# first runs the script, on NFS too; fd 3 tells that it is decided.
+# Run by the keeper, whose start time is $1, as the script's process. The process that links the
+# file first runs the script, on NFS too; closing fd 3 reports the decision.
 _SCRIPT_SH = (
     _SINCE_SH
     + """
@@ -80,14 +79,14 @@ printf '{"exit_code": %d, "signal": "%s", "time_s": %d}\\n' "$rc" "$signal" "$(d
 """
 )
 
-# Runs in the job's folder; a second time it only says what the first one has left.
+# Runs in the job's folder; a second run only prints the result of the first.
 _BEGIN_SH = """
 [ -s submitted ] || : "$(setsid sh -c "$1" sh "$2" "$3" 3>&1 </dev/null >>slurm.out 2>&1 &)"
 cat submitted 2>/dev/null || { cat slurm.out >&2; exit 1; }
 """
 
-# A line for each "VERB FOLDER" of its words. Process ids come again: only a process
-# that began at that moment of that boot is the one that is meant.
+# Prints a line for each "VERB FOLDER". Process IDs are reused: only a process with the same start
+# time and boot ID is the same one.
 _LOOK_SH = (
     _SINCE_SH
     + """
@@ -112,7 +111,7 @@ while [ $# -gt 0 ]; do look "$1" "$2"; shift 2; done
 
 
 class LoginSubmitter(Submitter):
-    """The beginning of one, pursued until it is known on which host."""
+    """The start of one job, retried until its host is known."""
 
     def _hand_over(self, submission: Submission, files: Files) -> Completed:
         argv = ["sh", "-c", _BEGIN_SH, "begin", _KEEPER_SH, _SCRIPT_SH, str(_GRACE_S)]
@@ -128,8 +127,8 @@ class LoginSubmitter(Submitter):
             return self._settle(host)
         return self._reject(
             SubmitError(
-                f"It could not be begun on the login machine of {self._cluster.name}.",
-                hint="Is the disk full, or over quota? `job_root` of the cluster's "
+                f"The login node of {self._cluster.name} could not start the job.",
+                hint="Check disk space and quota. `job_root` of the cluster's "
                 "profile says where jobs live.",
                 detail=done.stderr.decode(errors="replace").strip() or None,
             )
@@ -146,14 +145,14 @@ class LoginSubmitter(Submitter):
 
 
 def begun(book: Book, cluster: SlurmCluster) -> list[Job]:
-    """Return the live jobs of `cluster` that a look can tell of."""
+    """Return the live jobs of `cluster` that run on a login node."""
     jobs = [record.job for record in book.live(cluster.name)]
     return [job for job in jobs if job.on_login and job.submitted_s is not None]
 
 
 def look(book: Book, cluster: SlurmCluster) -> list[Job]:
-    """Return the jobs of `cluster` whose processes have ended. Tell the others to end where that
-    was asked for, and say where they cannot be seen from here. TransportError."""
+    """Return the jobs of `cluster` whose processes have ended. Stop the others on request, and note
+    which are not visible from this login node. TransportError."""
     jobs = begun(book, cluster)
     if not jobs:
         return []
@@ -177,7 +176,7 @@ def look(book: Book, cluster: SlurmCluster) -> list[Job]:
 
 
 def judge(evidence: Evidence) -> Verdict:
-    """Judge as `verdict.judge` does, where there is no Slurm that could say more."""
+    """Judge a job as `verdict.judge` does, without Slurm's evidence."""
     ended = evidence.exit
     exit_code = ended.exit_code if ended is not None else None
     if evidence.cancel_requested:
@@ -186,10 +185,10 @@ def judge(evidence: Evidence) -> Verdict:
     by_itself = ended is not None and ended.signal is None
     if evidence.folder_gone or evidence.unstarted_claim or by_itself:
         return verdict.judge(evidence)
-    where = f"the login machine {evidence.started.node}" if evidence.started else "a login machine"
-    why = f"It was killed on {where}, or that was started anew: it left no word of how it ended."
+    where = f"the login node {evidence.started.node}" if evidence.started else "a login node"
+    why = f"No exit record found. The job was killed on {where}, or that node restarted."
     if ended is not None:
-        why = f"It was ended on {where} by a signal (SIG{ended.signal}), and not from here."
+        why = f"A signal (SIG{ended.signal}) from outside jupyter-slurm ended the job on {where}."
     return Verdict(
         state=JobState.FAILED,
         why=why,
@@ -206,13 +205,13 @@ def _host(submitted: bytes) -> str | None:
 
 
 def _unseen(job: Job, state: str, here: str) -> str:
-    what = f"its folder is not there on the login machine {here}"
+    what = f"its folder is missing on the login node {here}"
     if state == "elsewhere":
         runs = ", ".join(job.nodes)
-        what = f"it runs on the login machine {runs}, and the connection leads to {here} now"
+        what = f"it runs on the login node {runs}, and the connection now reaches {here}"
     ends = "it cannot be cancelled" if job.cancel_requested_s else "its processes cannot be seen"
     return f"From here {ends}: {what}. Its files tell how it ends."
 
 
 def _silent(cluster: SlurmCluster, error: TimedOutError) -> ConnectionLostError:
-    return ConnectionLostError(f"The login machine of {cluster.name} does not answer: {error}.")
+    return ConnectionLostError(f"The login node of {cluster.name} does not answer: {error}.")

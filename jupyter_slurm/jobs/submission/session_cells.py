@@ -1,8 +1,7 @@
-"""The sending of a cell to its session, and what is asked of a session besides.
+"""Send cells to their session, `node/session.py`.
 
-Whether a cell was sent is never in doubt for long: a session takes each id once, so it is simply
-sent again. What becomes of it is told by the same files as of any cell (`watcher.py`, `ending.py`);
-what the session does with it is `node/session.py`'s.
+A session accepts each ID once, so a cell whose sending is in doubt is sent again. Its files report
+its output and end as those of any cell do (`watcher.py`, `ending.py`).
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from jupyter_slurm.readable import joined
 from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import CellSpec, Job, JobState
 
-# Runs in the cell's folder. A line that was cut off (full disk) must not swallow this one, so it
-# begins with a newline. Nobody may be behind the FIFO: opened both ways it takes what is written.
+# Runs in the cell's folder. The leading newline ends a truncated line (full disk). The FIFO may
+# have no reader: opened for reading and writing it accepts the byte anyway.
 _ASK_SH = """
 umask 077
 printf '\\n%s %s\\n' "$1" "$2" >>../requests || exit
@@ -38,7 +37,7 @@ _TIMEOUT_S = 30.0
 
 
 def ask(cluster: SlurmCluster, folder: JobDir, verb: str, cell_id: str) -> None:
-    """Ask the session to read what is wanted of the cell in `folder`. TransportError."""
+    """Send a request for the cell in `folder` to its session. TransportError."""
     argv = ["sh", "-c", f'cd -- "$3" && {{ {_ASK_SH} }}', "ask", verb, cell_id, str(folder.path)]
     try:
         done = cluster.transport.run(argv, timeout_s=_TIMEOUT_S)
@@ -52,20 +51,20 @@ def ended(session: Job) -> SubmitError:
     why = f" {session.why}" if session.why else ""
     return SubmitError(
         f"The session {session.name} ({session.id}) has ended ({session.state.word}).{why}",
-        hint="`%slurm session start [OPTIONS]` starts another; what this one held is gone.",
+        hint="`%slurm session start [OPTIONS]` starts another; the variables of this one are lost.",
     )
 
 
 def _not_written(folder: JobDir, words: bytes) -> FileAccessError:
     return FileAccessError(
-        f"The session's folder {folder.path.parent} cannot be written.",
-        hint="Is the disk full, or over quota?",
+        f"Cannot write the session's folder {folder.path.parent}.",
+        hint="Check disk space and quota.",
         detail=words.decode(errors="replace").strip() or None,
     )
 
 
 class CellSubmitter(Submitter):
-    """The sending of one cell to its session, pursued until it is there."""
+    """The sending of one cell, retried until the session has it."""
 
     def _step(self) -> bool:
         record = self._book.record(self._id)
@@ -86,7 +85,7 @@ class CellSubmitter(Submitter):
         return True
 
     def _send(self, spec: CellSpec) -> bool:
-        """Send the cell; return False where it was withdrawn meanwhile."""
+        """Send the cell; return False if it was cancelled meanwhile."""
         session = self._book.job(spec.session or "")
         if session.state.final:
             raise ended(session)
@@ -95,7 +94,7 @@ class CellSubmitter(Submitter):
             record = self._book.record(self._id)
             if record.job.state.final:
                 return False
-            record.sbatch_calls += 1  # sent again, it is the same cell
+            record.sbatch_calls += 1  # sending again is safe
         argv = ["sh", "-c", _ASK_SH, "ask", "run", self._id]
         try:
             done = self._cluster.transport.upload_and_run(
@@ -113,7 +112,7 @@ class CellSubmitter(Submitter):
         return True
 
     def _sent(self) -> Job:
-        with self._book.alone():  # its files may tell at this moment that it has ended
+        with self._book.alone():  # its files may report its end meanwhile
             record = self._book.record(self._id)
             job = record.job
             session = self._book.job(job.session or "")
@@ -138,15 +137,15 @@ def _waits_for(session: Job, others: bool) -> str | None:
 
 
 def ends_s(session: Job) -> float | None:
-    """Return when the session's time is over; None: that is not known yet, or it has no end."""
+    """Return the end of the session's time limit; None: unknown or unlimited."""
     if session.started_s is None or session.limit_s is None:
         return None
     return session.started_s + session.limit_s
 
 
 def rests(book: Book, session_id: str) -> None:
-    """Note from when on the session is idle: a cell has ended, or the session has begun."""
-    with book.alone(), suppress(NotFoundError):  # it was forgotten
+    """Note since when the session is idle: a cell has ended, or the session has started."""
+    with book.alone(), suppress(NotFoundError):  # forgotten
         session = book.job(session_id)
         has_cells = any(one.job.session == session.id for one in book.live(session.cluster))
         if not has_cells and not session.state.final:

@@ -1,10 +1,10 @@
-"""The submission of one job: pursued until it is known what became of it.
+"""The submission of one job, continued until its outcome is known.
 
-Law: a job is recorded, with its token, before sbatch is called; before sbatch is called again it
-is looked up, twice, with a pause between. An answer can be lost at any point (a controller that
-takes the job and answers after sbatch's time-out; this process killed while sbatch runs): then the
-id is in the folder's `submitted` file, or in the queue under the token, or in the file that the job
-writes when it starts.
+Law: a job is recorded with its token before sbatch is called, and looked up twice, with a pause,
+before sbatch is called again. The answer can be lost at any point: the controller accepts the job
+after sbatch has timed out, or this process is killed while sbatch runs. The ID is then in the
+folder's `submitted` file, in the queue under the token, or in the file that the job writes when it
+starts.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from jupyter_slurm.wire import CellSpec, JobSpec, JobState, TransferState
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 30.0
 _SILENT_S = 15.0
-"""How often it is looked what keeps an sbatch that has not answered: it tries for minutes."""
+"""Seconds between checks of an sbatch that has not answered; it retries for minutes."""
 _PUSH_TOLD_S = 1.0
-"""How often it is told how far a folder that is pushed has come."""
+"""Seconds between progress reports of a pushed folder."""
 
 
 def withdraw(book: Book, job_id: str) -> bool:
-    """End a job of which nothing has been sent yet. False: something may have been."""
+    """Cancel a job that was not sent yet. False: it may have been sent."""
     with book.alone():
         record = book.record(job_id)
         if record.job.state is not JobState.SUBMITTING or record.sbatch_calls:
@@ -80,14 +80,14 @@ def _end_unsent(book: Book, record: Record) -> None:
 
 
 def _drop_spec(book: Book, record: Record) -> None:
-    """Drop the spec and its variables: it will not be sent any more."""
+    """Drop the spec and its variables after the submission."""
     if isinstance(record.spec, CellSpec) and record.spec.inputs is not None:
         Path(record.spec.inputs).unlink(missing_ok=True)
     book.note(record.job.id, spec=None)
 
 
 class Submitter:
-    """One job's submission, run by `run()` in a thread of its own; made without asking anybody."""
+    """The submission of one job; `run` blocks until it is settled."""
 
     def __init__(
         self,
@@ -98,8 +98,8 @@ class Submitter:
         stop: threading.Event,
         made: Submission | None = None,
     ) -> None:
-        """Prepare to submit. `cluster` finds the job's, with its profile and way as they are by
-        then; `made`: what was prepared and checked when the job was recorded."""
+        """`cluster` returns the job's cluster, with its current profile and connection; `made`: the
+        submission that was prepared when the job was recorded."""
         self._book = book
         self._find_cluster = cluster
         self._transfers = transfers
@@ -111,12 +111,12 @@ class Submitter:
         self._outputs = Outputs()
 
     def run(self) -> None:
-        """Submit; return when the submission is settled, or when `stop` is set."""
+        """Submit; return when the submission is settled or `stop` is set."""
         pause_s = _FIRST_PAUSE_S
         while not self._stop.is_set() and not self._is_withdrawn():
             try:
                 self._cluster = self._find_cluster()
-            except JupyterSlurmError as exc:  # its profile cannot be used, and may be mended
+            except JupyterSlurmError as exc:  # the profile is invalid, and may be fixed
                 self._trouble(exc)
             else:
                 try:
@@ -131,14 +131,14 @@ class Submitter:
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
 
     def _rest(self, pause_s: float) -> None:
-        """Wait, but not while a user who has just cancelled the job waits for that."""
+        """Wait before the next try; return at once if the user cancels the job."""
         before_s = self._book.job(self._id).cancel_requested_s
 
         def wanted() -> bool:
             return self._stop.is_set() or (self._book.job(self._id).cancel_requested_s != before_s)
 
         self._book.wait(wanted, pause_s)
-        if self._book.closed:  # nobody waits there any more, and the agent is about to end
+        if self._book.closed:  # the agent is about to end
             self._stop.wait(pause_s)
 
     def _is_withdrawn(self) -> bool:
@@ -146,15 +146,15 @@ class Submitter:
         return record.job.state.final and not record.sbatch_calls
 
     def give_up(self, error: Exception) -> None:
-        """Note a fault of ours: nothing more is tried until the next start of the agent."""
+        """Note an internal error; the next agent tries again."""
         self._trouble(TransportError(f"Internal error during submission: {error!r}."))
 
     def _step(self) -> bool:
-        """Take the next step; return whether the submission is settled now."""
+        """Take the next step; return whether the submission is settled."""
         record = self._book.record(self._id)
         job = record.job
         if job.submitted_s is not None and job.slurm_id is not None:
-            # Sent before, perhaps by others: what is left is a cancellation to be passed on.
+            # Sent before, perhaps by another agent; a cancellation may be pending.
             self._cancel(job.slurm_id)
             return True
         if record.sbatch_calls == 0:
@@ -172,11 +172,11 @@ class Submitter:
         return self._cancelled_meanwhile() or self._told_no_id() or self._call_sbatch()
 
     def _told_no_id(self) -> bool:
-        """Reject the job where sbatch has succeeded without an ID, and two look-ups have found no
-        such job: another call would get the same answer."""
+        """Reject the job if sbatch succeeded without an ID and two look-ups found no such job:
+        another call would get the same answer."""
         read = self._cluster.transport.read
         stdout = read(self._dir.submitted)
-        if stdout is None:  # it is there once sbatch has succeeded
+        if stdout is None:  # it exists once sbatch has succeeded
             return False
         return self._reject(
             SubmitError(
@@ -220,7 +220,7 @@ class Submitter:
             self._book.note(self._id, sbatch_calls=calls)
             raise
         refusal = _passing_refusal(done)
-        if refusal is not None:  # sbatch says that it has not handed it over
+        if refusal is not None:  # sbatch reports that it did not submit the job
             self._book.note(self._id, sbatch_calls=calls)
             if calls == 0 and self._cancelled_meanwhile():
                 return True
@@ -228,15 +228,15 @@ class Submitter:
         return self._judge(done)
 
     def _submission(self, spec: JobSpec) -> Submission:
-        """Return what was prepared when the job was recorded. Prepare it anew for a second attempt,
-        or where the profile has changed since."""
+        """Return the prepared submission. Prepare again for a second attempt, or if the profile has
+        changed."""
         made, self._made = self._made, None
         if made is not None and made.job.profile == self._cluster.profile.for_job(spec):
             return made
         return prepare(resolve(spec, self._cluster, self._dir))
 
     def _hand_over(self, submission: Submission, files: Files) -> Completed:
-        """Put the job's folder in place with `files`, and have it begun there."""
+        """Create the job's folder with `files` and call sbatch there."""
         argv = sbatch_call(submission.sbatch)
         if submission.job.kind.is_as_written:
             argv = sbatch_call_as_typed(submission.sbatch, self._cluster.profile.env)
@@ -245,7 +245,7 @@ class Submitter:
 
     @contextmanager
     def _silence_told(self) -> Iterator[None]:
-        """Say what keeps sbatch while it runs for long."""
+        """Report why sbatch takes long."""
         answered = threading.Event()
 
         def look() -> None:
@@ -262,7 +262,7 @@ class Submitter:
         try:
             job = self._book.job(self._id)
             words = self._cluster.transport.read(self._dir.submit_err) or b""
-        except JupyterSlurmError:  # as the call of sbatch will find out
+        except JupyterSlurmError:  # the call of sbatch raises it too
             return
         said = words.decode(errors="replace").strip()
         known = explain_rejection(said)
@@ -272,12 +272,12 @@ class Submitter:
             error = silent_sbatch(self._cluster.name, said)
         if job.state is JobState.SUBMITTING and not answered.is_set():
             since_s = job.problem_since_s or time.time()
-            with suppress(NotFoundError):  # it was forgotten meanwhile
+            with suppress(NotFoundError):  # forgotten meanwhile
                 self._book.found(job, problem=error.problem(), problem_since_s=since_s)
 
     def _has_pushed(self, spec: JobSpec, folder: str) -> bool:
-        """Push the folder, once for a job: edits while it waits change nothing. False: it was
-        stopped, or nobody wants the job any more."""
+        """Push the folder once per job: later edits have no effect. False: the push was stopped or
+        the job cancelled."""
         cluster = self._cluster
         now = self._transfers.snapshot(
             cluster.name,
@@ -290,7 +290,7 @@ class Submitter:
         try:
             while now.state is TransferState.RUNNING and not self._stop.is_set():
                 job = self._book.job(self._id)
-                if job.cancel_requested_s is not None:  # an ended job is not shown to be pushed
+                if job.cancel_requested_s is not None:  # a job that has ended shows no progress
                     self._transfers.stop(now.id)
                     return False
                 self._book.found(job, transfer=now)
@@ -315,7 +315,7 @@ class Submitter:
         if done.returncode != 0 and (rejection is None or rejection.category == "definitive"):
             sentence = rejection.sentence if rejection else "sbatch failed without a word."
             hint = rejection.advice if rejection else None
-            # What nobody knows is told in Slurm's words: they need not stand there twice.
+            # For an unknown refusal the sentence is Slurm's own text already.
             detail = words if rejection is not None and rejection.known else None
             return self._reject(SubmitError(sentence, hint=hint, detail=detail))
         raise ControllerError(
@@ -325,7 +325,7 @@ class Submitter:
         )
 
     def _look_up(self) -> str | None:
-        """Return Slurm's id of this job; None: all have answered and none knows it."""
+        """Return Slurm's ID of this job; None: every source answered and none knows the job."""
         said = self._cluster.transport.read(self._dir.submitted)
         answer = sbatch.parse(said) if said else None
         if answer is not None:
@@ -356,11 +356,11 @@ class Submitter:
         return rows[0].slurm_id if rows else None
 
     def _learned(self, answer: str) -> dict[str, object]:
-        """Return what `answer`, which settles it, changes in the job."""
+        """Return the changes of the job by the `answer` that settles its submission."""
         return {"slurm_id": answer}
 
     def _settle(self, answer: str, warning: str | None = None) -> bool:
-        # Its files may have told before sbatch answered that it runs or has ended, or tell now.
+        # The job's files may report its start or end before sbatch answers.
         with self._book.alone():
             record = self._book.record(self._id)
             record.spec = None
@@ -378,8 +378,8 @@ class Submitter:
         return True
 
     def _cancel(self, slurm_id: str) -> None:
-        """Pass on a cancellation that was asked for before there was an id. ControllerError: it is
-        tried again, for the next look-up finds the same id."""
+        """Send a cancellation that was requested before the job had an ID. ControllerError: the
+        next step looks up the same ID and retries."""
         try:
             if ask_jobs(self._cluster, self._book.record(self._id)):
                 self._cluster.ask(scancel.cancel_argv([slurm_id]))
@@ -423,14 +423,13 @@ class Submitter:
 
 
 def _words(stderr: bytes | None, stdout: bytes | None) -> str:
-    """Return all that a failed sbatch has printed: a site's wrapper may explain itself on either
-    stream."""
+    """Return the whole output of a failed sbatch: a site's wrapper may use either stream."""
     parts = (part.decode(errors="replace").strip() for part in (stderr, stdout) if part)
     return "\n".join(filter(None, parts))
 
 
 def _passing_refusal(done: Completed) -> ControllerError | None:
-    """Return a refusal that may pass; None: sbatch may have the job, or refused for good."""
+    """Return a temporary refusal; None: sbatch may have submitted the job, or refused for good."""
     words = _words(done.stderr, done.stdout)
     refusal = explain_rejection(words) if done.returncode else None
     if refusal is None or refusal.category != "transient":

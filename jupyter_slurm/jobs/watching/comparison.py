@@ -99,9 +99,8 @@ class Comparison:
             return False
         if not told:
             return False
-        changes = {"submitted_s": told[0].submit_s} if record.adopted else {}
         record.slurm_submitted_s = told[0].submit_s
-        self._book.change(job.id, restarts=told[0].requeues, **changes)
+        self._book.change(job.id, restarts=told[0].requeues)
         return True
 
     def _tell_its_cells(self, session: Job) -> None:

@@ -33,11 +33,11 @@ def is_same(record: Record, row: QueueRow | ControlRow) -> bool:
     """Return whether the row of the job's Slurm ID is that job: a controller that has lost its
     state gives out its IDs again.
 
-    The token identifies a job of ours. A job submitted elsewhere has none, and a site's job_submit
-    plugin may rewrite name and comment: then the second of the submission decides. A requeue
-    changes it (`_job_requeue_op` in src/slurmctld/job_mgr.c).
+    The token identifies a job of ours. Where a site's job_submit plugin has rewritten name and
+    comment, the second of the submission decides. A requeue changes it (`_job_requeue_op` in
+    src/slurmctld/job_mgr.c).
     """
-    if not record.adopted and bears_id(record.job.id, row):
+    if bears_id(record.job.id, row):
         return True
     return not has_token(row.comment or "") and _is_submission(record, row)
 
@@ -62,8 +62,6 @@ def is_accounted(record: Record, row: AcctRow) -> bool:
     job = record.job
     if _is_submission(record, row):
         return True
-    if record.adopted:
-        return False
     if not kind_of(job).is_as_written:
         return row.name.endswith(f".{job.id}")
     return row.name == job.name and (row.submit_s or 0.0) > job.created_s - _CLOCKS_DIFFER_S
@@ -73,7 +71,7 @@ def _is_submission(record: Record, row: QueueRow | ControlRow | AcctRow) -> bool
     """Return whether Slurm took the row when it took the job. Before Slurm's time is known, any
     time around the answer of sbatch will do: its ID was given out only then."""
     job = record.job
-    known_s = job.submitted_s if record.adopted else record.slurm_submitted_s
+    known_s = record.slurm_submitted_s
     if known_s is not None or row.submit_s is None or job.submitted_s is None:
         return known_s is not None and row.submit_s == known_s
     earliest_s, latest_s = job.created_s - _CLOCKS_DIFFER_S, job.submitted_s + _CLOCKS_DIFFER_S

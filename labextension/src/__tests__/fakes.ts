@@ -1,7 +1,7 @@
 // Fakes for tests: a job, and a model whose news a test makes up.
 import { Signal } from '@lumino/signaling';
 import type { Freshness, ISlurmModel } from '../tokens';
-import type { Action, Cluster, Connection, Job, QueueEntry } from '../wire';
+import type { Cluster, Connection, Job, QueueEntry } from '../wire';
 
 export const NOW_S = 1_790_000_000;
 
@@ -99,7 +99,6 @@ export class FakeModel implements ISlurmModel {
   hasNoCluster = false;
   connections: ReadonlyMap<string, Connection> = new Map();
   readonly jobs = new Map<string, Job>();
-  actions: readonly Action[] = [];
   freshness: Freshness = { asOf: null, problem: null };
   readonly changed = new Signal<this, void>(this);
   readonly stateChanged = new Signal<this, { job: Job; before: Job['state'] }>(this);

@@ -12,7 +12,7 @@ import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { ServerConnection } from '@jupyterlab/services';
 import { wantedBy } from '../commands/current';
 import { show } from '../commands/show';
-import { jobOf, targetsSchema } from '../commands/targets';
+import { targetsSchema } from '../commands/targets';
 import { addCommand } from '../commands/telling';
 import { slurmIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
@@ -57,11 +57,13 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       icon: slurmIcon,
       takes: targetsSchema,
       execute: async args => {
-        for (const target of wantedBy(app, args)) {
-          await open(target.id ?? (await jobOf(model, target)).id, target.slurm_id);
+        for (const { id, slurm_id } of wantedBy(app, args)) {
+          if (id !== null) {
+            await open(id, slurm_id);
+          }
         }
       },
-      isEnabled: args => wantedBy(app, args).length > 0,
+      isEnabled: args => wantedBy(app, args).some(({ id }) => id !== null),
       isVisible: args => args.current !== true || shell.currentWidget instanceof NotebookPanel
     });
     void restorer?.restore(tracker, {

@@ -7,16 +7,7 @@ import { request, SlurmError } from '../server';
 import { isOpen } from '../format';
 import { problem } from '../messages';
 import type { Freshness, ISlurmModel, LogView, NodesView, QueueView, UsageView } from '../tokens';
-import type {
-  Action,
-  Changes,
-  Cluster,
-  Connection,
-  Job,
-  JobDetails,
-  Problem,
-  QueueEntry
-} from '../wire';
+import type { Changes, Cluster, Connection, Job, JobDetails, Problem, QueueEntry } from '../wire';
 import { LogFeed, NodesFeed, QueueFeed, UsageFeed } from './feeds';
 import { SeenJobs } from './seen';
 import { SharedFeeds, SharedNodes, SharedQueue } from './shared';
@@ -29,7 +20,6 @@ export class SlurmModel implements ISlurmModel, IDisposable {
   clusters: readonly Cluster[] = [];
   connections: ReadonlyMap<string, Connection> = new Map();
   readonly jobs = new Map<string, Job>();
-  actions: readonly Action[] = [];
   freshness: Freshness = { asOf: null, problem: null };
   readonly changed = new Signal<this, void>(this);
   readonly stateChanged = new Signal<this, { job: Job; before: Job['state'] }>(this);
@@ -214,7 +204,6 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     if (changes.connections !== null) {
       this.connections = new Map(changes.connections.map(one => [one.cluster, one]));
     }
-    this.actions = changes.actions ?? this.actions;
     const named = [...this.connections.keys()].sort().join('\n');
     if (changes.whole || named !== this.clustersOf) {
       this.clustersOf = named;

@@ -5,7 +5,7 @@ import type { INotebookTracker } from '@jupyterlab/notebook';
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
-import { jobOf, ours } from '../commands/targets';
+import { jobOf } from '../commands/targets';
 import { addCommand } from '../commands/telling';
 import { jobsIn } from '../commands/where';
 import { jobIcon, kernelIcon, labIcon, slurmIcon } from '../icons';
@@ -206,7 +206,7 @@ function addAgain({ app, model, notebooks }: Front): void {
       }
       const { runAgain } = await import('./cells');
       const { job } = await runAgain(app, place, { [option]: value });
-      return job.then(id => (id === null ? null : jobOf(model, ours(id))));
+      return job.then(id => (id === null ? null : jobOf(model, id)));
     }
   });
 }

@@ -6,7 +6,7 @@ import type { IDocumentManager } from '@jupyterlab/docmanager';
 import type { IStateDB } from '@jupyterlab/statedb';
 import { isThere } from '../commands/places';
 import { show } from '../commands/show';
-import { jobOf, ours, usualCluster } from '../commands/targets';
+import { jobOf, usualCluster } from '../commands/targets';
 import { warn } from '../commands/telling';
 import { belowRoot } from '../commands/where';
 import { visible } from '../format';
@@ -97,7 +97,7 @@ function sendingOf(
     switch (source.kind) {
       case 'cell': {
         const { job } = await source.run(line); // the card under the cell tells the rest
-        made.resolve(job.then(id => (id === null ? null : jobOf(model, ours(id)))));
+        made.resolve(job.then(id => (id === null ? null : jobOf(model, id))));
         break;
       }
       case 'lab':

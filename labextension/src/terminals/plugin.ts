@@ -5,7 +5,7 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { terminalIcon } from '@jupyterlab/ui-components';
 import { CURRENT } from '../commands/current';
 import { addCommands } from '../commands/jobs';
-import { isTask, jobOf, stateOf, type Target } from '../commands/targets';
+import { isOurs, jobOf, stateOf, type Target } from '../commands/targets';
 import { isRunning } from '../format';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { trans } from '../translation';
@@ -29,8 +29,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
         icon: terminalIcon,
         fits: target => mayRun(model, target),
         execute: async ([target]) => {
-          if (target !== undefined) {
-            await open(app, model, await jobOf(model, target));
+          if (target !== undefined && isOurs(target)) {
+            await open(app, model, await jobOf(model, target.id));
           }
         }
       }
@@ -45,7 +45,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
 
 function mayRun(model: ISlurmModel, target: Target): boolean {
   const state = stateOf(model, target);
-  return !isTask(target) && (state === null || isRunning(state));
+  return isOurs(target) && (state === null || isRunning(state));
 }
 
 async function open(app: JupyterFrontEnd, model: ISlurmModel, job: Job): Promise<void> {

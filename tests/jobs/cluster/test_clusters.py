@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from jupyter_slurm.errors import TransportError
-from jupyter_slurm.jobs.actions import Actions
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.changes import changes
@@ -92,11 +90,9 @@ def test_waiting_calls_hear_of_a_new_cluster(
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
     book = Book(Store(tmp_path / "store"))
     clusters = Clusters(book)
-    nobody: Any = None
-    actions = Actions(book, clusters, nobody)
-    cursor = changes(book, clusters, actions).cursor
+    cursor = changes(book, clusters).cursor
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(changes, book, clusters, actions, cursor, 2 * PATIENCE_S)
+        waiting = pool.submit(changes, book, clusters, cursor, 2 * PATIENCE_S)
         wait_until(waiting.running)
         write_profile(tmp_path / "config", "new", {"runtime": "none"})
         assert [one.name for one in clusters.listed()] == ["new"]

@@ -72,7 +72,7 @@ def test_a_job_is_found_by_slurms_id_and_the_newest_wins(book: Book) -> None:
     book.change("bbbbbbbb", state=JobState.LOST)
     assert book.job("7").id == "aaaaaaaa", "it lives"
     book.add(record("cccccccc", slurm_id="7", cluster="d"))
-    with pytest.raises(RequestError, match="jobs of several clusters"):
+    with pytest.raises(RequestError, match="several clusters"):
         book.job("7")
 
 
@@ -110,11 +110,15 @@ def test_closing_ends_every_wait(book: Book) -> None:
     assert not thread.is_alive()
 
 
-def test_a_broken_record_is_set_aside_and_the_others_are_read(tmp_path: Path) -> None:
+def test_unreadable_record_is_named_and_the_others_are_read(tmp_path: Path) -> None:
     Book(Store(tmp_path)).add(record())
-    (tmp_path / "jobs" / "bbbbbbbb.json").write_text('{"job": {"id"')
-    assert [r.job.id for r in Store(tmp_path).load()] == ["aaaaaaaa"]
-    assert (tmp_path / "jobs" / "bbbbbbbb.unreadable").exists()
+    broken = tmp_path / "jobs" / "bbbbbbbb.json"
+    broken.write_text('{"job": {"id"')
+    store = Store(tmp_path)
+    assert [r.job.id for r in store.load()] == ["aaaaaaaa"]
+    assert store.unreadable() == [broken]
+    broken.unlink()
+    assert store.unreadable() == []
 
 
 def test_records_and_keys_are_the_owners_alone(tmp_path: Path) -> None:
@@ -138,35 +142,3 @@ def test_a_forgotten_job_leaves_no_file(book: Book, tmp_path: Path) -> None:
     book.store.new_key("aaaaaaaa")
     book.remove("aaaaaaaa")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-# --- many at once ---
-
-
-def batches(folder: Path) -> list[Path]:
-    return sorted((folder / "jobs").glob("*.batch"))
-
-
-@pytest.fixture
-def noted(book: Book) -> Book:
-    """Three jobs; the end of two was asked for at once."""
-    for job_id in ("aaaaaaaa", "bbbbbbbb", "cccccccc"):
-        book.add(record(job_id))
-    book.note_cancels({"aaaaaaaa": 5.0, "bbbbbbbb": 5.0})
-    return book
-
-
-def test_that_the_end_of_many_was_asked_for_is_one_file_and_known_after_a_restart(
-    noted: Book, tmp_path: Path
-) -> None:
-    assert len(batches(tmp_path)) == 1
-    again = Book(Store(tmp_path))
-    for book in (noted, again):
-        asked = [book.job(one).cancel_requested_s for one in ("aaaaaaaa", "bbbbbbbb", "cccccccc")]
-        assert asked == [5.0, 5.0, None]
-        assert book.record("aaaaaaaa").events[-1].text == "Cancellation requested."
-    assert again.records() == noted.records()
-    assert [job.id for job in noted.news(3)[1].values] == ["aaaaaaaa", "bbbbbbbb"]
-
-
-# --- what has come since ---

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from jupyter_slurm.jobs.actions import Actions
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.changes import changes
@@ -29,10 +27,8 @@ class Told:
     """Whoever asks again and again."""
 
     def __init__(self, book: Book, clusters: Clusters, caller: str = "") -> None:
-        nobody: Any = None
-        self.actions = Actions(book, clusters, nobody)
         self.look: Callable[[float], Changes] = lambda wait_s: changes(
-            book, clusters, self.actions, self.cursor, wait_s, caller
+            book, clusters, self.cursor, wait_s, caller
         )
         self.cursor = ""
 

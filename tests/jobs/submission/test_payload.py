@@ -53,9 +53,9 @@ def test_names_that_exist_are_fine() -> None:
         ("dat", "There is no variable 'dat' in this notebook.\nDid you mean 'data'?"),
         ("zip", "There is no variable 'zip' in this notebook.\nRun the cell that sets it first."),
         ("zzz", "There is no variable 'zzz' in this notebook.\nRun the cell that sets it first."),
-        ("a b", "'a b' is not the name of a variable.\nGive names, separated by commas"),
-        ("class", "'class' is not the name of a variable."),
-        ("", "'' is not the name of a variable."),
+        ("a b", "'a b' is not a variable name.\n"),
+        ("class", "'class' is not a variable name."),
+        ("", "'' is not a variable name."),
     ],
 )
 def test_name_that_does_not_exist_is_an_error_with_the_nearest(name: str, sentence: str) -> None:

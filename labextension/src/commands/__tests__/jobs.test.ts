@@ -47,6 +47,6 @@ test('an action on several jobs says how many it concerns', () => {
   const all = { targets: states.map((_, at) => ({ cluster: 'arandu', id: `${at}` })) };
   const labels = (args: typeof all | { id: string }): string[] =>
     [CommandIDs.cancel, CommandIDs.hold, CommandIDs.copyId].map(id => commands.label(id, args));
-  expect(labels(all)).toEqual(['Cancel (2)', 'Hold (1)', 'Copy the id (3)']);
-  expect(labels({ id: '0' })).toEqual(['Cancel', 'Hold', 'Copy the id']);
+  expect(labels(all)).toEqual(['Cancel (2)', 'Hold (1)', 'Copy job ID (3)']);
+  expect(labels({ id: '0' })).toEqual(['Cancel', 'Hold', 'Copy job ID']);
 });

@@ -35,7 +35,6 @@ function changes(more: Partial<Changes>): Changes {
     jobs: [],
     gone: [],
     connections: null,
-    actions: null,
     ...more
   };
 }

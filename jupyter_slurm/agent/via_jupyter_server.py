@@ -1,8 +1,7 @@
-"""The way to the agent through a kernel's own Jupyter server, if the kernel cannot use the socket.
+"""The link to the agent through the kernel's Jupyter server, with the methods of a `Link`.
 
-A kernel in a container, or on another machine than its server, does not see the agent's socket. Its
-server does, and relays (`server/handlers.py`), for users that may run programs there. Imported only
-if needed; it has the methods of a `Link`.
+For kernels in containers and on other machines, which do not see the agent's socket. Their server
+relays the calls (`server/handlers.py`) if the user may execute programs there.
 """
 
 from __future__ import annotations
@@ -23,32 +22,32 @@ from jupyter_slurm.errors import AgentError
 
 _PATH = "jupyter-slurm/agent/v1/"
 _PAUSES_S = (0.0, 0.5, 2.0)
-"""The pause before each try: a server may restart, a line may break. All calls may be repeated."""
+"""Pauses before each try: the server may restart or the connection drop."""
 _SPARE_S = 5.0
-"""The extra time that lets the server itself give up first, with a better message."""
+"""Extra seconds, so that the server times out first, with a better message."""
 
 
 @dataclass(frozen=True, slots=True)
 class JupyterServer:
-    """The Jupyter server of this kernel."""
+    """The kernel's Jupyter server."""
 
     url: str
-    """The address with its base URL, and a slash at the end."""
+    """The base URL, with a slash at the end."""
     token: str
     sock: str | None = None
-    """The Unix socket that it listens at, in place of a port."""
+    """The Unix socket where it listens instead of a port."""
 
 
 def own_server() -> JupyterServer | None:
-    """Return this kernel's server, from JupyterHub or the server's own file. None: there is none,
-    or none that accepts a token (one with a password only)."""
+    """Return the kernel's server, from JupyterHub's variables or the server's own file. None: no
+    server, or one without a token."""
     url, token = (os.environ.get(f"JUPYTERHUB_{name}", "") for name in ("SERVICE_URL", "API_TOKEN"))
     if url and token:
         return JupyterServer(url.rstrip("/") + "/", token)
     parent = os.environ.get("JPY_PARENT_PID", "")
-    told = Path(paths.jupyter_runtime_dir()) / f"jpserver-{parent}.json"
+    file = Path(paths.jupyter_runtime_dir()) / f"jpserver-{parent}.json"
     try:
-        info = json.loads(told.read_text(encoding="utf-8"))
+        info = json.loads(file.read_text(encoding="utf-8"))
         server = JupyterServer(info["url"], info["token"], info.get("sock") or None)
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -56,17 +55,17 @@ def own_server() -> JupyterServer | None:
 
 
 class ServerLink:
-    """The link to the agent through `server`. Many threads may use it at once."""
+    """A link through `server`. Thread-safe."""
 
     def __init__(self, server: JupyterServer) -> None:
         self._server = server
 
     def check(self) -> None:
-        """Return once the agent has answered."""
+        """Wait for an answer of the agent."""
         self.ask("status", b"{}", 60.0)
 
     def reaches(self) -> bool:
-        """Tell whether the agent answers; the server starts one if none runs."""
+        """Return whether the agent answers; the server starts it if needed."""
         try:
             self.check()
         except AgentError:
@@ -74,10 +73,10 @@ class ServerLink:
         return True
 
     def close(self) -> None:
-        """Do nothing: no connection is kept open."""
+        """Do nothing: each call has its own connection."""
 
     def ask(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """Return the status and the body of the answer. AgentError: the server is out of reach, or
+        """Return the status and the body of the answer. AgentError: the server cannot be reached or
         refuses this kernel."""
         for pause_s in _PAUSES_S:
             time.sleep(pause_s)
@@ -89,12 +88,12 @@ class ServerLink:
                 failed = exc
         raise AgentError(
             f"This kernel's Jupyter server at {self._server.url} cannot be reached: {failed}.",
-            hint="The agent is on the server's machine, and its socket cannot be used from here.",
+            hint="The agent runs on the server's machine; this kernel does not see its socket.",
         ) from failed
 
     def stream(self, name: str, body: bytes, timeout_s: float) -> socket.socket | tuple[int, bytes]:
         raise AgentError(
-            "The stream of a kernel cannot pass through the Jupyter server.",
+            "Remote kernels cannot connect through the Jupyter server.",
             hint="Start the kernel on the machine where the Jupyter server runs.",
         )
 
@@ -129,14 +128,13 @@ class ServerLink:
     def _allowed(self, status: int, answer: bytes) -> tuple[int, bytes]:
         if status == 403:
             raise AgentError(
-                "This kernel's Jupyter server does not let it use the agent.",
-                hint="The agent is on the server's machine, and its socket cannot be used from "
-                "here. Restart the kernel from Jupyter, so that it has the server's token.",
+                "This kernel's Jupyter server rejected its token.",
+                hint="Restart the kernel from Jupyter, so that it gets the server's token.",
             )
         if not answer.startswith((b"{", b"[", b'"', b"null")):
             raise AgentError(
-                f"This kernel's Jupyter server at {self._server.url} knows no jupyter-slurm "
+                f"This kernel's Jupyter server at {self._server.url} has no jupyter-slurm "
                 f"(status {status}).",
-                hint="Install jupyter-slurm where the Jupyter server runs, and restart that.",
+                hint="Install jupyter-slurm where the Jupyter server runs, and restart the server.",
             )
         return status, answer
