@@ -17,7 +17,7 @@ PACKAGE = ROOT / "jupyter_slurm"
 def named_in_map(document: str) -> set[str]:
     """Return what a document has in backticks: `api.py`, `jobs/service.py`, whole folders `slurm/`.
 
-    In one line, `jobs/records/store.py` `book.py` are of one folder.
+    In one line, `jobs/records/store.py` `registry.py` are of one folder.
     """
     text = (ROOT / document).read_text(encoding="utf-8")
     names: set[str] = set()

@@ -24,7 +24,7 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
 from jupyter_slurm.jobs.outcome.result_service import ResultService
 from jupyter_slurm.jobs.outcome.verdict import CANCEL_NOTED
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission import on_login
 from jupyter_slurm.jobs.submission.submit import withdraw
 from jupyter_slurm.jobs.watching.queue_rows import is_same
@@ -41,53 +41,53 @@ class JobControl:
 
     def __init__(
         self,
-        book: Book,
+        registry: JobRegistry,
         clusters: Clusters,
         transfers: Transfers,
         results: ResultService,
         sessions: Sessions,
     ) -> None:
-        self._book = book
+        self._registry = registry
         self._clusters = clusters
         self._transfers = transfers
         self._results = results
         self._sessions = sessions
 
     def cancel(self, job_id: str) -> Job:
-        with self._book.alone():
+        with self._registry.lock():
             before = self._job_to_cancel(job_id)
             if before.state.final:
                 return before
             # Noted first: if the job ends before scancel returns, this explains its end.
-            job = self._book.change(job_id, cancel_requested_s=time.time())
-        if withdraw(self._book, job.id):
-            return self._book.job(job.id)
+            job = self._registry.change(job_id, cancel_requested_s=time.time())
+        if withdraw(self._registry, job.id):
+            return self._registry.job(job.id)
         if job.state is JobState.SUBMITTING:
-            self._book.found(job, why=CANCEL_NOTED)
+            self._registry.found(job, why=CANCEL_NOTED)
         if job.session is not None:
             self._sessions.cancel(job, again=before.cancel_requested_s is not None)
-            return self._book.job(job_id)
+            return self._registry.job(job_id)
         if job.on_login:
-            on_login.look(self._book, self._clusters.named(job.cluster))
-            return self._book.job(job_id)
+            on_login.look(self._registry, self._clusters.named(job.cluster))
+            return self._registry.job(job_id)
         if job.slurm_id is None:
-            return self._book.job(job_id)
+            return self._registry.job(job_id)
         try:
             self._ask_slurm(job, scancel.cancel_argv([job.slurm_id]))
         except NotFoundError:  # the watcher finds out how it ended
             self._clusters.watch(self._clusters.named(job.cluster)).ask_now()
         except CommandError as exc:
             if not scancel.is_already_gone(exc.detail or ""):
-                self._book.change(job_id, cancel_requested_s=before.cancel_requested_s)
+                self._registry.change(job_id, cancel_requested_s=before.cancel_requested_s)
                 raise
-        return self._book.job(job_id)
+        return self._registry.job(job_id)
 
     def _job_to_cancel(self, job_id: str) -> Job:
         """Return the job. NotFoundError: its submission may still arrive, and is then dropped."""
         try:
-            return self._book.job(job_id)
+            return self._registry.job(job_id)
         except NotFoundError:
-            self._book.unwanted(job_id)
+            self._registry.unwanted(job_id)
             raise
 
     def hold(self, job_id: str) -> Job:
@@ -103,7 +103,7 @@ class JobControl:
             refused = explain_requeue(exc.detail or "")
             if refused is None:
                 raise
-            self._book.change(job_id, no_requeue=refused)
+            self._registry.change(job_id, no_requeue=refused)
             raise RequestError(f"Job {job_id} continues. {refused}", detail=exc.detail) from exc
 
     def control_jobs(
@@ -122,7 +122,7 @@ class JobControl:
         unlisted: list[Job] = []
         for job_id in dict.fromkeys(job_ids):
             try:
-                job = self._book.job(job_id)
+                job = self._registry.job(job_id)
             except JupyterSlurmError as exc:
                 refusals.append(Refusal(job=job_id, why=exc.message))
                 continue
@@ -172,7 +172,7 @@ class JobControl:
                 begun |= both
             for slurm_id in both:
                 job = wanted.get(slurm_id)
-                if job is not None and is_same(self._book.record(job.id), row):
+                if job is not None and is_same(self._registry.record(job.id), row):
                     there.add(slurm_id)
         known = [one for one, job in wanted.items() if job is None or one in there]
         unknown = [job for one, job in wanted.items() if job is not None and one not in there]
@@ -204,9 +204,9 @@ class JobControl:
         now_s = time.time()
         for job in filter(None, jobs):
             when_s = now_s if requested else job.cancel_requested_s
-            with suppress(NotFoundError), self._book.alone():
-                if not self._book.job(job.id).state.final:
-                    self._book.change(job.id, cancel_requested_s=when_s)
+            with suppress(NotFoundError), self._registry.lock():
+                if not self._registry.job(job.id).state.final:
+                    self._registry.change(job.id, cancel_requested_s=when_s)
 
     def _refused(self, said: str, verb: JobVerb, some: Mapping[str, Job | None]) -> dict[str, str]:
         """Map the IDs that Slurm refused to the reasons."""
@@ -218,12 +218,12 @@ class JobControl:
             never = explain_requeue(why) if verb == "requeue" else None
             job = some[slurm_id]
             if never is not None and job is not None:
-                self._book.change(job.id, no_requeue=never)
+                self._registry.change(job.id, no_requeue=never)
             found[slurm_id] = never or f"Slurm refused: {why}."
         return found
 
     def extend(self, job_id: str, limit: str) -> Job:
-        job = self._book.job(job_id)
+        job = self._registry.job(job_id)
         if job.state.final or job.slurm_id is None:
             raise RequestError(f"Job {job.id} is {job.state}: it has no time limit to change.")
         try:
@@ -247,15 +247,15 @@ class JobControl:
         answer = self._clusters.named(job.cluster).ask(scontrol.job_argv(job.slurm_id))
         limits_s = [row.limit_s for row in scontrol.parse_jobs(answer)]
         known_s = None if not limits_s or limits_s[0] is None else int(limits_s[0])
-        return self._book.change(job_id, limit_s=known_s)
+        return self._registry.change(job_id, limit_s=known_s)
 
     def why(self, job_id: str) -> Job:
-        job = self._book.job(job_id)
+        job = self._registry.job(job_id)
         if job.slurm_id is not None and not job.state.final:
-            stirs = self._book.stirs
+            count = self._registry.change_count
             self._clusters.watch(self._clusters.named(job.cluster)).ask_now()
-            self._book.wait(self._book.stirred_since(stirs), queue.ASK_WAIT_S)
-        return self._book.job(job_id)
+            self._registry.wait(self._registry.changed_since(count), queue.ASK_WAIT_S)
+        return self._registry.job(job_id)
 
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
         """Run a Slurm command as written, and list the queue if the command may have changed it.
@@ -269,17 +269,17 @@ class JobControl:
             self._clusters.watch(asked).ask_now()
         if argv[0] == "scancel":
             named = [job.id for job in self._live(asked.name) if job.slurm_id in argv]
-            self._book.wait(lambda: self._have_ended(named), queue.ASK_WAIT_S)
+            self._registry.wait(lambda: self._have_ended(named), queue.ASK_WAIT_S)
         return output
 
     def _live(self, cluster: str) -> list[Job]:
-        return [record.job for record in self._book.live(cluster)]
+        return [record.job for record in self._registry.live(cluster)]
 
     def _have_ended(self, job_ids: list[str]) -> bool:
-        return all(self._book.job(job_id).state.final for job_id in job_ids)
+        return all(self._registry.job(job_id).state.final for job_id in job_ids)
 
     def _update(self, job_id: str, verb: Literal["hold", "release", "requeue"]) -> Job:
-        job = self._book.job(job_id)
+        job = self._registry.job(job_id)
         if job.state.final or job.slurm_id is None:
             raise RequestError(nothing_to(verb, job))
         self._ask_slurm(job, scontrol.update_argv(verb, [job.slurm_id]))
@@ -288,18 +288,18 @@ class JobControl:
     def _ask_slurm(self, job: Job, argv: list[str]) -> None:
         """Run `argv`. CommandError; NotFoundError: Slurm forgot the job or reused its ID."""
         cluster = self._clusters.named(job.cluster)
-        if not ask_jobs(cluster, self._book.record(job.id)):
+        if not ask_jobs(cluster, self._registry.record(job.id)):
             raise gone(job)
         cluster.ask(argv)
         self._clusters.watch(cluster).ask_now()
 
     def forget(self, job_id: str) -> None:
-        record = self._book.record(job_id)
+        record = self._registry.record(job_id)
         job = record.job
         try:
             cluster = self._clusters.named(job.cluster)
         except NotFoundError:  # the cluster's profile is gone
-            self._book.remove(job.id)
+            self._registry.remove(job.id)
             return
         if not job.state.final:
             raise RequestError(
@@ -312,10 +312,10 @@ class JobControl:
         )
         self._results.served(job.id)
         self._sessions.forget_cells(job.id)
-        self._book.remove(job.id)
+        self._registry.remove(job.id)
 
     def _others_use(self, mirror: str | None, job_id: str) -> bool:
-        records = self._book.records()
+        records = self._registry.records()
         return any(one.mirror == mirror and one.job.id != job_id for one in records)
 
 

@@ -33,8 +33,8 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.lab import lab_base_url
 from jupyter_slurm.jobs.outcome.result_service import ResultService, remove_old_copies
 from jupyter_slurm.jobs.preflight.preview import Preflight, check_previewable, memory_mib
-from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.changes import changes
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record, Store, without_content
 from jupyter_slurm.jobs.submission import identity, payload
 from jupyter_slurm.jobs.submission.on_login import LoginSubmitter
@@ -105,29 +105,29 @@ class Service:
     def __init__(self, folder: Path | None = None) -> None:
         folder = folder or places.data_dir()
         self._started_s = time.time()
-        self._book = Book(Store(folder))
+        self._registry = JobRegistry(Store(folder))
         self._stop = threading.Event()
-        self._clusters = Clusters(self._book)
-        self._tunnels = Tunnels(self._book, self._clusters, folder)
+        self._clusters = Clusters(self._registry)
+        self._tunnels = Tunnels(self._registry, self._clusters, folder)
         self._transfers = Transfers()
         self._files = Files(self._clusters)
-        self._labs = Labs(self._book, self._tunnels, self._clusters)
-        self._dashboards = Dashboards(self._book, self._tunnels, self._clusters)
-        self._shells = Shells(self._book, self._clusters)
+        self._labs = Labs(self._registry, self._tunnels, self._clusters)
+        self._dashboards = Dashboards(self._registry, self._tunnels, self._clusters)
+        self._shells = Shells(self._registry, self._clusters)
         self._preflight = Preflight(self._clusters, self.jobs)
-        self._results = ResultService(self._book, self._clusters)
-        self._measured = Measured(self._book, self._clusters)
-        self._sessions = Sessions(self._book, self._clusters)
-        self._images = Images(self._book, self._clusters, self.submit)
+        self._results = ResultService(self._registry, self._clusters)
+        self._measured = Measured(self._registry, self._clusters)
+        self._sessions = Sessions(self._registry, self._clusters)
+        self._images = Images(self._registry, self._clusters, self.submit)
         self._control = JobControl(
-            self._book, self._clusters, self._transfers, self._results, self._sessions
+            self._registry, self._clusters, self._transfers, self._results, self._sessions
         )
         remove_old_copies()
         self._labs.remove_pages()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         unfinished: dict[str, list[str]] = {}
-        for record in self._book.live():
+        for record in self._registry.live():
             self._reopen_lab(record)
             unfinished.setdefault(record.job.cluster, []).append(record.job.id)
         for name, job_ids in unfinished.items():
@@ -136,7 +136,7 @@ class Service:
     def close(self) -> None:
         """End every wait and thread; the next Service resumes unfinished work."""
         self._stop.set()
-        self._book.close()
+        self._registry.close()
         self._transfers.close()
         self._labs.close()
         self._dashboards.close()
@@ -150,11 +150,11 @@ class Service:
 
     def wake_waiters(self) -> None:
         """Make every waiting call return now, and every later one immediately."""
-        self._book.close()
+        self._registry.close()
         self._clusters.wake_waiters()
 
     def live_jobs(self) -> int:
-        return len(self._book.live())
+        return len(self._registry.live())
 
     def needed(self, quiet_s: float) -> bool:
         """Return whether the agent must stay, after `quiet_s` without a call."""
@@ -183,7 +183,7 @@ class Service:
         ]
 
     def _unreadable_records(self) -> list[Check]:
-        return list(doctor.examine_records(self._book.store.unreadable()))
+        return list(doctor.examine_records(self._registry.store.unreadable()))
 
     def describe(self, cluster: str | None = None) -> Description:
         known = self._clusters.named(cluster)
@@ -250,7 +250,7 @@ class Service:
         return self._transfers.pull(known.name, known.transport, remote, local, exclude)
 
     def fetch(self, job_id: str) -> Transfer:
-        job = self._book.job(job_id)
+        job = self._registry.job(job_id)
         return self._transfers.fetch(self._clusters.named(job.cluster).transport, job)
 
     def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
@@ -293,18 +293,19 @@ class Service:
                     self._labs.open(record.job, lab_base_url(record.spec))
                 self._pursue(spec.id, record.job.cluster, made)
             except Exception:  # no free port, thread or disk space
-                self._book.remove(spec.id)  # or the next agent would submit it
+                self._registry.remove(spec.id)  # or the next agent would submit it
                 raise
 
         def settled() -> bool:
-            job = self._book.job(spec.id)
+            job = self._registry.job(spec.id)
             return job.state is not JobState.SUBMITTING or job.problem is not None
 
-        if not self._book.wait(settled, _PUSH_WAIT_S):
-            self._book.wait(
-                lambda: settled() or self._book.job(spec.id).transfer is not None, _SUBMIT_WAIT_S
+        if not self._registry.wait(settled, _PUSH_WAIT_S):
+            self._registry.wait(
+                lambda: settled() or self._registry.job(spec.id).transfer is not None,
+                _SUBMIT_WAIT_S,
             )
-        job = self._book.job(spec.id)
+        job = self._registry.job(spec.id)
         if job.state is JobState.REJECTED and job.problem is not None:
             raise from_problem(job.problem)
         return job
@@ -312,14 +313,14 @@ class Service:
     def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
         check_previewable(spec)
         cluster = self._clusters.named(spec.cluster)
-        job = with_dependency(resolve(spec, cluster), self._book, _SUBMIT_WAIT_S)
+        job = with_dependency(resolve(spec, cluster), self._registry, _SUBMIT_WAIT_S)
         return self._preflight.preview(job, cluster, estimate)
 
     def _recorded(self, spec: JobSpec) -> tuple[Record, Submission | None] | None:
         """Record a new job. Return its record and its submission (None for a session's cell). None:
         this ID was submitted before."""
         with suppress(JupyterSlurmError):
-            self._book.record(spec.id)
+            self._registry.record(spec.id)
             return None
         cluster = self._cluster_for(spec)
         if cluster.access.connection is not None:  # a later login must not submit it
@@ -328,13 +329,13 @@ class Service:
             cell = self._sessions.completed(spec, cluster.profile)
             record = self._sessions.new_record(cell)
             record.given = identity.given_in_session(cell)
-            memory = self._book.record(record.job.session or "").memory_mib
+            memory = self._registry.record(record.job.session or "").memory_mib
             warning = self._preflight.judge_cell(cell, memory)
             record.job = msgspec.structs.replace(record.job, warning=warning)
-            return (record, None) if self._book.add(record) else None
+            return (record, None) if self._registry.add(record) else None
         cluster.check_configuration(spec.slurm_conf)
         asked = resolve(spec, cluster)
-        job = with_dependency(asked, self._book, _SUBMIT_WAIT_S)
+        job = with_dependency(asked, self._registry, _SUBMIT_WAIT_S)
         made = prepare(job)  # raises if the job cannot be submitted
         warning = None if job.spec.on_login else self._preflight.judge(job, cluster)
         self._check_python(job)
@@ -357,7 +358,7 @@ class Service:
             given=given,
             memory_mib=memory,
         )
-        return (record, made) if self._book.add(record) else None
+        return (record, made) if self._registry.add(record) else None
 
     def _cluster_for(self, spec: JobSpec) -> SlurmCluster:
         if spec.session is not None:
@@ -371,24 +372,24 @@ class Service:
         if python is None or job.spec.modules:
             return
         kind = (job.profile.name, job.runtime.name, job.image)
-        for record in self._book.records():
+        for record in self._registry.records():
             old = record.job
             if old.python is not None and (old.cluster, old.runtime, old.image) == kind:
                 payload.check_python(True, python, old.python[:2])
                 return
 
     def _pursue(self, job_id: str, cluster: str, made: Submission | None = None) -> None:
-        job = self._book.job(job_id)
+        job = self._registry.job(job_id)
         kind = LoginSubmitter if job.on_login else CellSubmitter if job.session else Submitter
         find = partial(self._clusters.named, cluster)
-        submitter = kind(self._book, find, self._transfers, job_id, self._stop, made)
+        submitter = kind(self._registry, find, self._transfers, job_id, self._stop, made)
 
         def work() -> None:
             try:
                 submitter.run()
             except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
                 with suppress(NotFoundError):  # the job was forgotten meanwhile
-                    self._book.job(job_id)
+                    self._registry.job(job_id)
                     _log.exception("the submission of %s failed", job_id)
                     submitter.give_up(exc)
             self._watch(cluster, [job_id])
@@ -444,7 +445,7 @@ class Service:
         found = []
         for job_id in job_ids:
             with suppress(NotFoundError):  # forgotten meanwhile
-                found.append(self._book.job(job_id))
+                found.append(self._registry.job(job_id))
         return [job for job in found if not job.state.final]
 
     def _note_problem(self, job: Job, error: Exception) -> None:
@@ -453,14 +454,14 @@ class Service:
             error = TransportError(f"The agent could not resume this job: {error!r}.")
         since_s = job.problem_since_s or self._started_s
         with suppress(NotFoundError, OSError):  # forgotten meanwhile; the disk is full
-            self._book.found(job, problem=error.problem(), problem_since_s=since_s)
+            self._registry.found(job, problem=error.problem(), problem_since_s=since_s)
 
     # --- jobs ---
 
     def attachable(self, spec: JobSpec) -> Earlier | None:
         cells = [
             record
-            for record in self._book.records()
+            for record in self._registry.records()
             if spec.fingerprint is not None
             and record.job.fingerprint == spec.fingerprint
             and record.job.notebook == spec.notebook
@@ -468,12 +469,12 @@ class Service:
         return identity.earlier(cells, lambda: self._given(spec), spec.kernel)
 
     def notebook_moved(self, path: str, to: str) -> None:
-        with self._book.alone():
-            rename = self._book.store.renames.add(path, to)
-            self._book.change_each(lambda record: identity.moved(record, rename))
+        with self._registry.lock():
+            rename = self._registry.store.renames.add(path, to)
+            self._registry.change_each(lambda record: identity.moved(record, rename))
 
     def notebook_path(self, path: str, since_s: float) -> str:
-        return self._book.store.renames.followed(path, since_s)
+        return self._registry.store.renames.followed(path, since_s)
 
     def _given(self, spec: JobSpec) -> dict[str, str]:
         """Return digests of the inputs of the job that `spec` describes."""
@@ -486,17 +487,17 @@ class Service:
         return identity.given(resolved(spec, cluster.profile.for_job(spec), UNASKED))
 
     def job(self, job_id: str) -> Job:
-        return self._book.job(job_id)
+        return self._registry.job(job_id)
 
     def jobs(self, cluster: str | None = None) -> list[Job]:
-        return [r.job for r in self._book.records() if cluster in (None, r.job.cluster)]
+        return [r.job for r in self._registry.records() if cluster in (None, r.job.cluster)]
 
     def details(self, job_id: str) -> JobDetails:
-        record = self._book.record(job_id)
+        record = self._registry.record(job_id)
         return details(record, self._clusters.named(record.job.cluster))
 
     def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
-        return changes(self._book, self._clusters, cursor, wait_s, caller)
+        return changes(self._registry, self._clusters, cursor, wait_s, caller)
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
         return self._measured.usage(job_id, cursor, wait_s)
@@ -515,7 +516,7 @@ class Service:
         return self._results.result(job_id)
 
     def delivered(self, job_id: str) -> Job:
-        job = self._book.change(job_id, delivered=True)
+        job = self._registry.change(job_id, delivered=True)
         self._results.served(job_id)
         return job
 
@@ -569,7 +570,7 @@ class Service:
         return self._dashboards.dashboard_entry(job_id, name, wait_s)
 
     def kernel(self, job_id: str) -> socket.socket:
-        return kernel_line(self._book, self._tunnels, job_id)
+        return kernel_line(self._registry, self._tunnels, job_id)
 
     def shell(self, spec: ProgramSpec) -> list[str]:
         return self._shells.shell(spec)
@@ -581,19 +582,19 @@ class Service:
 
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:
         known = self._clusters.named(cluster)
-        return queue.entries(known, self._book.by_slurm_id(known.name))
+        return queue.entries(known, self._registry.by_slurm_id(known.name))
 
     def history(self, cluster: str | None = None, days: float = 1.0) -> list[QueueEntry]:
         known = self._clusters.named(cluster)
-        return queue.history(known, days, self._book.by_slurm_id(known.name))
+        return queue.history(known, days, self._registry.by_slurm_id(known.name))
 
     def priorities(self, cluster: str | None = None, job_id: str | None = None) -> Priorities:
         if job_id is None:
             known = self._clusters.named(cluster)
-            return priorities.of_mine(known, self._book.by_slurm_id(known.name))
-        job = self._book.job(job_id)
+            return priorities.of_mine(known, self._registry.by_slurm_id(known.name))
+        job = self._registry.job(job_id)
         known = self._clusters.named(job.cluster)
-        return priorities.of_job(known, job, self._book.by_slurm_id(known.name))
+        return priorities.of_job(known, job, self._registry.by_slurm_id(known.name))
 
     def queue_changes(
         self,

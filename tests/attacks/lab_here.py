@@ -15,7 +15,7 @@ from typing import BinaryIO, cast
 from jupyter_slurm.jobs.access.labs import Labs
 from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.cluster.clusters import Clusters
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record, Store
 from jupyter_slurm.transport import Answered
 from jupyter_slurm.transport.local import LocalTransport
@@ -69,20 +69,20 @@ class LabHere:
     """The agent's `Labs`, with one lab that runs. Closing and opening is a restart."""
 
     def __init__(self, folder: Path, far_port: int) -> None:
-        self.book = Book(Store(folder))
+        self.registry = JobRegistry(Store(folder))
         self._far_port = far_port
         job = known(id=JOB_ID, cluster="site", kind=JobKind.LAB)
-        self.book.add(Record(job=job, spec=None))
-        self.book.store.new_key(JOB_ID)
+        self.registry.add(Record(job=job, spec=None))
+        self.registry.store.new_key(JOB_ID)
         self.labs: Labs | None = None
 
     def open(self) -> Lab:
         clusters = SimpleNamespace(may_be_shown_below=lambda name: False)
-        labs = self.labs = Labs(self.book, cast(Tunnels, self), cast(Clusters, clusters))
-        labs.open(self.book.job(JOB_ID))
-        lab = self.book.job(JOB_ID).lab
+        labs = self.labs = Labs(self.registry, cast(Tunnels, self), cast(Clusters, clusters))
+        labs.open(self.registry.job(JOB_ID))
+        lab = self.registry.job(JOB_ID).lab
         assert lab is not None
-        self.book.change(JOB_ID, lab=Lab(url=lab.url, port=lab.port, step=LabStep.READY))
+        self.registry.change(JOB_ID, lab=Lab(url=lab.url, port=lab.port, step=LabStep.READY))
         return lab
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class LabHere:
     @property
     def host(self) -> str:
         """As a browser says it."""
-        lab = self.book.job(JOB_ID).lab
+        lab = self.registry.job(JOB_ID).lab
         assert lab is not None
         return lab.url.removeprefix("http://").rstrip("/")
 
@@ -115,7 +115,7 @@ def lab_here(folder: Path, far: FarServer) -> Iterator[LabHere]:
         here = LabHere(folder, far_port)
         yield here
         here.close()
-        here.book.close()
+        here.registry.close()
 
 
 def answer_to(port: int, request: bytes, address: str = "127.0.0.1") -> bytes:

@@ -31,7 +31,7 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome import variables
 from jupyter_slurm.jobs.outcome.result import parse_exit, parse_records, parse_result, parse_started
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Store
 from jupyter_slurm.jobs.watching import usage
 from jupyter_slurm.jobs.watching.comparison import Comparison
@@ -49,7 +49,7 @@ from jupyter_slurm.transport import server_text
 from jupyter_slurm.wire import JobKind, JobState, Lab, LabStep
 from tests.attacks.hostile import spoilt
 from tests.jobs.crowd import listed
-from tests.jobs.records.test_book import record
+from tests.jobs.records.test_registry import record
 from tests.slurm.recorded import RELEASES, output
 
 COUNT = 2_000
@@ -230,12 +230,12 @@ def texts(value: object) -> Iterator[str]:
 
 
 class Seat:
-    """A Book of two jobs, `bad` before `good`, and what watches them."""
+    """A JobRegistry of two jobs, `bad` before `good`, and what watches them."""
 
     def __init__(self, folder: Path) -> None:
-        self.book = Book(Store(folder))
+        self.registry = JobRegistry(Store(folder))
         for number, name in enumerate(("bad", "good")):
-            self.book.add(
+            self.registry.add(
                 record(
                     name,
                     slurm_id=str(1_000_000 + 2 * number),
@@ -252,14 +252,14 @@ class Seat:
                 profile=SimpleNamespace(lost_after_s=60.0, poll_s=0.01),
             ),
         )
-        self.watch = Watch(self.book, self.cluster)
+        self.watch = Watch(self.registry, self.cluster)
         self.files: dict[PurePosixPath, bytes | Exception] = {}
 
     def compare(self, rows: bytes) -> None:
         for number, name in ((0, "bad"), (2, "good")):
             rows = rows.replace(f"jslurm:job{number:05}".encode(), f"jslurm:{name}".encode())
-        jobs = [one.job for one in self.book.live("c")]
-        Comparison(self.book, self.cluster, self.watch).compare(jobs, squeue.parse(rows), 2.0)
+        jobs = [one.job for one in self.registry.live("c")]
+        Comparison(self.registry, self.cluster, self.watch).compare(jobs, squeue.parse(rows), 2.0)
 
     # What `Watch` asks of a transport.
 
@@ -292,16 +292,16 @@ def test_a_row_that_cannot_be_read_is_that_jobs_problem(
     good = listed(3)
     for hostile in (b"gpu[1-999999999]", b"n[[1]]", b"-oProxyCommand=id", b"n\x1b[31m"):
         seat.compare(good.replace(b"node000", hostile))
-        problem = seat.book.job("bad").problem
+        problem = seat.registry.job("bad").problem
         assert problem is not None
         assert problem.message == "What the cluster says of this job cannot be read."
         assert problem.detail is not None
         assert problem.detail.isprintable()
-        now = seat.book.job("good")
+        now = seat.registry.job("good")
         assert (now.state, now.problem, now.nodes) == (JobState.RUNNING, None, ("node002",))
-        seat.book.change("good", state=JobState.PENDING, nodes=())
+        seat.registry.change("good", state=JobState.PENDING, nodes=())
     seat.compare(good)
-    assert seat.book.job("bad").problem is None
+    assert seat.registry.job("bad").problem is None
 
 
 @pytest.mark.parametrize(
@@ -318,9 +318,9 @@ def test_a_file_that_cannot_be_read_is_that_jobs_problem(
     paths = [JobDir(PurePosixPath(f"/jobs/{name}")).started(0) for name in ("bad", "good")]
     seat.files = dict(zip(paths, (hostile, STARTED), strict=True))
     seat.watch._watch_files()
-    now = seat.book.job("good")
+    now = seat.registry.job("good")
     assert (now.state, now.problem, now.nodes) == (JobState.RUNNING, None, ("n1",))
-    bad = seat.book.job("bad")
+    bad = seat.registry.job("bad")
     assert bad.state is JobState.PENDING
     assert (bad.problem is not None) == isinstance(hostile, Exception)
 

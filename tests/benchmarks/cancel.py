@@ -79,14 +79,14 @@ def by_us(site: Site, count: int, settled: list[float]) -> float:
             slurm_id=slurm_id,
             submitted_s=time.time(),
         )
-        site.service._book.add(Record(job=job, spec=None))
+        site.service._registry.add(Record(job=job, spec=None))
     began_s = time.perf_counter()
     took_s = seconds(lambda: cancelled(site, specs))
     for job_id in specs:
         assert site.wait(job_id).state is JobState.CANCELLED
     settled.append(time.perf_counter() - began_s)
     for job_id in specs:
-        site.service._book.remove(job_id)
+        site.service._registry.remove(job_id)
     return took_s
 
 

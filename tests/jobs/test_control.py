@@ -12,14 +12,14 @@ import pytest
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.control import JobControl
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record, Store
 from jupyter_slurm.jobs.submission.options import comment_token
 from jupyter_slurm.jobs.watching.watcher import Watch
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.wire import JobState
 from tests.jobs.conftest import Site, spec
-from tests.jobs.records.test_book import record
+from tests.jobs.records.test_registry import record
 from tests.ssh.waiting import wait_until
 
 PATIENCE_S = 60.0
@@ -33,13 +33,13 @@ class FakeSite:
         self.saved: list[Record] = []
         for save in ("save", "save_synced"):  # without a file for each job
             monkeypatch.setattr(Store, save, lambda _, one: self.saved.append(one))
-        self.book = Book(Store(folder))
+        self.registry = JobRegistry(Store(folder))
         self.asked: list[list[str]] = []
         self.ids = [f"{number:08}" for number in range(1, count + 1)]
         for job_id in self.ids:
             state = JobState.RUNNING if job_id.endswith("00") else JobState.PENDING
             told = {"slurm_id": str(int(job_id)), "submitted_s": 1.0, "state": state}
-            self.book.add(record(job_id, **told))
+            self.registry.add(record(job_id, **told))
         monkeypatch.setattr(squeue, "parse", lambda _: list(map(self.row, self.ids)))
         transport = SimpleNamespace(user=lambda: "alice")
         access = SimpleNamespace(connection=None)
@@ -49,14 +49,14 @@ class FakeSite:
             name="c", transport=transport, access=access, profile=profile, ask=self.ask
         )
         self.cluster = cast("SlurmCluster", what)
-        self.watch = Watch(self.book, self.cluster)
+        self.watch = Watch(self.registry, self.cluster)
         self.watch.ask_now = lambda: None  # type: ignore[method-assign]
         clusters: Any = SimpleNamespace(named=lambda _: what, watch=lambda _: self.watch)
         unused: Any = None
-        self.control = JobControl(self.book, clusters, unused, unused, unused)
+        self.control = JobControl(self.registry, clusters, unused, unused, unused)
 
     def row(self, job_id: str, **fields: object) -> Any:
-        state = self.book.job(job_id).state.value
+        state = self.registry.job(job_id).state.value
         told = {"slurm_id": str(int(job_id)), "array_job_id": None, "state": state}
         told["whole_id"] = told["slurm_id"]
         return SimpleNamespace(**told, comment=comment_token(job_id), name="n", **fields)
@@ -75,14 +75,14 @@ def test_cancelling_5000_jobs_needs_one_listing_and_ten_commands_with_waiting_jo
     named = [slurm_id for _, *ids in fake.asked[1:] for slurm_id in ids]
     assert sorted(map(int, named)) == [*range(1, MANY + 1)]
     assert {one[-2:] for one in named[-MANY // 100 :]} == {"00"}
-    events = fake.book.record(fake.ids[0]).events
+    events = fake.registry.record(fake.ids[0]).events
     assert events[-1].text == "Cancellation requested."
     # Waiting jobs that end cause no further commands or reads.
     for job_id in fake.ids[:99]:
         row = fake.row(job_id, nodelist=None, end_s=9.0)
         row.state = "CANCELLED"
-        fake.watch.settle(fake.book.job(job_id), row)
-        job = fake.book.job(job_id)
+        fake.watch.settle(fake.registry.job(job_id), row)
+        job = fake.registry.job(job_id)
         assert (job.state, job.why) == (
             JobState.CANCELLED,
             "Cancelled by you before it started.",

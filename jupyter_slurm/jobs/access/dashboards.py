@@ -22,7 +22,7 @@ from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.readable import visible
 from jupyter_slurm.transport.forward import Forward
 from jupyter_slurm.wire import DASHBOARDS, DashboardName, Job, JobState, LabEntry
@@ -60,8 +60,8 @@ _Key = tuple[str, DashboardName]
 class Dashboards:
     """All of the agent's; `close` closes the ports, and the dashboards run on."""
 
-    def __init__(self, book: Book, tunnels: Tunnels, clusters: Clusters) -> None:
-        self._book = book
+    def __init__(self, registry: JobRegistry, tunnels: Tunnels, clusters: Clusters) -> None:
+        self._registry = registry
         self._tunnels = tunnels
         self._clusters = clusters
         self._lock = threading.Lock()
@@ -93,7 +93,7 @@ class Dashboards:
             one.forward.close()
 
     def _running(self, job_id: str, name: DashboardName) -> Job:
-        job = self._book.job(job_id)
+        job = self._registry.job(job_id)
         title = DASHBOARDS[name]
         if name not in kind_of(job).dashboards(job):
             raise RequestError(f"Job {job.id} has no dashboard of {title}.")
@@ -162,8 +162,8 @@ class Dashboards:
 
     def _watch(self) -> None:
         """Close the ports of jobs that have ended; return after the last of them."""
-        while not self._book.closed:
-            stirs = self._book.stirs
+        while not self._registry.closed:
+            count = self._registry.change_count
             with self._lock:
                 known = list(self._open)
             for key in known:
@@ -173,11 +173,11 @@ class Dashboards:
                 if not self._open:
                     self._thread = None
                     return
-            self._book.wait(self._book.stirred_since(stirs), _LOOK_S)
+            self._registry.wait(self._registry.changed_since(count), _LOOK_S)
 
     def _has_ended(self, job_id: str) -> bool:
         try:
-            return self._book.job(job_id).state.final
+            return self._registry.job(job_id).state.final
         except NotFoundError:
             return True
 

@@ -15,7 +15,7 @@ from jupyter_slurm.jobs.access.node_routes import place_of
 from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import socket_name
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.transport.relay import NotListeningError
 from jupyter_slurm.wire.framing import frame
 
@@ -27,13 +27,13 @@ _PATIENCE_S = 2.0
 _PAUSE_S = 0.1
 
 
-def kernel_line(book: Book, tunnels: Tunnels, job_id: str) -> socket.socket:
+def kernel_line(registry: JobRegistry, tunnels: Tunnels, job_id: str) -> socket.socket:
     """Return a socket for the frames of the job's kernel; closing it leaves the kernel running.
 
     NotFoundError; RequestError: the job has no kernel or does not run; ForwardError: its node
     cannot be reached.
     """
-    job = book.job(job_id)
+    job = registry.job(job_id)
     if not kind_of(job).listens:
         raise RequestError(f"Job {job.id} has no kernel.")
     place_of(job)

@@ -36,7 +36,7 @@ from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.lab import door_name
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.transport.forward import Forward
 from jupyter_slurm.wire import Job, JobState, Lab, LabEntry, LabStep
 
@@ -50,8 +50,8 @@ _log = logging.getLogger(__name__)
 class Labs:
     """All of the agent's; `close` ends the ports, and the labs go on."""
 
-    def __init__(self, book: Book, tunnels: Tunnels, clusters: Clusters) -> None:
-        self._book = book
+    def __init__(self, registry: JobRegistry, tunnels: Tunnels, clusters: Clusters) -> None:
+        self._registry = registry
         self._tunnels = tunnels
         self._clusters = clusters
         self._lock = threading.Lock()
@@ -82,20 +82,20 @@ class Labs:
                 self._thread = thread
         url = f"http://{host}:{port.local_port}{base_url}"
         lab = Lab(url=url, port=port.local_port, base_url=base_url)
-        with self._book.alone():
-            now = self._book.job(job.id)
+        with self._registry.lock():
+            now = self._registry.job(job.id)
             if now.lab is not None:
                 lab = msgspec.structs.replace(lab, step=now.lab.step)
             if not now.state.final:  # it may have been withdrawn
-                self._book.change(job.id, lab=lab)
+                self._registry.change(job.id, lab=lab)
 
     def lab_entry(self, job_id: str) -> LabEntry:
         """Return the lab's login address and token. NotFoundError; RequestError: the job is not a
         lab, or the lab is not ready."""
-        job = self._book.job(job_id)
+        job = self._registry.job(job_id)
         if not kind_of(job).is_web_server:
             raise RequestError(f"Job {job.id} is not a lab.", hint="`%slurm lab list` lists yours.")
-        key = self._book.store.key(job.id)
+        key = self._registry.store.key(job.id)
         if job.state.final or job.lab is None or key is None:
             raise RequestError(f"The lab {job.id} has ended ({job.state}).", hint=job.why)
         if job.lab.step is not LabStep.READY:
@@ -138,8 +138,8 @@ class Labs:
 
     def _keep(self) -> None:
         """Close the ports of labs that have ended; return after the last of them."""
-        while not self._book.closed:
-            stirs = self._book.stirs
+        while not self._registry.closed:
+            count = self._registry.change_count
             for job_id in self._over():
                 self._end(job_id)
             self._prepare_ways()
@@ -148,7 +148,7 @@ class Labs:
                 if not self._ports:
                     self._thread = None
                     return
-            self._book.wait(self._book.stirred_since(stirs), _LOOK_S)
+            self._registry.wait(self._registry.changed_since(count), _LOOK_S)
 
     def _over(self) -> list[str]:
         with self._lock:
@@ -158,7 +158,7 @@ class Labs:
     def _job(self, job_id: str) -> Job | None:
         """Return the job; None: it has ended or was forgotten."""
         try:
-            job = self._book.job(job_id)
+            job = self._registry.job(job_id)
         except NotFoundError:
             return None
         return None if job.state.final else job
@@ -221,7 +221,7 @@ class Labs:
         with suppress(ConfigError, OSError):  # it holds a token
             places.lab_page(job_id).unlink(missing_ok=True)
         with suppress(NotFoundError):
-            self._book.change(job_id, lab=None, idle_since_s=None)
+            self._registry.change(job_id, lab=None, idle_since_s=None)
 
 
 def new_host(job_id: str) -> str:

@@ -15,7 +15,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import RANKED
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record, without_content
 from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell
@@ -25,8 +25,8 @@ from jupyter_slurm.wire import CellSpec, Job
 
 
 class Sessions:
-    def __init__(self, book: Book, clusters: Clusters) -> None:
-        self._book = book
+    def __init__(self, registry: JobRegistry, clusters: Clusters) -> None:
+        self._registry = registry
         self._clusters = clusters
 
     def cluster(self, session_id: str) -> SlurmCluster:
@@ -73,12 +73,12 @@ class Sessions:
 
     def forget_cells(self, session_id: str) -> None:
         """Remove the records of the session's cells: their folders go with the session's."""
-        for record in self._book.records():
+        for record in self._registry.records():
             if record.job.session == session_id:
-                self._book.remove(record.job.id)
+                self._registry.remove(record.job.id)
 
     def _session(self, session_id: str) -> Job:
-        job = self._book.job(session_id)
+        job = self._registry.job(session_id)
         if not kind_of(job).takes_cells:
             raise RequestError(
                 f"Job {job.id} is not a session.", hint="`%slurm session list` lists yours."

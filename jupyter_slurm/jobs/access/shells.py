@@ -20,7 +20,7 @@ from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission.prepare import prepare_shell
 from jupyter_slurm.jobs.submission.resolve import resolve, with_dependency
 from jupyter_slurm.jobs.submission.resolved import Resolved
@@ -32,15 +32,15 @@ _DEPENDENCY_WAIT_S = 20.0
 
 
 class Shells:
-    def __init__(self, book: Book, clusters: Clusters) -> None:
-        self._book = book
+    def __init__(self, registry: JobRegistry, clusters: Clusters) -> None:
+        self._registry = registry
         self._clusters = clusters
 
     def shell(self, spec: ProgramSpec) -> list[str]:
         """Prepare a shell in an allocation of its own, as `Api.shell`."""
         cluster = self._clusters.named(spec.cluster)
         cluster.check_configuration(spec.slurm_conf)
-        job = with_dependency(_resolved(spec, cluster), self._book, _DEPENDENCY_WAIT_S)
+        job = with_dependency(_resolved(spec, cluster), self._registry, _DEPENDENCY_WAIT_S)
         files, options = prepare_shell(job)
         folder = job.job_dir.path
         words = _swept(str(folder / layout.ENTER), *_program(spec.code))
@@ -49,9 +49,9 @@ class Shells:
 
     def shell_in_job(self, job_id: str, code: str, node: str | None = None) -> list[str]:
         """Prepare a shell in a running job, as `Api.shell_in_job`."""
-        job = self._book.job(job_id)
+        job = self._registry.job(job_id)
         if job.session is not None:
-            job = self._book.job(job.session)
+            job = self._registry.job(job.session)
         slurm_id, first = place_of(job)
         cluster = self._clusters.named(job.cluster)
         where = first if node is None else self._checked(job, node, cluster)
@@ -67,7 +67,7 @@ class Shells:
         if job.gpus:
             return 0
         with suppress(CommandError):  # then the terminal has no GPUs
-            rows = ask_jobs(cluster, self._book.record(job.id))
+            rows = ask_jobs(cluster, self._registry.record(job.id))
             return max((row.unasked_gpus(node) for row in rows), default=0)
         return 0
 
@@ -75,7 +75,7 @@ class Shells:
         """Return the node if the job runs there. RequestError names the job's nodes."""
         nodes = job.nodes
         if node not in nodes:  # just after the start only the first may be known
-            rows = ask_jobs(cluster, self._book.record(job.id))
+            rows = ask_jobs(cluster, self._registry.record(job.id))
             with suppress(ValueError):
                 nodes = tuple(name for row in rows for name in parse_nodelist(row.nodelist or ""))
         if node not in nodes:

@@ -25,7 +25,7 @@ from jupyter_slurm import places
 from jupyter_slurm.errors import ForwardError, JupyterSlurmError, NotFoundError, RequestError
 from jupyter_slurm.jobs.access.node_routes import NodeRoutes, Route, is_loopback, is_path
 from jupyter_slurm.jobs.cluster.clusters import Clusters
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.transport import Answered, connect_in_thread
 from jupyter_slurm.transport.forward import Connect, Forward
 from jupyter_slurm.wire import Job, JobState, Problem, Tunnel
@@ -70,9 +70,9 @@ class Tunnels:
     """All of the agent's. `close` ends them, and the next agent opens them again. The calls are
     those of `Api`."""
 
-    def __init__(self, book: Book, clusters: Clusters, folder: Path) -> None:
+    def __init__(self, registry: JobRegistry, clusters: Clusters, folder: Path) -> None:
         """`folder`: contains the list of open tunnels."""
-        self._book = book
+        self._registry = registry
         self._clusters = clusters
         self._file = folder / "tunnels.json"
         self._lock = threading.Lock()
@@ -133,7 +133,7 @@ class Tunnels:
             kept = msgspec.json.decode(self._file.read_bytes(), type=list[_KeptTunnel])
         for target, local_port in kept:
             with suppress(ForwardError, NotFoundError):
-                if target.job_id is None or not self._book.job(target.job_id).state.final:
+                if target.job_id is None or not self._registry.job(target.job_id).state.final:
                     self._open[target] = _Open(self, target, local_port)
 
     def _keep(self) -> None:
@@ -253,7 +253,7 @@ class Tunnels:
 
     def _running(self, job_id: str) -> Job:
         """Return the job. NotFoundError; ForwardError: it does not run."""
-        job = self._book.job(job_id)
+        job = self._registry.job(job_id)
         if job.state.final or job.state is JobState.FINISHING:
             raise ForwardError(f"Job {job.id} has ended: it is {job.state}.")
         if job.state not in _RUNS or not job.nodes or job.slurm_id is None:

@@ -13,7 +13,7 @@ from itertools import count
 from jupyter_slurm.errors import ConfigError, JupyterSlurmError, RequestError
 from jupyter_slurm.jobs.cluster.logins import Login, Logins
 from jupyter_slurm.jobs.cluster.slurm_cluster import ClusterAccess, SlurmCluster
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.watching.watcher import Watch
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.profiles.reading import ProfileFiles, Profiles
@@ -26,8 +26,8 @@ _STANDS = frozenset(
 
 
 class Clusters:
-    def __init__(self, book: Book) -> None:
-        self._book = book
+    def __init__(self, registry: JobRegistry) -> None:
+        self._registry = registry
         self._profiles = ProfileFiles()
         self._lock = threading.Lock()
         """Held for a moment only: what may take its time is done under the cluster's own."""
@@ -35,10 +35,10 @@ class Clusters:
         self._open: dict[str, SlurmCluster] = {}
         self._watches: dict[str, Watch] = {}
         self._began_s = time.time()
-        self._stirs = count(1)
-        self.stirs = 0
-        """Differs after every change of a connection; those that wait in the Book are told."""
-        self.logins = Logins(self._stir)
+        self._change_counts = count(1)
+        self.change_count = 0
+        """Differs after every change of a connection, and notifies the registry."""
+        self.logins = Logins(self._notify)
         self._listed: Profiles | None = None
         """The profiles as `listed` last read them."""
 
@@ -114,11 +114,11 @@ class Clusters:
         ):
             watch.way_opened()
         self.logins.notify()
-        self._stir()
+        self._notify()
 
-    def _stir(self) -> None:
-        self.stirs = next(self._stirs)
-        self._book.nudge()
+    def _notify(self) -> None:
+        self.change_count = next(self._change_counts)
+        self._registry.notify()
 
     def connect(
         self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
@@ -203,7 +203,7 @@ class Clusters:
         with self._lock:
             if cluster.name not in self._watches:
                 now = self._open.get(cluster.name, cluster)
-                self._watches[cluster.name] = Watch(self._book, now)
+                self._watches[cluster.name] = Watch(self._registry, now)
             return self._watches[cluster.name]
 
     def listed(self) -> list[Cluster]:
@@ -213,7 +213,7 @@ class Clusters:
         profiles = self._profiles.load()
         if profiles != self._listed:
             self._listed = profiles
-            self._stir()
+            self._notify()
         if profiles.unread is not None and not profiles.clusters and not profiles.broken:
             raise profiles.unread
         try:

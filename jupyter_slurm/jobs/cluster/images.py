@@ -23,7 +23,7 @@ from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.image_files import Files, files_in
 from jupyter_slurm.jobs.cluster.image_store import ImageStore
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.wire import (
     Image,
     ImageBuild,
@@ -39,8 +39,10 @@ from jupyter_slurm.wire import (
 class Images:
     """These calls are those of `api.Api` with the same names."""
 
-    def __init__(self, book: Book, clusters: Clusters, submit: Callable[[JobSpec], Job]) -> None:
-        self._book = book
+    def __init__(
+        self, registry: JobRegistry, clusters: Clusters, submit: Callable[[JobSpec], Job]
+    ) -> None:
+        self._registry = registry
         self._clusters = clusters
         self._submit = submit
         self._making: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -97,7 +99,7 @@ class Images:
             digest=digest,
         )
         mark = f"image {cluster.name} {image.path}"
-        for one in self._book.live():
+        for one in self._registry.live():
             if one.job.fingerprint == mark:
                 return ImageBuild(image=image, job=one.job)
         code = render(new, builder.suffixes, text(builder, version))

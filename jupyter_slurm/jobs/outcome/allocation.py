@@ -12,7 +12,7 @@ from jupyter_slurm.errors import CommandError, ControllerError, TransportError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome import array_tasks
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.watching.queue_rows import is_accounted, is_requeued, is_same
 from jupyter_slurm.slurm import sacct, scontrol
@@ -52,21 +52,23 @@ def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
     return [row for row in rows if is_same(record, row) or is_requeued(record, row)]
 
 
-def note_outputs(book: Book, job_id: str, stdout: str | None, stderr: str | None) -> None:
+def note_outputs(
+    registry: JobRegistry, job_id: str, stdout: str | None, stderr: str | None
+) -> None:
     """Keep where a batch script writes, as far as Slurm tells it."""
-    record = book.record(job_id)
+    record = registry.record(job_id)
     if not kind_of(record.job).is_as_written or stdout is None:
         return
     known = (stdout, None if stderr == stdout else stderr)
     if known != (record.stdout_path, record.stderr_path):
-        book.note(job_id, stdout_path=known[0], stderr_path=known[1])
+        registry.note(job_id, stdout_path=known[0], stderr_path=known[1])
 
 
-def note_paths(book: Book, job_id: str, rows: Sequence[ControlRow]) -> None:
+def note_paths(registry: JobRegistry, job_id: str, rows: Sequence[ControlRow]) -> None:
     """Keep where the tasks of an array write, as far as these rows tell it."""
     if not any(row.array_task_id for row in rows):
         return
-    record = book.record(job_id)
+    record = registry.record(job_id)
     where = array_tasks.pattern(rows) or record.task_stdout
     errors = array_tasks.pattern(rows, "StdErr") or record.task_stderr
     errors = None if errors == where else errors
@@ -78,7 +80,7 @@ def note_paths(book: Book, job_id: str, rows: Sequence[ControlRow]) -> None:
             if array_tasks.path(where, int(task), record.job.slurm_id or "", None) != path
         }
     if (where, errors, known) != (record.task_stdout, record.task_stderr, record.task_paths):
-        book.note(job_id, task_stdout=where, task_stderr=errors, task_paths=known)
+        registry.note(job_id, task_stdout=where, task_stderr=errors, task_paths=known)
 
 
 def known_path(record: Record, task: int) -> str | None:

@@ -40,7 +40,7 @@ from jupyter_slurm.jobs.outcome.verdict import (
     judge,
     measured,
 )
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission import on_login
 from jupyter_slurm.jobs.watching.queue_rows import state_named
 from jupyter_slurm.readable import visible
@@ -63,13 +63,13 @@ class Ending:
 
     def __init__(
         self,
-        book: Book,
+        registry: JobRegistry,
         cluster: SlurmCluster,
         job: Job,
         row: QueueRow | None,
         stop: threading.Event,
     ) -> None:
-        self._book = book
+        self._registry = registry
         self._cluster = cluster
         self._job = job
         self._row = row
@@ -101,7 +101,7 @@ class Ending:
     def record_unstarted(self) -> None:
         """Record the end of a job that never started (`is_unstarted`) without reading files or
         asking Slurm: thousands may end so at once."""
-        job = self._book.job(self._job.id)
+        job = self._registry.job(self._job.id)
         evidence = Evidence(
             kind=job.kind,
             runtime=job.runtime,
@@ -112,21 +112,21 @@ class Ending:
 
     def _goes_to_its_end(self) -> bool:
         """Mark it FINISHING; False: it has ended, as a cell that its session does not take."""
-        with self._book.alone():
-            if self._book.job(self._job.id).state.final:
+        with self._registry.lock():
+            if self._registry.job(self._job.id).state.final:
                 return False
-            self._book.change(self._job.id, state=JobState.FINISHING)
+            self._registry.change(self._job.id, state=JobState.FINISHING)
         return True
 
     def _put_back(self, told: _GoesOnError) -> None:
-        with self._book.alone():
-            job = self._book.job(self._job.id)
+        with self._registry.lock():
+            job = self._registry.job(self._job.id)
             if job.restarts >= told.restarts:  # its files may have told that it has begun again
-                self._book.change(job.id, state=told.state)
+                self._registry.change(job.id, state=told.state)
                 return
             put_back = kind_of(job).put_back(job)
             changes = {"state": JobState.REQUEUED, "restarts": told.restarts, "nodes": ()}
-            self._book.change(job.id, **changes, **put_back)
+            self._registry.change(job.id, **changes, **put_back)
 
     # --- evidence ---
 
@@ -169,7 +169,7 @@ class Ending:
             limit_passed=bool(
                 started and job.limit_s and time.time() > started.time_s + job.limit_s
             ),
-            cancel_requested=self._book.job(job.id).cancel_requested_s is not None,
+            cancel_requested=self._registry.job(job.id).cancel_requested_s is not None,
         )
 
     def _has_claimed(self) -> bool:
@@ -186,7 +186,7 @@ class Ending:
             return None
 
     def _result(self, data: bytes | None) -> RunnerResult | None:
-        key = self._book.store.key(self._job.id)
+        key = self._registry.store.key(self._job.id)
         if not data or key is None:
             return None
         try:
@@ -200,10 +200,11 @@ class Ending:
         if session_id is None or (evidence.exit is not None and evidence.exit.signal != "TERM"):
             return None
         try:
-            self._book.wait(
-                lambda: self._book.job(session_id).state.final, self._cluster.profile.exit_grace_s
+            self._registry.wait(
+                lambda: self._registry.job(session_id).state.final,
+                self._cluster.profile.exit_grace_s,
             )
-            session = self._book.job(session_id)
+            session = self._registry.job(session_id)
         except NotFoundError:
             return SessionEnd(state=JobState.LOST, why="Nothing is known of it any more.")
         if not session.state.final:
@@ -265,7 +266,7 @@ class Ending:
         if self._job.slurm_id is None:
             return None
         try:
-            rows = ask_jobs(self._cluster, self._book.record(self._job.id))
+            rows = ask_jobs(self._cluster, self._registry.record(self._job.id))
         except ControllerError:
             raise
         except CommandError as exc:
@@ -273,8 +274,8 @@ class Ending:
         self._clear_trouble()
         if not rows:
             return self._from_row()
-        note_outputs(self._book, self._job.id, rows[0].stdout, rows[0].stderr)
-        note_paths(self._book, self._job.id, rows)
+        note_outputs(self._registry, self._job.id, rows[0].stdout, rows[0].stderr)
+        note_paths(self._registry, self._job.id, rows)
         tasks = self._note_tasks([(row.array_task_id, row.state) for row in rows])
         unfinished = [row for row in rows if not states.is_terminal(row.state)]
         if unfinished:
@@ -297,16 +298,16 @@ class Ending:
 
     def _note_tasks(self, found: list[tuple[str | None, str]]) -> dict[str, str]:
         """Keep and return, of an array, what has become of its tasks, told of now or before."""
-        with self._book.alone():
-            tasks = array_tasks.merged(self._book.job(self._job.id).tasks, found)
-            return self._book.change(self._job.id, tasks=tasks).tasks
+        with self._registry.lock():
+            tasks = array_tasks.merged(self._registry.job(self._job.id).tasks, found)
+            return self._registry.change(self._job.id, tasks=tasks).tasks
 
     def _ask_accounting(self) -> SlurmVerdict | None:
         """Return what accounting says; None: there is none, or it does not know the job either."""
         if self._job.slurm_id is None:
             return None
         try:
-            known = ask_accounting(self._cluster, self._book.record(self._job.id))
+            known = ask_accounting(self._cluster, self._registry.record(self._job.id))
         except CommandError:
             return None
         rows = [row for row in known if row.step is None]
@@ -342,8 +343,8 @@ class Ending:
     # --- what is kept ---
 
     def _record(self, verdict: Verdict, evidence: Evidence) -> None:
-        with self._book.alone():
-            job = self._book.job(self._job.id)
+        with self._registry.lock():
+            job = self._registry.job(self._job.id)
             if not job.state.final:
                 self._enter(job, verdict, evidence)
 
@@ -356,7 +357,7 @@ class Ending:
             ended_s = self._row.end_s
         ended_s = ended_s or time.time()
         usage = _usage(job, evidence.result, started_s, ended_s)
-        self._book.change(
+        self._registry.change(
             job.id,
             state=verdict.state,
             why=measured(verdict.why, usage),
@@ -379,11 +380,11 @@ class Ending:
         )
 
     def _trouble(self, error: ControllerError | TransportError) -> None:
-        since_s = self._book.job(self._job.id).problem_since_s or time.time()
-        self._book.change(self._job.id, problem=error.problem(), problem_since_s=since_s)
+        since_s = self._registry.job(self._job.id).problem_since_s or time.time()
+        self._registry.change(self._job.id, problem=error.problem(), problem_since_s=since_s)
 
     def _clear_trouble(self) -> None:
-        self._book.change(self._job.id, problem=None, problem_since_s=None)
+        self._registry.change(self._job.id, problem=None, problem_since_s=None)
 
 
 def is_unstarted(job: Job, row: QueueRow) -> bool:

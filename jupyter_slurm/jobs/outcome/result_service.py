@@ -42,7 +42,7 @@ from jupyter_slurm.jobs.outcome.result import (
     parse_result,
 )
 from jupyter_slurm.jobs.outcome.variables import check_signature
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.wire import (
     CellJob,
@@ -73,8 +73,8 @@ class _End(NamedTuple):
 
 
 class ResultService:
-    def __init__(self, book: Book, clusters: Clusters) -> None:
-        self._book = book
+    def __init__(self, registry: JobRegistry, clusters: Clusters) -> None:
+        self._registry = registry
         self._clusters = clusters
         self._copies: dict[str, list[Path]] = {}
         """Made for the job with that id."""
@@ -93,7 +93,7 @@ class ResultService:
         is_new = self._has_just_ended(job_id, task, position)
         deadline_s = time.monotonic() + wait_s
         while True:
-            stirs = self._book.stirs
+            count = self._registry.change_count
             try:
                 time_s = int(time.time()) if is_new else 0
                 job, chunk, show = self._read_log(job_id, position, budget_bytes, task, time_s)
@@ -101,13 +101,13 @@ class ResultService:
                 raise
             except TransportError:
                 # The connection dropped, as the job's `problem` says: no news.
-                job, show = self._book.job(job_id), "text"
+                job, show = self._registry.job(job_id), "text"
                 chunk = Chunk(deque(), position, complete=False)
             news = chunk.outputs or chunk.skipped_bytes or job.revision != position.revision
             left_s = deadline_s - time.monotonic()
-            if news or job.state.final or left_s <= 0 or self._book.closed:
+            if news or job.state.final or left_s <= 0 or self._registry.closed:
                 break
-            if not self._book.wait(self._book.stirred_since(stirs), left_s):
+            if not self._registry.wait(self._registry.changed_since(count), left_s):
                 break
             is_new = chunk.complete
         if chunk.complete:
@@ -145,7 +145,7 @@ class ResultService:
     ) -> tuple[Job, Chunk, Show]:
         """Read the job, then its log: what it wrote before it was final is there. `time_s`: when
         the log had what follows `position`; 0: not known."""
-        record = self._book.record(job_id)
+        record = self._registry.record(job_id)
         job = record.job
         if job.transfer is not None:  # it is not even submitted: nothing is there to be read
             return job, Chunk(deque(), position), "text"
@@ -164,7 +164,7 @@ class ResultService:
         if hellos:
             chunk.outputs = deque(o for o in chunk.outputs if not isinstance(o, Hello))
             told = {"python": hellos[-1].python, "python_path": hellos[-1].executable}
-            self._book.change(job.id, **told)
+            self._registry.change(job.id, **told)
             # Not as it is by now: where it has ended meanwhile, more was written than was read.
             job = msgspec.structs.replace(job, **told)
         return job, chunk, cluster.profile.show
@@ -200,7 +200,7 @@ class ResultService:
     def _ask_path(self, record: Record, cluster: SlurmCluster, task: int) -> str | None:
         """Ask the controller, then accounting, which may know the number of a forgotten task."""
         job = record.job
-        note_paths(self._book, job.id, ask_jobs(cluster, record))
+        note_paths(self._registry, job.id, ask_jobs(cluster, record))
         if (path := known_path(record, task)) is not None or record.task_stdout is None:
             return path
         try:
@@ -212,7 +212,7 @@ class ResultService:
         return array_tasks.path(record.task_stdout, task, job.slurm_id or "", own_id)
 
     def result(self, job_id: str) -> Result:
-        job = self._book.job(job_id)
+        job = self._registry.job(job_id)
         if not job.state.final:
             raise RequestError(f"Job {job.id} is still {job.state}.")
         if job.state is JobState.LOST:
@@ -226,14 +226,14 @@ class ResultService:
             except TransportError:
                 # The job is over and its result safe: the connection may return in a moment.
                 left_s = deadline_s - time.monotonic()
-                if left_s <= 0 or self._book.wait(lambda: False, min(left_s, _RESULT_PAUSE_S)):
+                if left_s <= 0 or self._registry.wait(lambda: False, min(left_s, _RESULT_PAUSE_S)):
                     raise
 
     def _read_result(self, job: Job) -> Result:
         folder = JobDir(PurePosixPath(job.job_dir))
         transport = self._clusters.named(job.cluster).transport
         data = transport.read(folder.result(job.restarts))
-        key = self._book.store.key(job.id)
+        key = self._registry.store.key(job.id)
         if data is None or key is None:
             return Result(job=job, status="none")
         found = parse_result(data, key)

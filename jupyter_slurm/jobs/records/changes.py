@@ -12,7 +12,7 @@ import time
 import msgspec
 
 from jupyter_slurm.jobs.cluster.clusters import Clusters
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.wire import Changes, Connection, ConnectionState
 
 _QUESTION_PAUSE_S = 1.0
@@ -21,28 +21,32 @@ callers too, without a notification."""
 
 
 def changes(
-    book: Book, clusters: Clusters, cursor: str = "", wait_s: float = 0.0, caller: str = ""
+    registry: JobRegistry,
+    clusters: Clusters,
+    cursor: str = "",
+    wait_s: float = 0.0,
+    caller: str = "",
 ) -> Changes:
     """Return what `Api.changes` does."""
     deadline_s = time.monotonic() + wait_s
-    known, known_digest = book.revisions.read(cursor)
+    known, known_digest = registry.revisions.read(cursor)
     while True:
-        stirs = clusters.stirs
+        count = clusters.change_count
         connections = clusters.seen(caller)
         digest = _digest(connections)
-        revision, news = book.news(known)
+        revision, news = registry.changes_since(known)
         left_s = deadline_s - time.monotonic()
         is_new = news.whole or news.values or news.gone or digest != known_digest
-        if is_new or left_s <= 0 or book.closed:
+        if is_new or left_s <= 0 or registry.closed:
             break
 
-        def stirred(stirs: int = stirs, revision: int = revision) -> bool:
-            return book.revision != revision or clusters.stirs != stirs
+        def changed(count: int = count, revision: int = revision) -> bool:
+            return registry.revision != revision or clusters.change_count != count
 
         asked = any(one.state is ConnectionState.ASKING for one in connections)
-        book.wait(stirred, min(left_s, _QUESTION_PAUSE_S) if asked else left_s)
+        registry.wait(changed, min(left_s, _QUESTION_PAUSE_S) if asked else left_s)
     return Changes(
-        cursor=book.revisions.cursor(revision, digest),
+        cursor=registry.revisions.cursor(revision, digest),
         whole=news.whole,
         jobs=news.values,
         gone=news.gone,

@@ -13,7 +13,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.jobs.outcome import verdict
 from jupyter_slurm.jobs.outcome.verdict import Evidence, Verdict
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission.prepare import Submission
 from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.readable import joined
@@ -141,19 +141,19 @@ class LoginSubmitter(Submitter):
         return {"nodes": (answer,)}
 
     def _cancel(self, answer: str) -> None:
-        look(self._book, self._cluster)
+        look(self._registry, self._cluster)
 
 
-def begun(book: Book, cluster: SlurmCluster) -> list[Job]:
+def begun(registry: JobRegistry, cluster: SlurmCluster) -> list[Job]:
     """Return the live jobs of `cluster` that run on a login node."""
-    jobs = [record.job for record in book.live(cluster.name)]
+    jobs = [record.job for record in registry.live(cluster.name)]
     return [job for job in jobs if job.on_login and job.submitted_s is not None]
 
 
-def look(book: Book, cluster: SlurmCluster) -> list[Job]:
+def look(registry: JobRegistry, cluster: SlurmCluster) -> list[Job]:
     """Return the jobs of `cluster` whose processes have ended. Stop the others on request, and note
     which are not visible from this login node. TransportError."""
-    jobs = begun(book, cluster)
+    jobs = begun(registry, cluster)
     if not jobs:
         return []
     words = [
@@ -169,7 +169,7 @@ def look(book: Book, cluster: SlurmCluster) -> list[Job]:
     gone = []
     for job, (state, *here) in zip(jobs, said, strict=False):
         why = _unseen(job, state, here[0]) if here else None
-        book.found(job, why=why, problem=None, problem_since_s=None)
+        registry.found(job, why=why, problem=None, problem_since_s=None)
         if state == "gone":
             gone.append(job)
     return gone

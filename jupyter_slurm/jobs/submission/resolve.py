@@ -9,7 +9,7 @@ import msgspec
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission.resolved import (
     Resolved,
     Site,
@@ -45,14 +45,14 @@ def _with_srun(site: Site, cluster: SlurmCluster, *, is_mpi: bool) -> Site:
     return replace(site, has_overlap=overlap, mpi_types=cluster.mpi_types() if is_mpi else ())
 
 
-def with_dependency(job: Resolved, book: Book, wait_s: float) -> Resolved:
+def with_dependency(job: Resolved, registry: JobRegistry, wait_s: float) -> Resolved:
     """Return the job with Slurm's IDs in place of ours in `--dependency` and its directive. Wait up
     to `wait_s` for jobs that are being submitted. RequestError: names an invalid dependency."""
     asked, cluster = job.effective_options.get(_DEPENDENCY), job.profile.name
 
     def slurm_id(job_id: str) -> str:
-        book.wait(lambda: _is_settled(_job(book, job_id)), wait_s)
-        before = _job(book, job_id)
+        registry.wait(lambda: _is_settled(_job(registry, job_id)), wait_s)
+        before = _job(registry, job_id)
         if before.cluster != cluster:
             raise _refused(job_id, f"it is on {before.cluster}, not on {cluster}.")
         if before.slurm_id is None:
@@ -71,9 +71,9 @@ def _is_settled(job: Job) -> bool:
     return job.slurm_id is not None or job.state.final or job.session is not None or job.on_login
 
 
-def _job(book: Book, job_id: str) -> Job:
+def _job(registry: JobRegistry, job_id: str) -> Job:
     try:
-        return book.job(job_id)
+        return registry.job(job_id)
     except JupyterSlurmError as exc:
         raise RequestError(
             f"There is no job `{job_id}` here, so `--dependency` cannot name it.",

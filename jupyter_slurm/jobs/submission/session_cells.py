@@ -19,7 +19,7 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell, with_key
 from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.readable import joined
@@ -67,7 +67,7 @@ class CellSubmitter(Submitter):
     """The sending of one cell, retried until the session has it."""
 
     def _step(self) -> bool:
-        record = self._book.record(self._id)
+        record = self._registry.record(self._id)
         job, spec = record.job, record.spec
         if spec is not None and record.sbatch_calls == 0 and self._cancelled_meanwhile():
             return True
@@ -86,12 +86,12 @@ class CellSubmitter(Submitter):
 
     def _send(self, spec: CellSpec) -> bool:
         """Send the cell; return False if it was cancelled meanwhile."""
-        session = self._book.job(spec.session or "")
+        session = self._registry.job(spec.session or "")
         if session.state.final:
             raise ended(session)
-        files = with_key(prepare_session_cell(spec), self._book.store.new_key(self._id))
-        with self._book.alone():
-            record = self._book.record(self._id)
+        files = with_key(prepare_session_cell(spec), self._registry.store.new_key(self._id))
+        with self._registry.lock():
+            record = self._registry.record(self._id)
             if record.job.state.final:
                 return False
             record.sbatch_calls += 1  # sending again is safe
@@ -112,21 +112,21 @@ class CellSubmitter(Submitter):
         return True
 
     def _sent(self) -> Job:
-        with self._book.alone():  # its files may report its end meanwhile
-            record = self._book.record(self._id)
+        with self._registry.lock():  # its files may report its end meanwhile
+            record = self._registry.record(self._id)
             job = record.job
-            session = self._book.job(job.session or "")
-            record.spec, record.folder = None, self._book.record(session.id).folder
+            session = self._registry.job(job.session or "")
+            record.spec, record.folder = None, self._registry.record(session.id).folder
             changes: dict[str, object] = {"submitted_s": time.time()}
             if job.state is JobState.SUBMITTING:
                 changes |= {"state": JobState.PENDING, "problem": None, "problem_since_s": None}
                 changes["why"] = _waits_for(session, self._others(session))
             if session.idle_since_s is not None and not job.state.final:
-                self._book.change(session.id, idle_since_s=None)
-            return self._book.change(self._id, **changes)
+                self._registry.change(session.id, idle_since_s=None)
+            return self._registry.change(self._id, **changes)
 
     def _others(self, session: Job) -> bool:
-        live = self._book.live(session.cluster)
+        live = self._registry.live(session.cluster)
         return any(r.job.session == session.id and r.job.id != self._id for r in live)
 
 
@@ -143,10 +143,10 @@ def ends_s(session: Job) -> float | None:
     return session.started_s + session.limit_s
 
 
-def rests(book: Book, session_id: str) -> None:
+def rests(registry: JobRegistry, session_id: str) -> None:
     """Note since when the session is idle: a cell has ended, or the session has started."""
-    with book.alone(), suppress(NotFoundError):  # forgotten
-        session = book.job(session_id)
-        has_cells = any(one.job.session == session.id for one in book.live(session.cluster))
+    with registry.lock(), suppress(NotFoundError):  # forgotten
+        session = registry.job(session_id)
+        has_cells = any(one.job.session == session.id for one in registry.live(session.cluster))
         if not has_cells and not session.state.final:
-            book.change(session.id, idle_since_s=time.time())
+            registry.change(session.id, idle_since_s=time.time())

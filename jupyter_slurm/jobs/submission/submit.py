@@ -34,7 +34,7 @@ from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
 from jupyter_slurm.jobs.outcome.result import parse_started
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission.options import slurm_name
 from jupyter_slurm.jobs.submission.prepare import Outputs, Submission, prepare, with_key
@@ -55,19 +55,19 @@ _PUSH_TOLD_S = 1.0
 """Seconds between progress reports of a pushed folder."""
 
 
-def withdraw(book: Book, job_id: str) -> bool:
+def withdraw(registry: JobRegistry, job_id: str) -> bool:
     """Cancel a job that was not sent yet. False: it may have been sent."""
-    with book.alone():
-        record = book.record(job_id)
+    with registry.lock():
+        record = registry.record(job_id)
         if record.job.state is not JobState.SUBMITTING or record.sbatch_calls:
             return False
-        _end_unsent(book, record)
+        _end_unsent(registry, record)
     return True
 
 
-def _end_unsent(book: Book, record: Record) -> None:
-    _drop_spec(book, record)
-    book.change(
+def _end_unsent(registry: JobRegistry, record: Record) -> None:
+    _drop_spec(registry, record)
+    registry.change(
         record.job.id,
         state=JobState.CANCELLED,
         ended_s=time.time(),
@@ -79,11 +79,11 @@ def _end_unsent(book: Book, record: Record) -> None:
     )
 
 
-def _drop_spec(book: Book, record: Record) -> None:
+def _drop_spec(registry: JobRegistry, record: Record) -> None:
     """Drop the spec and its variables after the submission."""
     if isinstance(record.spec, CellSpec) and record.spec.inputs is not None:
         Path(record.spec.inputs).unlink(missing_ok=True)
-    book.note(record.job.id, spec=None)
+    registry.note(record.job.id, spec=None)
 
 
 class Submitter:
@@ -91,7 +91,7 @@ class Submitter:
 
     def __init__(
         self,
-        book: Book,
+        registry: JobRegistry,
         cluster: Callable[[], SlurmCluster],
         transfers: Transfers,
         job_id: str,
@@ -100,13 +100,13 @@ class Submitter:
     ) -> None:
         """`cluster` returns the job's cluster, with its current profile and connection; `made`: the
         submission that was prepared when the job was recorded."""
-        self._book = book
+        self._registry = registry
         self._find_cluster = cluster
         self._transfers = transfers
         self._id = job_id
         self._stop = stop
         self._made = made
-        self._dir = JobDir(PurePosixPath(book.job(job_id).job_dir))
+        self._dir = JobDir(PurePosixPath(registry.job(job_id).job_dir))
         self._first_empty_s: float | None = None
         self._outputs = Outputs()
 
@@ -132,17 +132,19 @@ class Submitter:
 
     def _rest(self, pause_s: float) -> None:
         """Wait before the next try; return at once if the user cancels the job."""
-        before_s = self._book.job(self._id).cancel_requested_s
+        before_s = self._registry.job(self._id).cancel_requested_s
 
         def wanted() -> bool:
-            return self._stop.is_set() or (self._book.job(self._id).cancel_requested_s != before_s)
+            return self._stop.is_set() or (
+                self._registry.job(self._id).cancel_requested_s != before_s
+            )
 
-        self._book.wait(wanted, pause_s)
-        if self._book.closed:  # the agent is about to end
+        self._registry.wait(wanted, pause_s)
+        if self._registry.closed:  # the agent is about to end
             self._stop.wait(pause_s)
 
     def _is_withdrawn(self) -> bool:
-        record = self._book.record(self._id)
+        record = self._registry.record(self._id)
         return record.job.state.final and not record.sbatch_calls
 
     def give_up(self, error: Exception) -> None:
@@ -151,7 +153,7 @@ class Submitter:
 
     def _step(self) -> bool:
         """Take the next step; return whether the submission is settled."""
-        record = self._book.record(self._id)
+        record = self._registry.record(self._id)
         job = record.job
         if job.submitted_s is not None and job.slurm_id is not None:
             # Sent before, perhaps by another agent; a cancellation may be pending.
@@ -188,7 +190,7 @@ class Submitter:
         )
 
     def _call_sbatch(self) -> bool:
-        record = self._book.record(self._id)
+        record = self._registry.record(self._id)
         spec = record.spec
         if spec is None:
             return self._reject(SubmitError("The text of this job is no longer there to submit."))
@@ -199,12 +201,12 @@ class Submitter:
         except (RequestError, NotFoundError, FileAccessError) as exc:
             return self._reject(exc)
         self._outputs = submission.outputs
-        files = with_key(submission.files, self._book.store.new_key(self._id))
-        with self._book.alone():
-            if self._book.job(self._id).state.final:  # withdrawn meanwhile
+        files = with_key(submission.files, self._registry.store.new_key(self._id))
+        with self._registry.lock():
+            if self._registry.job(self._id).state.final:  # withdrawn meanwhile
                 return True
             calls = record.sbatch_calls
-            self._book.note(
+            self._registry.note(
                 self._id,
                 sbatch_calls=calls + 1,
                 command=submission.sbatch,
@@ -217,11 +219,11 @@ class Submitter:
         except ConnectionLostError:  # it may have been
             raise
         except TransportError:  # nothing was begun
-            self._book.note(self._id, sbatch_calls=calls)
+            self._registry.note(self._id, sbatch_calls=calls)
             raise
         refusal = _passing_refusal(done)
         if refusal is not None:  # sbatch reports that it did not submit the job
-            self._book.note(self._id, sbatch_calls=calls)
+            self._registry.note(self._id, sbatch_calls=calls)
             if calls == 0 and self._cancelled_meanwhile():
                 return True
             raise refusal
@@ -260,7 +262,7 @@ class Submitter:
 
     def _tell_silence(self, answered: threading.Event) -> None:
         try:
-            job = self._book.job(self._id)
+            job = self._registry.job(self._id)
             words = self._cluster.transport.read(self._dir.submit_err) or b""
         except JupyterSlurmError:  # the call of sbatch raises it too
             return
@@ -273,7 +275,7 @@ class Submitter:
         if job.state is JobState.SUBMITTING and not answered.is_set():
             since_s = job.problem_since_s or time.time()
             with suppress(NotFoundError):  # forgotten meanwhile
-                self._book.found(job, problem=error.problem(), problem_since_s=since_s)
+                self._registry.found(job, problem=error.problem(), problem_since_s=since_s)
 
     def _has_pushed(self, spec: JobSpec, folder: str) -> bool:
         """Push the folder once per job: later edits have no effect. False: the push was stopped or
@@ -286,23 +288,23 @@ class Submitter:
             self._dir,
             spec.push_exclude,
         )
-        self._book.note(self._id, mirror=now.remote)
+        self._registry.note(self._id, mirror=now.remote)
         try:
             while now.state is TransferState.RUNNING and not self._stop.is_set():
-                job = self._book.job(self._id)
+                job = self._registry.job(self._id)
                 if job.cancel_requested_s is not None:  # a job that has ended shows no progress
                     self._transfers.stop(now.id)
                     return False
-                self._book.found(job, transfer=now)
+                self._registry.found(job, transfer=now)
                 now = self._transfers.outcome(now.id, _PUSH_TOLD_S)
         finally:
-            job = self._book.change(self._id, transfer=None)
+            job = self._registry.change(self._id, transfer=None)
         if now.state is TransferState.FAILED and now.problem is not None:
             raise from_problem(now.problem)
         if now.left_out is not None:
             told = ["Not pushed:", *reasons_told(now.left_out.reasons, now.left_out.count)]
             warning = joined(job.warning, *told, between="\n")
-            self._book.change(self._id, warning=warning)
+            self._registry.change(self._id, warning=warning)
         return now.state is TransferState.DONE and job.cancel_requested_s is None
 
     def _judge(self, done: Completed) -> bool:
@@ -340,7 +342,7 @@ class Submitter:
         return self._look_up_history()
 
     def _look_up_history(self) -> str | None:
-        record = self._book.record(self._id)
+        record = self._registry.record(self._id)
         if record.spec is None or kind_of(record.spec).is_as_written:
             return None
         since_s = record.job.created_s - 300
@@ -361,18 +363,18 @@ class Submitter:
 
     def _settle(self, answer: str, warning: str | None = None) -> bool:
         # The job's files may report its start or end before sbatch answers.
-        with self._book.alone():
-            record = self._book.record(self._id)
+        with self._registry.lock():
+            record = self._registry.record(self._id)
             record.spec = None
             record.stdout_path, record.stderr_path = self._outputs.of(answer)
-            job = self._book.job(self._id)
+            job = self._registry.job(self._id)
             changes: dict[str, object] = {**self._learned(answer), "submitted_s": time.time()}
             if job.state is JobState.SUBMITTING:
                 state = JobState.RUNNING if job.started_s is not None else JobState.PENDING
                 changes |= {"state": state, "problem": None, "problem_since_s": None, "why": None}
             if warning:
                 changes["warning"] = joined(job.warning, warning, between="\n")
-            job = self._book.change(self._id, **changes)
+            job = self._registry.change(self._id, **changes)
         if job.cancel_requested_s is not None and not job.state.final:
             self._cancel(answer)
         return True
@@ -381,19 +383,19 @@ class Submitter:
         """Send a cancellation that was requested before the job had an ID. ControllerError: the
         next step looks up the same ID and retries."""
         try:
-            if ask_jobs(self._cluster, self._book.record(self._id)):
+            if ask_jobs(self._cluster, self._registry.record(self._id)):
                 self._cluster.ask(scancel.cancel_argv([slurm_id]))
         except CommandError as exc:
             if isinstance(exc, ControllerError) or not scancel.is_already_gone(exc.detail or ""):
                 raise
 
     def _reject(self, error: JupyterSlurmError) -> bool:
-        with self._book.alone():
-            job = self._book.job(self._id)
+        with self._registry.lock():
+            job = self._registry.job(self._id)
             if job.state.final:  # withdrawn, with what it was made of
                 return True
-            _drop_spec(self._book, self._book.record(self._id))
-            self._book.change(
+            _drop_spec(self._registry, self._registry.record(self._id))
+            self._registry.change(
                 self._id,
                 state=JobState.REJECTED,
                 ended_s=time.time(),
@@ -405,21 +407,21 @@ class Submitter:
         return True
 
     def _cancelled_meanwhile(self) -> bool:
-        with self._book.alone():
-            job = self._book.job(self._id)
+        with self._registry.lock():
+            job = self._registry.job(self._id)
             if job.state.final or job.cancel_requested_s is None:
                 return job.state.final
-            _end_unsent(self._book, self._book.record(self._id))
+            _end_unsent(self._registry, self._registry.record(self._id))
         return True
 
     def _trouble(self, error: JupyterSlurmError) -> None:
-        job = self._book.job(self._id)
+        job = self._registry.job(self._id)
         if not job.state.final:
             since_s = job.problem_since_s or time.time()
-            self._book.found(job, problem=error.problem(), problem_since_s=since_s)
+            self._registry.found(job, problem=error.problem(), problem_since_s=since_s)
 
     def _clear_problem(self) -> None:
-        self._book.change(self._id, problem=None, problem_since_s=None)
+        self._registry.change(self._id, problem=None, problem_since_s=None)
 
 
 def _words(stderr: bytes | None, stdout: bytes | None) -> str:

@@ -13,7 +13,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome import array_tasks
 from jupyter_slurm.jobs.outcome.allocation import ask_allocation, ask_jobs, note_outputs, note_paths
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission.session_cells import ends_s
 from jupyter_slurm.jobs.watching.queue_rows import (
     gpus_of,
@@ -46,8 +46,8 @@ class Watcher(Protocol):
 
 
 class Comparison:
-    def __init__(self, book: Book, cluster: SlurmCluster, watch: Watcher) -> None:
-        self._book = book
+    def __init__(self, registry: JobRegistry, cluster: SlurmCluster, watch: Watcher) -> None:
+        self._registry = registry
         self._cluster = cluster
         self._watch = watch
         self._absent_since_s: dict[str, float] = {}
@@ -61,35 +61,35 @@ class Comparison:
         for row in rows:
             by_id.setdefault(row.whole_id, []).append(row)
         for job in jobs:
-            with stumbling(self._book, job.id):
+            with stumbling(self._registry, job.id):
                 self._compare_one(job, by_id.get(job.slurm_id or ""), began_s)
 
     def _compare_one(self, old: Job, found: list[QueueRow] | None, began_s: float) -> None:
         ours = [row for row in found or () if self._is_same(old, row)]
         row = leading(ours) if ours else None
         nodes = _nodes(row, ours) if row is not None else ()
-        job = self._book.change(old.id, problem=None, problem_since_s=None)
+        job = self._registry.change(old.id, problem=None, problem_since_s=None)
         if row is not None:
             self._absent_since_s.pop(job.id, None)
             # Saved with the changes that follow: a row that is new to us brings some.
-            self._book.record(job.id).slurm_submitted_s = row.submit_s
+            self._registry.record(job.id).slurm_submitted_s = row.submit_s
             if found and row.array_job_id is not None:
                 self._tasks_seen(job.id, found)
             self._row_seen(job, row, nodes, began_s)
         elif job.submitted_s is not None and began_s > job.submitted_s:
             self._row_missing(job)
         if kind_of(job).takes_cells:
-            self._tell_its_cells(self._book.job(job.id))
+            self._tell_its_cells(self._registry.job(job.id))
 
     def _tasks_seen(self, job_id: str, found: list[QueueRow]) -> None:
         listed = [(one.array_task_id, one.state) for one in found]
-        with self._book.alone():  # how they end is found out meanwhile, and is newer
-            job = self._book.job(job_id)
+        with self._registry.lock():  # how they end is found out meanwhile, and is newer
+            job = self._registry.job(job_id)
             if not job.state.final and not self._watch.is_ending(job_id):
-                self._book.change(job_id, tasks=array_tasks.merged(job.tasks, listed))
+                self._registry.change(job_id, tasks=array_tasks.merged(job.tasks, listed))
 
     def _is_same(self, job: Job, row: QueueRow) -> bool:
-        record = self._book.record(job.id)
+        record = self._registry.record(job.id)
         if is_same(record, row):
             return True
         # A requeue is a new time of submission, too; how often there was one only scontrol tells.
@@ -100,16 +100,16 @@ class Comparison:
         if not told:
             return False
         record.slurm_submitted_s = told[0].submit_s
-        self._book.change(job.id, restarts=told[0].requeues)
+        self._registry.change(job.id, restarts=told[0].requeues)
         return True
 
     def _tell_its_cells(self, session: Job) -> None:
         """Pass on to the session's cells what the queue says of it: it knows nothing of them."""
         changes = {"problem": None, "problem_since_s": None, "session_ends_s": ends_s(session)}
-        with self._book.alone():  # why one that ends now was refused is its problem, and stays
-            for record in self._book.live(self._cluster.name):
+        with self._registry.lock():  # why one that ends now was refused is its problem, and stays
+            for record in self._registry.live(self._cluster.name):
                 if record.job.session == session.id:
-                    self._book.change(record.job.id, **changes)
+                    self._registry.change(record.job.id, **changes)
 
     def _row_missing(self, job: Job) -> None:
         """Note that a listing lacks the job: for long enough, that means it has ended."""
@@ -135,32 +135,32 @@ class Comparison:
         if (
             row.state in _IN_THE_QUEUE
             and "held" not in row.reason.lower()
-            and array_tasks.have_run(self._book.job(job.id).tasks)
+            and array_tasks.have_run(self._registry.job(job.id).tasks)
         ):
             state = JobState.RUNNING  # an array between two of its tasks
         if state is not job.state:
             self._watch.stirred()
         given = self._allocation(job) if row.state == JobState.RUNNING else {}
-        with self._book.alone():
-            now = self._book.job(job.id)
+        with self._registry.lock():
+            now = self._registry.job(job.id)
             # The job's files may have said meanwhile that it runs, or runs again: then the row is
             # old, and what it was given is not.
             changes = given
             if (now.state, now.restarts) == (job.state, job.restarts):
                 changes = _by_row(now, row, state, nodes) | given
             if not now.state.final:
-                self._book.change(job.id, **changes)
+                self._registry.change(job.id, **changes)
 
     def _allocation(self, job: Job) -> dict[str, object]:
         """Ask once what Slurm gave the job; return fields of `Job`."""
         if job.usage is not None or job.slurm_id is None:
             return {}
-        given = ask_allocation(self._cluster, self._book.record(job.id))
+        given = ask_allocation(self._cluster, self._registry.record(job.id))
         if given is None:
             return {}
         if kind_of(job).is_as_written:
-            note_outputs(self._book, job.id, given.stdout, given.stderr)
-            note_paths(self._book, job.id, given.rows)
+            note_outputs(self._registry, job.id, given.stdout, given.stderr)
+            note_paths(self._registry, job.id, given.rows)
             self._watch.files_changed()
         return {
             "usage": given.usage,

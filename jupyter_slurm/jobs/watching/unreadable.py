@@ -9,13 +9,13 @@ from contextlib import contextmanager, suppress
 
 from jupyter_slurm.errors import FileAccessError, JupyterSlurmError, NotFoundError, TransportError
 from jupyter_slurm.foreign import unreadable
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def stumbling(book: Book, job_id: str) -> Iterator[None]:
+def stumbling(registry: JobRegistry, job_id: str) -> Iterator[None]:
     """Put what goes wrong inside into the job's `problem`, but raise it where the way is lost,
     which concerns every job. Pass over a job that was forgotten meanwhile."""
     try:
@@ -25,16 +25,16 @@ def stumbling(book: Book, job_id: str) -> Iterator[None]:
     except JupyterSlurmError as exc:
         if isinstance(exc, TransportError) and not isinstance(exc, FileAccessError):
             raise
-        note_problem(book, job_id, exc)
+        note_problem(registry, job_id, exc)
     except Exception as exc:  # noqa: BLE001 (a watcher serves all jobs of a cluster)
         _log.exception("what the cluster says of %s could not be read", job_id)
-        note_problem(book, job_id, unreadable(exc))
+        note_problem(registry, job_id, unreadable(exc))
 
 
-def note_problem(book: Book, job_id: str, error: JupyterSlurmError) -> None:
+def note_problem(registry: JobRegistry, job_id: str, error: JupyterSlurmError) -> None:
     """Make `error` the job's problem, with its first time; an ended job gets none."""
-    with book.alone(), suppress(NotFoundError):  # it was forgotten meanwhile
-        job = book.job(job_id)
+    with registry.lock(), suppress(NotFoundError):  # it was forgotten meanwhile
+        job = registry.job(job_id)
         if not job.state.final:
             since_s = job.problem_since_s or time.time()
-            book.change(job_id, problem=error.problem(), problem_since_s=since_s)
+            registry.change(job_id, problem=error.problem(), problem_since_s=since_s)

@@ -27,7 +27,7 @@ from jupyter_slurm.foreign import LATEST_S, read_json
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.watching.slurm_samples import SlurmSamples
 from jupyter_slurm.transport import Span
 from jupyter_slurm.wire import Job, Problem, UsageChanges, UsageSample
@@ -90,8 +90,8 @@ def parse_samples(data: bytes) -> tuple[list[UsageSample], int]:
 
 
 class Measured:
-    def __init__(self, book: Book, clusters: Clusters) -> None:
-        self._book = book
+    def __init__(self, registry: JobRegistry, clusters: Clusters) -> None:
+        self._registry = registry
         self._clusters = clusters
         self._slurms = SlurmSamples()
 
@@ -99,12 +99,12 @@ class Measured:
         position = parse_cursor(cursor)
         deadline_s = time.monotonic() + wait_s
         while True:
-            job = self._book.job(job_id)
+            job = self._registry.job(job_id)
             changes = self._look(job, position)
             left_s = deadline_s - time.monotonic()
-            if changes.samples or changes.end or left_s <= 0 or self._book.closed:
+            if changes.samples or changes.end or left_s <= 0 or self._registry.closed:
                 return changes
-            self._book.wait(self._changed_since(job), min(left_s, self._pause_s(job)))
+            self._registry.wait(self._changed_since(job), min(left_s, self._pause_s(job)))
 
     def _look(self, job: Job, position: UsageCursor) -> UsageChanges:
         samples: list[UsageSample] = []
@@ -131,7 +131,7 @@ class Measured:
         """Return the samples from `position` on, the next position, and whether it is the end."""
         if job.started_s is None:
             return [], position, True
-        measured = self._book.job(job.session) if job.session is not None else job
+        measured = self._registry.job(job.session) if job.session is not None else job
         samples: list[UsageSample] = []
         while True:
             found, position, whole = self._read_attempt(measured, position)
@@ -180,11 +180,11 @@ class Measured:
         return samples, position, problem
 
     def _changed_since(self, job: Job) -> Callable[[], bool]:
-        """Return a test for `Book.wait`: the job began, ended, began again, or was forgotten."""
+        """Return a condition for `wait`: the job started, ended, restarted or was forgotten."""
 
         def changed() -> bool:
             try:
-                now = self._book.job(job.id)
+                now = self._registry.job(job.id)
             except NotFoundError:
                 return True
             return now.state is not job.state or now.restarts != job.restarts

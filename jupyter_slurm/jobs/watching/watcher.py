@@ -28,7 +28,7 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.allocation import ask_usage, error_path, known_path
 from jupyter_slurm.jobs.outcome.ending import Ending, is_unstarted
 from jupyter_slurm.jobs.outcome.result import parse_started
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission import on_login
 from jupyter_slurm.jobs.submission.session_cells import rests
 from jupyter_slurm.jobs.watching.comparison import Comparison
@@ -64,8 +64,8 @@ _log = logging.getLogger(__name__)
 class Watch:
     """Starts its threads at the first `look()`."""
 
-    def __init__(self, book: Book, cluster: SlurmCluster) -> None:
-        self._book = book
+    def __init__(self, registry: JobRegistry, cluster: SlurmCluster) -> None:
+        self._registry = registry
         self._cluster = cluster
         self._stop = threading.Event()
         self._files_wake = threading.Event()
@@ -75,7 +75,7 @@ class Watch:
         self._threads: list[threading.Thread] = []
         self._ending: set[str] = set()
         self._stirred_s = time.monotonic()
-        self._comparison = Comparison(book, cluster, self)
+        self._comparison = Comparison(registry, cluster, self)
         self._gpu_loads = GpuLoads()
         self.listing = ClusterQueue(cluster.name, cluster.profile.poll_s, self._show, self._closed)
         self.nodes = Nodes(cluster, self._closed)
@@ -106,7 +106,7 @@ class Watch:
                 self._start(lambda: self._keep_at(self._watch_queue), "queue")
 
     def _closed(self) -> bool:
-        return self._book.closed or self._stop.is_set()
+        return self._registry.closed or self._stop.is_set()
 
     def _show(self, now: bool) -> None:
         """Begin to list the queue for somebody who looks at it; `now`: ask at once."""
@@ -167,7 +167,7 @@ class Watch:
         errors = 0
         while not self._stop.is_set():
             wanted = self._files_wanted()
-            on_login_ids = {job.id for job in on_login.begun(self._book, self._cluster)}
+            on_login_ids = {job.id for job in on_login.begun(self._registry, self._cluster)}
             sizes = {path: sizes.get(path, 0) for path in wanted}
             if not sizes:
                 self._files_wake.wait()
@@ -192,30 +192,30 @@ class Watch:
             except TransportError as exc:
                 errors += 1
                 looked = set()
-                self._silent([r.job for r in self._book.live(self._cluster.name)], exc)
+                self._silent([r.job for r in self._registry.live(self._cluster.name)], exc)
                 self._files_wake.wait(backed_off_s(self._cluster.profile.poll_s, errors))
                 self._files_wake.clear()
                 continue
             errors = 0
             if found:
-                self._book.nudge()
+                self._registry.notify()
 
     def _saw(
         self, path: PurePosixPath, job_id: str, seen: Callable[[str, PurePosixPath], None]
     ) -> None:
-        with stumbling(self._book, job_id):
+        with stumbling(self._registry, job_id):
             seen(job_id, path)
 
     def _look_on_login(self) -> None:
         """Look where files may not tell all: none has grown for long, or there is other news."""
-        for job in on_login.look(self._book, self._cluster):
+        for job in on_login.look(self._registry, self._cluster):
             self.settle(job, None)
 
     def _files_wanted(
         self,
     ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
         wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]] = {}
-        for record in self._book.live(self._cluster.name):
+        for record in self._registry.live(self._cluster.name):
             job = record.job
             kind = kind_of(job)
             if kind.is_as_written:
@@ -258,7 +258,7 @@ class Watch:
     def _is_over(self, job_id: str) -> bool:
         """Tell whether the job has ended, or was forgotten."""
         try:
-            return self._book.job(job_id).state.final
+            return self._registry.job(job_id).state.final
         except NotFoundError:
             return True
 
@@ -267,30 +267,30 @@ class Watch:
 
     def _progress_told(self, job_id: str, path: PurePosixPath) -> None:
         data = self._cluster.transport.read(path, -PROGRESS_BYTES) or b""
-        with self._book.alone():
-            job = self._book.job(job_id)
+        with self._registry.lock():
+            job = self._registry.job(job_id)
             # It may have been put back since, and the next attempt has a file of its own.
             kind, folder = kind_of(job), JobDir(PurePosixPath(job.job_dir))
             is_its_own = path == kind.progress_file(job, folder)
             if is_its_own and not job.state.final:
-                self._book.change(job_id, **kind.progress(job, data))
+                self._registry.change(job_id, **kind.progress(job, data))
 
     def _started_again(self, job_id: str, path: PurePosixPath) -> None:
-        with self._book.alone():
-            job = self._book.job(job_id)
+        with self._registry.lock():
+            job = self._registry.job(job_id)
             restarts = job.restarts + 1
             # Slurm may have told of this very restart since this file was waited for.
             if path == JobDir(PurePosixPath(job.job_dir)).started(restarts):
                 put_back = kind_of(job).put_back(job)
-                self._book.change(job_id, restarts=restarts, nodes=(), **put_back)
+                self._registry.change(job_id, restarts=restarts, nodes=(), **put_back)
         self._started(job_id, path)
 
     def _started(self, job_id: str, path: PurePosixPath) -> None:
         started = parse_started(self._cluster.transport.read(path) or b"")
         if started is None:
             return
-        with self._book.alone():
-            job = self._book.job(job_id)
+        with self._registry.lock():
+            job = self._registry.job(job_id)
             folder = JobDir(PurePosixPath(job.job_dir))
             if job.state.final or path != folder.started(job.restarts):
                 return
@@ -302,12 +302,12 @@ class Watch:
             known = job.submitted_s is not None or job.session is not None
             if known and job.id not in self._ending:
                 changes["state"] = JobState.RUNNING
-            self._book.change(job_id, **changes)
+            self._registry.change(job_id, **changes)
             if kind_of(job).takes_cells:
-                rests(self._book, job_id)
+                rests(self._registry, job_id)
 
     def _exit_seen(self, job_id: str, path: PurePosixPath) -> None:
-        job = self._book.job(job_id)
+        job = self._registry.job(job_id)
         # Found together with the file of a later start, it is the end of an earlier attempt.
         if path == JobDir(PurePosixPath(job.job_dir)).exit(job.restarts):
             self.settle(job, None)
@@ -317,7 +317,7 @@ class Watch:
     def _watch_queue(self) -> None:
         errors = 0
         while not self._stop.is_set():
-            waiting = [r.job for r in self._book.live(self._cluster.name) if r.job.slurm_id]
+            waiting = [r.job for r in self._registry.live(self._cluster.name) if r.job.slurm_id]
             if not waiting and not self.listing.looked_at:
                 self._queue_wake.wait()
                 self._queue_wake.clear()
@@ -349,7 +349,7 @@ class Watch:
         argv = squeue.everyone_argv() if everyone else squeue.mine_argv(user)
         looked_at = self.listing.looked_at
         rows = squeue.split(self._cluster.ask(argv))
-        ours = self._book.by_slurm_id(self._cluster.name)
+        ours = self._registry.by_slurm_id(self._cluster.name)
         loads = self._gpu_loads.read(self._cluster.transport, waiting) if looked_at else {}
         self.listing.answered(rows, user, ours, loads, everyone=everyone)
         wanted = {job.slurm_id for job in waiting}
@@ -377,14 +377,14 @@ class Watch:
 
     def _silent(self, jobs: list[Job], error: JupyterSlurmError) -> None:
         for job in jobs:
-            note_problem(self._book, job.id, error)
+            note_problem(self._registry, job.id, error)
 
     # --- the end ---
 
     def settle(self, job: Job, row: QueueRow | None) -> None:
         """Find out how `job` ended, in a thread of its own: it may take Slurm a while to say."""
         if row is not None and is_unstarted(job, row):
-            Ending(self._book, self._cluster, job, row, self._stop).record_unstarted()
+            Ending(self._registry, self._cluster, job, row, self._stop).record_unstarted()
             return
         with self._lock:
             if job.id in self._ending or self._stop.is_set():
@@ -402,25 +402,25 @@ class Watch:
             if self._stop.wait(pause_s):
                 return
             try:
-                usage = ask_usage(self._cluster, self._book.record(job.id))
+                usage = ask_usage(self._cluster, self._registry.record(job.id))
             except (CommandError, TransportError):
                 return
             if usage is not None:
-                self._book.change(job.id, usage=usage)
+                self._registry.change(job.id, usage=usage)
                 return
 
     def _find_out(self, job: Job, row: QueueRow | None) -> None:
         try:
-            if Ending(self._book, self._cluster, job, row, self._stop).run():
+            if Ending(self._registry, self._cluster, job, row, self._stop).run():
                 if job.session is not None:
-                    rests(self._book, job.session)
-                self._complete_usage(self._book.job(job.id))
+                    rests(self._registry, job.session)
+                self._complete_usage(self._registry.job(job.id))
         except TransportError as exc:  # the way there broke off; the end stays to be found out
             self._silent([job], exc)
             self._stop.wait(self._cluster.profile.poll_s)
         except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
             _log.exception("how %s ended could not be found out; it is tried again", job.id)
-            note_problem(self._book, job.id, unreadable(exc))
+            note_problem(self._registry, job.id, unreadable(exc))
             self._stop.wait(self._cluster.profile.poll_s)
         finally:
             self._ending.discard(job.id)

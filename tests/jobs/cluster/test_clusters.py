@@ -10,8 +10,8 @@ import pytest
 
 from jupyter_slurm.errors import TransportError
 from jupyter_slurm.jobs.cluster.clusters import Clusters
-from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.changes import changes
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Store
 from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from jupyter_slurm.wire import ConnectionState
@@ -34,7 +34,7 @@ def ssh_config(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 @pytest.fixture
 def clusters(ssh_config: Path, tmp_path: Path) -> Iterator[Clusters]:
-    clusters = Clusters(Book(Store(tmp_path / "store")))
+    clusters = Clusters(JobRegistry(Store(tmp_path / "store")))
     yield clusters
     clusters.close()
 
@@ -88,11 +88,11 @@ def test_waiting_calls_hear_of_a_new_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
-    book = Book(Store(tmp_path / "store"))
-    clusters = Clusters(book)
-    cursor = changes(book, clusters).cursor
+    registry = JobRegistry(Store(tmp_path / "store"))
+    clusters = Clusters(registry)
+    cursor = changes(registry, clusters).cursor
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(changes, book, clusters, cursor, 2 * PATIENCE_S)
+        waiting = pool.submit(changes, registry, clusters, cursor, 2 * PATIENCE_S)
         wait_until(waiting.running)
         write_profile(tmp_path / "config", "new", {"runtime": "none"})
         assert [one.name for one in clusters.listed()] == ["new"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from jupyter_slurm.jobs.kinds import KINDS, kind_of
 from jupyter_slurm.wire import JobKind
-from tests.jobs.records.test_book import record
+from tests.jobs.records.test_registry import record
 from tests.specs import job_spec
 
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from jupyter_slurm.jobs.records import events
-from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.events import following
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record, Store
 from jupyter_slurm.wire import Job, JobState, Problem
 from tests.specs import known
@@ -135,11 +135,11 @@ def test_what_is_kept_is_bounded_and_the_oldest_reasons_go_first() -> None:
 
 
 def test_events_are_kept_with_the_record(tmp_path: Path) -> None:
-    book = Book(Store(tmp_path))
-    book.add(Record(job=NEW, spec=None))
-    book.change(NEW.id, **TAKEN)
+    registry = JobRegistry(Store(tmp_path))
+    registry.add(Record(job=NEW, spec=None))
+    registry.change(NEW.id, **TAKEN)
     [kept] = Store(tmp_path).load()
-    assert kept.events == book.record(NEW.id).events
+    assert kept.events == registry.record(NEW.id).events
     taken = kept.events[1]
     assert (taken.time_s, taken.state) == (101, JobState.PENDING)
     assert str(taken.text) == "Accepted as job 7."

@@ -98,7 +98,7 @@ def write_lines(job: Job, at: int, times: Iterable[int], **more: object) -> None
 
 def test_every_node_of_a_job_is_told_by_its_name(site: Site) -> None:
     job = site.run(SHORT, kind=JobKind.PROGRAM)
-    site.service._book.change(job.id, nodes=("n1", "n2", "n3"))
+    site.service._registry.change(job.id, nodes=("n1", "n2", "n3"))
     write_lines(job, 0, [10, 20])  # as it was written before a sample named its node
     write_lines(job, 1, [11, 21], node="n2")
     [changes] = to_the_end(site, job.id)

@@ -13,34 +13,34 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome import ending
 from jupyter_slurm.jobs.outcome.ending import Ending
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Store
 from jupyter_slurm.jobs.watching.watcher import Watch
 from jupyter_slurm.profiles.profile import Storage
 from jupyter_slurm.wire import Job, JobKind, JobState
-from tests.jobs.records.test_book import record
+from tests.jobs.records.test_registry import record
 
 FOLDER = JobDir(PurePosixPath("/jobs/aaaaaaaa"))
 
 
 class Desk:
-    """A Book with one job that runs, and a cluster where nothing of it is to be found."""
+    """A JobRegistry with one job that runs, and a cluster where nothing of it is to be found."""
 
     def __init__(self, folder: Path, **changes: object) -> None:
-        self.book = Book(Store(folder))
+        self.registry = JobRegistry(Store(folder))
         known: dict[str, Any] = {"state": JobState.RUNNING, "job_dir": str(FOLDER.path), **changes}
-        self.book.add(record(**known))
+        self.registry.add(record(**known))
         self.transport = SimpleNamespace(
             read=lambda *_: b"", read_many=lambda spans: [None] * len(spans), exists=lambda _: True
         )
         profile = SimpleNamespace(poll_s=0.0, exit_grace_s=0.0, storage=Storage())
         what = SimpleNamespace(name="c", profile=profile, transport=self.transport)
         self.cluster = cast("SlurmCluster", what)
-        self.watch = Watch(self.book, self.cluster)
+        self.watch = Watch(self.registry, self.cluster)
 
     @property
     def job(self) -> Job:
-        return self.book.job("aaaaaaaa")
+        return self.registry.job("aaaaaaaa")
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_job_that_slurm_goes_on_with_and_that_has_said_nothing_goes_on(
 ) -> None:
     """squeue has left it out: a partition that is hidden, or an answer that was cut short."""
     slurm_says(desk, said, monkeypatch)
-    assert not Ending(desk.book, desk.cluster, desk.job, None, threading.Event()).run()
+    assert not Ending(desk.registry, desk.cluster, desk.job, None, threading.Event()).run()
     assert desk.job.state == said
 
 
@@ -82,7 +82,7 @@ def test_an_array_of_whose_tasks_slurm_has_forgotten_some_ends_as_all_of_them(
     slurm_says(desk, "COMPLETED", monkeypatch, array_task_id="2")
     monkeypatch.setattr(ending, "note_paths", lambda *_: None)
     monkeypatch.setattr(ending, "ask_accounting", lambda *_: [])
-    assert Ending(desk.book, desk.cluster, desk.job, None, threading.Event()).run()
+    assert Ending(desk.registry, desk.cluster, desk.job, None, threading.Event()).run()
     assert desk.job.state is state
     assert ("Tasks 0-1 " in str(desk.job.why or "")) is (before != "COMPLETED")
 
@@ -90,7 +90,7 @@ def test_an_array_of_whose_tasks_slurm_has_forgotten_some_ends_as_all_of_them(
 def slurm_says(
     desk: Desk, state: str, monkeypatch: pytest.MonkeyPatch, array_task_id: str | None = None
 ) -> None:
-    desk.book.change("aaaaaaaa", slurm_id="1")
+    desk.registry.change("aaaaaaaa", slurm_id="1")
     row = SimpleNamespace(
         state=state,
         array_task_id=array_task_id,

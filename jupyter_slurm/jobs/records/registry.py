@@ -24,12 +24,12 @@ from jupyter_slurm.wire import Job
 _UNWANTED_KEPT = 1_000
 
 
-class Book:
+class JobRegistry:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._changed = threading.Condition()
         self._closed = False
-        self._stirs = 0
+        self._change_count = 0
         found = sorted(store.load(), key=lambda record: record.job.revision)
         for record in found:  # the pushing process has ended
             record.job = msgspec.structs.replace(record.job, transfer=None)
@@ -41,13 +41,13 @@ class Book:
         self._unwanted: deque[str] = deque(maxlen=_UNWANTED_KEPT)
 
     @property
-    def stirs(self) -> int:
+    def change_count(self) -> int:
         """The number of notifications: read it, check, then wait for another."""
-        return self._stirs
+        return self._change_count
 
-    def stirred_since(self, stirs: int) -> Callable[[], bool]:
-        """Return a condition for `wait`: a notification since `stirs` was read."""
-        return lambda: self._stirs != stirs
+    def changed_since(self, count: int) -> Callable[[], bool]:
+        """Return a condition for `wait`: a notification since `count` was read."""
+        return lambda: self._change_count != count
 
     @property
     def closed(self) -> bool:
@@ -127,7 +127,7 @@ class Book:
                 found.setdefault(record.job.slurm_id, []).append(record)
         return found
 
-    def news(self, revision: int | None) -> tuple[int, News[Job]]:
+    def changes_since(self, revision: int | None) -> tuple[int, News[Job]]:
         """Return the current revision and the changes since `revision` (None: all jobs)."""
         with self._changed:
             whole, records, gone = self._records.since(revision)
@@ -184,7 +184,7 @@ class Book:
             self._notify()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Hold the lock, for quick work."""
         with self._changed:
             yield
@@ -194,7 +194,7 @@ class Book:
         with self._changed:
             return self._changed.wait_for(lambda: self._closed or ready(), wait_s)
 
-    def nudge(self) -> None:
+    def notify(self) -> None:
         """Wake waiting calls after a change outside of the records, such as new output."""
         with self._changed:
             self._notify()
@@ -206,5 +206,5 @@ class Book:
             self._notify()
 
     def _notify(self) -> None:
-        self._stirs += 1
+        self._change_count += 1
         self._changed.notify_all()
