@@ -29,7 +29,7 @@ def changes(
 ) -> Changes:
     """Return what `Api.changes` does."""
     deadline_s = time.monotonic() + wait_s
-    known, known_digest = registry.revisions.read(cursor)
+    known, known_digest = registry.cursors.read(cursor)
     while True:
         count = clusters.change_count
         connections = clusters.seen(caller)
@@ -46,7 +46,7 @@ def changes(
         asked = any(one.state is ConnectionState.ASKING for one in connections)
         registry.wait(changed, min(left_s, _QUESTION_PAUSE_S) if asked else left_s)
     return Changes(
-        cursor=registry.revisions.cursor(revision, digest),
+        cursor=registry.cursors.cursor(revision, digest),
         whole=news.whole,
         jobs=news.values,
         gone=news.gone,

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.jobs.records.change_log import ChangeLog, Cursors, Delta
 from jupyter_slurm.jobs.records.events import following
-from jupyter_slurm.jobs.records.journal import Journal, News, Revisions
 from jupyter_slurm.jobs.records.store import Record, Store
 from jupyter_slurm.wire import Job
 
@@ -33,10 +33,10 @@ class JobRegistry:
         found = sorted(store.load(), key=lambda record: record.job.revision)
         for record in found:  # the pushing process has ended
             record.job = msgspec.structs.replace(record.job, transfer=None)
-        self._records = Journal[Record](lambda record: record.job.revision)
+        self._records = ChangeLog[Record](lambda record: record.job.revision)
         self._records.update((record.job.id, record) for record in found)
-        self.revisions = Revisions(found[-1].job.revision if found else 0)
-        self._records.remembers_since = self.revisions.latest
+        self.cursors = Cursors(found[-1].job.revision if found else 0)
+        self._records.remembers_since = self.cursors.latest
         self._live = {r.job.id: r for r in found if not r.job.state.final}
         self._unwanted: deque[str] = deque(maxlen=_UNWANTED_KEPT)
 
@@ -55,14 +55,14 @@ class JobRegistry:
 
     @property
     def revision(self) -> int:
-        return self.revisions.latest
+        return self.cursors.latest
 
     def add(self, record: Record) -> bool:
         """Add the record. False: the ID exists, and nothing has changed."""
         with self._changed:
             if record.job.id in self._records:
                 return False
-            self.revisions.latest += 1
+            self.cursors.latest += 1
             record.job = msgspec.structs.replace(record.job, revision=self.revision)
             if record.job.id in self._unwanted:
                 record.job = msgspec.structs.replace(record.job, cancel_requested_s=time.time())
@@ -127,11 +127,11 @@ class JobRegistry:
                 found.setdefault(record.job.slurm_id, []).append(record)
         return found
 
-    def changes_since(self, revision: int | None) -> tuple[int, News[Job]]:
+    def changes_since(self, revision: int | None) -> tuple[int, Delta[Job]]:
         """Return the current revision and the changes since `revision` (None: all jobs)."""
         with self._changed:
             whole, records, gone = self._records.since(revision)
-            return self.revision, News(whole, tuple(one.job for one in records), gone)
+            return self.revision, Delta(whole, tuple(one.job for one in records), gone)
 
     def change(self, job_id: str, **changes: Any) -> Job:
         """Change these fields of the job and return it; save only real changes."""
@@ -142,7 +142,7 @@ class JobRegistry:
                 changes.setdefault("state_since_s", time.time())
             if all(getattr(old, name) == value for name, value in changes.items()):
                 return old
-            self.revisions.latest += 1
+            self.cursors.latest += 1
             record.change(self.revision, time.time(), **changes)
             self.store.save(record)
             self._enter(record)
@@ -169,7 +169,7 @@ class JobRegistry:
             for record in [*self._records.values()]:
                 changes = changed(record)
                 if changes is not None:
-                    self.revisions.latest += 1
+                    self.cursors.latest += 1
                     record.change(self.revision, time.time(), **changes)
                     self.store.save(record)
                     self._enter(record)
@@ -177,7 +177,7 @@ class JobRegistry:
     def remove(self, job_id: str) -> None:
         with self._changed:
             record = self.record(job_id)
-            self.revisions.latest += 1
+            self.cursors.latest += 1
             self._records.remove(record.job.id, self.revision)
             self._live.pop(record.job.id, None)
             self.store.remove(record.job.id)

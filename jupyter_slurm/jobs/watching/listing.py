@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from jupyter_slurm.jobs.records.journal import Journal, News
+from jupyter_slurm.jobs.records.change_log import ChangeLog, Delta
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.watching.on_demand import OnDemand
 from jupyter_slurm.jobs.watching.queue_rows import entry_of, the_same
@@ -39,7 +39,7 @@ class Table:
     """Rows by Slurm's id, and those that were there. PURE; revisions are the caller's."""
 
     def __init__(self) -> None:
-        self._rows = Journal[_Row](lambda row: row.revision)
+        self._rows = ChangeLog[_Row](lambda row: row.revision)
         self._ended: dict[str, tuple[int, QueueEntry]] = {}
         """The user's other jobs, which squeue forgets soon: revision and entry, the latest seen
         last."""
@@ -121,10 +121,10 @@ class Table:
         """Return the entries that have ended after `revision`."""
         return tuple(entry for at, entry in self._ended.values() if at > revision)
 
-    def since(self, revision: int | None) -> News[QueueEntry]:
+    def since(self, revision: int | None) -> Delta[QueueEntry]:
         """Return the entries that have changed after `revision`, and the ids that are gone."""
         whole, rows, gone = self._rows.since(revision)
-        return News(whole, tuple(_as_of_now(row) for row in rows), gone)
+        return Delta(whole, tuple(_as_of_now(row) for row in rows), gone)
 
 
 def _as_of_now(row: _Row) -> QueueEntry:
@@ -226,6 +226,6 @@ def _put_up(
     user: str | None = None,
 ) -> None:
     with shown.lock:
-        revision = shown.revisions.latest + 1
+        revision = shown.cursors.latest + 1
         changed = table.update(rows, ours, revision, user)
         shown.answered(changed=table.put_loads(loads, revision) or changed)

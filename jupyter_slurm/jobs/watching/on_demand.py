@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from jupyter_slurm.jobs.records.journal import Revisions
+from jupyter_slurm.jobs.records.change_log import Cursors
 from jupyter_slurm.wire import Problem
 
 _OLD_IS_SHOWN_AFTER_S = 1.0
@@ -32,7 +32,7 @@ class OnDemand:
     def __init__(self, interval_s: float, closed: Callable[[], bool]) -> None:
         """Begin without an answer. `closed`: nobody is to wait any more."""
         self.lock = threading.Condition()
-        self.revisions = Revisions()
+        self.cursors = Cursors()
         self.asked_s: float | None = None
         """When there was last an answer, in UTC epoch seconds."""
         self.problem: Problem | None = None
@@ -45,7 +45,7 @@ class OnDemand:
 
     @property
     def cursor(self) -> str:
-        return self.revisions.cursor(self.revisions.latest)
+        return self.cursors.cursor(self.cursors.latest)
 
     @property
     def looked_at(self) -> bool:
@@ -71,7 +71,7 @@ class OnDemand:
             try:
                 if not was_looked_at:
                     begin()
-                known, _ = self.revisions.read(cursor)
+                known, _ = self.cursors.read(cursor)
                 self._wait(known, wait_s)
                 yield known
             finally:
@@ -90,7 +90,7 @@ class OnDemand:
             if known is None or is_old_known:
                 # What is old is shown only if nothing newer comes at once.
                 return self._tried_s > now_s - self.interval_s
-            return self.revisions.latest > known
+            return self.cursors.latest > known
 
         is_old_there = known is None and self._tried_s > float("-inf")
         self.lock.wait_for(ready, min(wait_s, _OLD_IS_SHOWN_AFTER_S) if is_old_there else wait_s)
@@ -118,5 +118,5 @@ class OnDemand:
         self._tried_s = time.monotonic()
         if changed or problem != self.problem:
             self.problem = problem
-            self.revisions.latest += 1
+            self.cursors.latest += 1
         self.lock.notify_all()

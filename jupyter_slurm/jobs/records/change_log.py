@@ -17,7 +17,7 @@ _DIGITS = 20
 _GONE_KEPT = 20_000
 
 
-class Revisions:
+class Cursors:
     """The latest revision, and cursors that name revisions."""
 
     def __init__(self, latest: int = 0) -> None:
@@ -39,7 +39,7 @@ class Revisions:
         return None, ""
 
 
-class News(NamedTuple, Generic[T]):
+class Delta(NamedTuple, Generic[T]):
     whole: bool
     """Whether `values` are all values."""
     values: tuple[T, ...]
@@ -48,7 +48,7 @@ class News(NamedTuple, Generic[T]):
     """Removed keys, latest first."""
 
 
-class Journal(dict[str, T]):
+class ChangeLog(dict[str, T]):
     """Values by key; `revision_of` returns the revision of a value."""
 
     def __init__(self, revision_of: Callable[[T], int]) -> None:
@@ -67,12 +67,12 @@ class Journal(dict[str, T]):
         if len(self._gone) > _GONE_KEPT:
             self.remembers_since, _ = self._gone.popleft()
 
-    def since(self, revision: int | None) -> News[T]:
+    def since(self, revision: int | None) -> Delta[T]:
         """Return the changes since `revision`, in time proportional to their number; all values for
         None or a revision that is too old."""
         if revision is None or revision < self.remembers_since:
-            return News(True, tuple(self.values()), ())
+            return Delta(True, tuple(self.values()), ())
         changed = takewhile(lambda one: self._revision_of(one) > revision, reversed(self.values()))
         gone = takewhile(lambda one: one[0] > revision, reversed(self._gone))
         keys = dict.fromkeys(key for _, key in gone if key not in self)
-        return News(False, tuple(changed)[::-1], tuple(keys))
+        return Delta(False, tuple(changed)[::-1], tuple(keys))

@@ -4,37 +4,39 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_slurm.jobs.records import journal
-from jupyter_slurm.jobs.records.journal import Journal, Revisions
+from jupyter_slurm.jobs.records import change_log
+from jupyter_slurm.jobs.records.change_log import ChangeLog, Cursors
 
 
 @pytest.fixture
-def letters() -> Journal[int]:
+def letters() -> ChangeLog[int]:
     """Letters, each with the revision at which it came."""
-    letters = Journal[int](lambda revision: revision)
+    letters = ChangeLog[int](lambda revision: revision)
     for revision, letter in enumerate("abc", 1):
         letters.put(letter, revision)
     return letters
 
 
 def test_a_cursor_reads_back_as_its_revision_and_what_else_its_holder_knows() -> None:
-    revisions = Revisions(7)
-    assert revisions.read(revisions.cursor(7)) == (7, "")
-    assert revisions.read(revisions.cursor(3, "digest")) == (3, "digest")
+    cursors = Cursors(7)
+    assert cursors.read(cursors.cursor(7)) == (7, "")
+    assert cursors.read(cursors.cursor(3, "digest")) == (3, "digest")
 
 
 @pytest.mark.parametrize("revision", ["", "x", "-1", "8", "9" * 5000, "²"])
 def test_a_revision_that_never_was_is_the_beginning(revision: str) -> None:
-    revisions = Revisions(7)
-    epoch, _, _ = revisions.cursor(7).partition(".")
-    assert revisions.read(f"{epoch}.{revision}") == (None, "")
+    cursors = Cursors(7)
+    epoch, _, _ = cursors.cursor(7).partition(".")
+    assert cursors.read(f"{epoch}.{revision}") == (None, "")
 
 
 def test_a_cursor_of_another_agent_is_the_beginning() -> None:
-    assert Revisions(7).read(Revisions(7).cursor(7)) == (None, "")
+    assert Cursors(7).read(Cursors(7).cursor(7)) == (None, "")
 
 
-def test_what_has_changed_comes_in_that_order_and_what_is_gone_once(letters: Journal[int]) -> None:
+def test_what_has_changed_comes_in_that_order_and_what_is_gone_once(
+    letters: ChangeLog[int],
+) -> None:
     letters.put("a", 4)
     letters.remove("b", 5)
     letters.put("b", 6)
@@ -45,16 +47,16 @@ def test_what_has_changed_comes_in_that_order_and_what_is_gone_once(letters: Jou
     assert letters.since(None) == (True, (4,), ())
 
 
-def test_a_key_that_has_come_back_is_not_gone(letters: Journal[int]) -> None:
+def test_a_key_that_has_come_back_is_not_gone(letters: ChangeLog[int]) -> None:
     letters.remove("a", 4)
     letters.put("a", 5)
     assert letters.since(3) == (False, (5,), ())
 
 
 def test_who_has_missed_more_than_is_remembered_gets_all(
-    letters: Journal[int], monkeypatch: pytest.MonkeyPatch
+    letters: ChangeLog[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "_GONE_KEPT", 1)
+    monkeypatch.setattr(change_log, "_GONE_KEPT", 1)
     letters.remove("a", 4)
     assert letters.since(3) == (False, (), ("a",))
     letters.remove("b", 5)
