@@ -35,7 +35,7 @@ from jupyter_slurm.wire import (
 )
 
 if TYPE_CHECKING:
-    from jupyter_slurm.client.login import Answerer
+    from jupyter_slurm.client.login import Prompter
 
 _WAIT_S = 20.0
 _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
@@ -188,19 +188,19 @@ def connect(cluster: str | None = None) -> Connection:
     """Connect to the agent, and start it if needed. Jobs without a cluster go to `cluster` (None:
     the default). A call that needs a login asks the user. AgentError."""
     from jupyter_slurm import client  # noqa: PLC0415
-    from jupyter_slurm.client.login import attended  # noqa: PLC0415
+    from jupyter_slurm.client.login import interactive  # noqa: PLC0415
 
-    return Connection(attended(client.connect(), _answerer()), cluster)
+    return Connection(interactive(client.connect(), _prompter()), cluster)
 
 
-def _answerer() -> Answerer:
+def _prompter() -> Prompter:
     if "IPython" in sys.modules:
-        from jupyter_slurm.magics.frontend import answerer  # noqa: PLC0415
+        from jupyter_slurm.magics.frontend import prompter  # noqa: PLC0415
 
-        return answerer()
-    from jupyter_slurm.client.login import TerminalAnswerer  # noqa: PLC0415
+        return prompter()
+    from jupyter_slurm.client.login import TerminalPrompter  # noqa: PLC0415
 
-    return TerminalAnswerer()
+    return TerminalPrompter()
 
 
 def until_ready(

@@ -34,9 +34,9 @@ class TerminalCaller:
     def api(self) -> Api:
         # Help and wrong words need none of these.
         from jupyter_slurm import client  # noqa: PLC0415
-        from jupyter_slurm.client.login import TerminalAnswerer, attended  # noqa: PLC0415
+        from jupyter_slurm.client.login import TerminalPrompter, interactive  # noqa: PLC0415
 
-        return attended((self._connect or client.connect)(), TerminalAnswerer())
+        return interactive((self._connect or client.connect)(), TerminalPrompter())
 
     @property
     def cluster(self) -> str | None:
@@ -67,9 +67,9 @@ class TerminalCaller:
             raise
 
     def log_in(self, cluster: str | None) -> Connection:
-        from jupyter_slurm.client.login import TerminalAnswerer, log_in  # noqa: PLC0415
+        from jupyter_slurm.client.login import TerminalPrompter, log_in  # noqa: PLC0415
 
-        return log_in(self.api, cluster, TerminalAnswerer(), secrets.token_hex(8))
+        return log_in(self.api, cluster, TerminalPrompter(), secrets.token_hex(8))
 
     def confirm(self, consequence: str, question: str) -> bool:
         from jupyter_slurm.cli.dialogue import Dialogue  # noqa: PLC0415

@@ -15,7 +15,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.cli.caller import TerminalCaller
 from jupyter_slurm.cli.dialogue import Dialogue
 from jupyter_slurm.cli.say import say
-from jupyter_slurm.client.login import TerminalAnswerer, log_in
+from jupyter_slurm.client.login import TerminalPrompter, log_in
 from jupyter_slurm.commands import new_cluster
 from jupyter_slurm.commands.parsing import Arguments
 from jupyter_slurm.errors import (
@@ -195,7 +195,7 @@ def _gateway(way: Mapping[str, Setting], talk: Dialogue, exc: TransportError) ->
 
 
 def _log_in(api: Api, name: str, talk: Dialogue) -> None:
-    talk.say(connected(log_in(api, name, TerminalAnswerer(), secrets.token_hex(8))))
+    talk.say(connected(log_in(api, name, TerminalPrompter(), secrets.token_hex(8))))
 
 
 def _look(api: Api, name: str) -> tuple[Description, ClusterInfo]:

@@ -32,7 +32,7 @@ _SHORT_PROMPT = 40
 _QUOTED_WIDTH = 70
 
 
-class Answerer(Protocol):
+class Prompter(Protocol):
     """A way to ask the user."""
 
     def there(self) -> bool:
@@ -59,15 +59,15 @@ class LoginDeclined(KeyboardInterrupt):
         return [f"KeyboardInterrupt: {self}"]
 
 
-class Attended:
+class InteractiveClient:
     """An Api that logs in when a call needs it, and repeats the call.
 
     Only in the main thread, where a user waits; other threads get the LoginNeededError.
     """
 
-    def __init__(self, api: Api, answerer: Answerer) -> None:
+    def __init__(self, api: Api, prompter: Prompter) -> None:
         self._api = api
-        self._answerer = answerer
+        self._prompter = prompter
         self._caller = secrets.token_hex(8)
 
     def __getattr__(self, name: str) -> Any:
@@ -76,11 +76,11 @@ class Attended:
             return method
 
         @functools.wraps(method)
-        def attended_call(*args: Any, **kwargs: Any) -> Any:
+        def interactive_call(*args: Any, **kwargs: Any) -> Any:
             named = inspect.signature(method).bind(*args, **kwargs).arguments
             return self.repeating(lambda: method(*args, **kwargs), lambda: self._cluster_of(named))
 
-        return attended_call
+        return interactive_call
 
     def repeating(self, act: Callable[[], _R], cluster: Callable[[], str | None]) -> _R:
         """Return the result of `act`; if it needs a login on `cluster`, log in and repeat it."""
@@ -88,15 +88,15 @@ class Attended:
             return act()
         except LoginNeededError as exc:
             in_front = threading.current_thread() is threading.main_thread()
-            if not (in_front and self._answerer.there()):
+            if not (in_front and self._prompter.there()):
                 raise
-            self._answerer.say(visible(exc.message))
+            self._prompter.say(visible(exc.message))
         self.log_in(cluster())
         return act()
 
     def log_in(self, cluster: str | None) -> Connection:
         """Log in as the function `log_in` does, always as the same caller."""
-        return log_in(self._api, cluster, self._answerer, self._caller)
+        return log_in(self._api, cluster, self._prompter, self._caller)
 
     def _cluster_of(self, named: dict[str, Any]) -> str | None:
         """Return the cluster of a call with these arguments; None: the default."""
@@ -107,18 +107,18 @@ class Attended:
         return cast("str | None", named.get("cluster"))
 
 
-def attended(api: Api, answerer: Answerer) -> Api:
+def interactive(api: Api, prompter: Prompter) -> Api:
     """Return the Api with logins by the prompter."""
-    return cast("Api", Attended(api, answerer))
+    return cast("Api", InteractiveClient(api, prompter))
 
 
-def log_in(api: Api, cluster: str | None, answerer: Answerer, caller: str) -> Connection:
+def log_in(api: Api, cluster: str | None, prompter: Prompter, caller: str) -> Connection:
     """Log in and return the open connection. LoginError, HostKeyError, TransportError.
 
     LoginDeclined: the user cancelled. LoginNeededError: no user can be asked.
     """
     try:
-        return _Conversation(api, cluster, answerer, caller).run()
+        return _Conversation(api, cluster, prompter, caller).run()
     except (KeyboardInterrupt, EOFError):
         to = f" to {cluster}" if cluster else ""
         raise LoginDeclined(f"login{to} cancelled; nothing else was done") from None
@@ -127,10 +127,10 @@ def log_in(api: Api, cluster: str | None, answerer: Answerer, caller: str) -> Co
 class _Conversation:
     """The questions and answers of one login."""
 
-    def __init__(self, api: Api, cluster: str | None, answerer: Answerer, caller: str) -> None:
+    def __init__(self, api: Api, cluster: str | None, prompter: Prompter, caller: str) -> None:
         self._api = api
         self._cluster = cluster
-        self._answerer = answerer
+        self._prompter = prompter
         self._caller = caller
         self._is_anothers = False
         """Whether another window was asked first and may still answer."""
@@ -154,7 +154,7 @@ class _Conversation:
     def _wait_for_another(self, connection: Connection) -> None:
         if not self._is_anothers:
             self._is_anothers = True
-            self._answerer.say(
+            self._prompter.say(
                 f"Waiting for the login to {connection.cluster} in another window. Answer "
                 "there, or stop waiting with ■ or Ctrl-C."
             )
@@ -162,9 +162,9 @@ class _Conversation:
     def _answer(self, question: Question) -> Connection:
         if question.refused:
             told = f"{question.host} rejected that answer. Try again."
-            self._answerer.say(told)
+            self._prompter.say(told)
         try:
-            answer = _ask(question, self._answerer)
+            answer = _ask(question, self._prompter)
         except (KeyboardInterrupt, EOFError):
             self._decline(question)
             raise
@@ -197,47 +197,47 @@ def _not_open(connection: Connection) -> JupyterSlurmError:
     return LoginError(f"Login to {connection.cluster} failed.", hint="Log in again.")
 
 
-def _ask(question: Question, answerer: Answerer) -> str:
+def _ask(question: Question, prompter: Prompter) -> str:
     """Ask so that the form shows where the answer goes: a host's text follows a mark or the host's
     name and never starts a line, so that it cannot look like ours."""
     prompt = visible(question.prompt).strip()
     match question.kind:
         case QuestionKind.HOST_KEY:
             for line in question.instruction.splitlines():
-                answerer.say(visible(line))
+                prompter.say(visible(line))
             asked = f"{prompt} (yes/no)"
-            return "yes" if is_yes(answerer.confirm(f"{asked} ")) else "no"
+            return "yes" if is_yes(prompter.confirm(f"{asked} ")) else "no"
         case QuestionKind.PASSPHRASE:
-            return answerer.secret(f"Stays on this machine. {prompt} ")
+            return prompter.secret(f"Stays on this machine. {prompt} ")
         case QuestionKind.TOUCH:
-            answerer.say(prompt)
+            prompter.say(prompt)
             return ""
         case QuestionKind.TEXT:
-            return answerer.choice(_quoted(question, prompt, answerer))
+            return prompter.choice(_quoted(question, prompt, prompter))
         case QuestionKind.SECRET:
-            return answerer.secret(_quoted(question, prompt, answerer))
+            return prompter.secret(_quoted(question, prompt, prompter))
 
 
-def _quoted(question: Question, prompt: str, answerer: Answerer) -> str:
+def _quoted(question: Question, prompt: str, prompter: Prompter) -> str:
     """Show the host's instruction as a quotation and return the prompt."""
     lines = question.instruction.splitlines()
     if len(prompt) > _SHORT_PROMPT:
         # A terminal would wrap it, and the host could choose the start of the next line.
         lines, prompt = [*lines, prompt], "Your answer:"
     if any(line.strip() for line in lines):
-        answerer.say(f"{question.host} says:")
+        prompter.say(f"{question.host} says:")
     for line in lines:
         for part in textwrap.wrap(visible(line), _QUOTED_WIDTH):
-            answerer.say(f"  | {part}")
+            prompter.say(f"  | {part}")
     if question.names_a_key:
-        answerer.say(
+        prompter.say(
             f"Careful: {question.host} asks this question and does not need the passphrase of "
             "your key. Your answer is sent to that host."
         )
     return f"{question.host} asks: {prompt} "
 
 
-class TerminalAnswerer:
+class TerminalPrompter:
     """The user at the process's terminal, whatever stdin and stdout are."""
 
     def __init__(self, tty: Path = Path("/dev/tty")) -> None:

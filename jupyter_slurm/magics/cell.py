@@ -30,7 +30,7 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.job import JobHandle, read_result_variables
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.magics.follow import CallThread, Detached, Following, ways
-from jupyter_slurm.magics.frontend import answerer, page, say, show, warn
+from jupyter_slurm.magics.frontend import page, prompter, say, show, warn
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.state import MagicsState
@@ -96,7 +96,7 @@ def run(
         return _preview(state, request, spec)
     job = _find_or_submit(state, request, spec)
     is_new = job.id == spec.id
-    if notebook is None and is_new and not state.told_unnamed and answerer().there():
+    if notebook is None and is_new and not state.told_unnamed and prompter().there():
         state.told_unnamed = True
         warn(
             "Not in a saved notebook: to get this job back after restarting, run `%slurm attach "

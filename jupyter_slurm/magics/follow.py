@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.client.login import Attended
+from jupyter_slurm.client.login import InteractiveClient
 from jupyter_slurm.job import until_ready
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.replay import Replay
@@ -36,7 +36,7 @@ class CallThread:
     the waiting cell abandons the call, which still runs to its end.
     """
 
-    def __init__(self, person: Attended, cluster: str | None) -> None:
+    def __init__(self, person: InteractiveClient, cluster: str | None) -> None:
         self._person = person
         self._cluster = cluster
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()

@@ -12,7 +12,7 @@ from IPython.core.error import StdinNotImplementedError
 from IPython.core.getipython import get_ipython
 from IPython.display import clear_output, publish_display_data
 
-from jupyter_slurm.client.login import Answerer, TerminalAnswerer
+from jupyter_slurm.client.login import Prompter, TerminalPrompter
 from jupyter_slurm.errors import LoginNeededError
 from jupyter_slurm.readable import coloured, visible_lines
 from jupyter_slurm.views.card import CARDS_VARIABLE
@@ -68,12 +68,12 @@ def connection_file() -> str | None:
     return path if isinstance(path, str) else None
 
 
-def answerer() -> Answerer:
+def prompter() -> Prompter:
     """Return what asks the person at this shell."""
-    return NotebookAnswerer() if in_place() else TerminalAnswerer()
+    return NotebookPrompter() if in_place() else TerminalPrompter()
 
 
-class NotebookAnswerer:
+class NotebookPrompter:
     """The person in front of the notebook, asked under the running cell.
 
     A front end puts what the user types in the clear into the cell's output, which is saved; so

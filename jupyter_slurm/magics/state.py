@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.client import lab_page
-from jupyter_slurm.client.login import Attended, LoginDeclined
+from jupyter_slurm.client.login import InteractiveClient, LoginDeclined
 from jupyter_slurm.commands.braces import expand
 from jupyter_slurm.commands.line import (
     Request,
@@ -27,7 +27,7 @@ from jupyter_slurm.commands.parsing import before_dashes, job_options
 from jupyter_slurm.commands.sessions import Owner
 from jupyter_slurm.errors import AgentError, JupyterSlurmError, LoginNeededError, RequestError
 from jupyter_slurm.magics.follow import CallThread, Detached, ways
-from jupyter_slurm.magics.frontend import answerer, connection_file, in_place, notebook, page, warn
+from jupyter_slurm.magics.frontend import connection_file, in_place, notebook, page, prompter, warn
 from jupyter_slurm.magics.live import LiveCard, LiveCards
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.slurm.options import left_of, sbatch_args
@@ -82,9 +82,9 @@ class MagicsState:
         return connect()
 
     @cached_property
-    def person(self) -> Attended:
+    def person(self) -> InteractiveClient:
         """Return the person at this shell, who can be asked for a login while a cell runs."""
-        return Attended(self.agent, answerer())
+        return InteractiveClient(self.agent, prompter())
 
     @property
     def api(self) -> Api:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.cli import main
-from jupyter_slurm.client.login import TerminalAnswerer
+from jupyter_slurm.client.login import TerminalPrompter
 from jupyter_slurm.errors import TransportError
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.profiles.reading import load_profiles
@@ -108,9 +108,9 @@ def test_what_the_person_does_not_want_is_not_kept(run: Run, files: Path) -> Non
 def answer_login(run: Run, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
     """Have a login ask for `s3cret`, and the person say `word`."""
     run.api.need_login(Asked(QuestionKind.SECRET, "Password:", "s3cret"))
-    monkeypatch.setattr(TerminalAnswerer, "there", lambda _: True)
-    monkeypatch.setattr(TerminalAnswerer, "say", lambda *_: None)
-    monkeypatch.setattr(TerminalAnswerer, "secret", lambda *_: word)
+    monkeypatch.setattr(TerminalPrompter, "there", lambda _: True)
+    monkeypatch.setattr(TerminalPrompter, "say", lambda *_: None)
+    monkeypatch.setattr(TerminalPrompter, "secret", lambda *_: word)
 
 
 def test_a_login_on_the_way_is_asked_for(

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.cli import main
-from jupyter_slurm.client.login import TerminalAnswerer
+from jupyter_slurm.client.login import TerminalPrompter
 from jupyter_slurm.wire import CellSpec, Problem, QuestionKind, TransferState
 from tests.agent.home import ROOT
 from tests.far import HOST, Asked
@@ -59,10 +59,10 @@ def run(
     monkeypatch.chdir(tmp_path)
     api = FakeApi(tmp_path)
     made = Run(api, capsys)
-    monkeypatch.setattr(TerminalAnswerer, "there", lambda _: True)
-    monkeypatch.setattr(TerminalAnswerer, "say", lambda _, text: sys.stderr.write(text + "\n"))
-    monkeypatch.setattr(TerminalAnswerer, "secret", lambda _, prompt: made.answer(prompt))
-    monkeypatch.setattr(TerminalAnswerer, "confirm", lambda _, prompt: made.answer(prompt))
+    monkeypatch.setattr(TerminalPrompter, "there", lambda _: True)
+    monkeypatch.setattr(TerminalPrompter, "say", lambda _, text: sys.stderr.write(text + "\n"))
+    monkeypatch.setattr(TerminalPrompter, "secret", lambda _, prompt: made.answer(prompt))
+    monkeypatch.setattr(TerminalPrompter, "confirm", lambda _, prompt: made.answer(prompt))
     yield made
     api.close()
 

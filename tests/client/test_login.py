@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.client.login import LoginDeclined, TerminalAnswerer, attended
+from jupyter_slurm.client.login import LoginDeclined, TerminalPrompter, interactive
 from jupyter_slurm.errors import LoginNeededError
 from jupyter_slurm.wire import CellSpec, ConnectionState, QuestionKind
 from tests.far import HOST, Asked
@@ -69,7 +69,7 @@ def api(tmp_path: Path) -> FakeApi:
 
 
 def attend(api: FakeApi, person: Person) -> Api:
-    return attended(cast("Api", api), person)
+    return interactive(cast("Api", api), person)
 
 
 def test_a_call_that_needs_a_login_gets_one_and_goes_on(api: FakeApi) -> None:
@@ -173,7 +173,7 @@ def lines_of(master: int) -> Iterable[str]:
 def test_where_nobody_is_there_no_host_is_troubled(api: FakeApi, tmp_path: Path) -> None:
     api.need_login(PASSWORD)
     with pytest.raises(LoginNeededError):
-        attended(api, TerminalAnswerer(tmp_path / "no tty")).queue()
+        interactive(api, TerminalPrompter(tmp_path / "no tty")).queue()
     assert api.connections()[0].state is ConnectionState.LOGIN_NEEDED
     assert api.given == []
 
@@ -181,12 +181,12 @@ def test_where_nobody_is_there_no_host_is_troubled(api: FakeApi, tmp_path: Path)
 def test_a_terminal_is_asked_for_text() -> None:
     master, terminal = pty.openpty()
     try:
-        answerer = TerminalAnswerer(Path(os.ttyname(terminal)))
+        prompter = TerminalPrompter(Path(os.ttyname(terminal)))
         os.write(master, b"2\n\x04")
-        answerer.say("choose")
-        assert answerer.choice("1) phone 2) mail: ") == "2"
+        prompter.say("choose")
+        assert prompter.choice("1) phone 2) mail: ") == "2"
         with pytest.raises(EOFError):
-            answerer.choice("again: ")
+            prompter.choice("again: ")
     finally:
         os.close(master)
         os.close(terminal)
