@@ -31,7 +31,7 @@ ONLY_IN_ALL = (
     "jobs/cluster/test_priorities.py",
     "jobs/preflight/test_preview.py",
     "jobs/preflight/test_spending.py",
-    "jobs/submission/test_on_login.py",
+    "jobs/submission/test_login_node.py",
     "jobs/test_accounting.py",
     "jobs/test_engine*.py",
     "jobs/test_login_files.py",

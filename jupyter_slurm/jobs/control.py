@@ -25,7 +25,7 @@ from jupyter_slurm.jobs.outcome.allocation import ask_jobs
 from jupyter_slurm.jobs.outcome.result_service import ResultService
 from jupyter_slurm.jobs.outcome.verdict import CANCEL_NOTED
 from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.submission import on_login
+from jupyter_slurm.jobs.submission import login_node
 from jupyter_slurm.jobs.submission.submit import withdraw
 from jupyter_slurm.jobs.watching.queue_rows import is_same
 from jupyter_slurm.slurm import scancel, scontrol, squeue, states
@@ -68,7 +68,7 @@ class JobControl:
             self._sessions.cancel(job, again=before.cancel_requested_s is not None)
             return self._registry.job(job_id)
         if job.on_login:
-            on_login.look(self._registry, self._clusters.named(job.cluster))
+            login_node.look(self._registry, self._clusters.named(job.cluster))
             return self._registry.job(job_id)
         if job.slurm_id is None:
             return self._registry.job(job_id)

@@ -37,7 +37,7 @@ from jupyter_slurm.jobs.records.changes import changes
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record, Store, without_content
 from jupyter_slurm.jobs.submission import identity, payload
-from jupyter_slurm.jobs.submission.on_login import LoginSubmitter
+from jupyter_slurm.jobs.submission.login_node import LoginNodeRunner
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolve import resolve, with_dependency
 from jupyter_slurm.jobs.submission.resolved import UNASKED, Resolved, image_of, resolved
@@ -380,7 +380,7 @@ class Service:
 
     def _pursue(self, job_id: str, cluster: str, made: Submission | None = None) -> None:
         job = self._registry.job(job_id)
-        kind = LoginSubmitter if job.on_login else CellSubmitter if job.session else Submitter
+        kind = LoginNodeRunner if job.on_login else CellSubmitter if job.session else Submitter
         find = partial(self._clusters.named, cluster)
         submitter = kind(self._registry, find, self._transfers, job_id, self._stop, made)
 

@@ -41,7 +41,7 @@ from jupyter_slurm.jobs.outcome.verdict import (
     measured,
 )
 from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.submission import on_login
+from jupyter_slurm.jobs.submission import login_node
 from jupyter_slurm.jobs.watching.queue_rows import state_named
 from jupyter_slurm.readable import visible
 from jupyter_slurm.slurm import sinfo, states
@@ -94,7 +94,7 @@ class Ending:
             except _StoppedError:
                 return False
             evidence = self._files(slurm=slurm, session=session)
-            verdict = (on_login.judge if self._job.on_login else judge)(evidence)
+            verdict = (login_node.judge if self._job.on_login else judge)(evidence)
         self._record(verdict, evidence)
         return True
 

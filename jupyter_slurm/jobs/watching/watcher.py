@@ -29,7 +29,7 @@ from jupyter_slurm.jobs.outcome.allocation import ask_usage, error_path, known_p
 from jupyter_slurm.jobs.outcome.ending import Ending, is_unstarted
 from jupyter_slurm.jobs.outcome.result import parse_started
 from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.submission import on_login
+from jupyter_slurm.jobs.submission import login_node
 from jupyter_slurm.jobs.submission.session_cells import rests
 from jupyter_slurm.jobs.watching.comparison import Comparison
 from jupyter_slurm.jobs.watching.gpu_loads import GpuLoads
@@ -167,7 +167,7 @@ class Watch:
         errors = 0
         while not self._stop.is_set():
             wanted = self._files_wanted()
-            on_login_ids = {job.id for job in on_login.begun(self._registry, self._cluster)}
+            on_login_ids = {job.id for job in login_node.begun(self._registry, self._cluster)}
             sizes = {path: sizes.get(path, 0) for path in wanted}
             if not sizes:
                 self._files_wake.wait()
@@ -208,7 +208,7 @@ class Watch:
 
     def _look_on_login(self) -> None:
         """Look where files may not tell all: none has grown for long, or there is other news."""
-        for job in on_login.look(self._registry, self._cluster):
+        for job in login_node.look(self._registry, self._cluster):
             self.settle(job, None)
 
     def _files_wanted(

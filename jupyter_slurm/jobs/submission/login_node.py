@@ -110,7 +110,7 @@ while [ $# -gt 0 ]; do look "$1" "$2"; shift 2; done
 )
 
 
-class LoginSubmitter(Submitter):
+class LoginNodeRunner(Submitter):
     """The start of one job, retried until its host is known."""
 
     def _hand_over(self, submission: Submission, files: Files) -> Completed:

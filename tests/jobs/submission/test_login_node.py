@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.jobs.submission import on_login
+from jupyter_slurm.jobs.submission import login_node
 from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.cluster.test_images import MADE, Ground, apptainer, charliecloud, docker
@@ -158,7 +158,15 @@ def test_from_another_login_machine_it_is_waited_for(site: Site) -> None:
 @over_ssh
 def test_what_is_begun_twice_runs_once(site: Site) -> None:
     job = begun(site, '#!/bin/sh\necho begun >>"${0%/*}/ran"; echo begun; sleep 600')
-    argv = ["sh", "-c", on_login._BEGIN_SH, "begin", on_login._KEEPER_SH, on_login._SCRIPT_SH, "1"]
+    argv = [
+        "sh",
+        "-c",
+        login_node._BEGIN_SH,
+        "begin",
+        login_node._KEEPER_SH,
+        login_node._SCRIPT_SH,
+        "1",
+    ]
     transport = site.service._clusters.named(job.cluster).transport
     folder = PurePosixPath(job.job_dir)
     said = [transport.upload_and_run(folder, {}, argv) for _ in range(2)]
