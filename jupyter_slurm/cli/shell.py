@@ -14,7 +14,7 @@ import msgspec
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.caller import TerminalCaller
 from jupyter_slurm.cli.terminal import Terminal
-from jupyter_slurm.commands.line import placed
+from jupyter_slurm.commands.line import with_local_context
 from jupyter_slurm.commands.parsing import Arguments
 from jupyter_slurm.commands.shell import Shell, parse
 from jupyter_slurm.errors import RequestError
@@ -43,7 +43,7 @@ def prepared(api: Api, wanted: Shell, cluster: str | None) -> list[str]:
     if wanted.job_id is not None:
         _wait_for(api, wanted.job_id)
         return api.shell_in_job(wanted.job_id, wanted.code, wanted.node)
-    spec = placed(wanted.spec(new_id()))
+    spec = with_local_context(wanted.spec(new_id()))
     return api.shell(msgspec.structs.replace(spec, cluster=cluster))
 
 

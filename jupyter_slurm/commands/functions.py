@@ -19,7 +19,7 @@ from jupyter_slurm.commands import headless, labs, packages_here, sessions, stee
 from jupyter_slurm.commands.arguments import job_spec
 from jupyter_slurm.commands.command import Command, since_s
 from jupyter_slurm.commands.image_line import ImageRequest, parse_image, removed
-from jupyter_slurm.commands.line import Request, placed, pushed_from
+from jupyter_slurm.commands.line import Request, pushed_from, with_local_context
 from jupyter_slurm.commands.parsing import Arguments
 from jupyter_slurm.commands.submitting import IMAGE_PULL
 from jupyter_slurm.commands.values import (
@@ -111,7 +111,7 @@ def usage(caller: Caller, args: Arguments) -> Table:
 
 def submitted(caller: Caller, spec: JobSpec, request: Request) -> Preview | Job:
     """Submit a job, or with `--dry-run` return what would be submitted."""
-    spec = placed(msgspec.structs.replace(spec, cluster=spec.cluster or caller.cluster))
+    spec = with_local_context(msgspec.structs.replace(spec, cluster=spec.cluster or caller.cluster))
     return caller.api.preview(spec) if request.dry_run else caller.submit(spec, request)
 
 

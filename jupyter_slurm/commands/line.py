@@ -264,7 +264,7 @@ def spec(
     )
 
 
-def placed(spec: SpecT, here: Path | None = None) -> SpecT:
+def with_local_context(spec: SpecT, here: Path | None = None) -> SpecT:
     """Return the spec with the folder `here` (None: this process's) in it, since the agent runs in
     another: the paths where the code runs, what is pushed and where fetched files go are absolute.
     Add this process's SLURM_CONF and, below a hub, the address below which the hub shows a lab.

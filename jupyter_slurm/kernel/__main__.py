@@ -19,7 +19,7 @@ import msgspec
 
 from jupyter_slurm.client import AgentClient, connect
 from jupyter_slurm.commands.arguments import job_spec, read_arguments
-from jupyter_slurm.commands.line import placed
+from jupyter_slurm.commands.line import with_local_context
 from jupyter_slurm.commands.submitting import KERNEL_ADD
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.kernel import registry, spec
@@ -60,7 +60,7 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
         wanted = read_arguments(KERNEL_ADD, asked.words)
         path = notebook and connect().notebook_path(notebook, began_s)
         _, made = job_spec(KernelSpec, wanted, job_id=job_id, notebook=path)
-        return msgspec.structs.replace(placed(made), cluster=cluster)
+        return msgspec.structs.replace(with_local_context(made), cluster=cluster)
 
     def new_kernel() -> Kernel:
         return Kernel(job_id=new_id(), words=asked.identity, notebook=notebook)

@@ -17,7 +17,7 @@ import msgspec
 from jupyter_slurm.client.login import LoginDeclined
 from jupyter_slurm.commands import line as cell_line
 from jupyter_slurm.commands.functions import warn_ended_earlier, with_session
-from jupyter_slurm.commands.line import Request, Reuse, placed
+from jupyter_slurm.commands.line import Request, Reuse, with_local_context
 from jupyter_slurm.errors import (
     AgentError,
     HostKeyError,
@@ -79,7 +79,7 @@ def run(
     request = with_session(state, request)
     notebook = state.notebook
     mark = cell_line.fingerprint(code, "" if notebook else state.unnamed)
-    spec = placed(
+    spec = with_local_context(
         cell_line.spec(
             made or cell_line.by_text(code, request.options),
             request,

@@ -19,7 +19,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.commands import headless, line
 from jupyter_slurm.commands.arguments import job_spec, read_arguments, starting
 from jupyter_slurm.commands.braces import expand
-from jupyter_slurm.commands.line import placed
+from jupyter_slurm.commands.line import with_local_context
 from jupyter_slurm.commands.notebooks import Executed, executed_name
 from jupyter_slurm.errors import CodeError, RequestError
 from jupyter_slurm.job import log_pages
@@ -115,7 +115,7 @@ class Folders:
         if spec.push is not None and not self._pushes:
             raise HTTPError(403, "You may not execute here, which `--push` needs.")
         cluster = spec.cluster or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
-        return placed(msgspec.structs.replace(spec, cluster=cluster), folder)
+        return with_local_context(msgspec.structs.replace(spec, cluster=cluster), folder)
 
     async def text(self, path: str) -> str:
         """Return a file's content. HTTPError: the file is missing, hidden, or not text."""
