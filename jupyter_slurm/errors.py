@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from jupyter_slurm.readable import coloured, joined, visible_lines
+from jupyter_slurm.formatting import coloured, joined, visible_lines
 from jupyter_slurm.wire import Problem
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from jupyter_slurm.cli.say import say, tell
 from jupyter_slurm.client.login import is_yes
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.readable import visible
+from jupyter_slurm.formatting import visible
 
 
 class Dialogue:

@@ -15,8 +15,8 @@ from jupyter_slurm.cli.caller import TerminalCaller
 from jupyter_slurm.cli.say import remark, say, say_json, tell
 from jupyter_slurm.commands.parsing import Arguments
 from jupyter_slurm.errors import AgentError, RequestError
+from jupyter_slurm.formatting import counted, duration, memory
 from jupyter_slurm.local_cluster import LocalStatus
-from jupyter_slurm.readable import counted, duration, memory
 from jupyter_slurm.slurm.units import parse_memory_mib
 from jupyter_slurm.wire import AgentStatus
 

@@ -28,12 +28,12 @@ from jupyter_slurm.errors import (
     RequestError,
     TransportError,
 )
+from jupyter_slurm.formatting import counted, duration, memory
 from jupyter_slurm.profiles import save, templates
 from jupyter_slurm.profiles.reading import load_profiles
 from jupyter_slurm.profiles.save import Setting, toml_text
 from jupyter_slurm.profiles.ssh_hosts import ssh_hosts
 from jupyter_slurm.profiles.templates import Template
-from jupyter_slurm.readable import counted, duration, memory
 from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.views.connections import connected
 from jupyter_slurm.wire import ClusterInfo, Description, Folder, Partition

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from jupyter_slurm.commands.parsing import in_words_of_a_terminal
-from jupyter_slurm.readable import visible_lines
+from jupyter_slurm.formatting import visible_lines
 
 _NOT_ASCII = re.compile(r"[^\x20-\x7e\n]+")
 

@@ -30,8 +30,8 @@ from jupyter_slurm.commands.values import (
     text_of,
 )
 from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.formatting import visible, width
 from jupyter_slurm.job import log_pages, until_ready
-from jupyter_slurm.readable import visible, width
 from jupyter_slurm.views import card, offer_text
 from jupyter_slurm.views.preview_text import check_text, preview_lines
 from jupyter_slurm.views.table import Table

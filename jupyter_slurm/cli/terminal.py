@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from jupyter_slurm.commands.parsing import in_words_of_a_terminal
+from jupyter_slurm.formatting import Coloured, cut, moment, visible, visible_lines, width
 from jupyter_slurm.job import error_text
-from jupyter_slurm.readable import Coloured, cut, moment, visible, visible_lines, width
 from jupyter_slurm.views import card
 from jupyter_slurm.views.transfer_card import progress_text
 from jupyter_slurm.wire import (

@@ -21,7 +21,7 @@ from jupyter_slurm import core_dumps
 from jupyter_slurm.agent.protocol import calls
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, LoginError, LoginNeededError, from_problem
-from jupyter_slurm.readable import visible
+from jupyter_slurm.formatting import visible
 from jupyter_slurm.wire import Connection, ConnectionState, Question, QuestionKind
 
 _R = TypeVar("_R")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.readable import joined
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.slurm.options import suggest
 
 _FIELD = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]*\])*(?::[^{}]*)?"

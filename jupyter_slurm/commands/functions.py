@@ -32,7 +32,7 @@ from jupyter_slurm.commands.values import (
     StartedSession,
 )
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.readable import counted, duration, moment
+from jupyter_slurm.formatting import counted, duration, moment
 from jupyter_slurm.views import card, spending_text
 from jupyter_slurm.views.connections import (
     CONNECTION_HEAD,

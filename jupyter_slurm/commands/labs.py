@@ -10,7 +10,7 @@ from html import escape
 
 from jupyter_slurm.commands import sessions
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.readable import duration
+from jupyter_slurm.formatting import duration
 from jupyter_slurm.views.card import headline, left_s, title
 from jupyter_slurm.wire import Job, JobKind, LabEntry, LabStep
 

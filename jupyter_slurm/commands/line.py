@@ -22,7 +22,7 @@ import msgspec
 from jupyter_slurm.commands.parsing import JobOption, as_words, before_dashes, job_options
 from jupyter_slurm.commands.submitting import CELL
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.readable import brief
+from jupyter_slurm.formatting import brief
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.wire import (

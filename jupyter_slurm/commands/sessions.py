@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.readable import duration, joined
+from jupyter_slurm.formatting import duration, joined
 from jupyter_slurm.views.card import left_s
 from jupyter_slurm.wire import Job, JobKind
 

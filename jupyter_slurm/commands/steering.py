@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, RequestError
-from jupyter_slurm.readable import duration
+from jupyter_slurm.formatting import duration
 from jupyter_slurm.views.card import (
     ended_earlier,
     has_unseen_output,

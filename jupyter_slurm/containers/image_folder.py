@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 
 from jupyter_slurm.containers.references import parse_reference
 from jupyter_slurm.errors import MalformedError, RequestError
-from jupyter_slurm.foreign import Moment, read_json
+from jupyter_slurm.untrusted_json import Moment, read_json
 
 OWN = "jupyter-slurm/image:"
 """Begins the names of our images in an engine."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from jupyter_slurm.foreign import read_json
+from jupyter_slurm.untrusted_json import read_json
 from jupyter_slurm.wire.framing import ALIVE, Inbox, frame
 
 NUMBER = struct.Struct(">Q")

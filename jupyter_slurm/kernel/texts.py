@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
-from jupyter_slurm.readable import counted, duration, joined, size
+from jupyter_slurm.formatting import counted, duration, joined, size
 from jupyter_slurm.views import card
 from jupyter_slurm.views.failure import ended
 from jupyter_slurm.wire import Job, JobState

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import msgspec
 
 from jupyter_slurm.errors import ConfigError, LocalClusterError, RequestError
+from jupyter_slurm.formatting import counted
 from jupyter_slurm.local_cluster import conf, profile, software
 from jupyter_slurm.local_cluster.conf import Ports
 from jupyter_slurm.local_cluster.daemons import Daemons, slurmd
@@ -32,7 +33,6 @@ from jupyter_slurm.local_cluster.paths import (
 from jupyter_slurm.local_cluster.software import Software
 from jupyter_slurm.local_cluster.spec import LocalSpec, LocalStatus
 from jupyter_slurm.places import host, write_private
-from jupyter_slurm.readable import counted
 
 Say = Callable[[str], None]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from jupyter_slurm.errors import ConfigError
-from jupyter_slurm.readable import counted
+from jupyter_slurm.formatting import counted
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 GPU_TYPE_CHARACTERS = "A-Za-z0-9_.-"

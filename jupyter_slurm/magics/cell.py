@@ -27,6 +27,7 @@ from jupyter_slurm.errors import (
     NotFoundError,
     VariableError,
 )
+from jupyter_slurm.formatting import counted
 from jupyter_slurm.job import JobHandle, read_result_variables
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.magics.follow import CallThread, Detached, Following, ways
@@ -35,7 +36,6 @@ from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.transfer import follow_transfer
-from jupyter_slurm.readable import counted
 from jupyter_slurm.views import other_ranks
 from jupyter_slurm.views.failure import below_card, failure, left_out
 from jupyter_slurm.wire import (

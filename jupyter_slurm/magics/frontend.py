@@ -14,7 +14,7 @@ from IPython.display import clear_output, publish_display_data
 
 from jupyter_slurm.client.login import Prompter, TerminalPrompter
 from jupyter_slurm.errors import LoginNeededError
-from jupyter_slurm.readable import coloured, visible_lines
+from jupyter_slurm.formatting import coloured, visible_lines
 from jupyter_slurm.views.card import CARDS_VARIABLE
 
 _VS_CODE = "__vsc_ipynb_file__"

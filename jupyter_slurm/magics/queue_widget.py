@@ -19,8 +19,8 @@ from traitlets import Bool, Dict, List, Unicode
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
+from jupyter_slurm.formatting import duration, joined, moment
 from jupyter_slurm.magics.open_log import OpenLog
-from jupyter_slurm.readable import duration, joined, moment
 from jupyter_slurm.views.card import colour, headline, note, symbol
 from jupyter_slurm.views.table import Table
 from jupyter_slurm.views.transfer_card import progress_text

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
+from jupyter_slurm.formatting import Coloured
 from jupyter_slurm.magics.frontend import change, clear, flush, in_place, show
-from jupyter_slurm.readable import Coloured
 from jupyter_slurm.views.trusted_output import stricter, trusted_as
 from jupyter_slurm.wire import (
     ClearOutput,

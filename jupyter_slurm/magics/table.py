@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from jupyter_slurm.readable import visible
+from jupyter_slurm.formatting import visible
 from jupyter_slurm.views.table import Table
 
 _NO_HEADER = re.compile(r"-[A-Za-z]*h.*|--no-?header")

@@ -8,7 +8,7 @@ from tornado.web import authenticated
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.commands.shell import ANY_SHELL
 from jupyter_slurm.errors import ConfigError
-from jupyter_slurm.readable import visible
+from jupyter_slurm.formatting import visible
 from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.handlers import Handler
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from jupyter_slurm.readable import joined
+from jupyter_slurm.formatting import joined
 
 Category = Literal["definitive", "transient", "ambiguous"]
 

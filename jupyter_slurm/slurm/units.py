@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
-from jupyter_slurm.foreign import LATEST_S
+from jupyter_slurm.untrusted_json import LATEST_S
 
 from .fields import optional_int
 

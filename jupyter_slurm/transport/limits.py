@@ -8,7 +8,7 @@ once must fit into its memory.
 from __future__ import annotations
 
 from jupyter_slurm.errors import FileAccessError, NotAFileError, TooMuchError
-from jupyter_slurm.readable import size
+from jupyter_slurm.formatting import size
 
 OUTPUT_BYTES = 32 << 20
 """The most bytes of a command's standard output: a queue of 80,000 jobs, a folder of 250,000

@@ -16,7 +16,7 @@ from contextlib import suppress
 from importlib import resources
 
 from jupyter_slurm.errors import ForwardError
-from jupyter_slurm.readable import size
+from jupyter_slurm.formatting import size
 from jupyter_slurm.transport import limits
 from jupyter_slurm.transport.relay_streams import Streams, StreamsEndedError
 

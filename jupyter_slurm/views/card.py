@@ -18,8 +18,16 @@ from typing import Any
 
 import msgspec
 
+from jupyter_slurm.formatting import (
+    counted,
+    date_and_time,
+    duration,
+    joined,
+    memory,
+    moment,
+    visible,
+)
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.readable import counted, date_and_time, duration, joined, memory, moment, visible
 from jupyter_slurm.slurm.units import indices
 from jupyter_slurm.views.transfer_card import done_fraction, progress_text
 from jupyter_slurm.wire import (

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.readable import duration, joined
+from jupyter_slurm.formatting import duration, joined
 from jupyter_slurm.wire import (
     DASHBOARDS,
     Connection,

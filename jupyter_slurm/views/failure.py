@@ -9,8 +9,8 @@ import re
 from collections.abc import Container, Mapping
 
 from jupyter_slurm.errors import CellFailed, VariableError
+from jupyter_slurm.formatting import visible_lines
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.readable import visible_lines
 from jupyter_slurm.views.card import title
 from jupyter_slurm.wire import Job, JobState, Result
 

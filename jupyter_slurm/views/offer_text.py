@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from jupyter_slurm.readable import counted, duration, memory, moment
+from jupyter_slurm.formatting import counted, duration, memory, moment
 from jupyter_slurm.wire import Association, ClusterInfo, Limits, Partition
 
 HEAD = ("Partition", "Time limit", "Nodes idle", "GPUs free", "A node has", "Cost", "Note")

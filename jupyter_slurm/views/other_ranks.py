@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from jupyter_slurm.readable import counted, visible_lines
+from jupyter_slurm.formatting import counted, visible_lines
 from jupyter_slurm.wire import ErrorOutput, Output, Stream
 
 MOST = 32

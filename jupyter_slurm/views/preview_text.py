@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator
 from html import escape
 
-from jupyter_slurm.readable import duration, visible
+from jupyter_slurm.formatting import duration, visible
 from jupyter_slurm.views.card import marked_up
 from jupyter_slurm.wire import Check, Cost, Preview
 

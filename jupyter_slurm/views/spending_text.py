@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from jupyter_slurm.readable import moment
+from jupyter_slurm.formatting import moment
 from jupyter_slurm.views.preview_text import number
 from jupyter_slurm.wire import Quota, Spending, Spent
 

@@ -11,7 +11,7 @@ from html import escape
 from types import MappingProxyType
 from typing import Any
 
-from jupyter_slurm.readable import counted, duration, reasons_told, size, visible
+from jupyter_slurm.formatting import counted, duration, reasons_told, size, visible
 from jupyter_slurm.wire import Transfer, TransferState
 
 _BAR = (

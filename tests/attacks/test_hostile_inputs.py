@@ -24,7 +24,7 @@ import msgspec
 import pytest
 
 from jupyter_slurm.errors import FileAccessError, JupyterSlurmError, MalformedError
-from jupyter_slurm.foreign import check_json, read_json
+from jupyter_slurm.formatting import visible
 from jupyter_slurm.jobs.cluster import queue
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
@@ -38,7 +38,6 @@ from jupyter_slurm.jobs.watching.comparison import Comparison
 from jupyter_slurm.jobs.watching.queue_rows import entry_of, nodes_of, waits_for
 from jupyter_slurm.jobs.watching.watcher import Watch
 from jupyter_slurm.kernel import frames
-from jupyter_slurm.readable import visible
 from jupyter_slurm.slurm import (
     sacct,
     scontrol,
@@ -46,6 +45,7 @@ from jupyter_slurm.slurm import (
     units,
 )
 from jupyter_slurm.transport import server_text
+from jupyter_slurm.untrusted_json import check_json, read_json
 from jupyter_slurm.wire import JobKind, JobState, Lab, LabStep
 from tests.attacks.hostile import spoilt
 from tests.jobs.crowd import listed

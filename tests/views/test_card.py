@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_slurm.readable import date_and_time
+from jupyter_slurm.formatting import date_and_time
 from jupyter_slurm.views.card import (
     bundle,
     ended_earlier,

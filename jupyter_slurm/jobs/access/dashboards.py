@@ -17,14 +17,14 @@ import msgspec
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import ConfigError, ForwardError, NotFoundError, RequestError
-from jupyter_slurm.foreign import read_json
+from jupyter_slurm.formatting import visible
 from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.readable import visible
 from jupyter_slurm.transport.forward import Forward
+from jupyter_slurm.untrusted_json import read_json
 from jupyter_slurm.wire import DASHBOARDS, DashboardName, Job, JobState, LabEntry
 
 _LOOK_S = 60.0

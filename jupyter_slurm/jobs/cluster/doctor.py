@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from jupyter_slurm.containers import RUNTIMES
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
+from jupyter_slurm.formatting import visible
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.readable import visible
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed, TimedOutError
 from jupyter_slurm.transport.ssh.route import NO_SSH, has_openssh

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.formatting import size
 from jupyter_slurm.jobs.cluster.transfers import pushed_folder
-from jupyter_slurm.readable import size
 from jupyter_slurm.transport.files.ignore import ALWAYS, Exclusion, Patterns
 from jupyter_slurm.transport.files.manifest import Listing, scan
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from jupyter_slurm.errors import CommandError
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.watching.listing import Ours
-from jupyter_slurm.readable import joined
 from jupyter_slurm.slurm import sprio, sshare
 from jupyter_slurm.slurm.sprio import PriorityRow
 from jupyter_slurm.slurm.sshare import ShareRow

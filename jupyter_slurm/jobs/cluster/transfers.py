@@ -22,9 +22,9 @@ from jupyter_slurm.errors import (
     NotFoundError,
     RequestError,
 )
+from jupyter_slurm.formatting import counted, reasons_told
 from jupyter_slurm.jobs.layout import SCRIPT, JobDir
 from jupyter_slurm.jobs.submission.staging import lock_of, mirror_of, snapshot_argv
-from jupyter_slurm.readable import counted, reasons_told
 from jupyter_slurm.transport import Transport, files
 from jupyter_slurm.transport.files.loads import shown
 from jupyter_slurm.wire import Behind, Job, Problem, Transfer, TransferState

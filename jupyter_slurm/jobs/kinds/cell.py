@@ -11,13 +11,13 @@ import msgspec
 from msgspec.structs import replace
 
 from jupyter_slurm.errors import MalformedError, RequestError
-from jupyter_slurm.foreign import Moment, read_json
+from jupyter_slurm.formatting import moment
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, RANKED, Files
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.readable import moment
 from jupyter_slurm.slurm.units import NODE_NAME
+from jupyter_slurm.untrusted_json import Moment, read_json
 from jupyter_slurm.wire import CellJob, CellSpec, DashboardName, Job
 
 if TYPE_CHECKING:

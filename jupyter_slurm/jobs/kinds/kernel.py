@@ -9,10 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.formatting import duration
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import RANKED, Explained, Files, socket_name
-from jupyter_slurm.readable import duration
 from jupyter_slurm.wire import KernelJob, KernelSpec
 
 if TYPE_CHECKING:

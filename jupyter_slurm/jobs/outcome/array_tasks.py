@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from jupyter_slurm.readable import joined
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.slurm import scontrol, states
 from jupyter_slurm.slurm.scontrol import ControlRow
 from jupyter_slurm.slurm.units import format_array, indices

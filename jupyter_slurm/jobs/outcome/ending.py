@@ -19,6 +19,7 @@ from jupyter_slurm.errors import (
     SignatureError,
     TransportError,
 )
+from jupyter_slurm.formatting import visible
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES
@@ -43,7 +44,6 @@ from jupyter_slurm.jobs.outcome.verdict import (
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission import login_node
 from jupyter_slurm.jobs.watching.queue_rows import state_named
-from jupyter_slurm.readable import visible
 from jupyter_slurm.slurm import sinfo, states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.transport import Span, limits

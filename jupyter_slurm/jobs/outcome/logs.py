@@ -19,10 +19,10 @@ from typing import Literal
 import msgspec
 
 from jupyter_slurm.errors import NotAFileError, RequestError
+from jupyter_slurm.formatting import size
 from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.result import parse_records
-from jupyter_slurm.readable import size
 from jupyter_slurm.slurm.fields import optional_int
 from jupyter_slurm.transport import Span, TimedOutError, Transport
 from jupyter_slurm.wire import JobSpec, Output, Stream

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 
 from jupyter_slurm.errors import MalformedError, SignatureError
-from jupyter_slurm.foreign import Moment, check_json, read_json
-from jupyter_slurm.readable import brief, visible
+from jupyter_slurm.formatting import brief, visible
 from jupyter_slurm.slurm.units import NODE_NAME
+from jupyter_slurm.untrusted_json import Moment, check_json, read_json
 from jupyter_slurm.wire import Output, Stream
 
 _RECORD: msgspec.json.Decoder[Output] = msgspec.json.Decoder(Output)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_slurm.errors import SignatureError, VariableError
-from jupyter_slurm.readable import joined
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.wire import OutFormat
 
 if TYPE_CHECKING:  # by the names that they have on the node

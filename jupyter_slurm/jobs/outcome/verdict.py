@@ -13,11 +13,11 @@ from enum import Enum
 
 from jupyter_slurm.containers import builders, runtime_named
 from jupyter_slurm.containers.builders.script import Failure, read_failure, stopped_at
+from jupyter_slurm.formatting import brief, joined, memory
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import SHUT_DOWN, SUCCEEDED, Explained
 from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
 from jupyter_slurm.jobs.submission.script import FAILURES, NO_ROOM_EXIT, SETUP_EXIT
-from jupyter_slurm.readable import brief, joined, memory
 from jupyter_slurm.slurm import diagnosis
 from jupyter_slurm.slurm.reasons import Explanation
 from jupyter_slurm.wire import JobKind, JobState, Usage

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from jupyter_slurm.formatting import duration, moment
 from jupyter_slurm.jobs.preflight import phrases
 from jupyter_slurm.jobs.preflight.partition_facts import Figure, KnownPartition
 from jupyter_slurm.jobs.preflight.resources import Resources
-from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.slurm.units import format_time
 from jupyter_slurm.wire import Check, ClusterInfo, Cost, Partition, Reservation
 

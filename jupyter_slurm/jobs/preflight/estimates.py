@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass
 
 from jupyter_slurm.errors import ControllerError
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.submission.prepare import Submission
-from jupyter_slurm.readable import joined
 from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.slurm.rejections import explain_rejection, message
 from jupyter_slurm.wire import Check

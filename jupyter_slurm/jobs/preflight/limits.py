@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from jupyter_slurm.formatting import duration, joined, memory
 from jupyter_slurm.jobs.preflight import phrases, policies
 from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.partition_facts import (
@@ -22,7 +23,6 @@ from jupyter_slurm.jobs.preflight.partition_facts import (
 )
 from jupyter_slurm.jobs.preflight.resources import Resources
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.readable import duration, joined, memory
 from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.slurm.units import format_memory, format_time
 from jupyter_slurm.wire import ClusterInfo

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.preflight.partition_facts import Source
-from jupyter_slurm.readable import joined
 from jupyter_slurm.wire import Check
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from jupyter_slurm.formatting import duration, joined, memory
 from jupyter_slurm.profiles.profile import ClusterProfile, PartitionLimits
-from jupyter_slurm.readable import duration, joined, memory
 from jupyter_slurm.slurm.units import parse_time_s
 from jupyter_slurm.wire import ClusterInfo, Partition
 

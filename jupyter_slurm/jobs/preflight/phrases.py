@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jupyter_slurm.formatting import counted, memory
 from jupyter_slurm.jobs.preflight.partition_facts import Source
-from jupyter_slurm.readable import counted, memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from jupyter_slurm.formatting import counted, duration, joined
 from jupyter_slurm.jobs.preflight import phrases
 from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.resources import Resources
-from jupyter_slurm.readable import counted, duration, joined
 from jupyter_slurm.slurm.units import format_time
 from jupyter_slurm.wire import Association, ClusterInfo, InUse, Limits, Partition, Qos
 

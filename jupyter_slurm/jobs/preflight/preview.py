@@ -22,6 +22,7 @@ from jupyter_slurm.errors import (
     RequestError,
     SubmitError,
 )
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
@@ -34,7 +35,6 @@ from jupyter_slurm.jobs.preflight.resources import Resources, resources_of
 from jupyter_slurm.jobs.submission.prepare import prepare
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.readable import joined
 from jupyter_slurm.slurm.directives import ignored_directive
 from jupyter_slurm.wire import CellSpec, Check, ClusterInfo, Job, JobSpec, Preview, Spending
 

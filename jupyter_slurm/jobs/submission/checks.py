@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.formatting import brief
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import Kind
-from jupyter_slurm.readable import brief
 from jupyter_slurm.transport.files.ignore import Patterns
 from jupyter_slurm.wire import JobSpec
 

@@ -9,6 +9,7 @@ host: the same login name may reach another host next time, where the processes 
 from __future__ import annotations
 
 from jupyter_slurm.errors import ConnectionLostError, SubmitError
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.jobs.outcome import verdict
@@ -16,7 +17,6 @@ from jupyter_slurm.jobs.outcome.verdict import Evidence, Verdict
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission.prepare import Submission
 from jupyter_slurm.jobs.submission.submit import Submitter
-from jupyter_slurm.readable import joined
 from jupyter_slurm.transport import Completed, TimedOutError
 from jupyter_slurm.wire import Job, JobState
 

@@ -17,12 +17,12 @@ from jupyter_slurm.errors import (
     SubmitError,
     TransportError,
 )
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell, with_key
 from jupyter_slurm.jobs.submission.submit import Submitter
-from jupyter_slurm.readable import joined
 from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import CellSpec, Job, JobState
 

@@ -27,6 +27,7 @@ from jupyter_slurm.errors import (
     TransportError,
     from_problem,
 )
+from jupyter_slurm.formatting import joined, reasons_told
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster, silent_sbatch
 from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.kinds import kind_of
@@ -41,7 +42,6 @@ from jupyter_slurm.jobs.submission.prepare import Outputs, Submission, prepare, 
 from jupyter_slurm.jobs.submission.resolve import resolve
 from jupyter_slurm.jobs.submission.sbatch_call import sbatch_call, sbatch_call_as_typed
 from jupyter_slurm.jobs.watching.queue_rows import bears_id
-from jupyter_slurm.readable import joined, reasons_told
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import MalformedError, TransportError
-from jupyter_slurm.foreign import read_json
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.transport import Span, Transport
+from jupyter_slurm.untrusted_json import read_json
 from jupyter_slurm.wire import Job, JobState, UsageSample
 
 _EVERY_S = 30.0

@@ -7,13 +7,13 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from jupyter_slurm.foreign import unreadable
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.submission.options import comment_token, has_token
 from jupyter_slurm.slurm import reasons, states
 from jupyter_slurm.slurm.reason_table import OF_ANYBODY
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
+from jupyter_slurm.untrusted_json import unreadable
 from jupyter_slurm.wire import Job, JobState, QueueEntry
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from jupyter_slurm.errors import FileAccessError, JupyterSlurmError, NotFoundError, TransportError
-from jupyter_slurm.foreign import unreadable
 from jupyter_slurm.jobs.records.registry import JobRegistry
+from jupyter_slurm.untrusted_json import unreadable
 
 _log = logging.getLogger(__name__)
 

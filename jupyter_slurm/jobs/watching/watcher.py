@@ -20,7 +20,6 @@ from jupyter_slurm.errors import (
     NotFoundError,
     TransportError,
 )
-from jupyter_slurm.foreign import unreadable
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES
@@ -40,6 +39,7 @@ from jupyter_slurm.jobs.watching.unreadable import note_problem, stumbling
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import indices
+from jupyter_slurm.untrusted_json import unreadable
 from jupyter_slurm.wire import Job, JobState
 
 _FILES_WAIT_S = 300.0

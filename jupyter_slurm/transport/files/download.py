@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from jupyter_slurm.errors import FileAccessError, TooMuchError
-from jupyter_slurm.readable import size
+from jupyter_slurm.formatting import size
 from jupyter_slurm.transport import Completed, Transport
 from jupyter_slurm.transport.files import ustar
 from jupyter_slurm.transport.files.ignore import STATE

@@ -20,7 +20,7 @@ from jupyter_slurm.errors import (
     LoginNeededError,
     TransportError,
 )
-from jupyter_slurm.readable import joined
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.transport.ask import Ask, Prompt, nobody
 from jupyter_slurm.transport.ssh.master import Master
 from jupyter_slurm.transport.ssh.mux import Session

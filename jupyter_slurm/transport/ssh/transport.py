@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import ConfigError, FileAccessError, ForwardError, TooMuchError
-from jupyter_slurm.readable import size
+from jupyter_slurm.formatting import size
 from jupyter_slurm.transport import (
     Answered,
     Completed,

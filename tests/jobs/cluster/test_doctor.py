@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from jupyter_slurm.errors import LoginNeededError, TransportError
+from jupyter_slurm.formatting import date_and_time
 from jupyter_slurm.jobs.cluster.doctor import examine, examine_connection
 from jupyter_slurm.profiles.profile import ClusterProfile, Storage
-from jupyter_slurm.readable import date_and_time
 from jupyter_slurm.transport import Completed, TimedOutError
 from jupyter_slurm.wire import Check, Connection, ConnectionState, Problem
 from tests.cluster.plugin import SlurmCluster

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from jupyter_slurm.formatting import moment
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
 from jupyter_slurm.jobs.outcome.verdict import (
@@ -18,7 +19,6 @@ from jupyter_slurm.jobs.outcome.verdict import (
     judge,
     measured,
 )
-from jupyter_slurm.readable import moment
 from jupyter_slurm.wire import JobKind, JobState, Usage
 
 STARTED = StartedFile(slurm_id="1", node="n1", time_s=10.0)

@@ -12,7 +12,7 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 
 from jupyter_slurm.errors import MalformedError
-from jupyter_slurm.readable import brief, visible
+from jupyter_slurm.formatting import brief, visible
 
 MOST_BYTES: Final = 16 * 2**20
 MOST_DEPTH: Final = 64
