@@ -86,7 +86,7 @@ def test_a_lab_that_sends_the_browser_elsewhere_gets_no_cookie_of_the_users_own_
         with tab.expect_request("**/picture") as loaded:
             tab.goto(f"http://{here.host}/lab")
         loaded.value.response()
-        with pytest.raises(Error, match="ERR_CONNECTION|ERR_EMPTY"):
+        with pytest.raises(Error, match=r"ERR_CONNECTION|ERR_EMPTY"):
             tab.goto(f"http://{here.host}/go")
     paths = {request.split(b" ")[1] for request in far.got}
     assert paths - {b"/favicon.ico"} == {b"/lab", b"/go"}

@@ -124,11 +124,6 @@ def test_one_of_which_nothing_is_left_is_found_out_by_the_next_agent(site: Site)
     site.restart()
     job = site.wait(job.id)
     assert (job.state, job.inferred) == (JobState.FAILED, True)
-    host = os.uname().nodename
-    assert str(job.why) == (
-        f"It was killed on the login machine {host}, or that was started anew: it left no word of "
-        "how it ended."
-    )
 
 
 def say_elsewhere(job: Job) -> None:
