@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.submission.options import comment_token, has_token
 from jupyter_slurm.slurm import reasons, states
-from jupyter_slurm.slurm.reason_table import OF_ANYBODY
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
 from jupyter_slurm.untrusted_json import unreadable
@@ -143,7 +142,7 @@ def waits_for(row: QueueRow) -> dict[str, object]:
 @lru_cache(maxsize=1024)
 def _why(reason: str, *, is_mine: bool) -> str:
     """Explain the reason, cached: in a listing many jobs wait for the same."""
-    of_anybody = None if is_mine else OF_ANYBODY.get(reason)
+    of_anybody = None if is_mine else reasons.OF_ANYBODY.get(reason)
     return of_anybody or reasons.explain(reason).sentence
 
 
