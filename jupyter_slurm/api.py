@@ -30,13 +30,13 @@ from jupyter_slurm.wire import (
     ImageSpec,
     Job,
     JobDetails,
+    JobPriority,
     JobSpec,
     JobVerb,
     LabEntry,
     LogChunk,
     NodeChanges,
     Preview,
-    Priorities,
     ProgramSpec,
     QueueChanges,
     QueueEntry,
@@ -180,9 +180,9 @@ class Api(Protocol):
         to the session, without sbatch.
         """
 
-    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
-        """Return what `submit` would send. `estimate`: ask Slurm for the start time (one RPC,
-        `sbatch --test-only`)."""
+    def preview(self, spec: JobSpec) -> Preview:
+        """Return what `submit` would send, its cost, and when Slurm would start it
+        (`sbatch --test-only`)."""
 
     def attachable(self, spec: JobSpec) -> Earlier | None:
         """Return the newest job of this cell that was not cancelled and is running or undelivered;
@@ -330,13 +330,13 @@ class Api(Protocol):
         """Return this user's jobs that ended in the last days, latest first; [] without
         accounting."""
 
-    def priorities(self, cluster: str | None = None, job_id: str | None = None) -> Priorities:
-        """Return the priority factors of this user's waiting jobs; or of one job of any cluster,
-        with its position in the queue."""
+    def priorities(self, job_id: str) -> list[JobPriority]:
+        """Return a waiting job's priority in each of its partitions, with the points of each
+        factor. []: it has none now."""
 
     def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:
-        """Return what this user and their accounts spent since a time (None: thirty days), and the
-        rest of quotas that Slurm knows. RequestError."""
+        """Return what this user and their accounts spent since a time (None: thirty days).
+        RequestError."""
 
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
         """Run one of Slurm's own commands (squeue, sinfo, sacct, scancel …) as written."""

@@ -14,7 +14,6 @@ from jupyter_slurm.wire import (
     JobPriority,
     Node,
     NodeChanges,
-    Priorities,
     QueueChanges,
     QueueEntry,
     Spending,
@@ -30,7 +29,7 @@ class QueueSide:
     def __init__(self) -> None:
         self.ended: list[QueueEntry] = []
         self.node = Node(name="n1", state="idle", partitions=("all",), cpus=4, cpus_used=0)
-        self.priority_rows: tuple[JobPriority, ...] = ()
+        self.priority_rows: list[JobPriority] = []
         self.spent = Spending(cluster="", since_s=0.0, asked_s=1.0, accounting=False)
         self._listed: dict[str, tuple[int, QueueEntry | None]] = {}
         self._look = 0
@@ -88,11 +87,8 @@ class QueueSide:
                 interval_s=10.0,
             )
 
-    def priorities(self, cluster: str | None = None, job_id: str | None = None) -> Priorities:
-        self._must_know(cluster)
-        if job_id is not None:
-            return Priorities(jobs=(), said=(f"Job {job_id} is next.",))
-        return Priorities(jobs=self.priority_rows)
+    def priorities(self, job_id: str) -> list[JobPriority]:
+        return self.priority_rows
 
     def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:
         self._must_know(cluster)

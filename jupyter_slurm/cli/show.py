@@ -42,7 +42,6 @@ from jupyter_slurm.wire import (
     LabStep,
     Output,
     Preview,
-    Priorities,
     Transfer,
     Tunnel,
 )
@@ -62,7 +61,7 @@ def show(caller: TerminalCaller, value: object, *, as_json: bool = False) -> int
     if as_json and not isinstance(value, str):
         say_json(data_of(value))
         return _exit_code(value) if isinstance(value, Checks) else 0
-    if isinstance(value, str | Connection | Tunnel | Priorities | Job):
+    if isinstance(value, str | Connection | Tunnel | Job):
         tell(text_of(value))
         return 0
     return _SHOW[type(value)](caller, value) or 0

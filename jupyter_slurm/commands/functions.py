@@ -33,7 +33,7 @@ from jupyter_slurm.commands.values import (
 )
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.formatting import counted, duration, moment
-from jupyter_slurm.views import card, spending_text
+from jupyter_slurm.views import card, priority_text, spending_text
 from jupyter_slurm.views.connections import (
     CONNECTION_HEAD,
     TUNNEL_HEAD,
@@ -55,7 +55,6 @@ from jupyter_slurm.wire import (
     JobVerb,
     LabSpec,
     Preview,
-    Priorities,
     QueueEntry,
     SessionSpec,
     Transfer,
@@ -192,10 +191,15 @@ def _queue_row(entry: QueueEntry, now_s: float) -> tuple[str, ...]:
     )
 
 
-def why(caller: Caller, args: Arguments) -> Job | Priorities:
+def why(caller: Caller, args: Arguments) -> Job | Table:
+    """Return the job; with `--priority`, a table of its priority."""
     job = caller.api.job(args.id) if args.priority else caller.api.why(args.id)
     warn_ended_earlier(caller, job, args.id)
-    return caller.api.priorities(job_id=job.id) if args.priority else job
+    if not args.priority:
+        return job
+    found = caller.api.priorities(job.id)
+    columns, rows = priority_text.table(found)
+    return Table(columns, tuple(rows), "" if found else priority_text.NONE, found)
 
 
 def warn_ended_earlier(caller: Caller, job: Job, word: str) -> None:

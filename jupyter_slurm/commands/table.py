@@ -239,7 +239,7 @@ _OF_JOBS = (
     ),
     Command(
         "usage",
-        "show what you and your accounts have spent and what is left",
+        "show what you and your accounts have spent",
         arguments=_WHICH,
         options=options(
             since=OurOption("WHEN", "a day (2026-01-31) or how long ago (30d)", read=since),
@@ -263,7 +263,7 @@ _OF_JOBS = (
         "show why a job waits, or how it ended",
         arguments=_JOB,
         options=options(
-            priority=OurOption("", "show its priority by factor, and the jobs before it"),
+            priority=OurOption("", "show its priority, and how many jobs are ahead of it"),
             json=_JSON,
         ),
     ),

@@ -20,7 +20,6 @@ from jupyter_slurm.wire import (
     DashboardName,
     Job,
     JobSpec,
-    Priorities,
     Tunnel,
 )
 
@@ -119,7 +118,7 @@ class Outcomes:
     outcomes: Iterable[tuple[str, str | JupyterSlurmError]]
 
 
-def text_of(value: str | Connection | Tunnel | Priorities | Job) -> str:
+def text_of(value: str | Connection | Tunnel | Job) -> str:
     """Return the sentences that show the value."""
     match value:
         case str():
@@ -128,8 +127,6 @@ def text_of(value: str | Connection | Tunnel | Priorities | Job) -> str:
             return connected(value)
         case Tunnel():
             return reach(value)
-        case Priorities():
-            return "\n".join(value.said)
         case _:
             return card.plain(value, time.time())
 

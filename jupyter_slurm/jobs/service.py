@@ -21,7 +21,7 @@ from jupyter_slurm.jobs.access.labs import Labs
 from jupyter_slurm.jobs.access.sessions import Sessions
 from jupyter_slurm.jobs.access.shells import Shells
 from jupyter_slurm.jobs.access.tunnels import Tunnels
-from jupyter_slurm.jobs.cluster import describe, doctor, priorities, queue
+from jupyter_slurm.jobs.cluster import describe, doctor, queue
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.files import Files
 from jupyter_slurm.jobs.cluster.images import Images
@@ -32,7 +32,7 @@ from jupyter_slurm.jobs.details import details
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.lab import lab_base_url
 from jupyter_slurm.jobs.outcome.result_service import ResultService, remove_old_copies
-from jupyter_slurm.jobs.preflight.preview import Preflight, check_previewable, memory_mib
+from jupyter_slurm.jobs.preflight.preview import Preflight, check_previewable
 from jupyter_slurm.jobs.records.changes import changes
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record, Store, without_content
@@ -65,6 +65,7 @@ from jupyter_slurm.wire import (
     ImageSpec,
     Job,
     JobDetails,
+    JobPriority,
     JobSpec,
     JobState,
     JobVerb,
@@ -72,7 +73,6 @@ from jupyter_slurm.wire import (
     LogChunk,
     NodeChanges,
     Preview,
-    Priorities,
     ProgramSpec,
     QueueChanges,
     QueueEntry,
@@ -310,11 +310,11 @@ class Service:
             raise from_problem(job.problem)
         return job
 
-    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
+    def preview(self, spec: JobSpec) -> Preview:
         check_previewable(spec)
         cluster = self._clusters.named(spec.cluster)
         job = with_dependency(resolve(spec, cluster), self._registry, _SUBMIT_WAIT_S)
-        return self._preflight.preview(job, cluster, estimate)
+        return self._preflight.preview(job, cluster)
 
     def _recorded(self, spec: JobSpec) -> tuple[Record, Submission | None] | None:
         """Record a new job. Return its record and its submission (None for a session's cell). None:
@@ -329,15 +329,14 @@ class Service:
             cell = self._sessions.completed(spec, cluster.profile)
             record = self._sessions.new_record(cell)
             record.given = identity.given_in_session(cell)
-            memory = self._registry.record(record.job.session or "").memory_mib
-            warning = self._preflight.judge_cell(cell, memory)
+            warning = self._preflight.check_cell(cell)
             record.job = msgspec.structs.replace(record.job, warning=warning)
             return (record, None) if self._registry.add(record) else None
         cluster.check_configuration(spec.slurm_conf)
         asked = resolve(spec, cluster)
         job = with_dependency(asked, self._registry, _SUBMIT_WAIT_S)
         made = prepare(job)  # raises if the job cannot be submitted
-        warning = None if job.spec.on_login else self._preflight.judge(job, cluster)
+        warning = None if job.spec.on_login else self._preflight.check(job, cluster)
         self._check_python(job)
         first = kind_of(spec).recorded(
             job.spec,
@@ -349,14 +348,12 @@ class Service:
             delivered=kind_of(spec).ends_by_request,
             warning=warning,
         )
-        memory = None if job.spec.on_login else memory_mib(job)
         given = identity.given(asked)
         record = Record(
             job=first,
             spec=job.spec,
             asked=without_content(spec),
             given=given,
-            memory_mib=memory,
         )
         return (record, made) if self._registry.add(record) else None
 
@@ -588,13 +585,11 @@ class Service:
         known = self._clusters.named(cluster)
         return queue.history(known, days, self._registry.by_slurm_id(known.name))
 
-    def priorities(self, cluster: str | None = None, job_id: str | None = None) -> Priorities:
-        if job_id is None:
-            known = self._clusters.named(cluster)
-            return priorities.of_mine(known, self._registry.by_slurm_id(known.name))
+    def priorities(self, job_id: str) -> list[JobPriority]:
         job = self._registry.job(job_id)
-        known = self._clusters.named(job.cluster)
-        return priorities.of_job(known, job, self._registry.by_slurm_id(known.name))
+        if job.state is not JobState.PENDING:
+            return []
+        return queue.priorities(self._clusters.named(job.cluster), job)
 
     def queue_changes(
         self,

@@ -32,9 +32,7 @@ from jupyter_slurm.magics.show import show
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.table import SlurmText, read
 from jupyter_slurm.slurm.options import suggest
-from jupyter_slurm.views import priority_text
 from jupyter_slurm.views.card import title
-from jupyter_slurm.views.table import Table
 from jupyter_slurm.wire import ScriptSpec
 
 _R = TypeVar("_R")
@@ -57,13 +55,6 @@ def show_queue(state: MagicsState) -> object:
     from jupyter_slurm.magics.queue_widget import QueueWidget  # noqa: PLC0415 - loads ipywidgets
 
     return QueueWidget(state.agent, state.cluster)
-
-
-def show_priorities(state: MagicsState) -> Table:
-    """Return what `%sprio` without arguments shows: this user's waiting jobs."""
-    found = state.api.priorities(state.cluster)
-    columns, rows = priority_text.table(found)
-    return Table(columns, tuple(rows), caption="\n".join(found.said))
 
 
 def build_image(state: MagicsState, line: str, recipe: str) -> object:
@@ -208,11 +199,8 @@ class Bodies:
             case _:
                 return manual.command_help(name)
 
-    def _run_command(self, command: str, line: str) -> SlurmText | Table | None:
-        """Run `%squeue` or a sibling: the real command, its arguments as written. `%sprio` alone
-        would be everybody's jobs, so it shows one's own."""
-        if command == "sprio" and not line.strip():
-            return show_priorities(self._state)
+    def _run_command(self, command: str, line: str) -> SlurmText | None:
+        """Run `%squeue` or another command of Slurm, its arguments as written."""
         argv = [command, *_usage(lambda: self._state.words(line))]
         output = self._state.api.command(argv, self._state.cluster)
         if output.returncode != 0:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
-from types import MappingProxyType
 
 from jupyter_slurm.commands.arguments import of_cells, sections
 from jupyter_slurm.commands.submitting import CELL, IMAGE_CELL
@@ -113,16 +111,8 @@ def script_help() -> str:
     return _SCRIPT
 
 
-_OWN_TABLES: Mapping[str, str] = MappingProxyType(
-    {
-        "sprio": "Without arguments: your waiting jobs, the highest priority first, with what each "
-        "factor\ngives and how many jobs of the partition are before each.\n\n"
-    }
-)
-
-
 def command_help(command: str) -> str:
-    return _OWN_TABLES.get(command, "") + (
+    return (
         f"Run Slurm's own `{command}` on the current cluster, its arguments as written.\n\n"
         f"    %{command} [arguments]\n\n"
         "Gives its text; where that is a table for certain, also `.rows` (a list of dicts) and\n"

@@ -40,7 +40,6 @@ from jupyter_slurm.wire import (
     Connection,
     Job,
     Preview,
-    Priorities,
     Transfer,
     Tunnel,
 )
@@ -55,7 +54,7 @@ def show(state: MagicsState, value: object) -> object:
         for one in value:
             shown = show(state, one)
         return shown
-    if isinstance(value, str | Connection | Tunnel | Priorities):
+    if isinstance(value, str | Connection | Tunnel):
         say(text_of(value))
         return None
     if isinstance(value, Job):

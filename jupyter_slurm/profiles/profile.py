@@ -150,14 +150,11 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     job_env: dict[str, str] = field(default_factory=dict)
     """Environment of the job's program."""
     partitions: dict[str, PartitionLimits] = field(default_factory=dict)
-    by_template: frozenset[tuple[str, str]] = frozenset()
-    """(Partition, setting) pairs from the template, which may be outdated; the partition of `qos`
-    and `accounts` is "". Not a setting."""
     cost_unit: str = ""
     """Unit of the site's prices, e.g. "UA"."""
     qos: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
-    """Known QOS and accounts."""
+    """QOS and accounts to offer if Slurm keeps no accounting."""
     interface: str = ""
     """Network interface of the nodes for jobs on many nodes, e.g. `ib0`; "": any that reaches the
     other nodes."""

@@ -241,15 +241,8 @@ def _profile(
     reading = TableReading(file, where)
     below = reading.template(table)
     types = {one.name: one.type for one in msgspec.structs.fields(ClusterProfile)}
-    values = reading.settings(laid_over(below, table), {**types, "name": None, "by_template": None})
+    values = reading.settings(laid_over(below, table), {**types, "name": None})
     values["host"] = values.get("host") or None
-    own = table.get("partitions", {})
-    values["by_template"] = frozenset(
-        (partition, key)
-        for partition, settings in below.get("partitions", {}).items()
-        for key in settings
-        if key not in own.get(partition, {})
-    ) | {("", key) for key in ("qos", "accounts") if key in below and key not in table}
     return ClusterProfile(**{"origin": str(file.path), **values, "name": name})
 
 

@@ -174,8 +174,8 @@ def file_job(api: Api, folders: Folders, wish: FileWish, text: str) -> Job:
 
 
 def outlook(api: Api, spec: JobSpec) -> Preview:
-    """Preview the job, with Slurm's estimate of its start."""
-    return api.preview(spec, estimate=True)
+    """Preview the job."""
+    return api.preview(spec)
 
 
 def executed(api: Api, folders: Folders, job_id: str) -> tuple[str, dict[str, Any]]:

@@ -6,22 +6,19 @@ squeue throw most away: _print_job() in src/squeue/squeue.c).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from .fields import (
     FIELD_END,
-    RECORD_END,
     cut_records,
     optional,
     optional_int,
     optional_text,
     record_format,
-    split_records,
 )
 from .states import parse_state
-from .units import parse_duration_s, parse_epoch, parse_tres
+from .units import parse_duration_s, parse_epoch
 
 # %C is left out: it makes squeue ask for every job's details. What Slurm alone words comes first:
 # whose job it is stands before the reason, in which a plugin may repeat what a user typed, and the
@@ -57,16 +54,6 @@ _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
 _NAMES: Final = tuple(_FIELDS)
 _ID, _ELAPSED, _LEFT, _STATE, _ARRAY, _USER = map(
     _NAMES.index, ("slurm_id", "elapsed", "left", "state", "array_job_id", "user")
-)
-# As in `sinfo.nodes_argv`: only -O tells what a job has been given.
-_USE_FIELDS: Final[Mapping[str, tuple[str, int]]] = MappingProxyType(
-    {
-        "state": ("State", 24),
-        "qos": ("QOS", 64),
-        "account": ("Account", 64),
-        "partition": ("Partition", 64),
-        "tres": ("tres-alloc", 256),
-    }
 )
 
 
@@ -123,18 +110,6 @@ class RawRow(NamedTuple):
     """All fields except the two before, which change as time passes."""
 
 
-@dataclass(frozen=True, slots=True)
-class UseRow:
-    """One job that waits or holds resources."""
-
-    running: bool
-    qos: str
-    account: str
-    partition: str
-    tres: Mapping[str, float]
-    """Memory in MiB; {} while it waits."""
-
-
 def mine_argv(user: str) -> list[str]:
     """Ask for all of a user's jobs, waiting arrays in one row, the ended ones too until MinJobAge.
     `-a`: also in hidden partitions, which squeue else leaves out, even for one's own jobs."""
@@ -150,35 +125,6 @@ def all_argv() -> list[str]:
     """Ask for the queue as far as this user may see it: jobs that have not ended, waiting arrays in
     one row."""
     return ["squeue", "-h", "-o", record_format(_FIELDS)]
-
-
-def use_argv(user: str) -> list[str]:
-    """Ask for the resources of a user's jobs, also of waiting ones, each array task by itself."""
-    last = list(_USE_FIELDS)[-1]
-    columns = [
-        f"{code}:{width}{RECORD_END if name == last else FIELD_END}"
-        for name, (code, width) in _USE_FIELDS.items()
-    ]
-    return ["squeue", "-h", "-r", "-u", user, "-O", ",".join(columns)]
-
-
-def parse_use(output: str | bytes) -> list[UseRow]:
-    """Parse the rows of use_argv."""
-    rows = []
-    for record in split_records(output, tuple(_USE_FIELDS)):
-        field = {name: text.strip() for name, text in record.items()}
-        waits = field["state"] == "PENDING"
-        tres = {} if waits else parse_tres(field["tres"])
-        rows.append(
-            UseRow(
-                running=not waits,
-                qos=field["qos"],
-                account=field["account"],
-                partition=field["partition"],
-                tres=MappingProxyType(tres),
-            )
-        )
-    return rows
 
 
 def names_argv(user: str, names: Iterable[str]) -> list[str]:

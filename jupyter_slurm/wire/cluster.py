@@ -10,7 +10,6 @@ from jupyter_slurm.wire.problem import Problem
 
 __all__ = [
     "AgentStatus",
-    "Association",
     "Check",
     "Cluster",
     "ClusterInfo",
@@ -21,12 +20,9 @@ __all__ = [
     "FileEntry",
     "FileListing",
     "Folder",
-    "InUse",
-    "Limits",
     "Node",
     "NodeChanges",
     "Partition",
-    "Qos",
     "QueueChanges",
     "QueueEntry",
     "Reservation",
@@ -73,76 +69,17 @@ class Partition(Struct, frozen=True, kw_only=True):
     """The time limit of a job that asks for none."""
     exclusive: bool = False
     """Whether every job gets whole nodes."""
-    qos: str | None = None
-    """Its own QOS, whose limits apply to every job in it."""
     allow_qos: tuple[str, ...] = ()
     allow_accounts: tuple[str, ...] = ()
     """The QOS and accounts that may use it; (): all may."""
-    billing: dict[str, float] = field(default_factory=dict)
-    """TRESBillingWeights: for each `cpu`, MiB of `mem`, `gres/gpu` …; {}: none are set."""
     cost: float | None = None
     """The price of a node for an hour, in `ClusterInfo.cost_unit`; None: the profile has none."""
     about: str = ""
     """The profile's description of it for users."""
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """What a QOS or an association allows; None, or not there: no limit.
-
-    TRES (`cpu`, `gres/gpu`, `mem` in MiB …) -> how much of it; `jobs` run, `queued` ones may wait.
-    """
-
-    limit_s: int | None = None
-    per_job: dict[str, float] = field(default_factory=dict)
-    per_user: dict[str, float] = field(default_factory=dict)
-    """The limits for all running jobs of a user together."""
-    in_all: dict[str, float] = field(default_factory=dict)
-    """The limits for all jobs that run under it."""
-    jobs_per_user: int | None = None
-    jobs_in_all: int | None = None
-    queued_per_user: int | None = None
-    queued_in_all: int | None = None
-
-
-class Qos(Limits, frozen=True, kw_only=True):
-    name: str
-    denies: bool = False
-    """Whether Slurm refuses a job over a limit; else the job waits for ever."""
-    over_partition: bool = False
-    """Whether its limits override those of a partition's QOS."""
-    beyond: tuple[str, ...] = ()
-    """The limits of a partition that do not apply to its jobs: `time`, `nodes`."""
-
-
-class Association(Limits, frozen=True, kw_only=True):
-    """This user with an account, or an account itself."""
-
-    account: str
-    whole: bool = False
-    """Whether it is the account with all of its users."""
-    partition: str | None = None
-    """None: every partition."""
-    qos: tuple[str, ...] = ()
-    default_qos: str | None = None
-    default: bool = False
-    """Whether jobs that name no account use it."""
-
-
-class InUse(Struct, frozen=True, kw_only=True):
-    """What this user's jobs have, of one QOS, account and partition."""
-
-    qos: str
-    account: str
-    partition: str
-    jobs: int = 0
-    """The number of running jobs."""
-    queued: int = 0
-    """The number of running and waiting jobs."""
-    tres: dict[str, float] = field(default_factory=dict)
-
-
 class Reservation(Struct, frozen=True, kw_only=True):
-    """Nodes that jobs cannot have for a time, but for those whom they are kept for."""
+    """Nodes reserved for a time, for maintenance or for some users' jobs."""
 
     name: str
     start_s: float
@@ -153,7 +90,7 @@ class Reservation(Struct, frozen=True, kw_only=True):
 
 
 class ClusterInfo(Struct, frozen=True, kw_only=True):
-    """What a cluster offers, as its Slurm said at `asked_s`."""
+    """A cluster's partitions, accounts, QOS and reservations, as of `asked_s`."""
 
     name: str
     slurm_version: str
@@ -161,20 +98,10 @@ class ClusterInfo(Struct, frozen=True, kw_only=True):
     accounting: bool
     accounts: tuple[str, ...] = ()
     qos: tuple[str, ...] = ()
-    qos_limits: tuple[Qos, ...] = ()
-    """The limits of these QOS, and of the partitions' ones."""
-    associations: tuple[Association, ...] = ()
-    in_use: tuple[InUse, ...] = ()
+    """The accounts and QOS that this user may use."""
     cost_unit: str = ""
-    enforced: tuple[str, ...] = ()
-    """The reasons for which this Slurm refuses a job: `requests` (no such partition, no such node,
-    above a partition's limits), `associations` (accounts), `qos`, `limits` (those of a QOS). None
-    of them if the site's plugins change jobs before Slurm checks them."""
-    max_tres: bool = False
-    """Whether billing is the largest of the weighted TRES, not their sum
-    (PriorityFlags=MAX_TRES)."""
     hidden: tuple[str, ...] = ()
-    """Partitions that are not in `partitions`, since Slurm hides them from this user."""
+    """Partitions that Slurm hides from this user; not in `partitions`."""
     reservations: tuple[Reservation, ...] = ()
     """The earliest first."""
     asked_s: float
@@ -322,7 +249,7 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 class Cost(Struct, frozen=True, kw_only=True):
-    """What a job costs at most: when it runs for all of `limit_s`."""
+    """The cost of a job that runs for all of `limit_s`."""
 
     limit_s: float
     jobs: int = 1
@@ -334,8 +261,6 @@ class Cost(Struct, frozen=True, kw_only=True):
     units: float | None = None
     """The site's charge, in `unit`; None: the profile has no price."""
     unit: str = ""
-    billing_hours: float | None = None
-    """The hours in Slurm's `billing`; None: the cluster sets no weights."""
 
 
 class AgentStatus(Struct, frozen=True, kw_only=True):

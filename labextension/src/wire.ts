@@ -49,7 +49,6 @@ export type JobSpec = CellSpec | ProgramSpec | ScriptSpec | SessionSpec | Kernel
 export interface Wire {
   AgentStatus?: AgentStatus;
   Check?: Check;
-  Association?: Association;
   Behind?: Behind;
   CellJob?: CellJob;
   JobState?: JobState;
@@ -74,8 +73,6 @@ export interface Wire {
   Cluster?: Cluster;
   ClusterInfo?: ClusterInfo;
   Partition?: Partition;
-  Qos?: Qos;
-  InUse?: InUse;
   Reservation?: Reservation;
   CommandOutput?: CommandOutput;
   Cost?: Cost;
@@ -106,17 +103,14 @@ export interface Wire {
   JobKind?: JobKind;
   JobPriority?: JobPriority;
   LabEntry?: LabEntry;
-  Limits?: Limits;
   LogChunk?: LogChunk;
   Stream?: Stream;
   UpdateDisplayData?: UpdateDisplayData;
   Node?: Node;
   NodeChanges?: NodeChanges;
   Preview?: Preview;
-  Priorities?: Priorities;
   QueueChanges?: QueueChanges;
   QueueEntry?: QueueEntry;
-  Quota?: Quota;
   Refusal?: Refusal;
   RemoteKernel?: RemoteKernel;
   Result?: Result;
@@ -157,31 +151,6 @@ export interface Check {
   sentence: string;
   hint: string | null;
   option: string | null;
-}
-/**
- * This user with an account, or an account itself.
- */
-export interface Association {
-  limit_s: number | null;
-  per_job: {
-    [k: string]: number;
-  };
-  per_user: {
-    [k: string]: number;
-  };
-  in_all: {
-    [k: string]: number;
-  };
-  jobs_per_user: number | null;
-  jobs_in_all: number | null;
-  queued_per_user: number | null;
-  queued_in_all: number | null;
-  account: string;
-  whole: boolean;
-  partition: string | null;
-  qos: string[];
-  default_qos: string | null;
-  default: boolean;
 }
 /**
  * Files that a transfer has not taken along.
@@ -660,7 +629,7 @@ export interface Cluster {
   problem: Problem | null;
 }
 /**
- * What a cluster offers, as its Slurm said at `asked_s`.
+ * A cluster's partitions, accounts, QOS and reservations, as of `asked_s`.
  */
 export interface ClusterInfo {
   name: string;
@@ -669,12 +638,7 @@ export interface ClusterInfo {
   accounting: boolean;
   accounts: string[];
   qos: string[];
-  qos_limits: Qos[];
-  associations: Association[];
-  in_use: InUse[];
   cost_unit: string;
-  enforced: string[];
-  max_tres: boolean;
   hidden: string[];
   reservations: Reservation[];
   asked_s: number;
@@ -702,50 +666,13 @@ export interface Partition {
   max_nodes: number | null;
   default_time_s: number | null;
   exclusive: boolean;
-  qos: string | null;
   allow_qos: string[];
   allow_accounts: string[];
-  billing: {
-    [k: string]: number;
-  };
   cost: number | null;
   about: string;
 }
-export interface Qos {
-  limit_s: number | null;
-  per_job: {
-    [k: string]: number;
-  };
-  per_user: {
-    [k: string]: number;
-  };
-  in_all: {
-    [k: string]: number;
-  };
-  jobs_per_user: number | null;
-  jobs_in_all: number | null;
-  queued_per_user: number | null;
-  queued_in_all: number | null;
-  name: string;
-  denies: boolean;
-  over_partition: boolean;
-  beyond: string[];
-}
 /**
- * What this user's jobs have, of one QOS, account and partition.
- */
-export interface InUse {
-  qos: string;
-  account: string;
-  partition: string;
-  jobs: number;
-  queued: number;
-  tres: {
-    [k: string]: number;
-  };
-}
-/**
- * Nodes that jobs cannot have for a time, but for those whom they are kept for.
+ * Nodes reserved for a time, for maintenance or for some users' jobs.
  */
 export interface Reservation {
   name: string;
@@ -766,7 +693,7 @@ export interface CommandOutput {
   stderr: string;
 }
 /**
- * What a job costs at most: when it runs for all of `limit_s`.
+ * The cost of a job that runs for all of `limit_s`.
  */
 export interface Cost {
   limit_s: number;
@@ -776,7 +703,6 @@ export interface Cost {
   gpu_hours: number;
   units: number | null;
   unit: string;
-  billing_hours: number | null;
 }
 /**
  * What a cluster has that a profile could name, as seen on its login machine.
@@ -1113,7 +1039,7 @@ export interface JobEvent {
   text: string | null;
 }
 /**
- * A waiting job of this user's in one of its partitions; an array is one job.
+ * The priority of a waiting job in one of its partitions; an array is one job.
  */
 export interface JobPriority {
   slurm_id: string;
@@ -1124,8 +1050,6 @@ export interface JobPriority {
   given?: {
     [k: string]: number;
   };
-  id?: string | null;
-  name?: string | null;
 }
 /**
  * Sends a browser to a lab: by a POST of `token`, as `token` and as `password`, to `login_url`,
@@ -1138,27 +1062,6 @@ export interface LabEntry {
   port: number;
   base_url: string;
   cookie: string;
-}
-/**
- * What a QOS or an association allows; None, or not there: no limit.
- *
- * TRES (`cpu`, `gres/gpu`, `mem` in MiB …) -> how much of it; `jobs` run, `queued` ones may wait.
- */
-export interface Limits {
-  limit_s: number | null;
-  per_job: {
-    [k: string]: number;
-  };
-  per_user: {
-    [k: string]: number;
-  };
-  in_all: {
-    [k: string]: number;
-  };
-  jobs_per_user: number | null;
-  jobs_in_all: number | null;
-  queued_per_user: number | null;
-  queued_in_all: number | null;
 }
 /**
  * What came since `cursor` was last given back, and the job at that moment.
@@ -1236,13 +1139,6 @@ export interface Preview {
   start_estimate_s: number | null;
 }
 /**
- * This user's waiting jobs, the highest priority first, and what is to be said of them.
- */
-export interface Priorities {
-  jobs: JobPriority[];
-  said: string[];
-}
-/**
  * What a cluster's queue has come to since a cursor.
  */
 export interface QueueChanges {
@@ -1284,16 +1180,6 @@ export interface QueueEntry {
   id?: string | null;
 }
 /**
- * Limits how much of a resource an account may use in all.
- */
-export interface Quota {
-  account: string;
-  user: string;
-  tres: string;
-  limit_hours: number;
-  used_hours: number;
-}
-/**
  * A job that stays as it was.
  */
 export interface Refusal {
@@ -1333,12 +1219,10 @@ export interface Spending {
   asked_s: number;
   accounting: boolean;
   unit: string;
-  weighed: boolean;
   spent: Spent[];
-  quotas: Quota[];
 }
 /**
- * Counts what the jobs of an account have held, whether they used it or not.
+ * The resources that an account's jobs held, used or not.
  */
 export interface Spent {
   account: string;
@@ -1346,7 +1230,6 @@ export interface Spent {
   jobs: number;
   cpu_hours: number;
   gpu_hours: number;
-  billing_hours: number;
   units: number | null;
   unpriced: number;
 }

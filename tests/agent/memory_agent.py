@@ -210,14 +210,14 @@ class MemoryService(FileSide, JobSide, QueueSide):
         job = self.job(job_id)
         return JobDetails(job=job, code=self._code[job.id])
 
-    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
+    def preview(self, spec: JobSpec) -> Preview:
         return Preview(
             cluster="here",
             script=spec.code,
             sbatch=("sbatch",),
             job_dir="~/j",
             files=(),
-            start_estimate_s=0.0 if estimate else None,
+            start_estimate_s=0.0,
         )
 
     def attachable(self, spec: JobSpec) -> Earlier | None:

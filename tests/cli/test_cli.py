@@ -28,6 +28,7 @@ from jupyter_slurm.wire import (
     ExecuteResult,
     Job,
     JobKind,
+    JobPriority,
     JobSpec,
     JobState,
     JobVerb,
@@ -83,7 +84,7 @@ class MemoryApi:
         self.specs.append(spec)
         return job_of(spec)
 
-    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
+    def preview(self, spec: JobSpec) -> Preview:
         self.specs.append(spec)
         return Preview(
             cluster="local",
@@ -505,28 +506,46 @@ def test_a_row_says_how_far_an_array_is(run: Run) -> None:
     assert "2 of 9 done, task 2 running, tasks 4-9 waiting; Others go first." in out
 
 
-def test_what_was_spent_is_printed_or_as_json(run: Run) -> None:
+def test_usage_is_printed_as_a_table_or_as_json(run: Run) -> None:
     class Accounting(MemoryApi):
         def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:
             assert cluster == "c"
-            mine = Spent(
-                account="lab", user="ana", jobs=2, cpu_hours=9.5, gpu_hours=1, billing_hours=7
-            )
+            mine = Spent(account="lab", user="ana", jobs=2, cpu_hours=9.5, gpu_hours=1, units=7)
             return Spending(
                 cluster="c",
                 since_s=since_s or 0.0,
                 asked_s=since_s or 1.0,
                 accounting=True,
-                weighed=True,
+                unit="UA",
                 spent=(mine,),
             )
 
     code, out, _ = run(Accounting(), "usage", "c", "--since", "7d")
     assert code == 0
-    assert "ACCOUNT  WHO  JOBS  CPU-HOURS  GPU-HOURS  BILLING-HOURS\n" in out
-    assert "lab      ana  2     9.5        1          7\nSpent on c since " in out
+    assert "ACCOUNT  USER  JOBS  CPU-HOURS  GPU-HOURS  UA\n" in out
+    assert "lab      ana   2     9.5        1          7\n" in out
     told = json.loads(run(Accounting(), "usage", "--cluster", "c", "--json")[1])
     assert told["spent"][0]["cpu_hours"] == 9.5
+
+
+def test_priority_is_printed_as_a_table_or_as_json(run: Run) -> None:
+    class Weighing(MemoryApi):
+        rows: tuple[JobPriority, ...] = ()
+
+        def priorities(self, job_id: str) -> list[JobPriority]:
+            return list(self.rows)
+
+    api = Weighing()
+    words = ("why", "abcdefgh", "--priority")
+    assert run(api, *words)[0] == 0
+    assert json.loads(run(api, *words, "--json")[1]) == []
+    given = {"age": 2.0, "qos": 8.0}
+    api.rows = (
+        JobPriority(slurm_id="7", partition="gpu", priority=10, before=2, waiting=4, given=given),
+    )
+    out = run(api, *words)[1]
+    assert out.splitlines()[-1].split() == ["gpu", "10", "2", "8", "2", "of", "3"]
+    assert json.loads(run(api, *words, "--json")[1])[0]["priority"] == 10
 
 
 def test_doctor_fails_when_something_is_wrong_and_only_then(run: Run) -> None:

@@ -86,6 +86,6 @@ def test_nodes_and_partitions_are_told(any_api: AnyApi) -> None:
 
 
 def test_a_cluster_that_there_is_not_cannot_be_looked_at(any_api: AnyApi) -> None:
-    for call in ("queue_changes", "node_changes", "history", "priorities", "spending"):
+    for call in ("queue_changes", "node_changes", "history", "spending"):
         with pytest.raises(NotFoundError, match="nosuch"):
             getattr(any_api.api, call)("nosuch")

@@ -218,7 +218,7 @@ def _check_slurm(reading: Reading, user: str) -> None:
     """Look at what Slurm's own commands have shown, and what the jobs that they are about did."""
     assert "on nv-ai-0" in reading.text("--name first")
     assert "(Resources)" in reading.text("wide = _")
-    assert "wide" in reading.text("%sprio")
+    assert "PRIORITY" in reading.text("%sprio")
     assert "1000" in reading.text("--priority")
     assert "JobState=PENDING" in reading.text("%scontrol show job {wide")
     assert "on nv-ai-0" in reading.text("-- bash -l -c")

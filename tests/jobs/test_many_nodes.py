@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_slurm.errors import RequestError
+from jupyter_slurm.errors import RequestError, SubmitError
 from jupyter_slurm.job import read_result_variables
 from jupyter_slurm.jobs.outcome.variables import write_variables
 from jupyter_slurm.wire import ErrorOutput, Job, JobState, Stream
@@ -242,12 +242,10 @@ def test_mpi_is_refused_before_anything_is_sent_where_it_does_not_find_slurm(
         nodes.service.submit(spec("1", launch="mpi", runtime="docker", image="demo:1"))
 
 
-def test_gpus_that_nodes_may_get_unlike_numbers_of_are_refused_with_what_to_ask_for(
-    nodes: Site,
-) -> None:
-    with pytest.raises(RequestError, match="give each of the 2 nodes another number") as refused:
+def test_gpus_for_the_whole_job_are_refused_with_launch(nodes: Site) -> None:
+    with pytest.raises(SubmitError) as refused:
         nodes.run("1", launch="torchrun", options={"nodes": "2", "gpus": "8"})
-    assert str(refused.value.hint) == "Ask for --gpus-per-node 4."
+    assert (refused.value.option, "--gpus-per-node 4" in str(refused.value)) == ("gpus", True)
 
 
 def test_a_traceback_that_ranks_share_is_shown_once(nodes: Site) -> None:

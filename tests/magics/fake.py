@@ -201,7 +201,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         job = self.job(job_id)
         return JobDetails(job=job, code=self.specs[job.id].code)
 
-    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
+    def preview(self, spec: JobSpec) -> Preview:
         return Preview(
             cluster="fake",
             script=f"#!/bin/sh\n# {spec.name}",
@@ -209,9 +209,9 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
             job_dir="/jobs/x",
             files=("cell.py",),
             variables=("A", "B"),
-            cost=Cost(limit_s=3600, cpu_hours=1, gpu_hours=1, billing_hours=12, jobs=3),
+            cost=Cost(limit_s=3600, cpu_hours=1, gpu_hours=1, units=12, unit="UA", jobs=3),
             checks=(Check(ok=None, sentence="All is free.", hint="Now."),),
-            start_estimate_s=time.time() if estimate else None,
+            start_estimate_s=time.time(),
         )
 
     def attachable(self, spec: JobSpec) -> Earlier | None:

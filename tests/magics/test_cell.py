@@ -142,9 +142,11 @@ def test_dry_run_shows_and_submits_nothing(shell: Shell, api: FakeApi) -> None:
     (shown,) = ran.shown
     text, html = shown.data["text/plain"], shown.data["text/html"]
     assert "sbatch --gpus=1" in text
-    cost = "Up to 12 billing-hours in 1 h for each of 3 jobs: 1 CPU-hour, 1 GPU-hour"
-    assert text.startswith(f"{cost}\n· All is free.\n    Now.\n")
-    assert html.startswith(f"<div><b>{cost}</b></div><div>· All is free.<br>")
+    cost = "Up to 12 UA in 1 h for each of 3 jobs: 1 CPU-hour, 1 GPU-hour"
+    assert text.startswith(f"{cost}\nSlurm expects it to start at ")
+    assert "\n· All is free.\n    Now.\n" in text
+    assert html.startswith(f"<div><b>{cost}</b></div><div>Slurm expects it to start at ")
+    assert "<div>· All is free.<br>" in html
     assert "With A, B in its environment" in html
     assert api.calls == []
 

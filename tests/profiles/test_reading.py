@@ -273,7 +273,6 @@ def test_a_partition_is_described_in_a_table_of_its_own(config: Path) -> None:
     assert (gpu.limit, gpu.nodes, gpu.gpus, gpu.cost, gpu.exclusive) == ("2d12h", 4, 8, 2.0, True)
     assert profile.partitions["short ones"].limit == "00:20:00"
     assert (profile.cost_unit, profile.qos) == ("credits", ("normal", "long"))
-    assert profile.by_template == frozenset()
 
 
 def test_a_template_is_laid_under_the_clusters_own_table(config: Path) -> None:
@@ -301,8 +300,6 @@ def test_a_template_is_laid_under_the_clusters_own_table(config: Path) -> None:
     assert profile.defaults == {"partition": "gdl", "nodes": "1", "ntasks": "1"}
     gdl = profile.partitions["gdl"]
     assert (gdl.limit, gdl.cost, gdl.gpus) == ("24h", 80.0, 8)
-    assert ("gdl", "cost") in profile.by_template
-    assert ("gdl", "limit") not in profile.by_template
     assert profile.origin == str(config / "clusters.toml")
 
 

@@ -20,15 +20,14 @@ def test_a_partition_with_nothing_of_its_own() -> None:
     debug = partitions.parse_partitions(PARTITIONS)["debug"]
     assert (debug.limit_s, debug.default_time_s, debug.max_nodes) == (86400, 3600, None)
     assert (debug.exclusive, debug.hidden) == (False, False)
-    assert (debug.qos, debug.accounts, dict(debug.weights)) == ((), (), {})
+    assert (debug.qos, debug.accounts) == ((), ())
 
 
-def test_a_partition_with_limits_and_prices() -> None:
+def test_a_partition_with_limits() -> None:
     gpu = partitions.parse_partitions(PARTITIONS)["gpu"]
     assert (gpu.limit_s, gpu.default_time_s, gpu.max_nodes) == (None, None, 1)
     assert (gpu.exclusive, gpu.hidden) == (True, True)
     assert (gpu.qos, gpu.accounts) == (("normal",), ("physics", "chem"))
-    assert dict(gpu.weights) == {"cpu": 1.0, "mem": 0.25 / 1024, "gres/gpu:a100": 2.5}
 
 
 def test_reservations_that_keep_nodes_the_earliest_first() -> None:

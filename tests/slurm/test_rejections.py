@@ -10,7 +10,7 @@ from tests.slurm.recorded import RELEASES, refusals, stderr
 def test_every_recorded_refusal_is_known_and_definitive(release: str, name: str) -> None:
     said = explain_rejection(stderr(release, name))
     assert said is not None
-    assert (said.known, said.category) == (True, "definitive")
+    assert (said.hint is not None, said.category) == (True, "definitive")
 
 
 FAILED = "sbatch: error: Batch job submission failed: "
@@ -26,6 +26,8 @@ NODES = "Requested node configuration is not available"
         ("Requested node configuration is not available", None),
         (f"x\nsbatch: error: Temporary disk specification can not be satisfied\n{NODES}", "tmp"),
         ("a site's own words", None),
+        ("Invalid --switches specification", "switches"),
+        ("a site's --own words", None),
     ],
 )
 def test_a_refusal_says_which_option_it_is_about(text: str, option: str | None) -> None:
@@ -67,9 +69,8 @@ def test_a_text_that_may_have_submitted_outweighs_every_other() -> None:
 
 
 def test_a_sites_own_text_is_shown_as_it_is() -> None:
-    text = "sbatch: error: Jobs on gpu need --account.\nsbatch: error: See https://wiki/é"
+    text = "sbatch: error: Jobs on gpu need an account.\nsbatch: error: See https://wiki/é"
     said = explain_rejection(text)
     assert said is not None
-    assert not said.known
-    assert str(said.sentence) == "Jobs on gpu need --account.\nSee https://wiki/é"
-    assert said.text == text
+    assert said.hint is None
+    assert said.text == "Jobs on gpu need an account.\nSee https://wiki/é"

@@ -332,7 +332,7 @@ def _controller(profile: ClusterProfile, run: Run) -> Check:
     text = (done.stdout + done.stderr).decode("utf-8", "replace").strip()
     check = _check(_CONTROLLER, {_CONTROLLER.name: text})
     known = explain_rejection(text)
-    advice = known.advice if known is not None and known.known else None
+    advice = known.hint if known is not None else None
     return Check(
         ok=check.ok,
         sentence=check.sentence,

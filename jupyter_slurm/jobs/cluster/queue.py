@@ -1,16 +1,17 @@
-"""A cluster's queue and history, and Slurm's own commands, when the user asks for them."""
+"""A cluster's queue, history and priorities, and Slurm's own commands, when the user asks."""
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 
 from jupyter_slurm.errors import CommandError, RequestError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.watching.listing import Ours
 from jupyter_slurm.jobs.watching.queue_rows import entry_of, the_accounted, the_same
-from jupyter_slurm.slurm import sacct, squeue, states
+from jupyter_slurm.slurm import sacct, sprio, squeue, states
 from jupyter_slurm.slurm.options import suggest
-from jupyter_slurm.wire import CommandOutput, QueueEntry
+from jupyter_slurm.wire import CommandOutput, Job, JobPriority, QueueEntry
 
 ASK_WAIT_S = 5.0
 _MOST_DAYS = 366
@@ -40,7 +41,7 @@ def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[QueueEntry]:
     try:
         rows = sacct.parse(cluster.ask(argv))
     except CommandError as exc:
-        if sacct.is_disabled(exc.detail or ""):
+        if sacct.is_disabled(str(exc)):
             return []
         raise
     # A job that was requeued has several records: the last one says how it ended.
@@ -73,6 +74,31 @@ def _ended_entry(row: sacct.AcctRow, ours: Ours) -> QueueEntry:
         limit_s=int(row.limit_s) if row.limit_s is not None else None,
         id=job.id if job else None,
     )
+
+
+def priorities(cluster: SlurmCluster, job: Job) -> list[JobPriority]:
+    """Return a waiting job's priority in each of its partitions; []: it has none now."""
+    rows = sprio.parse(cluster.ask(sprio.argv()))
+    found = []
+    for row in (one for one in rows if one.slurm_id == job.slurm_id):
+        turns = sorted(_turn(one) for one in rows if one.partition == row.partition)
+        found.append(
+            JobPriority(
+                slurm_id=row.slurm_id,
+                partition=row.partition,
+                priority=row.priority,
+                before=bisect_left(turns, _turn(row)),
+                waiting=len(turns),
+                given={name: given for name, given in row.given.items() if given},
+            )
+        )
+    return found
+
+
+def _turn(row: sprio.PriorityRow) -> tuple[int, int]:
+    """Return a key that sorts the jobs of a partition as Slurm does: of two with the same priority
+    the smaller ID comes first (sort_job_queue2() in job_scheduler.c)."""
+    return (-row.priority, int(row.slurm_id))
 
 
 def command(cluster: SlurmCluster, argv: list[str]) -> CommandOutput:

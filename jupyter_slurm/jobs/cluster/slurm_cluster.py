@@ -186,13 +186,15 @@ class SlurmCluster:
         words = done.stderr.decode(errors="replace").strip()
         rejection = explain_rejection(words)
         if rejection is not None and rejection.category == "transient":
-            raise ControllerError(rejection.sentence, hint=rejection.advice, detail=words)
+            raise ControllerError(
+                f"`{argv[0]}` failed on {self.name}: {rejection.text}", hint=rejection.hint
+            )
         if rejection is not None and rejection.category == "ambiguous":
             raise _silent(self.name, argv, words)
         raise CommandError(
             f"`{argv[0]}` failed on {self.name} (exit code {done.returncode}).",
             detail=words or None,
-            hint=rejection.advice if rejection is not None and rejection.known else None,
+            hint=rejection.hint if rejection is not None else None,
         )
 
     def deliver(

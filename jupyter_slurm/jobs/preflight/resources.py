@@ -1,4 +1,4 @@
-"""sbatch's options -> what a job asks for, in numbers. PURE.
+"""Resources that sbatch's options ask for, in numbers. PURE.
 
 Only what the options say for certain: what Slurm would choose (how many nodes `--gpus 8` is spread
 over) is left open.
@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jupyter_slurm.slurm.units import (
-    gpus_by_type,
     gpus_in_tres,
     gpus_of_option,
     parse_array,
@@ -27,31 +26,23 @@ _ONE_NODE = 1
 class Resources:
     partitions: tuple[str, ...] = ()
     """Any of them would do; (): Slurm's default."""
-    qos: str | None = None
-    account: str | None = None
-    reservation: str | None = None
     limit_s: float | None = None
-    """math.inf: no limit; None: what the partition gives."""
+    """math.inf: no limit; None: the partition's default."""
     nodes: int = 1
     """At least."""
     tasks: int = 1
-    """In all; not those that `--ntasks-per-gpu` multiplies."""
+    """Of all nodes together, without those that `--ntasks-per-gpu` multiplies."""
     cpus: int = 1
-    """In all."""
+    """Of all nodes together."""
     cpus_per_node: int = 1
     memory_per_node_mib: int | None = None
-    """None: what the site gives; 0: all there is."""
+    """None: the site's default; 0: all of the node's."""
     gpus: int = 0
-    """In all."""
+    """Of all nodes together."""
     gpus_per_node: int = 0
-    """0: also where that is Slurm's to choose."""
-    gpu_types: tuple[str, ...] = ()
+    """0: none, or Slurm chooses."""
     exclusive: bool = False
-    held: bool = False
-    """Slurm does not look whether it could run before it is released."""
     tasks_of_array: int = 1
-    inputs_mib: int = 0
-    """The size of the variables that go in: of their file, or of their objects."""
 
 
 def resources_of(options: Mapping[str, str]) -> Resources:
@@ -68,9 +59,6 @@ def resources_of(options: Mapping[str, str]) -> Resources:
     tasks = _number(options.get("ntasks"), nodes * _number(options.get("ntasks-per-node"), 1))
     return Resources(
         partitions=tuple(filter(None, options.get("partition", "").split(","))),
-        qos=options.get("qos"),
-        account=options.get("account"),
-        reservation=options.get("reservation"),
         limit_s=_limit_s(options.get("time")),
         nodes=nodes,
         tasks=tasks,
@@ -79,9 +67,7 @@ def resources_of(options: Mapping[str, str]) -> Resources:
         memory_per_node_mib=_memory_mib(options, cpus_per_node, gpus_per_node),
         gpus=max(nodes * gpus_per_node, gpus_of_option(options.get("gpus", ""))),
         gpus_per_node=gpus_per_node,
-        gpu_types=tuple(dict.fromkeys(_gpu_types(options))),
         exclusive=options.get("exclusive") in ("", "exclusive"),
-        held="hold" in options,
         tasks_of_array=len(parse_array(options["array"])[0]) if options.get("array") else 1,
     )
 
@@ -120,14 +106,6 @@ def _gpus_per_node(
     if "gpus" in options and not is_open:
         return math.ceil(gpus_of_option(options["gpus"]) / nodes)
     return 0
-
-
-def _gpu_types(options: Mapping[str, str]) -> Iterable[str]:
-    for name in ("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task"):
-        for part in options.get(name, "").split(","):
-            yield from filter(None, gpus_by_type(f"gpu:{part}"))
-    for name in ("gres", "tres-per-task"):
-        yield from filter(None, gpus_by_type(options.get(name, "")))
 
 
 def _memory_mib(options: Mapping[str, str], cpus_per_node: int, gpus_per_node: int) -> int | None:

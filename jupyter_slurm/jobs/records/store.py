@@ -55,8 +55,6 @@ class Record(msgspec.Struct, kw_only=True):
     "": unknown."""
     given: dict[str, str] = msgspec.field(default_factory=dict)
     """Digests of its inputs (`identity.py`)."""
-    memory_mib: int | None = None
-    """Requested memory per node, which a session's cells share; None: the site's default."""
     events: tuple[JobEvent, ...] = ()
     """The events of its life (`events.py`)."""
 

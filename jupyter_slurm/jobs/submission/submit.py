@@ -268,8 +268,8 @@ class Submitter:
             return
         said = words.decode(errors="replace").strip()
         known = explain_rejection(said)
-        if known is not None and known.known:
-            error = ControllerError(known.sentence, hint=known.advice, detail=said)
+        if known is not None and known.hint is not None:
+            error = ControllerError(f"sbatch is still trying: {known.text}", hint=known.hint)
         else:
             error = silent_sbatch(self._cluster.name, said)
         if job.state is JobState.SUBMITTING and not answered.is_set():
@@ -315,11 +315,15 @@ class Submitter:
         words = _words(done.stderr, done.stdout)
         rejection = explain_rejection(words)
         if done.returncode != 0 and (rejection is None or rejection.category == "definitive"):
-            sentence = rejection.sentence if rejection else "sbatch failed without a word."
-            hint = rejection.advice if rejection else None
-            # For an unknown refusal the sentence is Slurm's own text already.
-            detail = words if rejection is not None and rejection.known else None
-            return self._reject(SubmitError(sentence, hint=hint, detail=detail))
+            if rejection is None:
+                return self._reject(SubmitError("sbatch failed and printed nothing."))
+            return self._reject(
+                SubmitError(
+                    f"Slurm refused the job: {rejection.text}",
+                    hint=rejection.hint,
+                    option=rejection.option,
+                )
+            )
         raise ControllerError(
             f"sbatch got no clear answer on {self._cluster.name}; whether the job was taken is "
             "being found out.",
@@ -351,7 +355,7 @@ class Submitter:
                 sacct.names_argv(self._cluster.transport.user(), [slurm_name(record.spec)], since_s)
             )
         except CommandError as exc:
-            if isinstance(exc, ControllerError) and not sacct.is_disabled(exc.detail or ""):
+            if isinstance(exc, ControllerError) and not sacct.is_disabled(str(exc)):
                 raise
             return None
         rows = sacct.parse(output)
@@ -436,4 +440,4 @@ def _passing_refusal(done: Completed) -> ControllerError | None:
     refusal = explain_rejection(words) if done.returncode else None
     if refusal is None or refusal.category != "transient":
         return None
-    return ControllerError(refusal.sentence, hint=refusal.advice, detail=words)
+    return ControllerError(f"Slurm did not accept the job: {refusal.text}", hint=refusal.hint)

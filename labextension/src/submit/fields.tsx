@@ -67,12 +67,12 @@ function Rest(props: FieldsProps): JSX.Element {
   const { kind, wishes, said } = props;
   const [open, setOpen] = useState(false);
   const set = REST.filter(field => wishes[field] !== '').length;
-  const wrong = REST.some(field => said.has(field));
+  const isSaid = REST.some(field => said.has(field));
   useEffect(() => {
-    if (wrong) {
+    if (isSaid) {
       setOpen(true);
     }
-  }, [wrong]);
+  }, [isSaid]);
   return (
     <details
       className="jp-slurm-More"

@@ -24,7 +24,7 @@ function Field({
   children
 }: FieldProps & { children: (ids: Ids) => ReactNode }): JSX.Element {
   const id = useId();
-  const wrong = said !== undefined;
+  const wrong = said?.ok === false;
   return (
     <div className="jp-slurm-Field" data-wide={wide} data-wrong={wrong}>
       <label htmlFor={id}>{label}</label>
@@ -36,11 +36,11 @@ function Field({
   );
 }
 
-/** What is wrong. */
+/** An error or a warning. */
 export function Told({ said }: { said: Sentence }): JSX.Element {
   return (
     <>
-      <span aria-hidden="true">✖ </span>
+      <span aria-hidden="true">{said.ok === false ? '✖ ' : '⚠ '}</span>
       {said.text}
     </>
   );

@@ -1,5 +1,4 @@
-// What a partition offers, and why a job would not run in it, as far as the form can tell. Pure: the
-// last word is the server's.
+// A partition's maxima and what is free in it. Pure. Slurm judges everything else.
 import { duration } from '../format';
 import { listed } from '../language';
 import { trans } from '../translation';
@@ -27,7 +26,7 @@ export function seconds(text: string): number | null {
   return colons === 2 ? first * 3600 + second * 60 + third : first * 60 + second;
 }
 
-/** Why a job with these wishes cannot run there; null: nothing is known against it. */
+/** Returns which of the partition's maxima the job exceeds; null: none. */
 export function unusable(one: Partition, wishes: Wishes): string | null {
   const gpus = Number(wishes.gpus || 0);
   const wantedS = seconds(wishes.time);
@@ -51,13 +50,6 @@ export function unusable(one: Partition, wishes: Wishes): string | null {
   }
   if (one.max_nodes !== null && Number(wishes.nodes) > one.max_nodes) {
     return trans._n('max %1 node', 'max %1 nodes', one.max_nodes);
-  }
-  const { account, qos } = wishes;
-  if (account !== '' && one.allow_accounts.length > 0 && !one.allow_accounts.includes(account)) {
-    return trans.__('not for %1', account);
-  }
-  if (qos !== '' && one.allow_qos.length > 0 && !one.allow_qos.includes(qos)) {
-    return trans.__('not for %1', qos);
   }
   return null;
 }

@@ -171,7 +171,7 @@ function missingIn(source: Source, { wishes, code }: Draft): string | null {
 
 /** Why it cannot be, where that is not said at a field or above the fields. */
 function refusal({ byField }: Sorted, others: readonly Sentence[]): string {
-  if (byField.size > 0) {
+  if ([...byField.values()].some(one => one.ok === false)) {
     return trans.__('Fix the highlighted fields.');
   }
   const wrong = others.find(one => one.ok === false);

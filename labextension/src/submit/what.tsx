@@ -9,7 +9,7 @@ import { pathOf, type Source } from './source';
 interface Props {
   source: Source;
   code: string;
-  /** What is wrong with it. */
+  /** An error or warning about it. */
   said: Sentence | undefined;
   setCode: (code: string) => void;
 }
@@ -35,7 +35,7 @@ export function What({ source, code, said, setCode }: Props): JSX.Element {
     return note;
   }
   return (
-    <div className="jp-slurm-What" data-wrong={said !== undefined}>
+    <div className="jp-slurm-What" data-wrong={said?.ok === false}>
       <bdi className="jp-slurm-Path" title={visible(path)}>
         {visible(path.split('/').at(-1) ?? path)}
       </bdi>
