@@ -1,15 +1,24 @@
 """Options of sbatch as users give them: read, checked, and written out for sbatch.
 
-The options themselves are in `option_table`, the checks of their values in `option_values`.
+Checked is what the package itself reads or rewrites, and what Slurm's own message would not
+explain. sbatch checks all other values.
 """
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from .option_table import ALIASES, EXCLUSIVE, OPTIONS, Option
-from .option_values import CHECKS
-from .units import gpus_in_tres, gpus_of_option, parse_nodelist
+from .units import (
+    format_memory,
+    format_time,
+    gpus_in_tres,
+    gpus_of_option,
+    parse_array,
+    parse_memory_mib,
+    parse_time_s,
+)
 
 __all__ = [
     "OPTIONS",
@@ -23,6 +32,7 @@ __all__ = [
     "sbatch_args",
     "suggest",
     "takes_next",
+    "with_slurm_ids",
 ]
 
 _GPUS = frozenset({"gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task"})
@@ -40,6 +50,19 @@ _GIVE_WAY = (
 )
 """Options -> the defaults that do not apply when one of them is given."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@%+*?&|()!=\[\]-]+")
+_COUNT = re.compile(r"[1-9][0-9]*")
+_NUMBER = re.compile(r"[0-9]+")
+_GPUS_VALUE = re.compile(r"(?:[^\s:,=]+[:=])?[0-9]+(?:,[^\s:,=]+[:=][0-9]+)*")
+_SIGNAL = re.compile(r"(?P<to>(?:[RB]{1,2}:)?)(?:SIG)?(?P<name>[A-Z0-9]+)(?P<before>(?:@[0-9]+)?)")
+_OURS = r"(?-i:(?!afterany)[a-z2-7]{8})"
+"""An id of jupyter-slurm; sbatch gets Slurm's id in its place."""
+_JOB = rf"(?:[0-9]+|{_OURS})(?:_(?:[0-9]+|\*)|\+[0-9]+)?(?:\+[0-9]+)?"
+_AFTER = (
+    rf"(?:after(?:any|burstbuffer|corr|notok|ok)?(?::{_JOB})+|singleton|expand:[0-9]+|{_JOB}"
+    rf"(?::{_JOB})*)"
+)
+_DEPENDENCY = re.compile(rf"{_AFTER}(?:(?:,{_AFTER})*|(?:\?{_AFTER})*)", re.IGNORECASE)
+_OUR_ID = re.compile(rf"(?<![a-z0-9])(?![0-9]{{8}}){_OURS}(?![a-z0-9])", re.IGNORECASE)
 
 
 class OptionError(ValueError):
@@ -189,7 +212,7 @@ def _checked(option: Option, value: str) -> str:
         return _choice(option, value)
     if option.kind == "choices":
         return ",".join(_choice(option, part) for part in value.split(","))
-    return CHECKS[option.kind](value)
+    return _CHECKS[option.kind](value)
 
 
 def _choice(option: Option, value: str) -> str:
@@ -197,6 +220,54 @@ def _choice(option: Option, value: str) -> str:
         if choice.lower() == value.strip().lower():
             return choice
     raise ValueError(f"write one of {', '.join(option.choices)}")
+
+
+def _array(value: str) -> str:
+    parse_array(value)
+    return value.strip()
+
+
+def _signal(value: str) -> str:
+    """Return the value in the form that the job script can rewrite."""
+    match = _SIGNAL.fullmatch(value.strip().upper())
+    if match is None:
+        raise ValueError("write a signal and seconds before the end, like USR1@120 or B:TERM@60")
+    return f"{match['to']}{match['name']}{match['before']}"
+
+
+def _matched(pattern: re.Pattern[str], form: str) -> Callable[[str], str]:
+    def check(value: str) -> str:
+        word = value.strip()
+        if not pattern.fullmatch(word):
+            raise ValueError(f"write {form}")
+        return word
+
+    return check
+
+
+_CHECKS: Final[Mapping[str, Callable[[str], str]]] = {
+    "text": str,
+    "time": lambda value: format_time(parse_time_s(value)),
+    "memory": lambda value: format_memory(parse_memory_mib(value)),
+    "count": _matched(_COUNT, "a whole number from 1"),
+    "number": _matched(_NUMBER, "a whole number"),
+    "gpus": _matched(_GPUS_VALUE, "a number (2) or a type and a number (a100:2)"),
+    "dependency": _matched(
+        _DEPENDENCY, "afterok:123, afterany:12:13 or singleton; join them by , or ?"
+    ),
+    "array": _array,
+    "signal": _signal,
+}
+"""Kind -> the function that returns the value for sbatch. ValueError: what would be right."""
+
+
+def with_slurm_ids(dependency: str, slurm_id: Callable[[str], str]) -> str:
+    """Replace each of our ids in a checked value of --dependency by its `slurm_id`.
+
+    >>> with_slurm_ids("afterok:k3j5x2m7+5:12,singleton", lambda ours: "34")
+    'afterok:34+5:12,singleton'
+    """
+    return _OUR_ID.sub(lambda match: slurm_id(match[0]), dependency)
 
 
 def left_of(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
@@ -235,15 +306,14 @@ def check_together(options: Mapping[str, str]) -> None:
             "--gres=gpu and --gpus-per-node exclude each other: leave one out.",
             together=("gres", "gpus-per-node"),
         )
-    least, nodelist = re.match(r"[0-9]+", options.get("nodes", "")), options.get("nodelist", "")
-    named = 0 if "/" in nodelist else len(parse_nodelist(nodelist) or ())
-    gpus, nodes = gpus_of_option(options.get("gpus", "")), max(int(least[0]) if least else 1, named)
+    least = _NUMBER.match(options.get("nodes", ""))
+    gpus, nodes = gpus_of_option(options.get("gpus", "")), int(least[0]) if least else 1
     if 0 < gpus < nodes:
         raise OptionError(
             f"--gpus={options['gpus']}",
             f"--gpus {gpus} is fewer than one for each of {nodes} nodes: --gpus counts for "
             "the whole job, --gpus-per-node for each node.",
-            together=("gpus", "nodes", "nodelist"),
+            together=("gpus", "nodes"),
         )
 
 

@@ -168,11 +168,7 @@ def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[st
 
 def comment(spec: JobSpec, given: str | None) -> str:
     """Append the user's comment to our token, a separate word."""
-    comment = " ".join(filter(None, (comment_token(spec.id), given)))
-    try:
-        return sbatch_options.check_option("comment", comment)
-    except sbatch_options.OptionError as exc:
-        raise RequestError("The comment is too long.", hint=exc.message, option="comment") from exc
+    return " ".join(filter(None, (comment_token(spec.id), given)))
 
 
 def _hand_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:

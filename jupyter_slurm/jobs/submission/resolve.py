@@ -16,7 +16,7 @@ from jupyter_slurm.jobs.submission.resolved import (
     resolved,
     run_by,
 )
-from jupyter_slurm.slurm.option_values import with_slurm_ids
+from jupyter_slurm.slurm.options import with_slurm_ids
 from jupyter_slurm.slurm.versions import has_overlap
 from jupyter_slurm.wire import Job, JobSpec
 
