@@ -1,5 +1,5 @@
 """The exceptions of jupyter-slurm, and nothing else: no I/O, no imports of ours but `wire`
-and `readable`.
+and `formatting`.
 
 JupyterSlurmError
 ├── ConfigError            a profile, setting or missing program on this machine
