@@ -58,5 +58,5 @@ def test_a_socket_that_another_user_serves_is_refused(agent_home: AgentHome) -> 
 @as_root
 def test_a_folder_of_another_user_is_refused(agent_home: AgentHome) -> None:
     os.chown(agent_home.socket.parent, NOBODY, NOBODY)
-    with pytest.raises(AgentError, match="not yours alone"):
+    with pytest.raises(AgentError):
         agent_home.client().check()

@@ -233,7 +233,7 @@ def test_a_cluster_behind_ssh_is_added_from_nothing_and_tested_by_a_job(
         assert "far" in shell.ok("clusters")
         assert "open" in shell.ok("connections")
         tested = shell.ok("clusters", "test", "far")
-        assert "The connection is open" in tested
+        assert "Connection: open" in tested
         assert "says hello from Python" in tested
         (tmp_path / "there").mkdir()
         shell.write("there/a b.txt", "text")

@@ -106,7 +106,6 @@ def test_a_job_that_finds_no_configuration_says_so_and_runs_once_the_profile_nam
     job = site.service.submit(spec("print('ran')"))
     assert job.problem is not None
     assert job.state is JobState.SUBMITTING
-    assert str(job.problem.message) == "Slurm's commands find no configuration where they run."
     assert "SLURM_CONF" in str(job.problem.hint or "")
     unwanted = site.service.submit(spec(LONG))
     assert site.service.cancel(unwanted.id).state is JobState.CANCELLED

@@ -92,7 +92,7 @@ def test_in_an_image_the_copy_on_the_node_is_mounted() -> None:
 @pytest.mark.parametrize(
     ("folder", "changes", "said"),
     [
-        ("/prj/a/jobs/abcdefgh", {}, "The job's folder, /prj/a/jobs/abcdefgh, is in /prj"),
+        ("/prj/a/jobs/abcdefgh", {}, "/prj/a/jobs/abcdefgh is in /prj"),
         ("/scratch/abcdefgh", {"options": {"chdir": "/prj/a/x"}}, "The folder of --chdir"),
         ("/scratch/abcdefgh", {"cwd": "/prj/a"}, "The notebook's folder"),
     ],

@@ -117,7 +117,7 @@ def test_login_without_a_shell_reports_the_hosts_words(make_sshd: MakeSshd) -> N
     sshd = make_sshd("ForceCommand echo Only on weekdays.; exit 1")
     with transport_to(sshd) as transport, pytest.raises(TransportError) as caught:
         transport.run(["true"])
-    assert "no shell" in str(caught.value.message)
+    assert "usable shell" in str(caught.value.message)
     assert caught.value.detail == "Only on weekdays."
 
 
