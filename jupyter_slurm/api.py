@@ -34,14 +34,14 @@ from jupyter_slurm.wire import (
     JobSpec,
     JobVerb,
     LabEntry,
+    ListedJob,
     LogChunk,
     NodeChanges,
     Preview,
     ProgramSpec,
-    QueueChanges,
-    QueueEntry,
     Refusal,
     Result,
+    Row,
     Spending,
     Transfer,
     Tunnel,
@@ -207,9 +207,22 @@ class Api(Protocol):
     def details(self, job_id: str) -> JobDetails:
         """Return the details of one job, with Slurm's record."""
 
-    def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
+    def changes(
+        self,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        caller: str = "",
+        look: tuple[str, ...] = (),
+        everyone: bool = False,
+    ) -> Changes:
         """Return changes of jobs and connections since the cursor; wait up to `wait_s` for the
-        first. For `caller` see `connect`."""
+        first. For `caller` see `connect`.
+
+        `look`: the clusters whose queue the client shows. While a client waits here, the agent
+        asks Slurm every `poll_s` seconds, once for all clients.
+        `everyone`: return the unfinished jobs of all users on these clusters, else this user's
+        jobs on every cluster.
+        """
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
         """Return the job's usage samples since the cursor; wait up to `wait_s` for the first."""
@@ -307,28 +320,19 @@ class Api(Protocol):
         node; ConfigError as in `shell`."""
 
     # --- the queue ---
-    def queue(self, cluster: str | None = None) -> list[QueueEntry]:
-        """Return the jobs of all users."""
-
-    def queue_changes(
-        self,
-        cluster: str | None = None,
-        cursor: str = "",
-        wait_s: float = 0.0,
-        everyone: bool = False,
-    ) -> QueueChanges:
-        """Return changes of the queue, of this user's jobs or of all; wait up to `wait_s` for the
-        first. While a client waits, the agent asks Slurm every `poll_s` seconds, once for all
-        clients. A problem is part of the answer, not an error."""
+    def queue(self, cluster: str | None = None) -> list[Row]:
+        """Return everyone's jobs, one row each, as Slurm lists them now."""
 
     def node_changes(
         self, cluster: str | None = None, cursor: str = "", wait_s: float = 0.0
     ) -> NodeChanges:
-        """Return changes of nodes and partitions, asked a fifth as often as the queue."""
+        """Return changes of nodes and partitions; wait up to `wait_s` for the first. While a client
+        waits, the agent asks Slurm a fifth as often as for the queue. A problem is part of the
+        answer, not an error."""
 
-    def history(self, cluster: str | None = None, days: float = 1.0) -> list[QueueEntry]:
-        """Return this user's jobs that ended in the last days, latest first; [] without
-        accounting."""
+    def history(self, cluster: str | None = None, days: float = 1.0) -> list[ListedJob]:
+        """Return this user's jobs that ended in the last days and have no record here, latest
+        first; [] without accounting."""
 
     def priorities(self, job_id: str) -> list[JobPriority]:
         """Return a waiting job's priority in each of its partitions, with the points of each

@@ -14,6 +14,7 @@ from jupyter_slurm.wire import (
     Connection,
     Job,
     JobVerb,
+    QueueStatus,
     Refusal,
     UsageChanges,
     UsageSample,
@@ -80,7 +81,14 @@ class JobSide(ABC):
     def jobs(self, cluster: str | None = None) -> list[Job]:
         return [job for job in reversed(self._jobs.values()) if cluster in (None, job.cluster)]
 
-    def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
+    def changes(
+        self,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        caller: str = "",
+        look: tuple[str, ...] = (),
+        everyone: bool = False,
+    ) -> Changes:
         known = revision_of(cursor)
         with self._changed:
             self._changed.wait_for(lambda: self._revision > known or self._woken, wait_s)
@@ -89,6 +97,9 @@ class JobSide(ABC):
                 whole=known < 0,
                 jobs=tuple(job for job in self._jobs.values() if job.revision > known),
                 gone=tuple(job_id for at, job_id in self._gone if at > known >= 0),
+                queues=tuple(
+                    QueueStatus(cluster=name, asked_s=1.0, interval_s=10.0) for name in look
+                ),
                 connections=None if known >= 0 else tuple(self.connections()),
             )
 

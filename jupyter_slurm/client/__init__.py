@@ -207,7 +207,6 @@ class AgentClient:
 
     # --- the queue ---
     queue = _remote_call(Api.queue)
-    queue_changes = _remote_call(Api.queue_changes)
     node_changes = _remote_call(Api.node_changes)
     priorities = _remote_call(Api.priorities)
     spending = _remote_call(Api.spending)

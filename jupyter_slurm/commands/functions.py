@@ -32,7 +32,7 @@ from jupyter_slurm.commands.values import (
     StartedSession,
 )
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.formatting import counted, duration, moment
+from jupyter_slurm.formatting import counted, moment
 from jupyter_slurm.views import card, priority_text, spending_text
 from jupyter_slurm.views.connections import (
     CONNECTION_HEAD,
@@ -43,6 +43,7 @@ from jupyter_slurm.views.connections import (
     tunnel_row,
 )
 from jupyter_slurm.views.preview_text import check_text
+from jupyter_slurm.views.rows import job_table
 from jupyter_slurm.views.table import Table
 from jupyter_slurm.wire import (
     ClusterInfo,
@@ -51,16 +52,13 @@ from jupyter_slurm.wire import (
     Job,
     JobKind,
     JobSpec,
-    JobState,
     JobVerb,
     LabSpec,
     Preview,
-    QueueEntry,
     SessionSpec,
     Transfer,
     Tunnel,
     new_id,
-    state_word,
 )
 
 Function = Callable[[Caller, Arguments], object]
@@ -127,28 +125,7 @@ def list_jobs(caller: Caller, args: Arguments) -> Table:
     found = caller.api.jobs(args.cluster or caller.used_cluster)
     for check in caller.api.status().checks:
         caller.warn(check_text(check))
-    now_s = time.time()
-    rows = (
-        (
-            job.id,
-            job.name,
-            job.cluster,
-            job.slurm_id or "",
-            f"{card.symbol(job.state)} {card.headline(job, now_s)}",
-            ", ".join(job.nodes),
-            _note(job),
-        )
-        for job in found
-    )
-    head = ("ID", "Name", "Cluster", "Slurm", "State", "Node", "Note")
-    return Table(head, tuple(rows), _to_fetch(found) if found else "No jobs yet.", found)
-
-
-def _note(job: Job) -> str:
-    if job.problem is not None and not job.state.final:
-        return job.problem.message
-    note = "" if job.state is JobState.COMPLETED else card.note(job)
-    return note or ("not fetched" if card.has_unseen_output(job) else "")
+    return job_table(found, time.time(), _to_fetch(found) if found else "No jobs yet.")
 
 
 def _to_fetch(jobs: Sequence[Job]) -> str:
@@ -164,31 +141,8 @@ def _to_fetch(jobs: Sequence[Job]) -> str:
 
 
 def queue(caller: Caller, args: Arguments) -> Table:
-    entries = caller.api.queue(args.cluster or caller.cluster)
-    now_s = time.time()
-    return Table(
-        ("Slurm", "User", "Name", "Partition", "State", "Time", "GPUs", "Node or reason", "ID"),
-        tuple(_queue_row(entry, now_s) for entry in entries),
-        "" if entries else "The queue is empty.",
-        entries,
-    )
-
-
-def _queue_row(entry: QueueEntry, now_s: float) -> tuple[str, ...]:
-    waits = entry.why or entry.reason or ""
-    if entry.start_estimate_s is not None:
-        waits += f" (starts about {moment(entry.start_estimate_s, now_s)})"
-    return (
-        entry.slurm_id,
-        entry.user,
-        entry.name.removesuffix(f".{entry.id}"),
-        entry.partition,
-        state_word(entry.state),
-        duration(entry.elapsed_s) if entry.elapsed_s else "",
-        str(entry.gpus or ""),
-        entry.nodes or waits,
-        entry.id or "",
-    )
+    found = caller.api.queue(args.cluster or caller.cluster)
+    return job_table(found, time.time(), "" if found else "The queue is empty.")
 
 
 def why(caller: Caller, args: Arguments) -> Job | Table:

@@ -70,14 +70,14 @@ from jupyter_slurm.wire import (
     JobState,
     JobVerb,
     LabEntry,
+    ListedJob,
     LogChunk,
     NodeChanges,
     Preview,
     ProgramSpec,
-    QueueChanges,
-    QueueEntry,
     Refusal,
     Result,
+    Row,
     Spending,
     Transfer,
     Tunnel,
@@ -493,8 +493,15 @@ class Service:
         record = self._registry.record(job_id)
         return details(record, self._clusters.named(record.job.cluster))
 
-    def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
-        return changes(self._registry, self._clusters, cursor, wait_s, caller)
+    def changes(
+        self,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        caller: str = "",
+        look: tuple[str, ...] = (),
+        everyone: bool = False,
+    ) -> Changes:
+        return changes(self._registry, self._clusters, cursor, wait_s, caller, look, everyone)
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
         return self._measured.usage(job_id, cursor, wait_s)
@@ -577,11 +584,11 @@ class Service:
 
     # --- the queue ---
 
-    def queue(self, cluster: str | None = None) -> list[QueueEntry]:
+    def queue(self, cluster: str | None = None) -> list[Row]:
         known = self._clusters.named(cluster)
-        return queue.entries(known, self._registry.by_slurm_id(known.name))
+        return queue.rows(known, self._registry.by_slurm_id(known.name))
 
-    def history(self, cluster: str | None = None, days: float = 1.0) -> list[QueueEntry]:
+    def history(self, cluster: str | None = None, days: float = 1.0) -> list[ListedJob]:
         known = self._clusters.named(cluster)
         return queue.history(known, days, self._registry.by_slurm_id(known.name))
 
@@ -590,16 +597,6 @@ class Service:
         if job.state is not JobState.PENDING:
             return []
         return queue.priorities(self._clusters.named(job.cluster), job)
-
-    def queue_changes(
-        self,
-        cluster: str | None = None,
-        cursor: str = "",
-        wait_s: float = 0.0,
-        everyone: bool = False,
-    ) -> QueueChanges:
-        watch = self._clusters.watch(self._clusters.named(cluster))
-        return watch.listing.changes(cursor, wait_s, everyone)
 
     def node_changes(
         self, cluster: str | None = None, cursor: str = "", wait_s: float = 0.0

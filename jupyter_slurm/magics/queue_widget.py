@@ -19,12 +19,11 @@ from traitlets import Bool, Dict, List, Unicode
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
-from jupyter_slurm.formatting import duration, joined, moment
+from jupyter_slurm.formatting import moment
 from jupyter_slurm.magics.open_log import OpenLog
-from jupyter_slurm.views.card import colour, headline, note, symbol
+from jupyter_slurm.views import rows
 from jupyter_slurm.views.table import Table
-from jupyter_slurm.views.transfer_card import progress_text
-from jupyter_slurm.wire import Job, JobState, QueueEntry, state_word
+from jupyter_slurm.wire import Job, JobState, Row
 
 _EVERYONE_EVERY_S = 10.0
 _MINE_EVERY_S = 15.0
@@ -34,7 +33,7 @@ _SHOWN_FOR_S = 75.0
 _MOST_ROWS = 500
 _RETRY_S = 10.0
 
-Row = dict[str, str | bool]
+Line = dict[str, str | bool]
 
 
 class QueueWidget(anywidget.AnyWidget):
@@ -45,7 +44,7 @@ class QueueWidget(anywidget.AnyWidget):
 
     words: Dict[str, str | list[str]] = Dict().tag(sync=True)
     """The words that the browser's half shows."""
-    rows: List[Row] = List().tag(sync=True)
+    rows: List[Line] = List().tag(sync=True)
     everyone = Bool(False).tag(sync=True)
     as_of = Unicode("").tag(sync=True)
     """How true the rows are: since when, or why not."""
@@ -86,9 +85,8 @@ class QueueWidget(anywidget.AnyWidget):
 
     def table(self) -> Table:
         """Return the rows that the widget shows now."""
-        columns = ("id", "name", "user", "partition", "state", "where", "note")
-        values = tuple(tuple(str(row[column]) for column in columns) for row in self.rows)
-        return Table(tuple(map(str.capitalize, columns)), values, caption=self.as_of)
+        values = tuple(tuple(str(row[name.lower()]) for name in rows.HEAD) for row in self.rows)
+        return Table(rows.HEAD, values, caption=self.as_of)
 
     def _on_message(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
         match content:
@@ -148,21 +146,17 @@ class QueueWidget(anywidget.AnyWidget):
             with self._rows_lock:
                 number, everyone = next(self._reads), self.everyone
             now_s = time.time()
-            if everyone:
-                entries = self._api.queue(self._cluster)
-                rows = [_row_of_entry(entry, now_s) for entry in entries[:_MOST_ROWS]]
-                more = len(entries) - len(rows)
-            else:
-                jobs = self._api.jobs(self._cluster)
-                rows = [_row_of_job(job, now_s) for job in jobs[:_MOST_ROWS]]
-                more = len(jobs) - len(rows)
+            found: list[Row]
+            found = [*(self._api.queue if everyone else self._api.jobs)(self._cluster)]
+            lines = [_line(row, now_s) for row in found[:_MOST_ROWS]]
+            more = len(found) - len(lines)
             at = f"as of {moment(now_s, now_s)}"
             if more:
                 at += f", and {more} more: %slurm queue, %slurm jobs"
             with self._rows_lock:
                 if number > self._shown_read:
                     self._shown_read = number
-                    self.rows, self.as_of = rows, at if rows else f"No jobs, {at}"
+                    self.rows, self.as_of = lines, at if lines else f"No jobs, {at}"
 
         return self._try(read, "as_of")
 
@@ -234,53 +228,13 @@ def _words() -> dict[str, str | list[str]]:
     }
 
 
-def _row_of_job(job: Job, now_s: float) -> Row:
+def _line(row: Row, now_s: float) -> Line:
+    cells = dict(zip(map(str.lower, rows.HEAD), rows.cells(row, now_s), strict=True))
     return {
-        "id": job.id,
-        "name": job.name,
-        "user": "",
-        "partition": job.partition or "",
-        "state": f"{symbol(job.state)} {headline(job, now_s)}",
-        "where": ", ".join(job.nodes),
-        "note": _note(job, now_s),
-        "colour": colour(job.state),
-        "live": not job.state.final,
-        "held": job.state is JobState.PENDING and "Held" in (job.reason or ""),
-        "ours": True,
-    }
-
-
-def _note(job: Job, now_s: float) -> str:
-    """Return why nothing newer is known, or else why the job waits or how it ended."""
-    if job.transfer is not None:
-        return f"Pushing: {progress_text(job.transfer, now_s)}"
-    if job.problem is not None and not job.state.final:
-        needs_login = job.problem.code == LoginNeededError.code
-        how = f"Log in: %slurm login {job.cluster}" if needs_login else None
-        return joined(job.problem.message, how)
-    return "" if job.state is JobState.COMPLETED else note(job)
-
-
-def _row_of_entry(entry: QueueEntry, now_s: float) -> Row:
-    waits = entry.why or entry.reason or ""
-    if entry.start_estimate_s is not None:
-        at = moment(entry.start_estimate_s, now_s)
-        waits += f" Starts about {at}."
-    told = state_word(entry.state)
-    if entry.elapsed_s:
-        told = f"{told} for {duration(entry.elapsed_s)}"
-    state = JobState.__members__.get(entry.state)
-    sign = f"{symbol(state)} " if state else ""
-    return {
-        "id": entry.id or entry.slurm_id,
-        "name": entry.name.removesuffix(f".{entry.id}"),
-        "user": entry.user,
-        "partition": entry.partition,
-        "state": sign + told,
-        "where": entry.nodes or "",
-        "note": waits.strip() if not entry.nodes else "",
-        "colour": colour(state) if state else "",
-        "live": True,
-        "held": "Held" in (entry.reason or ""),
-        "ours": entry.id is not None,
+        **cells,
+        "id": row.id or row.slurm_id or "",
+        "colour": rows.row_colour(row),
+        "live": not rows.state_of(row).final,
+        "held": row.state == JobState.PENDING and "Held" in (row.reason or ""),
+        "ours": row.id is not None,
     }

@@ -48,7 +48,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         Rule((_READ,), get=True),
     )
     | dict.fromkeys(
-        "changes queue_changes node_changes logs usage why".split(),
+        "changes node_changes logs usage why".split(),
         Rule((_READ,)),
     )
     | dict.fromkeys(
@@ -100,7 +100,7 @@ OWN: Mapping[str, Rule] = MappingProxyType(
 (a POST to the same address), `lab-proxy` a lab below the server's address; `dashboard…`
 likewise."""
 
-WATCHED = frozenset("changes queue_changes node_changes logs usage".split())
+WATCHED = frozenset("changes node_changes logs usage".split())
 """Calls with cursors, which the WebSocket serves."""
 
 

@@ -213,15 +213,6 @@ def _named(some: str) -> str:
     return f"task {shown}" if len(indices(some)) == 1 else f"tasks {shown}"
 
 
-def note(job: Job) -> str:
-    """Return what a job's row in a table says of it: how far an array is that goes on, and why the
-    job waits or how it ended."""
-    far = tasks(job.tasks) if job.tasks and not job.state.final else None
-    # A row has the state's word beside it, and nothing of what a card tells in other places.
-    is_said = job.state.final and job.why in SAID_BY_STATE
-    return joined(far, None if is_said else job.why, between="; ")
-
-
 def symbol(state: JobState) -> str:
     if state in (JobState.SUSPENDED, JobState.STOPPED):
         return "‖"

@@ -23,8 +23,7 @@ __all__ = [
     "Node",
     "NodeChanges",
     "Partition",
-    "QueueChanges",
-    "QueueEntry",
+    "QueueStatus",
     "Reservation",
 ]
 
@@ -137,54 +136,10 @@ class Description(Struct, frozen=True, kw_only=True):
     """False: the login files end a job before its code begins."""
 
 
-class QueueEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A row of the cluster's queue; `id` is ours where the job is one of ours."""
-
-    slurm_id: str
-    """`123`, `123_4`, or `123_[5-8%2]` for the waiting tasks of an array."""
-    state: str
-    name: str
-    user: str
-    partition: str
-    array_id: str | None = None
-    """The array's own id; None: it is not part of an array."""
-    account: str | None = None
-    qos: str | None = None
-    priority: int | None = None
-    reason: str | None = None
-    why: str | None = None
-    nodes: str | None = None
-    node_count: int | None = None
-    gpus: int = 0
-    gpu_load: float | None = None
-    """The mean load of the job's GPUs in the last minutes, 0 to 1. None: not measured, or not a
-    job of ours."""
-    submitted_s: float | None = None
-    started_s: float | None = None
-    start_estimate_s: float | None = None
-    ended_s: float | None = None
-    """Only in `Api.history`."""
-    elapsed_s: float | None = None
-    """The time at the listing; for a running job, now minus `started_s` is newer."""
-    limit_s: int | None = None
-    id: str | None = None
-
-
-class QueueChanges(Struct, frozen=True, kw_only=True):
-    """What a cluster's queue has come to since a cursor."""
+class QueueStatus(Struct, frozen=True, kw_only=True):
+    """How new a listing of a cluster's queue is."""
 
     cluster: str
-    cursor: str
-    """Opaque; "" is the beginning."""
-    whole: bool
-    """Whether `entries` are the whole queue; else only the new or changed ones (`elapsed_s` does
-    not count)."""
-    entries: tuple[QueueEntry, ...]
-    gone: tuple[str, ...] = ()
-    """Slurm's ids of the entries that are no longer listed."""
-    ended: tuple[QueueEntry, ...] = ()
-    """This user's jobs that were submitted elsewhere and have ended while the agent runs; the
-    newest few hundred."""
     asked_s: float | None = None
     """When Slurm last answered; None: it has not answered yet."""
     problem: Problem | None = None
@@ -225,7 +180,7 @@ class NodeChanges(Struct, frozen=True, kw_only=True):
     asked_s: float | None = None
     problem: Problem | None = None
     interval_s: float
-    """As in QueueChanges."""
+    """As in `QueueStatus`."""
 
 
 class CommandOutput(Struct, frozen=True, kw_only=True):

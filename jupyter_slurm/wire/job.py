@@ -31,9 +31,11 @@ __all__ = [
     "KernelSpec",
     "LabJob",
     "LabSpec",
+    "ListedJob",
     "OutFormat",
     "ProgramJob",
     "ProgramSpec",
+    "Row",
     "ScriptJob",
     "ScriptSpec",
     "SessionJob",
@@ -224,21 +226,46 @@ JobSpec = CellSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSp
 SpecT = TypeVar("SpecT", bound=JobSpec)
 
 
-class _Job(_KindDefaults, frozen=True, kw_only=True):
-    """A job as the agent knows it. Each change raises `revision`."""
+class _Row(_KindDefaults, frozen=True, kw_only=True):
+    """The fields that every job in a list has. None, 0 or (): unknown, or does not apply."""
 
-    id: str
     cluster: str
     name: str
-    state: JobState
-    revision: int = 0
     slurm_id: str | None = None
-    """Slurm's id: `123`, `123_4`; None before sbatch has answered."""
-    restarts: int = 0
+    """Slurm's id: `123`, or `123_4` and `123_[5-8%2]` for tasks of an array."""
+    user: str | None = None
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    priority: int | None = None
     reason: str | None = None
     """Slurm's reason word or text."""
     why: str | None = None
     """The reason as a sentence; after the end, what became of the job."""
+    nodes: tuple[str, ...] = ()
+    """Names, or lists as Slurm prints them: `n[1-4]`."""
+    node_count: int | None = None
+    gpus: int = 0
+    gpu_load: float | None = None
+    """Mean load of the job's GPUs in the last minutes, 0 to 1. None: not measured."""
+    submitted_s: float | None = None
+    started_s: float | None = None
+    ended_s: float | None = None
+    start_estimate_s: float | None = None
+    limit_s: int | None = None
+    tasks: dict[str, str] = field(default_factory=dict)
+    """For an array: Slurm's state -> the tasks in it, in the notation of `--array` (`0-3,7`);
+    UNKNOWN: they ended unobserved. {}: it is not an array, or has too many to follow."""
+
+
+class _Job(_Row, frozen=True, kw_only=True):
+    """A job as the agent knows it, from its record and from squeue. Each change raises
+    `revision`."""
+
+    id: str
+    state: JobState
+    revision: int = 0
+    restarts: int = 0
     advice: str | None = None
     """What the user can do about it."""
     warning: str | None = None
@@ -247,19 +274,9 @@ class _Job(_KindDefaults, frozen=True, kw_only=True):
     problem_since_s: float | None = None
     created_s: float
     state_since_s: float
-    submitted_s: float | None = None
-    started_s: float | None = None
-    ended_s: float | None = None
     erased_s: float | None = None
     """When the site erases `job_dir`, once the job has ended; None: it does not, as far as the
     profile says."""
-    start_estimate_s: float | None = None
-    limit_s: int | None = None
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    nodes: tuple[str, ...] = ()
-    gpus: int = 0
     image: str | None = None
     container_name: str | None = None
     """See `JobSpec`."""
@@ -268,9 +285,6 @@ class _Job(_KindDefaults, frozen=True, kw_only=True):
     signal: int | None = None
     usage: Usage | None = None
     cancel_requested_s: float | None = None
-    tasks: dict[str, str] = field(default_factory=dict)
-    """For an array: Slurm's state -> the tasks in it, in the notation of `--array` (`0-3,7`);
-    UNKNOWN: they ended unobserved. {}: it is not an array, or has too many to follow."""
     no_requeue: str | None = None
     """Why Slurm would not put it back into the queue; None: it would, or that is not known yet."""
     inferred: bool = False
@@ -360,6 +374,28 @@ class LabJob(_Job, frozen=True, kw_only=True, tag="lab"):
 
 Job = CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob
 """A job of any kind. In JSON, `kind` says of which kind."""
+
+
+class ListedJob(_Row, frozen=True, kw_only=True, omit_defaults=True, tag="listed"):
+    """A job that only Slurm lists, or some tasks of an array: the agent has no record of it."""
+
+    id: str | None = None
+    """For tasks of an array with a record: its id."""
+    state: str
+    """Slurm's state, which a newer Slurm may have added."""
+    mine: bool = False
+    """Whether it is this user's."""
+    array: str | None = None
+    """For tasks: the key of their array's row. None: it is a whole job, or a whole array."""
+
+    @property
+    def key(self) -> str:
+        """Return its name in `Changes.gone`."""
+        return f"{self.cluster} {self.slurm_id}"
+
+
+Row = Job | ListedJob
+"""A job in a list: one row for each job, and one for each listed task of an array."""
 
 
 InputPart = Literal["options", "folder", "image", "in", "in?", "push", "kernel"]

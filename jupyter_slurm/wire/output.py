@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from jupyter_slurm.wire.cluster import Check, Cost
+from jupyter_slurm.wire.cluster import Check, Cost, QueueStatus
 from jupyter_slurm.wire.connection import Connection
-from jupyter_slurm.wire.job import Job
+from jupyter_slurm.wire.job import Job, ListedJob
 
 __all__ = [
     "Changes",
@@ -152,14 +152,21 @@ class Preview(Struct, frozen=True, kw_only=True):
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """What is new of jobs and connections since a cursor."""
+    """Changes of jobs and connections since a cursor. Each job is in it once."""
 
     cursor: str
     """Opaque; "" is the beginning. The cursor of an earlier agent counts as the beginning."""
     whole: bool
     """Whether `jobs` are all jobs; else only the new or changed ones."""
     jobs: tuple[Job, ...]
+    listed: tuple[ListedJob, ...] = ()
+    """New or changed jobs without a record, and tasks of arrays, on the clusters that the client
+    looks at."""
+    listed_whole: tuple[str, ...] = ()
+    """The clusters whose `listed` is complete."""
     gone: tuple[str, ...] = ()
-    """Ids of jobs that were forgotten."""
+    """Ids of forgotten jobs and keys of jobs that are no longer listed."""
+    queues: tuple[QueueStatus, ...] = ()
+    """The status of each queue that the client looks at."""
     connections: tuple[Connection, ...] | None = None
     """All connections; None: none has changed."""

@@ -2,7 +2,7 @@
 import { decimal, language, unitsOfTime } from './language';
 import { STATES } from './states';
 import { trans } from './translation';
-import type { Connection, Job } from './wire';
+import type { Connection, Row } from './wire';
 
 /** As people say it, two units at most: `7 s`, `2 min 5 s`, `1 h 1 min`, `2 d 7 h`. */
 export function duration(seconds: number): string {
@@ -65,7 +65,7 @@ function known(state: string): Known | undefined {
 }
 
 /** The session that a cell runs in; null: it is in none, or is no cell. */
-export function sessionOf(job: Job): string | null {
+export function sessionOf(job: Row): string | null {
   return job.kind === 'cell' ? job.session : null;
 }
 

@@ -2,7 +2,7 @@
 import { isFinal, stateWord, tone } from './format';
 import { numeral } from './language';
 import { trans } from './translation';
-import type { Job } from './wire';
+import type { Job, Row } from './wire';
 
 /** How many tasks a listed row stands for: `123_[1-4,7,9-15:2%2]` for nine. null: it was cut. */
 export function taskCount(slurmId: string): number | null {
@@ -31,6 +31,13 @@ function rangeOf(part: string): [first: number, last: number, step: number] | nu
   const range = /^(\d+)(?:-(\d+)(?::(\d+))?)?$/.exec(part);
   const first = Number(range?.[1]);
   return range === null ? null : [first, Number(range[2] ?? first), Number(range[3] ?? 1)];
+}
+
+/** The index of a listed task; those that wait, `12_[5-8]`, are the last. */
+export function taskNumber({ slurm_id: slurmId }: Pick<Row, 'slurm_id'>): number {
+  const id = slurmId ?? '';
+  const number = parseInt(id.slice(id.indexOf('_') + 1), 10);
+  return Number.isNaN(number) ? Number.MAX_SAFE_INTEGER : number;
 }
 
 /** So many can be chosen from. */
@@ -64,7 +71,7 @@ interface Tally {
 }
 
 /** How many tasks there are, have ended, and have ended how. */
-export function tally(tasks: Job['tasks']): Tally {
+export function tally(tasks: Job['tasks'] = {}): Tally {
   const sum = { all: 0, ended: 0, done: 0, failed: 0 };
   for (const [state, some] of Object.entries(tasks)) {
     const count = countOf(some) ?? 0;
@@ -80,7 +87,7 @@ export function tally(tasks: Job['tasks']): Tally {
  * How far an array is, in words: how many are done, how many are not, and of one which. [] for what
  * is none.
  */
-export function progress({ tasks }: Pick<Job, 'tasks'>): string[] {
+export function progress({ tasks = {} }: Pick<Row, 'tasks'>): string[] {
   const states = Object.entries(tasks);
   const count = (some: string | undefined): number => (some ? (countOf(some) ?? 0) : 0);
   const total = states.reduce((sum, [, some]) => sum + count(some), 0);

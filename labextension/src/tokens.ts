@@ -12,8 +12,8 @@ import type {
   Node,
   Partition,
   Problem,
-  QueueEntry,
   Reservation,
+  Row,
   UsageSample
 } from './wire';
 
@@ -29,12 +29,8 @@ export interface Freshness {
 
 /** A cluster's queue, of this user or of everyone; changes by its signal. */
 export interface QueueView extends IDisposable {
-  readonly cluster: string;
-  readonly everyone: boolean;
-  /** By Slurm's id, in Slurm's own order. The same map always, changed in place. */
-  readonly entries: ReadonlyMap<string, QueueEntry>;
-  /** This user's that were submitted elsewhere and have ended. */
-  readonly ended: ReadonlyMap<string, QueueEntry>;
+  /** The unfinished jobs; another array whenever one has changed. */
+  readonly rows: readonly Row[];
   readonly freshness: Freshness;
   readonly changed: ISignal<QueueView, void>;
 }
@@ -93,12 +89,13 @@ export interface ISlurmModel {
   readonly changed: ISignal<ISlurmModel, void>;
   /** A job is in another state than it was; the first news of a job is none. */
   readonly stateChanged: ISignal<ISlurmModel, { job: Job; before: Job['state'] }>;
-  /** This user's entries of the queues that somebody looks at now, and of no other. */
-  readonly listed: readonly QueueEntry[];
-  /** True: the queue of every cluster that answers is watched, so `listed` is complete. */
-  readonly listsAll: boolean;
-  /** `listed` or `listsAll` has changed, or may have. */
-  readonly listedChanged: ISignal<ISlurmModel, void>;
+  /**
+   * This user's jobs, one row each: ours, and those that Slurm listed when a view last looked at
+   * their cluster. Another array whenever a row has changed.
+   */
+  readonly rows: readonly Row[];
+  /** How new the listings are of the clusters that views look at, by cluster. */
+  readonly queues: ReadonlyMap<string, Freshness>;
 
   /**
    * Keeps clusters, connections and jobs up to date until it is disposed of; `background`: also
@@ -112,6 +109,9 @@ export interface ISlurmModel {
   watchJob(id: string): IDisposable;
   /** Whether somebody sees that job now, in a card or a panel. */
   isSeen(id: string): boolean;
+  /** Keeps the queue of this user's jobs on that cluster up to date until it is disposed of. */
+  look(cluster: string): IDisposable;
+  /** Everyone's jobs, or only this user's. */
   queue(cluster: string, everyone: boolean): QueueView;
   nodes(cluster: string): NodesView;
   /**

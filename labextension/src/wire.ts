@@ -45,6 +45,7 @@ export type Output =
   Hello | Stream | DisplayData | UpdateDisplayData | ExecuteResult | ClearOutput | ErrorOutput;
 export type Job = CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
 export type JobSpec = CellSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec;
+export type Row = CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob | ListedJob;
 
 export interface Wire {
   AgentStatus?: AgentStatus;
@@ -65,6 +66,8 @@ export interface Wire {
   LabJob?: LabJob;
   Lab?: Lab;
   LabStep?: LabStep;
+  ListedJob?: ListedJob;
+  QueueStatus?: QueueStatus;
   Connection?: Connection;
   ConnectionState?: ConnectionState;
   Question?: Question;
@@ -109,8 +112,6 @@ export interface Wire {
   Node?: Node;
   NodeChanges?: NodeChanges;
   Preview?: Preview;
-  QueueChanges?: QueueChanges;
-  QueueEntry?: QueueEntry;
   Refusal?: Refusal;
   RemoteKernel?: RemoteKernel;
   Result?: Result;
@@ -122,6 +123,7 @@ export interface Wire {
   Output?: Output;
   Job?: Job;
   JobSpec?: JobSpec;
+  Row?: Row;
 }
 /**
  * `jupyter slurm status`.
@@ -163,32 +165,39 @@ export interface Behind {
 }
 export interface CellJob {
   kind: 'cell';
-  id: string;
   cluster: string;
   name: string;
-  state: JobState;
-  revision: number;
   slurm_id: string | null;
-  restarts: number;
+  user: string | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  priority: number | null;
   reason: string | null;
   why: string | null;
+  nodes: string[];
+  node_count: number | null;
+  gpus: number;
+  gpu_load: number | null;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  id: string;
+  state: JobState;
+  revision: number;
+  restarts: number;
   advice: string | null;
   warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
   state_since_s: number;
-  submitted_s: number | null;
-  started_s: number | null;
-  ended_s: number | null;
   erased_s: number | null;
-  start_estimate_s: number | null;
-  limit_s: number | null;
-  partition: string | null;
-  account: string | null;
-  qos: string | null;
-  nodes: string[];
-  gpus: number;
   image: string | null;
   container_name: string | null;
   runtime: string;
@@ -196,9 +205,6 @@ export interface CellJob {
   signal: number | null;
   usage: Usage | null;
   cancel_requested_s: number | null;
-  tasks: {
-    [k: string]: string;
-  };
   no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
@@ -307,43 +313,53 @@ export interface CellSpec {
   tensorboard: string | null;
 }
 /**
- * What is new of jobs and connections since a cursor.
+ * Changes of jobs and connections since a cursor. Each job is in it once.
  */
 export interface Changes {
   cursor: string;
   whole: boolean;
   jobs: (CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob)[];
+  listed: ListedJob[];
+  listed_whole: string[];
   gone: string[];
+  queues: QueueStatus[];
   connections: Connection[] | null;
 }
 export interface ProgramJob {
   kind: 'program';
-  id: string;
   cluster: string;
   name: string;
-  state: JobState;
-  revision: number;
   slurm_id: string | null;
-  restarts: number;
+  user: string | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  priority: number | null;
   reason: string | null;
   why: string | null;
+  nodes: string[];
+  node_count: number | null;
+  gpus: number;
+  gpu_load: number | null;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  id: string;
+  state: JobState;
+  revision: number;
+  restarts: number;
   advice: string | null;
   warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
   state_since_s: number;
-  submitted_s: number | null;
-  started_s: number | null;
-  ended_s: number | null;
   erased_s: number | null;
-  start_estimate_s: number | null;
-  limit_s: number | null;
-  partition: string | null;
-  account: string | null;
-  qos: string | null;
-  nodes: string[];
-  gpus: number;
   image: string | null;
   container_name: string | null;
   runtime: string;
@@ -351,9 +367,6 @@ export interface ProgramJob {
   signal: number | null;
   usage: Usage | null;
   cancel_requested_s: number | null;
-  tasks: {
-    [k: string]: string;
-  };
   no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
@@ -372,32 +385,39 @@ export interface ProgramJob {
  */
 export interface ScriptJob {
   kind: 'script';
-  id: string;
   cluster: string;
   name: string;
-  state: JobState;
-  revision: number;
   slurm_id: string | null;
-  restarts: number;
+  user: string | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  priority: number | null;
   reason: string | null;
   why: string | null;
+  nodes: string[];
+  node_count: number | null;
+  gpus: number;
+  gpu_load: number | null;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  id: string;
+  state: JobState;
+  revision: number;
+  restarts: number;
   advice: string | null;
   warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
   state_since_s: number;
-  submitted_s: number | null;
-  started_s: number | null;
-  ended_s: number | null;
   erased_s: number | null;
-  start_estimate_s: number | null;
-  limit_s: number | null;
-  partition: string | null;
-  account: string | null;
-  qos: string | null;
-  nodes: string[];
-  gpus: number;
   image: string | null;
   container_name: string | null;
   runtime: string;
@@ -405,9 +425,6 @@ export interface ScriptJob {
   signal: number | null;
   usage: Usage | null;
   cancel_requested_s: number | null;
-  tasks: {
-    [k: string]: string;
-  };
   no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
@@ -422,32 +439,39 @@ export interface ScriptJob {
 }
 export interface SessionJob {
   kind: 'session';
-  id: string;
   cluster: string;
   name: string;
-  state: JobState;
-  revision: number;
   slurm_id: string | null;
-  restarts: number;
+  user: string | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  priority: number | null;
   reason: string | null;
   why: string | null;
+  nodes: string[];
+  node_count: number | null;
+  gpus: number;
+  gpu_load: number | null;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  id: string;
+  state: JobState;
+  revision: number;
+  restarts: number;
   advice: string | null;
   warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
   state_since_s: number;
-  submitted_s: number | null;
-  started_s: number | null;
-  ended_s: number | null;
   erased_s: number | null;
-  start_estimate_s: number | null;
-  limit_s: number | null;
-  partition: string | null;
-  account: string | null;
-  qos: string | null;
-  nodes: string[];
-  gpus: number;
   image: string | null;
   container_name: string | null;
   runtime: string;
@@ -455,9 +479,6 @@ export interface SessionJob {
   signal: number | null;
   usage: Usage | null;
   cancel_requested_s: number | null;
-  tasks: {
-    [k: string]: string;
-  };
   no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
@@ -475,32 +496,39 @@ export interface SessionJob {
 }
 export interface KernelJob {
   kind: 'kernel';
-  id: string;
   cluster: string;
   name: string;
-  state: JobState;
-  revision: number;
   slurm_id: string | null;
-  restarts: number;
+  user: string | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  priority: number | null;
   reason: string | null;
   why: string | null;
+  nodes: string[];
+  node_count: number | null;
+  gpus: number;
+  gpu_load: number | null;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  id: string;
+  state: JobState;
+  revision: number;
+  restarts: number;
   advice: string | null;
   warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
   state_since_s: number;
-  submitted_s: number | null;
-  started_s: number | null;
-  ended_s: number | null;
   erased_s: number | null;
-  start_estimate_s: number | null;
-  limit_s: number | null;
-  partition: string | null;
-  account: string | null;
-  qos: string | null;
-  nodes: string[];
-  gpus: number;
   image: string | null;
   container_name: string | null;
   runtime: string;
@@ -508,9 +536,6 @@ export interface KernelJob {
   signal: number | null;
   usage: Usage | null;
   cancel_requested_s: number | null;
-  tasks: {
-    [k: string]: string;
-  };
   no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
@@ -527,32 +552,39 @@ export interface KernelJob {
 }
 export interface LabJob {
   kind: 'lab';
-  id: string;
   cluster: string;
   name: string;
-  state: JobState;
-  revision: number;
   slurm_id: string | null;
-  restarts: number;
+  user: string | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  priority: number | null;
   reason: string | null;
   why: string | null;
+  nodes: string[];
+  node_count: number | null;
+  gpus: number;
+  gpu_load: number | null;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  id: string;
+  state: JobState;
+  revision: number;
+  restarts: number;
   advice: string | null;
   warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
   state_since_s: number;
-  submitted_s: number | null;
-  started_s: number | null;
-  ended_s: number | null;
   erased_s: number | null;
-  start_estimate_s: number | null;
-  limit_s: number | null;
-  partition: string | null;
-  account: string | null;
-  qos: string | null;
-  nodes: string[];
-  gpus: number;
   image: string | null;
   container_name: string | null;
   runtime: string;
@@ -560,9 +592,6 @@ export interface LabJob {
   signal: number | null;
   usage: Usage | null;
   cancel_requested_s: number | null;
-  tasks: {
-    [k: string]: string;
-  };
   no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
@@ -586,6 +615,47 @@ export interface Lab {
   port: number;
   base_url: string;
   step: LabStep;
+}
+/**
+ * A job that only Slurm lists, or some tasks of an array: the agent has no record of it.
+ */
+export interface ListedJob {
+  kind: 'listed';
+  cluster: string;
+  name: string;
+  slurm_id?: string | null;
+  user?: string | null;
+  partition?: string | null;
+  account?: string | null;
+  qos?: string | null;
+  priority?: number | null;
+  reason?: string | null;
+  why?: string | null;
+  nodes?: string[];
+  node_count?: number | null;
+  gpus?: number;
+  gpu_load?: number | null;
+  submitted_s?: number | null;
+  started_s?: number | null;
+  ended_s?: number | null;
+  start_estimate_s?: number | null;
+  limit_s?: number | null;
+  tasks?: {
+    [k: string]: string;
+  };
+  id?: string | null;
+  state: string;
+  mine?: boolean;
+  array?: string | null;
+}
+/**
+ * How new a listing of a cluster's queue is.
+ */
+export interface QueueStatus {
+  cluster: string;
+  asked_s: number | null;
+  problem: Problem | null;
+  interval_s: number;
 }
 /**
  * The way to a cluster, as it is.
@@ -1137,47 +1207,6 @@ export interface Preview {
   cost: Cost | null;
   checks: Check[];
   start_estimate_s: number | null;
-}
-/**
- * What a cluster's queue has come to since a cursor.
- */
-export interface QueueChanges {
-  cluster: string;
-  cursor: string;
-  whole: boolean;
-  entries: QueueEntry[];
-  gone: string[];
-  ended: QueueEntry[];
-  asked_s: number | null;
-  problem: Problem | null;
-  interval_s: number;
-}
-/**
- * A row of the cluster's queue; `id` is ours where the job is one of ours.
- */
-export interface QueueEntry {
-  slurm_id: string;
-  state: string;
-  name: string;
-  user: string;
-  partition: string;
-  array_id?: string | null;
-  account?: string | null;
-  qos?: string | null;
-  priority?: number | null;
-  reason?: string | null;
-  why?: string | null;
-  nodes?: string | null;
-  node_count?: number | null;
-  gpus?: number;
-  gpu_load?: number | null;
-  submitted_s?: number | null;
-  started_s?: number | null;
-  start_estimate_s?: number | null;
-  ended_s?: number | null;
-  elapsed_s?: number | null;
-  limit_s?: number | null;
-  id?: string | null;
 }
 /**
  * A job that stays as it was.

@@ -50,8 +50,8 @@ from jupyter_slurm.wire import (
     LogChunk,
     Preview,
     ProgramSpec,
-    QueueEntry,
     Result,
+    Row,
     Stream,
     Transfer,
     TransferState,
@@ -311,17 +311,9 @@ class MemoryService(FileSide, JobSide, QueueSide):
         raise NotFoundError(f"There is no image {name!r}.")
 
     # --- the queue ---
-    def queue(self, cluster: str | None = None) -> list[QueueEntry]:
+    def queue(self, cluster: str | None = None) -> list[Row]:
         return [
-            QueueEntry(
-                slurm_id=str(job.slurm_id),
-                state=job.state,
-                name=job.name,
-                user="ada",
-                partition="all",
-                id=job.id,
-            )
-            for job in self.jobs(cluster)
+            msgspec.structs.replace(job, user="ada", partition="all") for job in self.jobs(cluster)
         ]
 
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:

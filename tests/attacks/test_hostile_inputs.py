@@ -35,7 +35,8 @@ from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Store
 from jupyter_slurm.jobs.watching import usage
 from jupyter_slurm.jobs.watching.comparison import Comparison
-from jupyter_slurm.jobs.watching.queue_rows import entry_of, nodes_of, waits_for
+from jupyter_slurm.jobs.watching.listing import listed_job
+from jupyter_slurm.jobs.watching.queue_rows import nodes_of, waits_for
 from jupyter_slurm.jobs.watching.watcher import Watch
 from jupyter_slurm.kernel import frames
 from jupyter_slurm.slurm import (
@@ -75,7 +76,7 @@ def rows_of_the_queue(data: bytes) -> object:
     rows = squeue.parse(data)
     for row in rows:
         with_nodes(row)
-    return [(entry_of(row, None, is_mine=False), waits_for(row)) for row in rows]
+    return [(listed_job(row, "here", mine=False), waits_for(row)) for row in rows]
 
 
 def with_nodes(row: squeue.QueueRow) -> tuple[str, ...]:
@@ -87,7 +88,7 @@ def with_nodes(row: squeue.QueueRow) -> tuple[str, ...]:
 
 def rows_of_accounting(data: bytes) -> object:
     rows = sacct.parse(data)
-    return sacct.summarise(rows), [queue._ended_entry(row, {}) for row in rows]
+    return sacct.summarise(rows), [queue._listed_job(row, "here") for row in rows]
 
 
 def lab(data: bytes) -> object:

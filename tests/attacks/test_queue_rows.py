@@ -16,7 +16,7 @@ import pytest
 from jupyter_slurm.jobs.submission.options import comment_token
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.fields import FIELD_END, RECORD_END
-from jupyter_slurm.wire import Job, JobKind, JobState, QueueEntry
+from jupyter_slurm.wire import Job, JobKind, JobState, Row
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
@@ -75,22 +75,23 @@ def forged_running(job: Job) -> str:
     )
 
 
-def listed_thrice(site: Site, *, everyone: bool) -> dict[str, QueueEntry]:
+def listed_thrice(site: Site, *, everyone: bool) -> dict[str, Row]:
     """The queue by Slurm's ids, when two listings of it have gone through all that reads them."""
     name = f"{site.cluster.name} squeue"
 
     def count() -> int:
         return site.service.status().commands.get(name, 0)
 
-    before = count()
+    before, look = count(), (site.cluster.name,)
 
     def thrice() -> bool:
-        site.service.queue_changes(None, "", 0.0, everyone)
+        site.service.changes("", 0.0, "", look, everyone)
         return count() >= before + 3
 
     wait_until(thrice, PATIENCE_S)
-    told = site.service.queue_changes(None, "", 0.0, everyone)
-    return {entry.slurm_id: entry for entry in told.entries}
+    told = site.service.changes("", 0.0, "", look, everyone)
+    rows: list[Row] = [*told.jobs, *told.listed]
+    return {row.slurm_id or "": row for row in rows}
 
 
 def waiting_job(site: Site) -> Job:
@@ -108,8 +109,8 @@ def test_a_row_in_a_text_of_another_users_job_is_no_row(site: Site) -> None:
         assert now.partition != "owned"
         assert rows[theirs].user == ATTACKER, "the hostile job was listed"
         mine = rows[job.slurm_id or ""]
-        assert (mine.id, mine.state, mine.nodes) == (job.id, "PENDING", None)
-        assert EVIL_NODE not in {row.nodes for row in rows.values()}
+        assert (mine.id, mine.state, mine.nodes) == (job.id, "PENDING", ())
+        assert EVIL_NODE not in {node for row in rows.values() for node in row.nodes}
         assert theirs not in listed_thrice(site, everyone=False)
     site.service.cancel(job.id)
 

@@ -489,8 +489,8 @@ def test_jobs_are_a_table_that_no_name_can_steer(run: Run) -> None:
     code, out, _ = run(Listing(), "jobs")
     assert code == 0
     assert "\x1b" not in out
-    assert out.splitlines()[0].split() == "ID NAME CLUSTER SLURM STATE NODE NOTE".split()
-    assert "aaaaaaaa  n     local    7" in out
+    assert out.splitlines()[0].split() == "ID SLURM CLUSTER NAME STATE NODES NOTE".split()
+    assert "aaaaaaaa  7" in out
     assert "n1, n2" in out
     assert json.loads(run(Listing(), "jobs", "--json")[1])[0]["id"] == "aaaaaaaa"
 

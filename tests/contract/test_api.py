@@ -121,7 +121,7 @@ def test_the_cluster_tells_what_it_offers(api: Api, slurm_cluster: SlurmCluster)
 
 def test_the_queue_knows_which_jobs_are_ours(api: Api) -> None:
     job = api.submit(sleeper())
-    assert job.id in [entry.id for entry in api.queue()]
+    assert job.id in [row.id for row in api.queue()]
     api.cancel(job.id)
 
 

@@ -59,7 +59,6 @@ def test_a_cursor_of_an_agent_that_is_no_more_is_the_beginning(any_api: AnyApi) 
     job = submitted(any_api)
     told = any_api.api.changes("0badcafe.7.0", PATIENCE_S)
     assert (told.whole, [one.id for one in told.jobs]) == (True, [job.id])
-    assert any_api.api.queue_changes(None, "0badcafe.7", PATIENCE_S).whole
     assert any_api.api.node_changes(None, "0badcafe.7", PATIENCE_S).nodes
     cancelled(any_api, job)
 
@@ -68,12 +67,15 @@ def test_a_cursor_of_an_agent_that_is_no_more_is_the_beginning(any_api: AnyApi) 
 def test_the_queue_is_told_whole_and_then_what_is_new(any_api: AnyApi) -> None:
     api = any_api.api
     for everyone in (False, True):
-        told = api.queue_changes(None, "", PATIENCE_S, everyone)
-        assert (told.whole, told.gone, told.problem) == (True, (), None)
-        assert told.asked_s is not None
-        again = api.queue_changes(None, told.cursor, 0.0, everyone)
+        look = (api.clusters()[0].name,)
+        told = api.changes("", PATIENCE_S, "", look, everyone)
+        assert (told.whole, told.gone) == (True, ())
+        while told.queues[0].asked_s is None:
+            told = api.changes(told.cursor, PATIENCE_S, "", look, everyone)
+        assert (told.queues[0].cluster, told.queues[0].problem) == (look[0], None)
+        again = api.changes(told.cursor, 0.0, "", look, everyone)
         assert again.whole is False
-        assert not {entry.slurm_id for entry in again.entries} & set(again.gone)
+        assert not {row.key for row in again.listed} & set(again.gone)
 
 
 def test_nodes_and_partitions_are_told(any_api: AnyApi) -> None:
@@ -86,6 +88,6 @@ def test_nodes_and_partitions_are_told(any_api: AnyApi) -> None:
 
 
 def test_a_cluster_that_there_is_not_cannot_be_looked_at(any_api: AnyApi) -> None:
-    for call in ("queue_changes", "node_changes", "history", "spending"):
+    for call in ("node_changes", "history", "spending"):
         with pytest.raises(NotFoundError, match="nosuch"):
             getattr(any_api.api, call)("nosuch")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jupyter_slurm.job import JobHandle
-from jupyter_slurm.wire import JobKind, JobState, QueueEntry, Usage
+from jupyter_slurm.wire import JobKind, JobState, ListedJob, Usage
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
@@ -28,24 +28,23 @@ def history_is_what_has_ended_the_latest_first(site: Site) -> None:
     began_s = time.time()
     theirs = site.cluster.submit("--output=/dev/null", stdin="#!/bin/sh\nexit 3")
     array = site.cluster.submit("--output=/dev/null", "--array=1-2", stdin="#!/bin/sh\n")
-    ours = site.run("1")
+    site.run("1")
     running = site.service.submit(spec(LONG))
     site.wait(running.id, JobState.RUNNING)
     site.cluster.submit("--uid=nobody", "--output=/dev/null", "--chdir=/", stdin="#!/bin/sh\n")
-    found: list[QueueEntry] = []
+    found: list[ListedJob] = []
 
     def all_are_told() -> bool:
         nonlocal found
         found = site.service.history()
-        return len(found) >= 4
+        by_id = {row.slurm_id: row for row in found}
+        return theirs in by_id and array in by_id and by_id[array].tasks == {"COMPLETED": "1-2"}
 
     wait_until(all_are_told)
-    by_id = {entry.slurm_id: entry for entry in found}
-    assert set(by_id) == {theirs, f"{array}_1", f"{array}_2", ours.slurm_id}
-    assert (by_id[theirs].state, by_id[theirs].id) == ("FAILED", None)
-    assert by_id[ours.slurm_id or ""].id == ours.id
-    assert by_id[f"{array}_1"].array_id == array
-    ends = [entry.ended_s or 0.0 for entry in found]
+    assert {row.slurm_id for row in found} == {theirs, array}, "a job of ours has a row already"
+    by_id = {row.slurm_id: row for row in found}
+    assert (by_id[theirs].state, by_id[array].state) == ("FAILED", "COMPLETED")
+    ends = [row.ended_s or 0.0 for row in found]
     assert ends == sorted(ends, reverse=True)
     assert ends[-1] >= began_s - 1
     assert site.service.history(days=1e-9) == []

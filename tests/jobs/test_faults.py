@@ -149,7 +149,7 @@ def test_a_strangers_job_that_has_the_slurm_id_of_ours_is_left_alone(
     assert "asked to end" not in str(told)
     site.service.cancel(waits.id)
     queue = site.service.queue()
-    assert {entry.slurm_id: entry.id for entry in queue} == dict.fromkeys(theirs)
+    assert {row.slurm_id: row.id for row in queue} == dict.fromkeys(theirs)
     ended = site.wait(waits.id)
     assert (ended.state, ended.inferred) == (JobState.CANCELLED, True)
     lost = site.wait(runs.id)

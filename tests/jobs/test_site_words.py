@@ -66,7 +66,7 @@ def test_a_job_that_a_plugin_has_rewritten_is_followed_and_shown_as_slurm_has_it
     assert (job.partition, job.limit_s) == ("long", 420)
     assert str(job.warning).endswith("See the wiki.")
     wait_until(lambda: "up" in site.so_far(runs.id))
-    listed = {entry.slurm_id: entry.id for entry in site.service.queue()}
+    listed = {row.slurm_id: row.id for row in site.service.queue()}
     for one in (runs, cell):
         assert listed[site.service.job(one.id).slurm_id or ""] == one.id
     for one in (runs, cell):
@@ -98,8 +98,7 @@ def test_a_heterogeneous_job_runs_writes_and_is_cancelled_by_the_id_of_any_part(
     for word in (job.slurm_id, f"{job.slurm_id}+0", f"{job.slurm_id}+1"):
         assert site.service.job(word or "").id == runs.id
     assert site.service.why(f"{job.slurm_id}+0").state is JobState.RUNNING
-    parts = [entry for entry in site.service.queue() if entry.id == runs.id]
-    assert sorted(entry.slurm_id for entry in parts) == [f"{job.slurm_id}+{n}" for n in (0, 1)]
+    assert [row.id for row in site.service.queue()].count(runs.id) == 1
     [(_, told)] = steer_each(site.service, "cancel", [f"{job.slurm_id}+1"])
     assert isinstance(told, str)
     assert site.wait(runs.id).state is JobState.CANCELLED

@@ -41,14 +41,15 @@ from jupyter_slurm.wire import (
     JobState,
     JobVerb,
     LabEntry,
+    ListedJob,
     LogChunk,
     Output,
     Partition,
     Preview,
     ProgramSpec,
-    QueueEntry,
     Refusal,
     Result,
+    Row,
     Show,
     Stream,
     UpdateDisplayData,
@@ -314,10 +315,11 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         self.change(job.id, state=JobState.CANCELLED, ended_s=time.time())
         self.remove(job.id)
 
-    def queue(self, cluster: str | None = None) -> list[QueueEntry]:
+    def queue(self, cluster: str | None = None) -> list[Row]:
         self.far()
         return [
-            QueueEntry(
+            ListedJob(
+                cluster="fake",
                 slurm_id="900",
                 state="PENDING",
                 name="<b>their job</b>\x1b[31m",

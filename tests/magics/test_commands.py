@@ -113,7 +113,7 @@ def test_logs_never_floods_the_notebook(shell: Shell, api: FakeApi) -> None:
 
 
 def test_queue_info_clusters_and_doctor_tell_what_the_cluster_says(shell: Shell) -> None:
-    assert table(shell, "%slurm queue").rows[0]["Node or reason"] == "It waits for free nodes."
+    assert table(shell, "%slurm queue").rows[0]["Note"] == "It waits for free nodes."
     assert table(shell, "%slurm info").rows[0]["Partition"] == "gpu (default)"
     assert table(shell, "%slurm clusters").rows[0]["Cluster"] == "fake (default)"
     assert shell.run("%slurm doctor").out == "✔ fake answers.\n✖ No GPUs.\n    Ask for some.\n"

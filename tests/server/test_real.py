@@ -143,12 +143,13 @@ def test_many_pages_ask_slurm_no_more_than_one(served: Served) -> None:
     with client.watch() as page:
         page.say(watch=1, call="changes")
         page.until(1, id=job["id"], state="RUNNING")
+    clusters = [one["name"] for one in client.call("clusters")]
     for count in (1, 10):
         with ExitStack() as stack:
             pages = [stack.enter_context(served.client().watch()) for _ in range(count)]
             for one in pages:
                 one.say(watch=1, call="changes")
-                one.say(watch=2, call="queue_changes", args={"everyone": True})
+                one.say(watch=2, call="changes", args={"look": clusters, "everyone": True})
                 one.say(watch=3, call="logs", args={"job_id": job["id"]})
             for one in pages:
                 one.value(2)

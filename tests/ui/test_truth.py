@@ -21,7 +21,7 @@ def test_a_job_that_is_changed_in_a_terminal_changes_in_every_view(
     cluster.run("scontrol", "release", job)
     views.all_say("running")
     cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=3:30:00")
-    views.all_say("3 h 30 min", brief=("3 h 2",), queue=("3 h 30",))  # 3 h 29 min left, and less
+    views.all_say("3 h 30 min", brief=("3 h 30",), queue=("3 h 30",))
     cluster.run("scontrol", "update", f"JobId={job}", "JobName=renamed")
     views.all_say("renamed")
     cluster.run("scontrol", "requeue", job)

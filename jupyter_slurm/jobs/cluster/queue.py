@@ -7,11 +7,11 @@ from bisect import bisect_left
 
 from jupyter_slurm.errors import CommandError, RequestError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
-from jupyter_slurm.jobs.watching.listing import Ours
-from jupyter_slurm.jobs.watching.queue_rows import entry_of, the_accounted, the_same
+from jupyter_slurm.jobs.watching.listing import Ours, rows_of, whole_array
+from jupyter_slurm.jobs.watching.queue_rows import the_accounted
 from jupyter_slurm.slurm import sacct, sprio, squeue, states
 from jupyter_slurm.slurm.options import suggest
-from jupyter_slurm.wire import CommandOutput, Job, JobPriority, QueueEntry
+from jupyter_slurm.wire import CommandOutput, Job, JobPriority, ListedJob, Row
 
 ASK_WAIT_S = 5.0
 _MOST_DAYS = 366
@@ -20,59 +20,62 @@ _COMMANDS = (
 )
 
 
-def entries(cluster: SlurmCluster, ours: Ours) -> list[QueueEntry]:
+def rows(cluster: SlurmCluster, ours: Ours) -> list[Row]:
     """Return the jobs of all users. `ours`: our records by Slurm's ID."""
-    rows = squeue.parse(cluster.ask(squeue.all_argv()))
-    user = cluster.transport.user()
-    found = []
-    for row in rows:
-        is_mine = row.user == user
-        known = ours.get(row.slurm_id) or ours.get(row.whole_id) or ()
-        found.append(entry_of(row, the_same(row, known if is_mine else ()), is_mine=is_mine))
-    return found
+    listed = squeue.split(cluster.ask(squeue.all_argv()))
+    return rows_of(listed, ours, cluster.transport.user(), cluster.name)
 
 
-def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[QueueEntry]:
+def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[ListedJob]:
     """Return what `Api.history` does. `ours`: our records by Slurm's id."""
     if not 0 < days <= _MOST_DAYS:
         raise RequestError(f"Cannot list {days:g} days of history.")
     since_s = time.time() - days * 86400
     argv = sacct.mine_argv(cluster.transport.user(), since_s)
     try:
-        rows = sacct.parse(cluster.ask(argv))
+        accounted = sacct.parse(cluster.ask(argv))
     except CommandError as exc:
         if sacct.is_disabled(str(exc)):
             return []
         raise
     # A job that was requeued has several records: the last one says how it ended.
-    jobs = {row.slurm_id: row for row in rows if row.step is None}
+    jobs = {row.slurm_id: row for row in accounted if row.step is None}
     ended = [row for row in jobs.values() if states.is_terminal(row.state)]
-    found = [_ended_entry(row, ours) for row in ended if (row.end_s or 0) >= since_s]
-    return sorted(found, key=lambda entry: entry.ended_s or 0, reverse=True)
+    others = [_listed_job(row, cluster.name) for row in ended if not _is_ours(row, ours)]
+    arrays: dict[str, list[ListedJob]] = {}
+    for job in others:
+        arrays.setdefault((job.slurm_id or "").partition("_")[0], []).append(job)
+    found = [
+        whole_array(some, {}) if "_" in (some[0].slurm_id or "") else some[0]
+        for some in arrays.values()
+    ]
+    late = [job for job in found if (job.ended_s or 0) >= since_s]
+    return sorted(late, key=lambda job: job.ended_s or 0, reverse=True)
 
 
-def _ended_entry(row: sacct.AcctRow, ours: Ours) -> QueueEntry:
-    array_id, in_array, _ = row.slurm_id.partition("_")
-    whole_id = array_id.partition("+")[0]
-    job = the_accounted(row, ours.get(row.slurm_id) or ours.get(whole_id) or ())
-    return QueueEntry(
+def _is_ours(row: sacct.AcctRow, ours: Ours) -> bool:
+    whole_id = row.slurm_id.partition("_")[0].partition("+")[0]
+    return the_accounted(row, ours.get(row.slurm_id) or ours.get(whole_id) or ()) is not None
+
+
+def _listed_job(row: sacct.AcctRow, cluster: str) -> ListedJob:
+    return ListedJob(
+        cluster=cluster,
         slurm_id=row.slurm_id,
-        state=row.state,
+        mine=True,
         name=row.name,
-        user=row.user or "",
-        partition=row.partition or "",
-        array_id=array_id if in_array else None,
+        state=row.state,
+        user=row.user,
+        partition=row.partition,
         account=row.account,
         qos=row.qos,
-        nodes=row.nodelist,
+        nodes=(row.nodelist,) if row.nodelist else (),
         node_count=row.node_count,
         gpus=row.gpus,
         submitted_s=row.submit_s,
         started_s=row.start_s,
         ended_s=row.end_s,
-        elapsed_s=row.elapsed_s,
         limit_s=int(row.limit_s) if row.limit_s is not None else None,
-        id=job.id if job else None,
     )
 
 

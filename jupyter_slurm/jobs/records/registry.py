@@ -31,8 +31,10 @@ class JobRegistry:
         self._closed = False
         self._change_count = 0
         found = sorted(store.load(), key=lambda record: record.job.revision)
-        for record in found:  # the pushing process has ended
-            record.job = msgspec.structs.replace(record.job, transfer=None)
+        for record in found:  # the process that observed these has ended
+            record.job = msgspec.structs.replace(
+                record.job, transfer=None, priority=None, gpu_load=None
+            )
         self._records = ChangeLog[Record](lambda record: record.job.revision)
         self._records.update((record.job.id, record) for record in found)
         self.cursors = Cursors(found[-1].job.revision if found else 0)
@@ -147,6 +149,22 @@ class JobRegistry:
             self.store.save(record)
             self._enter(record)
             return record.job
+
+    def next_revision(self) -> int:
+        """Raise the revision, for a row that is no record's; call it within `lock`."""
+        self.cursors.latest += 1
+        self._notify()
+        return self.revision
+
+    def observe(self, job_id: str, **changes: Any) -> None:
+        """Change fields of the job that are asked for anew while it lives, and are not saved."""
+        with self._changed:
+            record = self._records.get(job_id)
+            if record is None or all(getattr(record.job, n) == v for n, v in changes.items()):
+                return
+            self.cursors.latest += 1
+            record.job = msgspec.structs.replace(record.job, revision=self.revision, **changes)
+            self._enter(record)
 
     def found(self, seen: Job, **changes: Any) -> Job:
         """Change the job by an observation that began when it was `seen`. Do nothing if its state

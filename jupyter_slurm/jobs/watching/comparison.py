@@ -73,6 +73,7 @@ class Comparison:
             self._absent_since_s.pop(job.id, None)
             # Saved with the changes that follow: a row that is new to us brings some.
             self._registry.record(job.id).slurm_submitted_s = row.submit_s
+            self._registry.observe(job.id, priority=row.priority)
             if found and row.array_job_id is not None:
                 self._tasks_seen(job.id, found)
             self._row_seen(job, row, nodes, began_s)
@@ -182,11 +183,13 @@ def _by_row(job: Job, row: QueueRow, state: JobState, nodes: tuple[str, ...]) ->
         "state": state,
         # As it may have been renamed; our own names in Slurm end in the id (`slurm_name`).
         "name": (row.name or "").removesuffix(f".{job.id}") or job.name,
+        "user": row.user,
         "partition": row.partition,
         "account": row.account,
         "qos": row.qos,
         "limit_s": int(row.limit_s) if row.limit_s is not None else None,
         "gpus": gpus_of(row) or job.gpus,
+        "node_count": row.node_count,
     }
     if row.state == JobState.RUNNING:
         changes |= {

@@ -34,8 +34,8 @@ class GpuLoads:
         self._due_s = float("-inf")
 
     def read(self, transport: Transport, jobs: Iterable[Job]) -> Mapping[str, float]:
-        """Map Slurm's id of each job that measures its GPUs to their mean load, 0 to 1. Within
-        half a minute return the same map again."""
+        """Map the id of each job that measures its GPUs to their mean load, 0 to 1. Within half a
+        minute return the same map again."""
         if time.monotonic() < self._due_s:
             return self._known
         spans = _spans(jobs)
@@ -45,15 +45,15 @@ class GpuLoads:
             self._known, self._due_s = {}, time.monotonic() + _AFTER_ERROR_S
             return self._known
         busy: dict[str, list[float]] = {}
-        for (slurm_id, _), content in zip(spans, contents, strict=True):
-            busy.setdefault(slurm_id, []).extend(_utilisations(content or b""))
+        for (job_id, _), content in zip(spans, contents, strict=True):
+            busy.setdefault(job_id, []).extend(_utilisations(content or b""))
         self._known = {one: round(sum(all_) / len(all_), 2) for one, all_ in busy.items() if all_}
         self._due_s = time.monotonic() + _EVERY_S
         return self._known
 
 
 def _spans(jobs: Iterable[Job]) -> list[tuple[str, Span]]:
-    """Return where the last samples of the jobs that measure GPUs lie, each with Slurm's id.
+    """Return where the last samples of the jobs that measure GPUs lie, each with the job's id.
     Arrays are left out: their tasks write no file of the array's."""
     found = []
     for job in jobs:
@@ -63,7 +63,7 @@ def _spans(jobs: Iterable[Job]) -> list[tuple[str, Span]]:
         folder = JobDir(PurePosixPath(job.job_dir))
         for node in range(max(1, len(job.nodes))):
             path = folder.usage(job.restarts, node)
-            found.append((job.slurm_id, Span(path, -_LINE_BYTES, _LINE_BYTES)))
+            found.append((job.id, Span(path, -_LINE_BYTES, _LINE_BYTES)))
     return found[:_MOST_FILES]
 
 

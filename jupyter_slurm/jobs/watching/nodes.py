@@ -83,7 +83,7 @@ class Nodes:
     def _keep(self) -> None:
         errors = 0
         while not self._stop.is_set():
-            if not self._shown.looked_at:
+            if not self._shown.has_viewers:
                 self._wake.wait()
                 self._wake.clear()
                 self._now.wait(self._shown.due_s)

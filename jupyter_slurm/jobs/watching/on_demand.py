@@ -1,8 +1,4 @@
-"""Where something is put up that a cluster is asked for only while somebody looks at it.
-
-Knows the clients that look, how far each knows and when to tell it; what it is, and how it is asked
-for, is others'.
-"""
+"""Viewers of what a cluster is asked for only while a client looks, and a value put up for them."""
 
 from __future__ import annotations
 
@@ -25,59 +21,84 @@ def backed_off_s(interval_s: float, errors: int) -> float:
     return min(doubled_s, _BACK_OFF_LONGEST_S)
 
 
-class OnDemand:
-    """`lock` guards what is put up. `interval_s`: how often it is asked for while somebody looks;
-    so long a client that has looked counts as looking, for between two looks there is a moment."""
+class Viewers:
+    """Counts the clients that look at something which is asked for every `interval_s` meanwhile. A
+    client that has looked counts as a viewer that long: it takes a moment to look again."""
 
-    def __init__(self, interval_s: float, closed: Callable[[], bool]) -> None:
-        """Begin without an answer. `closed`: nobody is to wait any more."""
-        self.lock = threading.Condition()
-        self.cursors = Cursors()
+    def __init__(self, interval_s: float) -> None:
+        self.interval_s = interval_s
         self.asked_s: float | None = None
         """When there was last an answer, in UTC epoch seconds."""
         self.problem: Problem | None = None
         """Why there was none since."""
-        self.interval_s = interval_s
-        self._closed = closed
         self._tried_s = float("-inf")
-        self._looking = 0
+        self._counting = threading.Lock()
+        self._viewing = 0
         self._left_s = float("-inf")
 
     @property
-    def cursor(self) -> str:
-        return self.cursors.cursor(self.cursors.latest)
-
-    @property
-    def looked_at(self) -> bool:
-        return self._looking > 0 or time.monotonic() - self._left_s < self.interval_s
+    def has_viewers(self) -> bool:
+        return self._viewing > 0 or time.monotonic() - self._left_s < self.interval_s
 
     @property
     def due_s(self) -> float:
         """Seconds until it may be asked for again."""
         return max(0.0, self._tried_s + self.interval_s - time.monotonic())
 
+    @property
+    def is_old(self) -> bool:
+        """Tell whether it was not asked for in time, as no client has looked."""
+        return time.monotonic() - self._tried_s > 2 * self.interval_s
+
+    @contextmanager
+    def viewing(self, begin: Callable[[], None]) -> Iterator[None]:
+        """Count a viewer. Call `begin` for the first one."""
+        with self._counting:
+            is_first = not self.has_viewers
+            self._viewing += 1
+        try:
+            if is_first:
+                begin()
+            yield
+        finally:
+            with self._counting:
+                # In this order: in between, too, a caller without the lock finds a viewer.
+                self._left_s = time.monotonic()
+                self._viewing -= 1
+
+    def tried(self, problem: Problem | None) -> bool:
+        """Note an answer, or why there was none; return whether viewers see a difference."""
+        is_other = self.asked_s is None or problem != self.problem or self.is_old
+        self._tried_s, self.problem = time.monotonic(), problem
+        if problem is None:
+            self.asked_s = time.time()
+        return is_other
+
+
+class OnDemand(Viewers):
+    """A value that is asked for while clients look; `lock` guards the value."""
+
+    def __init__(self, interval_s: float, closed: Callable[[], bool]) -> None:
+        """Begin without an answer. `closed`: no client may wait any more."""
+        super().__init__(interval_s)
+        self.lock = threading.Condition()
+        self.cursors = Cursors()
+        self._closed = closed
+
+    @property
+    def cursor(self) -> str:
+        return self.cursors.cursor(self.cursors.latest)
+
     # --- for those who look ---
 
     @contextmanager
     def look(self, cursor: str, wait_s: float, begin: Callable[[], None]) -> Iterator[int | None]:
         """Wait up to `wait_s` for news after `cursor`, then hold the lock. Yield the revision that
-        the caller knows; None: nothing.
-
-        `begin` is called, with the lock, when nobody has looked before.
-        """
-        with self.lock:
-            was_looked_at = self.looked_at
-            self._looking += 1
-            try:
-                if not was_looked_at:
-                    begin()
-                known, _ = self.cursors.read(cursor)
-                self._wait(known, wait_s)
-                yield known
-            finally:
-                # In this order: in between, too, a caller without the lock sees somebody look.
-                self._left_s = time.monotonic()
-                self._looking -= 1
+        the caller knows; None: nothing. Call `begin` for the first viewer."""
+        with self.lock, self.viewing(begin):
+            known, _ = self.cursors.read(cursor)
+            self._wait(known, wait_s)
+            yield known
 
     def _wait(self, known: int | None, wait_s: float) -> None:
         now_s = time.monotonic()
@@ -106,7 +127,6 @@ class OnDemand:
         """Note an answer; `changed`: another than before, put up at the next revision."""
         with self.lock:
             is_first = self.asked_s is None
-            self.asked_s = time.time()
             self._tell(changed or is_first, None)
 
     def failed(self, problem: Problem) -> None:
@@ -115,8 +135,7 @@ class OnDemand:
             self._tell(False, problem)
 
     def _tell(self, changed: bool, problem: Problem | None) -> None:
-        self._tried_s = time.monotonic()
         if changed or problem != self.problem:
-            self.problem = problem
             self.cursors.latest += 1
+        self.tried(problem)
         self.lock.notify_all()

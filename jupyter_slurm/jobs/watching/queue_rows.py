@@ -1,11 +1,9 @@
-"""PURE: what the rows of the queue say of a job of ours, and what is shown of any."""
+"""PURE: which of our jobs a row of squeue is, and what it says of that job."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.submission.options import comment_token, has_token
@@ -13,7 +11,7 @@ from jupyter_slurm.slurm import reasons, states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
 from jupyter_slurm.untrusted_json import unreadable
-from jupyter_slurm.wire import Job, JobState, QueueEntry
+from jupyter_slurm.wire import Job, JobState
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.records.store import Record
@@ -23,9 +21,7 @@ if TYPE_CHECKING:
 _MOST_GPUS = 10**9
 _CLOCKS_DIFFER_S = 300.0
 """By so much the controller's may be behind."""
-_SHOWN = tuple({*QueueRow._fields} & {*QueueEntry.__struct_fields__} - {"reason", "limit_s"})
-"""The fields that an entry takes as they are from its row, where they have the same name."""
-_shown = attrgetter(*_SHOWN)
+_HasStateT = TypeVar("_HasStateT", bound="_HasState")
 
 
 def is_same(record: Record, row: QueueRow | ControlRow) -> bool:
@@ -87,11 +83,16 @@ def the_accounted(row: AcctRow, candidates: Iterable[Record]) -> Job | None:
     return next((record.job for record in candidates if is_accounted(record, row)), None)
 
 
-def leading(rows: list[QueueRow]) -> QueueRow:
+class _HasState(Protocol):
+    @property
+    def state(self) -> str: ...
+
+
+def leading(rows: Iterable[_HasStateT]) -> _HasStateT:
     """Choose of an array's tasks the one that says most of the whole: one that runs, else one that
     waits, else one that went wrong."""
 
-    def rank(row: QueueRow) -> int:
+    def rank(row: _HasStateT) -> int:
         if states.is_terminal(row.state):
             return 4 if row.state == "COMPLETED" else 3
         return {"RUNNING": 0, "PENDING": 2}.get(row.state, 1)
@@ -137,34 +138,3 @@ def waits_for(row: QueueRow) -> dict[str, object]:
         "advice": said.advice,
         "start_estimate_s": row.start_s,
     }
-
-
-@lru_cache(maxsize=1024)
-def _why(reason: str, *, is_mine: bool) -> str:
-    """Explain the reason, cached: in a listing many jobs wait for the same."""
-    of_anybody = None if is_mine else reasons.OF_ANYBODY.get(reason)
-    return of_anybody or reasons.explain(reason).sentence
-
-
-def entry_of(row: QueueRow, job: Job | None, *, is_mine: bool) -> QueueEntry:
-    """Return the entry. `job`: the same one, where it is one of ours; `is_mine`: whether the row is
-    of this user.
-
-    squeue tells the GPUs of a node, not those that were asked for the whole job (`--gpus`): of
-    these only what we have sent ourselves is known.
-    """
-    waits = row.state == "PENDING" and row.reason not in (None, "", "None")
-    shown: dict[str, Any] = dict(zip(_SHOWN, _shown(row), strict=True))
-    return QueueEntry(
-        **shown,
-        array_id=row.array_job_id,
-        reason=row.reason if waits else None,
-        why=_why(row.reason, is_mine=is_mine) if waits else None,
-        nodes=row.nodelist,
-        gpus=gpus_of(row) or (job.gpus if job else 0),
-        submitted_s=row.submit_s,
-        started_s=row.start_s if row.nodelist and not waits else None,
-        start_estimate_s=row.start_s if waits else None,
-        limit_s=int(row.limit_s) if row.limit_s is not None else None,
-        id=job.id if job else None,
-    )

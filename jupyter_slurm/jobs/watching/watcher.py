@@ -77,7 +77,7 @@ class Watch:
         self._stirred_s = time.monotonic()
         self._comparison = Comparison(registry, cluster, self)
         self._gpu_loads = GpuLoads()
-        self.listing = ClusterQueue(cluster.name, cluster.profile.poll_s, self._show, self._closed)
+        self.listing = ClusterQueue(registry, cluster.name, cluster.profile.poll_s, self._show)
         self.nodes = Nodes(cluster, self._closed)
 
     def look(self) -> None:
@@ -128,14 +128,13 @@ class Watch:
         self.nodes.way_opened()
 
     def wake_waiters(self) -> None:
-        """Answer now all calls that wait for the queue or the nodes."""
-        self.listing.wake()
+        """Answer now all calls that wait for the nodes."""
         self.nodes.wake()
 
     def close(self) -> None:
         with self._lock:
             self._stop.set()
-        self.listing.wake()
+        self.listing.close()
         self.nodes.close()
         self._asked.set()
         self._files_wake.set()
@@ -318,16 +317,16 @@ class Watch:
         errors = 0
         while not self._stop.is_set():
             waiting = [r.job for r in self._registry.live(self._cluster.name) if r.job.slurm_id]
-            if not waiting and not self.listing.looked_at:
+            if not waiting and not self.listing.has_viewers:
                 self._queue_wake.wait()
                 self._queue_wake.clear()
                 # A job that is over by then has cost the controller nothing but its sbatch.
-                first_s = self.listing.due_s if self.listing.looked_at else _FIRST_LOOK_S
+                first_s = self.listing.due_s if self.listing.has_viewers else _FIRST_LOOK_S
                 self._asked.wait(min(self._cluster.profile.poll_s, first_s))
                 self._asked.clear()
                 continue
             began_s, rest_s = time.time(), 0.0
-            everyone = self.listing.everyone_looked_at
+            everyone = self.listing.everyone.has_viewers
             try:
                 rows = self._list(waiting, everyone=everyone)
             except (CommandError, TransportError) as exc:
@@ -347,11 +346,13 @@ class Watch:
         """Run the one squeue, for all who look; return the rows of these jobs."""
         user = self._cluster.transport.user()
         argv = squeue.everyone_argv() if everyone else squeue.mine_argv(user)
-        looked_at = self.listing.looked_at
+        has_viewers = self.listing.has_viewers
         rows = squeue.split(self._cluster.ask(argv))
         ours = self._registry.by_slurm_id(self._cluster.name)
-        loads = self._gpu_loads.read(self._cluster.transport, waiting) if looked_at else {}
-        self.listing.answered(rows, user, ours, loads, everyone=everyone)
+        loads = self._gpu_loads.read(self._cluster.transport, waiting) if has_viewers else {}
+        for job in waiting:
+            self._registry.observe(job.id, gpu_load=loads.get(job.id))
+        self.listing.answered(rows, user, ours, everyone=everyone)
         wanted = {job.slurm_id for job in waiting}
         own = (row for row in rows if row.user == user) if everyone else rows
         return [squeue.read(r) for r in own if r.slurm_id in wanted or r.whole_id in wanted]
@@ -362,7 +363,7 @@ class Watch:
         quiet_s = time.monotonic() - self._stirred_s
         if errors:
             interval_s = backed_off_s(self._cluster.profile.poll_s, errors)
-        elif self.listing.looked_at:
+        elif self.listing.has_viewers:
             pass
         elif quiet_s > _OLD_S:
             interval_s *= _OLD_FACTOR

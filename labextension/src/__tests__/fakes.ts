@@ -1,7 +1,7 @@
 // Fakes for tests: a job, and a model whose news a test makes up.
 import { Signal } from '@lumino/signaling';
 import type { Freshness, ISlurmModel } from '../tokens';
-import type { Cluster, Connection, Job, QueueEntry } from '../wire';
+import type { Cluster, Connection, Job, ListedJob, Row } from '../wire';
 
 export const NOW_S = 1_790_000_000;
 
@@ -80,6 +80,14 @@ export function job(fields: Fields = {}): Job {
   } as Job;
 }
 
+/** A job that only Slurm lists. */
+export function listed(slurm_id: string, fields: Partial<ListedJob> = {}): ListedJob {
+  return {
+    ...{ kind: 'listed', cluster: 'arandu', name: `job ${slurm_id}`, state: 'RUNNING', mine: true },
+    ...{ slurm_id, user: 'ana', partition: 'p', ...fields }
+  };
+}
+
 export function connection(fields: Partial<Connection> = {}): Connection {
   return {
     cluster: 'arandu',
@@ -102,12 +110,16 @@ export class FakeModel implements ISlurmModel {
   freshness: Freshness = { asOf: null, problem: null };
   readonly changed = new Signal<this, void>(this);
   readonly stateChanged = new Signal<this, { job: Job; before: Job['state'] }>(this);
-  listed: readonly QueueEntry[] = [];
-  listsAll = true;
-  readonly listedChanged = new Signal<this, void>(this);
+  /** This user's other jobs. */
+  listed: readonly ListedJob[] = [];
+  queues: ReadonlyMap<string, Freshness> = new Map();
   watchers: { background: boolean }[] = [];
   /** The ids of jobs that are watched one by one. */
   seen: string[] = [];
+
+  get rows(): readonly Row[] {
+    return [...this.jobs.values(), ...this.listed];
+  }
 
   /** News of a job. */
   put(news: Job): void {
@@ -149,6 +161,10 @@ export class FakeModel implements ISlurmModel {
 
   isSeen(id: string): boolean {
     return this.seen.includes(id);
+  }
+
+  look(): ReturnType<ISlurmModel['look']> {
+    return { isDisposed: false, dispose: () => undefined };
   }
 
   readonly queue = unused;

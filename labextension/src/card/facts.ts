@@ -6,7 +6,6 @@ import { duration, isFinal, memory, moment, sessionOf, stateWord, visible } from
 import { together } from '../language';
 import { stepOf } from '../labs/words';
 import { toldBeside } from '../messages';
-import { rowOfJob } from '../sidebar/rows';
 import { matters } from '../sidebar/words';
 import { progress } from '../tasks';
 import type { Freshness } from '../tokens';
@@ -29,7 +28,7 @@ export function place(job: Job): string {
 
 /** Beside the state's word: what is left, why it waits and until when, how it ended. */
 export function now(job: Job, nowS: number): string[] {
-  const known = [howItEnded(job), ...matters(rowOfJob(job), nowS).split(' · ')];
+  const known = [howItEnded(job), ...matters(job, nowS).split(' · ')];
   const word = stateWord(job.state);
   return known.map(visible).filter(part => part !== '' && part !== word);
 }

@@ -1,8 +1,7 @@
 // What is to be done about a job, as buttons of its card: one click, and no other place to go to.
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import { isFinal, visible } from '../format';
-import { rowOfJob } from '../sidebar/rows';
+import { isFinal, isHeld, visible } from '../format';
 import { CommandIDs } from '../tokens';
 import { trans } from '../translation';
 import type { Connection, Job } from '../wire';
@@ -63,7 +62,7 @@ function needsLogin(job: Job, connection: Connection | undefined): boolean {
 
 /** Slurm lets go what an administrator holds only for that one. */
 export function isHeldByUser(job: Job): boolean {
-  return rowOfJob(job).held && job.reason !== 'JobHeldAdmin';
+  return isHeld(job.state, job.reason) && job.reason !== 'JobHeldAdmin';
 }
 
 const MIB_OF_GIB = 1024;

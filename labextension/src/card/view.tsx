@@ -6,13 +6,12 @@ import { useEffect, useReducer, useState, type JSX } from 'react';
 import { useClock } from '../clock';
 import { tell } from '../commands/telling';
 import { exactly } from '../exactly';
-import { isFinal, stateWord, tone, visible } from '../format';
+import { isFinal, isHeld, stateWord, tone, visible } from '../format';
 import { useStopped } from '../grid/freshness';
 import { cancelIcon, logIcon, openIcon } from '../icons';
 import { stateIcon } from '../job/icons';
 import { DashboardButtons } from '../labs/dashboard_buttons';
 import { Marked } from '../marked';
-import { rowOfJob } from '../sidebar/rows';
 import { used } from '../sidebar/words';
 import { runOf, type Place } from '../submit/place';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
@@ -108,7 +107,7 @@ export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Elem
 
 /** The state's sign and word. */
 function State({ job }: Pick<CardProps, 'job'>): JSX.Element {
-  const Sign = stateIcon(rowOfJob(job).held ? 'HELD' : job.state);
+  const Sign = stateIcon(isHeld(job.state, job.reason) ? 'HELD' : job.state);
   return (
     <>
       {Sign === undefined ? null : <Sign.react tag="span" className="jp-slurm-Icon" />}
@@ -216,7 +215,7 @@ function Notes({ job, freshness, connection, reasons }: NotesProps): JSX.Element
 /** How far a job is that runs: an array by its tasks, another one by its time limit. */
 function TimeBar({ job, freshness }: Pick<NotesProps, 'job' | 'freshness'>): JSX.Element | null {
   const nowS = useJobClock(job, freshness);
-  const part = used(rowOfJob(job), nowS);
+  const part = used(job, nowS);
   return part === null ? null : (
     <div className="jp-slurm-Bar" aria-hidden="true">
       <div style={{ width: `${part * 100}%` }} />

@@ -1,7 +1,7 @@
 // Confirmation dialogs. They name jobs by the agent's data, not by the caller's.
 import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
-import { addEntry, addJob, live, type Counts } from '../counts';
+import { addRow, live, type Counts } from '../counts';
 import { make } from '../dom';
 import { isFinal, sessionOf, stateWord, visible } from '../format';
 import { dotted, listed, numeral } from '../language';
@@ -95,9 +95,9 @@ function countsOf(model: ISlurmModel, targets: readonly Target[]): Counts {
     const job = target.id === null || isTask(target) ? undefined : model.jobs.get(target.id);
     const state = stateOf(model, target);
     if (job !== undefined) {
-      addJob(counts, job);
+      addRow(counts, job);
     } else if (state !== null) {
-      addEntry(counts, { state, slurm_id: target.slurm_id ?? '' });
+      addRow(counts, { state, slurm_id: target.slurm_id });
     }
   }
   return counts;

@@ -9,7 +9,7 @@ import {
   type JSX,
   type KeyboardEvent
 } from 'react';
-import { addJob, type Counts } from '../counts';
+import { addRow, type Counts } from '../counts';
 import { stateWord, tone } from '../format';
 import { stateSign } from '../icons';
 import { StateWord } from '../parts';
@@ -31,7 +31,7 @@ export function TasksPane({ job, chosen, choose }: Props): JSX.Element {
   const all = useMemo(() => tasksOf({ tasks }), [tasks]);
   const counts = useMemo(() => {
     const found: Counts = new Map();
-    addJob(found, { tasks, state });
+    addRow(found, { tasks, state });
     return found;
   }, [tasks, state]);
   const only = wish !== null && counts.has(wish) ? wish : null;

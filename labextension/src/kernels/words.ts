@@ -2,9 +2,9 @@
 import { visible } from '../format';
 import { quoted } from '../submit/words';
 import { trans } from '../translation';
-import type { Job, KernelJob, RemoteKernel } from '../wire';
+import type { Job, KernelJob, RemoteKernel, Row } from '../wire';
 
-export function isKernel(job: Job | null | undefined): job is KernelJob {
+export function isKernel(job: Row | null | undefined): job is KernelJob {
   return job?.kind === 'kernel';
 }
 

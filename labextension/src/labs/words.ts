@@ -1,7 +1,7 @@
 // What is said of a lab. Pure: no DOM, no clock.
 import { visible } from '../format';
 import { trans } from '../translation';
-import type { Job, LabJob } from '../wire';
+import type { Job, LabJob, Row } from '../wire';
 
 /** How far it is, once its job runs; '': that says all. */
 export function stepOf(job: Job): string {
@@ -23,6 +23,6 @@ export function endingSoon(job: Job, left: string): string {
     : trans.__('The lab %1 ends in %2: save what is open in it.', visible(job.name), left);
 }
 
-export function isLab(job: Job | null | undefined): job is LabJob {
+export function isLab(job: Row | null | undefined): job is LabJob {
   return job?.kind === 'lab';
 }

@@ -3,16 +3,18 @@
 import { Signal } from '@lumino/signaling';
 import type { Freshness, LogView, Resting, UsageView } from '../tokens';
 import type {
+  Changes,
   LogChunk,
   Node,
   NodeChanges,
   Partition,
-  QueueChanges,
-  QueueEntry,
+  QueueStatus,
   Reservation,
+  Row,
   UsageChanges,
   UsageSample
 } from '../wire';
+import { Rows } from './rows';
 import type { Listener, WatchOptions, WatchSocket, Watching } from './socket';
 
 /** Of what was written before somebody looks. */
@@ -93,32 +95,25 @@ abstract class Feed<T extends { cursor: string }> implements Resting {
   }
 }
 
-export class QueueFeed extends Feed<QueueChanges> {
-  readonly entries = new Map<string, QueueEntry>();
-  readonly ended = new Map<string, QueueEntry>();
+/** Everyone's unfinished jobs on a cluster. */
+export class QueueFeed extends Feed<Changes> {
+  private readonly known = new Rows();
 
   constructor(
     socket: WatchSocket,
-    readonly cluster: string,
-    readonly everyone: boolean
+    readonly cluster: string
   ) {
-    super(socket, 'queue_changes', { cluster, everyone });
+    super(socket, 'changes', { look: [cluster], everyone: true });
   }
 
-  protected take(changes: QueueChanges): void {
-    this.freshness = answered(changes);
-    if (changes.whole) {
-      this.entries.clear();
-      this.ended.clear();
-    }
-    for (const entry of changes.ended) {
-      this.ended.set(entry.slurm_id, entry);
-    }
-    for (const id of changes.gone) {
-      this.entries.delete(id);
-    }
-    for (const entry of changes.entries) {
-      this.entries.set(entry.slurm_id, entry);
+  get rows(): readonly Row[] {
+    return this.known.all;
+  }
+
+  protected take(changes: Changes): void {
+    this.known.take(changes);
+    for (const status of changes.queues) {
+      this.freshness = answered(status);
     }
   }
 }
@@ -218,7 +213,7 @@ export class UsageFeed extends Feed<UsageChanges> implements UsageView {
 }
 
 /** Of a listing that Slurm gave, or did not give. */
-function answered(changes: QueueChanges | NodeChanges): Freshness {
+export function answered(changes: QueueStatus | NodeChanges): Freshness {
   const { asked_s: asOf, problem, interval_s: intervalS } = changes;
   return { asOf, problem, intervalS };
 }

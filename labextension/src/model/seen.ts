@@ -4,12 +4,12 @@ import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { isFinal, isOpen } from '../format';
 import type { ISlurmModel } from '../tokens';
 
-type Source = Pick<ISlurmModel, 'jobs' | 'connections' | 'queue'>;
+type Source = Pick<ISlurmModel, 'jobs' | 'connections' | 'look'>;
 
 export class SeenJobs implements IDisposable {
   private readonly seen = new Set<{ id: string }>();
   /** By cluster. */
-  private readonly queues = new Map<string, IDisposable>();
+  private readonly looks = new Map<string, IDisposable>();
   isDisposed = false;
 
   constructor(private readonly model: Source) {}
@@ -32,15 +32,15 @@ export class SeenJobs implements IDisposable {
   /** Jobs or connections have changed. */
   adapt(): void {
     const wanted = new Set([...this.seen].flatMap(({ id }) => this.clusterOf(id) ?? []));
-    for (const [cluster, queue] of this.queues) {
+    for (const [cluster, look] of this.looks) {
       if (!wanted.has(cluster)) {
-        queue.dispose();
-        this.queues.delete(cluster);
+        look.dispose();
+        this.looks.delete(cluster);
       }
     }
     for (const cluster of wanted) {
-      if (!this.queues.has(cluster)) {
-        this.queues.set(cluster, this.model.queue(cluster, false));
+      if (!this.looks.has(cluster)) {
+        this.looks.set(cluster, this.model.look(cluster));
       }
     }
   }

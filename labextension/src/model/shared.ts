@@ -4,7 +4,7 @@
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import type { Freshness, NodesView, QueueView, Resting } from '../tokens';
-import type { Node, Partition, QueueEntry, Reservation } from '../wire';
+import type { Node, Partition, Reservation, Row } from '../wire';
 import type { NodesFeed, QueueFeed } from './feeds';
 
 /** Somebody who comes back within this time is told only what is new since. */
@@ -29,11 +29,6 @@ export class SharedFeeds<F extends Resting> implements IDisposable {
     found.feed.wake();
     this.shared.set(key, found);
     return found.feed;
-  }
-
-  /** Those that somebody shows now. */
-  get inUse(): F[] {
-    return [...this.shared.values()].filter(({ users }) => users > 0).map(({ feed }) => feed);
   }
 
   giveBack(key: string): void {
@@ -94,16 +89,8 @@ abstract class FeedView<F extends QueueFeed | NodesFeed> implements IDisposable 
 }
 
 export class SharedQueue extends FeedView<QueueFeed> implements QueueView {
-  get everyone(): boolean {
-    return this.feed.everyone;
-  }
-
-  get entries(): ReadonlyMap<string, QueueEntry> {
-    return this.feed.entries;
-  }
-
-  get ended(): ReadonlyMap<string, QueueEntry> {
-    return this.feed.ended;
+  get rows(): readonly Row[] {
+    return this.feed.rows;
   }
 }
 

@@ -9,8 +9,9 @@ import { SubmitButton } from '../grid/parts';
 import { Marked } from '../marked';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
+import type { Row } from '../wire';
 import { ACTIONS, actionsOf } from './menu';
-import { targetOf, type JobRow } from './rows';
+import { targetOf } from './rows';
 
 interface NothingProps {
   model: ISlurmModel;
@@ -46,7 +47,7 @@ export function Nothing(props: NothingProps): JSX.Element | null {
 }
 
 interface ChosenProps {
-  rows: readonly JobRow[];
+  rows: readonly Row[];
   commands: CommandRegistry;
 }
 

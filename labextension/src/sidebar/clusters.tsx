@@ -6,17 +6,15 @@ import { isSame, toldBeside } from '../messages';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Cluster, Connection } from '../wire';
-import type { Queues } from './queues';
 import type { JSX } from 'react';
 
 interface Props {
   model: ISlurmModel;
-  queues: Queues;
   commands: CommandRegistry;
   nowS: number;
 }
 
-export function ClusterList({ model, queues, commands, nowS }: Props): JSX.Element {
+export function ClusterList({ model, commands, nowS }: Props): JSX.Element {
   const untold = (queue: Freshness | null): Freshness | null =>
     model.freshness.problem !== null && isSame(queue?.problem, model.freshness.problem)
       ? null
@@ -29,7 +27,7 @@ export function ClusterList({ model, queues, commands, nowS }: Props): JSX.Eleme
           cluster={cluster}
           several={model.clusters.length > 1}
           connection={model.connections.get(cluster.name)}
-          queue={untold(queues.freshness(cluster.name))}
+          queue={untold(model.queues.get(cluster.name) ?? null)}
           commands={commands}
           nowS={nowS}
         />

@@ -4,14 +4,13 @@ import { isOpen } from '../format';
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
-import type { Problem, QueueEntry } from '../wire';
+import type { ListedJob, Problem } from '../wire';
 
 /** How far one looks back, step by step. */
 const DAYS = [1, 7, 30, 90] as const;
 
 export interface History {
-  /** By cluster. */
-  entries: ReadonlyMap<string, readonly QueueEntry[]>;
+  jobs: readonly ListedJob[];
   /** 0: nothing was asked for yet. */
   days: number;
   busy: boolean;
@@ -22,8 +21,8 @@ export interface History {
 }
 
 export function useHistory(model: ISlurmModel, clusters: readonly string[]): History {
-  const [told, setTold] = useState<Pick<History, 'entries' | 'days' | 'problem'>>({
-    entries: new Map(),
+  const [told, setTold] = useState<Pick<History, 'jobs' | 'days' | 'problem'>>({
+    jobs: [],
     days: 0,
     problem: null
   });
@@ -32,17 +31,17 @@ export function useHistory(model: ISlurmModel, clusters: readonly string[]): His
   const ask = useCallback(
     async (days: number) => {
       setBusy(true);
-      const entries = new Map<string, readonly QueueEntry[]>();
+      const jobs: ListedJob[] = [];
       let problem: Problem | null = null;
       const reached = [...model.connections.values()].filter(isOpen).map(one => one.cluster);
       for (const cluster of clusters.filter(one => reached.includes(one))) {
         try {
-          entries.set(cluster, await model.call<QueueEntry[]>('history', { cluster, days }));
+          jobs.push(...(await model.call<ListedJob[]>('history', { cluster, days })));
         } catch (error) {
           problem = problemOf(error);
         }
       }
-      setTold(before => ({ entries, problem, days: problem === null ? days : before.days }));
+      setTold(before => ({ jobs, problem, days: problem === null ? days : before.days }));
       setBusy(false);
     },
     [model, clusters]

@@ -5,13 +5,13 @@ import { isFinal, stateWord, tone, visible } from '../format';
 import { useFeed } from '../grid/feed';
 import type { ISlurmModel, UsageView } from '../tokens';
 import { trans } from '../translation';
+import type { Row } from '../wire';
 import { facts, reasons, table } from './hover_words';
-import type { JobRow } from './rows';
 
 const GAP_PX = 4;
 
 interface Props {
-  row: JobRow;
+  row: Row;
   box: DOMRect;
   model: ISlurmModel;
   nowS: number;
@@ -28,7 +28,7 @@ export function HoverCard({ row, box, model, nowS }: Props): JSX.Element {
       element.style.top = `${Math.max(0, Math.min(box.top, window.innerHeight - element.offsetHeight))}px`;
     }
   }, [box]);
-  const id = row.id !== null && !isFinal(row.state) ? row.id : null;
+  const id = row.kind !== 'listed' && !isFinal(row.state) ? row.id : null;
   const open = useCallback(() => model.usage(id ?? ''), [model, id]);
   const { view } = useFeed<UsageView>(id === null ? null : open);
   return (
@@ -41,7 +41,7 @@ export function HoverCard({ row, box, model, nowS }: Props): JSX.Element {
       <p>
         <bdi className="jp-slurm-HoverName">{visible(row.name)}</bdi>{' '}
         <span className="jp-slurm-Quiet">
-          {trans.__('%1 on %2', row.slurmId ?? row.id ?? '', visible(row.cluster))}
+          {trans.__('%1 on %2', row.slurm_id ?? row.id ?? '', visible(row.cluster))}
         </span>
       </p>
       <p>

@@ -1,13 +1,13 @@
 // The lines of the sidebar, as the grid shows them: heads, notebooks, jobs. A line is drawn anew when
 // what it says has changed, and not when another one's has.
 import { memo, type JSX, type MouseEvent } from 'react';
-import { isRunning, moment, tone, visible } from '../format';
+import { isHeld, isRunning, moment, tone, visible } from '../format';
 import { stateIcon } from '../job/icons';
 import { language, listed, numeral } from '../language';
 import { trans } from '../translation';
-import { dayOf, RUNNING, WAITING, type JobRow } from './rows';
 import { counted } from '../tasks';
-import { levelOf, type Line } from './tree';
+import type { Row } from '../wire';
+import { dayOf, levelOf, RUNNING, timeOf, WAITING, type Line } from './rows';
 import { gpusOf, matters, sentence, taskOf, used } from './words';
 
 const DAY_S = 86_400;
@@ -81,13 +81,13 @@ interface Words {
   part: number | null;
 }
 
-function jobWords(row: JobRow, nowS: number, several: boolean): Words {
+function jobWords(row: Row, nowS: number, several: boolean): Words {
   const part = used(row, nowS);
   return {
     name: row.name,
     task: taskOf(row),
     cluster: several ? row.cluster : '',
-    state: row.held ? 'HELD' : row.state,
+    state: isHeld(row.state, row.reason) ? 'HELD' : row.state,
     gpus: isRunning(row.state) ? gpusOf(row) : '',
     now: matters(row, nowS),
     part: part === null ? null : Math.round(part * 100)
@@ -95,12 +95,14 @@ function jobWords(row: JobRow, nowS: number, several: boolean): Words {
 }
 
 /** The sign is that of the newest, or of one that has failed. */
-function notebookWords(path: string, rows: readonly JobRow[], nowS: number): Words {
+function notebookWords(path: string, rows: readonly Row[], nowS: number): Words {
   const failed = rows.filter(row => tone(row.state) === 'failed');
   const state = (failed[0] ?? rows[0])?.state ?? '';
   const count = trans._n('%1 job', '%1 jobs', rows.length);
   const more =
-    failed.length > 0 ? counted('FAILED', failed.length) : moment(rows[0]?.atS ?? nowS, nowS);
+    failed.length > 0
+      ? counted('FAILED', failed.length)
+      : moment(rows[0] === undefined ? nowS : timeOf(rows[0]), nowS);
   const name = path.slice(path.lastIndexOf('/') + 1);
   return { name, task: '', cluster: '', state, gpus: '', now: `${count} · ${more}`, part: null };
 }

@@ -21,23 +21,23 @@ import { trans } from '../translation';
 import { Welcome } from '../welcome/view';
 import { ClusterList } from './clusters';
 import { MyJobs } from './jobs';
-import type { Queues } from './queues';
+import type { Looks } from './looks';
 import '../../style/sidebar.css';
 
-const CLOCK_MS = 15_000;
+const CLOCK_MS = 5_000;
 
 interface Props {
   model: ISlurmModel;
   commands: CommandRegistry;
-  queues: Queues;
+  looks: Looks;
   /** Asks for all that is shown anew. */
   refresh: () => void;
 }
 
 export function SidebarView(props: Props): JSX.Element {
-  const { model, commands, queues } = props;
-  const nowS = Date.now() / 1000;
-  useNow(CLOCK_MS);
+  const { model, commands } = props;
+  // The last tick: news of one job draw no other row anew.
+  const nowS = useNow(CLOCK_MS);
   const rowsS = useStopped(model.freshness.problem !== null, nowS);
   const [words, setWords] = useState('');
   const [collapsed, setCollapsed] = useState(0);
@@ -64,7 +64,7 @@ export function SidebarView(props: Props): JSX.Element {
           {model.hasNoCluster ? (
             welcome
           ) : (
-            <ClusterList model={model} queues={queues} commands={commands} nowS={nowS} />
+            <ClusterList model={model} commands={commands} nowS={nowS} />
           )}
           <FilterField
             label={trans.__('Filter my jobs')}

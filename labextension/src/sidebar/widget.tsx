@@ -6,12 +6,12 @@ import { later } from '../later';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { ModelWidget } from '../watching';
-import { Queues } from './queues';
+import { Looks } from './looks';
 
 const SidebarView = later(async () => (await import('./view')).SidebarView);
 
 export class SlurmSidebar extends ModelWidget {
-  private readonly queues = new Queues(() => this.update());
+  private readonly looks = new Looks();
 
   constructor(
     override readonly model: ISlurmModel,
@@ -39,9 +39,9 @@ export class SlurmSidebar extends ModelWidget {
       <SidebarView
         model={this.model}
         commands={this.commands}
-        queues={this.queues}
+        looks={this.looks}
         refresh={() => {
-          this.queues.rest();
+          this.looks.rest();
           this.hear();
         }}
       />
@@ -50,11 +50,11 @@ export class SlurmSidebar extends ModelWidget {
 
   protected override rest(): void {
     super.rest();
-    this.queues.rest();
+    this.looks.rest();
   }
 
   protected override hear(): void {
-    this.queues.look(this.model);
+    this.looks.look(this.model);
     super.hear();
   }
 }

@@ -43,10 +43,10 @@ def test_the_last_sample_of_every_node_counts_and_is_read_again_only_later(
     measure(tmp_path / "usage.1.1.jsonl", 1.0)
     job = runs(tmp_path, restarts=1, nodes=("n1", "n2"))
     loads = GpuLoads()
-    assert loads.read(transport, [job]) == {"7": 0.75}
+    assert loads.read(transport, [job]) == {"aaaaaaaa": 0.75}
     measure(tmp_path / "usage.1.jsonl", 0.9)
-    assert loads.read(transport, [job]) == {"7": 0.75}
-    assert GpuLoads().read(transport, [job]) == {"7": 0.95}
+    assert loads.read(transport, [job]) == {"aaaaaaaa": 0.75}
+    assert GpuLoads().read(transport, [job]) == {"aaaaaaaa": 0.95}
 
 
 def test_a_job_that_tells_nothing_of_now_has_no_load(

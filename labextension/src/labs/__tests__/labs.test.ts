@@ -3,7 +3,6 @@ import { Notification } from '@jupyterlab/apputils';
 import { FakeModel, job, NOW_S } from '../../__tests__/fakes';
 import { endsOf } from '../../ends';
 import { actionsOf } from '../../sidebar/menu';
-import { rowsOf, type JobRow } from '../../sidebar/rows';
 import { facts } from '../../sidebar/hover_words';
 import { CommandIDs } from '../../tokens';
 import type { Job } from '../../wire';
@@ -30,21 +29,10 @@ test('a lab ends with its time or when nobody uses it, whichever is first', () =
 });
 
 test('a row says how far a lab is, then how long it has left, and opens it', () => {
-  const row = (one: Job): JobRow => {
-    const [found] = rowsOf(one.cluster, { jobs: [one], entries: [], past: [] });
-    if (found === undefined) {
-      throw new Error('it is not listed');
-    }
-    return found;
-  };
-  expect(facts(row(lab()), NOW_S)).toEqual(['lab', 'ends in 57 min 55 s']);
+  expect(facts(lab(), NOW_S)).toEqual(['lab', 'ends in 57 min 55 s']);
   const starting = lab({ lab: { url: '', port: 1, base_url: '/', step: 'starting' } });
-  expect(facts(row(starting), NOW_S)).toContain('JupyterLab starts.');
-  expect(actionsOf(row(lab()))).toEqual([
-    CommandIDs.openLab,
-    CommandIDs.copyLabLink,
-    CommandIDs.cancel
-  ]);
+  expect(facts(starting, NOW_S)).toContain('JupyterLab starts.');
+  expect(actionsOf(lab())).toEqual([CommandIDs.openLab, CommandIDs.copyLabLink, CommandIDs.cancel]);
 });
 
 test('a job that runs has the dashboard of its engine, and TensorBoard where it was asked for', () => {

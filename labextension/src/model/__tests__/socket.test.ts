@@ -37,11 +37,11 @@ afterEach(() => {
 test('news reaches the watch that it belongs to', () => {
   const [jobs, queue] = [new Heard(), new Heard()];
   socket.watch('changes', {}, jobs);
-  socket.watch('queue_changes', { cluster: 'a' }, queue);
+  socket.watch('node_changes', { cluster: 'a' }, queue);
   const opened = FakeSocket.last.open();
   expect(opened.sent.map(one => [one.watch, one.call, one.cursor])).toEqual([
     [1, 'changes', ''],
-    [2, 'queue_changes', '']
+    [2, 'node_changes', '']
   ]);
   opened.say({ watch: 2, value: { cursor: 'q1' } });
   opened.say({ watch: 7, value: { cursor: 'nobody' } });
@@ -86,7 +86,7 @@ test('a silent connection is treated as lost, as after a sleep', () => {
 
 test('what is watched in the background goes on while the tab is hidden', () => {
   socket.watch('changes', {}, new Heard(), { background: true });
-  socket.watch('queue_changes', {}, new Heard());
+  socket.watch('node_changes', {}, new Heard());
   const opened = FakeSocket.last.open();
   hideTab(true);
   expect(opened.readyState).toBe(FakeSocket.OPEN);
