@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -33,6 +34,8 @@ from jupyter_slurm.wire import Cluster, RemoteKernel
 
 MODULE = "jupyter_slurm.kernel"
 _SPEC = "kernel.json"
+_LOGO = "logo-svg.svg"
+"""Jupyter's name for the icon of a kernel."""
 _VALUES = "--env-file"
 """The option that names the file with the values, for internal use."""
 _ENV = "--env"
@@ -137,6 +140,8 @@ def add(kernel: RemoteKernel) -> RemoteKernel:
         "metadata": {"debugger": True},
     }
     places.write_private(folder / _SPEC, json.dumps(kernelspec, indent=1, ensure_ascii=False))
+    logo = resources.files(__package__).joinpath(_LOGO).read_text(encoding="utf-8")
+    places.write_private(folder / _LOGO, logo)
     if not env:
         file.unlink(missing_ok=True)
     made = _read(folder)
