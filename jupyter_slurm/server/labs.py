@@ -1,8 +1,8 @@
 """The waiting page of a lab or dashboard, which shows progress and then logs in.
 
-The page uses the public calls. Only a POST returns the token, and the page sends it by another
-POST, so that no URL and no log contains it. A browser on another machine uses `lab_proxy.py` and
-gets no token.
+The page uses the public calls, and the JupyterLab that opened it runs its commands. Only a POST
+returns the token, and the page sends it by another POST, so that no URL and no log contains it. A
+browser on another machine uses `lab_proxy.py` and gets no token.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def files(
     sbatch(name, "--hold", f"--chdir={folder}")
     for opened, what in (
         (page.get_by_role("tab", name="Details", exact=True), "Open the job"),
-        (page.get_by_role("region", name="Files of clusters"), "Open its folder"),
+        (page.get_by_role("region", name="Files of clusters"), "Open folder"),
     ):
         row(sidebar, name).click(button="right")
         page.get_by_role("menuitem", name=what, exact=True).click()

@@ -46,7 +46,7 @@ class FourViews:
         sidebar = self.page.get_by_role("region", name="Slurm")
         sidebar.get_by_role("button", name="Nodes", exact=True).click()
         tabs = self.page.locator("#jp-main-dock-panel").get_by_role("tab")
-        _drag(self.page, tabs.filter(has_text="Nodes of local"), 0.94, 0.8)
+        _drag(self.page, tabs.filter(has_text="Nodes \N{EN DASH} local"), 0.94, 0.8)
         expect(self.queue).to_be_visible()
 
     def _wait(self, wanted: Mapping[str, tuple[str, ...]]) -> None:
@@ -69,9 +69,9 @@ def beside_one_another(notebook: Notebook) -> FourViews:
     page.set_viewport_size({"width": 1800, "height": 1200})
     main = page.locator("#jp-main-dock-panel")
     card = notebook.card(1)
-    where = card.get_by_text(re.compile(r"^\d+ on local$"))
+    where = card.get_by_text(re.compile(r"^Job \d+ · local"))
     expect(where).to_be_visible()
-    slurm_id = where.inner_text().split()[0]
+    slurm_id = where.inner_text().split()[1]
     card.get_by_role("button", name="Open").click()
     panel = page.locator(".jp-slurm-JobHead")
     expect(panel).to_be_visible()

@@ -205,7 +205,7 @@ def saves(answer: Response, text: str) -> bool:
 
 def show_more(form: Locator) -> None:
     """Open the part of the form that most jobs do not need."""
-    form.get_by_text("More", exact=True).click()
+    form.get_by_text("More options", exact=True).click()
 
 
 def submit_script(page: Page, name: str, code: str, **options: str) -> tuple[str, str]:

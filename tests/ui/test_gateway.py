@@ -159,7 +159,7 @@ def test_one_code_serves_a_lab_in_an_image_and_a_remote_kernel(
     askings, logins = site.gateway.askings(), site.logins()
     in_the_way = site.run("sbatch", "--parsable", "--exclusive", "-N2", "--wrap", "sleep 600")
     room = start(page, "mine")
-    expect(room.get_by_text("its questions are in the tab that you come from")).to_be_visible()
+    expect(room.get_by_text("answer its questions in the other tab")).to_be_visible()
     log_in(page, laptop)
     expect(room.get_by_role("status")).to_contain_text("waiting")
     room.screenshot(path=SCREENSHOTS / "gateway-waits.png")
@@ -196,7 +196,7 @@ def test_a_newcomer_adds_the_cluster_behind_the_gateway_and_runs_a_job_there(
     answer_questions(dialog, laptop)
     expect(dialog.get_by_text("Hop 2 of 2")).to_be_visible(timeout=START_MS)
     newcomer.press(dialog, "Yes, remember this key")
-    expect(dialog.get_by_role("row").filter(has_text="debug")).to_be_visible(timeout=START_MS)
+    expect(dialog.get_by_text("debug").first).to_be_visible(timeout=START_MS)
     look(page, "new-cluster-found", dialog.locator(".jp-slurm-NewCluster"))
     newcomer.press(dialog, "Add cluster")
     code = "import os; print('on', os.uname().nodename)"

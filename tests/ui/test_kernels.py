@@ -126,7 +126,7 @@ def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
     panel = page.get_by_role("group", name="Actions")
     notebook = page.get_by_role("main").get_by_role("tab", name="Untitled.ipynb")
     expect(notebook).to_have_attribute("aria-selected", "false")
-    panel.get_by_role("button", name="Go to its notebook").click()
+    panel.get_by_role("button", name="Go to notebook").click()
     expect(notebook).to_have_attribute("aria-selected", "true")
     second = page.locator(".jp-Notebook .jp-CodeCell").nth(1)
     second.locator(".cm-content").click()

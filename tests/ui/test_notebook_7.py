@@ -66,7 +66,7 @@ def test_a_card_is_live_and_a_cell_is_run_by_the_form(
 
     cells.nth(2).locator(".cm-content").click()
     page.get_by_role("button", name="Run this cell or this notebook on Slurm").click()
-    page.get_by_role("menuitem", name="This Cell on Slurm").click()
+    page.get_by_role("menuitem", name="Run this cell on Slurm").click()
     form = page.get_by_role("form", name="Slurm job")
     expect(form.get_by_label("The cell")).to_contain_text("print(6 * 7)")
     expect(form.get_by_text("Expected to start")).to_be_visible()

@@ -78,6 +78,7 @@ def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
     tab = opened.value
     expect(tab.get_by_role("status")).to_contain_text("waiting")
     expect(tab.locator("#why")).not_to_be_empty()
+    expect(tab.get_by_role("button", name="Cancel")).to_be_visible()
     look_at_room(tab, "lab-waits")
     expect(form).to_have_count(0)
 
@@ -101,11 +102,11 @@ def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
     page.get_by_role("tab", name="Slurm").first.click()
     mine = row(page, "mine")
     expect(mine).to_contain_text(re.compile("1 h 5. left"))
-    do(page, "mine", "Copy its link")
+    do(page, "mine", "Copy link")
     link = page.evaluate("navigator.clipboard.readText()")
     assert tab.url.startswith(link)
     with page.context.expect_page() as again:
-        do(page, "mine", "Open the lab")
+        do(page, "mine", "Open lab")
     again.value.wait_for_url(address, timeout=START_MS)
     page.bring_to_front()
     page.get_by_role("tab", name="Running Terminals and Kernels").click()

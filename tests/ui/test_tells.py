@@ -84,7 +84,7 @@ def test_sidebar_and_views_are_opened_from_status_bar_and_palette_and_settings_a
 
     desk.keyboard.press("Control+,")
     desk.get_by_placeholder("Search settings…").last.fill("Slurm")
-    start = desk.get_by_label("Tell when a job starts")
+    start = desk.get_by_label("Notify when a job starts")
     expect(start).to_be_checked()
     look(desk, "settings")
     start.uncheck()

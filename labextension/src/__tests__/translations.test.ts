@@ -17,7 +17,7 @@ function placeholders(text: string): string[] {
 
 test('there are texts to translate', () => {
   expect(sources.get('%1 GPU')).toBe('%1 GPUs');
-  expect(sources.get('Tell when a job starts')).toBeNull();
+  expect(sources.get('Notify when a job starts')).toBeNull();
 });
 
 test('the page of a lab has its texts in each language (npm run translations)', () =>

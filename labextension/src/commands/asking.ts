@@ -41,9 +41,9 @@ export async function mayForget(model: ISlurmModel, targets: readonly Target[]):
 export async function wantedLimit(): Promise<string | null> {
   const { button, value } = await InputDialog.getText({
     title: trans.__('More time'),
-    label: trans.__('+1h: one hour more; 4h: four hours in total'),
+    label: trans.__('+1h adds an hour; 4h is the new total'),
     text: '+1h',
-    okLabel: trans.__('Ask Slurm for it')
+    okLabel: trans.__('Change')
   });
   return button.accept && value ? value : null;
 }
@@ -70,10 +70,10 @@ async function mayLose(
 function held(model: ISlurmModel, targets: readonly Target[]): string {
   const jobs = targets.flatMap(({ id }) => (id === null ? [] : (model.jobs.get(id) ?? [])));
   if (jobs.some(job => sessionOf(job) !== null && job.cancel_requested_s !== null)) {
-    return trans.__("Cancelling again kills its process, and the session's variables are lost.");
+    return trans.__('Cancelling again ends the process and loses the variables of the session.');
   }
   return jobs.some(({ kind }) => ['session', 'kernel', 'lab'].includes(kind))
-    ? trans.__("A session's or kernel's variables and a lab's unsaved changes are lost.")
+    ? trans.__('Variables of sessions and kernels and unsaved work in labs will be lost.')
     : '';
 }
 

@@ -160,7 +160,7 @@ function steering(model: ISlurmModel): Command[] {
     {
       id: CommandIDs.forget,
       label: trans.__('Remove…'),
-      caption: trans.__('Remove the record and the folder on the cluster'),
+      caption: trans.__('Remove its record and its job directory'),
       icon: forgetIcon,
       fits: target => isOurs(target) && when(isFinal)(target),
       execute: async targets => {
@@ -203,7 +203,7 @@ function finding(app: JupyterFrontEnd, model: ISlurmModel): Command[] {
     {
       id: CommandIDs.openFolder,
       label: trans.__('Open folder'),
-      caption: trans.__('In the file browser, or copy its path'),
+      caption: trans.__('Show the working directory in a file browser'),
       icon: folderIcon,
       fits: isOurs,
       execute: first(async job => {

@@ -38,7 +38,7 @@ export async function openFolder(
   Clipboard.copyToSystem(wanted);
   say(
     // The path comes last: of a long notification the end is not shown.
-    trans.__('Path copied, since this file browser cannot show it: %1 on %2', wanted, job.cluster)
+    trans.__('Copied the path, which this file browser cannot show: %1 on %2', wanted, job.cluster)
   );
 }
 
@@ -79,12 +79,12 @@ export async function isThere(app: JupyterFrontEnd, path: string): Promise<boole
  */
 export async function goToCell(app: JupyterFrontEnd, model: ISlurmModel, job: Job): Promise<void> {
   if (job.notebook === null) {
-    say(trans.__('This job has no notebook.'));
+    say(trans.__('This job does not come from a notebook.'));
     return;
   }
   const path = belowRoot(job.notebook, root());
   if (path === null) {
-    warn(trans.__("Outside this Jupyter's root folder: %1", job.notebook));
+    warn(trans.__("This file is outside Jupyter's root folder: %1", job.notebook));
     return;
   }
   if (!(await isThere(app, path))) {

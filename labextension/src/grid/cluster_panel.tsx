@@ -1,12 +1,12 @@
 // The widget of a panel about one cluster: its title, and what it watches while it is seen.
+import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import { useState, type ComponentType, type JSX } from 'react';
 import { usualOf } from '../commands/targets';
-import { slurmIcon } from '../icons';
 import type { ISlurmModel } from '../tokens';
 import { ModelWidget } from '../watching';
-import { NoCluster } from '../welcome/none';
+import { NoCluster } from '../welcome/view';
 
 export interface PanelProps<Look> {
   cluster: string;
@@ -32,6 +32,7 @@ export interface Called {
   /** Part of the panel's id. */
   name: string;
   label: string;
+  icon: LabIcon;
   title: (cluster: string) => string;
   className: string;
 }
@@ -49,7 +50,7 @@ export class ClusterPanel<Look> extends ModelWidget {
     super(props.model);
     this.id = `jupyter-slurm-${kind.name}-${this.cluster}`;
     this.title.label = this.cluster === '' ? kind.label : kind.title(this.cluster);
-    this.title.icon = slurmIcon;
+    this.title.icon = kind.icon;
     this.title.closable = true;
     this.addClass('jp-slurm');
     this.addClass(kind.className);

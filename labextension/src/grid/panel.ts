@@ -12,7 +12,6 @@ import type { ComponentType } from 'react';
 import { show } from '../commands/show';
 import { clusterToShow } from '../commands/targets';
 import { addCommand } from '../commands/telling';
-import { slurmIcon } from '../icons';
 import { ISlurmModel } from '../tokens';
 import type { Called, ClusterPanel, PanelProps } from './cluster_panel';
 
@@ -66,14 +65,14 @@ function addPanel<Look extends ReadonlyPartialJSONObject>(
   kind: Kind<Look>,
   state: IStateDB | null
 ): Tracker<Look> {
-  const { command, name, label, caption } = kind;
+  const { command, name, label, caption, icon } = kind;
   const tracker: Tracker<Look> = new WidgetTracker({ namespace: `slurm-${name}` });
   const key = `jupyter-slurm:${name}-look`;
   let look: Look | undefined;
   addCommand(app.commands, command, {
     label,
     caption,
-    icon: slurmIcon,
+    icon,
     takes: {
       type: 'object',
       properties: { cluster: { type: 'string', description: 'None: the default one.' } }

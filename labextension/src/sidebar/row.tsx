@@ -1,7 +1,9 @@
 // The lines of the sidebar, as the grid shows them: heads, notebooks, jobs. A line is drawn anew when
 // what it says has changed, and not when another one's has.
+import { notebookIcon, type LabIcon } from '@jupyterlab/ui-components';
 import { memo, type JSX, type MouseEvent } from 'react';
 import { isHeld, isRunning, moment, tone, visible } from '../format';
+import { kindIcon } from '../icons';
 import { stateIcon } from '../job/icons';
 import { language, listed, numeral } from '../language';
 import { trans } from '../translation';
@@ -69,6 +71,8 @@ export function lineSentence(line: Line, nowS: number, several: boolean): string
 }
 
 interface Words {
+  /** The kind of the job; null: unknown. */
+  icon: LabIcon | null;
   name: string;
   /** '': it is none. */
   task: string;
@@ -84,6 +88,7 @@ interface Words {
 function jobWords(row: Row, nowS: number, several: boolean): Words {
   const part = used(row, nowS);
   return {
+    icon: row.kind === 'listed' ? null : kindIcon(row),
     name: row.name,
     task: taskOf(row),
     cluster: several ? row.cluster : '',
@@ -104,7 +109,8 @@ function notebookWords(path: string, rows: readonly Row[], nowS: number): Words 
       ? counted('FAILED', failed.length)
       : moment(rows[0] === undefined ? nowS : timeOf(rows[0]), nowS);
   const name = path.slice(path.lastIndexOf('/') + 1);
-  return { name, task: '', cluster: '', state, gpus: '', now: `${count} · ${more}`, part: null };
+  const now = `${count} · ${more}`;
+  return { icon: notebookIcon, name, task: '', cluster: '', state, gpus: '', now, part: null };
 }
 
 interface Shared {
@@ -128,7 +134,8 @@ const HeadCell = memo(function HeadCell(props: Shared & { title: string; count: 
 });
 
 const JobCell = memo(function JobCell(props: Shared & Words): JSX.Element {
-  const { id, level, open, isOld, toggle, name, task, cluster, state, gpus, now, part } = props;
+  const { id, level, open, isOld, toggle, icon: Kind, ...words } = props;
+  const { name, task, cluster, state, gpus, now, part } = words;
   const shown = visible(name);
   const Sign = stateIcon(state);
   const turn = (event: MouseEvent): void => {
@@ -150,6 +157,7 @@ const JobCell = memo(function JobCell(props: Shared & Words): JSX.Element {
           <span aria-hidden="true">{open ? '▾' : '▸'}</span>
         </button>
       )}
+      {Kind === null ? null : <Kind.react tag="span" className="jp-slurm-Icon" />}
       <span className="jp-slurm-Name">
         <bdi>{shown}</bdi>
         {task === '' ? null : <span>{visible(task)}</span>}

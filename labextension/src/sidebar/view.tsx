@@ -13,7 +13,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import { useState, type JSX } from 'react';
 import { useNow } from '../clock';
 import { moment } from '../format';
-import { slurmIcon } from '../icons';
+import { nodesIcon } from '../icons';
 import { useStopped } from '../grid/freshness';
 import { FilterField } from '../grid/parts';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
@@ -89,7 +89,7 @@ function Tools({ commands, refresh, collapse }: ToolsProps): JSX.Element {
   const tools: [string, string, LabIcon][] = [
     [CommandIDs.submit, trans.__('Submit…'), addIcon],
     [CommandIDs.openQueue, trans.__('Queue'), listIcon],
-    [CommandIDs.openNodes, trans.__('Nodes'), slurmIcon]
+    [CommandIDs.openNodes, trans.__('Nodes'), nodesIcon]
   ];
   return (
     <span className="jp-slurm-Tools" role="toolbar" aria-label={trans.__('Jobs')}>

@@ -47,7 +47,8 @@ export const OPTIONS = [
     name: 'launch',
     words: ['--launch'],
     kinds: ['code', 'file', 'cell', 'kernel'],
-    help: 'use all nodes: in ranks, or by workers'
+    help: 'use all nodes: in ranks, or by workers',
+    choices: ['torchrun', 'mpi', 'ray', 'dask']
   },
   {
     name: 'cpus-per-task',

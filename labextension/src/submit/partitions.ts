@@ -7,7 +7,7 @@ import type { Wishes } from './form';
 
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, min: 60, h: 3600, d: 86_400 };
 
-/** Seconds of `30` (minutes), `30m`, `1h30m`, `1:00:00`, `2-12`, `2-12:00:00`; null: of no time. */
+/** Seconds of `30` (minutes), `30m`, `1h30m`, `1:00:00`, `2-12`, `2-12:00:00`; null: not a time. */
 export function seconds(text: string): number | null {
   const word = text.trim().toLowerCase();
   if (/^(?:\d+(?:min|[smhd]))+$/.test(word)) {
@@ -54,12 +54,12 @@ export function unusable(one: Partition, wishes: Wishes): string | null {
   return null;
 }
 
-/** As a choice: its name, and what it has now or why it cannot be taken. */
+/** A choice: its name, and what it has now or why it is not available. */
 export function told(one: Partition, why: string | null): string {
   return `${one.name} — ${why ?? offer(one)}`;
 }
 
-/** What it has now, and for how long at most. */
+/** Its time limit, and what is free now. */
 export function offer(one: Partition): string {
   const facts = [limit(one), freeGpus(one) || idleNodes(one)];
   return listed(facts);
@@ -79,7 +79,7 @@ function limit(one: Partition): string {
   return one.limit_s === null ? '' : trans.__('max %1', duration(one.limit_s));
 }
 
-/** How many of a type are free; '': it is not known. */
+/** How many of a type are free; '': unknown. */
 export function freeOfType(one: Partition, type: string): string {
   const [all, free] = one.gpus_by_type[type] ?? [];
   return all === undefined || free === undefined || free === null
@@ -87,7 +87,7 @@ export function freeOfType(one: Partition, type: string): string {
     : trans.__('%1 of %2 free', free, all);
 }
 
-/** The one that the job would go to; undefined: it is not known. */
+/** The partition that the job would go to; undefined: unknown. */
 export function chosen(partitions: readonly Partition[], name: string): Partition | undefined {
   return partitions.find(one => (name === '' ? one.default : one.name === name));
 }

@@ -10,7 +10,7 @@ export interface Sentence {
   ok: boolean | null;
 }
 
-/** A field of the form, or what is to be run. */
+/** A field of the form, or the code. */
 export type Place = Field | 'code';
 
 /** Returns the option's field; `more` if it has none of its own, null without an option. */

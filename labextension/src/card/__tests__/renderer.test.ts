@@ -39,7 +39,7 @@ test('what is shown comes from the model, nothing of it from the notebook', asyn
   model.put(job());
   const bundle = { [MIME]: { ...NAMES, name: 'evil' }, 'text/plain': 'evil', 'text/html': 'evil' };
   const card = shownBy(model, bundle);
-  expect(await text(card)).toMatch(/running.*fit.*123 on arandu/);
+  expect(await text(card)).toMatch(/running.*fit.*Job 123 · arandu/);
   expect(await text(card)).not.toContain('evil');
   model.put(job({ state: 'COMPLETED' }));
   expect(await text(card)).toContain('done');
@@ -52,12 +52,12 @@ test('a job that is not known is looked for a while; then its text is shown as t
   expect(await text(card)).toBe('Looking for job a2b4c6d7…');
   model.put(job({ id: 'zzzzzzzz' }));
   expect(await text(card)).toBe('Looking for job a2b4c6d7…');
-  expect(await text(card, 4_000)).toMatch(/is not tracked here.*<b>✔ job<\/b>\n\ufffdtext$/s);
+  expect(await text(card, 4_000)).toMatch(/^<b>✔ job<\/b>\ufffdtextThis job is no longer/);
   act(() => {
     card.hide();
     card.show();
   });
-  expect(await text(card)).toMatch(/is not tracked here/);
+  expect(await text(card)).toMatch(/is no longer tracked here/);
   model.put(job());
   expect(await text(card)).toContain('running');
 });

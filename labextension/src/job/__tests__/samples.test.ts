@@ -1,5 +1,5 @@
-import type { UsageSample } from '../../wire';
-import { average, peak, seriesOf, thinned, type Point } from '../samples';
+import type { GpuSample, Job, UsageSample } from '../../wire';
+import { average, idleGpus, peak, seriesOf, thinned, type Point } from '../samples';
 import { job } from './fakes';
 
 const usage = {
@@ -45,31 +45,33 @@ describe('what was measured', () => {
       two
     );
     expect(cpus?.points).toEqual([
-      [11, 3],
-      [21, 3],
+      [10, 3],
+      [20, 3],
       [30, 3]
     ]);
     expect(cpus?.limit).toBe(4);
     expect(peak(memory?.points ?? [])).toBe(200);
   });
 
-  test('has a series for each GPU of each node, and one for more than eight', () => {
-    const nodes = ['a', 'b'];
-    const gpus = (count: number): UsageSample[] =>
-      nodes.map(node =>
-        sample(
-          1,
-          Array.from({ length: count }, (_, at) => ({ ...gpu, utilisation: at === 0 ? 0 : 0.5 })),
-          node
-        )
+  test('has the average load of all GPUs and the sum of their memory', () => {
+    const gpus = (node: string, ...busy: (number | null)[]): UsageSample =>
+      sample(
+        1,
+        busy.map(utilisation => ({ ...gpu, utilisation })),
+        node
       );
-    const few = seriesOf(gpus(2), job({ nodes })).filter(one => one.kind === 'gpu');
-    expect(few.map(({ node, index }) => `${node}${index}`)).toEqual(['a0', 'a1', 'b0', 'b1']);
-    const many = seriesOf(gpus(5), job({ nodes })).slice(2);
-    expect(many.map(({ kind, limit, points }) => [kind, limit, points[0]?.[1]])).toEqual([
-      ['gpus', 1, 0.4],
-      ['gpus-memory', 800, 100]
-    ]);
+    const nodes = ['a', 'b'];
+    const series = seriesOf([gpus('a', 0, 0.4), gpus('b', 0.5, null)], job({ nodes })).slice(2);
+    const [load, held] = series.map(({ points, limit }) => [points[0]?.[1], limit]);
+    expect(load?.[0]).toBeCloseTo(0.3);
+    expect(held).toEqual([40, 320]);
+  });
+
+  test('ends where a node is silent', () => {
+    const two = job({ nodes: ['a', 'b'], started_s: 0 });
+    const long = [...Array(50).keys()].map(at => sample(10 * at, [], 'a', 1));
+    const [cpus] = seriesOf([...long, sample(0, [], 'b', 2), sample(10, [], 'b', 2)], two);
+    expect([cpus?.points[1]?.[1], cpus?.points.at(-1)?.[1]]).toEqual([3, 1]);
   });
 
   test('is averaged over time, not over looks', () => {
@@ -92,5 +94,50 @@ describe('what was measured', () => {
     expect(peak(shown)).toBe(7);
     expect(shown.at(-1)?.[0]).toBe(999);
     expect(thinned(many.slice(0, 3), 100, true)).toEqual(many.slice(0, 3));
+  });
+});
+
+const load = (utilisation: number | null): GpuSample => ({ ...gpu, utilisation });
+const running = job({ nodes: ['a', 'b'], started_s: 100 });
+const over: Job = { ...running, state: 'COMPLETED', ended_s: 1000 };
+
+describe('idle GPUs', () => {
+  /** Every ten seconds from 100 on, as busy as `of` says. */
+  const looks = (untilS: number, of: (timeS: number) => GpuSample[], node = 'a'): UsageSample[] =>
+    Array.from({ length: (untilS - 100) / 10 + 1 }, (_, at) => 100 + at * 10).map(timeS =>
+      sample(timeS, of(timeS), node)
+    );
+
+  test('are told of after five minutes, and for how long all of them are', () => {
+    const eight = (timeS: number): GpuSample[] =>
+      Array.from({ length: 8 }, (_, at) => load(at === 3 && timeS > 100 ? 0.04 : 0.9));
+    expect(idleGpus(looks(400, eight), running)).toBeNull();
+    expect(idleGpus(looks(410, eight), running)).toEqual({ gpus: 1, of: 8, forS: 300 });
+    const two = (timeS: number): GpuSample[] => [load(0), load(timeS < 300 ? 1 : 0)];
+    const other = looks(860, () => [load(0.05), load(0.9)], 'b');
+    expect(idleGpus([...looks(860, two), ...other], running)).toEqual({
+      gpus: 2,
+      of: 4,
+      forS: 560
+    });
+  });
+
+  test('are not those that worked meanwhile, or do not tell, or were so in a run before', () => {
+    const once = (timeS: number): GpuSample[] => [load(timeS === 700 ? 0.05 : 0)];
+    expect(idleGpus(looks(1000, once), running)).toBeNull();
+    expect(idleGpus(looks(1010, once), running)).toEqual({ gpus: 1, of: 1, forS: 300 });
+    expect(idleGpus(looks(1010, once), { ...running, started_s: 800 })).toBeNull();
+    expect(
+      idleGpus(
+        looks(1000, () => [load(null)]),
+        running
+      )
+    ).toBeNull();
+    expect(
+      idleGpus(
+        looks(1000, () => [load(0)]),
+        over
+      )
+    ).toBeNull();
   });
 });

@@ -31,7 +31,7 @@ test('a lab ends with its time or when nobody uses it, whichever is first', () =
 test('a row says how far a lab is, then how long it has left, and opens it', () => {
   expect(facts(lab(), NOW_S)).toEqual(['lab', 'ends in 57 min 55 s']);
   const starting = lab({ lab: { url: '', port: 1, base_url: '/', step: 'starting' } });
-  expect(facts(starting, NOW_S)).toContain('JupyterLab starts.');
+  expect(facts(starting, NOW_S)).toContain('JupyterLab is starting.');
   expect(actionsOf(lab())).toEqual([CommandIDs.openLab, CommandIDs.copyLabLink, CommandIDs.cancel]);
 });
 
@@ -69,12 +69,12 @@ describe('warnings', () => {
     nowS += 101;
     jest.advanceTimersByTime(60_000);
     expect(shown).toHaveBeenCalledTimes(1);
-    const last = 'The lab mine ends in 4 min 59 s: save what is open in it.';
+    const last = 'The lab mine ends in 4 min 59 s. Save your work.';
     expect(shown).toHaveBeenNthCalledWith(1, last, expect.anything());
     model.put(lab({ limit_s: null, idle_since_s: nowS - 3400 }));
     jest.advanceTimersByTime(60_000);
     expect(shown).toHaveBeenCalledTimes(2);
-    const idle = 'The lab mine ends in 3 min 20 s, as nobody uses it.';
+    const idle = 'The lab mine ends in 3 min 20 s because it is idle.';
     expect(shown).toHaveBeenNthCalledWith(2, idle, expect.anything());
   });
 });

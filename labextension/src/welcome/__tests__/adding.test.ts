@@ -93,12 +93,12 @@ const givesUp = (): boolean => false;
 test('a cluster is kept with what the user chose, once they have logged in', async () => {
   users = [
     node => {
-      type(node, "Folder of Slurm's commands", '/opt/slurm/bin');
+      type(node, 'Directory of Slurm commands', '/opt/slurm/bin');
       type(node, 'Environment', 'A=1\nB=2');
       return typesHost(node);
     },
     node => {
-      type(node, 'Job folder', '/scratch/jobs');
+      type(node, 'Job directory', '/scratch/jobs');
       type(node, 'Account', 'b');
       return true;
     }

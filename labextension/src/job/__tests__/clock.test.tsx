@@ -1,10 +1,11 @@
+import { CommandRegistry } from '@lumino/commands';
 import { act } from 'react';
 import { createRoot } from 'react-dom/client';
-import { job } from '../../__tests__/fakes';
+import { FakeModel, job } from '../../__tests__/fakes';
 import { problem } from '../../messages';
 import type { Freshness } from '../../tokens';
 import type { Job } from '../../wire';
-import { Facts } from '../view';
+import { Head } from '../head';
 
 Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
 
@@ -23,8 +24,9 @@ test.each<[string, boolean, Partial<Job>]>([
   const host = document.createElement('div');
   const drawn = createRoot(host);
   const draw = (shown: Job, freshness: Freshness): string => {
-    act(() => drawn.render(<Facts job={shown} freshness={freshness} />));
-    return host.querySelector('.jp-slurm-Facts')?.textContent ?? '';
+    const model = Object.assign(new FakeModel(), { freshness });
+    act(() => drawn.render(<Head job={shown} model={model} commands={new CommandRegistry()} />));
+    return host.querySelector('dl')?.textContent ?? '';
   };
   const fresh = { asOf: nowS, problem: null };
   const before = draw(running, fresh);

@@ -1,50 +1,56 @@
 import { Signal } from '@lumino/signaling';
+import { act, type JSX } from 'react';
+import { createRoot } from 'react-dom/client';
 import { SlurmError } from '../../server';
 import type { ISlurmModel } from '../../tokens';
 import type { Job } from '../../wire';
 import { ExecutedCopies } from '../executed';
-import { Latest, PAUSE_MS } from '../latest';
+import { PAUSE_MS, useLatest } from '../latest';
 import { Memory } from '../memory';
 import { NO_WISHES } from '../form';
 import { Sender } from '../sending';
 
-describe('somebody who types', () => {
+describe('a question about what is typed', () => {
   beforeEach(() => jest.useFakeTimers());
   afterEach(() => jest.useRealTimers());
 
-  test('is asked after when there is a pause, and told of the last only', async () => {
+  test('is asked after a pause, one at a time, and answered for the latest input only', async () => {
     const asked: string[] = [];
     const answers: ((answer: string) => void)[] = [];
-    const told: string[] = [];
-    const latest = new Latest<string, string>(
-      question => {
-        asked.push(question);
-        return new Promise(resolve => answers.push(resolve));
-      },
-      answer => told.push(answer)
+    const ask = (question: string): Promise<string> => {
+      asked.push(question);
+      return new Promise(resolve => answers.push(resolve));
+    };
+    const Asking = ({ question }: { question: string }): JSX.Element => (
+      <>{useLatest(ask, question)}</>
     );
+    const host = document.createElement('div');
+    const root = createRoot(host);
+    const typed = async (question: string, ms: number): Promise<void> => {
+      act(() => root.render(<Asking question={question} />));
+      await act(async () => {
+        await jest.advanceTimersByTimeAsync(ms);
+      });
+    };
     for (const key of ['a', 'ab', 'abc']) {
-      latest.want(key);
-      await jest.advanceTimersByTimeAsync(PAUSE_MS - 1);
+      await typed(key, PAUSE_MS - 1);
     }
     expect(asked).toEqual([]);
-    await jest.advanceTimersByTimeAsync(1);
+    await typed('abc', 1);
     expect(asked).toEqual(['abc']);
-    latest.want('abcd');
-    await jest.advanceTimersByTimeAsync(10 * PAUSE_MS);
+    await typed('abcd', 10 * PAUSE_MS);
     expect(asked).toEqual(['abc']);
     answers[0]?.('stale');
-    await jest.advanceTimersByTimeAsync(PAUSE_MS);
-    expect(asked).toEqual(['abc', 'abcd']);
+    await typed('abcd', PAUSE_MS);
+    expect([asked, host.textContent]).toEqual([['abc', 'abcd'], '']);
     answers[1]?.('new');
-    await jest.advanceTimersByTimeAsync(0);
-    expect(told).toEqual(['new']);
-    latest.want('abcde');
-    latest.dispose();
-    await jest.advanceTimersByTimeAsync(PAUSE_MS);
-    expect(asked).toHaveLength(2);
+    await typed('abcd', 0);
+    expect(host.textContent).toBe('new');
+    act(() => root.unmount());
   });
 });
+
+Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
 
 class FakeModel {
   readonly jobs = new Map<string, Job>();

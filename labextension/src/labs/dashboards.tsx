@@ -1,12 +1,14 @@
-// The dashboards of a running job, and the command that opens one.
+// The dashboards of a running job: the command that opens one, and their buttons.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { CommandRegistry } from '@lumino/commands';
+import type { JSX } from 'react';
 import { addCommand, warn } from '../commands/telling';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Job } from '../wire';
 import { dashboardUrl, newTab } from './room';
 
-export type Dashboard = 'ray' | 'dask' | 'tensorboard';
+type Dashboard = 'ray' | 'dask' | 'tensorboard';
 
 export function dashboardsOf(job: Job): Dashboard[] {
   if (job.state !== 'RUNNING') {
@@ -26,7 +28,7 @@ export function addDashboardCommand(app: JupyterFrontEnd, model: ISlurmModel): v
       type: 'object',
       required: ['id', 'name'],
       properties: {
-        id: { type: 'string', description: 'The id of a job that runs.' },
+        id: { type: 'string', description: 'The ID of a running job.' },
         name: { type: 'string', enum: ['ray', 'dask', 'tensorboard'] }
       }
     },
@@ -34,8 +36,41 @@ export function addDashboardCommand(app: JupyterFrontEnd, model: ISlurmModel): v
       const job = typeof id === 'string' ? model.jobs.get(id) : undefined;
       const name = job && dashboardsOf(job).find(one => one === wanted);
       if (job && name && !newTab().enter(dashboardUrl(job.id, name))) {
-        warn(trans.__('This browser lets no tab be opened. Its own settings say why.'));
+        warn(trans.__('The browser blocked the new tab. Allow pop-ups for this page.'));
       }
     }
   });
+}
+
+function title(name: Dashboard): string {
+  switch (name) {
+    case 'ray':
+      return trans.__("Open Ray's dashboard");
+    case 'dask':
+      return trans.__("Open Dask's dashboard");
+    default:
+      return trans.__('Open TensorBoard');
+  }
+}
+
+interface Props {
+  job: Job;
+  commands: CommandRegistry;
+}
+
+export function DashboardButtons({ job, commands }: Props): JSX.Element {
+  return (
+    <>
+      {dashboardsOf(job).map(name => (
+        <button
+          key={name}
+          className="jp-slurm-Button"
+          title={trans.__('In a new tab when it is ready')}
+          onClick={() => void commands.execute(CommandIDs.openDashboard, { id: job.id, name })}
+        >
+          {title(name)}
+        </button>
+      ))}
+    </>
+  );
 }
