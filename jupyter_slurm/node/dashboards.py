@@ -31,7 +31,7 @@ import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Callable, Dict, List, Union  # noqa: F401 - in comments
+    from typing import Any, Callable, Dict, List, Union
 
 LOOK_S = 0.1
 ANSWER_S = 60.0
@@ -47,25 +47,22 @@ class NoDashboard(Exception):  # noqa: N818 - no error: the job goes on
     """There is no such dashboard; says why, and what to do."""
 
 
-class Told(object):
+class Told:
     """The file that says which dashboards there are."""
 
-    def __init__(self, path):
-        # type: (str) -> None
+    def __init__(self, path: str) -> None:
         self.path = path
         self.lock = threading.Lock()
-        self.known = {}  # type: Dict[str, Any]
+        self.known: "Dict[str, Any]" = {}
 
-    def __call__(self, name, **more):
-        # type: (str, **Any) -> None
+    def __call__(self, name: str, **more: "Any") -> None:
         with self.lock:
             self.known[name] = more
             with contextlib.suppress(OSError):  # no room: the runner says so
                 runner.put(self.path, json.dumps(self.known).encode("ascii"))
 
 
-def lead(name, plan, folder, attempt, told):
-    # type: (str, Dict[str, Any], str, str, Told) -> None
+def lead(name: str, plan: "Dict[str, Any]", folder: str, attempt: str, told: Told) -> None:
     """Open the door of one dashboard once that is there, and keep it."""
     token = ""
     try:
@@ -91,8 +88,7 @@ def lead(name, plan, folder, attempt, told):
 # --- the dashboards ---
 
 
-def of_engine(name, path):
-    # type: (str, str) -> Callable[[], socket.socket]
+def of_engine(name: str, path: str) -> "Callable[[], socket.socket]":
     """Return what connects to the engine's dashboard, once that answers. Raise NoDashboard."""
     missing = "%s has no dashboard here. Install %s into the image: it brings one." % (
         TITLES[name],
@@ -119,8 +115,7 @@ def of_engine(name, path):
             return reach
 
 
-def needs_of_ray():
-    # type: () -> List[str]
+def needs_of_ray() -> "List[str]":
     """Return the packages without which this Ray starts no dashboard, as its own file lists them:
     they differ between releases."""
     spec = importlib.util.find_spec("ray")
@@ -132,16 +127,14 @@ def needs_of_ray():
     return []
 
 
-def connected(at):
-    # type: (Union[int, str]) -> socket.socket
+def connected(at: "Union[int, str]") -> socket.socket:
     """Return a connection to a port of this node, or to the path of a Unix socket."""
     if isinstance(at, int):
         return socket.create_connection(("127.0.0.1", at), lab_door.CONNECT_S)
     return lab_door.at_path(at)
 
 
-def token_of_ray():
-    # type: () -> str
+def token_of_ray() -> str:
     """Return the token that Ray's dashboard asks for; the job's Ray has it in a file."""
     path = os.environ.get("RAY_AUTH_TOKEN_PATH", "")
     if os.environ.get("RAY_AUTH_MODE") != "token" or not path:
@@ -150,8 +143,7 @@ def token_of_ray():
         return file.read().strip()
 
 
-def tensorboard(logdir):
-    # type: (str) -> Callable[[], socket.socket]
+def tensorboard(logdir: str) -> "Callable[[], socket.socket]":
     """Start TensorBoard in this program and return what connects to it. Raise NoDashboard."""
     # TensorFlow, where there is one, would take the memory of all GPUs.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -162,29 +154,25 @@ def tensorboard(logdir):
         class Handler(serving.WSGIRequestHandler):  # type: ignore[misc,unused-ignore]
             protocol_version = "HTTP/1.1"  # a connection takes more than one request
 
-            def log(self, type, message, *args):  # noqa: A002 - so it is called there
-                # type: (str, str, *object) -> None
+            def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - so it is called there
                 pass
 
         class Server(program.TensorBoardServer):  # type: ignore[misc,unused-ignore]
             """Serves what it is given, and listens nowhere."""
 
-            def __init__(self, wsgi_app, flags):
-                # type: (Any, Any) -> None
+            def __init__(self, wsgi_app: "Any", flags: "Any") -> None:
                 made = serving.ThreadedWSGIServer("127.0.0.1", 0, wsgi_app, Handler)
                 made.socket.close()  # before anything was accepted there
                 made.daemon_threads = True
                 servers.append(made)
 
-            def serve_forever(self):
-                # type: () -> None
+            def serve_forever(self) -> None:
                 pass
 
-            def get_url(self):
-                # type: () -> str
+            def get_url(self) -> str:
                 return ""
 
-        servers = []  # type: List[Any]
+        servers: "List[Any]" = []
         board = program.TensorBoard(default.get_plugins(), server_class=Server)
         argv = ["", "--logdir", os.path.expanduser(logdir)]
         try:
@@ -198,8 +186,7 @@ def tensorboard(logdir):
         why = "%s: %s" % (type(error).__name__, error)
         raise NoDashboard("TensorBoard does not start with %s: %s." % (python, why)) from None
 
-    def reach():
-        # type: () -> socket.socket
+    def reach() -> socket.socket:
         ours, theirs = socket.socketpair()
         servers[0].process_request(theirs, ("127.0.0.1", 0))
         return ours
@@ -207,8 +194,7 @@ def tensorboard(logdir):
     return reach
 
 
-def main(argv):
-    # type: (List[str]) -> int
+def main(argv: "List[str]") -> int:
     folder, attempt = os.path.abspath(argv[1]), argv[2]
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != int(argv[3]):

@@ -19,7 +19,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
-    from typing import List, Optional, Tuple  # noqa: F401 - in comments
+    from typing import List, Optional, Tuple
 
 HEAD = struct.Struct(">cI")
 ALIVE = b"A"  # both ways: no body
@@ -27,17 +27,17 @@ CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 READ_BYTES, WRITE_BYTES = 1 << 18, 1 << 16
 
 
-def frame(kind, *parts):
-    # type: (bytes, *bytes) -> bytes
+def frame(kind: bytes, *parts: bytes) -> bytes:
     return b"".join((HEAD.pack(kind, sum(map(len, parts))),) + parts)
 
 
-class Line(object):
+class Line:
     """A line that carries frames from one descriptor to another, or both ways over `sock`. Reading
     blocks only where `source` does; writing never does."""
 
-    def __init__(self, source, sink, sock=None, most=0xFFFFFFFF):
-        # type: (int, int, Optional[socket.socket], int) -> None
+    def __init__(
+        self, source: int, sink: int, sock: "Optional[socket.socket]" = None, most: int = 0xFFFFFFFF
+    ) -> None:
         """Set up the line. `most` is the largest body in bytes; a peer that announces more is not
         one of our programs."""
         self.source = source
@@ -49,8 +49,7 @@ class Line(object):
         self.heard_s = self.said_s = time.monotonic()
         os.set_blocking(sink, False)
 
-    def receive(self):
-        # type: () -> Optional[List[Tuple[bytes, bytes]]]
+    def receive(self) -> "Optional[List[Tuple[bytes, bytes]]]":
         """Return the complete frames, or None when the peer has gone or sent what none of our
         programs sends."""
         try:
@@ -77,13 +76,11 @@ class Line(object):
             self.say(ALIVE)
         return found
 
-    def say(self, kind, *parts):
-        # type: (bytes, *bytes) -> None
+    def say(self, kind: bytes, *parts: bytes) -> None:
         self.said_s = time.monotonic()
         self.outbox += frame(kind, *parts)
 
-    def flush(self):
-        # type: () -> bool
+    def flush(self) -> bool:
         """Write what the line takes, and tell whether the peer is still there."""
         try:
             while self.outbox:
@@ -94,15 +91,13 @@ class Line(object):
             return False
         return True
 
-    def close(self):
-        # type: () -> None
+    def close(self) -> None:
         self.flush()
         if self.sock is not None:
             self.sock.close()
 
 
-def read_frame(source):
-    # type: (int) -> Optional[Tuple[bytes, bytes]]
+def read_frame(source: int) -> "Optional[Tuple[bytes, bytes]]":
     """Wait for the next frame and return it, without reading a byte more; None when the peer has
     gone."""
     head = read_exactly(source, HEAD.size)
@@ -113,8 +108,7 @@ def read_frame(source):
     return (kind, body) if len(body) == size else None
 
 
-def read_exactly(source, size):
-    # type: (int, int) -> bytes
+def read_exactly(source: int, size: int) -> bytes:
     """Read `size` bytes, or fewer where the input ends."""
     data = b""
     while len(data) < size:
@@ -125,16 +119,14 @@ def read_exactly(source, size):
     return data
 
 
-def is_ours(sock):
-    # type: (socket.socket) -> bool
+def is_ours(sock: socket.socket) -> bool:
     """Tell whether this user's program is at the other end of a Unix socket. The name of an
     abstract socket is not secret, and anybody may take it first or connect to it."""
     told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     return bool(CREDENTIALS.unpack(told)[1] == os.getuid())
 
 
-def accepted(listener):
-    # type: (socket.socket) -> Optional[socket.socket]
+def accepted(listener: socket.socket) -> "Optional[socket.socket]":
     """Return the next connection, or None when it came from another user (it is then closed) or
     could not be accepted."""
     try:

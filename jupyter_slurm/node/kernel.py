@@ -26,7 +26,7 @@ import kernel_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional
 
 FAREWELL_S = 2.0
 MOST_DEATHS = 5
@@ -40,18 +40,17 @@ IDLE = "jupyter-slurm: nobody has been connected to the kernel for {:.0f} s"
 GAVE_UP = "jupyter-slurm: the kernel dies as soon as it has begun"
 
 
-class Holder(object):
+class Holder:
     """The holder of the kernel: it serves the client that uses it."""
 
-    def __init__(self, name, idle_s):
-        # type: (str, float) -> None
+    def __init__(self, name: str, idle_s: float) -> None:
         self.idle_s = idle_s
         self.process = kernel_process.KernelProcess()
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind("\0" + name)
         self.listener.listen(8)
-        self.line = None  # type: Optional[frames.KernelLine]
-        self.coming = []  # type: List[frames.KernelLine]
+        self.line: "Optional[frames.KernelLine]" = None
+        self.coming: "List[frames.KernelLine]" = []
         self.client = ""
         self.boot = uuid.uuid4().hex
         self.got = 0
@@ -63,7 +62,7 @@ class Holder(object):
         self.alone_s = time.monotonic()
         self.ended_by = 0
         self.deaths = 0
-        self.early = []  # type: List[Any]
+        self.early: "List[Any]" = []
         """Messages for the kernel that wait until it listens."""
         self.replies = kernel_process.Replies()
         self.gather_s = 0.0
@@ -81,17 +80,14 @@ class Holder(object):
         for number in (signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, self.warn)
 
-    def end(self, number, *_):
-        # type: (int, *Any) -> None
+    def end(self, number: int, *_: "Any") -> None:
         self.ended_by = self.ended_by or number
 
-    def warn(self, number, *_):
-        # type: (int, *Any) -> None
+    def warn(self, number: int, *_: "Any") -> None:
         """Tell the client which signal Slurm sent: this is what sbatch's `--signal` is for."""
         self.tell({"event": "signal", "signal": signal.Signals(number).name})
 
-    def run(self):
-        # type: () -> int
+    def run(self) -> int:
         self.process.start()
         while not self.ended_by:
             self.wait()
@@ -106,8 +102,7 @@ class Holder(object):
 
     # --- waiting ---
 
-    def wait(self):
-        # type: () -> None
+    def wait(self) -> None:
         """Wait until a message comes or something is due, then take the messages and hand them
         on."""
         self.sleep()
@@ -125,8 +120,7 @@ class Holder(object):
             if not self.line.flush():
                 self.part()
 
-    def fill(self, line):
-        # type: (frames.KernelLine) -> None
+    def fill(self, line: frames.KernelLine) -> None:
         """Fill the line with messages that come together in one go. Where they are not complete,
         ask the client for an answer (`receive`)."""
         now_s = time.monotonic()
@@ -143,8 +137,7 @@ class Holder(object):
             self.told_got = self.got
             line.say(frames.GOT, frames.NUMBER.pack(self.got))
 
-    def sleep(self):
-        # type: () -> None
+    def sleep(self) -> None:
         poller = select.poll()
         poller.register(self.wake_in, select.POLLIN)
         poller.register(self.listener.fileno(), select.POLLIN)
@@ -161,8 +154,7 @@ class Holder(object):
         with contextlib.suppress(BlockingIOError):
             os.read(self.wake_in, 4096)
 
-    def pause_s(self):
-        # type: () -> float
+    def pause_s(self) -> float:
         if self.gather_s:
             return frames.GATHER_S
         if self.replies.held or not self.process.ready:
@@ -173,8 +165,7 @@ class Holder(object):
             return min(frames.ALIVE_S / 4, 5.0)
         return min(5.0, max(0.01, self.alone_s + self.idle_s - time.monotonic()))
 
-    def look_at_the_clock(self):
-        # type: () -> bool
+    def look_at_the_clock(self) -> bool:
         """Tell whether no client has come for too long. Close the line when the client is
         silent."""
         now_s = time.monotonic()
@@ -193,8 +184,7 @@ class Holder(object):
 
     # --- the kernel ---
 
-    def take_messages(self, channel):
-        # type: (bytes) -> None
+    def take_messages(self, channel: bytes) -> None:
         for _ in range(BATCH):
             if not self.process.waiting(channel):
                 return
@@ -217,8 +207,7 @@ class Holder(object):
                 self.is_whole = True
             self.keep(channel, parts)
 
-    def note_status(self, parts):
-        # type: (List[bytes]) -> None
+    def note_status(self, parts: "List[bytes]") -> None:
         content = parts[parts.index(kernel_process.DELIMITER) + 5]
         self.busy = b'"busy"' in content
         if not self.busy:
@@ -227,8 +216,7 @@ class Holder(object):
                 self.is_whole = True
                 self.keep(frames.SHELL, reply)
 
-    def keep(self, channel, parts):
-        # type: (bytes, List[bytes]) -> None
+    def keep(self, channel: bytes, parts: "List[bytes]") -> None:
         body = frames.pack_parts(channel, parts)
         is_output = channel == frames.IOPUB and not parts[0].endswith(b"status")
         if frames.is_too_large(body):
@@ -248,21 +236,18 @@ class Holder(object):
         except OSError:
             self.left_out = [self.left_out[0] + 1, self.left_out[1] + len(body)]
 
-    def tell(self, event):
-        # type: (Dict[str, Any]) -> None
+    def tell(self, event: "Dict[str, Any]") -> None:
         self.is_whole = True
         self.keep(frames.OURS, [json.dumps(event).encode("ascii")])
 
-    def begin_work(self):
-        # type: () -> None
+    def begin_work(self) -> None:
         self.busy = False
         self.tell({"event": "ready", "count": self.process.count, "info": self.process.info})
         early, self.early = self.early, []
         for channel, parts in early:
             self.process.send(channel, parts)
 
-    def look_at_the_kernel(self):
-        # type: () -> None
+    def look_at_the_kernel(self) -> None:
         status = self.process.ended()
         if status is None:
             self.process.ask()
@@ -284,8 +269,7 @@ class Holder(object):
             print(GAVE_UP)
             self.ended_by = signal.SIGABRT
 
-    def is_ended_too(self):
-        # type: () -> bool
+    def is_ended_too(self) -> bool:
         """Tell whether Slurm is ending this process too: it signals the processes of a job one
         after the other."""
         give_up_s = time.monotonic() + ENDED_TOO_S
@@ -295,16 +279,14 @@ class Holder(object):
 
     # --- who uses it ---
 
-    def welcome(self):
-        # type: () -> None
+    def welcome(self) -> None:
         while select.select([self.listener], [], [], 0)[0]:
             sock = framing.accepted(self.listener)
             if sock is None:
                 return  # the others get their turn in the next round
             self.coming.append(frames.KernelLine(sock))
 
-    def hear(self, line):
-        # type: (frames.KernelLine) -> None
+    def hear(self, line: frames.KernelLine) -> None:
         found = line.receive()
         if found is None:
             if line is self.line:
@@ -323,8 +305,7 @@ class Holder(object):
             elif kind == frames.MESSAGE:
                 self.take(body)
 
-    def begin(self, line, told):
-        # type: (frames.KernelLine, Dict[str, Any]) -> None
+    def begin(self, line: frames.KernelLine, told: "Dict[str, Any]") -> None:
         if line in self.coming:
             self.coming.remove(line)
         if self.line is not None and self.line is not line:
@@ -351,8 +332,7 @@ class Holder(object):
         }
         line.say(frames.WELCOME, json.dumps(welcome).encode("ascii"))
 
-    def take(self, body):
-        # type: (bytes) -> None
+    def take(self, body: bytes) -> None:
         (number,) = frames.NUMBER.unpack_from(body)
         if number != self.got + 1:
             return  # it has come before
@@ -365,8 +345,7 @@ class Holder(object):
         else:
             self.early.append((channel, parts))
 
-    def obey(self, command):
-        # type: (str) -> None
+    def obey(self, command: str) -> None:
         if command == "interrupt":
             self.process.interrupt()
         elif command == "restart":
@@ -376,15 +355,13 @@ class Holder(object):
             self.tell({"event": "restarting"})
             self.process.start()
 
-    def part(self):
-        # type: () -> None
+    def part(self) -> None:
         if self.line is not None:
             self.line.close()
             self.line = None
             self.alone_s, self.gather_s = time.monotonic(), 0.0
 
-    def take_leave(self):
-        # type: () -> None
+    def take_leave(self) -> None:
         """Give the last messages some time to reach the client."""
         give_up_s = time.monotonic() + FAREWELL_S
         while self.line is not None and time.monotonic() < give_up_s:
@@ -395,8 +372,7 @@ class Holder(object):
                 select.select([], [self.line.sink], [], 0.2)
 
 
-def main(argv):
-    # type: (List[str]) -> int
+def main(argv: "List[str]") -> int:
     with open(os.path.join(argv[1], "task.json"), encoding="utf-8") as file:
         task = json.load(file)
     lacking = kernel_process.missing()

@@ -21,8 +21,8 @@ except ImportError:  # a Python that was built without it
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
-    import socket  # noqa: F401 - in comments
-    from typing import IO, Any, Dict, List, Optional, Tuple, Union  # noqa: F401 - in comments
+    import socket
+    from typing import IO, Any, Dict, List, Optional, Tuple, Union
 
 BEGIN = b"B"  # to the node, first: JSON with `client`, `got`, `from`, the first that it has kept,
 # and `packs`: it knows PACKED
@@ -60,23 +60,19 @@ QUIET = (b"status", b"execute_input")
 """The last parts of the topics of messages that show nothing."""
 
 
-def gather_s(is_seen):
-    # type: (bool) -> float
+def gather_s(is_seen: bool) -> float:
     return GATHER_S if is_seen else QUIET_S
 
 
-def is_too_large(body):
-    # type: (bytes) -> bool
+def is_too_large(body: bytes) -> bool:
     return NUMBER.size + len(body) > MESSAGE_MOST
 
 
-def pack_parts(channel, parts):
-    # type: (bytes, List[bytes]) -> bytes
+def pack_parts(channel: bytes, parts: "List[bytes]") -> bytes:
     return channel + b"".join(PART.pack(len(part)) + part for part in parts)
 
 
-def unpack_parts(body):
-    # type: (bytes) -> Tuple[bytes, List[bytes]]
+def unpack_parts(body: bytes) -> "Tuple[bytes, List[bytes]]":
     parts, at = [], 1
     while at < len(body):
         (size,) = PART.unpack_from(body, at)
@@ -86,33 +82,30 @@ def unpack_parts(body):
     return body[:1], parts
 
 
-class Kept(object):
+class Kept:
     """The messages sent that may have to be sent again; beyond some size they lie in an unnamed
     file."""
 
-    def __init__(self, memory_bytes=IN_MEMORY_BYTES, most_bytes=MOST_BYTES):
-        # type: (int, int) -> None
+    def __init__(self, memory_bytes: int = IN_MEMORY_BYTES, most_bytes: int = MOST_BYTES) -> None:
         self.memory_bytes = memory_bytes
         self.most_bytes = most_bytes
         self.first = 1
         """The number of the oldest message that is kept, or of the next one."""
         self.next = 1
         self.size = 0
-        self._bodies = {}  # type: Dict[int, Union[bytes, Tuple[int, int]]]
+        self._bodies: "Dict[int, Union[bytes, Tuple[int, int]]]" = {}
         self._in_memory = 0
         self._filed = 0
-        self._file = None  # type: Optional[IO[bytes]]
+        self._file: "Optional[IO[bytes]]" = None
 
-    def full(self, size):
-        # type: (int) -> bool
+    def full(self, size: int) -> bool:
         return self.size + size > self.most_bytes
 
-    def add(self, body):
-        # type: (bytes) -> None
+    def add(self, body: bytes) -> None:
         """Keep a message. Raise OSError when the file system has no room; the message is then not
         kept."""
         if self._in_memory + len(body) > self.memory_bytes:
-            entry = (self._write(body), len(body))  # type: Union[bytes, Tuple[int, int]]
+            entry: "Union[bytes, Tuple[int, int]]" = (self._write(body), len(body))
             self._filed += 1
         else:
             entry = body
@@ -121,16 +114,14 @@ class Kept(object):
         self.next += 1
         self.size += len(body)
 
-    def read(self, number):
-        # type: (int) -> bytes
+    def read(self, number: int) -> bytes:
         entry = self._bodies[number]
         if isinstance(entry, bytes):
             return entry
         assert self._file is not None
         return os.pread(self._file.fileno(), entry[1], entry[0])
 
-    def forget(self, number):
-        # type: (int) -> None
+    def forget(self, number: int) -> None:
         """Drop the messages up to `number`: all of them have arrived."""
         while self.first <= min(number, self.next - 1):
             entry = self._bodies.pop(self.first)
@@ -144,8 +135,7 @@ class Kept(object):
             if not self._filed and self._file is not None:
                 self._file.truncate(0)
 
-    def _write(self, body):
-        # type: (bytes) -> int
+    def _write(self, body: bytes) -> int:
         if self._file is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives on
         at = self._file.seek(0, os.SEEK_END)
@@ -157,18 +147,16 @@ class Kept(object):
 class KernelLine(framing.Line):
     """The line to the kernel's client; it never waits."""
 
-    def __init__(self, sock):
-        # type: (socket.socket) -> None
+    def __init__(self, sock: "socket.socket") -> None:
         # Deflate adds 5 bytes to each 16 KiB of noise.
         most = MESSAGE_MOST + (MESSAGE_MOST >> 10)
-        super(KernelLine, self).__init__(sock.fileno(), sock.fileno(), sock, most)
-        self.packer = None  # type: Any
-        self.unpacker = zlib and zlib.decompressobj(-15)  # type: Any
+        super().__init__(sock.fileno(), sock.fileno(), sock, most)
+        self.packer: "Any" = None
+        self.unpacker: "Any" = zlib and zlib.decompressobj(-15)
         self.sent = 0
         """The number of the last message that was put into the line."""
 
-    def pack(self, other_can):
-        # type: (Optional[bool]) -> bool
+    def pack(self, other_can: "Optional[bool]") -> bool:
         """Pack messages from now on, if both ends can, and tell whether they can. A message costs
         as much as the number of its pieces (framing.py): a small one should be one piece, and so
         should all that a small cell gives."""
@@ -176,10 +164,9 @@ class KernelLine(framing.Line):
         self.packer = zlib.compressobj(1, zlib.DEFLATED, -15) if can else None
         return can
 
-    def receive(self):
-        # type: () -> Optional[List[Tuple[bytes, bytes]]]
+    def receive(self) -> "Optional[List[Tuple[bytes, bytes]]]":
         """Return the frames, unpacked; None also when what is packed is not a message."""
-        found = super(KernelLine, self).receive()
+        found = super().receive()
         if found is None:
             return None
         try:
@@ -189,8 +176,7 @@ class KernelLine(framing.Line):
         except ValueError:
             return None
 
-    def _unpacked(self, body):
-        # type: (bytes) -> Tuple[bytes, bytes]
+    def _unpacked(self, body: bytes) -> "Tuple[bytes, bytes]":
         if zlib is None:
             raise ValueError("nobody was told to pack")
         try:
@@ -201,15 +187,13 @@ class KernelLine(framing.Line):
             raise ValueError("more than a message may be")
         return MESSAGE, found
 
-    def say_message(self, body):
-        # type: (bytes) -> None
+    def say_message(self, body: bytes) -> None:
         if self.packer is None:
             self.say(MESSAGE, body)
         else:
             self.say(PACKED, self.packer.compress(body), self.packer.flush(zlib.Z_SYNC_FLUSH))
 
-    def fill(self, kept):
-        # type: (Kept) -> None
+    def fill(self, kept: Kept) -> None:
         """Put the kept messages into the line, as long as it takes them."""
         while self.sent + 1 < kept.next and len(self.outbox) < PENDING_MOST:
             self.sent += 1

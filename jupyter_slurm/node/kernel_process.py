@@ -22,7 +22,7 @@ import private_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional
 
 DELIMITER = b"<IDS|MSG>"
 NOT_THERE_EXIT = 65
@@ -41,43 +41,38 @@ LONGEST_PARENT = 78
 (unix(7))."""
 
 
-def missing():
-    # type: () -> List[str]
+def missing() -> "List[str]":
     """Return the modules that a kernel needs and this Python lacks."""
     return [name for name in ("ipykernel", "zmq") if importlib.util.find_spec(name) is None]
 
 
-def parent_id(parts):
-    # type: (List[bytes]) -> str
+def parent_id(parts: "List[bytes]") -> str:
     """Return the id of the request that a message is about; "" when it is about none."""
     parent = json.loads(parts[parts.index(DELIMITER) + 3].decode("utf-8", "replace"))
     return str(parent.get("msg_id", ""))
 
 
-def refused(reply):
-    # type: (List[bytes]) -> List[bytes]
+def refused(reply: "List[bytes]") -> "List[bytes]":
     """Return the reply turned into an error, which is small: the client waits for a reply."""
-    error = {"status": "error", "ename": "TooLargeError", "execution_count": 0}  # type: Any
+    error: "Any" = {"status": "error", "ename": "TooLargeError", "execution_count": 0}
     error.update(evalue="The reply was too large to be sent.", traceback=[])
     return reply[: reply.index(DELIMITER) + 5] + [json.dumps(error).encode("ascii")]
 
 
-class Replies(object):
+class Replies:
     """The replies held back until the output that they are about has passed. The output comes
     another way, and clients wait only some seconds for it. It ends with `idle`, or when no more
     comes."""
 
-    def __init__(self):
-        # type: () -> None
-        self.held = collections.OrderedDict()  # type: Any
+    def __init__(self) -> None:
+        self.held: "Any" = collections.OrderedDict()
         """The replies by their request's id."""
         self.output_s = 0.0
         """When output last came."""
-        self.ended = collections.deque(maxlen=16)  # type: Any
+        self.ended: "Any" = collections.deque(maxlen=16)
         """The requests whose output has ended before the reply came; the reply may come last."""
 
-    def add(self, parts):
-        # type: (List[bytes]) -> bool
+    def add(self, parts: "List[bytes]") -> bool:
         """Hold the reply and return True; return False if its output has already ended."""
         request = parent_id(parts)
         if request in self.ended:
@@ -87,8 +82,7 @@ class Replies(object):
         self.output_s = time.monotonic()
         return True
 
-    def of(self, status):
-        # type: (List[bytes]) -> List[List[bytes]]
+    def of(self, status: "List[bytes]") -> "List[List[bytes]]":
         """Return the reply whose output ends with `status`, or [] while it has not come."""
         request = parent_id(status)
         reply = self.held.pop(request, None)
@@ -97,8 +91,7 @@ class Replies(object):
             return []
         return [reply]
 
-    def overdue(self):
-        # type: () -> List[List[bytes]]
+    def overdue(self) -> "List[List[bytes]]":
         if not self.held or time.monotonic() - self.output_s < OUTPUT_S:
             return []
         found = list(self.held.values())
@@ -106,21 +99,20 @@ class Replies(object):
         return found
 
 
-class KernelProcess(object):
+class KernelProcess:
     """The ipykernel process, started again where needed, each time with a folder and a session of
     its own."""
 
-    def __init__(self):
-        # type: () -> None
+    def __init__(self) -> None:
         import zmq  # noqa: PLC0415 - `missing` reports its absence first
 
         self.zmq = zmq
         self.context = zmq.Context()
         self.folder, self.lock = private_folder.made(PRIVATE, LONGEST_PARENT)
-        self.sockets = {}  # type: Dict[bytes, Any]
+        self.sockets: "Dict[bytes, Any]" = {}
         self.count = 0
-        self.child = None  # type: Optional[subprocess.Popen[bytes]]
-        self.info = None  # type: Optional[Dict[str, Any]]
+        self.child: "Optional[subprocess.Popen[bytes]]" = None
+        self.info: "Optional[Dict[str, Any]]" = None
         """What the kernel says of itself; None: it has not begun to listen."""
         self.heard = False
         """Whether we hear the kernel on iopub, which takes its own time to connect."""
@@ -129,15 +121,14 @@ class KernelProcess(object):
         # What the kernel starts may be other jobs.
         self.engine = os.environ.pop("JSLURM_ENGINE", None)
 
-    def start(self):
-        # type: () -> None
+    def start(self) -> None:
         self.count += 1
         self.info, self.heard, self.asked_s = None, False, 0.0
         path = os.path.join(self.folder, "k{}".format(self.count))
         told = {"transport": "ipc", "ip": path, "key": "", "signature_scheme": "hmac-sha256"}
         ports = {"shell": frames.SHELL, "iopub": frames.IOPUB, "stdin": frames.STDIN}
         ports["control"] = frames.CONTROL
-        known = dict(told, hb_port=HEARTBEAT)  # type: Dict[str, Any]
+        known: "Dict[str, Any]" = dict(told, hb_port=HEARTBEAT)
         for name, channel in ports.items():
             known[name + "_port"] = PORTS[channel]
         with open(path + ".json", "w") as file:
@@ -150,8 +141,7 @@ class KernelProcess(object):
             start_new_session=True,
         )
 
-    def _begins(self):
-        # type: () -> List[str]
+    def _begins(self) -> "List[str]":
         """Return the option by which the kernel begins with the job's engine in its namespace."""
         if self.engine is None:
             return []
@@ -165,8 +155,7 @@ class KernelProcess(object):
         )
         return ["--IPKernelApp.code_to_run=" + "; ".join(lines)]
 
-    def _connect(self, path):
-        # type: (str) -> None
+    def _connect(self, path: str) -> None:
         for channel, port in PORTS.items():
             kind = self.zmq.SUB if channel == frames.IOPUB else self.zmq.DEALER
             sock = self.context.socket(kind)
@@ -182,12 +171,10 @@ class KernelProcess(object):
             self.sockets[channel] = sock
 
     @property
-    def ready(self):
-        # type: () -> bool
+    def ready(self) -> bool:
         return self.info is not None and self.heard
 
-    def ask(self):
-        # type: () -> None
+    def ask(self) -> None:
         """Ask the kernel who it is, until it has answered and iopub has been heard."""
         now_s = time.monotonic()
         if not self.ready and now_s - self.asked_s >= ASK_S and self.child is not None:
@@ -203,15 +190,13 @@ class KernelProcess(object):
             body = [json.dumps(header).encode("ascii"), b"{}", b"{}", b"{}"]
             self.sockets[frames.SHELL].send_multipart([DELIMITER, b""] + body)
 
-    def send(self, channel, parts):
-        # type: (bytes, List[bytes]) -> None
+    def send(self, channel: bytes, parts: "List[bytes]") -> None:
         self.sockets[channel].send_multipart(parts)
 
-    def receive(self, channel):
-        # type: (bytes) -> Optional[List[bytes]]
+    def receive(self, channel: bytes) -> "Optional[List[bytes]]":
         """Return a message for the client, or None when there is none or it was for this module."""
         try:
-            parts = self.sockets[channel].recv_multipart(self.zmq.NOBLOCK)  # type: List[bytes]
+            parts: "List[bytes]" = self.sockets[channel].recv_multipart(self.zmq.NOBLOCK)
         except self.zmq.Again:
             return None
         if self.ready and channel != frames.SHELL:
@@ -226,29 +211,24 @@ class KernelProcess(object):
             self.info = json.loads(parts[at + 5].decode("utf-8", "replace"))
         return None
 
-    def waiting(self, channel):
-        # type: (bytes) -> bool
+    def waiting(self, channel: bytes) -> bool:
         return bool(self.sockets[channel].getsockopt(self.zmq.EVENTS) & self.zmq.POLLIN)
 
-    def interrupt(self):
-        # type: () -> None
+    def interrupt(self) -> None:
         self.signal(signal.SIGINT)
 
-    def signal(self, number):
-        # type: (int) -> None
+    def signal(self, number: int) -> None:
         """Send a signal to the kernel and to all that it has started, which is in its session's
         group."""
         if self.child is not None:
             with contextlib.suppress(OSError):  # there is nothing left of it
                 os.killpg(self.child.pid, number)
 
-    def ended(self):
-        # type: () -> Optional[int]
+    def ended(self) -> "Optional[int]":
         """Return how the kernel ended, as subprocess gives it, or None while it runs."""
         return None if self.child is None else self.child.poll()
 
-    def stop(self):
-        # type: () -> None
+    def stop(self) -> None:
         """Stop the kernel with all that it has started, and close its channels."""
         if self.child is None:
             return
@@ -262,8 +242,7 @@ class KernelProcess(object):
             sock.close()
         self.sockets.clear()
 
-    def close(self):
-        # type: () -> None
+    def close(self) -> None:
         self.stop()
         self.context.term()
         shutil.rmtree(self.folder, ignore_errors=True)

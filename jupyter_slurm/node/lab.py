@@ -31,7 +31,7 @@ import private_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Iterator, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Iterator, List, Optional
 
     import lab_activity
 
@@ -102,7 +102,7 @@ shown["token"] = ""
 """
 
 
-class ProgressFile(object):
+class ProgressFile:
     """The file that reports how far the lab is: lines of JSON, of which the last counts."""
 
     def __init__(self, path: str) -> None:
@@ -124,12 +124,12 @@ class Ended(Exception):
     """The end of the lab: the exit code, and what the last line is to say."""
 
     def __init__(self, exit_code: int, step: str) -> None:
-        super(Ended, self).__init__(step)
+        super().__init__(step)
         self.exit_code = exit_code
         self.step = step
 
 
-class Lab(object):
+class Lab:
     """One server, from the search for it to its end."""
 
     def __init__(self, folder: str, attempt: str) -> None:
@@ -141,7 +141,7 @@ class Lab(object):
         self.folder = folder
         self.attempt = attempt
         self.tell = ProgressFile(os.path.join(folder, "lab.%s.jsonl" % attempt))
-        self.server = None  # type: Optional[subprocess.Popen[bytes]]
+        self.server: "Optional[subprocess.Popen[bytes]]" = None
         self.signals, self.waker = os.pipe()
         for descriptor in (self.signals, self.waker):
             os.set_blocking(descriptor, False)

@@ -15,7 +15,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Callable, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Callable, Optional
 
 LONGEST_LOOK_S = 30.0
 SOON_S = 1.0
@@ -29,7 +29,7 @@ TOLD_AFTER = 0.5
 
 class ServerConnection(http.client.HTTPConnection):
     def __init__(self, path: str) -> None:
-        super(ServerConnection, self).__init__("localhost", timeout=ANSWER_S)
+        super().__init__("localhost", timeout=ANSWER_S)
         self.path = path
 
     def connect(self) -> None:
@@ -38,7 +38,7 @@ class ServerConnection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
-class Server(object):
+class Server:
     """Jupyter's REST API behind the socket `path`, below `base_url`."""
 
     def __init__(self, path: str, token: str, base_url: str) -> None:
@@ -63,7 +63,7 @@ class Server(object):
         return self.get("status") is not None
 
 
-class Activity(object):
+class Activity:
     """When somebody last did something in the lab. Once half of the idle time is over, `tell` is
     called with the time since when the lab has been idle, and with None when it is in use again.
     `beside` is called after each look."""

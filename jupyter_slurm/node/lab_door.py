@@ -13,7 +13,7 @@ import framing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Callable, Optional  # noqa: F401 - in comments
+    from typing import Callable, Optional
 
 CHUNK = 1 << 16
 """How many bytes are read at once. Four times as many take a third more of the processor's time:
@@ -27,7 +27,7 @@ CHANGES = (b"PUT ", b"POST ", b"PATCH ", b"DELETE ")
 LONGEST_CHANGE = 7
 
 
-class End(object):
+class End:
     """One end of a connection, and the bytes that wait to be written to it."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -53,7 +53,7 @@ def at_path(path: str) -> socket.socket:
     return sock
 
 
-class Door(object):
+class Door:
     """The door to a server, to which `reach` makes a connection or raises OSError. `stir` is called
     when somebody changes something. Raises OSError when another program has taken the door's
     name."""
@@ -73,7 +73,7 @@ class Door(object):
         self.listener.listen(128)
         self.listener.setblocking(False)
         self.selector.register(self.listener, selectors.EVENT_READ)
-        self.signals = None  # type: Optional[int]
+        self.signals: "Optional[int]" = None
 
     def step(self, signals: int, timeout_s: float) -> None:
         """Serve the connections; return when something was done, a signal can be read, or it was

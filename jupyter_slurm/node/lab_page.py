@@ -13,7 +13,7 @@ import shutil
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, Optional
 
 NAME = "jupyter-slurm-lab"
 SCRIPT = "lab_page.js"
@@ -29,7 +29,7 @@ PACKAGE = {
 }
 
 
-class Page(object):
+class Page:
     """The page of the lab whose job's folder is `folder`, with files in `private`."""
 
     def __init__(self, private: str, folder: str, attempt: str, task: "Dict[str, Any]") -> None:
@@ -44,7 +44,7 @@ class Page(object):
             "node": os.environ.get("SLURMD_NODENAME") or os.uname().nodename,
             "gpus": task["gpus"],
         }
-        self.written = None  # type: Optional[Dict[str, Any]]
+        self.written: "Optional[Dict[str, Any]]" = None
 
     @property
     def title(self) -> str:

@@ -32,7 +32,7 @@ import runner_ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional, Tuple  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional, Tuple
 
 JOIN_S = 45.0
 """Time for all nodes to connect. With the end of the step it makes 60 s at most."""
@@ -58,11 +58,10 @@ class Ended(Exception):  # noqa: N818 - its reason is told already
     """The job ends before the user's code has begun, with this exit code."""
 
 
-class Node(object):
+class Node:
     """A node of the job, as its program (launch_node.py) describes it."""
 
-    def __init__(self, hello, sock):
-        # type: (Dict[str, Any], socket.socket) -> None
+    def __init__(self, hello: "Dict[str, Any]", sock: socket.socket) -> None:
         self.index = int(hello["index"])
         self.name = str(hello["name"])
         self.step_id = str(hello["step_id"])
@@ -73,17 +72,16 @@ class Node(object):
         self.cpus, self.gpus = int(hello["cpus"]), int(hello["gpus"])
         self.machine = str(hello["machine"])
         self.sock = sock
-        self.code = None  # type: Optional[int]
+        self.code: "Optional[int]" = None
         """The exit code of its program; None: it has not ended."""
         self.tail = ""
         self.is_lost = False
 
 
-class Launcher(object):
+class Launcher:
     """The state of one launch. Threads put what happens into `news`."""
 
-    def __init__(self, job_dir, attempt):
-        # type: (str, str) -> None
+    def __init__(self, job_dir: str, attempt: str) -> None:
         self.job_dir = job_dir
         self.attempt = attempt
         with open(self.path("launch.json"), encoding="utf-8") as file:
@@ -93,7 +91,7 @@ class Launcher(object):
         self.names = launch_step.expand(os.environ.get("SLURM_JOB_NODELIST", ""))
         self.mpi_types = [self.plan["mpi"]] if self.plan["mpi"] else list(self.plan["mpi_types"])
         """The ways of MPI that are left to try."""
-        self.counts = []  # type: List[int]
+        self.counts: "List[int]" = []
         """Ranks on each node."""
         if self.plan["by_task"]:
             told = os.environ.get("SLURM_TASKS_PER_NODE", "1")
@@ -102,25 +100,23 @@ class Launcher(object):
             told = os.environ.get("SLURM_GPUS_ON_NODE", "")
             each = int(told) if told.isdigit() else launch_step.gpus()
             self.counts = [each or 1] * len(self.names)
-        self.nodes = {}  # type: Dict[int, Node]
-        self.news = queue.Queue()  # type: queue.Queue[Tuple[str, Any, Any]]
-        self.signalled = None  # type: Optional[int]
-        self.listener = None  # type: Optional[socket.socket]
-        self.step = None  # type: Optional[launch_step.Step]
-        self.first = None  # type: Optional[Node]
+        self.nodes: "Dict[int, Node]" = {}
+        self.news: "queue.Queue[Tuple[str, Any, Any]]" = queue.Queue()
+        self.signalled: "Optional[int]" = None
+        self.listener: "Optional[socket.socket]" = None
+        self.step: "Optional[launch_step.Step]" = None
+        self.first: "Optional[Node]" = None
         """The node that failed first."""
-        self.lost = []  # type: List[str]
+        self.lost: "List[str]" = []
         """Nodes that were lost before the job was told to end."""
         self.is_told_to_end = False
 
-    def path(self, name):
-        # type: (str) -> str
+    def path(self, name: str) -> str:
         return os.path.join(self.job_dir, name)
 
     # --- the nodes ---
 
-    def start(self):
-        # type: () -> None
+    def start(self) -> None:
         """Listen for the nodes, and start the step. Raise LaunchError."""
         self.listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.listener.bind(("", 0))
@@ -135,8 +131,7 @@ class Launcher(object):
             ) from None
         self.start_step()
 
-    def start_step(self):
-        # type: () -> None
+    def start_step(self) -> None:
         """Start the step: a task for each rank of MPI, else one on each node."""
         counts = self.counts if self.engine == "mpi" else [1] * len(self.names)
         options = ["--nodes=%d" % len(counts), "--ntasks=%d" % sum(counts)]
@@ -168,8 +163,7 @@ class Launcher(object):
         words += [str(self.listener.getsockname()[1]), ",".join(self.addresses)]
         self.step = launch_step.Step(options, words, self.news, before)
 
-    def _accept(self, listener):
-        # type: (socket.socket) -> None
+    def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
                 sock, _ = listener.accept()
@@ -177,8 +171,7 @@ class Launcher(object):
                 return
             threading.Thread(target=self._hear, args=(sock,), daemon=True).start()
 
-    def _hear(self, sock):
-        # type: (socket.socket) -> None
+    def _hear(self, sock: socket.socket) -> None:
         """Read what one node sends until it is gone."""
         sock.settimeout(HELLO_S)
         file = sock.makefile("rb")
@@ -198,8 +191,7 @@ class Launcher(object):
             message = launch_network.receive(file)
         self.news.put(("gone", node, None))
 
-    def next(self, until_s):
-        # type: (Optional[float]) -> Optional[Tuple[str, Any, Any]]
+    def next(self, until_s: "Optional[float]") -> "Optional[Tuple[str, Any, Any]]":
         """Return what happens next; None: nothing until that time."""
         while True:
             if self.signalled:
@@ -212,12 +204,11 @@ class Launcher(object):
                 if until_s is not None and time.monotonic() >= until_s:
                     return None
 
-    def join(self):
-        # type: () -> None
+    def join(self) -> None:
         """Wait until all nodes have connected. Raise LaunchError, Ended."""
         until_s, is_late = time.monotonic() + JOIN_S, True
         while len(self.nodes) < len(self.names) or self._lost():
-            late = ("late", None, None)  # type: Tuple[str, Any, Any]
+            late: "Tuple[str, Any, Any]" = ("late", None, None)
             what, node, more = self.next(until_s) or late
             if what == "joined":
                 self.nodes[node.index] = node
@@ -235,18 +226,15 @@ class Launcher(object):
         if self.listener is not None:
             launch_network.close(self.listener)
 
-    def _lost(self):
-        # type: () -> List[str]
+    def _lost(self) -> "List[str]":
         return [node.name for node in self.nodes.values() if node.is_lost]
 
-    def _can_start_again(self):
-        # type: () -> bool
+    def _can_start_again(self) -> bool:
         """Return whether srun lacks the library of this way of MPI, and another one is left."""
         assert self.step is not None
         return bool(self.mpi_types) and any("MPI type" in words for words in self.step.words)
 
-    def _not_there(self, is_late):
-        # type: (bool) -> Exception
+    def _not_there(self, is_late: bool) -> Exception:
         """Return the error for nodes that have not connected."""
         assert self.step is not None
         here = {node.name for node in self.nodes.values()}
@@ -261,8 +249,7 @@ class Launcher(object):
         text %= (launch_step.named(missing), JOIN_S) if is_late else launch_step.named(missing)
         return LaunchError(" ".join([text] + self.step.said()))
 
-    def go(self):
-        # type: () -> None
+    def go(self) -> None:
         """Describe the nodes in world.N.json, and let them start the engine. Raise LaunchError."""
         nodes = [self.nodes[index] for index in sorted(self.nodes)]
         reached = sorted({node.reached for node in nodes[1:]}) or [nodes[0].reached]
@@ -304,12 +291,11 @@ class Launcher(object):
 
     # --- the run ---
 
-    def follow(self):
-        # type: () -> int
+    def follow(self) -> int:
         """Wait for the end; return the exit code of what failed first, or of the code that ran on
         the first node alone."""
         code, until_s = 0, None  # type: int, Optional[float]
-        of_step = None  # type: Optional[int]
+        of_step: "Optional[int]" = None
         nodes = self.nodes.values()
         while of_step is None or any(node.code is None and not node.is_lost for node in nodes):
             event = self.next(until_s)
@@ -335,8 +321,7 @@ class Launcher(object):
                 return failed
         return code or of_step or 0
 
-    def _ended(self, what, node, more):
-        # type: (str, Any, Any) -> int
+    def _ended(self, what: str, node: "Any", more: "Any") -> int:
         """Note that a node's program has ended, or that it is gone; return an exit code, or 0."""
         if what == "said" and "ended" in more:
             node.code, node.tail = int(more["ended"]), str(more["tail"])
@@ -349,8 +334,7 @@ class Launcher(object):
             runner.complain("%s is gone: Slurm or the network has lost this node." % node.name)
         return UNAVAILABLE
 
-    def _end_others(self, node):
-        # type: (Optional[Node]) -> Optional[float]
+    def _end_others(self, node: "Optional[Node]") -> "Optional[float]":
         """End the other ranks; return until when they have time for it. None: Slurm ends them."""
         if self.is_told_to_end:
             return None
@@ -360,16 +344,14 @@ class Launcher(object):
         self.signal(signal.SIGTERM)
         return time.monotonic() + REST_S[self.engine]
 
-    def signal(self, number):
-        # type: (int) -> None
+    def signal(self, number: int) -> None:
         """Send a signal to the tasks of the step: srun itself would end it."""
         words = ["scancel", "--signal=%s" % signal.Signals(number).name[3:]]
         words.append("%s.%s" % (os.environ["SLURM_JOB_ID"], self.nodes[0].step_id))
         null = subprocess.DEVNULL  # a job that is ending refuses it
         subprocess.call(words, stdin=null, stdout=null, stderr=null)
 
-    def has_begun(self, index):
-        # type: (int) -> bool
+    def has_begun(self, index: int) -> bool:
         """Tell whether the engine's program on a node, or the first of its ranks, has begun."""
         os.listdir(self.job_dir)  # makes NFS ask
         name = "torchrun.%s.%d" % (self.attempt, index)
@@ -378,14 +360,12 @@ class Launcher(object):
             name = "output.%s.jsonl" % runner.of_rank(self.attempt, before or None)
         return os.path.exists(self.path(name))
 
-    def tell(self, told):
-        # type: (Dict[str, Any]) -> None
+    def tell(self, told: "Dict[str, Any]") -> None:
         """Write a line for the agent, and for the code where an engine runs beside it."""
         with open(self.path("launch.%s.jsonl" % self.attempt), "ab", 0) as file:
             file.write(runner.to_line(told))
 
-    def _tell_of_loss(self, node):
-        # type: (Node) -> None
+    def _tell_of_loss(self, node: Node) -> None:
         """Tell the code, which goes on without this node, and the verdict if the code fails."""
         self.tell({"said": launch_result.why(node)})
         if not self.is_told_to_end:
@@ -394,8 +374,7 @@ class Launcher(object):
 
     # --- the end ---
 
-    def finish(self, code):
-        # type: (int) -> int
+    def finish(self, code: int) -> int:
         """Write the job's result and return its exit code."""
         if self.is_ranked:
             return self._of_ranks(code)
@@ -417,8 +396,7 @@ class Launcher(object):
         launch_result.fail(self.job_dir, self.attempt, "LaunchError", why, code or 1)
         return code or 1
 
-    def _of_ranks(self, code):
-        # type: (int) -> int
+    def _of_ranks(self, code: int) -> int:
         """Make the job's result of those of the ranks, and return the job's exit code."""
         assert self.step is not None
         where = self._where(code) if code else None
@@ -446,8 +424,7 @@ class Launcher(object):
         made = launch_result.merge(self.job_dir, self.attempt, ranks, found, told, code)
         return int(made["exit_code"])
 
-    def _where(self, code):
-        # type: (int) -> Optional[str]
+    def _where(self, code: int) -> "Optional[str]":
         """Name the nodes where nothing began, if it did on all others; the verdict reads it."""
         assert self.step is not None
         bad = {node.name for node in self.nodes.values() if node.code == code}
@@ -457,8 +434,7 @@ class Launcher(object):
             return None
         return alone(sorted(bad), code)
 
-    def close(self):
-        # type: () -> None
+    def close(self) -> None:
         """Let the nodes end what is left there, and end the step."""
         for node in self.nodes.values():
             launch_network.close(node.sock)
@@ -467,19 +443,16 @@ class Launcher(object):
             self.step.end(END_S if is_whole else LOST_S)
 
 
-def alone(names, code):
-    # type: (List[str], int) -> str
+def alone(names: "List[str]", code: int) -> str:
     """Return a sentence that the verdict reads."""
     return "On %s alone the program ended with exit code %d." % (launch_step.named(names), code)
 
 
-def main(argv):
-    # type: (List[str]) -> int
+def main(argv: "List[str]") -> int:
     job_dir, attempt = os.path.abspath(argv[1]), argv[2]
     launcher = Launcher(job_dir, attempt)
 
-    def note(number, _frame):
-        # type: (int, Any) -> None
+    def note(number: int, _frame: "Any") -> None:
         launcher.signalled = number
 
     for number in runner.FORWARDED:

@@ -26,7 +26,7 @@ import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, Optional
 
 CERTIFICATE, KEY = "tls.pem", "tls.key"
 LOOPBACK = "127.0.0.1:0"
@@ -38,21 +38,18 @@ class Dask(launch_engine.Engine):
     module = "distributed"
     needs = "Dask"
 
-    def __init__(self, node):
-        # type: (launch_engine.Node) -> None
-        super(Dask, self).__init__(node)
+    def __init__(self, node: launch_engine.Node) -> None:
+        super().__init__(node)
         for name in (CERTIFICATE, KEY):
             if not os.path.exists(os.path.join(node.job_dir, name)):
                 raise launch_engine.EngineError("the job's folder has no %s for Dask" % name)
         self.file = os.path.join(node.folder, "scheduler.json")
 
     @classmethod
-    def flaw(cls):
-        # type: () -> Optional[str]
+    def flaw(cls) -> "Optional[str]":
         return None
 
-    def environment(self):
-        # type: () -> Dict[str, str]
+    def environment(self) -> "Dict[str, str]":
         """Return Dask's configuration, for the engine and for each `Client()` of the code's."""
         certificate = os.path.join(self.node.job_dir, CERTIFICATE)
         key = os.path.join(self.node.job_dir, KEY)
@@ -65,25 +62,21 @@ class Dask(launch_engine.Engine):
         env.setdefault("DASK_LOGGING__DISTRIBUTED", "warning")
         return env
 
-    def lead(self):
-        # type: () -> None
+    def lead(self) -> None:
         node = self.node
         self._run("scheduler", host=node.head, port=node.port, dashboard_address=LOOPBACK)
         self._run_worker()
 
-    def place(self):
-        # type: () -> Optional[Dict[str, Any]]
+    def place(self) -> "Optional[Dict[str, Any]]":
         if not os.path.exists(self.file):
             return None
         with open(self.file, encoding="utf-8") as file:
             return dict(json.load(file))
 
-    def join(self, told):
-        # type: (Dict[str, Any]) -> None
+    def join(self, told: "Dict[str, Any]") -> None:
         self._run_worker(scheduler_ip=told["address"])
 
-    def _run_worker(self, **more):
-        # type: (Any) -> None
+    def _run_worker(self, **more: "Any") -> None:
         self._run(
             "worker",
             host=self.node.address,
@@ -95,8 +88,7 @@ class Dask(launch_engine.Engine):
             **more,
         )
 
-    def _run(self, kind, **options):
-        # type: (str, Any) -> None
+    def _run(self, kind: str, **options: "Any") -> None:
         told = json.dumps(dict(options, protocol="tls"))
         argv = [sys.executable, "-uB", os.path.abspath(__file__), kind, self.file, told]
         env = self.environment_of_programs()
@@ -104,8 +96,7 @@ class Dask(launch_engine.Engine):
         self.programs.append(launch_engine.Program(self.node.news, argv, env))
 
 
-async def scheduler(path, options):
-    # type: (str, Any) -> None
+async def scheduler(path: str, options: "Any") -> None:
     import launch_dask_dashboard  # noqa: PLC0415
     from distributed import Scheduler  # noqa: PLC0415 - not where the engine's programs are started
 
@@ -117,8 +108,7 @@ async def scheduler(path, options):
         await server.finished()
 
 
-async def worker(options):
-    # type: (Any) -> None
+async def worker(options: "Any") -> None:
     from distributed import Nanny  # noqa: PLC0415 - see `main`
 
     options["preload"] = [os.path.join(sys.path[0], "launch_dask_dashboard.py")]
@@ -126,8 +116,7 @@ async def worker(options):
         await server.finished()
 
 
-def main(argv):
-    # type: (Any) -> None
+def main(argv: "Any") -> None:
     """Run a program of Dask's."""
     for number in runner.FORWARDED:
         signal.signal(number, signal.SIG_IGN)

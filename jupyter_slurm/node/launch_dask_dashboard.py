@@ -11,13 +11,11 @@ from tornado.netutil import bind_unix_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any  # noqa: F401 - in comments
+    from typing import Any
 
 
-def hide(start_http_server):
-    # type: (Any) -> None
-    def start_hidden(node, *args, **kwargs):
-        # type: (Any, *Any, **Any) -> None
+def hide(start_http_server: "Any") -> None:
+    def start_hidden(node: "Any", *args: "Any", **kwargs: "Any") -> None:
         start_http_server(node, *args, **kwargs)
         # Nothing was accepted there: that is for the event loop, which has not had its turn.
         node.http_server.stop()
@@ -25,8 +23,7 @@ def hide(start_http_server):
     ServerNode.start_http_server = start_hidden  # type: ignore[method-assign,unused-ignore]
 
 
-def listen(scheduler, path):
-    # type: (Any, str) -> None
+def listen(scheduler: "Any", path: str) -> None:
     """Have the scheduler's dashboard listen at a Unix socket, in a folder of the user's alone."""
     scheduler.http_server.add_sockets([bind_unix_socket(path, 0o600)])
 

@@ -30,8 +30,8 @@ import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from types import FrameType  # noqa: F401 - in comments
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+    from types import FrameType
+    from typing import Any, Dict, List, Optional
 
 MISSING = 65
 """EX_DATAERR of sysexits.h: this Python does not have the engine."""
@@ -60,12 +60,11 @@ class EngineError(Exception):
     """The engine cannot be started on this node; says why."""
 
 
-class Program(object):
+class Program:
     """A program of the engine. Its lines and its end are news."""
 
-    def __init__(self, news, words, env):
-        # type: (queue.Queue[Any], List[str], Dict[str, str]) -> None
-        self.tail = []  # type: List[str]
+    def __init__(self, news: "queue.Queue[Any]", words: "List[str]", env: "Dict[str, str]") -> None:
+        self.tail: "List[str]" = []
         # Slurm asks all processes of a step to end, and the code may want to use the engine then.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, runner.FORWARDED)
         self.process = subprocess.Popen(
@@ -80,15 +79,13 @@ class Program(object):
         reader.start()
         threading.Thread(target=self._wait, args=(news, reader), daemon=True).start()
 
-    def end(self):
-        # type: () -> None
+    def end(self) -> None:
         """Kill the program, and all below it."""
         if self.process.poll() is None:
             pid = self.process.pid
             launch_processes.kill([pid] + launch_processes.below(pid))
 
-    def _read(self, news):
-        # type: (queue.Queue[Any]) -> None
+    def _read(self, news: "queue.Queue[Any]") -> None:
         assert self.process.stdout is not None
         for data in self.process.stdout:
             line = data.decode("utf-8", "replace").rstrip()
@@ -96,18 +93,16 @@ class Program(object):
                 self.tail = (self.tail + [line])[-TAIL_LINES:]
                 news.put(("said", self, line))
 
-    def _wait(self, news, reader):
-        # type: (queue.Queue[Any], threading.Thread) -> None
+    def _wait(self, news: "queue.Queue[Any]", reader: threading.Thread) -> None:
         code = self.process.wait()
         reader.join(LAST_WORDS_S)  # its children may hold the pipe, too
         news.put(("ended", self, code))
 
 
-class Node(object):
+class Node:
     """This node of the job, as all of the engine's programs on it need it."""
 
-    def __init__(self, job_dir, attempt, index):
-        # type: (str, str, int) -> None
+    def __init__(self, job_dir: str, attempt: str, index: int) -> None:
         self.job_dir = job_dir
         self.attempt = attempt
         self.index = index
@@ -124,23 +119,21 @@ class Node(object):
         mib = own["memory_mib"]
         self.memory_bytes = None if mib is None else int(mib) << 20
         """None: the job has no limit on this node."""
-        self.news = queue.Queue()  # type: queue.Queue[Any]
-        self.code = None  # type: Optional[subprocess.Popen[bytes]]
+        self.news: "queue.Queue[Any]" = queue.Queue()
+        self.code: "Optional[subprocess.Popen[bytes]]" = None
         self.folder = ""
         self.lock = -1
-        self.until_s = None  # type: Optional[float]
+        self.until_s: "Optional[float]" = None
         """Until when the engine stays without the code's end; None: nothing has told it to end."""
 
-    def secret(self, purpose):
-        # type: (str) -> str
+    def secret(self, purpose: str) -> str:
         """Return a secret of this attempt that all its nodes can derive, for one purpose."""
         with open(os.path.join(self.job_dir, "key"), "rb") as file:
             key = file.read().strip()
         text = "%s %s" % (purpose, self.attempt)
         return hmac.new(key, text.encode("ascii"), hashlib.sha256).hexdigest()
 
-    def make_folder(self):
-        # type: () -> None
+    def make_folder(self) -> None:
         """Make the engine's folder on this node, /tmp/jse-…: short, since the path of a socket has
         107 bytes at most, and of the same name on all nodes, as Ray needs it. Raise EngineError
         where it is another user's, or OSError."""
@@ -163,8 +156,7 @@ class Node(object):
                     return
                 os.close(self.lock)
 
-    def remove_folder(self):
-        # type: () -> None
+    def remove_folder(self) -> None:
         if self.lock < 0:
             return
         with contextlib.suppress(BlockingIOError):
@@ -172,8 +164,7 @@ class Node(object):
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self.lock)
 
-    def start_code(self, env):
-        # type: (Dict[str, str]) -> None
+    def start_code(self, env: "Dict[str, str]") -> None:
         """Start the user's code at once: it imports the engine while that starts."""
         program = os.path.join(self.job_dir, self.runner)
         words = [sys.executable, "-uB", program, self.job_dir, self.attempt]
@@ -183,8 +174,7 @@ class Node(object):
         wait = lambda: news.put(("ended", code, code.wait()))  # noqa: E731
         threading.Thread(target=wait, daemon=True).start()
 
-    def hand_on(self, number, _frame):
-        # type: (int, Optional[FrameType]) -> None
+    def hand_on(self, number: int, _frame: "Optional[FrameType]") -> None:
         """Hand a signal on to the code, and end with that; on the other nodes end with the code."""
         if self.index == 0:
             if not self.signal_code(number) and number in (signal.SIGTERM, signal.SIGINT):
@@ -194,8 +184,7 @@ class Node(object):
             if self.is_over():
                 raise SystemExit(0)
 
-    def signal_code(self, number):
-        # type: (int) -> bool
+    def signal_code(self, number: int) -> bool:
         """Send the code a signal; return False when it does not run."""
         if self.code is None or self.code.poll() is not None:
             return False
@@ -204,13 +193,11 @@ class Node(object):
 
     # --- to the other nodes and to the code ---
 
-    def tell(self, told):
-        # type: (Dict[str, Any]) -> None
+    def tell(self, told: "Dict[str, Any]") -> None:
         """Tell the other nodes and the code where the engine is."""
         runner.put(self._state(), json.dumps(told).encode("ascii"))
 
-    def told(self):
-        # type: () -> Dict[str, Any]
+    def told(self) -> "Dict[str, Any]":
         """Return what the first node tells of the engine; empty: nothing yet."""
         try:
             os.listdir(self.job_dir)  # makes NFS ask
@@ -219,18 +206,15 @@ class Node(object):
         except (OSError, ValueError):
             return {}
 
-    def is_over(self):
-        # type: () -> bool
+    def is_over(self) -> bool:
         """Return whether the code has ended, or the engine has waited for that long enough."""
         is_late = self.until_s is not None and time.monotonic() > self.until_s
         return is_late or "over" in self.told()
 
-    def _state(self):
-        # type: () -> str
+    def _state(self) -> str:
         return os.path.join(self.job_dir, "engine.%s.json" % self.attempt)
 
-    def say(self, sentence):
-        # type: (str) -> None
+    def say(self, sentence: str) -> None:
         """Tell the code and the job's log what has gone wrong on the first node."""
         runner.complain(sentence)
         path = os.path.join(self.job_dir, "launch.%s.jsonl" % self.attempt)
@@ -240,7 +224,7 @@ class Node(object):
             file.write(runner.to_line(lost))
 
 
-class Engine(object):
+class Engine:
     """One engine on one node. `programs`: those without which it does not work there."""
 
     name = ""
@@ -248,66 +232,55 @@ class Engine(object):
     """The Python module that has to be there."""
     needs = ""
 
-    def __init__(self, node):
-        # type: (Node) -> None
+    def __init__(self, node: Node) -> None:
         self.node = node
-        self.programs = []  # type: List[Program]
+        self.programs: "List[Program]" = []
 
     @classmethod
-    def flaw(cls):
-        # type: () -> Optional[str]
+    def flaw(cls) -> "Optional[str]":
         """Return what is wrong with the engine that is there, or None. Imports nothing."""
         raise NotImplementedError
 
-    def environment(self):
-        # type: () -> Dict[str, str]
+    def environment(self) -> "Dict[str, str]":
         """Return the variables by which the code finds the engine."""
         return {}
 
-    def environment_of_programs(self):
-        # type: () -> Dict[str, str]
+    def environment_of_programs(self) -> "Dict[str, str]":
         """Return all variables of the engine's own programs: what they leave in TMPDIR is removed
         with their folder."""
         return dict(os.environ, TMPDIR=self.node.folder, **self.environment())
 
-    def lead(self):
-        # type: () -> None
+    def lead(self) -> None:
         """Start on the first node."""
         raise NotImplementedError
 
-    def hear(self, line):
-        # type: (str) -> None
+    def hear(self, line: str) -> None:
         """Take notice of a line that one of the programs has written."""
 
-    def place(self):
-        # type: () -> Optional[Dict[str, Any]]
+    def place(self) -> "Optional[Dict[str, Any]]":
         """Return what is told of the engine on the first node once it runs there; None before."""
         raise NotImplementedError
 
-    def join(self, told):
-        # type: (Dict[str, Any]) -> None
+    def join(self, told: "Dict[str, Any]") -> None:
         """Start on another node, with what the first one tells."""
         raise NotImplementedError
 
-    def starts_again(self):
-        # type: () -> bool
+    def starts_again(self) -> bool:
         """Start a second time after a program has ended, if that may help. Return False if not."""
         return False
 
-    def ended(self, program, code):
-        # type: (Program, int) -> str
+    def ended(self, program: Program, code: int) -> str:
         """Return a sentence about a program that has ended by itself."""
         how = "signal %d" % -code if code < 0 else "exit code %d" % code
         text = "%s has ended on %s (%s)" % (self.name, self.node.name, how)
         return ": ".join([text] + ([" ".join(program.tail)] if program.tail else [])) + "."
 
 
-def first(node, engine):
-    # type: (Node, Engine) -> int
+def first(node: Node, engine: Engine) -> int:
     """Run the engine on the first node, and the code with it; return the code's exit code."""
     node.start_code(engine.environment())
     engine.lead()
-    told = None  # type: Optional[Dict[str, Any]]
+    told: "Optional[Dict[str, Any]]" = None
     until_s = time.monotonic() + START_S
     is_lost, order = False, signal.SIGTERM
     while True:
@@ -333,8 +306,7 @@ def first(node, engine):
             until_s = time.monotonic() + KILL_AFTER_S
 
 
-def other(node, engine):
-    # type: (Node, Engine) -> int
+def other(node: Node, engine: Engine) -> int:
     """Work for the first node until this program is told to end; return its exit code."""
     while node.until_s is None or not node.is_over():
         is_quiet = bool(engine.programs) and node.until_s is None
@@ -356,8 +328,7 @@ def other(node, engine):
     return 0
 
 
-def next_news(node, timeout_s):
-    # type: (Node, float) -> Any
+def next_news(node: Node, timeout_s: float) -> "Any":
     """Return what happens next, or ("", None, None) when nothing does."""
     try:
         return node.news.get(timeout=timeout_s)
@@ -365,8 +336,7 @@ def next_news(node, timeout_s):
         return "", None, None
 
 
-def complaint(kind):
-    # type: (type[Engine]) -> Optional[str]
+def complaint(kind: "type[Engine]") -> "Optional[str]":
     """Return why this Python cannot run the engine, or None. Imports nothing, which is quick."""
     python = "Python %d.%d.%d" % sys.version_info[:3]
     flaw = kind.flaw()
@@ -378,15 +348,14 @@ def complaint(kind):
     return "--launch %s needs %s, and %s has %s." % told
 
 
-def main(argv, kind):
-    # type: (List[str], type[Engine]) -> int
+def main(argv: "List[str]", kind: "type[Engine]") -> int:
     sentence = complaint(kind)
     if sentence is not None:
         runner.complain(sentence)
         return MISSING
     launch_processes.adopt_orphans()
     node = Node(os.path.abspath(argv[1]), argv[2], int(argv[3]))
-    engine = None  # type: Optional[Engine]
+    engine: "Optional[Engine]" = None
 
     for number in runner.FORWARDED:
         signal.signal(number, node.hand_on)
@@ -408,8 +377,7 @@ def main(argv, kind):
         node.remove_folder()
 
 
-def run(argv, kind):
-    # type: (List[str], type[Engine]) -> None
+def run(argv: "List[str]", kind: "type[Engine]") -> None:
     """Run the program, and end without waiting for its threads, which may still read."""
     code = main(argv, kind)
     sys.stderr.flush()

@@ -17,7 +17,7 @@ import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional, Tuple  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional, Tuple
 
 MOST_BYTES = 1 << 20
 """Limits the length of a line."""
@@ -28,8 +28,7 @@ LOWEST_PORT = 20000
 """Ray's workers and many well-known services use ports below it."""
 
 
-def addresses(wanted):
-    # type: (Optional[str]) -> List[str]
+def addresses(wanted: "Optional[str]") -> "List[str]":
     """Return this machine's IPv4 addresses, loopback last: it serves jobs whose nodes are one
     machine. `wanted`: the only interface to use; None: all. Raise OSError when it does not
     exist."""
@@ -41,8 +40,7 @@ def addresses(wanted):
     return sorted(found, key=lambda address: address.startswith("127."))
 
 
-def interfaces():
-    # type: () -> List[Tuple[str, str]]
+def interfaces() -> "List[Tuple[str, str]]":
     """Return the name and the IPv4 address of each of this machine's network interfaces."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         # netdevice(7): a struct ifconf holds the size and the address of a buffer.
@@ -57,22 +55,19 @@ def interfaces():
     ]
 
 
-def password(job_dir):
-    # type: (str) -> str
+def password(job_dir: str) -> str:
     """Return a word by which the launcher knows the programs of its own job."""
     with open(os.path.join(job_dir, "key"), "rb") as file:
         return hmac.new(file.read().strip(), b"launch", hashlib.sha256).hexdigest()
 
 
-def machine():
-    # type: () -> str
+def machine() -> str:
     """Return an ID that two programs share only if they use the same network."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip() + os.readlink("/proc/self/ns/net")
 
 
-def free_port():
-    # type: () -> int
+def free_port() -> int:
     """Return a free port below Linux's local range (ip(7)), from which the kernel gives ports to
     outgoing connections: another program seldom takes it before the engine does."""
     with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
@@ -85,8 +80,7 @@ def free_port():
     raise OSError("no port is free")
 
 
-def keep_alive(sock):
-    # type: (socket.socket) -> None
+def keep_alive(sock: socket.socket) -> None:
     """Notice within about 20 s that the other machine is gone."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
@@ -95,8 +89,7 @@ def keep_alive(sock):
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def send(sock, message):
-    # type: (socket.socket, Dict[str, Any]) -> bool
+def send(sock: socket.socket, message: "Dict[str, Any]") -> bool:
     """Send a line; return False when the connection is gone."""
     try:
         sock.sendall(json.dumps(message).encode("ascii") + b"\n")
@@ -105,8 +98,7 @@ def send(sock, message):
     return True
 
 
-def receive(file):
-    # type: (Any) -> Optional[Dict[str, Any]]
+def receive(file: "Any") -> "Optional[Dict[str, Any]]":
     """Wait for the next line and return it; None: the connection is gone, or that was no line of
     ours."""
     try:
@@ -116,8 +108,7 @@ def receive(file):
     return found if isinstance(found, dict) else None
 
 
-def close(sock):
-    # type: (socket.socket) -> None
+def close(sock: socket.socket) -> None:
     """Close a socket, and wake the thread that waits in `accept` or `recv`."""
     with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)

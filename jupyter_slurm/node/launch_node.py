@@ -28,7 +28,7 @@ import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional, Tuple  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional, Tuple
 
 REACH_S = 15.0
 """Time to reach the launcher, which listens before this program starts."""
@@ -48,23 +48,21 @@ FIREWALL = (
 )
 
 
-class Program(object):
+class Program:
     """The engine's program on this node."""
 
-    def __init__(self, job_dir, attempt):
-        # type: (str, str) -> None
+    def __init__(self, job_dir: str, attempt: str) -> None:
         self.job_dir = job_dir
         self.attempt = attempt
         self.index = int(os.environ.get("SLURM_NODEID", "0"))
         with open(os.path.join(job_dir, "launch.json"), encoding="utf-8") as file:
             self.plan = json.load(file)
-        self.process = None  # type: Optional[subprocess.Popen[bytes]]
-        self.usage = None  # type: Optional[subprocess.Popen[bytes]]
+        self.process: "Optional[subprocess.Popen[bytes]]" = None
+        self.usage: "Optional[subprocess.Popen[bytes]]" = None
         self.measures = threading.Timer(MEASURE_AFTER_S, self._measure)
         self.measures.daemon = True
 
-    def words(self):
-        # type: () -> List[str]
+    def words(self) -> "List[str]":
         """Return the command line."""
         inside = self.plan["inside"]
         if self.plan["engine"] == "mpi":
@@ -77,8 +75,7 @@ class Program(object):
             return words
         return ["/bin/bash", os.path.join(self.job_dir, "engine")] + words
 
-    def wait_for_world(self):
-        # type: () -> None
+    def wait_for_world(self) -> None:
         """Wait until the launcher's description of the nodes is there."""
         path = os.path.join(self.job_dir, "world.%s.json" % self.attempt)
         until_s = time.monotonic() + SEEN_S
@@ -86,8 +83,7 @@ class Program(object):
             os.listdir(self.job_dir)  # makes NFS ask
             time.sleep(0.05)
 
-    def become(self):
-        # type: () -> None
+    def become(self) -> None:
         """Become the runner of a rank of MPI."""
         self.wait_for_world()
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
@@ -95,8 +91,7 @@ class Program(object):
         words = self.words()
         os.execvp(words[0], words)
 
-    def run(self):
-        # type: () -> Dict[str, Any]
+    def run(self) -> "Dict[str, Any]":
         """Run the program to its end, and return what the launcher has to know."""
         self.wait_for_world()
         env = dict(os.environ)
@@ -116,11 +111,10 @@ class Program(object):
             tail = (tail + text)[-TAIL_BYTES:]
             os.write(2, text)
         code = self.process.wait()
-        told = {"ended": code if code >= 0 else 128 - code}  # type: Dict[str, Any]
+        told: "Dict[str, Any]" = {"ended": code if code >= 0 else 128 - code}
         return dict(told, tail=tail.decode("utf-8", "replace"))
 
-    def signal(self, number):
-        # type: (int) -> None
+    def signal(self, number: int) -> None:
         """Hand a signal on; where the container is still being made, once it is there."""
         if self.process is None or self.process.poll() is not None:
             return
@@ -130,10 +124,9 @@ class Program(object):
         with contextlib.suppress(OSError):  # it has just ended
             os.kill(pid or self.process.pid, number)
 
-    def _signal_later(self, number):
-        # type: (int) -> None
+    def _signal_later(self, number: int) -> None:
         assert self.process is not None
-        pid = None  # type: Optional[int]
+        pid: "Optional[int]" = None
         while pid is None and self.process.poll() is None:
             time.sleep(0.1)
             pid = self._pid_inside()
@@ -141,8 +134,7 @@ class Program(object):
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
 
-    def _pid_path(self):
-        # type: () -> str
+    def _pid_path(self) -> str:
         """Return the file where the program in the image writes its process ID; "": the launched
         process gets the signals."""
         path = str(self.plan["pid_file"] or "")
@@ -151,16 +143,14 @@ class Program(object):
         name, ending = os.path.splitext(path)
         return name + (".%d" % self.index if self.index else "") + ending
 
-    def _pid_inside(self):
-        # type: () -> Optional[int]
+    def _pid_inside(self) -> "Optional[int]":
         try:
             with open(self._pid_path()) as file:
                 return int(file.read())
         except (OSError, ValueError):
             return None
 
-    def _measure(self):
-        # type: () -> None
+    def _measure(self) -> None:
         out = "usage.%s.%d.jsonl" % (self.attempt, self.index)
         self.usage = subprocess.Popen(
             [sys.executable, "-ISB", os.path.join(self.job_dir, "usage.py")]
@@ -170,8 +160,7 @@ class Program(object):
             stderr=subprocess.DEVNULL,
         )
 
-    def end(self):
-        # type: () -> None
+    def end(self) -> None:
         """End all that was started here, and its orphans."""
         self.measures.cancel()
         if self.usage is not None and self.usage.stdin is not None:
@@ -180,11 +169,12 @@ class Program(object):
         launch_processes.end_below(GRACE_S)
 
 
-def reach(port, addresses, hello):
-    # type: (int, List[str], Dict[str, Any]) -> Tuple[socket.socket, Any]
+def reach(
+    port: int, addresses: "List[str]", hello: "Dict[str, Any]"
+) -> "Tuple[socket.socket, Any]":
     """Return a connection to the launcher, and its reader. Exit when no address works."""
     until_s = time.monotonic() + REACH_S
-    failed = {}  # type: Dict[str, str]
+    failed: "Dict[str, str]" = {}
     while time.monotonic() < until_s:
         for address in addresses:
             try:
@@ -210,14 +200,12 @@ def reach(port, addresses, hello):
     raise SystemExit(FAILED)
 
 
-def words_of(error):
-    # type: (Exception) -> str
+def words_of(error: Exception) -> str:
     told = getattr(error, "strerror", None) or str(error)
     return told[:1].lower() + told[1:]
 
 
-def main(argv):
-    # type: (List[str]) -> int
+def main(argv: "List[str]") -> int:
     job_dir, attempt, port, addresses = argv[1:5]
     program = Program(job_dir, attempt)
     if program.plan["engine"] == "mpi" and os.environ.get("SLURM_LOCALID", "0") != "0":
@@ -247,8 +235,7 @@ def main(argv):
     return 0
 
 
-def end_with(file, program):
-    # type: (Any, Program) -> None
+def end_with(file: "Any", program: Program) -> None:
     """End the program, and this one, when the launcher has closed the connection."""
     launch_network.receive(file)
     program.end()

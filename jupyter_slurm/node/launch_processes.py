@@ -11,13 +11,12 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Dict, List  # noqa: F401 - in comments
+    from typing import Dict, List
 
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def adopt_orphans():
-    # type: () -> None
+def adopt_orphans() -> None:
     """Become the parent of processes below this one whose own parent ends."""
     with contextlib.suppress(OSError, AttributeError, ImportError):
         import ctypes  # noqa: PLC0415 - an image's Python may have been built without
@@ -25,10 +24,9 @@ def adopt_orphans():
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def parents():
-    # type: () -> Dict[int, int]
+def parents() -> "Dict[int, int]":
     """Return the parent of each process that has not ended."""
-    found = {}  # type: Dict[int, int]
+    found: "Dict[int, int]" = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -41,14 +39,12 @@ def parents():
     return found
 
 
-def children():
-    # type: () -> List[int]
+def children() -> "List[int]":
     """Return the children of this process."""
     return [pid for pid, parent in parents().items() if parent == os.getpid()]
 
 
-def below(top):
-    # type: (int) -> List[int]
+def below(top: int) -> "List[int]":
     """Return the processes below this one."""
     known = parents()
     found = []
@@ -61,8 +57,7 @@ def below(top):
     return found
 
 
-def kill(pids):
-    # type: (List[int]) -> None
+def kill(pids: "List[int]") -> None:
     """Kill processes, but not the trackers of Python's multiprocessing, which end with the others
     and remove what these have left in /dev/shm."""
     for pid in pids:
@@ -73,8 +68,7 @@ def kill(pids):
                 os.kill(pid, signal.SIGKILL)
 
 
-def end_below(patience_s):
-    # type: (float) -> None
+def end_below(patience_s: float) -> None:
     """End all processes below this one, also those that take longer than `patience_s`."""
     for pid in below(os.getpid()):
         with contextlib.suppress(OSError):
@@ -88,8 +82,7 @@ def end_below(patience_s):
         wait_for_end(patience_s)
 
 
-def wait_for_end(patience_s):
-    # type: (float) -> bool
+def wait_for_end(patience_s: float) -> bool:
     """Return whether all processes below this one end within that time."""
     until_s = time.monotonic() + patience_s
     while below(os.getpid()):

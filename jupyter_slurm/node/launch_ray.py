@@ -21,7 +21,7 @@ import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional
 
 OLDEST = (2, 52)
 """The first Ray that can ask for a token."""
@@ -51,8 +51,7 @@ class Ray(launch_engine.Engine):
     is_late = False
 
     @classmethod
-    def flaw(cls):
-        # type: () -> Optional[str]
+    def flaw(cls) -> "Optional[str]":
         spec = importlib.util.find_spec("ray")
         for place in list(spec.submodule_search_locations or []) if spec else []:
             found = version_in(os.path.join(place, "_version.py"))
@@ -60,8 +59,7 @@ class Ray(launch_engine.Engine):
                 return "Ray %d.%d, which knows no token" % found
         return None
 
-    def environment(self):
-        # type: () -> Dict[str, str]
+    def environment(self) -> "Dict[str, str]":
         """Return what Ray and the code have to know; the token is in a file."""
         path = os.path.join(self.node.folder, "token.%d" % self.node.index)
         if not os.path.exists(path):
@@ -79,8 +77,7 @@ class Ray(launch_engine.Engine):
             "DASHBOARD_METRIC_PORT": NOWHERE,
         }
 
-    def lead(self):
-        # type: () -> None
+    def lead(self) -> None:
         self.dashboard = launch_network.free_port()
         words = ["--head", "--port=%d" % self.node.port]
         words += ["--dashboard-host=127.0.0.1", "--dashboard-port=%d" % self.dashboard]
@@ -88,32 +85,27 @@ class Ray(launch_engine.Engine):
             words.append("--ray-client-server-port=%d" % launch_network.free_port())
         self._start(words)
 
-    def hear(self, line):
-        # type: (str) -> None
+    def hear(self, line: str) -> None:
         self.is_up = self.is_up or line.endswith(UP)
         self.is_late = self.is_late or LATE in line
 
-    def starts_again(self):
-        # type: () -> bool
+    def starts_again(self) -> bool:
         """Start once more where Ray has not waited for a slow file system: it is quicker then."""
         if not self.is_late or len(self.programs) > 1:
             return False
         self._start(self.own)
         return True
 
-    def place(self):
-        # type: () -> Optional[Dict[str, Any]]
+    def place(self) -> "Optional[Dict[str, Any]]":
         if not self.is_up:
             return None
         address = "%s:%d" % (self.node.head, self.node.port)
         return {"address": address, "dashboard": self.dashboard}
 
-    def join(self, told):
-        # type: (Dict[str, Any]) -> None
+    def join(self, told: "Dict[str, Any]") -> None:
         self._start(["--address=%s" % told["address"]])
 
-    def _start(self, own):
-        # type: (List[str]) -> None
+    def _start(self, own: "List[str]") -> None:
         """Run `ray start` with what all nodes have in common."""
         self.own = own
         node = self.node
@@ -129,8 +121,7 @@ class Ray(launch_engine.Engine):
         words += self._memory() + own
         self.programs.append(launch_engine.Program(node.news, words, env))
 
-    def _memory(self):
-        # type: () -> List[str]
+    def _memory(self) -> "List[str]":
         """Return the options that keep Ray within the job's memory and the node's /dev/shm."""
         limit = self.node.memory_bytes
         whole = limit or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -149,8 +140,7 @@ class Ray(launch_engine.Engine):
         return words + ["--object-store-memory=%d" % store]
 
 
-def version_in(path):
-    # type: (str) -> Optional[tuple[int, int]]
+def version_in(path: str) -> "Optional[tuple[int, int]]":
     """Return the version in Ray's own file, or None. Importing Ray would take seconds."""
     try:
         with open(path, encoding="utf-8") as file:

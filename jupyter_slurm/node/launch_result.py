@@ -15,13 +15,12 @@ import runner_usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional, Sequence  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional, Sequence
 
     import launch  # noqa: F401
 
 
-def why(node):
-    # type: (launch.Node) -> str
+def why(node: "launch.Node") -> str:
     """Return a sentence about a node whose program failed."""
     if node.is_lost:
         return loss([node.name])
@@ -34,15 +33,21 @@ def why(node):
     return "%s: %s" % (told, words) if words else told + "."
 
 
-def loss(names):
-    # type: (Sequence[str]) -> str
+def loss(names: "Sequence[str]") -> str:
     """Say that these nodes were lost."""
     were = "were" if len(names) > 1 else "was"
     return "%s %s lost while the job ran." % (launch_step.named(names), were)
 
 
-def fail(job_dir, attempt, name, sentence, code, ranks=0, behind=()):
-    # type: (str, str, str, str, int, int, Sequence[str]) -> Dict[str, Any]
+def fail(
+    job_dir: str,
+    attempt: str,
+    name: str,
+    sentence: str,
+    code: int,
+    ranks: int = 0,
+    behind: "Sequence[str]" = (),
+) -> "Dict[str, Any]":
     """Write that the job's code could not run, as its output and its result; return that.
     `behind`: lines that follow the sentence in the traceback."""
     now_s = time.time()
@@ -58,8 +63,14 @@ def fail(job_dir, attempt, name, sentence, code, ranks=0, behind=()):
     return result
 
 
-def merge(job_dir, attempt, ranks, found, lost, code):
-    # type: (str, str, int, Dict[int, Dict[str, Any]], Optional[str], int) -> Dict[str, Any]
+def merge(
+    job_dir: str,
+    attempt: str,
+    ranks: int,
+    found: "Dict[int, Dict[str, Any]]",
+    lost: "Optional[str]",
+    code: int,
+) -> "Dict[str, Any]":
     """Write the result of the job: the first rank's where all went well, else that of the rank that
     failed first. `found`: results by rank; `lost`: what is known of a failure that no rank has
     told. Return that result."""
@@ -89,8 +100,14 @@ def merge(job_dir, attempt, ranks, found, lost, code):
     return result
 
 
-def lose(job_dir, attempt, ranks, found, sentence, code):
-    # type: (str, str, int, Dict[int, Dict[str, Any]], str, int) -> Dict[str, Any]
+def lose(
+    job_dir: str,
+    attempt: str,
+    ranks: int,
+    found: "Dict[int, Dict[str, Any]]",
+    sentence: str,
+    code: int,
+) -> "Dict[str, Any]":
     """Write the result of a job that has lost a node, as `sentence` says: whatever signals have
     ended its ranks, that is why. What a rank has raised stands behind it. Return that result."""
     raised = [rank for rank in sorted(found) if found[rank]["status"] == "error"]
@@ -98,8 +115,9 @@ def lose(job_dir, attempt, ranks, found, sentence, code):
     return fail(job_dir, attempt, "RankLost", sentence, code or 1, ranks, behind)
 
 
-def first_failure(ranks, found, failed):
-    # type: (int, Dict[int, Dict[str, Any]], List[int]) -> Dict[str, Any]
+def first_failure(
+    ranks: int, found: "Dict[int, Dict[str, Any]]", failed: "List[int]"
+) -> "Dict[str, Any]":
     """Return the result of the rank that was the first of these to fail, with the numbers of all
     that failed in the same way."""
     first = min(failed, key=lambda rank: (found[rank]["ended_s"], rank))
@@ -109,17 +127,17 @@ def first_failure(ranks, found, failed):
     return dict(found[first], failed_ranks=listed(same), traceback=traceback)
 
 
-def is_same(one, other):
-    # type: (Dict[str, Any], Dict[str, Any]) -> bool
+def is_same(one: "Dict[str, Any]", other: "Dict[str, Any]") -> bool:
     return all(one[name] == other[name] for name in ("ename", "traceback", "signal"))
 
 
-def read_results(job_dir, attempt, ranks, patience_s):
-    # type: (str, str, int, float) -> Dict[int, Dict[str, Any]]
+def read_results(
+    job_dir: str, attempt: str, ranks: int, patience_s: float
+) -> "Dict[int, Dict[str, Any]]":
     """Return the results that are signed with the job's key, by rank; wait for those that are not
     seen yet."""
     signer = runner.Signer(os.path.join(job_dir, "key"))
-    found = {}  # type: Dict[int, Dict[str, Any]]
+    found: "Dict[int, Dict[str, Any]]" = {}
     deadline_s = time.monotonic() + patience_s
     while True:
         for rank in range(ranks):
@@ -134,8 +152,7 @@ def read_results(job_dir, attempt, ranks, patience_s):
         time.sleep(0.1)
 
 
-def read_signed(path, signer):
-    # type: (str, runner.Signer) -> Optional[Dict[str, Any]]
+def read_signed(path: str, signer: runner.Signer) -> "Optional[Dict[str, Any]]":
     try:
         with open(path, "rb") as file:
             signature, _, body = file.read().partition(b"\n")
@@ -147,10 +164,9 @@ def read_signed(path, signer):
     return result if isinstance(result, dict) else None
 
 
-def listed(numbers):
-    # type: (List[int]) -> str
+def listed(numbers: "List[int]") -> str:
     """Return `0-3,7` for those numbers, which are in order."""
-    runs = []  # type: List[List[int]]
+    runs: "List[List[int]]" = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:
             runs[-1][1] = number

@@ -11,8 +11,8 @@ import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    import queue  # noqa: F401 - in comments
-    from typing import Any, Dict, List, Optional, Sequence  # noqa: F401 - in comments
+    import queue
+    from typing import Any, Dict, List, Optional, Sequence
 
 WORDS = 12
 """The number of srun's own last lines to keep."""
@@ -43,20 +43,25 @@ OF_THE_CODE = ("SLURM_CPUS_PER_TASK",)
 """Those of them that the user's code has in any job, and that no step sets again."""
 
 
-class Step(object):
+class Step:
     """A step of this job. Its end is news, and so is a task that failed."""
 
-    def __init__(self, options, program, news, before=()):
-        # type: (List[str], List[str], queue.Queue[Any], Sequence[str]) -> None
+    def __init__(
+        self,
+        options: "List[str]",
+        program: "List[str]",
+        news: "queue.Queue[Any]",
+        before: "Sequence[str]" = (),
+    ) -> None:
         """`before`: words before `srun`."""
         env = dict(os.environ)
         for name in ASKED_BY_THE_JOB.split():
             env.pop("SLURM_" + name, None)
-        self.words = []  # type: List[str]
-        self.bad = []  # type: List[str]
+        self.words: "List[str]" = []
+        self.bad: "List[str]" = []
         """Nodes on which a task failed."""
-        self.of_containers = []  # type: List[str]
-        self.ours = []  # type: List[str]
+        self.of_containers: "List[str]" = []
+        self.ours: "List[str]" = []
         """Lines of our program on the nodes."""
         # srun takes a signal for its process group as an order to end the step.
         self.process = subprocess.Popen(
@@ -68,16 +73,14 @@ class Step(object):
         )
         threading.Thread(target=self._follow, args=(news,), daemon=True).start()
 
-    def _follow(self, news):
-        # type: (queue.Queue[Any]) -> None
+    def _follow(self, news: "queue.Queue[Any]") -> None:
         assert self.process.stderr is not None
         with self.process.stderr as lines:
             for line in lines:
                 self._hear(line.decode("utf-8", "replace"), news)
         news.put(("step", None, self.process.wait()))
 
-    def _hear(self, text, news):
-        # type: (str, queue.Queue[Any]) -> None
+    def _hear(self, text: str, news: "queue.Queue[Any]") -> None:
         """Take one line of srun's or of a task; pass on all but srun's own words."""
         if text.startswith(OWN_WORDS) and OF_CONTAINERS.search(text):
             self.of_containers.append(text.strip())
@@ -93,16 +96,14 @@ class Step(object):
         sys.stderr.write(text)
         sys.stderr.flush()
 
-    def said(self):
-        # type: () -> List[str]
+    def said(self) -> "List[str]":
         """Return a sentence with the first error about a container, or else srun's last one that
         is not about the end of a task; or nothing."""
         errors = [one for one in self.words if one.startswith("srun: error:")]
         errors = [one for one in errors if not BAD_EXIT.search(one)]
         return ["Slurm said: %s" % one for one in self.of_containers[:1] or errors[-1:]]
 
-    def end(self, patience_s):
-        # type: (float) -> None
+    def end(self, patience_s: float) -> None:
         """Wait for the end of the step, then kill it, as srun does at SIGTERM."""
         for order in (self.process.terminate, self.process.kill):
             try:
@@ -112,14 +113,12 @@ class Step(object):
                 patience_s = 5.0
 
 
-def kept_from_steps():
-    # type: () -> Dict[str, str]
+def kept_from_steps() -> "Dict[str, str]":
     """Return the variables of the job that its steps lack, for the user's code in them."""
     return {name: os.environ[name] for name in OF_THE_CODE if name in os.environ}
 
 
-def memory_mib(cpus, gpus):
-    # type: (int, int) -> Optional[int]
+def memory_mib(cpus: int, gpus: int) -> "Optional[int]":
     """Return the memory that the job has on a node with so many of its CPUs and GPUs, in MiB; None:
     it has no limit there."""
     for name, count in (("NODE", 1), ("CPU", cpus), ("GPU", gpus)):
@@ -129,15 +128,13 @@ def memory_mib(cpus, gpus):
     return None
 
 
-def gpus():
-    # type: () -> int
+def gpus() -> int:
     """Count the GPUs that the job has on this node."""
     told = os.environ.get("CUDA_VISIBLE_DEVICES") or os.environ.get("ROCR_VISIBLE_DEVICES") or ""
     return 0 if told in ("", "NoDevFiles") else len(told.split(","))
 
 
-def gpus_of_node():
-    # type: () -> List[str]
+def gpus_of_node() -> "List[str]":
     """Return the option by which a step gets the GPUs of each node where the job asked for none and
     has them all the same: by `--exclusive`, or since the partition gives whole nodes. A step that
     asks for nothing gets what the job asked for, which is none then (seen with 22.05)."""
@@ -145,20 +142,18 @@ def gpus_of_node():
     return ["--gres=gpu:%s" % count] if count.isdigit() and int(count) else []
 
 
-def tasks_of(text, nodes):
-    # type: (str, int) -> List[int]
+def tasks_of(text: str, nodes: int) -> "List[int]":
     """Return the number of tasks of each node, from Slurm's `2(x3),1`."""
-    counts = []  # type: List[int]
+    counts: "List[int]" = []
     for part in text.split(","):
         count, _, times = part.rstrip(")").partition("(x")
         counts += [int(count)] * int(times or 1)
     return (counts + [1] * nodes)[:nodes]
 
 
-def expand(nodelist):
-    # type: (str) -> List[str]
+def expand(nodelist: str) -> "List[str]":
     """Return the names in Slurm's list of nodes, `n[1-3,07],login`, without `scontrol`."""
-    names = []  # type: List[str]
+    names: "List[str]" = []
     for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", nodelist):
         made = [""]
         for text, numbers in re.findall(r"([^\[\]]+)|\[([^\]]*)\]", part):
@@ -168,16 +163,14 @@ def expand(nodelist):
     return names
 
 
-def _run(run):
-    # type: (str) -> List[str]
+def _run(run: str) -> "List[str]":
     first, _, last = run.partition("-")
     if not last:
         return [first]
     return ["%0*d" % (len(first), number) for number in range(int(first), int(last) + 1)]
 
 
-def named(names):
-    # type: (Sequence[str]) -> str
+def named(names: "Sequence[str]") -> str:
     """Return the names as a phrase, at most eight of them."""
     shown = ", ".join(names[:8]) + (" and %d more" % (len(names) - 8) if len(names) > 8 else "")
     return shown or "a node"

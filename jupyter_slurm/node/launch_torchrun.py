@@ -23,15 +23,16 @@ import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List  # noqa: F401 - in comments
+    from typing import Any, Dict, List
 
 MISSING = 65
 """EX_DATAERR of sysexits.h."""
 STORE_S = 900
 
 
-def words_of(run, world, plan, folder, index):
-    # type: (Any, Dict[str, Any], Dict[str, Any], str, int) -> List[str]
+def words_of(
+    run: "Any", world: "Dict[str, Any]", plan: "Dict[str, Any]", folder: str, index: int
+) -> "List[str]":
     """Return torchrun's options. `run`: its module."""
     own, head = world["nodes"][index]["address"], world["nodes"][0]["address"]
     words = [
@@ -53,24 +54,21 @@ def words_of(run, world, plan, folder, index):
     return words
 
 
-def hand_on(number, _frame):
-    # type: (int, Any) -> None
+def hand_on(number: int, _frame: "Any") -> None:
     """Hand a signal on to the ranks, which torchrun would not."""
     for pid in launch_processes.children():
         with contextlib.suppress(OSError):
             os.kill(pid, number)
 
 
-def wait_for_ranks():
-    # type: () -> None
+def wait_for_ranks() -> None:
     """Wait for ranks that save something: a second signal ends torchrun while the first has."""
     with contextlib.suppress(ChildProcessError):
         while True:
             os.wait()
 
 
-def main(argv):
-    # type: (List[str]) -> int
+def main(argv: "List[str]") -> int:
     job_dir, attempt, index = os.path.abspath(argv[1]), argv[2], int(argv[3])
     with open(os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8") as file:
         world = json.load(file)

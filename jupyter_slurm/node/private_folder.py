@@ -12,11 +12,10 @@ import tempfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Tuple  # noqa: F401 - in comments
+    from typing import Tuple
 
 
-def made(prefix, longest_parent):
-    # type: (str, int) -> Tuple[str, int]
+def made(prefix: str, longest_parent: int) -> "Tuple[str, int]":
     """Make a folder and return it with its lock, which marks it as used; remove those of the same
     prefix that nobody uses. Make it below /tmp where the path of TMPDIR is longer than
     `longest_parent`: the path of a socket has 107 bytes at most (unix(7)). Raise OSError when there
@@ -41,8 +40,7 @@ def made(prefix, longest_parent):
         os.close(lock)
 
 
-def remove_unless_used(path):
-    # type: (str) -> None
+def remove_unless_used(path: str) -> None:
     if os.lstat(path).st_uid != os.getuid() or not os.path.isdir(path):
         return
     lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

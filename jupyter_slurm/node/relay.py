@@ -26,7 +26,7 @@ import framing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
-    from typing import Deque, Dict, Optional, Tuple, Union  # noqa: F401 - in comments
+    from typing import Deque, Dict, Optional, Tuple, Union
 
 NUMBER = struct.Struct(">I")
 OPEN = b"O"  # near to far: "port host", "0 @abstract socket" or "0 /path of a socket", in UTF-8
@@ -47,11 +47,10 @@ DOOR = "@"
 """What stands before the name of an abstract socket, in place of a host."""
 
 
-class Stream(object):
+class Stream:
     """A connection, once it is established."""
 
-    def __init__(self, number, sock):
-        # type: (int, socket.socket) -> None
+    def __init__(self, number: int, sock: socket.socket) -> None:
         self.number = number
         self.sock = sock
         self.credit = WINDOW
@@ -63,14 +62,13 @@ class Stream(object):
         self.mask = 0
 
 
-class Relay(object):
+class Relay:
     """All connections in one thread; only connecting, which may ask a name server, has its own."""
 
-    def __init__(self, source, sink):
-        # type: (int, int) -> None
+    def __init__(self, source: int, sink: int) -> None:
         self.line = framing.Line(source, sink)
-        self.streams = {}  # type: Dict[int, Optional[Stream]]
-        self.answers = collections.deque()  # type: Deque[Tuple[int, Union[socket.socket, str]]]
+        self.streams: "Dict[int, Optional[Stream]]" = {}
+        self.answers: "Deque[Tuple[int, Union[socket.socket, str]]]" = collections.deque()
         self.wake_in, self.wake_out = os.pipe()
         self.selector = selectors.DefaultSelector()
         self.selector.register(source, selectors.EVENT_READ)
@@ -78,8 +76,7 @@ class Relay(object):
         self.sink_waits = False
         os.set_blocking(self.wake_out, False)
 
-    def run(self):
-        # type: () -> None
+    def run(self) -> None:
         """Relay until the near end has gone."""
         self.line.say(framing.ALIVE)  # an answer to what it has said last (framing.py)
         self.flush()
@@ -99,8 +96,7 @@ class Relay(object):
             if not self.flush():
                 return
 
-    def take_frame(self, kind, body):
-        # type: (bytes, bytes) -> None
+    def take_frame(self, kind: bytes, body: bytes) -> None:
         if kind == framing.ALIVE:
             return
         (number,) = NUMBER.unpack_from(body)
@@ -128,8 +124,7 @@ class Relay(object):
             self.drop(stream)
         self.settle(stream)
 
-    def connect(self, number, target):
-        # type: (int, str) -> None
+    def connect(self, number: int, target: str) -> None:
         port, _, host = target.partition(" ")
         try:
             if host.startswith(DOOR):
@@ -146,8 +141,7 @@ class Relay(object):
         with contextlib.suppress(BlockingIOError):  # the pipe is full, so the relay wakes anyway
             os.write(self.wake_out, b"!")
 
-    def take_answers(self):
-        # type: () -> None
+    def take_answers(self) -> None:
         while self.answers:
             number, answer = self.answers.popleft()
             if isinstance(answer, str):
@@ -160,16 +154,14 @@ class Relay(object):
                 self.send(OPENED, number)
                 self.settle(stream)
 
-    def serve(self, stream, events):
-        # type: (Stream, int) -> None
+    def serve(self, stream: Stream, events: int) -> None:
         if events & selectors.EVENT_WRITE:
             self.write(stream)
         if events & selectors.EVENT_READ and self.streams.get(stream.number) is stream:
             self.read(stream)
         self.settle(stream)
 
-    def read(self, stream):
-        # type: (Stream) -> None
+    def read(self, stream: Stream) -> None:
         try:
             data = stream.sock.recv(min(CHUNK, stream.credit))
         except BlockingIOError:
@@ -184,8 +176,7 @@ class Relay(object):
             stream.sent_eof = True
             self.send(EOF, stream.number)
 
-    def write(self, stream):
-        # type: (Stream) -> None
+    def write(self, stream: Stream) -> None:
         try:
             while stream.pending:
                 count = stream.sock.send(stream.pending[: 1 << 17])
@@ -203,14 +194,12 @@ class Relay(object):
             self.send(CREDIT, stream.number, NUMBER.pack(stream.written))
             stream.written = 0
 
-    def fail(self, stream):
-        # type: (Stream) -> None
+    def fail(self, stream: Stream) -> None:
         if self.streams.pop(stream.number, None) is stream:
             self.send(ABORT, stream.number)
             self.drop(stream)
 
-    def drop(self, stream):
-        # type: (Stream) -> None
+    def drop(self, stream: Stream) -> None:
         """End the connection as a crash would: unwritten data is lost, and the peer sees a
         reset."""
         with contextlib.suppress(OSError):
@@ -218,8 +207,7 @@ class Relay(object):
         self.watch(stream, 0)
         stream.sock.close()
 
-    def settle(self, stream):
-        # type: (Stream) -> None
+    def settle(self, stream: Stream) -> None:
         """Watch the connection for what can happen next, or remove it once both directions have
         ended."""
         if self.streams.get(stream.number) is not stream:
@@ -236,8 +224,7 @@ class Relay(object):
             mask |= selectors.EVENT_WRITE
         self.watch(stream, mask)
 
-    def watch(self, stream, mask):
-        # type: (Stream, int) -> None
+    def watch(self, stream: Stream, mask: int) -> None:
         if mask == stream.mask:
             return
         if not mask:
@@ -248,12 +235,10 @@ class Relay(object):
             self.selector.modify(stream.sock, mask, stream)
         stream.mask = mask
 
-    def send(self, kind, number, body=b""):
-        # type: (bytes, int, bytes) -> None
+    def send(self, kind: bytes, number: int, body: bytes = b"") -> None:
         self.line.say(kind, NUMBER.pack(number), body)
 
-    def flush(self):
-        # type: () -> bool
+    def flush(self) -> bool:
         """Write what the near end takes, and tell whether it is still there."""
         line = self.line
         was_full = len(line.outbox) >= OUTBOX_MOST
@@ -272,8 +257,7 @@ class Relay(object):
         return True
 
 
-def at_door(name):
-    # type: (str) -> socket.socket
+def at_door(name: str) -> socket.socket:
     """Connect to the abstract socket called `name`. The name is not secret and anybody can take it
     first: only a program of this user's is accepted."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -285,16 +269,14 @@ def at_door(name):
     return sock
 
 
-def at_path(path):
-    # type: (str) -> socket.socket
+def at_path(path: str) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(CONNECT_S)
     sock.connect(path)
     return sock
 
 
-def main():
-    # type: () -> None
+def main() -> None:
     if os.isatty(1):  # `srun --unbuffered` gives a terminal, which would change what is written
         tty.setraw(1)
     os.write(1, sys.argv[1].encode())

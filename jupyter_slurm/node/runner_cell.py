@@ -25,7 +25,7 @@ import runner_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
-    from typing import Any, Callable, Dict, List, Optional, Tuple  # noqa: F401 - in comments
+    from typing import Any, Callable, Dict, List, Optional, Tuple
 
 AWAIT = getattr(_ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
 """Python 3.8; without it a cell that awaits at its top level is a SyntaxError."""
@@ -53,8 +53,8 @@ class Finder:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.before = {}  # type: Dict[str, Callable[[], None]]
-        self.after = {}  # type: Dict[str, Callable[[], None]]
+        self.before: "Dict[str, Callable[[], None]]" = {}
+        self.after: "Dict[str, Callable[[], None]]" = {}
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         if name.startswith("runner_"):
@@ -94,11 +94,11 @@ class Cell:
         self.module = types.ModuleType("__main__")
         self.namespace = self.module.__dict__
         self.namespace["__builtins__"] = builtins
-        self.rank = None  # type: Optional[int]
+        self.rank: "Optional[int]" = None
         """Which of many, where a launcher runs the cell in all of them."""
-        self.check_world = None  # type: Optional[Callable[[], None]]
+        self.check_world: "Optional[Callable[[], None]]" = None
         """The function that raises an error where they have not found each other; called once."""
-        self.run_async = None  # type: Optional[Callable[[Any], Any]]
+        self.run_async: "Optional[Callable[[Any], Any]]" = None
         """The function that runs a coroutine, where the event loop is to outlive the cell."""
 
     def take_rank(self, job_dir: str, attempt: str, rank: "Optional[int]") -> None:
@@ -231,8 +231,8 @@ def hide_ours(error: BaseException) -> bool:
     """Take the runner's frames out of the tracebacks of `error` and of the errors before it; where
     `driver.py` ran the code, also all frames that led there. Return whether `driver.py` ran it."""
     driven = False
-    known = []  # type: List[Any]
-    left = [error]  # type: List[Any]
+    known: "List[Any]" = []
+    left: "List[Any]" = [error]
     while left:
         one = left.pop()
         if one is None or any(one is other for other in known):
@@ -327,9 +327,9 @@ def run_cell(
 ) -> "Dict[str, Any]":
     """Run the cell with its variables and outputs; return the `end` record, from which the
     supervisor makes the result."""
-    error = None  # type: Optional[BaseException]
-    lines = []  # type: List[str]
-    end = {"type": "end", "status": "ok", "ename": None, "evalue": None}  # type: Dict[str, Any]
+    error: "Optional[BaseException]" = None
+    lines: "List[str]" = []
+    end: "Dict[str, Any]" = {"type": "end", "status": "ok", "ename": None, "evalue": None}
     end["variables"] = None
     try:
         try:
@@ -425,7 +425,7 @@ def _store(
     names, path = task[which], os.path.join(job_dir, file_name)
     there = [name for name in names if name in cell.namespace]
     failed = {name: "the cell did not set it" for name in names if name not in there}
-    told = {"file": None, "bytes": 0, "hmac": None, "names": []}  # type: Dict[str, Any]
+    told: "Dict[str, Any]" = {"file": None, "bytes": 0, "hmac": None, "names": []}
     told["failed"] = failed
     write = runner_values.write
     if task.get("out_format") == "data":

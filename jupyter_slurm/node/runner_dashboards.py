@@ -11,13 +11,14 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Callable, List  # noqa: F401 - in comments
+    from typing import Callable, List
 
 END_S = 2.0
 
 
-def start(job_dir, attempt, engine, tell):
-    # type: (str, str, List[str], Callable[[str], None]) -> Callable[[], None]
+def start(
+    job_dir: str, attempt: str, engine: "List[str]", tell: "Callable[[str], None]"
+) -> "Callable[[], None]":
     """Start it where this process runs the code, or is the first rank on the first node; return
     what ends it. `engine`: what of argv says how the ranks began; `tell`: takes a line for the
     code's reader."""
@@ -37,16 +38,14 @@ def start(job_dir, attempt, engine, tell):
         start_new_session=True,  # what is sent to the cell's group is not for it
     )
 
-    def end():
-        # type: () -> None
+    def end() -> None:
         process.kill()  # it keeps nothing that has to be put away
         process.wait(END_S)
 
     return end
 
 
-def is_first(engine):
-    # type: (List[str]) -> bool
+def is_first(engine: "List[str]") -> bool:
     if engine == ["torchrun"]:
         return os.environ.get("SLURM_NODEID", "0") == "0" and os.environ["LOCAL_RANK"] == "0"
     return engine != ["mpi"] or os.environ["SLURM_PROCID"] == "0"

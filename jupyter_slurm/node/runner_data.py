@@ -19,7 +19,7 @@ import zipfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
-    from typing import Any, Callable, Dict, Iterable, List, Tuple  # noqa: F401 - in comments
+    from typing import Any, Callable, Dict, Iterable, List, Tuple
 
 VALUES = "values.json"
 MOST_TEXT_BYTES = 256 << 20
@@ -77,7 +77,7 @@ class Packer:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.members = []  # type: List[Tuple[str, Callable[[Any], None]]]
+        self.members: "List[Tuple[str, Callable[[Any], None]]]" = []
 
     def tree(self, value: "Any") -> "Any":
         kind = type(value)
@@ -97,7 +97,7 @@ class Packer:
         return self._packed(value, "%s.%s" % (package, kind.__name__))
 
     def _packed(self, value: "Any", kind: str) -> "Any":
-        numpy = sys.modules.get("numpy")  # type: Any
+        numpy: "Any" = sys.modules.get("numpy")
         if kind == "numpy.ndarray" and not value.dtype.hasobject:
             write_array = numpy.lib.format.write_array
             write_to = lambda file: write_array(file, value, allow_pickle=False)  # noqa: E731
@@ -200,7 +200,7 @@ def _value(tree: "Any", archive: zipfile.ZipFile) -> "Any":
     if kind == "dict":
         return {_value(key, archive): _value(part, archive) for key, part in content}
     if kind in ("tuple", "set", "frozenset"):
-        made = {"tuple": tuple, "set": set, "frozenset": frozenset}[kind]  # type: Any
+        made: "Any" = {"tuple": tuple, "set": set, "frozenset": frozenset}[kind]
         return made(_value(part, archive) for part in content)
     if kind in ("bytes", "bytearray"):
         data = base64.b64decode(content)

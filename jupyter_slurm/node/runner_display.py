@@ -45,7 +45,7 @@ class Publisher:
         self.descriptor = descriptor
         self.wait_turn = wait_turn
         self.shield = shield
-        self.shell = None  # type: Any
+        self.shell: "Any" = None
         self.lock = threading.RLock()
         self.pid = os.getpid()
 
@@ -155,8 +155,8 @@ def _method(value: "Any", name: str) -> "Any":
 
 
 def _bundle(value: "Any") -> "Bundle":
-    data = {"text/plain": as_text(value)}  # type: Dict[str, Any]
-    metadata = {}  # type: Dict[str, Any]
+    data: "Dict[str, Any]" = {"text/plain": as_text(value)}
+    metadata: "Dict[str, Any]" = {}
     figure = _figure_png(value)
     if figure is not None:
         data["image/png"] = figure

@@ -18,7 +18,7 @@ import warnings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, Iterator, List, Set  # noqa: F401 - in comments
+    from typing import Any, Dict, Iterator, List, Set
 
 JOIN_S = 120.0
 """How long the nodes have to join once the engine runs on the first one."""
@@ -31,12 +31,11 @@ class EngineError(Exception):
     """The engine is not there, or not on all nodes."""
 
 
-class State(object):
+class State:
     """What is told of the engine: where it is in `engine.N.json`, what becomes of it in lines of
     `launch.N.jsonl`."""
 
-    def __init__(self, path):
-        # type: (str) -> None
+    def __init__(self, path: str) -> None:
         self.path = path
         self.attempt = os.path.basename(path).split(".")[1]
         self.news = self.beside("launch.%s.jsonl")
@@ -44,12 +43,10 @@ class State(object):
         self.was_whole = False
         """Whether all nodes have joined once; whoever comes later takes those that are left."""
 
-    def beside(self, name):
-        # type: (str) -> str
+    def beside(self, name: str) -> str:
         return os.path.join(os.path.dirname(self.path), name % self.attempt)
 
-    def look(self):
-        # type: () -> List[str]
+    def look(self) -> "List[str]":
         """Return the sentences that are new."""
         try:
             with open(self.news, "rb") as file:
@@ -63,15 +60,13 @@ class State(object):
         self.was_whole = self.was_whole or any("joined" in one for one in told)
         return [one["said"] for one in told if "said" in one]
 
-    def check(self):
-        # type: () -> None
+    def check(self) -> None:
         """Raise EngineError for what has gone wrong before all nodes had joined."""
         said = self.look()
         if said and not self.was_whole:
             raise EngineError(" ".join(said))
 
-    def wait(self):
-        # type: () -> Dict[str, Any]
+    def wait(self) -> "Dict[str, Any]":
         """Return where the engine is, once it is there. Its program gives up some time; this one
         does not."""
         while True:
@@ -81,15 +76,13 @@ class State(object):
                     return dict(json.load(file))
             time.sleep(LOOK_S)
 
-    def joined(self):
-        # type: () -> None
+    def joined(self) -> None:
         """Tell that all nodes have joined."""
         with open(self.news, "ab", 0) as file:
             file.write(b'{"joined": true}\n')
 
 
-def enter(path, namespace):
-    # type: (str, Dict[str, Any]) -> None
+def enter(path: str, namespace: "Dict[str, Any]") -> None:
     """Put the engine of which `path` tells into the code's namespace when all nodes have joined.
     Raise EngineError."""
     state = State(path)
@@ -105,14 +98,13 @@ def enter(path, namespace):
 
 
 @contextlib.contextmanager
-def own_signals():
-    # type: () -> Iterator[None]
+def own_signals() -> "Iterator[None]":
     """Keep our handlers of signals: `ray.init` has one of its own for SIGTERM, which makes an exit
     of what is an interrupt."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handlers = {}  # type: Dict[int, Any]
+    handlers: "Dict[int, Any]" = {}
     for number in SIGNALS:
         handlers[number] = signal.getsignal(number)
     try:
@@ -123,13 +115,12 @@ def own_signals():
                 signal.signal(changed, handler)
 
 
-def all_joined(state, world, name, joined):
-    # type: (State, Dict[str, Any], str, Any) -> None
+def all_joined(state: State, world: "Dict[str, Any]", name: str, joined: "Any") -> None:
     """Wait until `joined()` has the names of all nodes. Raise EngineError: names the missing."""
     wanted = [node["name"] for node in world["nodes"]]
     deadline_s = time.monotonic() + JOIN_S
     while True:
-        here = joined()  # type: Set[str]
+        here: "Set[str]" = joined()
         missing = [one for one in wanted if one not in here]
         if here and state.was_whole:
             return
@@ -144,8 +135,7 @@ def all_joined(state, world, name, joined):
         time.sleep(LOOK_S)
 
 
-def watch(state):
-    # type: (State) -> None
+def watch(state: State) -> None:
     """Say on stderr what becomes of the engine while the code runs."""
     while True:
         for sentence in state.look():
@@ -153,8 +143,7 @@ def watch(state):
         time.sleep(WATCH_S)
 
 
-def connect_ray(state, world):
-    # type: (State, Dict[str, Any]) -> Any
+def connect_ray(state: State, world: "Dict[str, Any]") -> "Any":
     import ray  # noqa: PLC0415 - while it starts on the nodes
 
     told = state.wait()
@@ -169,8 +158,7 @@ def connect_ray(state, world):
     ours = [True]
 
     @functools.wraps(init)
-    def init_again(*args, **kwargs):
-        # type: (Any, Any) -> Any
+    def init_again(*args: "Any", **kwargs: "Any") -> "Any":
         """Let code that begins with a `ray.init(…)` of its own have it, instead of an error. In a
         session, whatever begins so later finds the connection of the first."""
         with own_signals():
@@ -190,8 +178,7 @@ def connect_ray(state, world):
     return ray
 
 
-def connect_dask(state, world):
-    # type: (State, Dict[str, Any]) -> Any
+def connect_dask(state: State, world: "Dict[str, Any]") -> "Any":
     import dask  # noqa: PLC0415 - while it starts on the nodes
     import distributed  # noqa: PLC0415
 
@@ -200,8 +187,7 @@ def connect_dask(state, world):
     dask.config.set({"scheduler-address": told["address"]})  # that of a Client() of the code's
     client = distributed.Client(told["address"], timeout=JOIN_S)
 
-    def joined():
-        # type: () -> Set[str]
+    def joined() -> "Set[str]":
         try:
             found = client.scheduler_info(n_workers=-1)
         except TypeError:  # Dask before 2025, which lists all

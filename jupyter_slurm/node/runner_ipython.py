@@ -38,11 +38,11 @@ class Publisher(DisplayPublisher):
     ) -> None:
         kind = "update_display_data" if update else "display_data"
         display_id = (transient or {}).get("display_id")
-        shell = self.shell  # type: Any
+        shell: "Any" = self.shell
         shell.publisher.display((data, metadata or {}), display_id, kind)
 
     def clear_output(self, wait: bool = False) -> None:
-        shell = self.shell  # type: Any
+        shell: "Any" = self.shell
         shell.publisher.clear(wait)
 
 
@@ -55,7 +55,7 @@ class ResultHook(DisplayHook):
     def write_format_data(
         self, format_dict: "Dict[str, Any]", md_dict: "Optional[Dict[str, Any]]" = None
     ) -> None:
-        shell = self.shell  # type: Any
+        shell: "Any" = self.shell
         shell.publisher.result((format_dict, md_dict or {}))
 
     def finish_displayhook(self) -> None:
@@ -99,8 +99,8 @@ class Shell(InteractiveShell):
         finally:
             self.rendering = None
 
-    rendering = None  # type: Optional[List[str]]
-    publisher = None  # type: Any
+    rendering: "Optional[List[str]]" = None
+    publisher: "Any" = None
 
 
 def start(
@@ -113,13 +113,13 @@ def start(
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     config = Config()
     config.HistoryManager.enabled = False
-    profiles = ProfileDir  # type: Any
-    shell = Shell.instance(
+    profiles: "Any" = ProfileDir
+    shell: "Any" = Shell.instance(
         config=config,
         user_module=module,
         ipython_dir=folder,
         profile_dir=profiles.create_profile_dir(folder),
-    )  # type: Any
+    )
     shell.publisher = publisher
     label = cell_name.rpartition(" ")[0] + " "
     shell.compile.format_code_name = lambda file: (

@@ -18,7 +18,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
-    from typing import Any, Callable, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Callable, List, Optional
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 TURN_S = 1.0
@@ -35,7 +35,7 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self.first = None  # type: Optional[int]
+        self.first: "Optional[int]" = None
         self.armed = True
         self.shields = 0
         self.pending = False
@@ -156,7 +156,7 @@ class Turns:
 
     def wait(self, descriptor: int = -1) -> None:
         """Wait for the pipes besides `descriptor` (1 and 2 are those of stdout and stderr)."""
-        deadline_s = None  # type: Optional[float]
+        deadline_s: "Optional[float]" = None
         for at, pipe in enumerate(self.pipes):
             while descriptor not in (at + 1, pipe) and self._filled(pipe):
                 now_s = time.monotonic()

@@ -12,7 +12,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict  # noqa: F401 - in comments
+    from typing import Any, Dict
 
     import runner_display  # noqa: F401
 
@@ -27,8 +27,7 @@ class WrongWorld(Exception):  # noqa: N818 - shown to people under this name
     """The ranks have not found each other."""
 
 
-def check(job_dir, attempt, publisher):
-    # type: (str, str, runner_display.Publisher) -> None
+def check(job_dir: str, attempt: str, publisher: "runner_display.Publisher") -> None:
     """Raise WrongWorld as `check_size` does; watch over the import of mpi4py, which is when MPI
     begins."""
     world = read_world(job_dir, attempt)
@@ -37,8 +36,7 @@ def check(job_dir, attempt, publisher):
         watch_mpi(world, publisher)
 
 
-def check_size(world):
-    # type: (Dict[str, Any]) -> None
+def check_size(world: "Dict[str, Any]") -> None:
     """Raise WrongWorld where this rank was told of another number of ranks than was launched."""
     engine, ranks = world["engine"], world["ranks"]
     told = os.environ.get(SIZE_OF[engine])
@@ -49,17 +47,15 @@ def check_size(world):
         )
 
 
-def read_world(job_dir, attempt):
-    # type: (str, str) -> Dict[str, Any]
+def read_world(job_dir: str, attempt: str) -> "Dict[str, Any]":
     """Return the launcher's description of the nodes, and take over the job's variables."""
     with open(os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8") as file:
-        world = json.load(file)  # type: Dict[str, Any]
+        world: "Dict[str, Any]" = json.load(file)
     os.environ.update(world["environment"])
     return world
 
 
-def end_torchrun():
-    # type: () -> None
+def end_torchrun() -> None:
     """Have torchrun end the other ranks of this node after one has failed: it would wait five
     minutes for those of the other nodes. If it starts ranks again, leave that to it."""
     if os.environ["TORCHELASTIC_RESTART_COUNT"] == os.environ["TORCHELASTIC_MAX_RESTARTS"]:
@@ -67,8 +63,7 @@ def end_torchrun():
         os.kill(os.getppid(), signal.SIGTERM)
 
 
-def watch_mpi(world, publisher):
-    # type: (Dict[str, Any], runner_display.Publisher) -> None
+def watch_mpi(world: "Dict[str, Any]", publisher: "runner_display.Publisher") -> None:
     """Let the import of mpi4py.MPI raise WrongWorld where the ranks are alone; say why where MPI
     ends the process instead, or never begins."""
     if world["is_one_machine"]:
@@ -77,8 +72,7 @@ def watch_mpi(world, publisher):
     others = "`srun --mpi=list` names %s here; --mpi NAME takes another."
     others %= ", ".join(world["mpi_types"])
 
-    def begin():
-        # type: () -> None
+    def begin() -> None:
         told = "MPI did not begin: its ranks do not find each other by --mpi=%s. %s"
         told = told % (os.environ.get("SLURM_MPI_TYPE", "none"), others)
         publisher.send({"type": "pending", "ename": "WrongWorld", "evalue": told})
@@ -86,8 +80,7 @@ def watch_mpi(world, publisher):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(INIT_S)
 
-    def compare():
-        # type: () -> None
+    def compare() -> None:
         signal.alarm(0)
         publisher.send({"type": "pending"})
         size = sys.modules["mpi4py.MPI"].COMM_WORLD.Get_size()

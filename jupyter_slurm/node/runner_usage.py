@@ -11,11 +11,10 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict  # noqa: F401 - in comments
+    from typing import Any, Dict
 
 
-def add_peak(result, job_dir, attempt):
-    # type: (Dict[str, Any], str, str) -> None
+def add_peak(result: "Dict[str, Any]", job_dir: str, attempt: str) -> None:
     """Let the result tell of the most memory that the job was seen to use on one of its nodes,
     where that is more than it knows of itself."""
     pattern = os.path.join(glob.escape(job_dir), "usage.%s.*jsonl" % attempt)

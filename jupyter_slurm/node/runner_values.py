@@ -113,7 +113,7 @@ def _dump(value: "Any", file: File, by_value: "_ByValue") -> "Dict[str, Any]":
 
 def _pickle(pickler: "Any", value: "Any", file: File) -> "List[memoryview]":
     """Write the pickle; return the buffers that belong behind it."""
-    buffers = []  # type: List[memoryview]
+    buffers: "List[memoryview]" = []
 
     def keep(buffer: "Any") -> bool:
         view = buffer.raw()
@@ -141,8 +141,8 @@ class _ByValue:
     Without cloudpickle (Python 3.6 or 3.7 without one of its own) it is Python's pickler."""
 
     def __init__(self) -> None:
-        self.seen = []  # type: List[Any]
-        self.pickler = None  # type: Any
+        self.seen: "List[Any]" = []
+        self.pickler: "Any" = None
 
     def __call__(self, file: File, **options: "Any") -> "Any":
         if self.pickler is None:
@@ -221,7 +221,7 @@ def read(
         index = read_index(mapped)
         found = index["variables"]
         for name in found if names is None else names:
-            modules = set()  # type: Set[str]
+            modules: "Set[str]" = set()
             if name not in found:
                 failed[name] = "the file does not hold it"
                 continue
@@ -260,7 +260,7 @@ def _load(
             % (theirs, ours)
         )
     buffers = [whole[at : at + size_bytes] for at, size_bytes in entry["buffers"]]
-    options = {"buffers": buffers} if buffers else {}  # type: Dict[str, Any]
+    options: "Dict[str, Any]" = {"buffers": buffers} if buffers else {}
     file.seek(entry["pickle"][0])
     unpickler = _Unpickler(file, **options)
     unpickler.modules = modules
@@ -268,7 +268,7 @@ def _load(
 
 
 class _Unpickler(pickle.Unpickler):
-    modules = set()  # type: Set[str]
+    modules: "Set[str]" = set()
     """The packages that the pickle has named so far."""
 
     def find_class(self, module: str, name: str) -> "Any":

@@ -14,7 +14,7 @@ import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional
 
 
 class Requests:
@@ -44,7 +44,7 @@ class Poke:
     """
 
     def __init__(self, path: str) -> None:
-        self.descriptor = None  # type: Optional[int]
+        self.descriptor: "Optional[int]" = None
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkfifo(path, 0o600)
@@ -78,7 +78,7 @@ class Cell:
         self.output = runner.Output(os.path.join(folder, "output.%s.jsonl" % of_rank))
         self.started_s = time.time()
         self.cancelled = False
-        self.result = None  # type: Optional[Dict[str, Any]]
+        self.result: "Optional[Dict[str, Any]]" = None
         """How it has ended here; None: it has not."""
         if rank:
             return

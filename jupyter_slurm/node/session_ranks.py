@@ -27,7 +27,7 @@ import session_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List  # noqa: F401 - in comments
+    from typing import Any, Dict, List
 
 HEED_S = 30.0
 """Time to react to an interrupt: many calls of PyTorch and MPI do not while they wait."""

@@ -14,14 +14,14 @@ import runner_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional
 
 
 class EventLoop:
     """One event loop for all cells, so that one cell can await what another has opened."""
 
     def __init__(self) -> None:
-        self.loop = None  # type: Any
+        self.loop: "Any" = None
 
     def run(self, coroutine: "Any") -> "Any":
         """Run the coroutine and return its value. An interrupt ends it, and leaves the loop to the

@@ -19,7 +19,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional, Set, Tuple  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional, Set, Tuple
 
 EVERY_S = ((60.0, 2.0), (3600.0, 10.0))
 """How often to take a sample: up to this age of the job, one in so many seconds."""
@@ -174,9 +174,9 @@ class Processes:
             self._marks.append(b"\0SLURM_JOB_NAME=" + os.fsencode(name) + b"\0")
         self._node = None if node is None else os.fsencode(node)
         self._in_job = re.compile(b"/job_" + job_id.encode() + b"(/|$)", re.MULTILINE)
-        self._ours = {}  # type: Dict[int, Tuple[int, bool]]
+        self._ours: "Dict[int, Tuple[int, bool]]" = {}
         """Process id -> its start, and whether it is outside of the job's cgroup."""
-        self._strangers = {}  # type: Dict[int, int]
+        self._strangers: "Dict[int, int]" = {}
         """Process id -> its start: those whose environment was read in vain."""
 
     def look(self) -> "Tuple[Sum, Sum]":
@@ -211,10 +211,10 @@ class Processes:
         return found
 
     def _members(self, stats: "Dict[int, Stat]") -> "Set[int]":
-        children = {}  # type: Dict[int, List[int]]
+        children: "Dict[int, List[int]]" = {}
         for pid, stat in stats.items():
             children.setdefault(stat.parent, []).append(pid)
-        ours = set()  # type: Set[int]
+        ours: "Set[int]" = set()
         own = os.getpid()
 
         def take(pid: int) -> None:
