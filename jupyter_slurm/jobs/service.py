@@ -345,7 +345,7 @@ class Service:
             image=job.image,
             runtime=job.runtime.name,
             job_dir=str(job.job_dir.path),
-            delivered=kind_of(spec).ends_by_request,
+            delivered=kind_of(spec).is_service,
             warning=warning,
         )
         given = identity.given(asked)

@@ -309,7 +309,7 @@ def _reasons(job: Job, between: str) -> str:
 def has_unseen_output(job: Job) -> bool:
     """Tell whether a notebook can still fetch output of an ended job."""
     never_ran = job.started_s is None and job.state in (JobState.CANCELLED, JobState.REJECTED)
-    return job.state.final and not (job.delivered or never_ran or kind_of(job).ends_by_request)
+    return job.state.final and not (job.delivered or never_ran or kind_of(job).is_service)
 
 
 def left_s(job: Job, now_s: float) -> float | None:
@@ -317,7 +317,7 @@ def left_s(job: Job, now_s: float) -> float | None:
     left at most. None: not known, or it has no end."""
     if isinstance(job, CellJob) and job.session is not None:
         return None if job.session_ends_s is None else job.session_ends_s - now_s
-    if not kind_of(job).ends_by_request or job.state is not JobState.RUNNING:
+    if not kind_of(job).is_service or job.state is not JobState.RUNNING:
         return None
     ends: list[float] = []
     if job.started_s is not None and job.limit_s is not None:

@@ -65,7 +65,7 @@ def time(row: Row, now_s: float) -> str:
         return ""
     if state_of(row).final:
         return "" if row.ended_s is None else duration(row.ended_s - row.started_s)
-    if not isinstance(row, ListedJob) and kind_of(row).ends_by_request:
+    if not isinstance(row, ListedJob) and kind_of(row).is_service:
         left = left_s(row, now_s)
         if left is not None:
             return f"{duration(max(0.0, left))} left"

@@ -35,7 +35,7 @@ from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.jobs.kinds.lab import door_name
+from jupyter_slurm.jobs.kinds.lab import lab_socket_name
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.transport.forward import Forward
 from jupyter_slurm.wire import Job, JobState, Lab, LabEntry, LabStep
@@ -124,7 +124,7 @@ class Labs:
     def _forward(self, job: Job, host: str) -> Forward:
         opened = partial(
             Forward,
-            self._tunnels.into(job.id, door_name(job.id)),
+            self._tunnels.into(job.id, lab_socket_name(job.id)),
             host=host,
         )
         if job.lab is not None:
@@ -181,7 +181,7 @@ class Labs:
 
     def _prepare(self, job_id: str) -> None:
         try:
-            self._tunnels.prepare(job_id, door_name(job_id))
+            self._tunnels.prepare(job_id, lab_socket_name(job_id))
         except JupyterSlurmError as exc:  # the first client opens it again, and gets the error
             _log.info("the relay to the lab %s has not started: %s", job_id, exc)
 
@@ -217,7 +217,7 @@ class Labs:
         self._limits.pop(job_id, None)
         if port is not None:
             port.close()
-            self._tunnels.let_go(job_id, door_name(job_id))
+            self._tunnels.let_go(job_id, lab_socket_name(job_id))
         with suppress(ConfigError, OSError):  # it holds a token
             places.lab_page(job_id).unlink(missing_ok=True)
         with suppress(NotFoundError):

@@ -79,7 +79,7 @@ class Sessions:
 
     def _session(self, session_id: str) -> Job:
         job = self._registry.job(session_id)
-        if not kind_of(job).takes_cells:
+        if not kind_of(job).accepts_cells:
             raise RequestError(
                 f"Job {job.id} is not a session.", hint="`%slurm session list` lists yours."
             )

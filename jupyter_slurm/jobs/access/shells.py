@@ -55,7 +55,7 @@ class Shells:
         slurm_id, first = place_of(job)
         cluster = self._clusters.named(job.cluster)
         where = first if node is None else self._checked(job, node, cluster)
-        enter = () if kind_of(job).is_as_written else (f"{job.job_dir}/{layout.ENTER}",)
+        enter = () if kind_of(job).is_raw_script else (f"{job.job_dir}/{layout.ENTER}",)
         words = _swept(*enter, *_program(code))
         gpus = self._unasked_gpus(job, where, cluster)
         version = cluster.srun_version()

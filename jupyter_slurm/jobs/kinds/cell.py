@@ -40,7 +40,7 @@ class Cell(ByPython[CellSpec]):
     is_python = True
     runner = rank_runner = layout.RUNNER
     code_file = layout.CELL
-    has_records = True
+    uses_runner = True
     has_result = True
 
     def completed(self, spec: CellSpec, profile: ClusterProfile) -> CellSpec:

@@ -42,7 +42,7 @@ class Kernel(ByPython[KernelSpec]):
     runner = layout.KERNEL
     node_files = ("framing", "kernel", "private_folder")
     listens = True
-    ends_by_request = True
+    is_service = True
 
     def check(self, spec: KernelSpec) -> None:
         if spec.launch in RANKED:
@@ -59,10 +59,10 @@ class Kernel(ByPython[KernelSpec]):
         task = {"socket": socket_name(spec.id), "idle_s": spec.idle_s}
         return {**super().files(spec, job), layout.TASK: msgspec.json.encode(task)}
 
-    def why_well(self, evidence: Evidence) -> str:
+    def success_reason(self, evidence: Evidence) -> str:
         idle = _IDLE.search(evidence.log_tail)
         if idle is None:
-            return super().why_well(evidence)
+            return super().success_reason(evidence)
         return f"Nobody had been connected to its kernel for {duration(float(idle['time_s']))}."
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:

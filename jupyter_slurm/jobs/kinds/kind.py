@@ -54,7 +54,7 @@ class Kind(Generic[SpecT]):
     """Completes `ends after 30 min …`, where a job ends when it is idle."""
 
     # --- what its spec may hold ---
-    is_as_written: ClassVar[bool] = False
+    is_raw_script: ClassVar[bool] = False
     """It is handed to sbatch as its user wrote it, with no script and no file of ours: only Slurm
     knows its name, start, output, usage and end."""
     is_python: ClassVar[bool] = False
@@ -80,12 +80,12 @@ class Kind(Generic[SpecT]):
     """Names the file with the user's code, or None where the user writes none."""
     node_files: ClassVar[tuple[str, ...]] = ()
     """Names the files of node/ that it runs, or how their names begin."""
-    has_records: ClassVar[bool] = False
+    uses_runner: ClassVar[bool] = False
     """node/runner.py runs its code: what that shows are records, its log is the tools' alone, and
     signals interrupt it."""
     listens: ClassVar[bool] = False
     """It listens at the socket `socket_name` for a kernel's client."""
-    takes_cells: ClassVar[bool] = False
+    accepts_cells: ClassVar[bool] = False
     """Cells are sent to it while it runs; what happens to it happens to them."""
     is_web_server: ClassVar[bool] = False
     """Browsers go there: it gets a port on this machine, or an address below a hub's."""
@@ -93,7 +93,7 @@ class Kind(Generic[SpecT]):
     # --- its end ---
     has_result: ClassVar[bool] = False
     """It says itself whether it went well, and what it used; of others the exit code is all."""
-    ends_by_request: ClassVar[bool] = False
+    is_service: ClassVar[bool] = False
     """It goes on until it is stopped, idle or out of time: nobody waits for an outcome."""
     at_end: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Fields of `job` that its end changes in the same moment."""
@@ -139,11 +139,11 @@ class Kind(Generic[SpecT]):
         """Return what the end of that file says of a job that has not ended: fields of `Job`."""
         return {}
 
-    def put_back(self, job: Job) -> dict[str, Any]:
+    def on_requeue(self, job: Job) -> dict[str, Any]:
         """Return what the queue's having it again makes of it: fields of `Job`."""
         return {}
 
-    def why_well(self, evidence: Evidence) -> str:
+    def success_reason(self, evidence: Evidence) -> str:
         """Return the reason why a job that succeeded is over."""
         return SUCCEEDED
 

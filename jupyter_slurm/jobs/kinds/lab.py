@@ -48,7 +48,7 @@ class Lab(ByPython[LabSpec]):
     runner = layout.LAB
     node_files = ("framing", "lab", "private_folder")
     is_web_server = True
-    ends_by_request = True
+    is_service = True
     at_end = MappingProxyType({"lab": None})  # so that nobody sees one that is over and ready
     failures = MappingProxyType(
         {
@@ -85,7 +85,7 @@ class Lab(ByPython[LabSpec]):
             "id": spec.id,
             "name": spec.name or "lab",
             "gpus": job.gpus,
-            "door": door_name(spec.id),
+            "door": lab_socket_name(spec.id),
             "base_url": lab_base_url(spec),
             "idle_s": spec.idle_s,
         }
@@ -104,7 +104,7 @@ class Lab(ByPython[LabSpec]):
             "idle_since_s": line.idle_since_s,
         }
 
-    def put_back(self, job: Job) -> dict[str, Any]:
+    def on_requeue(self, job: Job) -> dict[str, Any]:
         if job.lab is None:
             return {}
         return {
@@ -112,10 +112,10 @@ class Lab(ByPython[LabSpec]):
             "idle_since_s": None,
         }
 
-    def why_well(self, evidence: Evidence) -> str:
+    def success_reason(self, evidence: Evidence) -> str:
         line, idle_s = _last_line(evidence.progress), evidence.idle_s
         if line is None:
-            return super().why_well(evidence)
+            return super().success_reason(evidence)
         if line.step == "idle" and idle_s is not None:
             return f"Nobody did anything in it for {duration(idle_s)}, so it has ended by itself."
         return SHUT_DOWN
@@ -139,6 +139,6 @@ def lab_base_url(spec: JobSpec | None) -> str:
     return f"{spec.jupyter_base_url}jupyter-slurm/lab-proxy/{spec.id}/"
 
 
-def door_name(job_id: str) -> str:
+def lab_socket_name(job_id: str) -> str:
     """Name the socket behind which a job's lab is."""
     return f"jslurm-lab-{job_id}"

@@ -16,7 +16,7 @@ class Script(Kind[ScriptSpec]):
     spec = ScriptSpec
     job = ScriptJob
     identified_by = ("arguments",)
-    is_as_written = True
+    is_raw_script = True
     takes_arguments = True
     starts_tasks = True
     code_file = layout.SCRIPT

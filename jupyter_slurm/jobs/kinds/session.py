@@ -29,9 +29,9 @@ class Session(ByPython[SessionSpec]):
     runner = layout.SESSION
     rank_runner = layout.SESSION_RANKS
     node_files = ("session.py", "session_files.py", "session_worker.py")
-    has_records = True
-    takes_cells = True
-    ends_by_request = True
+    uses_runner = True
+    accepts_cells = True
+    is_service = True
 
     def check(self, spec: SessionSpec) -> None:
         if spec.idle_s < 1:
@@ -43,9 +43,9 @@ class Session(ByPython[SessionSpec]):
         own = {layout.CELL: b"", layout.TASK: task(spec), layout.KEY: b""}
         return {**own, **runner_files(variables=True), **super().files(spec, job)}
 
-    def why_well(self, evidence: Evidence) -> str:
+    def success_reason(self, evidence: Evidence) -> str:
         told = evidence.result.evalue if evidence.result else None
-        return told or super().why_well(evidence)
+        return told or super().success_reason(evidence)
 
 
 def task(spec: SessionSpec) -> bytes:

@@ -57,7 +57,7 @@ def note_outputs(
 ) -> None:
     """Keep where a batch script writes, as far as Slurm tells it."""
     record = registry.record(job_id)
-    if not kind_of(record.job).is_as_written or stdout is None:
+    if not kind_of(record.job).is_raw_script or stdout is None:
         return
     known = (stdout, None if stderr == stdout else stderr)
     if known != (record.stdout_path, record.stderr_path):

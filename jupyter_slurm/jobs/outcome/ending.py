@@ -124,9 +124,9 @@ class Ending:
             if job.restarts >= told.restarts:  # its files may have told that it has begun again
                 self._registry.change(job.id, state=told.state)
                 return
-            put_back = kind_of(job).put_back(job)
+            on_requeue = kind_of(job).on_requeue(job)
             changes = {"state": JobState.REQUEUED, "restarts": told.restarts, "nodes": ()}
-            self._registry.change(job.id, **changes, **put_back)
+            self._registry.change(job.id, **changes, **on_requeue)
 
     # --- evidence ---
 
@@ -175,7 +175,7 @@ class Ending:
     def _has_claimed(self) -> bool:
         """Tell whether the job's own script has claimed the attempt; a session claims its cells."""
         job = self._job
-        if kind_of(job).is_as_written or job.session is not None:
+        if kind_of(job).is_raw_script or job.session is not None:
             return False
         return self._cluster.transport.exists(self._dir.claim(job.restarts))
 

@@ -154,7 +154,7 @@ class LogReader:
         """Return the cursor where the last `budget_bytes` of the log begin, so that older text is
         not even read; unchanged where records come with it, for among these are displays."""
         path = self._log_path(cursor.attempt)
-        if path is None or self._kind.has_records:
+        if path is None or self._kind.uses_runner:
             return cursor
         try:
             counted = self._transport.run(["wc", "-c", str(path)]).stdout.split()
@@ -181,9 +181,9 @@ class LogReader:
         text, taken = _text(log_data)
         piece = _Piece(list(refused.values()), cursor, taken, 0, last=len(log_data) < _PIECE_BYTES)
         if taken:
-            name: Literal["stdout", "stderr"] = "stderr" if self._kind.has_records else "stdout"
+            name: Literal["stdout", "stderr"] = "stderr" if self._kind.uses_runner else "stdout"
             piece.outputs.append(Stream(name=name, text=text, time_s=log_time_s))
-        as_written = self._kind.is_as_written
+        as_written = self._kind.is_raw_script
         found = _errors(cursor, data) if as_written else self._records(output, cursor, data)
         piece.outputs += found.outputs
         piece.size += found.size
@@ -238,14 +238,14 @@ class LogReader:
             data = self._transport.read(path, cursor.output, limit) or b""
 
     def _output_path(self, attempt: int) -> PurePosixPath | None:
-        if self._kind.is_as_written:
+        if self._kind.is_raw_script:
             return _script_path(self._script_errors, attempt)
-        return self._dir.output(attempt, self._rank) if self._kind.has_records else None
+        return self._dir.output(attempt, self._rank) if self._kind.uses_runner else None
 
     def _log_path(self, attempt: int) -> PurePosixPath | None:
         if self._rank:  # what tools say is shown with rank 0
             return None
-        if self._kind.is_as_written:
+        if self._kind.is_raw_script:
             return _script_path(self._script_log, attempt)
         return self._dir.log(attempt)
 

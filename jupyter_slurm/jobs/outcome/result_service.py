@@ -175,7 +175,7 @@ class ResultService:
         """Return where a task of an array writes output (None: it has not begun) and errors (None:
         to the same file), and what to tell a user who has named no task."""
         job, heading = record.job, ""
-        if not job.tasks or not kind_of(job).is_as_written:
+        if not job.tasks or not kind_of(job).is_raw_script:
             raise RequestError(f"Job {job.id} is not a known array, so it has no task {task}.")
         if task is None:
             task = array_tasks.first(job.tasks)

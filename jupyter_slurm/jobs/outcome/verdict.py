@@ -243,7 +243,7 @@ def judge(evidence: Evidence) -> Verdict:
         return _by_cause(evidence, cause, traced, inferred=slurm is None)
     if slurm is not None and slurm.state in _NAMED:
         return _by_cause(evidence, slurm, slurm.state, inferred=False)
-    if evidence.folder_gone and not kind_of(evidence).is_as_written:
+    if evidence.folder_gone and not kind_of(evidence).is_raw_script:
         failed = slurm is not None and slurm.state is not JobState.COMPLETED
         return Cause.NO_FOLDER.verdict(
             slurm.state if slurm is not None and failed else JobState.LOST,
@@ -261,7 +261,7 @@ def _without_exit_file(evidence: Evidence, slurm: SlurmVerdict | None) -> Verdic
         return Cause.LOGIN_FILES.verdict(JobState.FAILED)
     if slurm is not None:
         return _by_slurm_alone(evidence, slurm)
-    if kind_of(evidence).is_as_written:
+    if kind_of(evidence).is_raw_script:
         return Cause.SCRIPT_LOST.verdict(JobState.LOST, inferred=True)
     cause = Cause.LOST_UNSTARTED if evidence.started is None else Cause.LOST
     return cause.verdict(JobState.LOST, inferred=True)
@@ -283,7 +283,7 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
 def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
     kind, result, log = kind_of(evidence), evidence.result, evidence.log_tail
     if exit_code == 0:
-        why, warning = kind.why_well(evidence), _warning(result)
+        why, warning = kind.success_reason(evidence), _warning(result)
         return Verdict(state=JobState.COMPLETED, why=why, warning=warning, exit_code=0)
 
     def failed(why: str, advice: str | None = None) -> Verdict:
@@ -366,7 +366,7 @@ def _by_cause(
     advice = found.advice if found else None
     if state is JobState.CANCELLED and evidence.cancel_requested and not inferred:
         has_begun = evidence.started is not None or slurm.nodelist is not None
-        if has_begun and kind_of(evidence).ends_by_request:
+        if has_begun and kind_of(evidence).is_service:
             return Verdict(state=JobState.COMPLETED, why=SHUT_DOWN)
     if state is JobState.CANCELLED:
         forgotten = inferred and not evidence.slurm_goes_on
@@ -434,7 +434,7 @@ def _traced(evidence: Evidence) -> JobState | None:
 def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
     if slurm.failed_node is not None:
         return _never_started(slurm.state, *slurm.failed_node)
-    if slurm.state is JobState.COMPLETED and not kind_of(evidence).is_as_written:
+    if slurm.state is JobState.COMPLETED and not kind_of(evidence).is_raw_script:
         # A claim lost to a twin, or an exit file that a full disk swallowed.
         return Cause.NO_RECORD.verdict(JobState.LOST, exit_code=slurm.exit_code)
     if slurm.state is JobState.COMPLETED:

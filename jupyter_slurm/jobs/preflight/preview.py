@@ -156,7 +156,7 @@ def _working_directory(job: Resolved, cluster: SlurmCluster) -> Iterator[Check]:
 
 def _interpreter(job: Resolved) -> list[Check]:
     """Name the Python that runs the code, where no image says so."""
-    if not job.kind.has_records or job.in_image:
+    if not job.kind.uses_runner or job.in_image:
         return []
     sentence = f"Without an image the cell runs in `{job.profile.python}` of the node."
     hint = "For another one set `python` in the cluster's profile, or load a module (--module)."

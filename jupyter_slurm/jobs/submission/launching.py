@@ -57,7 +57,7 @@ def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
         "engine": spec.launch,
         "is_ranked": spec.launch in RANKED,
         "runner": program,
-        "has_result": job.kind.has_result or job.kind.takes_cells,
+        "has_result": job.kind.has_result or job.kind.accepts_cells,
         "inside": inside,
         "in_image": job.in_image,
         "step": runtime.step(box) if isinstance(runtime, HasSteps) else None,

@@ -182,7 +182,7 @@ def _hand_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
     if "B" not in flags:
         options["signal"] = f"{'R' if 'R' in flags else ''}B:{name}{at}{time}"
     name = name.removeprefix("SIG")
-    if kind_of(spec).has_records and name not in _INTERRUPTS:
+    if kind_of(spec).uses_runner and name not in _INTERRUPTS:
         return name, "USR1"
     return name, name
 

@@ -86,7 +86,7 @@ class Resolved:
     def in_image(self) -> bool:
         """Return whether the program runs in an image. A batch script runs on the node, and may
         start containers itself."""
-        return not self.kind.is_as_written and self.runtime.name != "none"
+        return not self.kind.is_raw_script and self.runtime.name != "none"
 
     @property
     def runs_in_work(self) -> bool:
@@ -125,7 +125,7 @@ class Resolved:
     def folder(self) -> str:
         """Return the folder of the user's files on the cluster, where a copy on the node ends up
         too."""
-        if self.kind.is_as_written:
+        if self.kind.is_raw_script:
             return self.script_folder or self.site.home
         there = self.works_in
         return str(self.job_dir.work) if there == str(self.job_dir.stage) else there
@@ -146,7 +146,7 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
             hint="Leave out --image, or name a container runtime with --runtime.",
             option="image",
         )
-    directives = read_directives(spec.code) if kind.is_as_written else {}
+    directives = read_directives(spec.code) if kind.is_raw_script else {}
     mounts = (*(profile.mounts if runtime.takes_image else ()), *spec.mounts)
     job = Resolved(
         spec=spec,
@@ -165,7 +165,7 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
     found = parse_mounts(mounts, places)
     job = replace(job, mounts=found.mounts, mount_links=found.links)
     check_environment(job.environment)
-    if kind.is_as_written:
+    if kind.is_raw_script:
         _check_output(job)
     else:
         _check_places(job)

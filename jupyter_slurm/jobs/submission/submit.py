@@ -240,7 +240,7 @@ class Submitter:
     def _hand_over(self, submission: Submission, files: Files) -> Completed:
         """Create the job's folder with `files` and call sbatch there."""
         argv = sbatch_call(submission.sbatch)
-        if submission.job.kind.is_as_written:
+        if submission.job.kind.is_raw_script:
             argv = sbatch_call_as_typed(submission.sbatch, self._cluster.profile.env)
         with self._silence_told():
             return self._cluster.deliver(self._dir.path, files, argv)
@@ -347,7 +347,7 @@ class Submitter:
 
     def _look_up_history(self) -> str | None:
         record = self._registry.record(self._id)
-        if record.spec is None or kind_of(record.spec).is_as_written:
+        if record.spec is None or kind_of(record.spec).is_raw_script:
             return None
         since_s = record.job.created_s - 300
         try:

@@ -79,7 +79,7 @@ class Comparison:
             self._row_seen(job, row, nodes, began_s)
         elif job.submitted_s is not None and began_s > job.submitted_s:
             self._row_missing(job)
-        if kind_of(job).takes_cells:
+        if kind_of(job).accepts_cells:
             self._tell_its_cells(self._registry.job(job.id))
 
     def _tasks_seen(self, job_id: str, found: list[QueueRow]) -> None:
@@ -159,7 +159,7 @@ class Comparison:
         given = ask_allocation(self._cluster, self._registry.record(job.id))
         if given is None:
             return {}
-        if kind_of(job).is_as_written:
+        if kind_of(job).is_raw_script:
             note_outputs(self._registry, job.id, given.stdout, given.stderr)
             note_paths(self._registry, job.id, given.rows)
             self._watch.files_changed()
@@ -203,5 +203,5 @@ def _by_row(job: Job, row: QueueRow, state: JobState, nodes: tuple[str, ...]) ->
     else:
         changes |= waits_for(row)
         if row.state in _IN_THE_QUEUE:
-            changes |= {"nodes": (), **kind_of(job).put_back(job)}
+            changes |= {"nodes": (), **kind_of(job).on_requeue(job)}
     return changes

@@ -57,7 +57,7 @@ def _spans(jobs: Iterable[Job]) -> list[tuple[str, Span]]:
     Arrays are left out: their tasks write no file of the array's."""
     found = []
     for job in jobs:
-        measures = job.state is JobState.RUNNING and job.gpus and not kind_of(job).is_as_written
+        measures = job.state is JobState.RUNNING and job.gpus and not kind_of(job).is_raw_script
         if job.slurm_id is None or job.tasks or not measures:
             continue
         folder = JobDir(PurePosixPath(job.job_dir))

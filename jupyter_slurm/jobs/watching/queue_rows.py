@@ -57,7 +57,7 @@ def is_accounted(record: Record, row: AcctRow) -> bool:
     job = record.job
     if _is_submission(record, row):
         return True
-    if not kind_of(job).is_as_written:
+    if not kind_of(job).is_raw_script:
         return row.name.endswith(f".{job.id}")
     return row.name == job.name and (row.submit_s or 0.0) > job.created_s - _CLOCKS_DIFFER_S
 

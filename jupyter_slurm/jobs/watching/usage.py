@@ -109,7 +109,7 @@ class Measured:
     def _look(self, job: Job, position: UsageCursor) -> UsageChanges:
         samples: list[UsageSample] = []
         try:
-            if kind_of(job).is_as_written:
+            if kind_of(job).is_raw_script:
                 samples, position, problem = self._ask_slurm(job, position)
                 whole = True
             else:
@@ -192,7 +192,7 @@ class Measured:
         return changed
 
     def _pause_s(self, job: Job) -> float:
-        if kind_of(job).is_as_written:
+        if kind_of(job).is_raw_script:
             return self._slurms.due_in_s(job)
         age_s = time.time() - (job.started_s or job.state_since_s)
         return next((pause for until, pause in _PAUSES_S if age_s < until), _LATER_PAUSE_S)

@@ -217,7 +217,7 @@ class Watch:
         for record in self._registry.live(self._cluster.name):
             job = record.job
             kind = kind_of(job)
-            if kind.is_as_written:
+            if kind.is_raw_script:
                 running = indices(job.tasks.get(JobState.RUNNING))
                 paths = [record.stdout_path, record.stderr_path]
                 for task in running[:_MOST_TASKS]:
@@ -280,8 +280,8 @@ class Watch:
             restarts = job.restarts + 1
             # Slurm may have told of this very restart since this file was waited for.
             if path == JobDir(PurePosixPath(job.job_dir)).started(restarts):
-                put_back = kind_of(job).put_back(job)
-                self._registry.change(job_id, restarts=restarts, nodes=(), **put_back)
+                on_requeue = kind_of(job).on_requeue(job)
+                self._registry.change(job_id, restarts=restarts, nodes=(), **on_requeue)
         self._started(job_id, path)
 
     def _started(self, job_id: str, path: PurePosixPath) -> None:
@@ -302,7 +302,7 @@ class Watch:
             if known and job.id not in self._ending:
                 changes["state"] = JobState.RUNNING
             self._registry.change(job_id, **changes)
-            if kind_of(job).takes_cells:
+            if kind_of(job).accepts_cells:
                 rests(self._registry, job_id)
 
     def _exit_seen(self, job_id: str, path: PurePosixPath) -> None:

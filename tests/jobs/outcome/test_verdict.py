@@ -292,7 +292,7 @@ def test_completed_needs_evidence(evidence: Evidence) -> None:
     if judge(evidence).state is JobState.COMPLETED:
         said_so = evidence.exit is not None and evidence.exit.exit_code == 0
         slurm_said_so = evidence.slurm is not None and evidence.slurm.state == "COMPLETED"
-        shut_down = evidence.cancel_requested and kind_of(evidence).ends_by_request
+        shut_down = evidence.cancel_requested and kind_of(evidence).is_service
         slurm_ended_it = evidence.slurm is not None and evidence.slurm.state == "CANCELLED"
         assert (
             said_so
