@@ -1,7 +1,7 @@
 """PURE. Jobs from files, notebooks and images' own programs.
 
 Their options are those of `%%slurm`, except those that only a cell can use. The caller reads the
-files. `node/driver.py` runs Python files and notebooks as a cell.
+files. `node/run_file.py` runs Python files and notebooks as a cell.
 """
 
 from __future__ import annotations
@@ -112,9 +112,9 @@ def by_text(text: str, options: Collection[str] = ()) -> type[CellSpec | Program
 
 
 _CODE = """\
-import types; driver = types.ModuleType("driver"); \
-exec(compile({driver}, "jupyter-slurm driver.py", "exec"), driver.__dict__)
-run = driver.{runner}; del types, driver
+import types; run_file = types.ModuleType("run_file"); \
+exec(compile({text}, "jupyter-slurm run_file.py", "exec"), run_file.__dict__)
+run = run_file.{runner}; del types, run_file
 run()
 """
 
@@ -132,5 +132,5 @@ def of_notebook(text: str, name: str) -> str:
 
 
 def _code(runner: str) -> str:
-    driver = (resources.files("jupyter_slurm") / "node" / "driver.py").read_text(encoding="utf-8")
-    return _CODE.format(driver=ascii(driver), runner=runner)
+    text = (resources.files("jupyter_slurm") / "node" / "run_file.py").read_text(encoding="utf-8")
+    return _CODE.format(text=ascii(text), runner=runner)

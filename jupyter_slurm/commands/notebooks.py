@@ -1,7 +1,7 @@
 """PURE. Prepare a notebook for a job, and make the executed notebook from the job's outputs.
 
-`node/driver.py` runs it on the node and marks in the output where each cell begins. Other programs
-that write to the job's folder can forge marks.
+`node/run_file.py` runs it on the node and marks in the output where each cell begins. Other
+programs that write to the job's folder can forge marks.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from jupyter_slurm.wire import (
 )
 
 MIME = "application/vnd.jupyter-slurm.notebook+json"
-"""The type of the driver's markers, which are not outputs of the notebook."""
+"""The type of the markers, which are not outputs of the notebook."""
 
 
 def prepared(text: str, name: str) -> str:
-    """Return the notebook `text` (a file's content) without outputs, as JSON for the driver.
+    """Return the notebook `text` (a file's content) without outputs, as JSON for the node.
 
     Messages call the notebook `name`. RequestError: it cannot be run.
     """
@@ -172,7 +172,7 @@ def _rich(kind: str, output: DisplayData | ExecuteResult) -> dict[str, Any]:
     return {"output_type": kind, "data": output.data, "metadata": output.metadata}
 
 
-# --- the driver's markers ---------------------------------------------------------------------
+# --- the markers --------------------------------------------------------------------------------
 
 
 class _Error(msgspec.Struct, frozen=True):
@@ -185,7 +185,7 @@ class _Error(msgspec.Struct, frozen=True):
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """The driver's mark between the outputs: one of these fields."""
+    """A mark between the outputs: one of these fields."""
 
     notebook: dict[str, Any] | None = None
     """The notebook that runs now."""

@@ -30,8 +30,8 @@ A job that a launcher spreads over nodes (`--launch`) has besides, R being a ran
 
 A job with dashboards (Ray's, Dask's, TensorBoard) has besides:
 
-    dashboards.json dashboards.py lab_door.py …       by us
-    dashboards.N.json               by node/dashboards.py: where their doors are; has secrets
+    dashboards.json dashboards.py socket_proxy.py …   by us
+    dashboards.N.json               by node/dashboards.py: which of them work; has secrets
 
 A session has the same; `cells/ID` is the folder of each of its cells, where N is 0:
 

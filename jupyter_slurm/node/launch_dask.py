@@ -1,15 +1,14 @@
-"""Dask on one node of a job, in the image: a worker, and on the first node the scheduler and the
-user's code, too.
+"""Dask on one node of a job, in the image: a worker; on the first node also the scheduler and the
+user's code.
 
     python3 -uB launch_dask.py JOBDIR ATTEMPT INDEX
     python3 -uB launch_dask.py scheduler|worker FILE OPTIONS
 
-Python 3.6 and later, standard library, dask and distributed only; launch_engine.py has the part in
-common with Ray. The second line is a program of Dask's itself: its own commands end when Slurm asks
-the processes of a step to, and the user's code may need the workers then. OPTIONS are those of its
-class, as JSON; the scheduler writes to FILE where it is, and the worker beside it waits for that.
-Dask checks by TLS alone who connects: all of the job's processes show the certificate `tls.pem`,
-which was made for this job, and accept no other.
+Python 3.6 and later, standard library, dask and distributed only. The second line runs one of
+Dask's programs: Dask's own commands would end at Slurm's SIGTERM, when the user's code may still
+need the workers. OPTIONS are those of its class, as JSON. The scheduler writes its address to FILE,
+and the worker on the same node waits for it. TLS authenticates all connections: the job's processes
+have the certificate `tls.pem`, made for this job, and accept no other.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 CERTIFICATE, KEY = "tls.pem", "tls.key"
 LOOPBACK = "127.0.0.1:0"
-"""Where dashboards would listen (launch_dask_dashboard.py)."""
+"""The address of dashboards, which launch_dask_dashboard.py closes."""
 
 
 class Dask(launch_engine.Engine):
@@ -50,7 +49,7 @@ class Dask(launch_engine.Engine):
         return None
 
     def environment(self) -> "Dict[str, str]":
-        """Return Dask's configuration, for the engine and for each `Client()` of the code's."""
+        """Return Dask's configuration, for the engine and for `Client()` in the code."""
         certificate = os.path.join(self.node.job_dir, CERTIFICATE)
         key = os.path.join(self.node.job_dir, KEY)
         tls = "DASK_DISTRIBUTED__COMM__TLS__"
@@ -93,7 +92,7 @@ class Dask(launch_engine.Engine):
         argv = [sys.executable, "-uB", os.path.abspath(__file__), kind, self.file, told]
         env = self.environment_of_programs()
         env.pop("DASK_SCHEDULER_ADDRESS", None)
-        self.programs.append(launch_engine.Program(self.node.news, argv, env))
+        self.programs.append(launch_engine.Program(self.node.events, argv, env))
 
 
 async def scheduler(path: str, options: "Any") -> None:
@@ -117,7 +116,7 @@ async def worker(options: "Any") -> None:
 
 
 def main(argv: "Any") -> None:
-    """Run a program of Dask's."""
+    """Run a scheduler or a worker."""
     for number in runner.FORWARDED:
         signal.signal(number, signal.SIG_IGN)
     path, options = argv[2], json.loads(argv[3])

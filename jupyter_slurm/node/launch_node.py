@@ -1,12 +1,11 @@
-"""The program of a job on many nodes that srun starts on each of them, or in each rank of MPI.
+"""The program that srun starts on each node of a job, or in each rank of MPI.
 
     srun … python3 -uBS launch_node.py JOBDIR ATTEMPT PORT ADDRESS,ADDRESS…
 
 Runs outside any image, but with pyxis in the container of the step; Python 3.6 and later, standard
-library only. The first one on a node connects to the launcher (launch.py), waits until all nodes
-have done so, and starts the engine's program in the image (the script `engine`). It hands signals
-on, and ends what it has started when that connection ends. The other ranks of MPI on the node just
-become the runner.
+library only. The first task on a node connects to launch.py, waits for all nodes, and starts the
+engine's program in the image (the script `engine`). It forwards signals, and ends its processes
+when the connection closes. The other ranks of MPI on the node become the runner.
 """
 
 import contextlib
@@ -31,20 +30,20 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Tuple
 
 REACH_S = 15.0
-"""Time to reach the launcher, which listens before this program starts."""
+"""Time to connect to the launcher, which listens already."""
 TRY_S = 3.0
 SEEN_S = 60.0
-"""Time until a file that another node has written appears here (NFS)."""
+"""Time until a file of another node appears (NFS)."""
 MEASURE_AFTER_S = 1.0
-"""Delay of what measures the node: the program needs the CPUs first."""
+"""Delay of usage.py: the program needs the CPUs first."""
 GRACE_S = 5.0
 """Time between SIGTERM and SIGKILL for the programs."""
 TAIL_BYTES = 2000
 FAILED = 70
 """EX_SOFTWARE of sysexits.h."""
 FIREWALL = (
-    "Is there a firewall between the nodes? If they share another network, name its interface by "
-    "`interface` in the cluster's profile."
+    "Is there a firewall between the nodes? If they share another network, set `interface` in the "
+    "cluster's profile to its interface."
 )
 
 
@@ -76,15 +75,15 @@ class Program:
         return ["/bin/bash", os.path.join(self.job_dir, "engine")] + words
 
     def wait_for_world(self) -> None:
-        """Wait until the launcher's description of the nodes is there."""
+        """Wait for the description of the nodes."""
         path = os.path.join(self.job_dir, "world.%s.json" % self.attempt)
         until_s = time.monotonic() + SEEN_S
         while not os.path.exists(path) and time.monotonic() < until_s:
-            os.listdir(self.job_dir)  # makes NFS ask
+            os.listdir(self.job_dir)  # refreshes the NFS cache
             time.sleep(0.05)
 
     def become(self) -> None:
-        """Become the runner of a rank of MPI."""
+        """Exec the runner of a rank of MPI."""
         self.wait_for_world()
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
             signal.signal(number, signal.SIG_DFL)
@@ -92,11 +91,11 @@ class Program:
         os.execvp(words[0], words)
 
     def run(self) -> "Dict[str, Any]":
-        """Run the program to its end, and return what the launcher has to know."""
+        """Run the program, and return its end for the launcher."""
         self.wait_for_world()
         env = dict(os.environ)
         if self.plan["engine"] != "mpi":
-            # Each node's files and containers have names of their own.
+            # Part of the names of each node's files and containers.
             env["JSLURM_NODE"] = ".%d" % self.index if self.index else ""
         self.process = subprocess.Popen(
             self.words(),
@@ -115,7 +114,7 @@ class Program:
         return dict(told, tail=tail.decode("utf-8", "replace"))
 
     def signal(self, number: int) -> None:
-        """Hand a signal on; where the container is still being made, once it is there."""
+        """Forward a signal, if need be when the container has started."""
         if self.process is None or self.process.poll() is not None:
             return
         pid = self._pid_inside()
@@ -135,8 +134,8 @@ class Program:
                 os.kill(pid, number)
 
     def _pid_path(self) -> str:
-        """Return the file where the program in the image writes its process ID; "": the launched
-        process gets the signals."""
+        """Return the file with the process ID of the program in the image; "": the started process
+        gets signals."""
         path = str(self.plan["pid_file"] or "")
         if not path or self.plan["step"] is not None or self.plan["engine"] == "mpi":
             return ""
@@ -161,7 +160,7 @@ class Program:
         )
 
     def end(self) -> None:
-        """End all that was started here, and its orphans."""
+        """End all processes that this program has started, and their orphans."""
         self.measures.cancel()
         if self.usage is not None and self.usage.stdin is not None:
             self.usage.stdin.close()
@@ -172,7 +171,7 @@ class Program:
 def reach(
     port: int, addresses: "List[str]", hello: "Dict[str, Any]"
 ) -> "Tuple[socket.socket, Any]":
-    """Return a connection to the launcher, and its reader. Exit when no address works."""
+    """Connect to the launcher. Return the socket and its reader. Exit if no address works."""
     until_s = time.monotonic() + REACH_S
     failed: "Dict[str, str]" = {}
     while time.monotonic() < until_s:
@@ -189,12 +188,12 @@ def reach(
             if answer == {"job": os.environ.get("SLURM_JOB_ID")}:
                 sock.settimeout(None)
                 return sock, file
-            failed[address] = "another program answers there" if answer else "no answer"
+            failed[address] = "another program answers" if answer else "no answer"
             launch_network.close(sock)
         time.sleep(0.2)
-    # Loopback leads to the launcher only where the nodes are one machine.
-    far = {one: told for one, told in failed.items() if not one.startswith("127.")}
-    tried = "; ".join("at %s: %s" % one for one in (far or failed).items())
+    # Loopback reaches the launcher only if the nodes are one machine.
+    remote = {one: told for one, told in failed.items() if not one.startswith("127.")}
+    tried = "; ".join("at %s: %s" % one for one in (remote or failed).items())
     head = launch_step.expand(os.environ.get("SLURM_JOB_NODELIST", "")) or ["the first node"]
     runner.complain("%s cannot reach %s %s. %s" % (hello["name"], head[0], tried, FIREWALL))
     raise SystemExit(FAILED)
@@ -225,7 +224,7 @@ def main(argv: "List[str]") -> int:
     sock, file = reach(int(port), addresses.split(","), hello)
     launch_network.keep_alive(sock)
     if launch_network.receive(file) is None:
-        return 0  # the launcher has given up
+        return 0  # the launcher has ended
     launch_processes.adopt_orphans()
     if program.index:  # on the first node the batch script measures
         program.measures.start()
@@ -236,7 +235,7 @@ def main(argv: "List[str]") -> int:
 
 
 def end_with(file: "Any", program: Program) -> None:
-    """End the program, and this one, when the launcher has closed the connection."""
+    """End the program and this process when the launcher closes the connection."""
     launch_network.receive(file)
     program.end()
     os._exit(0)

@@ -1,5 +1,4 @@
-"""The processes below one of a job's own, orphans among them: under proctrack/linuxproc Slurm finds
-no process whose parent has ended.
+"""The descendants of a process, with orphans, which Slurm's proctrack/linuxproc does not find.
 
 Runs on the cluster, Python 3.6 and later, standard library only.
 """
@@ -17,7 +16,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """Become the parent of processes below this one whose own parent ends."""
+    """Become the parent of descendants whose own parent ends."""
     with contextlib.suppress(OSError, AttributeError, ImportError):
         import ctypes  # noqa: PLC0415 - an image's Python may have been built without
 
@@ -25,7 +24,7 @@ def adopt_orphans() -> None:
 
 
 def parents() -> "Dict[int, int]":
-    """Return the parent of each process that has not ended."""
+    """Return the parents of all running processes."""
     found: "Dict[int, int]" = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -45,7 +44,7 @@ def children() -> "List[int]":
 
 
 def below(top: int) -> "List[int]":
-    """Return the processes below this one."""
+    """Return the descendants of `top`."""
     known = parents()
     found = []
     for pid in known:
@@ -58,8 +57,8 @@ def below(top: int) -> "List[int]":
 
 
 def kill(pids: "List[int]") -> None:
-    """Kill processes, but not the trackers of Python's multiprocessing, which end with the others
-    and remove what these have left in /dev/shm."""
+    """Kill processes, but not the trackers of Python's multiprocessing, which then clean up
+    /dev/shm and end."""
     for pid in pids:
         with contextlib.suppress(OSError):
             with open("/proc/%d/cmdline" % pid, "rb") as file:
@@ -69,7 +68,7 @@ def kill(pids: "List[int]") -> None:
 
 
 def end_below(patience_s: float) -> None:
-    """End all processes below this one, also those that take longer than `patience_s`."""
+    """End all descendants of this process. Kill those that take longer than `patience_s`."""
     for pid in below(os.getpid()):
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGTERM)
@@ -83,7 +82,7 @@ def end_below(patience_s: float) -> None:
 
 
 def wait_for_end(patience_s: float) -> bool:
-    """Return whether all processes below this one end within that time."""
+    """Return whether all descendants end within that time."""
     until_s = time.monotonic() + patience_s
     while below(os.getpid()):
         if time.monotonic() > until_s:

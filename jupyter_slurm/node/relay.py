@@ -1,13 +1,12 @@
-"""The far end of the relay: TCP connections from inside a job, over one stream.
+"""The remote end of the relay: connections from inside a job, over one stream.
 
-Runs on the node, Python 3.6 and later, standard library only. A line of Python (it is in the near
-end, transport/relay.py) reads it from standard input; it is written nowhere. It connects only to
-what the near end asks for, and ends with it, or when it has been silent for SILENCE_S.
+Runs on the node, Python 3.6 and later, standard library only. The local end (transport/relay.py)
+sends it over standard input; no file is written. It connects only where the local end asks, and
+ends with it, or after SILENCE_S without a frame.
 
-The two ends exchange frames (framing.py). Each but ALIVE is about a connection, with whose number
-its body begins. The near end makes the numbers and uses none twice. A side may send WINDOW bytes of
-a connection, and as many more as CREDIT frames have allowed it since; so a slow reader holds up its
-own connection and nobody else's. The window holds what flows while a CREDIT takes its 40 ms
+The body of each frame but ALIVE begins with the number of a connection, which the local end
+chooses. A side may send WINDOW bytes of a connection, plus what CREDIT frames have allowed since,
+so a slow reader holds up only its own connection. WINDOW covers the 40 ms that a CREDIT may take
 (framing.py).
 """
 
@@ -29,33 +28,39 @@ if TYPE_CHECKING:  # typing is not imported on the node
     from typing import Deque, Dict, Optional, Tuple, Union
 
 NUMBER = struct.Struct(">I")
-OPEN = b"O"  # near to far: "port host", "0 @abstract socket" or "0 /path of a socket", in UTF-8
+OPEN = b"O"
+"""From the local end: "PORT HOST", "0 @ABSTRACT-SOCKET" or "0 /PATH-OF-SOCKET", in UTF-8."""
 OPENED = b"K"
-REFUSED = b"R"  # why, in UTF-8
+REFUSED = b"R"
+"""With the reason, in UTF-8."""
 DATA = b"D"
-CREDIT = b"C"  # how many bytes more, as a NUMBER
-EOF = b"E"  # this direction has ended
-ABORT = b"X"  # both have, badly
+CREDIT = b"C"
+"""With a NUMBER of bytes."""
+EOF = b"E"
+"""This direction has ended."""
+ABORT = b"X"
+"""Both directions have ended by an error."""
 
 WINDOW = 2 * 1024 * 1024
 CHUNK = 32 * 1024
 OUTBOX_MOST = 256 * 1024
-"""Connections are read only while less than this waits for the near end."""
+"""Bytes in the outbox from which connections are not read."""
 CONNECT_S = 15.0
 SILENCE_S = 300.0
-DOOR = "@"
-"""What stands before the name of an abstract socket, in place of a host."""
+ABSTRACT = "@"
+"""Marks the name of an abstract socket in place of a host."""
 
 
 class Stream:
-    """A connection, once it is established."""
+    """An established connection."""
 
     def __init__(self, number: int, sock: socket.socket) -> None:
         self.number = number
         self.sock = sock
         self.credit = WINDOW
         self.pending = bytearray()
-        self.written = 0  # since credit was last given
+        self.written = 0
+        """Bytes since the last CREDIT."""
         self.sent_eof = False
         self.got_eof = False
         self.shut = False
@@ -63,7 +68,7 @@ class Stream:
 
 
 class Relay:
-    """All connections in one thread; only connecting, which may ask a name server, has its own."""
+    """All connections, in one thread. Connecting may ask a name server and has its own threads."""
 
     def __init__(self, source: int, sink: int) -> None:
         self.line = framing.Line(source, sink)
@@ -77,8 +82,8 @@ class Relay:
         os.set_blocking(self.wake_out, False)
 
     def run(self) -> None:
-        """Relay until the near end has gone."""
-        self.line.say(framing.ALIVE)  # an answer to what it has said last (framing.py)
+        """Relay until the local end disconnects."""
+        self.line.say(framing.ALIVE)  # acknowledges what has arrived (framing.py)
         self.flush()
         while time.monotonic() - self.line.heard_s < SILENCE_S:
             for key, events in self.selector.select(SILENCE_S / 10):
@@ -127,10 +132,10 @@ class Relay:
     def connect(self, number: int, target: str) -> None:
         port, _, host = target.partition(" ")
         try:
-            if host.startswith(DOOR):
-                sock = at_door(host[len(DOOR) :])
+            if host.startswith(ABSTRACT):
+                sock = connect_abstract(host[len(ABSTRACT) :])
             elif host.startswith("/"):
-                sock = at_path(host)
+                sock = connect_unix(host)
             else:
                 sock = socket.create_connection((host, int(port)), CONNECT_S)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -138,7 +143,7 @@ class Relay:
             self.answers.append((number, sock))
         except (OSError, UnicodeError, OverflowError) as exc:
             self.answers.append((number, getattr(exc, "strerror", None) or str(exc)))
-        with contextlib.suppress(BlockingIOError):  # the pipe is full, so the relay wakes anyway
+        with contextlib.suppress(BlockingIOError):  # the pipe is full, and wakes the relay
             os.write(self.wake_out, b"!")
 
     def take_answers(self) -> None:
@@ -200,16 +205,14 @@ class Relay:
             self.drop(stream)
 
     def drop(self, stream: Stream) -> None:
-        """End the connection as a crash would: unwritten data is lost, and the peer sees a
-        reset."""
+        """Reset the connection. Unwritten data is lost."""
         with contextlib.suppress(OSError):
             stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.watch(stream, 0)
         stream.sock.close()
 
     def settle(self, stream: Stream) -> None:
-        """Watch the connection for what can happen next, or remove it once both directions have
-        ended."""
+        """Watch the connection for the next event, or remove it if both directions have ended."""
         if self.streams.get(stream.number) is not stream:
             return
         if stream.sent_eof and stream.shut:
@@ -239,7 +242,7 @@ class Relay:
         self.line.say(kind, NUMBER.pack(number), body)
 
     def flush(self) -> bool:
-        """Write what the near end takes, and tell whether it is still there."""
+        """Write what the local end accepts. Return False when it has disconnected."""
         line = self.line
         was_full = len(line.outbox) >= OUTBOX_MOST
         if not line.flush():
@@ -257,19 +260,16 @@ class Relay:
         return True
 
 
-def at_door(name: str) -> socket.socket:
-    """Connect to the abstract socket called `name`. The name is not secret and anybody can take it
-    first: only a program of this user's is accepted."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.settimeout(CONNECT_S)
-    sock.connect("\0" + name)
+def connect_abstract(name: str) -> socket.socket:
+    """Connect to an abstract socket of this user. Any user can bind its name first."""
+    sock = connect_unix("\0" + name)
     if not framing.is_ours(sock):
         sock.close()
         raise OSError("another user's program has its name")
     return sock
 
 
-def at_path(path: str) -> socket.socket:
+def connect_unix(path: str) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(CONNECT_S)
     sock.connect(path)
@@ -277,10 +277,10 @@ def at_path(path: str) -> socket.socket:
 
 
 def main() -> None:
-    if os.isatty(1):  # `srun --unbuffered` gives a terminal, which would change what is written
+    if os.isatty(1):  # `srun --unbuffered` gives a terminal, which would change the bytes
         tty.setraw(1)
     os.write(1, sys.argv[1].encode())
-    # The near end may go at any moment; a step that fails would show in the job's accounting.
+    # The local end may disconnect at any time. A failed step would show in the job's accounting.
     with contextlib.suppress(OSError):
         Relay(0, 1).run()
 

@@ -1,9 +1,8 @@
-"""Variables to and from a file as data alone, never a pickle: on the node, and on this side too.
+"""Variables in a file as data, without a pickle; also used on this machine.
 
-Sent as text, Python 3.6 and later, standard library only; NumPy, pandas, Polars and pyarrow where
-the variables are of theirs. The file is a zip, not compressed. `values.json` has each variable by
-its name. There null, booleans, numbers (NaN and Infinity among them), texts and lists stand for
-themselves; an object has one key, which says what its value stands for:
+Python 3.6 and later, standard library only; NumPy, pandas, Polars and pyarrow for their own values.
+The file is an uncompressed zip. `values.json` has each variable by name. null, booleans, numbers
+(also NaN and Infinity), strings and lists stand for themselves. An object has one key, its type:
 
     {"dict": [[KEY, VALUE], …]}   {"tuple": [VALUE, …]}, and "set" and "frozenset"
     {"bytes": BASE64}, "bytearray"   {"complex": [REAL, IMAGINARY]}   {"scalar": [DTYPE, BASE64]}
@@ -23,21 +22,21 @@ if TYPE_CHECKING:  # typing costs milliseconds of every job
 
 VALUES = "values.json"
 MOST_TEXT_BYTES = 256 << 20
-"""The most bytes of `values.json`."""
+"""The largest `values.json`."""
 SAFE_ARROW = 15
-"""From this release of pyarrow on, a file cannot name a pickle that is to be read with it."""
+"""The first release of pyarrow that reads no pickle from a file."""
 REMEDY = "Bring back numbers, texts, lists, dicts, NumPy arrays or frames"
 
 
 class NotData(Exception):  # noqa: N818 - it is raised and caught here
-    """A value is not data; the message says which."""
+    """A value is not data. The message names it."""
 
 
 # --- writing ----------------------------------------------------------------------------------
 
 
 def write(path: str, names: "Iterable[str]", namespace: "Dict[str, Any]") -> "Dict[str, str]":
-    """Write those of the variables that are data; return why the others are not, by name. Raise
+    """Write the variables that are data. Return the reasons of the others, by name. Raise
     OSError."""
     failed, texts = {}, []
     left_bytes = MOST_TEXT_BYTES
@@ -72,7 +71,7 @@ def _explain(error: Exception) -> str:
 
 
 class Packer:
-    """Makes the tree of one variable; `members` are the files beside it, each with what writes
+    """The tree of one variable. `members`: its other files, each with the function that writes
     it."""
 
     def __init__(self, name: str) -> None:
@@ -124,7 +123,7 @@ def _base64(data: "Any") -> str:
 
 
 def _table(value: "Any", kind: str) -> "Any":
-    """Return a frame as Arrow's table."""
+    """Return a frame as an Arrow table."""
     pyarrow = _pyarrow()
     if kind == "pandas.DataFrame":
         return pyarrow.Table.from_pandas(value)
@@ -161,8 +160,8 @@ def _pyarrow() -> "Any":
 
 
 def read(path: str, names: "Iterable[str]") -> "Tuple[Dict[str, Any], Dict[str, str]]":
-    """Return the variables of a file that `names` has, and for those that cannot be read why not.
-    Raise ValueError, KeyError or zipfile.BadZipFile where the file is not a whole one."""
+    """Return the variables of a file in `names`, and the reasons of those that cannot be read, by
+    name. Raise ValueError, KeyError or zipfile.BadZipFile if the file is incomplete."""
     values, failed = {}, {}
     with zipfile.ZipFile(path) as archive:
         infos = archive.infolist()
@@ -233,4 +232,4 @@ def _frame(kind: str, data: bytes) -> "Any":
     if kind == "pandas.Series":
         series = frame.iloc[:, 0]
         return series if table.schema.metadata.get(b"named") == b"1" else series.rename(None)
-    raise ValueError("%r stands for nothing" % kind)
+    raise ValueError("unknown type %r" % kind)

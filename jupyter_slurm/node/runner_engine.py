@@ -1,8 +1,7 @@
-"""Ray or Dask, made ready for the user's code: `ray`, or `client` and `distributed`.
+"""The connection of the user's code to Ray or Dask: `ray`, or `client` and `distributed`.
 
 Runs on the cluster, in the code's process, Python 3.6 and later, standard library and the image's
-engine only. The engine is started beside this process (launch_engine.py); two files tell where it
-is, and what becomes of it.
+engine only. launch_engine.py starts the engine beside this process.
 """
 
 import contextlib
@@ -21,19 +20,18 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, Iterator, List, Set
 
 JOIN_S = 120.0
-"""How long the nodes have to join once the engine runs on the first one."""
+"""Seconds for all nodes to join after the engine has started on the first one."""
 LOOK_S = 0.05
 WATCH_S = 0.5
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class EngineError(Exception):
-    """The engine is not there, or not on all nodes."""
+    """The engine does not run, or not on all nodes."""
 
 
 class State:
-    """What is told of the engine: where it is in `engine.N.json`, what becomes of it in lines of
-    `launch.N.jsonl`."""
+    """The state of the engine: its address in `engine.N.json`, its failures in `launch.N.jsonl`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -41,13 +39,13 @@ class State:
         self.news = self.beside("launch.%s.jsonl")
         self.read_bytes = 0
         self.was_whole = False
-        """Whether all nodes have joined once; whoever comes later takes those that are left."""
+        """All nodes have joined once. Later connections use those that are left."""
 
     def beside(self, name: str) -> str:
         return os.path.join(os.path.dirname(self.path), name % self.attempt)
 
     def look(self) -> "List[str]":
-        """Return the sentences that are new."""
+        """Return the new sentences."""
         try:
             with open(self.news, "rb") as file:
                 file.seek(self.read_bytes)
@@ -61,14 +59,13 @@ class State:
         return [one["said"] for one in told if "said" in one]
 
     def check(self) -> None:
-        """Raise EngineError for what has gone wrong before all nodes had joined."""
+        """Raise EngineError after a failure before all nodes have joined."""
         said = self.look()
         if said and not self.was_whole:
             raise EngineError(" ".join(said))
 
     def wait(self) -> "Dict[str, Any]":
-        """Return where the engine is, once it is there. Its program gives up some time; this one
-        does not."""
+        """Wait for the engine, and return its description. launch_engine.py has the timeout."""
         while True:
             self.check()
             if os.path.exists(self.path):
@@ -77,13 +74,13 @@ class State:
             time.sleep(LOOK_S)
 
     def joined(self) -> None:
-        """Tell that all nodes have joined."""
+        """Record that all nodes have joined."""
         with open(self.news, "ab", 0) as file:
             file.write(b'{"joined": true}\n')
 
 
 def enter(path: str, namespace: "Dict[str, Any]") -> None:
-    """Put the engine of which `path` tells into the code's namespace when all nodes have joined.
+    """Wait for all nodes, and put the engine into the code's namespace. `path`: of `engine.N.json`.
     Raise EngineError."""
     state = State(path)
     with open(state.beside("world.%s.json"), encoding="utf-8") as file:
@@ -99,8 +96,8 @@ def enter(path: str, namespace: "Dict[str, Any]") -> None:
 
 @contextlib.contextmanager
 def own_signals() -> "Iterator[None]":
-    """Keep our handlers of signals: `ray.init` has one of its own for SIGTERM, which makes an exit
-    of what is an interrupt."""
+    """Keep our signal handlers: that of `ray.init` would exit at SIGTERM instead of
+    interrupting."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -116,7 +113,7 @@ def own_signals() -> "Iterator[None]":
 
 
 def all_joined(state: State, world: "Dict[str, Any]", name: str, joined: "Any") -> None:
-    """Wait until `joined()` has the names of all nodes. Raise EngineError: names the missing."""
+    """Wait until `joined()` has the names of all nodes. Raise EngineError."""
     wanted = [node["name"] for node in world["nodes"]]
     deadline_s = time.monotonic() + JOIN_S
     while True:
@@ -131,12 +128,12 @@ def all_joined(state: State, world: "Dict[str, Any]", name: str, joined: "Any") 
         if time.monotonic() > deadline_s:
             have = "have" if len(missing) > 1 else "has"
             told = (", ".join(missing), have, name, JOIN_S, len(here), len(wanted))
-            raise EngineError("%s %s not joined %s within %d s: %d of %d nodes are there." % told)
+            raise EngineError("%s %s not joined %s within %d s (%d of %d nodes)." % told)
         time.sleep(LOOK_S)
 
 
 def watch(state: State) -> None:
-    """Say on stderr what becomes of the engine while the code runs."""
+    """Print the engine's failures to stderr while the code runs."""
     while True:
         for sentence in state.look():
             sys.stderr.write("jupyter-slurm: %s %s\n" % (time.strftime("%H:%M:%S"), sentence))
@@ -149,7 +146,7 @@ def connect_ray(state: State, world: "Dict[str, Any]") -> "Any":
     told = state.wait()
     os.environ["RAY_ADDRESS"] = told["address"]
     init = ray.init
-    # As `ray start` recommends it: Ray's guess may be another network's.
+    # Ray could guess an address of another network.
     known = {"_node_ip_address": told["address"].rpartition(":")[0].strip("[]")}
     known["logging_level"] = logging.WARNING
     with warnings.catch_warnings():
@@ -159,8 +156,8 @@ def connect_ray(state: State, world: "Dict[str, Any]") -> "Any":
 
     @functools.wraps(init)
     def init_again(*args: "Any", **kwargs: "Any") -> "Any":
-        """Let code that begins with a `ray.init(…)` of its own have it, instead of an error. In a
-        session, whatever begins so later finds the connection of the first."""
+        """Accept the code's own `ray.init(…)` instead of raising an error. In a session, later
+        calls keep the connection of the first."""
         with own_signals():
             if ours:
                 ours.clear()
@@ -184,7 +181,7 @@ def connect_dask(state: State, world: "Dict[str, Any]") -> "Any":
 
     told = state.wait()
     os.environ["DASK_SCHEDULER_ADDRESS"] = told["address"]
-    dask.config.set({"scheduler-address": told["address"]})  # that of a Client() of the code's
+    dask.config.set({"scheduler-address": told["address"]})  # for Client() in the code
     client = distributed.Client(told["address"], timeout=JOIN_S)
 
     def joined() -> "Set[str]":

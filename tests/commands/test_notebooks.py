@@ -1,4 +1,4 @@
-"""Notebooks as jobs: the driver is run by the real runner, its output sorted into the copy."""
+"""Notebooks as jobs: the runner runs run_file.py, and its output is sorted into the copy."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_cell_that_may_fail_shows_its_error_and_the_next_cell_runs(tmp_path: P
     assert [output["output_type"] for output in cells[0]["outputs"]] == ["stream", "error"]
     assert cells[0]["outputs"][1]["ename"] == "KeyError"
     assert "raise KeyError('ü')" in "\n".join(cells[0]["outputs"][1]["traceback"])
-    assert "notebook_driver" not in "\n".join(cells[0]["outputs"][1]["traceback"])
+    assert "notebook_runner" not in "\n".join(cells[0]["outputs"][1]["traceback"])
     assert text_of(cells[1]) == "after\n"
 
 

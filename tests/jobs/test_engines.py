@@ -185,7 +185,7 @@ def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
         if seen.environ.get("SLURMD_NODENAME") == "n2" and seen.is_worker():
             kill(seen.process)
     name = engine.capitalize()
-    wait_until(lambda: f"{name} has ended on n2" in job.text("stderr"), GONE_S)
+    wait_until(lambda: f"{name} ended on n2" in job.text("stderr"), GONE_S)
     ended = job.finish()
     assert ended.state is JobState.COMPLETED, job.told()
     seen_mib = [one.memory_mib for one in site.service.usage(job.id).samples]
@@ -220,7 +220,7 @@ def test_code_whose_engine_dies_is_ended(site: Site, tmp_path: Path) -> None:
     for seen in job.processes():
         if "scheduler" in seen.argv:
             kill(seen.process)
-    wait_until(lambda: "Dask has ended on n1 (signal 9)" in job.text("stderr"), GONE_S)
+    wait_until(lambda: "Dask ended on n1 (signal 9)" in job.text("stderr"), GONE_S)
     ended = site.wait(job.id)
     assert ended.state is not JobState.COMPLETED
     assert "ended on n1 (" in str(ended.why), job.told()

@@ -29,8 +29,8 @@ TOLD_S = 90.0
 ENDED_S = 60.0
 """slurmstepd itself tries for some time to tell of the end of a step whose node was cut off."""
 FIREWALL = (
-    "Is there a firewall between the nodes? If they share another network, name its interface by "
-    "`interface` in the cluster's profile."
+    "Is there a firewall between the nodes? If they share another network, set `interface` in the "
+    "cluster's profile to its interface."
 )
 
 
@@ -175,7 +175,7 @@ def test_a_world_of_one_is_refused_by_the_ranks_of_mpi(apart: Site) -> None:
     )
     told = failure(apart, job, "WrongWorld")
     assert told == (
-        "MPI made a world of 1, not of 2: it does not speak --mpi=pmix. "
-        "`srun --mpi=list` names pmix, pmi2 here; --mpi NAME takes another."
+        "MPI made a world of size 1, not 2: it does not support --mpi=pmix. "
+        "`srun --mpi=list` names pmix, pmi2. Choose another with --mpi NAME."
     )
     assert text_of(apart, job) == ""

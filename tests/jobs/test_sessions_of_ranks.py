@@ -128,5 +128,5 @@ def test_a_rank_that_dies_ends_the_session(
     assert died.state is JobState.FAILED
     error = ranks.error(died)
     assert error.traceback[0] == "On rank 2 of 3:"
-    assert error.evalue.endswith("what the session's cells had set is lost in all ranks")
+    assert error.evalue.endswith("the session's variables are lost in all ranks")
     ranks.ends_for_want_of("rank 2")

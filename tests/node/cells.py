@@ -1,4 +1,4 @@
-"""Runs cells as a job does: the runner's files in a folder, a process of their own."""
+"""Run cells as a job does: the runner's files in a folder, and a process."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _matplotlib_folder() -> str:
 
 @dataclass
 class Run:
-    """What a cell left behind."""
+    """The files of a finished cell."""
 
     exit_code: int
     stderr: str
@@ -114,7 +114,7 @@ class Run:
 
 
 class Runner:
-    """Prepares the folder of one job, and starts its cell."""
+    """The folder of one job, and its cell."""
 
     def __init__(self, job_dir: Path) -> None:
         self.job_dir = job_dir

@@ -1,4 +1,4 @@
-"""One file per kind of job, and the registry of all: adding a kind adds a file, and a line here."""
+"""The kinds of jobs: one file each, and this registry."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ KINDS: Mapping[JobKind, Kind[Any]] = MappingProxyType(
 
 
 class _HasKind(Protocol):
-    """Has a kind, as `JobSpec` and `Job` do."""
+    """`JobSpec` or `Job`."""
 
     @property
     def kind(self) -> JobKind: ...
 
 
 def kind_of(job: _HasKind) -> Kind[Any]:
-    """Return what the job's kind decides."""
+    """Return the job's kind."""
     return KINDS[job.kind]
 
 
 def kind_for(spec: type[SpecT]) -> Kind[SpecT]:
-    """Return the kind of job whose spec is of that type."""
+    """Return the kind of jobs with that type of spec."""
     return next(kind for kind in KINDS.values() if kind.spec is spec)

@@ -1,4 +1,4 @@
-"""Say what a session is: a process on the node that runs cells as they come. PURE."""
+"""Sessions: a process on the node that runs cells on request. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Session(ByPython[SessionSpec]):
-    """A session, whose cells may have variables whenever they come."""
+    """A session. Its cells may have variables."""
 
     __slots__ = ()
 
@@ -35,9 +35,7 @@ class Session(ByPython[SessionSpec]):
 
     def check(self, spec: SessionSpec) -> None:
         if spec.idle_s < 1:
-            raise RequestError(
-                "A session needs a time after which it ends when it is idle: --idle."
-            )
+            raise RequestError("--idle must be at least one second.")
 
     def files(self, spec: SessionSpec, job: Resolved) -> Files:
         own = {layout.CELL: b"", layout.TASK: task(spec), layout.KEY: b""}
@@ -49,5 +47,5 @@ class Session(ByPython[SessionSpec]):
 
 
 def task(spec: SessionSpec) -> bytes:
-    """Return what node/session.py has to know."""
+    """Return the task of node/session.py."""
     return msgspec.json.encode({"id": spec.id, "idle_s": spec.idle_s})

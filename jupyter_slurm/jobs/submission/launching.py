@@ -30,7 +30,7 @@ _TASKS = frozenset(("ntasks", "ntasks-per-node", "ntasks-per-gpu"))
 _GPUS = frozenset("gpus gres gpus-per-node gpus-per-socket gpus-per-task tres-per-task".split())
 """Options that request GPUs; a step then has them without requesting."""
 
-_RUNNERS = ("runner_ranks", "runner_engine", "runner_usage")
+_RUNNERS = ("runner_ranks", "runner_engine")
 
 
 def launch(job: Resolved) -> Launch:

@@ -18,9 +18,7 @@ _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 """Fixed file time, so that equal files give an equal zip."""
 _FOR_VARIABLES = frozenset(("runner_values.py", "runner_data.py"))
 """Modules for cells with variables only."""
-_FOR_SOME = frozenset(
-    ("runner_ranks.py", "runner_engine.py", "runner_usage.py", "runner_dashboards.py")
-)
+_FOR_SOME = frozenset(("runner_ranks.py", "runner_engine.py", "runner_dashboards.py"))
 """Modules for cells on many nodes or with dashboards only."""
 
 

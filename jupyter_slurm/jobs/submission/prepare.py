@@ -127,7 +127,7 @@ def _dashboards(spec: JobSpec, names: tuple[DashboardName, ...]) -> Files:
         return {}
     logdir = spec.tensorboard if isinstance(spec, CellSpec) else None
     plan = {"id": spec.id, "names": names, "logdir": logdir}
-    ours = ("dashboards", "runner_dashboards", "framing", "lab_door")
+    ours = ("dashboards", "runner_dashboards", "framing", "socket_proxy")
     found = {name: text for one in ours for name, text in node_files(one).items()}
     return {**found, layout.DASHBOARDS: msgspec.json.encode(plan)}
 

@@ -10,7 +10,7 @@ const BLOCK_CHARS = 64 * 1024;
 const MOST_BLOCKS = 2_000;
 const MOST_CHARS = 16 * 1024 * 1024;
 
-/** The marks of driver.py between the cells of a notebook. */
+/** The marks of run_file.py between the cells of a notebook. */
 const MARK = 'application/vnd.jupyter-slurm.notebook+json';
 
 /** `error`: the traceback of a cell. */

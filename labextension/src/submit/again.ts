@@ -11,12 +11,12 @@ export function sourceOf(job: Job, code: string | null, file: string | null): So
   if (file !== null) {
     return { kind: 'file', path: file };
   }
-  return code === null || code === '' || isDriver(code) ? null : { kind: 'code', code };
+  return code === null || code === '' || runsFile(code) ? null : { kind: 'code', code };
 }
 
 /** Code of ours that runs the text of a file (headless.py). */
-function isDriver(code: string): boolean {
-  return code.startsWith('import types; driver = types.ModuleType("driver")');
+function runsFile(code: string): boolean {
+  return code.startsWith('import types; run_file = types.ModuleType("run_file")');
 }
 
 /** Environment values are unknown: only the names are filled in. */

@@ -331,7 +331,7 @@ def test_idle_lab_ends_with_the_reason(site: Site) -> None:
     assert job.idle_s == 3
     ended = site.wait(job.id, limit_s=PATIENCE_S)
     assert (ended.state, ended.exit_code) == (JobState.COMPLETED, 0), site.text(job.id)
-    assert str(ended.why) == "Nobody did anything in it for 3 s, so it has ended by itself."
+    assert str(ended.why) == "Stopped after 3 s without use."
 
 
 def test_lab_with_a_killed_server_fails(site: Site) -> None:
@@ -365,9 +365,9 @@ def test_lab_without_jupyterlab_fails_at_once(
     try:
         ended = bare.wait(submitted(bare).id)
         assert (ended.state, ended.exit_code, ended.lab) == (JobState.FAILED, 65, None)
-        assert str(ended.why) == "There is no JupyterLab for the lab to run."
+        assert str(ended.why) == "No JupyterLab found."
         assert "pip install jupyterlab" in str(ended.advice or "")
-        assert f"there is no JupyterLab for {SYSTEM_PYTHON}" in bare.text(ended.id)
+        assert f"{SYSTEM_PYTHON} has no JupyterLab" in bare.text(ended.id)
     finally:
         bare.service.close()
 

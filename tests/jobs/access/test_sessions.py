@@ -165,10 +165,10 @@ def test_dead_process_fails_its_cell_and_the_next_is_warned(site: Site) -> None:
     assert died.state is JobState.FAILED
     result = site.service.result(died.id)
     assert (result.status, result.ename) == ("killed", "SIGSEGV")
-    assert "what the session's cells had set is lost" in (result.evalue or "")
+    assert "the session's variables are lost" in (result.evalue or "")
     after = run(site, session, "'kept' in globals()")
     assert shown(site, after) == ["False"]
-    assert "what the session's cells had set is lost" in site.text(after.id, "stderr")
+    assert "the session's variables are lost" in site.text(after.id, "stderr")
     assert site.text(run(site, session, "1").id, "stderr") == ""
 
 

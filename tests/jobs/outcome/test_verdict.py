@@ -337,7 +337,7 @@ def test_out_of_memory_shows_a_measured_peak() -> None:
 
 LOSSES = (
     b'{"ranks": 0, "nodes": 3}\n{"joined": true}\n'
-    b'{"said": "On n3: Dask has ended on n3 (signal 9)."}\n'
+    b'{"said": "On n3: Dask ended on n3 (signal 9)."}\n'
     b'{"node": "n3", "was_lost": false, "time_s": 12.0}\n'
 )
 LOST = (
@@ -360,7 +360,7 @@ def test_failed_code_keeps_its_error_beside_a_lost_node(progress: bytes, cause: 
     assert str(why) == (
         f"The cell raised ValueError. {told}, which is the probable cause (inferred)."
     )
-    lost = structs.replace(RAISED, ename="EngineError", evalue="Dask has ended on n3.")
+    lost = structs.replace(RAISED, ename="EngineError", evalue="Dask ended on n3.")
     assert judge(cell(exit=ended, result=lost, progress=progress)).why == lost.evalue
     well = judge(cell(exit=OK_EXIT, result=OK, progress=progress))
     assert "probable" not in str(well.why)

@@ -1,9 +1,9 @@
-"""The way to the server of a lab or a dashboard: an abstract socket, for this user alone.
+"""A proxy from an abstract socket to the server of a lab or a dashboard, for this user alone.
 
-Runs on the cluster, Python 3.6 and later, standard library only. An abstract socket has no file: a
-program outside a container can reach it if it shares the network with the container, whatever
-folders the two share; the kernel says whose program connects. The door copies bytes between this
-socket and the server.
+Runs on the cluster, Python 3.6 and later, standard library only. The relay runs outside the
+container and the server in it. Which folders the two share differs by container tool and site, but
+all tools share the network, so an abstract socket reaches both. The kernel names the user who
+connects.
 """
 
 import selectors
@@ -16,19 +16,19 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Callable, Optional
 
 CHUNK = 1 << 16
-"""How many bytes are read at once. Four times as many take a third more of the processor's time:
-they are out of its cache before they are written. splice(2) takes little less than this, and more
-where pieces are small (measured with 2 GB from a Unix socket to TCP)."""
+"""Bytes to read at once. Four times as many take a third more CPU time, because they leave the
+cache before they are written. splice(2) takes little less (measured with 2 GB from a Unix socket to
+TCP)."""
 MOST_CHUNKS = 16
-"""How many pieces of one connection are read before others have their turn."""
+"""Chunks to read from one connection before serving others."""
 CONNECT_S = 5.0
 CHANGES = (b"PUT ", b"POST ", b"PATCH ", b"DELETE ")
-"""The beginnings of requests that change something; other requests also come without a person."""
+"""The beginnings of requests that change something. A page sends the others by itself, too."""
 LONGEST_CHANGE = 7
 
 
 class End:
-    """One end of a connection, and the bytes that wait to be written to it."""
+    """One end of a connection, and the bytes to write to it."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -38,11 +38,11 @@ class End:
         self.has_ended = False
         self.shut = False
         self.other = self
-        self.is_near = False
+        self.is_client = False
 
 
-def at_path(path: str) -> socket.socket:
-    """Return a connection to the Unix socket `path`. Raise OSError."""
+def connect_path(path: str) -> socket.socket:
+    """Connect to the Unix socket `path`. Raise OSError."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.settimeout(CONNECT_S)
@@ -53,19 +53,16 @@ def at_path(path: str) -> socket.socket:
     return sock
 
 
-class Door:
-    """The door to a server, to which `reach` makes a connection or raises OSError. `stir` is called
-    when somebody changes something. Raises OSError when another program has taken the door's
-    name."""
+class SocketProxy:
+    """A proxy that listens at the abstract socket `name`. `connect` connects to the server, or
+    raises OSError. The proxy calls `on_change` when a request changes something. The constructor
+    raises OSError when another program has the name."""
 
     def __init__(
-        self,
-        name: str,
-        reach: "Callable[[], socket.socket]",
-        stir: "Callable[[], None]",
+        self, name: str, connect: "Callable[[], socket.socket]", on_change: "Callable[[], None]"
     ) -> None:
-        self.reach = reach
-        self.stir = stir
+        self.connect = connect
+        self.on_change = on_change
         self.buffer = memoryview(bytearray(CHUNK))
         self.selector = selectors.DefaultSelector()
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -76,8 +73,7 @@ class Door:
         self.signals: "Optional[int]" = None
 
     def step(self, signals: int, timeout_s: float) -> None:
-        """Serve the connections; return when something was done, a signal can be read, or it was
-        quiet."""
+        """Serve connections once. Return after an event, at a signal, or when time is up."""
         if self.signals is None:
             self.signals = signals
             self.selector.register(signals, selectors.EVENT_READ)
@@ -86,20 +82,20 @@ class Door:
                 if key.data.mask:
                     self.serve(key.data, events)
             elif key.fileobj is self.listener:
-                self.welcome()
+                self.accept()
 
-    def welcome(self) -> None:
+    def accept(self) -> None:
         sock = framing.accepted(self.listener)
         if sock is None:
             return
         try:
-            far = self.reach()
+            server = self.connect()
         except OSError:
             sock.close()
             return
-        one, other = End(sock), End(far)
+        one, other = End(sock), End(server)
         one.other, other.other = other, one
-        one.is_near = True
+        one.is_client = True
         self.settle(one)
 
     def serve(self, end: End, events: int) -> None:
@@ -116,11 +112,11 @@ class Door:
         self.settle(end)
 
     def read(self, end: End) -> None:
-        """Read from one end; only called while nothing waits to be written at the other."""
+        """Read from one end. Nothing is left to write at the other."""
         for _ in range(MOST_CHUNKS):
             size = end.sock.recv_into(self.buffer)
-            if end.is_near and bytes(self.buffer[:LONGEST_CHANGE]).startswith(CHANGES):
-                self.stir()
+            if end.is_client and bytes(self.buffer[:LONGEST_CHANGE]).startswith(CHANGES):
+                self.on_change()
             end.has_ended = not size
             end.other.pending = self.buffer[:size]
             try:
@@ -128,7 +124,7 @@ class Door:
             except BlockingIOError:
                 end.other.pending = memoryview(bytes(end.other.pending))
                 return
-            if size < CHUNK:  # there is no more, or it comes at the next turn
+            if size < CHUNK:  # the rest comes later
                 return
 
     def write(self, end: End) -> None:
@@ -139,7 +135,7 @@ class Door:
             end.sock.shutdown(socket.SHUT_WR)
 
     def settle(self, end: End) -> None:
-        """Watch both ends for what can happen next; drop the connection where nothing can."""
+        """Watch both ends for the next event, or close a connection that has ended."""
         if all(one.has_ended and one.shut for one in (end, end.other)):
             self.drop(end)
             return

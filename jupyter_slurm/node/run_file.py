@@ -1,8 +1,7 @@
-"""Runs what the command line submits, inside the one cell of a job: a Python file, or a notebook.
+"""A Python file or a notebook, run inside the one cell of a job.
 
-Runs on the cluster, Python 3.6 and later, standard library only, and is sent as text within the
-cell's code. Between a notebook's cells it displays markers, from which `notebooks.py` sorts the
-outputs into the executed notebook; what a cell shows, it shows as it happens.
+Runs on the cluster, Python 3.6 and later, standard library only, as part of the cell's code. It
+displays a marker before each cell of a notebook, by which `notebooks.py` assigns outputs to cells.
 """
 
 import ast
@@ -23,14 +22,13 @@ MIME = "application/vnd.jupyter-slurm.notebook+json"
 CELL_NAME = "<notebook cell %d>"
 CO_COROUTINE = 0x80  # inspect.CO_COROUTINE; inspect itself takes milliseconds to import
 CALL = "run()"
-"""The last line of the job's own cell, and the only one that tracebacks show of it."""
+"""The last line of the job's own cell, the only one that tracebacks show."""
 
 
 def file_runner(
     text: str, path: str, arguments: "List[str]", space: "Space"
 ) -> "Callable[[], None]":
-    """Return a function that runs the Python file `text` in the namespace `space`, as `python PATH
-    …` does."""
+    """Return a function that runs the Python file `text` in `space` like `python PATH …`."""
     _show_only_call()
 
     def run() -> None:
@@ -48,11 +46,8 @@ def file_runner(
 def notebook_runner(
     text: str, display: "Callable[..., Any]", space: "Space"
 ) -> "Callable[[], None]":
-    """Return a function that runs the notebook `text` (JSON) in the namespace `space`; the first
-    exception ends it.
-
-    A cell with the tag `raises-exception` may fail: its error is shown and the next cell runs.
-    """
+    """Return a function that runs the notebook `text` (JSON) in `space` until the first exception.
+    Exceptions of cells with the tag `raises-exception` are shown."""
     _show_only_call()
 
     def mark(content: "Dict[str, Any]") -> None:
@@ -80,14 +75,14 @@ def notebook_runner(
             finally:
                 if os.getpid() == pid:
                     _show_figures()
-            if os.getpid() != pid:  # the cell forked: the later ones are the parent's
+            if os.getpid() != pid:  # a forked process: the parent runs the other cells
                 return
 
     return run
 
 
 def _show_only_call() -> None:
-    """Hide the text of the job's own cell, in which all of this is, from tracebacks."""
+    """Hide the text of the job's own cell, which contains this module, from tracebacks."""
     frame = sys._getframe(2)
     name = frame.f_code.co_filename
     source = "\n" * frame.f_lineno + CALL + "\n"  # the call comes on the next line
@@ -102,7 +97,7 @@ def _keep_lines(source: str, name: str) -> None:
 
 
 def _shell() -> "Any":
-    """Return IPython's shell, or None where the image has none."""
+    """Return IPython's shell, or None."""
     try:
         from IPython import get_ipython  # noqa: PLC0415 - most images have none
     except ImportError:
@@ -128,7 +123,7 @@ def _run_cell(
 
 
 def _without_ipython(source: str) -> str:
-    """Return the cell as Python. Raise SyntaxError where only IPython could read it."""
+    """Return the cell as Python. Raise SyntaxError if it needs IPython."""
     source = re.sub(r"(?m)^%matplotlib\b.*$", "", source)
     found = re.search(r"(?m)^(?:%|!)\S*", source)
     try:
@@ -157,7 +152,7 @@ def _execute(tree: "Any", name: str, mode: str, space: "Space") -> "Any":
 
 
 def _inside(error: Exception) -> "Any":
-    """Return the error's traceback without our frames, which lead to the notebook's cell."""
+    """Return the error's traceback from the notebook's cell on."""
     trace = error.__traceback__
     start = CELL_NAME.partition("%")[0]
     while trace is not None and not trace.tb_frame.f_code.co_filename.startswith(start):
