@@ -179,7 +179,7 @@ class DashboardProxyHandler(LabProxyHandler):
         try:
             super().check_xsrf_cookie()
         except HTTPError:
-            if not self.asked_by_our_page():
+            if not self.is_from_our_page():
                 raise
 
 
