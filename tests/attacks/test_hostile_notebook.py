@@ -17,10 +17,11 @@ import ipywidgets  # type: ignore[import-untyped]
 import pytest
 from playwright.sync_api import Browser, Download, Locator, Page, Route, expect
 
+from tests.cluster.plugin import SlurmCluster
 from tests.ssh.waiting import wait_until
 from tests.ui import conftest as ui
-from tests.ui.lab import Lab
-from tests.ui.side import Sbatch, row
+from tests.ui.lab import Lab, submit_script
+from tests.ui.side import row
 
 cluster, lab, lab_home = ui.cluster, ui.lab, ui.lab_home
 page, sbatch, sidebar = ui.page, ui.sbatch, ui.sidebar
@@ -123,12 +124,12 @@ def trusting(lab: Lab) -> Iterator[None]:
 def files(
     trusting: None,
     sidebar: Locator,
-    sbatch: Sbatch,
+    cluster: SlurmCluster,
     folder: Path,
-) -> Locator:
+) -> Iterator[Locator]:
     """The file browser at that folder on the cluster, where a job works that waits."""
     page, name = sidebar.page, folder.parent.name
-    sbatch(name, "--hold", f"--chdir={folder}")
+    submit_script(page, name, "#!/bin/sh\nsleep 600", hold="", chdir=str(folder))
     for opened, what in (
         (page.get_by_role("tab", name="Details", exact=True), "Open the job"),
         (page.get_by_role("region", name="Files of clusters"), "Open folder"),
@@ -136,7 +137,8 @@ def files(
         row(sidebar, name).click(button="right")
         page.get_by_role("menuitem", name=what, exact=True).click()
         expect(opened).to_be_visible()
-    return opened
+    yield opened
+    cluster.run("scancel", f"--name={name}")
 
 
 def _item(files: Locator, name: str) -> Locator:
