@@ -66,7 +66,7 @@ class Recipe:
     base: str | None
     """The base image, as users name it; None: the text alone names it."""
     has_files: bool
-    """Whether a folder of files is pushed with it."""
+    """The recipe copies files, so the folder beside it is pushed."""
 
     def digest(self, base: str | None, tool: str, files: str | None = None) -> str:
         """Return 64 hexadecimal digits, equal for recipes of the same image. `base` is the base

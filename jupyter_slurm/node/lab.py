@@ -246,7 +246,7 @@ class Lab(object):
 
     def serve(self) -> None:
         """Serve until the lab is over; raise Ended then."""
-        self.page.renew()  # before somebody sees it
+        self.page.renew()  # before a browser loads it
         self.tell_ready(None)
         self.activity.stir()  # it begins now
         self.activity.start()

@@ -54,9 +54,9 @@ def at_path(path: str) -> socket.socket:
 
 
 class Door(object):
-    """The door to a server, to which `reach` makes a connection or raises OSError. `stir` is called
-    when somebody changes something. Raises OSError when another program has taken the door's
-    name."""
+    """A socket that forwards to a server. `reach` connects to the server or raises OSError. `stir`
+    is called for each request that changes something. Raises OSError if another program has the
+    socket's name."""
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ it there. Failures are lines of `launch.N.jsonl`: of the first node by this prog
 by launch.py.
 """
 
+import abc
 import contextlib
 import fcntl
 import hashlib
@@ -240,7 +241,7 @@ class Node(object):
             file.write(runner.to_line(lost))
 
 
-class Engine(object):
+class Engine(abc.ABC):
     """One engine on one node. `programs`: those without which it does not work there."""
 
     name = ""
@@ -254,10 +255,10 @@ class Engine(object):
         self.programs = []  # type: List[Program]
 
     @classmethod
+    @abc.abstractmethod
     def flaw(cls):
         # type: () -> Optional[str]
         """Return what is wrong with the engine that is there, or None. Imports nothing."""
-        raise NotImplementedError
 
     def environment(self):
         # type: () -> Dict[str, str]
@@ -270,24 +271,24 @@ class Engine(object):
         with their folder."""
         return dict(os.environ, TMPDIR=self.node.folder, **self.environment())
 
+    @abc.abstractmethod
     def lead(self):
         # type: () -> None
         """Start on the first node."""
-        raise NotImplementedError
 
-    def hear(self, line):
+    def hear(self, line):  # noqa: B027 - a hook; most engines ignore the lines
         # type: (str) -> None
         """Take notice of a line that one of the programs has written."""
 
+    @abc.abstractmethod
     def place(self):
         # type: () -> Optional[Dict[str, Any]]
         """Return what is told of the engine on the first node once it runs there; None before."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def join(self, told):
         # type: (Dict[str, Any]) -> None
         """Start on another node, with what the first one tells."""
-        raise NotImplementedError
 
     def starts_again(self):
         # type: () -> bool

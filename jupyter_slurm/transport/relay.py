@@ -33,7 +33,7 @@ def at_door(name: str) -> tuple[str, int]:
     return _DOOR + name, 0
 
 
-class NobodyListensError(ForwardError):
+class NotListeningError(ForwardError):
     """There is no such port or socket on the node, or not yet."""
 
 
@@ -61,7 +61,7 @@ class Relay:
 
     def carry(self, sock: socket.socket, host: str, port: int) -> None:
         """Carry from the node, as `Transport.carry`, but wait; a failure leaves `sock` as it was.
-        `host` may be the path of a Unix socket; `port` is then 0. NobodyListensError;
+        `host` may be the path of a Unix socket; `port` is then 0. NotListeningError;
         ForwardError: the program does not run."""
         reason = ""
         for _ in range(2):
@@ -71,7 +71,7 @@ class Relay:
             except ConversationEndedError as exc:
                 reason = str(exc)  # or it had run idle, or was cut off: a new one may do
             except ForwardError as exc:
-                raise NobodyListensError(
+                raise NotListeningError(
                     f"{host if host.startswith((_DOOR, '/')) else f'{host}:{port}'} cannot be "
                     f"reached from {self._node}: {exc.message}.",
                     hint="Does the program there listen already?",

@@ -45,7 +45,7 @@ class NewImage:
     version: str
     """12 digits in the file's name; not the digest's when the image is made again."""
     again: bool = False
-    """Whether to build without the cache of earlier builds."""
+    """Build without the cache of earlier builds."""
 
     @property
     def stem(self) -> str:

@@ -16,7 +16,7 @@ from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import socket_name
 from jupyter_slurm.jobs.records.book import Book
-from jupyter_slurm.transport.relay import NobodyListensError
+from jupyter_slurm.transport.relay import NotListeningError
 from jupyter_slurm.wire.framing import frame
 
 _SAID = b"T"
@@ -53,7 +53,7 @@ def _connect(tunnels: Tunnels, job_id: str, name: str, sock: socket.socket) -> N
     while time.monotonic() - began_s < _SETS_UP_S and not _has_hung_up(sock):
         try:
             return tunnels.connect(job_id, name, sock)
-        except NobodyListensError:
+        except NotListeningError:
             if not told and time.monotonic() - began_s > _PATIENCE_S:
                 told = True
                 sock.sendall(frame(_SAID, b"The job is setting itself up."))

@@ -153,7 +153,7 @@ class Tunnels:
 
     def connect(self, job_id: str, door: str, sock: socket.socket) -> None:
         """Connect `sock` to the abstract socket `door` on the job's node, and wait.
-        NobodyListensError; ForwardError."""
+        NotListeningError; ForwardError."""
         self._node(self._running(job_id)).carry_to_door(sock, door)
 
     def prepare(self, job_id: str, door: str) -> None:

@@ -277,8 +277,8 @@ def _others_in_job_root(found: Found) -> Iterator[Check]:
     if last[10:11] == "+":
         yield Check(
             ok=None,
-            sentence=f"{root} has an ACL ({last.split()[0]}): a job's folder is made so that it "
-            "lets nobody in, whatever is inherited.",
+            sentence=f"{root} has an ACL ({last.split()[0]}): job folders are created so that "
+            "only their owner has access, whatever the ACL grants.",
             hint="`getfacl` shows it. Files that jobs write elsewhere are as the ACL says.",
         )
     if found.one("filesystem") == "afs":

@@ -128,7 +128,7 @@ def _sum(one: JobPriority) -> str:
         )
     if one.priority > 1:
         return (
-            f"Its priority in {one.partition} is {one.priority}, which somebody has set "
+            f"Its priority in {one.partition} is {one.priority}, which an administrator set "
             "(inferred: no factor gives anything to it)."
         )
     return f"Its priority in {one.partition} is {one.priority}: no factor gives anything to it."

@@ -65,7 +65,7 @@ class Kernel(ByPython[KernelSpec]):
         idle = _IDLE.search(evidence.log_tail)
         if idle is None:
             return super().why_well(evidence)
-        return f"Nobody had been connected to its kernel for {duration(float(idle['time_s']))}."
+        return f"No client was connected to its kernel for {duration(float(idle['time_s']))}."
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
         found = super().missing(log_tail, exit_code, bare=bare)
