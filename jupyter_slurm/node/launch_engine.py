@@ -7,6 +7,7 @@ Failures are lines of `launch.N.jsonl`: this program reports those of the first 
 others.
 """
 
+import abc
 import contextlib
 import fcntl
 import hashlib
@@ -254,7 +255,6 @@ class Engine:
 
     def lead(self) -> None:
         """Start on the first node."""
-        raise NotImplementedError
 
     def hear(self, line: str) -> None:
         """Handle a line of one of the programs."""

@@ -124,15 +124,12 @@ def docker_engine(docker_daemon: DockerEngine) -> Iterator[DockerEngine]:
 
 
 @contextmanager
-def docker_running(image: Path | None, *, disk_mib: int | None = None) -> Iterator[DockerEngine]:
-    """A daemon with that folder as its image, on a disk of that size; nothing is left of it."""
+def docker_running(image: Path | None) -> Iterator[DockerEngine]:
+    """A daemon with that folder as its image; nothing is left of it."""
     with keeping() as keeper:
         # Not below pytest's own folder: a socket's path must be short.
         folder = Path(tempfile.mkdtemp(prefix="docker-"))
         keeper.at_end("sh", "-c", _REMOVE, "sh", str(folder))
-        if disk_mib is not None:
-            size = f"size={disk_mib}m"
-            subprocess.run(["mount", "-t", "tmpfs", "-o", size, "none", folder], check=True)
         engine = DockerEngine(folder)
         _start(keeper, engine)
         if image is not None:

@@ -133,16 +133,13 @@ class Site:
         ]
 
 
-both_ways = pytest.mark.parametrize("way", ["here", "over ssh"], indirect=True)
-"""A test that uses a site runs twice, on this machine and by way of an sshd: where files, long
-output, a connection or a login matter. That all else is the same over SSH, `contract/` shows."""
 over_ssh = pytest.mark.parametrize("way", ["over ssh"], indirect=True)
-"""By way of an sshd alone: where it is the harder way, and others are of this machine."""
+"""A test that reaches its site through an sshd: files, long output, a connection or a login."""
 
 
 @pytest.fixture
 def way(request: pytest.FixtureRequest) -> Sshd | None:
-    """How a site comes to its cluster: on this machine, unless a test is of `both_ways`."""
+    """How a site comes to its cluster: on this machine, unless a test is of `over_ssh`."""
     way: str = getattr(request, "param", "here")
     if way == "here":
         return None
