@@ -7,7 +7,6 @@ Failures are lines of `launch.N.jsonl`: this program reports those of the first 
 others.
 """
 
-import abc
 import contextlib
 import fcntl
 import hashlib
