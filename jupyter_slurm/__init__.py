@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from jupyter_slurm.errors import CellFailed, JobLostError, JupyterSlurmError
+    from jupyter_slurm.errors import CellFailed, JobLostError, JupyterSlurmError, SweepError
     from jupyter_slurm.job import Connection, JobHandle, connect
     from jupyter_slurm.server.extension import SlurmApp
     from jupyter_slurm.wire import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ProgramSpec,
         ScriptSpec,
         SessionSpec,
+        SweepSpec,
         new_id,
     )
 
@@ -49,6 +50,8 @@ __all__ = [
     "ProgramSpec",
     "ScriptSpec",
     "SessionSpec",
+    "SweepError",
+    "SweepSpec",
     "connect",
     "load_ipython_extension",
     "new_id",
@@ -58,7 +61,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     match name:
-        case "CellFailed" | "JobLostError" | "JupyterSlurmError":
+        case "CellFailed" | "JobLostError" | "JupyterSlurmError" | "SweepError":
             module = "errors"
         case "Job" | "JobKind" | "JobSpec" | "JobState" | "new_id":
             module = "wire"

@@ -26,6 +26,7 @@ JupyterSlurmError
 ├── LocalClusterError      the private Slurm of `jupyter slurm up`
 ├── AgentError             the agent cannot be reached, started, or is of another version
 └── CellFailed             the job ended, and not well (the remote traceback, or what Slurm did)
+    └── SweepError         tasks of a sweep failed; the others have their results
 
 Every class has a stable `code` (for programs), an HTTP `status` (for the agent and the server),
 and says with `transient` whether the same call may succeed later. An instance has a sentence
@@ -243,6 +244,14 @@ class CellFailed(JupyterSlurmError):
             return traceback
         shown = super()._render_traceback_() if self.left_to_say is None else [self.left_to_say]
         return [*traceback, *([""] if traceback else []), *shown]
+
+
+class SweepError(CellFailed):
+    """Tasks of a sweep failed. `traceback` has their errors, equal ones together."""
+
+    code = "sweep-failed"
+    table: object = None
+    """The table with a row for each task, those too that succeeded."""
 
 
 def from_problem(problem: Problem) -> JupyterSlurmError:

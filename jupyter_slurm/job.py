@@ -9,7 +9,7 @@ import contextvars
 import re
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands.notebooks import marker_of
-from jupyter_slurm.errors import JupyterSlurmError, from_problem
+from jupyter_slurm.errors import CellFailed, JupyterSlurmError, from_problem
 from jupyter_slurm.views.card import plain
 from jupyter_slurm.views.failure import failure, left_out
 from jupyter_slurm.wire import (
@@ -30,6 +30,7 @@ from jupyter_slurm.wire import (
     Output,
     Result,
     Stream,
+    SweepJob,
     Transfer,
     TransferState,
 )
@@ -118,8 +119,8 @@ class JobHandle:
         self.wait(timeout)
         result = self._api.result(self.id)
         not_come = dict(result.failed)
-        variables = read_result_variables(result, not_come)
-        failed: JupyterSlurmError | None = failure(result) or left_out(result.job, not_come)
+        variables, error = read_outcome(self._api, result, not_come)
+        failed: JupyterSlurmError | None = error or left_out(result.job, not_come)
         if result.job.fetch:
             try:
                 wait_for_transfer(self._api, self._api.fetch(self.id))
@@ -284,6 +285,24 @@ def check_shown_transfer(transfer: Transfer) -> Transfer:
         error.detail = None
         raise error
     return check_transfer(transfer)
+
+
+def read_outcome(
+    api: Api, result: Result, failed: dict[str, str], known: Container[str] = ()
+) -> tuple[dict[str, object], CellFailed | None]:
+    """Return the variables, for a sweep its table, and the error of a job that failed; add to
+    `failed` the errors of variables. `known`: see `failure`."""
+    job = result.job
+    if not isinstance(job, SweepJob) or result.variables is None:
+        return read_result_variables(result, failed), failure(result, known)
+    from jupyter_slurm import sweep  # noqa: PLC0415 - only sweeps need it
+
+    tasks = api.sweep(job.id)
+    rows = sweep.table(result, tasks, failed)
+    table, error = sweep.as_frame(rows, job.id), sweep.error(tasks, rows)
+    if error is not None:
+        error.table = table
+    return {job.into: table}, error
 
 
 def read_result_variables(

@@ -17,6 +17,7 @@ from jupyter_slurm.wire.state import JobState
 from jupyter_slurm.wire.usage import Usage, UsageSample
 
 __all__ = [
+    "MOST_TASKS",
     "CellJob",
     "CellSpec",
     "Earlier",
@@ -41,12 +42,18 @@ __all__ = [
     "SessionJob",
     "SessionSpec",
     "SpecT",
+    "SweepFailure",
+    "SweepJob",
+    "SweepSpec",
+    "SweepTasks",
     "UsageChanges",
     "new_id",
 ]
 
 OutFormat = Literal["auto", "data"]
 """How variables come back: as data if that is exact and pickled if not, or as data alone."""
+MOST_TASKS = 100_000
+"""The most tasks of a sweep."""
 Engine = Literal["torchrun", "mpi", "ray", "dask"]
 """How the nodes of a job work together: the code runs in each of many ranks, or once with workers
 on all nodes (ray)."""
@@ -59,6 +66,7 @@ def new_id() -> str:
 
 class JobKind(StrEnum):
     CELL = "cell"
+    SWEEP = "sweep"
     PROGRAM = "program"
     SCRIPT = "script"
     SESSION = "session"
@@ -167,6 +175,34 @@ class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
     """The folder whose logs TensorBoard shows beside the cell; None: it does not run."""
 
 
+class SweepSpec(_Spec, frozen=True, kw_only=True, tag="sweep"):
+    """A Python cell that runs once for each task, in Slurm job arrays."""
+
+    code: str
+    tasks: str = ""
+    """The indices of its tasks, as for --array: `0-99`."""
+    names_params: tuple[str, ...] = ()
+    """The variables that differ between tasks; (): the tasks are Slurm's (`--array`)."""
+    params: str | None = None
+    """A local file in `places.spool_dir()` with a dict of parameters for each task, under its
+    index; it moves into the job dir."""
+    params_digest: str | None = None
+    """The digest of their values; None: unknown."""
+    max_running: int | None = None
+    """How many tasks may run at a time."""
+    max_fails: int | None = None
+    """After so many failed tasks the others are cancelled."""
+    into: str = "results"
+    """The variable for the table of results."""
+    names_in: tuple[str, ...] = ()
+    names_out: tuple[str, ...] = ()
+    out_format: OutFormat | None = None
+    inputs: str | None = None
+    inputs_digest: str | None = None
+    inputs_python: tuple[int, int] | None = None
+    """These: see `CellSpec`."""
+
+
 class ProgramSpec(_Spec, frozen=True, kw_only=True, tag="program"):
     """Text that starts with `#!`, run as it is inside the image, or the image's own program."""
 
@@ -221,7 +257,7 @@ class LabSpec(_Spec, frozen=True, kw_only=True, tag="lab"):
     browser is on this machine."""
 
 
-JobSpec = CellSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec
+JobSpec = CellSpec | SweepSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec
 """The specification of a job. In JSON, `kind` says of which kind."""
 SpecT = TypeVar("SpecT", bound=JobSpec)
 
@@ -305,6 +341,11 @@ class _Job(_Row, frozen=True, kw_only=True):
     """The push of its folder, as it was a second ago; None: none is on its way."""
 
     @property
+    def slurm_ids(self) -> tuple[str, ...]:
+        """Return all of Slurm's ids for it: a sweep may be several arrays."""
+        return () if self.slurm_id is None else (self.slurm_id,)
+
+    @property
     def names_out(self) -> tuple[str, ...]:
         """Return the names of the only variables ever read from its result."""
         return ()
@@ -345,6 +386,27 @@ class CellJob(_Job, frozen=True, kw_only=True, tag="cell"):
     """The folder of its logs, as asked for; None: the job has no TensorBoard."""
 
 
+class SweepJob(_Job, frozen=True, kw_only=True, tag="sweep"):
+    """A sweep. `tasks` has all its tasks, also those that are not yet submitted (PENDING);
+    `slurm_id` is its first array's."""
+
+    names_out: tuple[str, ...] = ()
+    out_format: OutFormat = "auto"
+    names_params: tuple[str, ...] = ()
+    max_running: int | None = None
+    max_fails: int | None = None
+    into: str = "results"
+    """These: see `SweepSpec`."""
+    arrays: tuple[str, ...] = ()
+    """Slurm's ids of its arrays."""
+    stopped_s: float | None = None
+    """When its other tasks were cancelled, since `max_fails` had failed."""
+
+    @property
+    def slurm_ids(self) -> tuple[str, ...]:
+        return self.arrays
+
+
 class ProgramJob(_Job, frozen=True, kw_only=True, tag="program"):
     on_login: bool = False
 
@@ -372,7 +434,7 @@ class LabJob(_Job, frozen=True, kw_only=True, tag="lab"):
     lab: Lab | None = None
 
 
-Job = CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob
+Job = CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob
 """A job of any kind. In JSON, `kind` says of which kind."""
 
 
@@ -444,6 +506,33 @@ class JobDetails(Struct, frozen=True, kw_only=True):
     """The folder on the cluster where it runs, or ran, with the user's files; "": not known."""
     problem: Problem | None = None
     """Why what lies on the cluster is missing here: the connection is lost or needs a login."""
+
+
+class SweepFailure(Struct, frozen=True, kw_only=True):
+    """An error that tasks of a sweep have in common."""
+
+    tasks: str
+    ename: str
+    evalue: str
+    traceback: tuple[str, ...] = ()
+
+
+class SweepTasks(Struct, frozen=True, kw_only=True):
+    """The tasks of a sweep, as far as they are known. Tasks are written as for --array."""
+
+    job: SweepJob
+    states: dict[str, str]
+    """State -> tasks, as `Job.tasks`."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """How they ended or why they wait, as a sentence -> tasks. Succeeded tasks have none."""
+    nodes: dict[str, str] = field(default_factory=dict)
+    """Node -> tasks."""
+    elapsed_s: tuple[float | None, ...] = ()
+    """How long each ended task ran, in the order of the indices."""
+    peak_mib: tuple[float | None, ...] = ()
+    """The most memory that each ended task used, in the order of the indices."""
+    failures: tuple[SweepFailure, ...] = ()
+    """The errors of failed tasks, equal ones together."""
 
 
 class UsageChanges(Struct, frozen=True, kw_only=True):

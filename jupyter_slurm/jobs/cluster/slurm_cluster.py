@@ -21,8 +21,8 @@ from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import CommandError, ControllerError, RequestError
 from jupyter_slurm.jobs.cluster.image_store import ImageStore, site_images
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.slurm import srun
-from jupyter_slurm.slurm.fields import SLURM_ENV, sealed
+from jupyter_slurm.slurm import scontrol, srun
+from jupyter_slurm.slurm.fields import SLURM_ENV, optional_int, sealed
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.slurm.versions import SlurmVersion, parse_version
 from jupyter_slurm.transport import Completed, TimedOutError, Transport
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 
 _SECRET_BYTES = 8
+_USUAL_ARRAY_SIZE = 1001
+"""slurm.conf(5), MaxArraySize."""
 
 
 class ClusterAccess(NamedTuple):
@@ -99,6 +101,8 @@ class SlurmCluster:
         self._srun_lock = threading.Lock()
         self._srun_said: dict[str, tuple[int, str]] = {}
         """By option: by which connection srun was asked, and what it said."""
+        self._array_size = (-1, 0)
+        """The connection by which MaxArraySize was asked for, and its value."""
 
     @property
     def name(self) -> str:
@@ -233,6 +237,18 @@ class SlurmCluster:
         """Return the ways in which ranks of MPI find each other here, best first; asked for once in
         each connection. (): srun names none, or does not tell."""
         return srun.parse_mpi_types(self._srun("--mpi=list") or "")
+
+    def max_array_size(self) -> int:
+        """Return MaxArraySize, which is above every index of an array; asked for once in each
+        connection. CommandError: the controller does not tell it."""
+        with self._srun_lock:
+            connection = self.access.connection
+            now = 0 if connection is None else connection.generation
+            if self._array_size[0] != now:
+                settings = scontrol.parse_config(self.ask(scontrol.config_argv()))
+                size = optional_int(settings.get("MaxArraySize", "")) or _USUAL_ARRAY_SIZE
+                self._array_size = (now, size)
+            return self._array_size[1]
 
     def _srun(self, option: str) -> str | None:
         with self._srun_lock:

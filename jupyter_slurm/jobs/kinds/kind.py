@@ -64,6 +64,8 @@ class Kind(Generic[SpecT]):
     """May start tasks on other nodes. All GPUs of other jobs must be on one node."""
     makes_images: ClassVar[bool] = False
     """Builds images, also on the login node."""
+    has_tasks: ClassVar[bool] = False
+    """Runs its code once for each task, in job arrays."""
     is_in_home: ClassVar[bool] = False
     """Runs in the home on another machine, because its files must remain."""
 

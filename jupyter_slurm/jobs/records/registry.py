@@ -95,7 +95,7 @@ class JobRegistry:
             if job_id in self._records:
                 return self._records[job_id]
             whole_id = job_id.partition("+")[0]
-            same = [r for r in self._records.values() if r.job.slurm_id == whole_id]
+            same = [r for r in self._records.values() if whole_id in r.job.slurm_ids]
         if not same:
             raise NotFoundError(f"There is no job {job_id!r}.", hint="`%slurm jobs` lists yours.")
         same = [record for record in same if not record.job.state.final] or same
@@ -125,8 +125,9 @@ class JobRegistry:
         """Map Slurm's IDs on that cluster to the records that have had them, newest first."""
         found: dict[str, list[Record]] = {}
         for record in self.records():
-            if record.job.slurm_id and record.job.cluster == cluster:
-                found.setdefault(record.job.slurm_id, []).append(record)
+            if record.job.cluster == cluster:
+                for slurm_id in record.job.slurm_ids:
+                    found.setdefault(slurm_id, []).append(record)
         return found
 
     def changes_since(self, revision: int | None) -> tuple[int, Delta[Job]]:

@@ -65,7 +65,7 @@ def test_gpus_of_one_process_are_on_its_node(
 
 
 @pytest.mark.parametrize(
-    "name", ["job-name", *(name for name, one in OPTIONS.items() if one.not_in_cell)]
+    "name", ["job-name", "array", *(name for name, one in OPTIONS.items() if one.not_in_cell)]
 )
 def test_what_cannot_be_in_a_cell_says_what_can(name: str) -> None:
     with pytest.raises(RequestError, match=f"`--{name}` cannot be used with a cell") as caught:
