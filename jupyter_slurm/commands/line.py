@@ -25,14 +25,17 @@ from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.formatting import brief
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.directives import read_directives
+from jupyter_slurm.slurm.units import format_array, indices
 from jupyter_slurm.wire import (
     CellSpec,
     Engine,
+    JobSpec,
     LabSpec,
     OutFormat,
     ProgramSpec,
     ScriptSpec,
     SpecT,
+    SweepSpec,
 )
 
 
@@ -73,6 +76,11 @@ class Request:
     push: str | None = None
     push_exclude: tuple[str, ...] = ()
     fetch: tuple[str, ...] = ()
+    sweep: tuple[str, ...] = ()
+    """`NAME=VALUES` and `NAME`, as typed."""
+    max_running: int | None = None
+    max_fails: int | None = None
+    into: str | None = None
     launch: Engine | None = None
     names_gather: tuple[str, ...] = ()
     max_restarts: int = 0
@@ -141,6 +149,10 @@ def parse(words: Sequence[str]) -> Request:
         names_in=_variables("in", ours.get("in", [])),
         names_out=_variables("out", ours.get("out", [])),
         out_format=_one_of("out-format", last.get("out-format")),
+        sweep=tuple(ours.get("sweep", [])),
+        max_running=_positive("max-running", last.get("max-running")),
+        max_fails=_positive("max-fails", last.get("max-fails")),
+        into=_into(last.get("into")),
         launch=_one_of("launch", last.get("launch")),
         names_gather=_variables("gather", ours.get("gather", [])),
         mpi=last.get("mpi"),
@@ -185,6 +197,17 @@ def parse_with_arguments(words: Sequence[str]) -> Request:
     return replace(parse(options), arguments=tuple(arguments))
 
 
+def of_cell(code: str, request: Request) -> type[JobSpec]:
+    """Return the type of a notebook's cell: in Python, one with --sweep or --array is a sweep."""
+    made = by_text(code, request.options)
+    is_sweep = bool(request.sweep) or "array" in request.options
+    if made is CellSpec and is_sweep:
+        return SweepSpec
+    if request.sweep:
+        raise _wrong("sweep", "--sweep runs Python; this text starts with `#!`.", "Use --array.")
+    return made
+
+
 def by_text(code: str, options: Collection[str] = ()) -> type[CellSpec | ProgramSpec | ScriptSpec]:
     """Return the type of a cell with this text and sbatch's options: Python, or a program that its
     first line names. An array of programs is a batch script."""
@@ -227,6 +250,10 @@ def spec(
         told = "Only a script that begins with `#!` takes arguments after `--`."
         raise RequestError(told, hint="Python gets variables by `--in NAMES`.")
     name, options = _named(request, code, made)
+    if made is SweepSpec:
+        own |= _of_sweep(request, options)
+    elif given := _given_of_sweep(request):
+        raise _wrong(given, f"--{given} needs --sweep or --array.")
     if request.session is not None:
         _check_in_session(request, made, options)
     said: dict[str, Any] = {
@@ -236,6 +263,7 @@ def spec(
         "names_out": request.names_out,
         "out_format": request.out_format,
         "session": request.session,
+        "max_fails": request.max_fails,
         "launch": request.launch,
         "names_gather": request.names_gather,
         "max_restarts": request.max_restarts,
@@ -306,6 +334,40 @@ def _named(request: Request, code: str, made: type[object]) -> tuple[str | None,
         return request.name or _as_name(said or ""), options
     return request.name or _job_name(options.get("job-name"), "job-name"), {
         name: value for name, value in options.items() if name != "job-name"
+    }
+
+
+def _given_of_sweep(request: Request) -> str | None:
+    """Return an option that only sweeps have, if one is given."""
+    given = {
+        "max-running": request.max_running,
+        "max-fails": request.max_fails,
+        "into": request.into,
+    }
+    return next((name for name, value in given.items() if value is not None), None)
+
+
+def _of_sweep(request: Request, options: dict[str, str]) -> dict[str, Any]:
+    """Return the fields that only sweeps have, and take `array` out of the options. The tasks of
+    `--sweep` are found in the notebook."""
+    refused = {
+        "session": request.session is not None,
+        "launch": request.launch,
+        "tensorboard": request.tensorboard,
+    }
+    for name in (name for name, given in refused.items() if given):
+        raise _wrong(name, f"A sweep cannot have --{name}.")
+    array = options.pop("array", "")
+    tasks, _, at_once = array.partition("%")
+    if request.sweep and array:
+        raise _wrong("array", "--sweep makes the array by itself.", "Leave out --array.")
+    running = request.max_running or (int(at_once) if at_once else None)
+    into = request.into or "results"
+    return {
+        "tasks": format_array(indices(tasks)) if tasks else "0",
+        "names_params": tuple(text.partition("=")[0].strip() for text in request.sweep),
+        "max_running": running,
+        "into": into,
     }
 
 
@@ -453,6 +515,18 @@ def _one_of(name: str, value: str | None) -> Any:
     if value not in (None, *choices):
         known = ", ".join(f"`{one}`" for one in choices)
         raise _wrong(name, f"--{name} is one of {known}, not `{value}`.")
+    return value
+
+
+def _positive(name: str, value: str | None) -> int | None:
+    if value is not None and not (value.isdecimal() and int(value)):
+        raise _wrong(name, f"--{name} is a number from 1, not `{value}`.")
+    return None if value is None else int(value)
+
+
+def _into(value: str | None) -> str | None:
+    if value is not None and not value.isidentifier():
+        raise _wrong("into", f"--into: `{value}` is not the name of a variable.")
     return value
 
 

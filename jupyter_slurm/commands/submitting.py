@@ -30,6 +30,14 @@ _OF_CELLS = MappingProxyType(
         "in": OurOption("NAMES", "variables of this notebook to send to the cell"),
         "out": OurOption("NAMES", "variables to bring back into this notebook"),
         "out-format": OurOption("auto|data", "bring variables back pickled, or as JSON and arrays"),
+        "sweep": OurOption(
+            "NAME[=VALUES]",
+            "run for each value: a list (1e-3,1e-4), an expression (range(9)), or a variable with "
+            "a DataFrame or a list of dicts; may be repeated, for all combinations",
+        ),
+        "max-running": OurOption("N", "how many tasks of a sweep may run at a time"),
+        "max-fails": OurOption("N", "cancel the rest of a sweep after so many failed tasks"),
+        "into": OurOption("NAME", "the variable for the table of a sweep (results)"),
         "launch": OurOption("torchrun|mpi|ray|dask", "use all nodes: in ranks, or by workers"),
         "gather": OurOption("NAMES", "variables to bring back as lists over the ranks"),
         "mpi": OurOption("TYPE", "how MPI ranks find each other: pmix, pmi2 (srun --mpi)"),
@@ -61,6 +69,8 @@ CELL = Command("%%slurm", "run this cell as a job", only="notebook", of_job=True
 _OF_IMAGES = ("cluster", "runtime", "detach", "wait", "on-interrupt", "no-raise")
 _NOT_ENTERED = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
 _NOT_ENTERED += "gather max-restarts mpi tensorboard".split()
+_OF_SWEEPS = ("sweep", "max-running", "max-fails", "into")
+_NOT_ENTERED += _OF_SWEEPS
 _NOT_KEPT = (*_NOT_ENTERED, "launch")
 
 SUBMIT = Command(
@@ -79,7 +89,7 @@ SUBMIT = Command(
     ),
     of_job=True,
     rest="ARGUMENTS",
-    refused=("in", "out", "out-format", "attach", "fresh", "no-raise"),
+    refused=("in", "out", "out-format", "attach", "fresh", "no-raise", *_OF_SWEEPS),
     refusal="--{} is for cells of a notebook.",
     more="Shows the job's output and returns its exit code. Ctrl-C leaves the job running; "
     "`jupyter slurm attach ID` follows it again.",
@@ -93,6 +103,7 @@ RUN = Command(
     refused=(
         *"image in out out-format attach fresh session".split(),
         *"launch gather max-restarts mpi tensorboard".split(),
+        *_OF_SWEEPS,
     ),
     refusal="--{} does not apply to an image's own program.",
     instead=MappingProxyType({"image": "Use `%slurm run IMAGE`."}),
@@ -175,6 +186,17 @@ SHELL = Command(
     more="Runs `srun --pty` on your terminal, with options of sbatch and of images. COMMAND runs "
     "instead of a shell; the exit code is the shell's. A new allocation ends with the shell; a "
     "running job continues. A lost connection ends the shell: use `tmux` in a job to keep it.",
+)
+
+RETRY = Command(
+    "retry",
+    "submit the failed tasks of a sweep again",
+    arguments=(Argument("id", "ID", "a job ID, ours or Slurm's", of="job"),),
+    of_job=True,
+    refused=tuple(one for one in _OF_CELLS if one not in ("detach", "wait", "on-interrupt")),
+    refusal="--{} is the sweep's own, so a retry cannot change it.",
+    more="Options of sbatch replace the sweep's; `--mem 2x` and `--time 2x` multiply what the "
+    "tasks had. Their results join the sweep's table.",
 )
 
 _REBUILD = OurOption("", "build or pull it again even if nothing has changed")

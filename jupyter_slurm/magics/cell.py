@@ -16,6 +16,7 @@ import msgspec
 
 from jupyter_slurm.client.login import LoginDeclined
 from jupyter_slurm.commands import line as cell_line
+from jupyter_slurm.commands import sweep_values
 from jupyter_slurm.commands.functions import warn_ended_earlier, with_session
 from jupyter_slurm.commands.line import Request, Reuse, with_local_context
 from jupyter_slurm.errors import (
@@ -25,10 +26,11 @@ from jupyter_slurm.errors import (
     LoginError,
     LoginNeededError,
     NotFoundError,
+    SweepError,
     VariableError,
 )
 from jupyter_slurm.formatting import counted
-from jupyter_slurm.job import JobHandle, read_result_variables
+from jupyter_slurm.job import JobHandle, read_outcome
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.magics.follow import CallThread, Detached, Following, ways
 from jupyter_slurm.magics.frontend import page, prompter, say, show, warn
@@ -36,8 +38,9 @@ from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.transfer import follow_transfer
+from jupyter_slurm.slurm.units import format_array
 from jupyter_slurm.views import other_ranks
-from jupyter_slurm.views.failure import below_card, failure, left_out
+from jupyter_slurm.views.failure import below_card, left_out
 from jupyter_slurm.wire import (
     CellJob,
     CellSpec,
@@ -49,6 +52,7 @@ from jupyter_slurm.wire import (
     Preview,
     Result,
     ScriptSpec,
+    SweepSpec,
     new_id,
 )
 
@@ -66,6 +70,9 @@ _OTHER: Mapping[InputPart, str] = MappingProxyType(
         "kernel": "another kernel",
     }
 )
+_OTHER_OF_SWEEPS: Mapping[InputPart, str] = MappingProxyType(
+    {"in": "other parameters", "in?": "perhaps other parameters"}
+)
 
 
 def run(
@@ -81,7 +88,7 @@ def run(
     mark = cell_line.fingerprint(code, "" if notebook else state.unnamed)
     spec = with_local_context(
         cell_line.spec(
-            made or cell_line.by_text(code, request.options),
+            made or cell_line.of_cell(code, request),
             request,
             code,
             job_id=new_id(),
@@ -90,7 +97,7 @@ def run(
         )
     )
     spec = msgspec.structs.replace(spec, kernel=state.process)
-    if isinstance(spec, CellSpec):
+    if isinstance(spec, CellSpec | SweepSpec):
         _check_syntax(state, spec)
     if request.dry_run:
         return _preview(state, request, spec)
@@ -123,8 +130,8 @@ def brought(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
 def _preview(state: MagicsState, request: Request, spec: JobSpec) -> Preview:
     """Return what would be submitted, judged by the size of its input variables. VariableError:
     one of them is missing, and the cell has no job that it would attach to without."""
-    if not _absent(state, spec) or _earlier_without(state, request, spec) is None:
-        spec = _with_inputs(state, spec)
+    if not _absent(state, request, spec) or _earlier_without(state, request, spec) is None:
+        spec = _with_inputs(state, request, spec)
     try:
         return state.api.preview(spec)
     finally:
@@ -171,10 +178,10 @@ def _newest(state: MagicsState) -> Job:
 
 
 def _find_or_submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
-    absent = _absent(state, spec)
+    absent = _absent(state, request, spec)
     if absent and (job := _find_without(state, request, spec, absent)) is not None:
         return job
-    spec = _with_inputs(state, spec)
+    spec = _with_inputs(state, request, spec)
     try:
         job = _find(state, request, spec)
     except BaseException:
@@ -193,7 +200,8 @@ def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
     earlier = _attachable(state, spec)
     if earlier is not None:
         job = earlier.job
-        other = _listed([str(_OTHER[part]) for part in earlier.differs])
+        known = {**_OTHER, **_OTHER_OF_SWEEPS} if isinstance(spec, SweepSpec) else _OTHER
+        other = _listed([str(known[part]) for part in earlier.differs])
         if not earlier.differs or request.reuse is Reuse.ATTACH:
             _say_attached(request, job, other)
             return job
@@ -261,39 +269,75 @@ def _submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
         raise
 
 
-def _absent(state: MagicsState, spec: JobSpec) -> list[str]:
+def _absent(state: MagicsState, request: Request, spec: JobSpec) -> list[str]:
     """Return the variables that should go in and are not here."""
-    names = spec.names_in if isinstance(spec, CellSpec) else ()
+    names = spec.names_in if isinstance(spec, CellSpec | SweepSpec) else ()
+    names = (*names, *sweep_values.variables(request.sweep))
     return [name for name in names if name not in state.namespace]
 
 
 def _drop_inputs(spec: JobSpec) -> None:
-    """Delete the file of the variables that go in: they are not sent."""
-    if isinstance(spec, CellSpec) and spec.inputs:
-        Path(spec.inputs).unlink(missing_ok=True)
+    """Delete the files of the variables that go in: they are not sent."""
+    inputs = spec.inputs if isinstance(spec, CellSpec | SweepSpec) else None
+    params = spec.params if isinstance(spec, SweepSpec) else None
+    for path in filter(None, (inputs, params)):
+        Path(path).unlink(missing_ok=True)
 
 
-def _with_inputs(state: MagicsState, spec: JobSpec) -> JobSpec:
+def _with_inputs(state: MagicsState, request: Request, spec: JobSpec) -> JobSpec:
     """Write the variables that go in to where the agent takes them from. VariableError."""
-    if not isinstance(spec, CellSpec) or not spec.names_in:
+    if isinstance(spec, SweepSpec) and request.sweep:
+        spec = _with_params(state, request, spec)
+    if not isinstance(spec, CellSpec | SweepSpec) or not spec.names_in:
         return spec
+    from jupyter_slurm.jobs.submission.payload import check_names  # noqa: PLC0415
+
+    try:
+        check_names(spec.names_in, state.namespace)
+        path, digest, python = _written(f"{spec.id}.vars", spec.names_in, state.namespace)
+    except BaseException:
+        _drop_inputs(spec)
+        raise
+    return msgspec.structs.replace(
+        spec, inputs=path, inputs_digest=digest, inputs_python=python or spec.inputs_python
+    )
+
+
+def _with_params(state: MagicsState, request: Request, spec: SweepSpec) -> SweepSpec:
+    """Evaluate the values of a sweep and write them to where the agent takes them from."""
+    by_task = {
+        str(task): one
+        for task, one in enumerate(sweep_values.parameters(request.sweep, state.namespace))
+    }
+    path, digest, python = _written(f"{spec.id}.params.vars", tuple(by_task), by_task)
+    return msgspec.structs.replace(
+        spec,
+        tasks=format_array(range(len(by_task))),
+        names_params=tuple(by_task["0"]),
+        params=path,
+        params_digest=digest,
+        inputs_python=python,
+    )
+
+
+def _written(
+    name: str, names: Sequence[str], namespace: Mapping[str, object]
+) -> tuple[str, str, tuple[int, int] | None]:
+    """Write variables to a file of the agent's; return its path and digest, and this Python if the
+    file needs it. VariableError."""
     from jupyter_slurm import places  # noqa: PLC0415
     from jupyter_slurm.jobs.outcome.variables import write_variables  # noqa: PLC0415
     from jupyter_slurm.jobs.submission.inputs import digest_inputs, holds_code  # noqa: PLC0415
-    from jupyter_slurm.jobs.submission.payload import check_names  # noqa: PLC0415
 
-    check_names(spec.names_in, state.namespace)
-    path = places.spool_dir() / f"{spec.id}.vars"
+    path = places.spool_dir() / name
     try:
-        write_variables(path, spec.names_in, state.namespace)
-        digest = digest_inputs(path, spec.names_in, state.namespace)
+        write_variables(path, names, namespace)
+        digest = digest_inputs(path, names, namespace)
         python = sys.version_info[:2] if holds_code(path) else None
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    return msgspec.structs.replace(
-        spec, inputs=str(path), inputs_digest=digest, inputs_python=python
-    )
+    return str(path), digest, python
 
 
 def bring(
@@ -333,12 +377,13 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
     api, job_id = state.api, card.job.id
     result = worker(lambda: api.result(job_id))
     not_come = dict(result.failed)
-    variables = worker(lambda: read_result_variables(result, not_come))
+    variables, ended_badly = worker(lambda: read_outcome(api, result, not_come, state.namespace))
     state.namespace.update(variables)
     _remark(result)
-    ended_badly = failure(result, state.namespace)
     job = result.job
-    failed = below_card(ended_badly, job) if ended_badly else left_out(job, not_come)
+    failed: JupyterSlurmError | None = ended_badly or left_out(job, not_come)
+    if ended_badly and not isinstance(ended_badly, SweepError):
+        failed = below_card(ended_badly, job)
     if result.job.fetch:
         try:
             follow_transfer(api, worker, worker(lambda: api.fetch(job_id)))
