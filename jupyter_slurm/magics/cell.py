@@ -39,6 +39,7 @@ from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.slurm.units import format_array
+from jupyter_slurm.sweep import params_as_text
 from jupyter_slurm.views import other_ranks
 from jupyter_slurm.views.failure import below_card, left_out
 from jupyter_slurm.wire import (
@@ -279,8 +280,8 @@ def _absent(state: MagicsState, request: Request, spec: JobSpec) -> list[str]:
 def _drop_inputs(spec: JobSpec) -> None:
     """Delete the files of the variables that go in: they are not sent."""
     inputs = spec.inputs if isinstance(spec, CellSpec | SweepSpec) else None
-    params = spec.params if isinstance(spec, SweepSpec) else None
-    for path in filter(None, (inputs, params)):
+    params = (spec.params, spec.params_text) if isinstance(spec, SweepSpec) else ()
+    for path in filter(None, (inputs, *params)):
         Path(path).unlink(missing_ok=True)
 
 
@@ -310,11 +311,14 @@ def _with_params(state: MagicsState, request: Request, spec: SweepSpec) -> Sweep
         for task, one in enumerate(sweep_values.parameters(request.sweep, state.namespace))
     }
     path, digest, python = _written(f"{spec.id}.params.vars", tuple(by_task), by_task)
+    text = Path(path).with_suffix(".json")
+    text.write_bytes(msgspec.json.encode(params_as_text(list(by_task.values()))))
     return msgspec.structs.replace(
         spec,
         tasks=format_array(range(len(by_task))),
         names_params=tuple(by_task["0"]),
         params=path,
+        params_text=str(text),
         params_digest=digest,
         inputs_python=python,
     )

@@ -188,6 +188,9 @@ class SweepSpec(_Spec, frozen=True, kw_only=True, tag="sweep"):
     index; it moves into the job dir."""
     params_digest: str | None = None
     """The digest of their values; None: unknown."""
+    params_text: str | None = None
+    """A local file in JSON with the values of each parameter as text, in the order of the indices,
+    to show them; it moves into the job dir."""
     max_running: int | None = None
     """How many tasks may run at a time."""
     max_fails: int | None = None
@@ -533,6 +536,8 @@ class SweepTasks(Struct, frozen=True, kw_only=True):
     """The most memory that each ended task used, in the order of the indices."""
     failures: tuple[SweepFailure, ...] = ()
     """The errors of failed tasks, equal ones together."""
+    params: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Parameter -> its values as text, in the order of the indices; {}: not known."""
 
 
 class UsageChanges(Struct, frozen=True, kw_only=True):

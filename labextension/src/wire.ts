@@ -1041,6 +1041,7 @@ export interface SweepSpec {
   names_params: string[];
   params: string | null;
   params_digest: string | null;
+  params_text: string | null;
   max_running: number | null;
   max_fails: number | null;
   into: string;
@@ -1406,6 +1407,9 @@ export interface SweepTasks {
   elapsed_s: (number | null)[];
   peak_mib: (number | null)[];
   failures: SweepFailure[];
+  params: {
+    [k: string]: string[];
+  };
 }
 /**
  * A port of this machine, on both loopbacks, that leads to `host:port` as the cluster sees it,

@@ -94,6 +94,7 @@ _CONTENT = {
     "inputs_digest": None,
     "params": None,
     "params_digest": None,
+    "params_text": None,
 }
 
 
