@@ -24,6 +24,7 @@ from jupyter_slurm.wire import (
     Output,
     Show,
     Stream,
+    SweepSpec,
 )
 from tests.server.test_events import job
 
@@ -144,8 +145,14 @@ def test_a_text_with_options_of_sbatch_is_a_batch_script_except_in_a_cell(folder
     assert line_spec(api, folders, cell).kind is JobKind.PROGRAM
 
 
-def test_array_makes_a_batch_script_of_a_script_and_not_of_python(folders: Folders) -> None:
+@pytest.mark.parametrize("notebook", [None, "n.ipynb"])
+def test_array_makes_a_batch_script_of_a_script_and_a_sweep_of_python(
+    folders: Folders, notebook: str | None
+) -> None:
     api: Any = Logged()
-    for code, kind in (("#!/bin/sh\n", JobKind.SCRIPT), ("print(1)\n", JobKind.CELL)):
-        told = line_spec(api, folders, LineWish(line="--cluster here --array 1-3", code=code))
-        assert (told.kind, told.options) == (kind, {"array": "1-3"})
+    line = "--cluster here --array 1-3"
+    script = line_spec(api, folders, LineWish(line=line, code="#!/bin/sh\n", notebook=notebook))
+    assert (script.kind, script.options) == (JobKind.SCRIPT, {"array": "1-3"})
+    python = line_spec(api, folders, LineWish(line=line, code="print(1)\n", notebook=notebook))
+    assert isinstance(python, SweepSpec)
+    assert (python.tasks, python.options) == ("1-3", {})
