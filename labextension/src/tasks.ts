@@ -1,8 +1,8 @@
 // How many tasks of an array an id of Slurm's stands for, and how those of one are. Pure.
-import { isFinal, stateWord, tone } from './format';
-import { numeral } from './language';
+import { duration, isFinal, memory, stateWord, tone, visible } from './format';
+import { dotted, numeral } from './language';
 import { trans } from './translation';
-import type { Job, Row } from './wire';
+import type { Job, Row, SweepTasks } from './wire';
 
 /** How many tasks a listed row stands for: `123_[1-4,7,9-15:2%2]` for nine. null: it was cut. */
 export function taskCount(slurmId: string): number | null {
@@ -28,6 +28,10 @@ export function countOf(text: string): number | null {
 }
 
 function rangeOf(part: string): [first: number, last: number, step: number] | null {
+  const one = part === '' ? NaN : Number(part);
+  if (Number.isInteger(one)) {
+    return [one, one, 1]; // most are, where there are many
+  }
   const range = /^(\d+)(?:-(\d+)(?::(\d+))?)?$/.exec(part);
   const first = Number(range?.[1]);
   return range === null ? null : [first, Number(range[2] ?? first), Number(range[3] ?? 1)];
@@ -40,29 +44,129 @@ export function taskNumber({ slurm_id: slurmId }: Pick<Row, 'slurm_id'>): number
   return Number.isNaN(number) ? Number.MAX_SAFE_INTEGER : number;
 }
 
-/** So many can be chosen from. */
-const MOST = 2_000;
+/** So many can be chosen from by a menu. */
+export const MOST_CHOICES = 2_000;
 
-/** The tasks of an array with their states, in the order of their indices: the first of many. */
-export function tasksOf({ tasks }: Pick<Job, 'tasks'>): [index: number, state: string][] {
-  const found: [number, string][] = [];
+/** So many are drawn: `MOST_TASKS` of wire/job.py. */
+const MOST_CELLS = 100_000;
+
+/** Tasks in the order of their indices, and the state of each. */
+export interface Cells {
+  indices: readonly number[];
+  states: readonly string[];
+}
+
+/** The tasks of an array: the first of very many. */
+export function cellsOf({ tasks }: Pick<Job, 'tasks'>): Cells {
+  const runs: [first: number, last: number, state: string][] = [];
   for (const [state, text] of Object.entries(tasks)) {
     for (const part of text.split(',')) {
       const [first, last, step] = rangeOf(part) ?? [0, -1, 1];
-      for (let index = first, count = 0; index <= last && count < MOST; index += step, count++) {
-        found.push([index, state]);
+      if (step === 1) {
+        runs.push([first, last, state]);
+      } else {
+        for (let one = first, count = 0; one <= last && count < MOST_CELLS; one += step, count++) {
+          runs.push([one, one, state]);
+        }
       }
     }
   }
-  return found.sort(([one], [other]) => one - other).slice(0, MOST);
+  runs.sort(([one], [other]) => one - other);
+  const indices: number[] = [];
+  const states: string[] = [];
+  for (const [first, last, state] of runs) {
+    for (let one = first; one <= last && indices.length < MOST_CELLS; one++) {
+      indices.push(one);
+      states.push(state);
+    }
+  }
+  return { indices, states };
+}
+
+/** Those in that state; null: all. */
+export function cellsIn(cells: Cells, only: string | null): Cells {
+  if (only === null) {
+    return cells;
+  }
+  const states = cells.states.filter(state => state === only);
+  return { indices: cells.indices.filter((_, at) => cells.states[at] === only), states };
+}
+
+/** The places of tasks in another state than before; null: these are other tasks. */
+export function changesOf(before: Cells, after: Cells): number[] | null {
+  const { indices, states } = after;
+  if (indices.length !== before.indices.length) {
+    return null;
+  }
+  const changed: number[] = [];
+  for (let at = 0; at < indices.length; at++) {
+    if (indices[at] !== before.indices[at]) {
+      return null;
+    }
+    if (states[at] !== before.states[at]) {
+      changed.push(at);
+    }
+  }
+  return changed;
+}
+
+/** Whether tasks of a sweep have failed, which can be submitted again. */
+export function canRetry(job: Job | undefined): boolean {
+  const { ended, done } = tally(job?.tasks);
+  return job?.kind === 'sweep' && ended > done;
+}
+
+/** What is known of a task beside its state: its parameters, how it ended, where and for how long. */
+export function factsOf(told: SweepTasks, task: number): string[] {
+  const place = cellsOf(told.job).indices.indexOf(task);
+  const of = (tasks: Record<string, string>): string =>
+    Object.entries(tasks).find(([, some]) => has(some, task))?.[0] ?? '';
+  const [ranS, peakMib] = [told.elapsed_s[place], told.peak_mib[place]];
+  const raised = told.failures.find(one => has(one.tasks, task));
+  return [
+    ...Object.entries(told.params).map(([name, values]) => `${name} = ${values[place] ?? '?'}`),
+    raised === undefined ? of(told.reasons) : `${raised.ename}: ${raised.evalue}`,
+    dotted([
+      of(told.nodes),
+      ranS == null ? '' : duration(ranS),
+      peakMib == null ? '' : memory(peakMib)
+    ])
+  ]
+    .map(visible)
+    .filter(Boolean);
+}
+
+function has(tasks: string, task: number): boolean {
+  return tasks.split(',').some(part => {
+    const [first, last, step] = rangeOf(part) ?? [0, -1, 1];
+    return first <= task && task <= last && (task - first) % step === 0;
+  });
+}
+
+/** Ended tasks at a moment. */
+export interface Pace {
+  ended: number;
+  atS: number;
+}
+
+/** The seconds until all tasks have ended at the rate since `from`; null: unknown. */
+export function leftS({ all, ended }: Tally, from: Pace, nowS: number): number | null {
+  const [since, passedS] = [ended - from.ended, nowS - from.atS];
+  return since > 0 && passedS > 0 && ended < all ? ((all - ended) * passedS) / since : null;
+}
+
+/** The tasks of an array with their states, in the order of their indices. */
+export function tasksOf(job: Pick<Job, 'tasks'>): [index: number, state: string][] {
+  const { indices, states } = cellsOf(job);
+  return indices.map((index, at) => [index, states[at] ?? '']);
 }
 
 /** The ranks of a job on many nodes, each in the job's own state: the first of many. */
 export function ranksOf({ state }: Pick<Job, 'state'>, ranks: number): [number, string][] {
-  return Array.from({ length: Math.min(ranks, MOST) }, (_, rank) => [rank, state]);
+  return Array.from({ length: Math.min(ranks, MOST_CHOICES) }, (_, rank) => [rank, state]);
 }
 
-interface Tally {
+export interface Tally {
   all: number;
   ended: number;
   /** Of the ended ones. */
@@ -88,21 +192,20 @@ export function tally(tasks: Job['tasks'] = {}): Tally {
  * is none.
  */
 export function progress({ tasks = {} }: Pick<Row, 'tasks'>): string[] {
-  const states = Object.entries(tasks);
-  const count = (some: string | undefined): number => (some ? (countOf(some) ?? 0) : 0);
-  const total = states.reduce((sum, [, some]) => sum + count(some), 0);
+  const counts = Object.entries(tasks).map(
+    ([state, some]) => [state, countOf(some) ?? 0, some] as const
+  );
+  const total = counts.reduce((sum, [, count]) => sum + count, 0);
+  const done = counts.find(([state]) => state === 'COMPLETED')?.[1] ?? 0;
   return total === 0
     ? []
     : [
-        trans.__('%1 of %2 tasks done', numeral(count(tasks.COMPLETED)), numeral(total)),
-        ...states
+        trans.__('%1 of %2 tasks done', numeral(done), numeral(total)),
+        ...counts
           .filter(([state]) => state !== 'COMPLETED')
-          .map(([state, some]) => {
-            const many = count(some);
-            return many === 1
-              ? trans.__('task %1 %2', some, stateWord(state))
-              : counted(state, many);
-          })
+          .map(([state, count, some]) =>
+            count === 1 ? trans.__('task %1 %2', some, stateWord(state)) : counted(state, count)
+          )
       ];
 }
 
