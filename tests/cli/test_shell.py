@@ -164,6 +164,9 @@ def test_shell_in_a_running_job_has_its_environment_and_leaves_it_running(desk: 
 def test_ctrl_c_while_slurm_waits_cancels_the_allocation(desk: Desk) -> None:
     terminal = desk.shell("--mem", "100", "--begin", "now+1hour")
     terminal.expect("queued and waiting for resources")
+    # srun misses a signal that comes between this line and its sleep.
+    srun = psutil.Process(terminal.pid)
+    wait_until(lambda: srun.status() == psutil.STATUS_SLEEPING, PATIENCE_S)
     terminal.sendintr()
     assert end(terminal) != 0
     wait_until(lambda: not desk.allocations(), PATIENCE_S)
