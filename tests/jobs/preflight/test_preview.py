@@ -145,7 +145,7 @@ LINES = (
     *("-p gpu -t 120", "-p gppu", "-p gpu -N 2", "--gres gpu:5", "-c 9", "--mem 17G"),
     *("-p gpu -t 60", "-p gpu -N 1", "--gres gpu:4", "-c 8", "--mem 16G", "-A default"),
     *("-A nobody", "--qos norml", "--qos short -t 30", "--qos short -t 9", ""),
-    *("--begin soon", "--nodes two", "--signal NOSUCH", "--switches x", "--nice low"),
+    *("--begin soon", "--nodes two", "--signal NOSUCH", "--switches x", "--nice=low"),
 )
 
 
