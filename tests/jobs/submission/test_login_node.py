@@ -179,7 +179,7 @@ def test_what_is_begun_twice_runs_once(site: Site) -> None:
 
 
 def test_nothing_else_is_run_there(site: Site) -> None:
-    with pytest.raises(RequestError, match="images are made"):
+    with pytest.raises(RequestError):
         site.service.submit(spec("#!/bin/sh", kind=JobKind.PROGRAM, on_login=True, image="/"))
 
 
