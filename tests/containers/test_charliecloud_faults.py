@@ -86,7 +86,11 @@ def test_an_image_with_an_old_python(
     if minor == 6:
         assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "ran\n")
     else:
-        failed(job, "A cell needs Python 3.6 or later. This is Python 3.5.", "another image")
+        failed(
+            job,
+            "A cell needs Python 3.6 or later. This is Python 3.5.",
+            "Use an image with python3",
+        )
 
 
 @pytest.fixture

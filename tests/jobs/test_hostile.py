@@ -206,11 +206,6 @@ def refused() -> Iterator[tuple[str, JobSpec]]:
     yield "no program", spec("echo 1", kind=JobKind.PROGRAM)
     yield "no script", spec("echo 1", kind=JobKind.SCRIPT)
     yield "DOS script", spec("#!/bin/sh\r\necho 1\r\n", kind=JobKind.SCRIPT)
-    yield "long comment", spec("1", options={"comment": "x" * 1020})
-    yield (
-        "long comment of a script",
-        spec("#!/bin/sh\n", kind=JobKind.SCRIPT, options={"comment": "x" * 1020}),
-    )
     yield "long value", spec("1", env={"A": "x" * MIB})
     yield "long values", spec("1", env={f"A{n}": "x" * 100_000 for n in range(30)})
     for name in ("PWD", "OLDPWD", "_", "OPTIND", "UID", "PPID", "SHELLOPTS", "RANDOM", "SHLVL"):

@@ -79,7 +79,7 @@ def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_
 
     menu(page, row(sidebar, "steered"), "Requeue")
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("What it has not saved is lost.")
+    expect(dialog).to_contain_text("Unsaved work is lost.")
     dialog.get_by_role("button", name="End and requeue the job").click()
     expect(shown).to_be_visible()
     # Slurm counts it when the job that is put back has left its node.
