@@ -93,7 +93,11 @@ class Parser(argparse.ArgumentParser):
             raise RequestError(
                 f"{message.rstrip('.')}.", hint=(self.usage or "").replace("%%", "%") or None
             )
-        raise RequestError(f"--{found[1]}: {found[2]}.", option=found[1])
+        raise RequestError(
+            f"--{found[1]}: {found[2]}.",
+            hint=f"Write `--{found[1]}=VALUE` if the value begins with `-`.",
+            option=found[1],
+        )
 
 
 class _StoreOwnOption(argparse.Action):

@@ -31,7 +31,7 @@ def test_requeued_job_is_reported_at_once(home: Home) -> None:
     assert reply.content["ename"] == "KernelDied"
     assert "requeued the kernel's job, so its variables are lost" in reply.content["evalue"]
     waits = kernel.start("print('again')")
-    kernel.until_shown(waits, "held")
+    kernel.until_shown(waits, "hold")
     home.cluster.run("scontrol", "release", slurm_id)
     # Not in the second of its end, whose credentials slurmd takes for revoked.
     home.cluster.run("scontrol", "update", f"JobId={slurm_id}", "StartTime=now+3")

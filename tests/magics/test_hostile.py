@@ -69,7 +69,7 @@ def test_words_of_the_line_and_values_in_braces_arrive(kernel: Kernel) -> None:
     braces = " ".join(f"--env B{n}={{v{n}}}" for n in range(len(values)))
     ok(
         kernel.run(
-            f"%%slurm {words} {braces} --comment {{v40}} --out told\n"
+            f"%%slurm {words} {braces} --comment={{v40}} --out told\n"
             "import os\ntold = {k: v for k, v in os.environ.items() if k[0] in 'QB'}"
         )
     )

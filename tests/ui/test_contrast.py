@@ -34,10 +34,10 @@ def test_every_view_can_be_read_with_strong_contrast(page: Page, lab: Lab, sbatc
     expect(page.locator("body")).to_have_attribute(
         "data-jp-theme-name", "JupyterLab Dark High Contrast"
     )
-    _, held = submit_script(page, "strongly held", "#!/bin/sh\nsleep 600\n", hold="")
+    _, held = submit_script(page, "strongly-held", "#!/bin/sh\nsleep 600\n", hold="")
     sbatch.ids.append(held)
     expect(row(sidebar, "runs strongly")).to_contain_text("1 GPU")
-    row(sidebar, "strongly held").focus()
+    row(sidebar, "strongly-held").focus()
     page.keyboard.press("Space")
 
     def shown(name: str) -> None:
@@ -53,7 +53,7 @@ def test_every_view_can_be_read_with_strong_contrast(page: Page, lab: Lab, sbatc
     sidebar.get_by_role("button", name="Nodes", exact=True).click()
     expect(page.get_by_role("rowheader", name="debug")).to_be_visible()
     shown("nodes")
-    row(sidebar, "strongly held").dblclick()
+    row(sidebar, "strongly-held").dblclick()
     page.get_by_role("tab", name="Details", exact=True).click()
     expect(page.get_by_role("rowheader", name="JobId")).to_be_visible()
     shown("job")

@@ -31,7 +31,7 @@ def test_tensorboard_is_opened_from_the_card_at_an_address_of_its_own(
     with notebook.page.context.expect_page() as coming:
         card.get_by_role("button", name="Open TensorBoard").click()
     board = coming.value
-    expect(board).to_have_url(re.compile(r"http://tensorboard-[a-z2-7]{8}-[0-9a-f]{20}\.localhost"))
+    expect(board).to_have_url(re.compile(r"http://tensorboard-[a-z2-7]{8}-[0-9a-f]{32}\.localhost"))
     expect(board).to_have_title("TensorBoard")
     expect(board.locator("body")).to_contain_text("No dashboards are active")
     board.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 from tests.cluster.plugin import SlurmCluster
-from tests.ui.lab import Lab, at_rest
+from tests.ui.lab import Lab, at_rest, submit_script
 from tests.ui.side import waits
 
 _MARK = "<img src=x onerror=window.harmed=1><script>window.harmed=1</script>"
@@ -31,9 +31,9 @@ def is_unharmed(page: Page) -> bool:
 def test_a_name_is_text_in_sidebar_queue_and_panel(
     page: Page, lab: Lab, cluster: SlurmCluster
 ) -> None:
-    for name in _NAMES:
-        cluster.submit("-H", "-J", name, "--wrap", "true")
     opened_lab(page, lab)
+    for name in _NAMES:
+        submit_script(page, "named", "#!/bin/sh\n", **{"job-name": name, "hold": ""})
     page.get_by_role("button", name="Queue", exact=True).click()
     grid = page.get_by_role("grid", name="Queue of local")
     row = waits(page)

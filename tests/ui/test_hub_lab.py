@@ -22,7 +22,7 @@ from tests.ssh.kept import keeping
 from tests.ssh.waiting import wait_until
 from tests.ui import apart
 from tests.ui.kept_page import new_context
-from tests.ui.lab import at_rest, settings
+from tests.ui.lab import at_rest, settings, submit_script
 from tests.ui.side import Sbatch, row, runs
 from tests.ui.test_remote import START_MS, job_of_a_notebook, start
 from tests.ui.test_terminal import SCREEN, menu, shows, typed
@@ -157,7 +157,8 @@ def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_tr
 
 @pytest.mark.own_page
 def test_below_a_hub_a_job_has_its_terminal(hub: Hub, adas: Page, sbatch: Sbatch) -> None:
-    slurm_id = sbatch("far", "--output=/dev/null")
+    _, slurm_id = submit_script(adas, "far", "#!/bin/sh\nsleep 600\n")
+    sbatch.ids.append(slurm_id)
     asked: list[str] = []
     adas.on("request", lambda request: asked.append(request.url))
     adas.on("websocket", lambda socket: asked.append(socket.url))

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.profile import write_profile
 from tests.ssh.waiting import wait_until
-from tests.ui.lab import Lab, Notebook
+from tests.ui.lab import Lab, Notebook, submit_script
 from tests.ui.looks import look, look_as_it_is
 from tests.ui.side import Sbatch, do, row, runs, waits
 
@@ -49,7 +49,9 @@ def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    slurm_id = sbatch("steered", "--requeue", "--begin=now+1hour", "--time=60")
+    later = {"requeue": "", "begin": "now+1hour", "time": "60"}
+    _, slurm_id = submit_script(page, "steered", "#!/bin/sh\nsleep 600\n", **later)
+    sbatch.ids.append(slurm_id)
     shown = waits(sidebar).filter(has_text="steered")
     do(sidebar, "steered", "Copy job ID")
     wait_until(lambda: copied(page) == slurm_id)
@@ -92,10 +94,13 @@ def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_whic
 ) -> None:
     ways = "case $SLURM_ARRAY_TASK_ID in 2) exit 1;; 3) sleep 600;; esac"
     runs = f"echo I am task $SLURM_ARRAY_TASK_ID; {ways}"
-    array_id = sbatch("many-tasks", "--array=0-3", f"--output={tmp_path}/%a.txt", runs=runs)
+    options = {"array": "0-3", "output": f"{tmp_path}/%a.txt"}
+    _, array_id = submit_script(page, "many-tasks", f"#!/bin/sh\n{runs}\n", **options)
+    sbatch.ids.append(array_id)
     ended = ("squeue", "-h", "-t", "CD,F", "-o", "%K", "-j", array_id)
     wait_until(lambda: sorted(cluster.run(*ended).stdout.split()) == ["0", "1", "2"])
-    sbatch("talks", f"--output={tmp_path}/out", runs="echo it talks; sleep 600")
+    _, talks = submit_script(page, "talks", "#!/bin/sh\necho it talks; sleep 600\n")
+    sbatch.ids.append(talks)
     menu(page, row(sidebar, "talks"), "Open the job")
     log = page.get_by_role("log", name="Output")
     expect(log).to_contain_text("it talks")
@@ -108,7 +113,7 @@ def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_whic
     expect(log).to_have_text("I am task 2")
     expect(task).to_have_value("2")
     told = ["2 of 4 tasks done", "task 2 failed", "task 3 running"]
-    expect(page.get_by_role("main").get_by_text(" · ".join(told))).to_be_visible()
+    expect(page.get_by_role("main").get_by_text(", ".join(told))).to_be_visible()
     expect(row(sidebar, "many-tasks").first).to_contain_text("2/4 · 1 failed")
     row(sidebar, "many-tasks").first.hover()
     expect(page.get_by_role("tooltip")).to_contain_text(", ".join(told))

@@ -46,7 +46,7 @@ def test_a_cell_runs_as_a_job_and_its_outputs_stay_in_the_notebook(opened: Open)
 
     def all_is_there() -> None:
         expect(card).to_contain_text("done")
-        expect(card).to_contain_text("n1 · 1 GPU · python:3.11")
+        expect(card).to_contain_text("Node n1 · GPUs 1 · Image python:3.11")
         expect(output).to_contain_text("100/100")
         expect(output).to_contain_text("sum 14")
         expect(output.get_by_role("img")).to_be_visible()

@@ -12,7 +12,7 @@ from tests.ssh.waiting import wait_until
 from tests.ui.lab import Lab, at_rest, submit_script
 from tests.ui.looks import look
 
-_TOLD = "told <b>&"
+_TOLD = "told-of"
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_job_is_counted_and_told_of_once_from_its_start_to_its_end_and_not_by_
     item = desk.get_by_role("button", name="Slurm:")
     expect(item).to_have_accessible_name(re.compile("waits"))
     cluster.run("scontrol", "release", held)
-    toast = desk.get_by_role("alert").filter(has_text="told <b>&")
+    toast = desk.get_by_role("alert").filter(has_text=_TOLD)
     expect(toast).to_contain_text("running")  # it is there for seconds only
     expect(item).to_have_accessible_name(re.compile("1 job runs"))
     expect(item).to_have_text("Slurm 1 ▶ 0 ◷")
@@ -55,7 +55,7 @@ def test_a_job_is_counted_and_told_of_once_from_its_start_to_its_end_and_not_by_
     ended = toast.filter(has_text="cancelled")
     expect(ended).to_have_count(1)
     ended.get_by_role("button", name="Show log").click()
-    expect(desk.get_by_role("tab", name=re.compile("told <b>&"))).to_be_visible()
+    expect(desk.get_by_role("tab", name=re.compile(_TOLD))).to_be_visible()
     expect(item).to_have_text("Slurm")
     desk.goto(address)
     expect(item).to_have_text("Slurm")

@@ -7,6 +7,7 @@ import re
 from playwright.sync_api import Locator, Page, expect
 
 from tests.cluster.plugin import SlurmCluster
+from tests.ui.lab import submit_script
 from tests.ui.looks import look
 from tests.ui.side import Sbatch, row, runs
 
@@ -31,7 +32,8 @@ def shows(page: Page, text: str | re.Pattern[str]) -> None:
 def test_a_terminal_in_a_job_stays_readable_when_the_job_ends(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
-    slurm_id = sbatch("sat-in", runs="sleep 600")
+    _, slurm_id = submit_script(page, "sat-in", "#!/bin/sh\nsleep 600\n")
+    sbatch.ids.append(slurm_id)
     expect(runs(sidebar).filter(has_text="sat-in")).to_be_visible()
     menu(page, row(sidebar, "sat-in"), "Open a terminal")
     tab = page.get_by_role("main").get_by_role("tab", selected=True)

@@ -54,7 +54,7 @@ export function FreshnessLine({ freshness = NONE }: Props): JSX.Element {
   const age = ageWords(freshness, why, when, nowS) || why;
   return age === '' ? (
     <span className="jp-slurm-Quiet jp-slurm-Fresh" title={asOf === null ? '' : exactly(asOf)}>
-      {when === '' ? trans.__('Looking…') : trans.__('as of %1', when)}
+      {when === '' ? trans.__('Loading…') : trans.__('as of %1', when)}
     </span>
   ) : (
     <span className="jp-slurm-Problem" role="status" title={problem?.detail ?? undefined}>

@@ -67,7 +67,9 @@ export function HistoryFoot({ history }: { history: History }): JSX.Element {
           disabled={busy}
           onClick={further}
         >
-          {busy ? trans.__('Looking…') : trans._n('Look a day back', 'Look %1 days back', nextDays)}
+          {busy
+            ? trans.__('Loading…')
+            : trans._n('Show the last day', 'Show the last %1 days', nextDays)}
         </button>
       )}
       <span className="jp-slurm-Quiet" role="status" title={told}>

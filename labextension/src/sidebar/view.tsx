@@ -116,7 +116,7 @@ interface OldNewsProps {
 function OldNews({ freshness, nowS }: OldNewsProps): JSX.Element | null {
   const { problem, asOf } = freshness;
   if (problem === null) {
-    return asOf === null ? <p className="jp-slurm-Quiet">{trans.__('Looking…')}</p> : null;
+    return asOf === null ? <p className="jp-slurm-Quiet">{trans.__('Loading…')}</p> : null;
   }
   return (
     <p className="jp-slurm-Problem" role="status" title={problem.detail ?? ''}>
