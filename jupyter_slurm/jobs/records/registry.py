@@ -19,7 +19,7 @@ from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.records.change_log import ChangeLog, Cursors, Delta
 from jupyter_slurm.jobs.records.events import following
 from jupyter_slurm.jobs.records.store import Record, Store
-from jupyter_slurm.wire import Job
+from jupyter_slurm.wire import Job, JobState
 
 _UNWANTED_KEPT = 1_000
 
@@ -122,11 +122,13 @@ class JobRegistry:
         return sorted(found, key=lambda r: r.job.created_s, reverse=True)
 
     def by_slurm_id(self, cluster: str) -> dict[str, list[Record]]:
-        """Map Slurm's IDs on that cluster to the records that have had them, newest first."""
+        """Map Slurm's IDs on that cluster to the records that have had them, newest first; "": the
+        jobs that are being submitted, whose ID is not known yet."""
         found: dict[str, list[Record]] = {}
         for record in self.records():
-            if record.job.slurm_id and record.job.cluster == cluster:
-                found.setdefault(record.job.slurm_id, []).append(record)
+            job = record.job
+            if job.cluster == cluster and (job.slurm_id or job.state is JobState.SUBMITTING):
+                found.setdefault(job.slurm_id or "", []).append(record)
         return found
 
     def changes_since(self, revision: int | None) -> tuple[int, Delta[Job]]:

@@ -27,7 +27,7 @@ from jupyter_slurm.wire import Job, ListedJob, Problem, QueueStatus, Row
 _ENDED_KEPT = 300
 
 Ours = Mapping[str, Sequence[Record]]
-"""Slurm's id -> the jobs of ours that have had it, newest first."""
+"""What `JobRegistry.by_slurm_id` returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,8 @@ class Table:
             if old is not None and (old.printed, old.candidates) == (printed, candidates):
                 jobs[whole_id] = old
                 continue
+            if mine and not known:  # squeue may list a job before sbatch's answer arrives
+                known = ours.get("", ())
             read = [squeue.read(raw) for raw in raws]
             found = [job for row in read if (job := the_same(row, known)) is not None]
             job = found[0] if found else None

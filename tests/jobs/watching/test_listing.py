@@ -118,6 +118,15 @@ def test_a_job_with_a_record_has_no_row_beside_it() -> None:
     assert told.by(numbered("1", "2"), {"1": [OURS]}) == ([], []), "no token, not ours"
 
 
+def test_a_job_that_is_being_submitted_has_no_second_row() -> None:
+    told = Told()
+    submitting = Record(
+        job=known(id="abcdefgh", kind=JobKind.SCRIPT, state=JobState.SUBMITTING), spec=None
+    )
+    assert told.by(numbered("1", "2", comment=TOKEN), {"": [submitting]}) == ([], [])
+    assert told.by(numbered("1", comment=TOKEN), {"1": [OURS]}) == ([], [])
+
+
 def test_the_tasks_of_an_array_of_ours_name_it() -> None:
     told = Told()
     waiting = {"slurm_id": "7_[1-9%2]", "raw_id": "7", "array_job_id": "7", "array_task_id": "1-9"}
