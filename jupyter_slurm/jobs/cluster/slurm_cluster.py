@@ -160,7 +160,7 @@ class SlurmCluster:
     ) -> Completed:
         """Run a command and return its output, even if it failed. ControllerError: no answer.
 
-        The separators of its format are protected by a secret (`sealed`); the output has them plain.
+        The separators of its format are protected by a secret (`sealed`), and plain in the output.
         """
         self._count(argv[0])
         limit_s = timeout_s or self.profile.command_timeout_s

@@ -214,9 +214,9 @@ def test_session_ended_by_slurm_ends_its_cells_with_the_reason(site: Site) -> No
     assert site.wait(session.id, limit_s=PATIENCE_S).state is JobState.CANCELLED
     ended = site.wait(running.id, limit_s=PATIENCE_S)
     assert ended.state is JobState.CANCELLED
-    assert (str(ended.why or "")).startswith("Its session ended while it ran. Cancelled")
+    assert (str(ended.why or "")).startswith("The session ended while the cell ran. Cancelled")
     never = site.wait(waiting.id, limit_s=PATIENCE_S)
-    assert (str(never.why or "")).startswith("Its session ended before it began. Cancelled")
+    assert (str(never.why or "")).startswith("The session ended before the cell started. Cancelled")
     assert site.service.result(running.id).interrupted_by == "SIGTERM"
 
 
