@@ -11,7 +11,6 @@ from collections.abc import Mapping
 def visible(line: str) -> str:
     """Return a line without control characters, safe for a terminal.
 
-
     >>> visible("a\\x1b[31m\\nb")
     'a�[31m b'
     """
@@ -21,7 +20,6 @@ def visible(line: str) -> str:
 
 def visible_lines(text: str) -> str:
     """Make each of several lines `visible`; keep a final newline.
-
 
     >>> visible_lines("a\\x1b]0;b\\x07\\nc\\rd\\n")
     'a�]0;b�\\nc d\\n'
@@ -40,7 +38,6 @@ _BEGUN = re.compile(r"\x1b(?:\[[0-9;:?]{0,40})?\Z")
 def coloured(text: str) -> str:
     """Make a program's output safe for a terminal. Colours and overwriting (progress bars) are
     allowed; setting a title, writing the clipboard and querying the terminal are not.
-
 
     >>> coloured("\\x1b[31mred\\x1b[0m\\r50 %\\x1b]52;c;eA==\\x07")
     '\\x1b[31mred\\x1b[0m\\r50 %�]52;c;eA==�'
@@ -68,7 +65,6 @@ class Coloured:
 def brief(text: str, most: int = 80) -> str:
     """Shorten a text for use in a sentence.
 
-
     >>> brief("a" * 100, 5)
     'aaaa…'
     """
@@ -77,7 +73,6 @@ def brief(text: str, most: int = 80) -> str:
 
 def duration(seconds: float) -> str:
     """Format a duration in at most two units.
-
 
     >>> duration(7.4), duration(125), duration(3700), duration(200_000)
     ('7 s', '2 min 5 s', '1 h 1 min', '2 d 7 h')
@@ -108,7 +103,6 @@ def date_and_time(at_s: float) -> str:
 def width(line: str) -> int:
     """Return the number of terminal columns of a line; a wide character takes two.
 
-
     >>> width("state"), width("状態")
     (5, 4)
     """
@@ -121,7 +115,6 @@ def width(line: str) -> int:
 def padded(line: str, columns: int) -> str:
     """Pad a line with blanks.
 
-
     >>> padded("状態", 6)
     '状態  '
     """
@@ -130,7 +123,6 @@ def padded(line: str, columns: int) -> str:
 
 def cut(line: str, columns: int) -> str:
     """Cut a line to a number of columns.
-
 
     >>> cut("状態 running", 7), cut("状態", 3)
     ('状態 ru', '状')
@@ -143,7 +135,6 @@ def cut(line: str, columns: int) -> str:
 def memory(mib: float) -> str:
     """Format an amount of memory in MiB or GiB.
 
-
     >>> memory(512), memory(1536)
     ('512 MiB', '1.5 GiB')
     """
@@ -152,7 +143,6 @@ def memory(mib: float) -> str:
 
 def size(size_bytes: float) -> str:
     """Format a size in powers of ten.
-
 
     >>> size(999), size(1_500), size(33_000_000)
     ('999 B', '1.5 kB', '33.0 MB')
@@ -168,7 +158,6 @@ def size(size_bytes: float) -> str:
 
 def counted(count: int, noun: str) -> str:
     """Return the count and its noun, with an s in the plural.
-
 
     >>> counted(1, "GPU"), counted(2000, "file")
     ('1 GPU', '2,000 files')
@@ -187,7 +176,6 @@ def joined(*texts: str | None, between: str = " ") -> str:
 
 def reasons_told(reasons: Mapping[str, str], count: int) -> list[str]:
     """Return a line per reason, and a line for the rest of `count`.
-
 
     >>> reasons_told({"a.pt": "It cannot be read."}, 3)
     ['a.pt: It cannot be read.', 'and 2 more']

@@ -59,7 +59,6 @@ def unreadable(error: Exception) -> MalformedError:
 def check_json(data: bytes, most_bytes: int = MOST_BYTES) -> None:
     """Raise MalformedError if `data` exceeds a limit. It need not be valid JSON.
 
-
     >>> check_json(b'{"a": "[[[[", "b": [1, 2]}')
     """
     if len(data) > most_bytes:

@@ -202,7 +202,6 @@ def take(command: Command, words: Sequence[str], name: str) -> tuple[list[str], 
 def with_values(options: Iterable[JobOption], variables: Mapping[str, str]) -> list[JobOption]:
     """Give each `--env NAME` the value exported by the shell. RequestError: not exported.
 
-
     >>> with_values([("env", "TOKEN"), ("env", "A=b"), ("gpus", "1")], {"TOKEN": "x"})
     [('env', 'TOKEN=x'), ('env', 'A=b'), ('gpus', '1')]
     """

@@ -29,7 +29,6 @@ def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
     `{{name}}` is the text `{name}`; other braces and `$` are unchanged. RequestError: a field has
     no value, or is an expression with an existing variable.
 
-
     >>> expand(["--time={minutes}", "{{a}}", "{1}"], {"minutes": 5})
     ['--time=5', '{a}', '{1}']
     """

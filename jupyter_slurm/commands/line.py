@@ -93,7 +93,6 @@ class Request:
 def split(line: str) -> list[str]:
     """Split a line into words, quoted as in a shell. Expand nothing.
 
-
     >>> split("--comment 'a b' --export X=$HOME")
     ['--comment', 'a b', '--export', 'X=$HOME']
     """

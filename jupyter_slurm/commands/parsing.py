@@ -70,7 +70,6 @@ def field(name: str) -> str:
 def as_words(options: Iterable[JobOption]) -> list[str]:
     """Return job options as words, under their long names.
 
-
     >>> as_words([("gpus", "1"), ("hold", None), ("comment", "-x"), ("exclusive", "user")])
     ['--gpus', '1', '--hold', '--comment=-x', '--exclusive=user']
     """
@@ -209,7 +208,6 @@ def plain_help(text: str) -> str:
 def in_words_of_a_terminal(text: str) -> str:
     """Replace notebook commands by terminal commands.
 
-
     >>> in_words_of_a_terminal("`%slurm jobs` lists them; %%slurm")
     '`jupyter slurm jobs` lists them; %%slurm'
     """
@@ -255,7 +253,6 @@ def job_options(words: Sequence[str]) -> list[JobOption]:
 
 def before_dashes(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the words before and after `--`.
-
 
     >>> before_dashes(["-n4", "--", "a", "--", "b"])
     (['-n4'], ['a', '--', 'b'])

@@ -149,7 +149,6 @@ _TONES: Mapping[JobState, Tone] = MappingProxyType(
 def state_word(name: str) -> str:
     """Return the word for a state in squeue, possibly one of a newer Slurm.
 
-
     >>> state_word("TIMEOUT"), state_word("SOMETHING_NEW")
     ('timed out', 'something new')
     """

@@ -73,7 +73,7 @@ def test_login_asks_and_says_how_the_cluster_is_reached(run: Run) -> None:
     code, out, err = run("login")
     assert (code, out) == (
         0,
-        f"Connected to fake: {HOST} → alice@login1, 12 ms there and back.\n",
+        f"Connected to fake: {HOST} → alice@login1, 12 ms round trip.\n",
     )
     assert run.prompts == [f"{HOST} asks: Password: "] * 2
     assert "rejected that answer" in err

@@ -106,7 +106,7 @@ def test_guide_runs_and_leaves_nothing_on_the_nodes(
     assert f"removed directory '/output/{user}/kept'" in reading.text("--name clean")
 
     assert "logs in there." in reading.text("%slurm lab start")
-    assert "asked to end" in reading.text("%slurm lab stop")
+    assert "cancellation requested" in reading.text("%slurm lab stop")
     assert '"kernels": 0' in reading.text("urlopen(f")
 
     trained = reading.text("%slurm attach")

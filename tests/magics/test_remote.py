@@ -162,7 +162,7 @@ def test_connect_logs_in_and_says_how_the_cluster_is_reached(
     api.need_login(PASSWORD)
     types("s3cret")
     ran = shell.run("%slurm login")
-    assert ran.out == f"Connected to fake: {HOST} → alice@login1, 12 ms there and back.\n"
+    assert ran.out == f"Connected to fake: {HOST} → alice@login1, 12 ms round trip.\n"
     assert shell.run("%slurm logout").error is None
     far, here = table(shell, "%slurm connections").rows
     assert (far["State"], far["Way"]) == ("login-needed", f"{HOST} → alice@login1")
