@@ -1,4 +1,4 @@
-"""The help texts of the magics, made of the tables that the parser itself uses; nothing else."""
+"""Help texts of the magics, generated from the tables of the parser."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ Options of ours
 
 
 def image_help() -> str:
-    """Return what `%%slurm_image?` shows."""
+    """Return the text of `%%slurm_image?`."""
     ours = {**IMAGE_CELL.options, **of_cells(IMAGE_CELL)}
     return _IMAGE + "\n" + "".join(_entry(f"--{k}", v.metavar, v.help) for k, v in ours.items())
 
 
 def cell_help() -> str:
-    """Return what `%%slurm?` shows."""
+    """Return the text of `%%slurm?`."""
     ours = "".join(_entry(f"--{name}", one.metavar, one.help) for name, one in CELL.options.items())
     theirs = "".join(
         _entry(
@@ -98,7 +98,7 @@ def cell_help() -> str:
 
 
 def line_help() -> str:
-    """Return what `%slurm?` shows."""
+    """Return the text of `%slurm?`."""
     told = (
         "".join(_entry(f"%slurm {one.usage('notebook')}", "", one.help) for one in section)
         for section in sections("notebook").values()
@@ -107,16 +107,16 @@ def line_help() -> str:
 
 
 def script_help() -> str:
-    """Return what `%%sbatch?` shows."""
+    """Return the text of `%%sbatch?`."""
     return _SCRIPT
 
 
 def command_help(command: str) -> str:
     return (
-        f"Run Slurm's own `{command}` on the current cluster, its arguments as written.\n\n"
+        f"Run Slurm's own `{command}` on the current cluster, with arguments as written.\n\n"
         f"    %{command} [arguments]\n\n"
-        "Gives its text; where that is a table for certain, also `.rows` (a list of dicts) and\n"
-        "`.to_pandas()`. `{name}` stands for the value of a variable here.\n"
+        "Returns its text, and for a table also `.rows` (a list of dicts) and\n"
+        "`.to_pandas()`. `{name}` is replaced by the value of a variable.\n"
     )
 
 

@@ -434,7 +434,7 @@ def test_ctrl_c_detaches_and_says_how_to_come_back(run: Run) -> None:
     api = MemoryApi([Stream(name="stdout", text="x\n")], [KeyboardInterrupt], [])
     code, out, err = submit(run, api)
     assert (code, out) == (130, "x\n")
-    assert f"`jupyter slurm attach {api.specs[0].id}` shows its output" in err
+    assert f"with `jupyter slurm attach {api.specs[0].id}`" in err
     assert f"`jupyter slurm cancel {api.specs[0].id}` stops it" in err
     assert api.calls == []
 

@@ -96,7 +96,7 @@ def test_ctrl_c_at_the_prompt_is_130_and_a_sentence(run: Run, tmp_path: Path) ->
         code, _, err = run(*words)
         assert code == 130
         assert "cancelled; nothing else was done" in err
-        assert "Whether job" not in err
+        assert "Check if job" not in err
     assert run.api.given == [None, None]
 
 

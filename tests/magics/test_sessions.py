@@ -152,7 +152,10 @@ def test_a_cell_outlives_its_agent_and_an_interrupt_can_leave_or_cancel_it(
         ok(kernel.reply(request))
         assert kernel.run("print(x)").text == "42\n"
         assert value(kernel.run("%%slurm --session\nx")) == "42"
-        for options, told in ((" --on-interrupt cancel", "cancellation requested"), ("", "continues")):
+        for options, told in (
+            (" --on-interrupt cancel", "cancellation requested"),
+            ("", "continues"),
+        ):
             request = kernel.start(cell.format(options))
             kernel.until(partial(says_begun, request))
             kernel.manager.interrupt_kernel()
