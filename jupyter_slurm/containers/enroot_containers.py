@@ -168,7 +168,7 @@ def check_destination(mount: Mount) -> None:
 
 
 def is_plain(path: str) -> bool:
-    """Tell whether pyxis and enroot pass `path` on unchanged."""
+    """Return whether pyxis and enroot pass `path` on unchanged."""
     return not re.search(r'[\s,:"$`\\]', path)
 
 

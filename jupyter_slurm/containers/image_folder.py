@@ -98,7 +98,7 @@ def reference_digest(reference: str, tool: str) -> str:
 
 
 def is_version(entry: str, name: str, suffixes: Sequence[str]) -> bool:
-    """Tell whether a file of the folder is the image of that name, in any version."""
+    """Return whether a file of the folder is the image of that name, in any version."""
     endings = "|".join(map(re.escape, suffixes))
     return re.fullmatch(rf"{re.escape(stem(name))}\+[0-9a-f]{{12}}(?:{endings})", entry) is not None
 

@@ -98,7 +98,7 @@ class Runtime(Protocol):
 
     @property
     def takes_image(self) -> bool:
-        """Tell whether a job needs an image; False: it cannot have one."""
+        """Return whether a job needs an image; False: it cannot have one."""
 
     @property
     def image_suffixes(self) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ class Runtime(Protocol):
 
     @property
     def has_mpi(self) -> bool:
-        """Tell whether ranks of MPI find each other inside, by what srun tells them."""
+        """Return whether ranks of MPI find each other inside, by what srun tells them."""
 
     def fetched(self, reference: Reference) -> str | None:
         """Return the tool's name for an image that it fetches by itself; None: it needs a file."""

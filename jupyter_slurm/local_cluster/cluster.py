@@ -254,7 +254,7 @@ def _start(daemons: Daemons, say: Say) -> None:
 
 
 def _nodes_answer(daemons: Daemons) -> bool:
-    """Tell whether no node is unknown to slurmctld or silent ("idle*"); drained ones may stay."""
+    """Return whether no node is unknown to slurmctld or silent ("idle*"); drained ones may stay."""
     told = daemons.run("sinfo", "-h", "-N", "-o", "%T")
     states = told.stdout.split()
     return bool(states) and not any(state.endswith("*") or state == "unknown" for state in states)

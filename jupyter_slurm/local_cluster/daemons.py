@@ -179,7 +179,7 @@ def slurmd(node: str) -> str:
 
 
 def listens(port: int) -> bool:
-    """Tell whether a process listens (state 0A, proc(5)) on 127.0.0.1:`port`."""
+    """Return whether a process listens (state 0A, proc(5)) on 127.0.0.1:`port`."""
     # Do not connect: Slurm's daemons complain in their logs about a silent client.
     addresses = (f"0100007F:{port:04X}", f"00000000:{port:04X}")  # 127.0.0.1 or any address
     lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()

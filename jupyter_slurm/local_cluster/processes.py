@@ -29,7 +29,7 @@ class Process:
     boot_id: str
 
     def alive(self) -> bool:
-        """Tell whether this very process runs, or a thread of it; a zombie does not."""
+        """Return whether this very process runs, or a thread of it; a zombie does not."""
         reap(self.pid)
         return _start_ticks(self.pid) == self.start_ticks and boot() == self.boot_id
 

@@ -130,7 +130,7 @@ WANTED = ("slurm-wlm", "munge")
 
 
 def can_unpack() -> bool:
-    """Tell whether this machine has the tools that `unpacked` needs."""
+    """Return whether this machine has the tools that `unpacked` needs."""
     return all(shutil.which(tool) for tool in ("apt-get", "dpkg-deb"))
 
 

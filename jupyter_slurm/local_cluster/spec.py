@@ -136,10 +136,10 @@ class LocalStatus:
 
     @property
     def running(self) -> bool:
-        """Tell whether every daemon runs."""
+        """Return whether every daemon runs."""
         return all(daemon.running for daemon in self.daemons)
 
     @property
     def stopped(self) -> bool:
-        """Tell whether no daemon runs."""
+        """Return whether no daemon runs."""
         return not any(daemon.running for daemon in self.daemons)

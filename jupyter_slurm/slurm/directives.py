@@ -26,7 +26,7 @@ def read_directives(script: str) -> dict[str, str]:
 
 
 def has_directives(script: str) -> bool:
-    """Tell whether sbatch would find options in the script."""
+    """Return whether sbatch would find options in the script."""
     return any(line.startswith(_SBATCH) for line in _header(script))
 
 

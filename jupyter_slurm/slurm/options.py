@@ -112,7 +112,7 @@ def parse_options(words: Sequence[str]) -> dict[str, str]:
 
 
 def takes_next(word: str) -> bool:
-    """Tell whether the word that follows `word` is the value of its option, whatever it looks like.
+    """Return whether sbatch takes the next word as the option's value.
 
     >>> takes_next("--comment"), takes_next("--comment=x"), takes_next("-J"), takes_next("-n4")
     (True, False, True, False)

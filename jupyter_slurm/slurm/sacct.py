@@ -180,7 +180,7 @@ def _since_argv(since_s: float) -> list[str]:
 
 
 def is_disabled(stderr: str) -> bool:
-    """Tell whether the site keeps no accounting (and will not next time either)."""
+    """Return whether the site keeps no accounting (and will not next time either)."""
     return "Slurm accounting storage is disabled" in stderr
 
 

@@ -22,7 +22,7 @@ def cancel_argv(ids: Iterable[str]) -> list[str]:
 
 
 def is_already_gone(stderr: str) -> bool:
-    """Tell whether scancel failed only because the job had ended already, as wanted."""
+    """Return whether scancel failed only because the job had ended already, as wanted."""
     return any(text in stderr for text in _GONE)
 
 

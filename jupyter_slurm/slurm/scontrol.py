@@ -142,13 +142,13 @@ def time_limit_argv(slurm_id: str, limit: str) -> list[str]:
 
 
 def is_denied(stderr: str) -> bool:
-    """Tell whether only others may do that: operators and administrators raise a time limit, a
+    """Return whether only others may do that: operators and administrators raise a time limit, a
     job's owner may lower it (_update_job in src/slurmctld/job_mgr.c, all releases)."""
     return "Access/permission denied" in stderr
 
 
 def is_unknown_job(stderr: str) -> bool:
-    """Tell whether the answer means that the controller has forgotten (or never knew) the job.
+    """Return whether the answer means that the controller has forgotten (or never knew) the job.
 
     Jobs are forgotten MinJobAge seconds after their end; this says nothing about how they ended.
     """

@@ -80,7 +80,7 @@ class NodeRow:
 
     @property
     def takes_jobs(self) -> bool:
-        """Tell whether a job could begin on it, were there room; Slurm wakes a sleeping node."""
+        """Return whether a job could begin on it, were there room; Slurm wakes a sleeping node."""
         return self.state in _TAKE_JOBS and _NO_JOBS.isdisjoint(self.marks)
 
 

@@ -49,7 +49,7 @@ _CANCELLED_BY = re.compile(r"CANCELLED by ([0-9]{1,10})(?![0-9])")
 
 
 def is_terminal(name: str) -> bool:
-    """Tell whether it is a known end. A job still COMPLETING has not ended: files may change."""
+    """Return whether it is a known end. A job still COMPLETING has not ended: files may change."""
     return name in _ENDS
 
 

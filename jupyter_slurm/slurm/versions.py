@@ -35,10 +35,10 @@ def parse_version(text: str) -> SlurmVersion | None:
 
 
 def has_overlap(version: SlurmVersion) -> bool:
-    """Tell whether srun has `--overlap`; before, steps share CPUs anyway (RELEASE_NOTES)."""
+    """Return whether srun has `--overlap`; before, steps share CPUs anyway (RELEASE_NOTES)."""
     return version >= (20, 11, 0)
 
 
 def overlap_shares_gpus(version: SlurmVersion) -> bool:
-    """Tell whether `srun --overlap` shares memory and GPUs too; 20.11 and 21.08 share only CPUs."""
+    """Return whether `srun --overlap` shares memory and GPUs too, not only CPUs (20.11, 21.08)."""
     return version >= (22, 5, 0)

@@ -31,7 +31,7 @@ class Prompt(NamedTuple):
 
     @property
     def names_a_key(self) -> bool:
-        """Tell whether a host asks for a secret of this machine. See wire.Question."""
+        """Return whether a host asks for a secret of this machine. See wire.Question."""
         by_host = self.kind in (QuestionKind.SECRET, QuestionKind.TEXT)
         # Other widths and forms of letters look the same to the user.
         words = unicodedata.normalize("NFKC", f"{self.instruction}\n{self.text}")

@@ -274,7 +274,7 @@ def test_the_environment_names_the_cluster_where_no_option_does(
     ("words", "code", "message"),
     [
         ((), 2, "jupyter slurm submit FILE"),
-        (("gone.py",), 1, "There is no file gone.py."),
+        (("gone.py",), 1, "File gone.py not found."),
         (("text.txt",), 2, "is not a notebook (.ipynb), Python file (.py) or script"),
         (("a.py", "--tiem", "1"), 2, "--time"),
         (("a.py", "--time", "soon"), 2, "soon"),

@@ -52,7 +52,7 @@ class Chain:
 
     @property
     def stands(self) -> bool:
-        """Tell whether all hops are open, as far as known."""
+        """Return whether all hops are open, as far as known."""
         links = self._links
         return bool(links) and links[-1].hop is self._hops[-1] and all(one.alive for one in links)
 
@@ -168,7 +168,7 @@ class SshConnection:
         self.state = ConnectionState.CLOSED
         self.problem: Problem | None = None
         self.since_s = time.time()
-        """When `state` last changed, in UTC epoch seconds."""
+        """The time of the last change of `state`, in UTC epoch seconds."""
         self.round_trip_s: float | None = None
         self.generation = 0
         """Incremented at each login of any hop."""

@@ -294,7 +294,7 @@ class Master:
         return [*ssh, *words, "--", self.hop.alias, command]
 
     def has_terminal(self) -> bool:
-        """Tell whether a terminal of `terminal_argv` runs over this login."""
+        """Return whether a terminal of `terminal_argv` runs over this login."""
         path = _literal(self._base)
         for process in psutil.process_iter(["cmdline"]):
             words = process.info["cmdline"] or []
