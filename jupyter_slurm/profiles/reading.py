@@ -25,10 +25,10 @@ from jupyter_slurm.profiles.toml_file import TomlFile, tables_of
 
 _NO_CLUSTER = "No cluster yet."
 _NO_CLUSTER_HINT = (
-    "Start one on this machine with `jupyter slurm up`, or add one: for a Slurm configuration in "
-    "/etc/slurm nothing is needed; for one from SLURM_CONF, `jupyter slurm clusters add here --host "
-    "'' --env SLURM_CONF=\"$SLURM_CONF\"`; for one from the network, `jupyter slurm clusters add here "
-    "--host ''`; for a remote cluster, `jupyter slurm clusters add NAME`. Clusters are in {file}."
+    "Start one on this machine with `jupyter slurm up`, or add one. A Slurm configuration in "
+    "/etc/slurm needs nothing. For one from SLURM_CONF: `jupyter slurm clusters add here --host '' "
+    '--env SLURM_CONF="$SLURM_CONF"`. For one from the network: `jupyter slurm clusters add here '
+    "--host ''`. For a remote cluster: `jupyter slurm clusters add NAME`. Or edit {file}."
 )
 
 

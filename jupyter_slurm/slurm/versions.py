@@ -1,6 +1,6 @@
-"""The release of Slurm, and the differences between releases, with the source of each fact.
+"""Slurm's release, and differences between releases with sources.
 
-Nothing here is about a single command's syntax; that is in the command's own module.
+The syntax of a single command is in its own module.
 """
 
 import re
@@ -21,9 +21,8 @@ class SlurmVersion(NamedTuple):
 
 
 def parse_version(text: str) -> SlurmVersion | None:
-    """Return the release in the output of `sinfo --version` (`slurm 22.05.8`, `slurm-wlm 22.05.8`).
-
-    None: it has no release.
+    """Return the release in the output of `sinfo --version` (`slurm 22.05.8`, `slurm-wlm 22.05.8`),
+    or None.
 
     >>> str(parse_version("slurm-wlm 22.05.8"))
     '22.05.8'
