@@ -50,8 +50,8 @@ from jupyter_slurm.containers.tool_errors import (
 )
 from jupyter_slurm.errors import RequestError
 
-# $1 the program, $2 its other name, for nodes where it has only that, $3 how much it says, then all
-# that comes behind its `exec`.
+# $1 the program, $2 its other name, for nodes that have only that, $3 its verbosity, then all the
+# arguments of its `exec`.
 _START = r"""program=$1 other=$2 talk=$3; shift 3
 command -v "$program" >/dev/null || ! command -v "$other" >/dev/null || program=$other
 [ -z "${ROCR_VISIBLE_DEVICES:-}" ] || set -- --rocm "$@"
@@ -66,7 +66,7 @@ exec env "$@"
 """
 
 _INSIDE = "export PYTHONNOUSERSITE=1\n"
-"""The home is the node's: packages installed there with pip --user are for another Python."""
+"""The home is the node's: its `pip install --user` packages are for another Python."""
 
 RUNSCRIPT = "/.singularity.d/runscript"
 _RUN_INSIDE = f"{_INSIDE}export SINGULARITY_NO_EVAL=1\n"
@@ -81,7 +81,7 @@ class Apptainer:
     has_mpi = True
 
     def __init__(self, name: str, other: str) -> None:
-        """Take the program's own `name`, and the other."""
+        """`name`: the program's own name; `other`: its other name."""
         self.name = name
         self.programs = (name, other)
         self._other = other
@@ -109,7 +109,7 @@ class Apptainer:
                 "sh",
                 self.name,
                 self._other,
-                # A fetch takes minutes, and may say how it gets on; warnings and errors remain.
+                # A download takes minutes and may report progress; warnings and errors remain.
                 "" if _FETCHED.match(image) else "--quiet",
                 "--pwd=/",
                 *map(_mount, mounts),
@@ -126,7 +126,7 @@ APPTAINERS = (Apptainer("apptainer", "singularity"), Apptainer("singularity", "a
 
 
 def apptainer_name(reference: Reference) -> str:
-    """Return Apptainer's name of the image: it takes a tag or a digest, not both."""
+    """Return Apptainer's name of the image. It accepts a tag or a digest, not both."""
     version = f"@{reference.digest}" if reference.digest else f":{reference.tag}"
     return f"docker://{reference.registry}/{reference.repository}{version}"
 
@@ -150,8 +150,8 @@ def explain_build(log_tail: str) -> Explained | None:
     return explain(_ERRORS, _error_lines(log_tail)) or full_disk(BUILDS_FULL, log_tail)
 
 
-# Its messages look like those of many programs: only lines in its exact form at the end of the
-# log, where it gave up, are its own.
+# Its messages resemble those of many programs: only lines in its exact form at the end of the log
+# are its own.
 _LAST_LINES = 5
 _ERROR = re.compile(
     r"^(?:FATAL:   |ERROR:   |ERROR  : )(?P<own>.+)$"

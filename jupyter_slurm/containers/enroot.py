@@ -44,9 +44,9 @@ from jupyter_slurm.containers.runtime import (
 )
 
 _ENVIRONMENT = "node$JSLURM_NODE.sh"
-"""sh: of a job on many nodes each has its own."""
+"""sh: each node of a job has its own."""
 
-# $1 the container, $2 the file of its image where that was fetched.
+# $1 the container, $2 the file of its image, if downloaded.
 _HEIR = r"""trap '' TERM INT HUP USR1 USR2
 program=
 while read -r line; do
@@ -60,9 +60,8 @@ for try in 1 2 3; do # what was unpacking it may just be ending
 done
 """
 
-# $1 the job dir, $2 the image, $3 the text of the configuration, $4 "yes" where the program is root
-# inside, $5 "beside" for one with a terminal beside the job's own, or nothing; then the program
-# inside.
+# $1 the job dir, $2 the image, $3 the configuration text, $4 "yes" if the program is root inside,
+# $5 "beside" for a terminal beside the job's program, or nothing; then the program inside.
 _START = (
     f"heirs={shlex.quote(_HEIR)}"
     r"""
@@ -167,7 +166,7 @@ class Enroot(EnrootContainers):
     name = "enroot"
     programs = ("enroot",)
     has_mpi = False
-    """Its containers get the variables that we name, from a site's hook."""
+    """Its containers get the variables from a site's hook, by names that we list."""
 
     def started(self, argv: Sequence[str], box: Box, mode: StartMode) -> Launch:
         for mount in box.mounts:
@@ -184,7 +183,7 @@ class Enroot(EnrootContainers):
 
 
 def _conf(mounts: Sequence[Mount]) -> str:
-    """Return bash that enroot reads: the lines of an fstab, and what replaces the entrypoint."""
+    """Return bash for enroot: the lines of an fstab, and a replacement of the entrypoint."""
     lines = [
         f"{_field(without_nul(mount.src, NUL_IN_SRC))} {mount.dst} {_flags(mount)}"
         for mount in mounts

@@ -55,8 +55,8 @@ if [ -n "$gpus" ]; then
 fi
 ENROOT_LOGIN_SHELL=no; export ENROOT_LOGIN_SHELL
 """
-"""sh for the node: name the job's GPUs by UUID, which is right whether or not cgroups hide the
-others; name none if the node's tools report none."""
+"""sh for the node: name the job's GPUs by UUID, which is valid with and without cgroups; none if
+the node's tools report none."""
 
 INSIDE = r"""
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -72,12 +72,11 @@ export PATH PYTHONNOUSERSITE=1
   printf '%s\n' "$$" >"/mnt/job/program${JSLURM_NODE:-}.pid"
 unset JSLURM_PIDS JSLURM_NODE
 """
-"""sh for the container: the PATH is the image's, which enroot keeps in that file, whatever a
-profile sets. The home is the node's: packages that `pip install --user` put there are for another
-Python."""
+"""sh for the container: the image's PATH, which enroot stores in that file, whatever a profile
+sets. The home is the node's: its `pip install --user` packages are for another Python."""
 
-# $1 the job dir, $2 sh text for the container and $3 its word, $4 how many words start another
-# container, they, the program inside.
+# $1 the job dir, $2 sh text for the container and $3 its argument, $4 the number of words that
+# start another container, these words, the program inside.
 _BESIDE = r"""
 dir=$1 text=$2 folder=$3 count=$4; shift 4
 enter() { enroot exec --env TERM "$pid" "$@"; }
@@ -97,16 +96,16 @@ exec "$@"
 
 
 class StartMode(Enum):
-    """The mode in which a program is started in a container."""
+    """The way to start a program in a container."""
 
     PROGRAM = "program"
-    """The job's own, with a file of its process id."""
+    """The job's program, with a file of its process ID."""
     BESIDE = "beside"
-    """One with a terminal, while the job's own may run."""
+    """A program with a terminal, possibly beside the job's program."""
 
 
 class EnrootContainers(ABC):
-    """A `Runtime`, with `RunsOwnProgram` and `HasTerminal`, but for the start of a container."""
+    """A `Runtime`, with `RunsOwnProgram` and `HasTerminal`, except for starting a container."""
 
     takes_image = True
     image_suffixes = IMAGE_SUFFIXES
@@ -130,8 +129,8 @@ class EnrootContainers(ABC):
         return self.launch(by_script(RC, arguments), box)
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch in the container of the job's program, by its process id; if that is not possible,
-        in a new one, which lacks what was changed in the job's."""
+        """Launch in the container of the job's program, by its process ID. Otherwise launch in a
+        new one, without changes made in the job's."""
         _, _, text, _, folder = in_workdir((), box, JOB_DIR)
         own = self.started((), box, StartMode.BESIDE)
         words = (box.job_dir, text, folder, str(len(own.argv)), *own.argv, *argv)
@@ -142,7 +141,7 @@ def enroot_name(reference: Reference) -> str:
     """Return the name for enroot 2 to 4 and pyxis: `ubuntu:20.04`,
     `nvcr.io#nvidia/pytorch:22.11-py3`.
 
-    Its version 4 takes a slash for the `#` too, and digests.
+    Version 4 also accepts a slash for the `#`, and digests.
     """
     if reference.registry == HUB:
         return f"{reference.repository.removeprefix('library/')}{reference.version}"
@@ -150,7 +149,8 @@ def enroot_name(reference: Reference) -> str:
 
 
 def check_destination(mount: Mount) -> None:
-    """Raise RequestError if enroot cannot mount there, or if that would hide the job's folder."""
+    """Raise RequestError if enroot cannot mount there, or if the mount would hide the job's
+    folder."""
     if not posixpath.isabs(mount.src):
         raise RequestError(f"enroot needs an absolute path to mount, not {mount.src!r}.")
     dst = posixpath.normpath(without_nul(mount.dst, NUL_IN_DST))
@@ -236,5 +236,5 @@ _ERRORS = (
         "The node does not see the image",
         "Check its path; not every node sees every file system.",
     ),
-    ("", "enroot failed", "Look it up in enroot's manual."),
+    ("", "enroot failed", "See enroot's manual."),
 )

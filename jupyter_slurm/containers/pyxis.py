@@ -60,7 +60,7 @@ _BARE = (
     # It must be there; into the program's own folder goes the shell inside.
     "--container-workdir=/",
 )
-"""The options for a container in which nothing is done."""
+"""Options for an idle container."""
 
 _CLEAN = r"""
 for one in $(awk 'BEGIN {
@@ -68,7 +68,7 @@ for one in $(awk 'BEGIN {
   for (name in ENVIRON) if (name ~ wrong) print name
 }'); do unset "$one"; done
 """
-"""sh for the node: remove variables that would ask for something else, or are about the node's own
+"""sh for the node: remove variables that would request something else, or are about the node's own
 programs."""
 
 STEP = (
@@ -98,8 +98,8 @@ unset SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE
 export JSLURM_GPUS="$gpus" JSLURM_LIBRARIES="${LD_LIBRARY_PATH:-}"
 """
 )
-"""sh for the batch script, before a step: put options in front of `"$@"`, so that the step has what
-the job has on this node, and remove variables that would ask for something else."""
+"""sh for the batch script, before a step: prepend options to `"$@"`, so that the step has the job's
+resources on this node, and remove variables that would request something else."""
 
 SRUN = "setsid srun --nodes=1 --ntasks=1 --export=ALL --input=none"
 
@@ -249,7 +249,7 @@ class Pyxis(EnrootContainers):
 
 
 def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:
-    """Return the value of `--container-mounts`, and the lines that make the links it needs."""
+    """Return the value of `--container-mounts`, and lines that create the links it needs."""
     if not is_plain(box.job_dir):
         raise RequestError(
             f"pyxis cannot mount {box.job_dir}: it does not allow blanks, commas, colons, quotes, "
@@ -271,13 +271,13 @@ def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:
 _ERRORS = (
     (
         r"unrecognized option.*container-",
-        "Slurm does not have pyxis here, or an old one",
+        "Slurm has no pyxis on this cluster, or an old one",
         "Use another --runtime, or ask the administrators for the plug-in on all nodes.",
     ),
     (
         r"a container with name .* does not exist",
         "The node does not have this container",
-        "Use --nodelist with the node where it was made, or add --image IMAGE.",
+        "Use --nodelist with the node that has it, or add --image IMAGE.",
     ),
     (r"execve\(\)|exited too soon", *NO_SHELL),
     (
