@@ -1,20 +1,19 @@
-"""Runtimes `apptainer` and `singularity`: one tool under two names, and nothing of Slurm's but a
-job's environment.
+"""Runtimes `apptainer` and `singularity`: one tool under two names. Of Slurm, only a job's environment.
 
 Facts (tried with Apptainer 1.4; the manuals of Singularity 3.5 and later):
-- The environment goes in, all but PATH and LD_LIBRARY_PATH, which are the image's: so variables
-  about the node's own programs are removed before.
-- `--bind` divides at colons and commas. `--mount`, a line of CSV, does not, but exists from 3.9 on:
-  only paths that need it use it. Apptainer makes mount points that the image lacks.
-- Its parent process passes signals on to the program, and exits with the program's code; its own
-  failures are 255. When it is killed, the program is, too.
-- The home is that of the user's entry in passwd, whatever $HOME says.
-- `run` executes a script in the image. One that is made of ENTRYPOINT and CMD reads them and its
-  arguments once more as a shell does, unless a variable forbids it; WORKDIR is lost.
-- A `.sif` is mounted by the kernel where the tool is set-uid, else by a program beside it, which
-  ends with the first TERM, and the files with it. `scancel` sends one to every process under
-  proctrack/linuxproc (under proctrack/cgroup to the batch script alone): a cell that wants to save
-  something then must have all that it needs for it in memory. A folder has no such program.
+- The container inherits the environment except PATH and LD_LIBRARY_PATH, which are the image's. So
+  variables about the node's own programs are removed before.
+- `--bind` splits at colons and commas. `--mount`, a line of CSV, does not, but exists only from 3.9
+  on, so only paths that need it use it. Apptainer creates mount points that the image lacks.
+- Its parent process forwards signals to the program and exits with the program's code; its own
+  failures are 255. When it is killed, so is the program.
+- The home is that of the user's passwd entry, whatever $HOME says.
+- `run` executes a script in the image. A script generated from ENTRYPOINT and CMD parses them and
+  its arguments again like a shell, unless a variable forbids it; WORKDIR is lost.
+- A set-uid tool lets the kernel mount a `.sif`. Otherwise a program beside it serves the files, and
+  ends with the first TERM. `scancel` sends TERM to every process under proctrack/linuxproc (under
+  proctrack/cgroup only to the batch script): a cell that saves something must then have everything
+  it needs in memory. A folder has no such program.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Runtime `charliecloud`: the flags and ways of ch-run (0.31, tried), and nothing of Slurm.
+"""Runtime `charliecloud`: the options and behaviour of ch-run (0.31, tried). Nothing of Slurm.
 
 Facts, from ch-run(1) and by trying 0.31:
-- Images are mounted read-only and a bind's destination must exist in them. So a folder of the
-  job dir is bound over /mnt first: below it any destination can be made, whatever the image has.
-- `--bind SRC:DST` knows no escape for a colon and no read-only binds.
+- Images are mounted read-only, and a bind's destination must exist in them. So a folder of the job
+  dir is bound over /mnt first: any destination can be created below it, whatever the image has.
+- `--bind SRC:DST` has no escape for a colon and no read-only binds.
 - `--set-env` (the image's ENV) fails for images that have none, so /ch/environment is read inside.
 - A folder image: ch-run becomes the program. A SquashFS image: ch-run stays and serves the files,
-  and takes TERM for the order to take them away, while Slurm sends TERM to every process of a job.
-  So it is started with signals blocked (env of coreutils >= 8.31 can), and the program with none.
-  A program that a signal kills in a SquashFS image gives exit code 1.
+  and unmounts them on TERM, while Slurm sends TERM to every process of a job. So ch-run starts with
+  signals blocked (env of coreutils >= 8.31 can do that), and the program with none blocked. A
+  program killed by a signal in a SquashFS image gives exit code 1.
 - GPUs need nothing: /dev is the node's. The driver's libraries must be in the image
   (`ch-fromhost --nvidia`, once).
 """

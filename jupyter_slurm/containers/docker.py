@@ -1,20 +1,19 @@
-"""Runtimes `docker`, `sudo-docker` and `podman`: their command lines, and nothing of Slurm's.
+"""Runtimes `docker`, `sudo-docker` and `podman`: their command lines. Nothing of Slurm.
 
-`docker_script.py` finds out on the node what only the node knows. Facts (tried with Docker 20.10;
-docker-run(1), podman-run(1)):
+`docker_script.py` handles what depends on the node. Facts (tried with Docker 20.10; docker-run(1),
+podman-run(1)):
 - The engine is a daemon: a container is not a child of the job. It outlives a killed client, unless
   it notices the end of its standard input, which the engine closes with the client. So its input is
   a pipe whose other end the job holds, and the pipe's reader ends everything.
-- As process 1 a program ignores SIGTERM that it does not handle: --init.
+- As process 1 a program ignores a SIGTERM that it does not handle: --init.
 - The container does not inherit the job's environment, user, CPUs, memory and GPUs. `--gpus all`
-  would be all of the node's: name them by UUID, which is right whether or not cgroups hide the
-  others.
-- Values of variables do not go by the command line, which everybody on the node can read, nor by
-  --env-file, which allows no newline: a file that is read inside has them.
-- /dev/shm has 64 MB, and with --ipc=host it would keep what a killed program leaves in it.
-- The node's disk would keep each line that a program prints until it ends: --log-driver=none.
-- The image's own program is read from the image and started by a shell, as every program is, so
-  that it ends with the job: the image needs /bin/sh for it, too.
+  would mean all of the node's: name them by UUID, which is valid with and without cgroups.
+- Values of variables are not sent in the command line, which every user of the node can read, nor
+  by --env-file, which allows no newline, but in a file that is read inside.
+- /dev/shm has 64 MB. With --ipc=host it would keep the files of killed programs.
+- The node's disk would store every printed line until the program ends: --log-driver=none.
+- The image's own program is read from the image and started by a shell, like every program, so that
+  it ends with the job. So the image needs /bin/sh for it, too.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
-"""Runtime `enroot`: its commands on the node, without pyxis. `enroot_containers.py` has what its
-containers have in common with those of pyxis.
+"""Runtime `enroot`: its commands on the node, without pyxis. `enroot_containers.py` has the part that
+its containers share with those of pyxis.
 
-Nothing of Slurm's but a job's environment. Facts (tried with 4.1.2; src/runtime.sh, src/docker.sh,
+Of Slurm, only a job's environment. Facts (tried with 4.1.2; src/runtime.sh, src/docker.sh,
 conf/hooks of 2.2 to 4.1):
 - `enroot start` becomes the program, so its exit code is the program's. A container stays on the
-  node until something removes it: a shell waits for the end and does that.
-- Nothing of the node's environment comes inside; `--env` would lose newlines, and show values to
-  every user that may list processes. A file has the variables of the job that are wanted.
+  node until it is removed: a shell waits for the end and does that.
+- The container inherits nothing of the node's environment. `--env` would lose newlines, and show
+  values to every user who can list processes. So a file has the job's variables.
 - `--mount` cannot have blanks. In the text of `--conf`, which has `mounts` and `rc` as functions,
-  they are written as in fstab. enroot makes a mount's destination if it is missing.
-- Our `rc` replaces the image's, whose entrypoint would print banners, or run another program than
-  it should.
+  they are written as in fstab. enroot creates a missing mount destination.
+- Our `rc` replaces the image's, whose entrypoint may print banners or run another program.
 - A shell inside reads the user's own ~/.profile if the home is the node's: ENROOT_LOGIN_SHELL=no.
 - The NVIDIA hook gives GPUs to containers with NVIDIA_VISIBLE_DEVICES. An image may lack that; the
   node may have it.

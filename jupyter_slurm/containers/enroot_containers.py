@@ -1,13 +1,14 @@
-"""A container of enroot's on the node, by either starter: the common part of `enroot.py` and
-`pyxis.py`. Each of these starts one in its own way.
+"""enroot's containers on the node: the common part of `enroot.py` and `pyxis.py`, which each start a
+container in their own way.
 
 Facts (enroot 3.0 to 4.1, read):
-- /etc/rc of an image that was imported enters WORKDIR and becomes ENTRYPOINT, CMD and arguments
+- /etc/rc of an imported image enters WORKDIR and becomes ENTRYPOINT, CMD and arguments
   (src/docker.sh). pyxis' own `--container-entrypoint` runs it before the step's tasks join the
-  container, with a shell as its arguments, which most programs refuse: so the tasks run it
+  container, with a shell as its arguments, which most programs reject. So the tasks run it
   themselves.
-- `enroot exec PID` (3.0) joins the container of a process, with that one's first environment; lines
-  of a value after its first are lost. The tool refuses a container that it may not join.
+- `enroot exec PID` (3.0) joins the container of a process, with the initial environment of that
+  process; only the first line of each value survives. The tool rejects a container that it may not
+  join.
 """
 
 from __future__ import annotations

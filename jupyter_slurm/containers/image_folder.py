@@ -1,12 +1,12 @@
-"""The names in our own image folder on a cluster, and the record of an image. Pure.
+"""File names in our own image folder on a cluster, and the record of an image. Pure.
 
-    NAME+0123456789ab.sif     an image; the digits are those of its recipe, or of its reference
-    NAME@apptainer.json       which of them `--image NAME` means to that tool: put in place whole
-    .NAME.lock                held while one is made
-    .NAME+0123456789ab.tar@NODE   that node's engine has loaded it; removed when it has it no more
+    NAME+0123456789ab.sif     an image; the digits are those of its recipe or its reference
+    NAME@apptainer.json       the current version of `--image NAME` for that tool, written atomically
+    .NAME.lock                held during a build
+    .NAME+0123456789ab.tar@NODE   the node's engine has loaded it; removed when it no longer has it
 
-An image that was made is never written again, so a job that runs in it is not disturbed by the
-next one. What was pulled has its whole reference for a NAME, `/` written `%` and `:` as `+`.
+An image file is never overwritten, so a new build does not disturb a job that runs in an old one.
+The NAME of a pulled image is its whole reference, with `%` for `/` and `+` for `:`.
 """
 
 from __future__ import annotations
