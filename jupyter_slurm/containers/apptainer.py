@@ -1,4 +1,6 @@
-"""Runtimes `apptainer` and `singularity`: one tool under two names. Of Slurm, only a job's environment.
+"""Runtimes `apptainer` and `singularity`: one tool under two names.
+
+It uses nothing of Slurm but a job's environment.
 
 Facts (tried with Apptainer 1.4; the manuals of Singularity 3.5 and later):
 - The container inherits the environment except PATH and LD_LIBRARY_PATH, which are the image's. So

@@ -1,8 +1,7 @@
-"""Runtime `enroot`: its commands on the node, without pyxis. `enroot_containers.py` has the part that
-its containers share with those of pyxis.
+"""Runtime `enroot`: its commands on the node, without pyxis.
 
-Of Slurm, only a job's environment. Facts (tried with 4.1.2; src/runtime.sh, src/docker.sh,
-conf/hooks of 2.2 to 4.1):
+`enroot_containers.py` has the part shared with pyxis. It uses nothing of Slurm but a job's
+environment. Facts (tried with 4.1.2; src/runtime.sh, src/docker.sh, conf/hooks of 2.2 to 4.1):
 - `enroot start` becomes the program, so its exit code is the program's. A container stays on the
   node until it is removed: a shell waits for the end and does that.
 - The container inherits nothing of the node's environment. `--env` would lose newlines, and show

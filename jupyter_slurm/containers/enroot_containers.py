@@ -1,5 +1,6 @@
-"""enroot's containers on the node: the common part of `enroot.py` and `pyxis.py`, which each start a
-container in their own way.
+"""enroot's containers on the node: the common part of `enroot.py` and `pyxis.py`.
+
+Each of these starts a container in its own way.
 
 Facts (enroot 3.0 to 4.1, read):
 - /etc/rc of an imported image enters WORKDIR and becomes ENTRYPOINT, CMD and arguments

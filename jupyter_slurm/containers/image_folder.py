@@ -1,7 +1,7 @@
 """File names in our own image folder on a cluster, and the record of an image. Pure.
 
     NAME+0123456789ab.sif     an image; the digits are those of its recipe or its reference
-    NAME@apptainer.json       the current version of `--image NAME` for that tool, written atomically
+    NAME@apptainer.json       the record of `--image NAME` for that tool, written atomically
     .NAME.lock                held during a build
     .NAME+0123456789ab.tar@NODE   the node's engine has loaded it; removed when it no longer has it
 

@@ -152,7 +152,7 @@ OTHERS = {
 def test_other_types_are_rejected(tmp_path: Path, told: str) -> None:
     why = refused(tmp_path, OTHERS[told])
     assert told in why
-    assert "Bring back" in why
+    assert "Return numbers" in why
 
 
 def test_frame_without_pyarrow_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
