@@ -278,8 +278,8 @@ def test_the_environment_names_the_cluster_where_no_option_does(
         (("text.txt",), 2, "is not a notebook (.ipynb), Python file (.py) or script"),
         (("a.py", "--tiem", "1"), 2, "--time"),
         (("a.py", "--time", "soon"), 2, "soon"),
-        (("a.py", "--in", "x"), 2, "--in is for cells of a notebook"),
-        (("a.py", "--fresh"), 2, "--fresh is for cells of a notebook"),
+        (("a.py", "--in", "x"), 2, "--in is for notebook cells"),
+        (("a.py", "--fresh"), 2, "--fresh is for notebook cells"),
         (("book.ipynb", "--", "argument"), 2, "takes no arguments after `--`"),
         (("latin.py",), 2, "latin.py is not UTF-8 text (byte 2)"),
     ],
@@ -435,7 +435,7 @@ def test_ctrl_c_detaches_and_says_how_to_come_back(run: Run) -> None:
     code, out, err = submit(run, api)
     assert (code, out) == (130, "x\n")
     assert f"with `jupyter slurm attach {api.specs[0].id}`" in err
-    assert f"`jupyter slurm cancel {api.specs[0].id}` stops it" in err
+    assert f"`jupyter slurm cancel {api.specs[0].id}`" in err
     assert api.calls == []
 
 

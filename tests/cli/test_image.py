@@ -55,7 +55,7 @@ def test_a_recipe_of_a_file_is_made_and_its_output_shown(run: Run, tmp_path: Pat
     assert (spec.recipe, spec.folder) == ("pip install x\n", str(tmp_path))
     assert run("build", "mine", "recipe", "--from", "base")[:2] == (
         0,
-        "The image mine is there: /images/mine\n",
+        "Image mine exists: /images/mine\n",
     )
 
 

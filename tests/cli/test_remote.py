@@ -181,7 +181,7 @@ def test_a_dashboard_is_opened_and_its_address_printed(
     job = run.api.submit(CellSpec(name="fit", code="linger()"))
     code, out, err = run("tunnel", f"{job.id}:tensorboard")
     assert (code, out) == (0, f"http://tensorboard-{job.id}.localhost:4001/\n")
-    [path] = re.findall(r"Open (\S+) in a browser of this machine", err)
+    [path] = re.findall(r"Open (\S+) in a browser on this machine", err)
     assert out.strip() in Path(path).read_text()
     assert run("tunnel", "nowhere:ray")[0] == 1
 

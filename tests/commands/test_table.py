@@ -133,7 +133,7 @@ def place_of_its_own(command: Command) -> bool:
     [
         ("logs", "Missing job ID."),
         ("logs x y", "`y` is an extra argument"),
-        ("logs x --task y", "a number, not `y`"),
+        ("logs x --task y", "`y` is not a number"),
         ("logs x --task", "--task: expected one argument"),
         ("connections --cluster x", "has no option `--cluster`"),
         ("lab extend", "required: --time"),

@@ -157,7 +157,7 @@ def test_other_types_are_rejected(tmp_path: Path, told: str) -> None:
 
 def test_frame_without_pyarrow_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert f"needs pyarrow 15 or later to travel as data. Install it for {sys.executable}" in (
+    assert f"needs pyarrow 15 or later to be stored as data. Install it for {sys.executable}" in (
         refused(tmp_path, FRAME)
     )
 
