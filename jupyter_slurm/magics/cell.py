@@ -101,16 +101,16 @@ def run(
             "The notebook is not saved: after a restart, return to this job with `%slurm attach "
             f"{job.id}`."
         )
-    return JobHandle(state.api, job) if is_script else brought(state, request, job)
+    return JobHandle(state.api, job) if is_script else wait_or_detach(state, request, job)
 
 
-def brought(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
+def wait_or_detach(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
     """Wait for the job and show its outcome; return its handle if it is detached."""
     detach = state.settings.detach if request.detach is None else request.detach
     if detach:
         return JobHandle(state.api, job)
     on_interrupt = request.on_interrupt or state.settings.on_interrupt
-    bring(
+    show_to_end(
         state,
         job,
         cancel_on_interrupt=on_interrupt == "cancel",
@@ -155,7 +155,7 @@ def attach(state: MagicsState, job_id: str | None) -> None:
     job = state.api.job(job_id) if job_id else _newest(state)
     if job_id:
         warn_ended_earlier(state, job, job_id)
-    bring(state, job, cancel_on_interrupt=False, raise_on_failure=True)
+    show_to_end(state, job, cancel_on_interrupt=False, raise_on_failure=True)
 
 
 def _newest(state: MagicsState) -> Job:
@@ -295,7 +295,7 @@ def _with_inputs(state: MagicsState, spec: JobSpec) -> JobSpec:
     )
 
 
-def bring(
+def show_to_end(
     state: MagicsState, job: Job, *, cancel_on_interrupt: bool, raise_on_failure: bool
 ) -> None:
     """Show the job until it has ended, then its outcome."""

@@ -23,7 +23,7 @@ from jupyter_slurm.commands.values import (
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics import frontend
-from jupyter_slurm.magics.cell import brought
+from jupyter_slurm.magics.cell import wait_or_detach
 from jupyter_slurm.magics.follow import CallThread, wait_until_ready
 from jupyter_slurm.magics.frontend import in_place, say, warn
 from jupyter_slurm.magics.live import LiveCard
@@ -108,7 +108,7 @@ def _transfer(state: MagicsState, transfer: Transfer) -> None:
 
 
 def _started(state: MagicsState, started: Started) -> JobHandle | None:
-    return brought(state, started.request, started.job)
+    return wait_or_detach(state, started.request, started.job)
 
 
 def _session(state: MagicsState, started: StartedSession) -> None:

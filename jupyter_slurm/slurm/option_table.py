@@ -191,7 +191,7 @@ _TABLE: Final = (
         None,
         "flag",
         "ignore #PBS lines",
-        not_in_cell="Leave it out: a cell has no #PBS lines.",
+        not_in_cell="Omit it: a cell has no #PBS lines.",
     ),
     Option(
         "input",

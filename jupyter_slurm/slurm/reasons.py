@@ -66,7 +66,7 @@ _NO_REASON: Final = _Meaning("Slurm gives no reason.", _WAIT)
 _BURST_BUFFER: Final = _Meaning("An operation of the burst buffer failed.", _SUPPORT)
 
 _REASONS: Final[Mapping[str, _Meaning]] = {
-    "None": _Meaning("Slurm has not looked at it yet.", "Wait a minute."),
+    "None": _Meaning("Slurm has not considered it yet.", "Wait a minute."),
     "Priority": _Meaning(
         "Other jobs are ahead of it in the queue.",
         "A shorter time limit or fewer resources may let it start sooner. See its priority: "

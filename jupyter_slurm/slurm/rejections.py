@@ -121,7 +121,7 @@ _DEFINITIVE: Final = (
         "Ask for less --tmp; `sinfo -o '%P %d'`.",
         "tmp",
     ),
-    _Case("sbatch: unrecognized option", "Leave it out: this release of Slurm does not have it."),
+    _Case("sbatch: unrecognized option", "Omit it: this release of Slurm does not have it."),
     _Case(
         "Requested node configuration is not available",
         "Ask for fewer CPUs or GPUs or less memory per node, or another GPU type; "
@@ -173,7 +173,7 @@ _DEFINITIVE: Final = (
         "Change --reservation; `scontrol show reservation` lists them.",
         "reservation",
     ),
-    _Case("Access denied to requested reservation", "Leave --reservation out.", "reservation"),
+    _Case("Access denied to requested reservation", "Omit --reservation.", "reservation"),
     _Case(
         "Invalid job array specification",
         "Change --array; `scontrol show config | grep MaxArraySize`.",
@@ -184,7 +184,7 @@ _DEFINITIVE: Final = (
     _Case("Access/permission denied", "Only a job's owner or an administrator may."),
     _Case(
         "are mutually exclusive",
-        "Leave one of them out; the site or an environment variable SBATCH_* may have set it.",
+        "Omit one of them; the site or an environment variable SBATCH_* may have set it.",
     ),
 )
 

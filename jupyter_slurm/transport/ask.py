@@ -44,7 +44,7 @@ class Ask(Protocol):
         front end asks the user; LoginError: the user declined or did not answer in time."""
 
 
-def nobody(prompt: Prompt) -> str:
+def no_prompt(prompt: Prompt) -> str:
     """Refuse to answer: for automatic operations, such as a reconnect."""
     raise LoginNeededError(
         f"{prompt.host} asks a question that only you can answer.",

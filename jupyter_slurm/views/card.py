@@ -335,8 +335,8 @@ def _notes(job: Job, now_s: float) -> Iterator[_Note]:
             "Note", "The end is inferred from traces: neither the job nor Slurm reported it."
         )
     if has_unseen_output(job):
-        brings = ", ".join(["its output", *job.names_out])
-        text = f"`%slurm attach {job.id}` brings {brings}"
+        results = ", ".join(["its output", *job.names_out])
+        text = f"`%slurm attach {job.id}` fetches {results}"
         yield _Note("Not seen yet", text)
     if job.erased_s is not None:
         kept = (

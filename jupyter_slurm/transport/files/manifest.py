@@ -47,7 +47,7 @@ class Listing:
     entries: dict[bytes, ManifestEntry] = field(default_factory=dict)
     """Folders precede their content. A top that is not a folder is the only entry, named b""."""
     unread: dict[bytes, str] = field(default_factory=dict)
-    """Paths that could not be looked at, and why."""
+    """Paths that could not be examined -> reason."""
 
 
 def same(one: ManifestEntry, other: ManifestEntry) -> bool:

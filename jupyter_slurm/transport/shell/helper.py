@@ -225,7 +225,7 @@ class Helpers:
         return bool(self._open)
 
     def shrink(self) -> None:
-        """Close surplus helpers, now or when they are given back."""
+        """Close surplus helpers, now or when they are returned."""
         with self._changed:
             while self._idle and self._too_many():
                 self._drop(self._idle.pop())
