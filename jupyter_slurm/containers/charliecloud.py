@@ -49,7 +49,7 @@ _SQUASH = (".sqfs", ".squashfs", ".sqsh")
 _JOB_DIR = "/mnt/job"
 _PID_FILE = "program.pid"
 _PID_FILE_OF_NODE = "program$JSLURM_NODE.pid"
-"""sh: of a job on many nodes each has its own."""
+"""sh: each node of a job has its own."""
 
 _OPTIONS = (
     "--home",
